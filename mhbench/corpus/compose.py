@@ -440,7 +440,7 @@ def candidate_table(candidates: Sequence[Candidate]) -> pd.DataFrame:  # lineage
 
 # %% ../../nbs/corpus/05_compose.ipynb #2dc956c3
 def funnel_figure(table: pd.DataFrame, title: str = "") -> Any:  # a matplotlib figure
-    "What is left after every step as bars, and what took the others in words."
+    "What is left after every step as bars, and what took the others in words; the title says it, after whose it is."
     from matplotlib.figure import Figure
 
     steps = ["abstracts", *STEPS]
@@ -455,7 +455,10 @@ def funnel_figure(table: pd.DataFrame, title: str = "") -> Any:  # a matplotlib 
         )
         for step in steps
     ]
-    fig = Figure(figsize=(8.4, 0.55 * len(steps) + 0.9), layout="constrained")
+    took = table[table["step"].isin(STEPS)].groupby("step", sort=False)["rejected"].sum()
+    seen = f"{title}: {left[-1]} of {left[0]} abstracts gave a question that was kept"
+    seen += f"; {took.idxmax()} took most of the others ({took.max()})" if len(took) and took.max() else ""
+    fig = Figure(figsize=(8.4, 0.55 * len(steps) + 0.9), layout="constrained", label=f"{seen}. Bars, one a step.")
     ax = fig.subplots()
     ax.barh(range(len(steps)), left, color="#0072B2", height=0.55)
     start = int(table["left"].iloc[0])
@@ -467,5 +470,5 @@ def funnel_figure(table: pd.DataFrame, title: str = "") -> Any:  # a matplotlib 
     ax.set_xticks([t for t in ax.get_xticks() if 0 <= t <= 1.1 * start])
     ax.set_xlabel("candidates")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_title(title, loc="left", fontsize=10)
+    fig.suptitle(seen, x=0.01, ha="left", fontsize=10)
     return fig

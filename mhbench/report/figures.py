@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from ..errors import refuse
 from .forest import PEOPLE, intervals  # noqa: F401 (for those who draw, it is one of these)
+from .seen import compared, ranged
 from mhbench.report.style import (
     MARKERS,
     PALETTE,
@@ -26,6 +27,7 @@ from mhbench.report.style import (
     looks,
     natural,
     occurring,
+    of_several,
     six_digits,
     small_axes,
     spaced,
@@ -35,8 +37,8 @@ from mhbench.report.style import (
 from ..stats.estimate import count_limits
 
 # %% auto #0
-__all__ = ['MOST_PAIRS', 'panels', 'histogram', 'radar', 'matrix', 'paired', 'reliability_diagram', 'curves', 'boxes', 'sliders',
-           'released']
+__all__ = ['LEAST_AXES', 'MOST_PAIRS', 'MOST_PANELS', 'panels', 'histogram', 'radar', 'matrix', 'paired', 'differences',
+           'scale_figure', 'reliability_diagram', 'curves', 'boxes', 'sliders', 'released']
 
 # %% ../../nbs/report/04_figures.ipynb #7b1a1f66
 _GREYS = [("#23272c", "o", "-"), ("#7b8188", "s", "--"), ("#4d6a86", "^", ":"), ("#8a6f4e", "D", "-.")]
@@ -51,6 +53,11 @@ def _series(labels: Sequence, column: str | None) -> dict[Any, dict]:  # label -
         color, marker, style = _GREYS[k] if len(labels) <= len(_GREYS) else (PALETTE[k % 7], MARKERS[k % 8], "-")
         out[label] = {"color": color, "marker": marker, "ls": style}
     return out
+
+
+def _told(title: str, form: str) -> str:
+    "What those are told who cannot see the figure: what is seen, and how it is drawn."
+    return f"{title.rstrip('.')}. {form}" if title else form
 
 
 def _bars(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -89,7 +96,7 @@ def panels(
     rows, columns = list(dict.fromkeys(table[row])), list(dict.fromkeys(table[column])) if column else [None]
     places, hues = occurring(table[x]), occurring(table[hue]) if hue else []
     drawn = _series(hues, hue)
-    told = f"Small panels, {title or xlabel}: {' and '.join(map(spaced, rows))} of {len(places)} {x}s, with bars."
+    told = _told(title, f"Small panels: {' and '.join(map(spaced, rows))} of {len(places)} {x}s, with bars.")
     grid = {"nrows": len(rows), "ncols": len(columns), "sharex": "col", "sharey": "row", "squeeze": False}
     fig, axes = canvas(6.9, 0.7 + 1.55 * len(rows), told, **grid)
     for i, r in enumerate(rows):
@@ -149,7 +156,7 @@ def histogram(
         return None
     low, high = limits or (np.inf, -np.inf)
     edges = np.linspace(min(low, np.nanmin(v)), max(high, np.nanmax(v)), bins + 1)
-    told = f"Histogram, {title or xlabel or x}: {len(v)} {ylabel} by {xlabel or x}, stacked by {hue}."
+    told = _told(title, f"Histogram: {len(v)} {ylabel} by {xlabel or x}, stacked by {hue}.")
     fig, ax = canvas(6.0, 3.2, told)
     parts = [v[(table[hue] == h).to_numpy()] for h in hues]
     undefined = [f", {n} undefined" if (n := np.isnan(p).sum()) else "" for p in parts]
@@ -166,6 +173,9 @@ def histogram(
     return fig
 
 # %% ../../nbs/report/04_figures.ipynb #afc227e1
+LEAST_AXES = 3  # of a chart
+
+
 def _polygon(ax: Any, angle: np.ndarray, v: np.ndarray, color: str) -> None:
     "Lines between neighbours that both have a value; a filled shape where all have."
     n = len(v)
@@ -185,19 +195,27 @@ def radar(
     marks: dict[str, float] | None = None,
     title: str = "",
 ) -> Figure | None:  # None where the table has no row
-    """One chart a model, from 0 in the centre to 1 at the rim.
+    """One chart a model, from 0 in the centre to 1 at the rim; none of one with fewer than three numbers, and no dot
+    that rests on one answer.
 
     Raises: ValueError where a column is missing.
     """
-    table = drawable("radar", table, [axis, hue, "estimate"])
-    if table is None:
+    given = drawable("radar", table, [axis, hue, "estimate"])
+    if given is None:
+        return None
+    table, alone = of_several(given, [hue, axis])
+    several = table.groupby(hue, observed=True)["estimate"].transform("count") >= LEAST_AXES
+    left = [spaced(x) for x in occurring(table.loc[~several, hue])]
+    alone = "; ".join(filter(None, [alone, f"no chart of fewer than three numbers: {', '.join(left)}" if left else ""]))
+    table = table[several]
+    if not len(table):
         return None
     ordered = isinstance(table[axis].dtype, pd.CategoricalDtype)
     axes = occurring(table[axis]) if ordered else list(dict.fromkeys(table[axis]))
     hues, named = occurring(table[hue]), looks(occurring(table[hue]))
     angle = np.linspace(0, 2 * np.pi, len(axes), endpoint=False)
     over = f"{', '.join(map(str, hues))} over {', '.join(map(str, axes))}"
-    told = f"Radar charts, {title}: {over}; the forest plot beside has the numbers."
+    told = _told(title, f"Radar charts: {over}; the forest plot beside has the numbers.")
     fig, places = small_axes(len(hues), 2.25, told, subplot_kw={"projection": "polar"})
     for h, ax in zip(hues, places):
         one = table[table[hue] == h].drop_duplicates(axis).set_index(axis).reindex(axes)
@@ -214,7 +232,7 @@ def radar(
     below = ["bars: 95% intervals; further out is better"] if {"ci_low", "ci_high"} <= set(table) else []
     below += ["dashed: " + ", ".join(f"{spaced(k)} {v:.2f}" for k, v in marks.items())] if marks else []
     below += ["hollow: simulated"] if any(v.hollow for v in named.values()) else []
-    fig.supxlabel("; ".join(below), fontsize=8)
+    fig.supxlabel(textwrap.fill("; ".join(filter(None, [*below, alone])), 105), fontsize=8)
     return fig
 
 # %% ../../nbs/report/04_figures.ipynb #e4dbb882
@@ -251,6 +269,7 @@ def matrix(
     label: str = "Cohen's kappa",
     title: str = "",
     limits: tuple[float, float] = (-0.2, 1.0),
+    around_zero: bool = False,  # white at 0, a colour each side of it
 ) -> Figure | None:  # None where the table has no row
     "A labelled matrix, each cell with its number."
     if not np.size(values) or np.isnan(np.asarray(values, float)).all():
@@ -261,13 +280,15 @@ def matrix(
         got = f"{values.shape}; pass one label a row and a column"
         refuse(f"matrix: values must be ({len(rows)}, {len(columns)}) for these labels; got {got}")
     ends = f"from {np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
-    told = f"Matrix of {label}, {title}: {len(rows)} by {len(columns)}, {ends}."
+    told = _told(title, f"Matrix of {label}: {len(rows)} by {len(columns)}, {ends}.")
+    colours = "PuOr_r" if around_zero else "cividis"
     size = (min(6.9, 1.9 + 0.55 * len(columns)), min(9.0, 1.1 + 0.42 * len(rows)))
     fig, ax = canvas(*size, told)
     below, above = np.nanmin(values) < limits[0], np.nanmax(values) > limits[1]
-    im = ax.imshow(values, vmin=limits[0], vmax=limits[1], cmap="cividis", aspect="auto")
+    im = ax.imshow(values, vmin=limits[0], vmax=limits[1], cmap=colours, aspect="auto")
     for i, j in zip(*np.nonzero(~np.isnan(values))):
-        dark = (values[i, j] - limits[0]) / (limits[1] - limits[0]) < 0.55
+        place = (values[i, j] - limits[0]) / (limits[1] - limits[0])
+        dark = abs(place - 0.5) > 0.3 if around_zero else place < 0.55
         ax.text(j, i, f"{values[i, j]:.2f}", ha="center", va="center", fontsize=7, color="white" if dark else "black")
     ax.set_xticks(range(len(columns)), [spaced(c) for c in columns], rotation=40, ha="right", fontsize=8)
     ax.set_yticks(range(len(rows)), [spaced(r) for r in rows], fontsize=8)
@@ -308,26 +329,29 @@ def paired(
     models: Sequence[str],  # in the order of the figure
     *,
     measure: str = "accuracy",
-    title: str = "",
+    title: str = "",  # whose they are: the figure says itself what is seen
     alpha: float = 0.05,  # below it two models are shown to differ
-) -> Figure | None:  # None where the table has no row
+) -> Figure | None:  # None where no two models share two items
     """Differences between models on the same items: up to `MOST_PAIRS` as a forest plot, more as a square for each way
     of asking.
 
     Raises: ValueError where a column is missing.
     """
     given = drawable("paired", table, ["pair", "way", "first", "second", "estimate", "ci_low", "ci_high", "p_adjusted"])
-    if given is None:
+    given = given if given is None or "n" not in given else given[given["n"] > 1]
+    if given is None or not len(given):
         return None
+    differ = int((given["p_adjusted"] < alpha).sum())
+    said = f"{differ or 'none'} of {len(given)} pairs of models {'is' if differ < 2 else 'are'} shown to differ"
+    title = f"{title}: {said} in {measure} on the same items" if title else ""
     if len(given) <= MOST_PAIRS:
         how: dict[str, Any] = {"marks": {"no difference": 0}, "better": "right of 0: the first is better"}
         return intervals(given, group="pair", hue=None, xlabel=f"difference in {measure}", title=title, **how)
     ways = sorted(dict.fromkeys(given["way"]), key=lambda way: way != "zero shot")
     here = {*given["first"], *given["second"]}
     models = [*(m for m in models if m in here), *sorted(here - set(models), key=natural)]
-    differ = int((given["p_adjusted"] < alpha).sum())
-    said = f"{differ} of {len(given)} pairs are shown to differ (p < {alpha:g}, corrected over all pairs)"
-    told = f"Squares of differences in {measure}, {title}: {len(models)} models, {', '.join(ways)}; {said}."
+    said += f" (p < {alpha:g}, corrected over all pairs)"
+    told = _told(title, f"Squares of differences in {measure}: {len(models)} models, {', '.join(ways)}; {said}.")
     names = 0.065 * max(len(spaced(m)) for m in models) + 0.4
     across = max(1, min(len(ways), int((6.8 - names) / (0.28 * len(models)))))
     down = -(-len(ways) // across)
@@ -347,6 +371,91 @@ def paired(
     titled(fig, title)
     return fig
 
+# %% ../../nbs/report/04_figures.ipynb #4234f9a6
+MOST_PANELS = 3  # of differences with intervals
+
+
+def differences(
+    table: pd.DataFrame,  # columns: `group`, `row`, model, estimate, ci_low, ci_high, n
+    *,
+    group: str,
+    row: str,
+    marks: dict[str, float],
+    xlabel: str,
+    title: str = "",
+    none: str = "not measured",
+) -> Figure | None:  # None where no row has a difference of two items or more
+    """Differences by row and model: with intervals for few models, as a matrix for many.
+
+    Raises: ValueError where a column is missing.
+    """
+    given = drawable("differences", table, [group, row, "model", "estimate", "ci_low", "ci_high", "n"])
+    given, alone = (given, "") if given is None else of_several(given, ["model"])
+    if given is None or given["estimate"].isna().all():
+        return None
+    models = occurring(given.loc[given["estimate"].notna(), "model"])
+    given = given[given["model"].isin(models)]
+    if len(models) <= MOST_PANELS:
+        look: dict[str, Any] = {"marks": marks, "xlabel": xlabel, "better": "zero", "title": title, "none": none}
+        return intervals(given, group=group, hue=row, column="model", **look)
+    lines = pd.MultiIndex.from_frame(given[[group, row]].drop_duplicates())
+    told = _told(title, f"Matrix of {xlabel}: {len(lines)} differences of {len(models)} models.")
+    fig, ax = canvas(6.9, 1.3 + 0.2 * len(lines), told)
+    own = [given[given["model"] == m].set_index([group, row]).reindex(lines) for m in models]
+    _differ(
+        ax, np.array([t["estimate"] for t in own]).T, np.array([(t["ci_low"] > 0) | (t["ci_high"] < 0) for t in own]).T
+    )
+    ax.set_xticks(range(len(models)), [spaced(m) for m in models], fontsize=7.5, rotation=30, ha="left")
+    ax.set_yticks(range(len(lines)), [f"{a}: {b}" for a, b in lines], fontsize=7.5)
+    below = [f"{spaced(xlabel)}; bold on colour: the interval does not hold 0; empty: {none}", alone]
+    fig.supxlabel(textwrap.fill("; ".join(filter(None, below)), 100), fontsize=8)
+    titled(fig, title)
+    return fig
+
+
+def _differ(ax: Any, value: np.ndarray, shown: np.ndarray) -> None:
+    "Differences as numbers, in bold and on a colour where they are shown."
+    most = np.nanmax(np.abs(value))
+    ax.imshow(np.where(shown, value, np.nan), vmin=-most, vmax=most, cmap="PuOr_r", aspect="auto")
+    for i, j in zip(*np.nonzero(~np.isnan(value))):
+        dark = shown[i, j] and abs(value[i, j]) > 0.6 * most
+        look = {"fontweight": "bold" if shown[i, j] else "normal", "color": "white" if dark else "0.15"}
+        text = f"{round(value[i, j], 2) + 0:.2f}".replace("0.", ".", 1)
+        ax.text(j, i, text, ha="center", va="center", fontsize=7, **look)
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+
+# %% ../../nbs/report/04_figures.ipynb #651ccf29
+_ROLES = {"person": "people: how strict", "judge": "judges: how strict"}
+
+
+def scale_figure(
+    mapped: pd.DataFrame,  # kind (person, judge, or another: who is rated), name, the columns of an estimate
+    whose: str,  # the study, for the title
+    unit: str,
+) -> Figure | None:  # None where the table has no row
+    "Severities of people and judges and the worth of whom they rated, a group each."
+    if not len(mapped):
+        return None
+    roles = mapped["kind"].map(_ROLES).fillna("students: how good")
+    rows = mapped.assign(role=pd.Categorical(roles, [*_ROLES.values(), "students: how good"])).sort_values("role")
+    judges = rows[rows["kind"] == "judge"]
+    about = {"of": "name", "noun": "judges"}
+    seen = f"in severity, {compared(judges, 0, 'the mean person', **about)}"
+    if not judges["ci_low"].notna().any():
+        seen = f"{ranged(judges, 'severity of a judge', of='name')}, 0 is the mean person; none has an interval"
+    return intervals(
+        rows.assign(role=rows["role"].astype(str)),
+        group="role",
+        hue="name",
+        every=False,
+        marks={"mean person, mean student": 0},
+        xlabel=unit,
+        better="raters: right of 0 is stricter; students: right of 0 is better",
+        title=f"{whose}: {seen}",
+    )
+
 # %% ../../nbs/report/04_figures.ipynb #9c2deeb0
 def reliability_diagram(
     table: pd.DataFrame,  # columns: confidence, accuracy, n, `hue`; one row a bin; ci_low and ci_high where computed
@@ -361,16 +470,16 @@ def reliability_diagram(
     Raises: ValueError where a column is missing.
     """
     given = drawable("reliability_diagram", table, ["confidence", "accuracy", "n", hue])
-    if given is None or not (given["n"] > 0).any():
+    if given is None or not (given["n"] > 1).any():
         return None
-    table = given[given["n"] > 0]
+    table, alone = given[given["n"] > 1], int((given["n"] == 1).sum())
     if not {"ci_low", "ci_high"} <= set(table):
         ends = np.array([count_limits(a * n, int(n))[:2] for a, n in zip(table["accuracy"], table["n"])])
         table = table.assign(ci_low=ends[:, 0], ci_high=ends[:, 1])
     hues = occurring(table[hue])
     named = looks(hues)
     bins = f"{len(table)} bins of {', '.join(map(spaced, hues))}"
-    told = f"Reliability diagram, {title}: share right against confidence in {bins}."
+    told = _told(title, f"Reliability diagram: share right against confidence in {bins}.")
     fig, axes = small_axes(len(hues), 2.45, told, sharex=True, sharey=True)
     for h, ax in zip(hues, axes):
         t = table[table[hue] == h].sort_values("confidence")
@@ -383,7 +492,9 @@ def reliability_diagram(
         ax.set_title(f"{spaced(h)}\n(n = {int(t['n'].sum())})", fontsize=8, loc="left", pad=16)
         ax.set_xticks([0, 0.5, 1])
     below = f"{xlabel} (the number at a bin is its n; 95% intervals; on the dashed line it means what it says)"
-    fig.supxlabel(below, fontsize=8)
+    left = f"\nleft out, since n = 1: {alone} bin{'s' * (alone > 1)}" if alone else ""
+    left += "\na dot without a line has no interval" if table["ci_high"].isna().any() else ""
+    fig.supxlabel(below + left, fontsize=8)
     fig.supylabel(ylabel, fontsize=9)
     titled(fig, title)
     return fig
@@ -398,6 +509,16 @@ def _dashes(labels: Sequence) -> dict[Any, str]:
         seen[who(x)] += 1
     return out
 
+
+def _name_ends(ax: Any, ends: pd.Series, marks: dict[str, float]) -> None:
+    "The names of lines and marks to the right of the axis, at least a line of text apart."
+    low, high = ax.get_ylim()
+    apart, last = (high - low) / 16, -np.inf
+    for name, y in sorted([*ends.items(), *marks.items()], key=lambda end: end[1]):
+        last = max(y, last + apart)
+        beside = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "annotation_clip": False}
+        ax.annotate(spaced(name), (1, last), (4, 0), va="center", fontsize=8, color="0.3", **beside)
+
 # %% ../../nbs/report/04_figures.ipynb #49e7dd33
 def curves(
     table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_high where there is an interval
@@ -408,17 +529,18 @@ def curves(
     ylabel: str = "",
     title: str = "",
     limits: tuple[float, float] | None = None,  # of the y axis
+    marks: dict[str, float] | None = None,  # label -> position of a horizontal line
 ) -> Figure | None:  # None where the table has no row
-    "Lines over an ordered axis, with a band where the table has an interval."
+    "Lines over an ordered axis, named at their ends, with a band where the table has an interval."
     table = drawable("curves", table, [x, hue, "estimate"])
     if table is None:
         return None
-    told = f"Curves, {title or ylabel}: {spaced(ylabel)} against {spaced(xlabel or x)}, {table[hue].nunique()} lines."
+    told = _told(title, f"Curves: {spaced(ylabel)} against {spaced(xlabel or x)}, {table[hue].nunique()} lines.")
     fig, ax = canvas(6.0, 3.4, told)
     named, lines = _series(occurring(table[hue]), hue), _dashes(occurring(table[hue]))
     for h in occurring(table[hue]):
         t = table[table[hue] == h]
-        ax.plot(t[x], t["estimate"], lw=1.5, ms=4, label=spaced(h), **named[h] | {"ls": lines[h]})
+        ax.plot(t[x], t["estimate"], lw=1.5, ms=4, **named[h] | {"ls": lines[h]})
         if {"ci_low", "ci_high"} <= set(t.columns):
             low, high = t["ci_low"].astype(float), t["ci_high"].astype(float)
             ax.fill_between(t[x], low, high, color=named[h]["color"], alpha=0.15, lw=0)
@@ -427,8 +549,10 @@ def curves(
         ax.set_ylim(*limits)
     if float(table[x].max() - table[x].min()).is_integer() and table[x].nunique() < 9:
         ax.set_xticks(sorted(table[x].unique()))
+    for label, at in (marks or {}).items():
+        ax.axhline(at, color="0.55", lw=0.9, ls="--", zorder=0)
+    _name_ends(ax, table.sort_values(x).groupby(hue, observed=True)["estimate"].last(), marks or {})
     titled(fig, title)
-    _legend(fig, [ax])
     return fig
 
 # %% ../../nbs/report/04_figures.ipynb #00836e01
@@ -454,7 +578,7 @@ def boxes(
         return None
     groups, hues = list(dict.fromkeys(given[group])), occurring(given[hue])
     named, width = looks(hues), 0.8 / len(hues)
-    told = f"Box plots, {title}: {ylabel} of {', '.join(map(str, hues))} by {group}."
+    told = _told(title, f"Box plots: {ylabel} of {', '.join(map(str, hues))} by {group}.")
     drawn_from = given[given["draw"].map(len) > 0]
     fig, ax = canvas(min(6.9, 1.6 + 0.34 * len(groups) * len(hues)), 3.4, told)
     for k, h in enumerate(hues):
@@ -495,7 +619,7 @@ def sliders(
     if given is None:
         return None
     rows = given.sort_values("place")
-    told = f"Sliders, {title}: " + ", ".join(f"option {r.option} at {r.slider:g}" for r in rows.itertuples())
+    told = _told(title, "Sliders: " + ", ".join(f"option {r.option} at {r.slider:g}" for r in rows.itertuples()))
     fig, ax = canvas(5.4, 0.9 + 0.32 * len(rows), told)
     ax.hlines(rows["place"], 0, 100, color="0.82", lw=3, capstyle="round", zorder=1)
     ax.plot(rows["slider"], rows["place"], ls="", ms=8, zorder=2, **PLAIN.dot)
@@ -513,11 +637,11 @@ def released(
     table: pd.DataFrame,  # model, estimate, ci_low, ci_high, released (YYYY-MM-DD), family, parameters (billions)
     *,
     title: str = "",
-) -> Figure | None:  # None where the table has no row
+) -> Figure | None:  # None where fewer than two models have an average and a date
     "Averages with intervals by release date; area by parameters, hollow where they are unknown."
-    if not len(table):
+    if len(table) < 2:
         return None
-    fig, ax = canvas(6.8, 3.8)
+    fig, ax = canvas(6.8, 3.8, _told(title, f"Averages of {len(table)} models by the date of their release."))
     families = sorted(set(table["family"]))
     for r in table.sort_values("model").to_dict("records"):
         colour = PALETTE[families.index(r["family"]) % len(PALETTE)]
@@ -537,6 +661,6 @@ def released(
     ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     ax.margins(x=0.15, y=0.15)
     ax.set(xlabel="released", ylabel="average, points")
-    ax.set_title(title, loc="left", fontsize=10)
+    titled(fig, title)
     fig.legend(loc="outside lower center", ncols=min(5, len(families) + 1), fontsize=7, frameon=False)
     return fig

@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from .reading import NO_INTERVAL
 from mhbench.report.style import (
     MARKERS,
     PALETTE,
@@ -24,6 +25,8 @@ from mhbench.report.style import (
     drawable,
     looks,
     occurring,
+    of_several,
+    rank,
     small_axes,
     spaced,
     titled,
@@ -74,22 +77,39 @@ def _kinds(named: dict[Any, Look], kinds: Mapping[str, Sequence[str]]) -> dict[A
     return {x: (found[0], look[found[0]]._replace(hollow=named[x].hollow)) for x, found in of.items() if found}
 
 # %% ../../nbs/report/03_forest.ipynb #d983ecca
-def _lines(table: pd.DataFrame, group: str, hue: str | None, named: dict) -> list[list[_Line]]:
-    "The lines of each group; a heading first where a group has several hues. A hue of one group alone is only there."
+def _groups(table: pd.DataFrame, group: str) -> pd.DataFrame:
+    "The rows, groups that are models in the order of all figures."
+    if group not in PEOPLE or isinstance(table[group].dtype, pd.CategoricalDtype):
+        return table
+    return table.iloc[np.argsort([rank(g) for g in table[group]], kind="stable")]
+
+
+def _shown(lines: list[_Line]) -> list[_Line]:
+    "The lines of a group without what rests on one answer, and without its heading where no line is left."
+    alone = [all(pd.isna(r.estimate) and r.n == 1 for r in x.rows) if x.rows else False for x in lines]
+    kept = [line for line, left_out in zip(lines, alone) if not left_out]
+    return [] if all(line.heading for line in kept) else kept
+
+
+def _lines(table: pd.DataFrame, group: str, hue: str | None, named: dict, every: bool = True) -> list[list[_Line]]:
+    """The lines of each group; a heading first where a group has several hues. A hue of one group alone is only there,
+    and where not `every` one must have a line, each hue is only where it has a row.
+    """
     hues, out = occurring(table[hue]) if hue else [None], []
     nested = bool(hue) and (table.groupby(hue, observed=True)[group].nunique() == 1).all() and len(hues) > 1
+    nested = nested or not every
     inside: dict[Any, list[tuple[Any, Any]]] = {}  # group -> hue and row of each of its rows
     for g, h, row in zip(table[group], table[hue] if hue else repeat(None), table.itertuples()):
         inside.setdefault(g, []).append((h, row))
     for g, here in inside.items():
         if len(hues) == 1:
-            out.append([_Line(_broken(g), [row for _, row in here], named.get(hues[0], named.get(g, PLAIN)))])
+            out.append(_shown([_Line(_broken(g), [row for _, row in here], named.get(hues[0], named.get(g, PLAIN)))]))
             continue
         rows = {h: [row for own, row in here if own == h] for h in hues}
         shown = [h for h in hues if rows[h] or not nested]
         dots = [_Line(_broken(h), rows[h], named.get(h, named.get(g, PLAIN))) for h in shown]
-        out.append([_Line(_broken(g), heading=True), *dots])
-    return out
+        out.append(_shown([_Line(_broken(g), heading=True), *dots]))
+    return [lines for lines in out if lines]
 
 
 def _in_columns(groups: list[list[_Line]]) -> list[list[_Line]]:
@@ -132,8 +152,10 @@ def _told(title: str, what: str, table: pd.DataFrame, named: Sequence[str], leve
         for r in rows.head(6).to_dict("records")
     ]
     more = f", and {len(rows) - len(some)} more" if len(rows) > len(some) else ""
-    head = f"Forest plot, {title or spaced(what)}: {len(rows)} estimates of {spaced(what)} with {level:.0%} intervals."
-    return f"{head} {'; '.join(some)}{more}."
+    known = np.isfinite(rows[["ci_low", "ci_high"]].astype(float)).all(axis=1).any()
+    bars = f"with {level:.0%} intervals" if known else "without an interval"
+    head = f"{title.rstrip('.')}. " if title else ""
+    return f"{head}Forest plot of {len(rows)} estimates of {spaced(what)} {bars}: {'; '.join(some)}{more}."
 
 # %% ../../nbs/report/03_forest.ipynb #fc5c31df
 _CLEAR = (7, 0)  # points from the axis to what stands beside it: a dot at the axis' end touches nothing
@@ -150,6 +172,7 @@ class _Scale(NamedTuple):
     brief: bool = False  # whether there is no room for numbers beside the dots
     with_n: bool = True  # whether each line says its n
     none: str = "not measured"
+    against: str = ""  # a column: what each number is held against
 
 
 def _scale(table: pd.DataFrame, marks: dict[str, float], limits: tuple[float, float] | None, inches: float, **how):
@@ -181,6 +204,8 @@ def _draw(ax: Any, lines: list[_Line], scale: _Scale) -> list[float]:
             at = y + (k - (len(values) - 1) / 2) * 0.45
             if np.isfinite([row.ci_low, row.ci_high]).all():
                 ax.plot([row.ci_low, row.ci_high], [at, at], color=line.look.color, lw=1.4, solid_capstyle="butt")
+            if scale.against and not pd.isna(getattr(row, scale.against)):
+                ax.plot([getattr(row, scale.against)] * 2, [at - 0.34, at + 0.34], color="0.25", lw=1.6, clip_on=False)
             inside = scale.limits is None or scale.limits[0] <= row.estimate <= scale.limits[1]
             ax.plot([row.estimate], [at], ls="", ms=scale.dot, clip_on=not inside, zorder=3, **line.look.dot)
             ax.annotate(_beside(row, scale.brief, scale.with_n), (1, at), _CLEAR, color="0.25", **_BESIDE)
@@ -225,12 +250,14 @@ def intervals(
     kinds: Mapping[str, Sequence[str]] | None = None,  # name -> models of that kind: a colour and a marker each
     marks: dict[str, float] | None = None,  # label -> position of a vertical line
     xlabel: str = "accuracy",
+    against: tuple[str, str] | None = None,  # a column with what each number is held against, and what that is
     better: str | None = None,  # higher, lower, zero, or in words; None: neither way is. Accuracy is better when higher
-    title: str = "",
+    title: str = "",  # what is seen
     limits: tuple[float, float] | None = None,
     level: float = 0.95,  # of the intervals; the axis says it
     none: str = "not measured",  # what stands where there is no value
-) -> Figure | None:  # None where the table has no estimate
+    every: bool = True,  # whether each hue has a line in each group, with or without a value
+) -> Figure | None:  # None where the table has no estimate of two answers or more
     """A forest plot.
 
     Source: Lewis and Clarke 2001 (the plot's form).
@@ -238,25 +265,28 @@ def intervals(
     Raises: ValueError where a column is missing.
     """
     used = [group, *(c for c in (hue, column) if c)]
-    given = drawable("intervals", table, [*used, "estimate", "ci_low", "ci_high", "n"])
+    held = [against[0]] if against else []
+    given = drawable("intervals", table, [*used, *held, "estimate", "ci_low", "ci_high", "n"])
+    given, alone = (given, "") if given is None else of_several(given, list(dict.fromkeys([*used[1:], group])))
     if given is None or given["estimate"].isna().all():
         return None
-    table = given.reset_index(drop=True)
+    table = _groups(given, group).reset_index(drop=True)
+    notes = [alone, f"short upright line: {against[1]}" if against else ""]
     better = "higher" if better is None and xlabel == "accuracy" else better
     people = [c for c in (hue, column, group) if c in PEOPLE][:1]
     named = _told_apart(looks(occurring(table[people[0]]))) if people else {}
     of_kind = _kinds(named, kinds or {})
     named |= {label: look for label, (_, look) in of_kind.items()}
     if column and table[column].nunique() > 1:
-        return _side_by_side(
-            table, group, hue, column, named, marks, (xlabel, better, title, level, none), limits, of_kind
-        )
+        frame = (xlabel, better, title, level, none, notes, held[0] if held else "")
+        return _side_by_side(table, group, hue, column, named, marks, frame, limits, of_kind)
     kept, fewer = _spread(table, group)
-    panels = _in_columns(_lines(kept, group, hue, named))
+    panels = _in_columns(_lines(kept, group, hue, named, every))
     lines = max(sum(1 + line.label.count("\n") for line in p) for p in panels)
     told = _told(title, xlabel, table, used, level)
     n = _one_n(table)
     scale = _scale(kept, marks or {}, limits, 3.6 / len(panels), brief=len(panels) > 1, with_n=not n, none=none)
+    scale = scale._replace(against=held[0] if held else "")
     fig, axes = canvas(6.9, 1.15 + LINE * lines, told, ncols=len(panels), sharex=True, squeeze=False)
     for ax, drawn in zip(axes[0], panels):
         _name_lines(ax, drawn, _draw(ax, drawn, scale))
@@ -264,15 +294,23 @@ def intervals(
     deepest = max(ax.get_ylim()[0] for ax in axes[0])
     for ax in axes[0]:  # a line is as high in every column
         ax.set_ylim(deepest, -0.7)
-    notes = _notes(named, marks if len(panels) > 1 else None, _unsure(table) and len(panels) > 1, kept, scale.brief)
-    _frame(fig, xlabel, better, level, title, [*notes, fewer] if fewer else notes, n)
+    notes = [*_notes(named, marks if len(panels) > 1 else None, kept, scale.brief), *notes, fewer]
+    _frame(fig, xlabel, better, level if _sure(table).any() else None, title, notes, n)
     _legend_of_kinds(fig, of_kind, axes[0, 0] if len(panels) == 1 else None)
     return fig
 
 # %% ../../nbs/report/03_forest.ipynb #14833596
-def _unsure(table: pd.DataFrame) -> bool:
-    "Whether an estimate has no interval."
-    return bool((table["estimate"].notna() & table[["ci_low", "ci_high"]].isna().any(axis=1)).any())
+def _sure(table: pd.DataFrame) -> pd.Series:
+    "Which estimates have an interval."
+    return table["estimate"].notna() & table[["ci_low", "ci_high"]].notna().all(axis=1)
+
+
+def _why_none(table: pd.DataFrame, brief: bool) -> list[str]:
+    "Why estimates have no interval, by the kind that each carries."
+    bare = table[table["estimate"].notna() & ~_sure(table)]
+    kinds = bare["interval"] if "interval" in bare else pd.Series("none", index=bare.index)
+    why = dict.fromkeys(NO_INTERVAL.get(kind, NO_INTERVAL["none"]) for kind in kinds)
+    return [("* " if brief else "") + f"no interval: {'; or '.join(why)}"] if len(bare) else []
 
 
 def _one_n(table: pd.DataFrame) -> int:  # 0: they differ, or nobody knows
@@ -297,24 +335,23 @@ def _finish(ax: Any, limits: tuple[float, float] | None, marks: dict[str, float]
     _marked(ax, marks or {}, top)
 
 
-def _notes(
-    named: dict, marks: dict[str, float] | None, star: bool, table: pd.DataFrame, brief: bool = True
-) -> list[str]:
+def _notes(named: dict, marks: dict[str, float] | None, table: pd.DataFrame, brief: bool = True) -> list[str]:
     "What a reader has to know of the signs; the names of the dashed lines, where these do not stand above them."
     lines = ", ".join(label if "/" in label else f"{spaced(label)} {at:.2f}" for label, at in (marks or {}).items())
     hollow = any(v.hollow for v in named.values())
     lost = any(_lost(row) for row in table[table["estimate"].notna()].itertuples()) and "n_unread" in table
     of_lost = "\N{DAGGER} with unread, refused or missing answers" if brief else "unread answers are not right"
     every = (f"dashed: {lines}" * bool(marks), "hollow: simulated" * hollow, of_lost * lost)
-    return [*filter(None, every), *["* no interval: one unit, or nothing that varies"] * star]
+    return [*filter(None, every), *_why_none(table, brief)]
 
 
 def _frame(
-    fig: Figure, xlabel: str, better: str | None, level: float, title: str, notes: Sequence[str], n: int = 0
+    fig: Figure, xlabel: str, better: str | None, level: float | None, title: str, notes: Sequence[str], n: int = 0
 ) -> None:
-    below = f"{spaced(xlabel)}, with {level:.0%} interval" + (f"; n = {n} on each line" if n else "")
+    below = spaced(xlabel) + (f", with {level:.0%} interval" if level else "")
+    below += f"; n = {n} on each line" if n else ""
     below += f"   ({_BETTER.get(better, better)})" if better else ""
-    below = "\n".join([below, *notes])
+    below = "\n".join([below, *filter(None, notes)])
     fig.supxlabel("\n".join(line for part in below.split("\n") for line in textwrap.wrap(part, 100)), fontsize=8.5)
     titled(fig, title)
 
@@ -333,10 +370,11 @@ def _legend_of_kinds(fig: Figure, of_kind: dict[Any, tuple[str, Look]], ax: Any 
 # %% ../../nbs/report/03_forest.ipynb #b309a8c6
 def _side_by_side(table, group, hue, column, named, marks, frame, limits, of_kind) -> Figure:
     "One panel a value of `column`, all on the same lines."
-    xlabel, better, title, level, none = frame
+    xlabel, better, title, level, none, notes, against = frame
     columns = occurring(table[column])
     long = max(len(spaced(g)) for g in table[group].unique()) > 24
     lines = [line for g in _lines(table, group, hue, named) for line in g]
+    lines = [line for line in lines if line.heading or any(not pd.isna(row.estimate) for row in line.rows)]
     high = LINE * sum(1 + line.label.count("\n") for line in lines) + 0.45
     told = _told(title, xlabel, table, [c for c in (column, group, hue) if c], level)
     down = -(-len(columns) // (3 if long else 4))
@@ -344,7 +382,7 @@ def _side_by_side(table, group, hue, column, named, marks, frame, limits, of_kin
     fig, axes = small_axes(len(columns), high, told, across=across, more=1.1, sharex=True, sharey=True)
     parts = {c: table[table[column] == c] for c in columns}
     each = {c: _one_n(part) for c, part in parts.items()}
-    scale = _scale(table, marks or {}, limits, 4.2 / across, brief=True, none=none)
+    scale = _scale(table, marks or {}, limits, 4.2 / across, brief=True, none=none)._replace(against=against)
     for k, (c, ax) in enumerate(zip(columns, axes)):
         mine = parts[c]
         drawn = [_inside(line, set(mine.index))._replace(look=named.get(c, line.look)) for line in lines]
@@ -359,7 +397,8 @@ def _side_by_side(table, group, hue, column, named, marks, frame, limits, of_kin
         ax.tick_params(labelbottom=k + across >= len(columns))  # the lowest panel of each column
         heading = textwrap.fill(spaced(c), 22) + (f"\nn = {each[c]}" if each[c] else "")
         ax.set_title(heading, fontsize=8.5, loc="left")
-    _frame(fig, xlabel, better, level, title, _notes(named, marks, _unsure(table), table))
+    notes = [*_notes(named, marks, table), *notes]
+    _frame(fig, xlabel, better, level if _sure(table).any() else None, title, notes)
     _legend_of_kinds(fig, of_kind)
     return fig
 

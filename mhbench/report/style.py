@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,8 +22,9 @@ from matplotlib.rcsetup import cycler
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['PALETTE', 'MARKERS', 'STYLE', 'PLAIN', 'EVERYBODY', 'Look', 'Cast', 'introduce', 'who', 'natural', 'spaced', 'looks',
-           'six_digits', 'drawable', 'occurring', 'canvas', 'small_axes', 'titled', 'save']
+__all__ = ['PALETTE', 'MARKERS', 'STYLE', 'PLAIN', 'EVERYBODY', 'Look', 'Cast', 'introduce', 'who', 'natural', 'rank',
+           'simulated', 'spaced', 'looks', 'six_digits', 'drawable', 'occurring', 'of_several', 'canvas', 'small_axes',
+           'titled', 'title_of', 'save']
 
 # %% ../../nbs/report/02_style.ipynb #f8ed7fa7
 PALETTE = ("#0072B2", "#D98E00", "#009E73", "#CC4C00", "#B5578F", "#3C9BD6", "#333333", "#6A3D9A", "#8C6D46")
@@ -68,6 +70,7 @@ class Cast(NamedTuple):
 
     places: dict[str, int] = {}  # of the names that were introduced; a look each
     simulated: frozenset[str] = frozenset()  # who of these and of others is drawn hollow
+    order: dict[str, int] = {}  # the place of each model in every figure
 
 
 _cast = Cast()
@@ -76,10 +79,13 @@ _cast = Cast()
 def introduce(
     names: Iterable[str],
     simulated: Iterable[str] = (),  # who of these and of others is drawn hollow
+    best_first: Iterable[str] = (),  # models by the main accuracy of the study: as figures have them
 ) -> None:
     "Give these names the first looks, in this order, for every figure that follows."
     global _cast
-    _cast = Cast({name: k for k, name in enumerate(dict.fromkeys(names))}, frozenset(simulated))
+    known = dict.fromkeys(names)
+    place = {name: k for k, name in enumerate(dict.fromkeys([*best_first, *known]))}
+    _cast = Cast({name: k for k, name in enumerate(known)}, frozenset(simulated), place)
 
 # %% ../../nbs/report/02_style.ipynb #78b2601d
 def who(label: object) -> str:
@@ -90,6 +96,16 @@ def who(label: object) -> str:
 def natural(name: object) -> list:
     "A key to sort by: p2 before p10."
     return [int(t) if t.isdigit() else t.casefold() for t in re.split(r"(\d+)", str(name))]
+
+
+def rank(label: object) -> int:
+    "The place of a label's model in every figure; whoever was not introduced comes last."
+    return _cast.order.get(who(label), len(_cast.order))
+
+
+def simulated(label: object) -> bool:
+    "Whether the model in a label was introduced as simulated."
+    return who(label) in _cast.simulated
 
 
 def spaced(label: object) -> str:
@@ -134,10 +150,27 @@ def drawable(
 
 
 def occurring(column: pd.Series) -> list:
-    "The values that occur: in their own order where the column has one (a categorical), otherwise p2 before p10."
+    """The values that occur: in their own order where the column has one (a categorical), otherwise models in the order
+    of all figures and the rest p2 before p10.
+    """
     if isinstance(column.dtype, pd.CategoricalDtype):
         return list(column.cat.remove_unused_categories().cat.categories)
-    return sorted(column.dropna().unique(), key=natural)
+    return sorted(column.dropna().unique(), key=lambda x: (rank(x), natural(x)))
+
+
+def of_several(
+    table: pd.DataFrame,
+    names: Sequence[str],  # columns that name a row
+) -> tuple[pd.DataFrame, str]:  # and the line that says what was left out; empty where nothing was
+    "Without the numbers of what rests on one answer: these are no estimates, and no figure shows them."
+    if "n" not in table:
+        return table, ""
+    alone = (table["n"] == 1) & table["estimate"].notna()
+    if not alone.any():
+        return table, ""
+    left = list(dict.fromkeys(table.loc[alone, list(names)].agg(lambda r: ": ".join(map(spaced, r)), axis=1)))
+    said = "; ".join(left) if len(left) <= 3 else f"{int(alone.sum())} numbers"
+    return table.assign(estimate=table["estimate"].mask(alone)), f"left out, since n = 1: {said}"
 
 # %% ../../nbs/report/02_style.ipynb #5c8e74f7
 def canvas(
@@ -172,9 +205,16 @@ def small_axes(
 
 
 def titled(fig: Figure, title: str) -> None:
-    "Set the title of a figure, where it has one, to its left edge."
+    "Set the title of a figure, where it has one, to its left edge, broken into lines that the figure grows by."
     if title:
-        fig.suptitle(spaced(title), x=0.01, ha="left", fontsize=10)
+        broken = textwrap.fill(spaced(title), int(12.3 * fig.get_figwidth()), break_on_hyphens=False)
+        fig.set_figheight(fig.get_figheight() + 0.17 * broken.count("\n"))
+        fig.suptitle(broken, x=0.01, ha="left", fontsize=10)
+
+
+def title_of(fig: Figure) -> str:
+    "The title of a figure in one line."
+    return " ".join(fig.get_suptitle().split())
 
 # %% ../../nbs/report/02_style.ipynb #3a7208b5
 def save(
@@ -186,11 +226,12 @@ def save(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     told = str(fig.get_label() or "") or None
+    title = {"Title": title_of(fig)} if fig.get_suptitle() else {}
     with matplotlib.rc_context(STYLE):
         out = [folder / f"{stem}.png", folder / f"{stem}.svg"]
         shown, fig.dpi = fig.dpi, STYLE["savefig.dpi"]
-        FigureCanvasAgg(fig).print_png(out[0], metadata={"Software": None, "Description": told})
+        FigureCanvasAgg(fig).print_png(out[0], metadata={"Software": None, "Description": told} | title)
         fig.set_layout_engine("none")  # both have the places that the first was given
-        FigureCanvasSVG(fig).print_svg(out[1], metadata={"Date": None, "Creator": None, "Description": told})
+        FigureCanvasSVG(fig).print_svg(out[1], metadata={"Date": None, "Creator": None, "Description": told} | title)
         fig.dpi = shown
     return out

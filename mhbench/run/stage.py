@@ -39,7 +39,7 @@ from mhbench.records.schema import (
     read_records,
     write_records,
 )
-from ..report.style import introduce, natural, save, who
+from ..report.style import introduce, natural, save, title_of, who
 from ..report.tables import with_interval
 from .graph import before, graph, items_file, root
 from ..steps.rates import COUNTS
@@ -252,7 +252,8 @@ class Stage:
         params = load_params(root() / "params.yaml")
         self.origins = known_origins(self.results, [study] if study else studies)
         self._everybody, self._run = _everybody(params), params["run"]
-        introduce(self._everybody, self.simulated)
+        self._best_first = self._by_accuracy(params) if study else []
+        introduce(self._everybody, self.simulated, self._best_first)
         keep_results(StoreSettings(**(params.get("store") or {})), store_path(root()))
 
     @property
@@ -370,7 +371,23 @@ class Stage:
     def know(self, origins: Mapping[str, str]) -> None:  # name -> origin, as mhbench.records.schema.origins has it
         "Learn where answers come from that this stage made or read by itself, and that its tables name, too."
         self.origins |= {name: origin for name, origin in origins.items() if origin != "asked"}
-        introduce(self._everybody, self.simulated)
+        introduce(self._everybody, self.simulated, self._best_first)
+
+    def _by_accuracy(self, params: dict) -> list[str]:
+        "Models by the main accuracy of the study, of a stage that rests on the scores; others keep the order declared."
+        from mhbench.steps.accuracy import most_accurate
+
+        scores = self.results / "score" / self._one / "scores.parquet"
+        if "score" not in before(graph(), self.name) or not scores.exists():
+            return []
+        columns = ["model", "mode", "answered_by", "n_votes", "set", "correct"]
+        core = (params["studies"][self._one].get("score") or {}).get("core")
+        return most_accurate(pd.read_parquet(scores, columns=columns), core)
+
+    def best_first(self, models: Sequence[str]) -> None:
+        "Models as every figure of this stage shall have them: the best by the main number of the study first."
+        self._best_first = list(models)
+        introduce(self._everybody, self.simulated, self._best_first)
 
     def asked(self, frame: pd.DataFrame) -> pd.DataFrame:
         "The rows of a table that name nobody simulated: what a mean or a test over models may rest on."
@@ -534,12 +551,13 @@ class Stage:
             refuse(f"Stage.figure: name must be used once in a stage; got {name!r}", place=self.name)
         self.figures.mkdir(parents=True, exist_ok=True)  # DVC wants the folder, empty or not
         if drawing is None:
-            return self.absent(caption, absent)
+            return self.absent(caption, absent) if absent else "none"
         there = _names_in([t.get_text() for t in drawing.findobj(Text)], self.origins)
         shown = self._told(caption, there, self.rated if rated is None else rated)
         drawing.saved_as, _ = save(drawing, name, self.figures)
         _let_figures_show()
-        self._figures.append({"name": name, "caption": shown, "alt": str(drawing.get_label() or shown)})
+        told = {"title": title_of(drawing) or shown, "caption": shown, "alt": str(drawing.get_label() or shown)}
+        self._figures.append({"name": name, **told})
         return drawing
 
     def added(
@@ -599,6 +617,9 @@ class Stage:
         }
         text = json.dumps(contents, indent=1, ensure_ascii=False)
         (self.out / "contents.json").write_text(text + "\n", encoding="utf-8")
+        if self._figures:  # beside them, for whoever shows them: a gallery, a paper
+            text = json.dumps(self._figures, indent=1, ensure_ascii=False)
+            (self.figures / "figures.json").write_text(text + "\n", encoding="utf-8")
         folder = self.results.joinpath("metrics", *self._where[:-1])
         write_metrics(metrics, folder / f"{self._where[-1] if self.study else 'headline'}.json")
         for sentence in NOTES:

@@ -22,7 +22,7 @@ from .score import RUN, mode_names, outcome_counts
 
 # %% auto #0
 __all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'matching_table', 'measures_table', 'probability_scores', 'with_run',
-           'best_first', 'models_in_order', 'in_panels', 'accuracy_title', 'chance_level', 'from_the_best',
+           'best_first', 'most_accurate', 'models_in_order', 'in_panels', 'chance_level', 'from_the_best',
            'below_chance', 'about_accuracy', 'calibration_table', 'reliability_curves', 'score_metrics']
 
 # %% ../../nbs/steps/13_accuracy.ipynb #3684fd3f
@@ -158,17 +158,29 @@ def with_run(table: pd.DataFrame) -> pd.DataFrame:
 
 def best_first(accuracy: pd.DataFrame) -> list[str]:  # models
     """Models by their accuracy on all items, the most accurate first: as they do in the mode in which most of them
-    answered, zero-shot where several have as many.
+    answered, zero-shot where several have as many. Who answered fewer than half as many questions as others comes
+    after them.
     """
     plain = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain")]
     if not len(plain):
         return list(dict.fromkeys(accuracy["model"]))
     asked = plain.groupby("mode")["model"].nunique()
     mode = max(asked.index, key=lambda m: (asked[m], m == "zero_shot"))
-    of_all = plain.assign(elsewhere=plain["mode"] != mode).sort_values(
+    few = plain["n"] < plain["n"].max() / 2 if "n" in plain else False
+    of_all = plain.assign(elsewhere=(plain["mode"] != mode) | few).sort_values(
         ["elsewhere", "estimate", "model"], ascending=[True, False, True], kind="stable"
     )
     return list(dict.fromkeys([*of_all["model"], *accuracy["model"]]))
+
+
+def most_accurate(
+    scores: pd.DataFrame,  # of mhbench.steps.score.score_responses
+    core: str | None = None,
+) -> list[str]:  # models
+    "The same, from scored responses of the core set: the order of models in every figure of a study."
+    kept = on_core(scores[scores["correct"].notna()], core)
+    whole = kept.groupby(RUN, as_index=False, observed=True)["correct"].agg(estimate="mean", n="size")
+    return best_first(whole.assign(by="all"))
 
 
 def models_in_order(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
@@ -192,16 +204,8 @@ def in_panels(table: pd.DataFrame) -> pd.DataFrame:
     names = kept["group"].where(kept["by"] != "all", "all items")
     order = ["all items", *sorted(set(names) - {"all items"})]
     if kept["mode"].nunique() == 1 and kept["answered_by"].nunique() == 1:
-        kept = kept.assign(run=kept["model"])  # there is no other way, and the title says which
+        kept = kept.assign(run=kept["model"])  # there is no other way
     return kept.assign(panel=pd.Categorical(names, order))
-
-
-def accuracy_title(study: str, shown: pd.DataFrame, core: str | None = None) -> str:  # of in_panels
-    "What the figure shows: how many models, asked in which ways, of which items."
-    n = shown["model"].nunique()
-    ways = [way.replace("_shot", "-shot").replace("_", " ") for way in dict.fromkeys(shown["mode"])]
-    how = " and ".join(filter(None, (", ".join(ways[:-1]), ways[-1]))) if ways else ""
-    return f"{study}: accuracy of {n} model{'s' * (n != 1)}, {how}" + (f", on {core}" if core else "")
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right
@@ -331,7 +335,8 @@ def reliability_curves(
     "Accuracy by bin of confidence, of the core set, with its interval."
     sure = _sure(plain if core is None else plain[plain["set"] == core])
     out = [pd.DataFrame(columns=["model", "confidence", "accuracy", "n"])]
-    for run, g in with_run(sure).groupby("run"):
+    one_way = sure["mode"].nunique() == 1 and sure["answered_by"].nunique() == 1
+    for run, g in with_run(sure).groupby("model" if one_way else "run"):
         curve = reliability_curve(g["confidence"], g["correct"])
         columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
         ends = _bin_limits(g, curve.edges, n_boot, seed)

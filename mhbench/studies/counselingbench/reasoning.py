@@ -14,6 +14,7 @@ import pandas as pd
 from ...errors import refuse
 from ...records.schema import Item, Response
 from ...report.figures import radar
+from ...report.seen import overlapping
 from ...stats.estimate import estimate
 from ...stats.resample import mean
 from ...steps.score import score_responses, where_read
@@ -152,7 +153,8 @@ def as_published(
     beside = accuracy_beside_bertscore(stage.items, stage.responses, chains, models=charted or None, **same)
     caption = "Zero-shot accuracy and BERTScore by competency"
     yield stage.table("beside", beside, f"{caption}; higher is better", absent=neither)
-    title = f"{stage.study}: accuracy and BERTScore by competency"
-    drawing = radar(radar_charts(beside), axis="group", hue="chart", title=title)
-    few = "fewer than three competencies were both answered and reasoned about"
+    charts = radar_charts(beside)
+    title = f"{stage.study}: {overlapping(charts, 'competencies', of='chart')}"
+    drawing = radar(charts, axis="group", hue="chart", title=title)
+    few = "no model answered and reasoned about two questions or more of three competencies"
     yield stage.figure("radar", drawing, f"{caption}, a chart a model and measure; bars are intervals", absent=few)

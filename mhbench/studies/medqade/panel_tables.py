@@ -30,7 +30,7 @@ __all__ = ['RATED_BY_ALL', 'in_order', 'Panel', 'panel_of', 'core_items', 'part_
            'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_strata', 'bank_strata',
            'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'judge_labels', 'beside_majority',
            'comparable', 'on_one_scale', 'with_majority', 'alignment_table', 'people_as_sample', 'with_verdict',
-           'beside_ceiling', 'panel_metrics']
+           'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -460,20 +460,6 @@ def with_verdict(
     low, high = (table[f"difference_{end}"].astype(float) for end in ("low", "high"))
     verdict = np.select([low > -margin, high < -margin, low.notna()], ["non-inferior", "inferior", "undecided"], "")
     return table.assign(margin=margin, verdict=verdict)
-
-
-def beside_ceiling(table: pd.DataFrame) -> pd.DataFrame:  # of alignment_table; annotator, metric, n, estimate, ...
-    """The judges as a figure shows them, each below what a member of the panel reaches on the answers it labelled.
-
-    Source: MedQADE, figure 6.
-    """
-    known = table.dropna(subset=["estimate"])
-    known = known.assign(metric=known["metric"].replace("_", " ", regex=True))
-    own = ["estimate", "ci_low", "ci_high"]
-    renamed = {"ceiling": "estimate", "ceiling_low": "ci_low", "ceiling_high": "ci_high"}
-    ceiling = known.drop(columns=own).rename(columns=renamed)
-    ceiling = ceiling.assign(annotator="ceiling: a member of the panel, beside " + ceiling["annotator"].astype(str))
-    return pd.concat([ceiling, known]).sort_index(kind="stable").reset_index(drop=True)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
 def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame) -> dict:
