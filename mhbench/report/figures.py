@@ -37,7 +37,7 @@ from mhbench.report.style import (
 from ..stats.estimate import count_limits
 
 # %% auto #0
-__all__ = ['LEAST_AXES', 'MOST_PAIRS', 'MOST_PANELS', 'panels', 'histogram', 'radar', 'matrix', 'paired', 'differences',
+__all__ = ['LEAST_AXES', 'MOST_PAIRS', 'MOST_PANELS', 'panels', 'histogram', 'radar', 'matrix', 'paired', 'difference_squares',
            'scale_figure', 'reliability_diagram', 'curves', 'boxes', 'sliders', 'released']
 
 # %% ../../nbs/report/04_figures.ipynb #7b1a1f66
@@ -375,7 +375,7 @@ def paired(
 MOST_PANELS = 3  # of differences with intervals
 
 
-def differences(
+def difference_squares(
     table: pd.DataFrame,  # columns: `group`, `row`, model, estimate, ci_low, ci_high, n
     *,
     group: str,
@@ -389,7 +389,7 @@ def differences(
 
     Raises: ValueError where a column is missing.
     """
-    given = drawable("differences", table, [group, row, "model", "estimate", "ci_low", "ci_high", "n"])
+    given = drawable("difference_squares", table, [group, row, "model", "estimate", "ci_low", "ci_high", "n"])
     given, alone = (given, "") if given is None else of_several(given, ["model"])
     if given is None or given["estimate"].isna().all():
         return None

@@ -13,7 +13,7 @@ import pandas as pd
 from .style import rank, simulated, spaced
 
 # %% auto #0
-__all__ = ['MOST_NAMES', 'spoken_of', 'listed', 'compared', 'ranged', 'against_marks', 'most_of', 'beyond', 'overlapping',
+__all__ = ['MOST_NAMES', 'spoken_of', 'names_in_words', 'compared', 'ranged', 'by_first_mark', 'most_of', 'beyond', 'overlapping',
            'differing', 'recovered', 'meant']
 
 # %% ../../nbs/report/09_seen.ipynb #0153ed37
@@ -28,7 +28,7 @@ def spoken_of(table: pd.DataFrame, of: str) -> pd.DataFrame:
     return rows.iloc[np.argsort([rank(x) for x in rows[of]], kind="stable")]
 
 
-def listed(names: Sequence[object], of_all: int = 0, noun: str = "models") -> str:
+def names_in_words(names: Sequence[object], of_all: int = 0, noun: str = "models") -> str:
     "Names in a sentence, or how many of all where they are many."
     several = list(dict.fromkeys(spaced(x) for x in names))
     if len(several) > MOST_NAMES:
@@ -66,11 +66,11 @@ def compared(
     for where, names in found.items():
         if len(names):
             verb = "is" if names.nunique() == 1 else "are"
-            said.append(f"{listed(names, n, noun)} {verb} {where} {mark}")
+            said.append(f"{names_in_words(names, n, noun)} {verb} {where} {mark}")
             mark = "it"
     bare = rows.loc[~known, of]
     if len(bare):
-        said.append(f"{listed(bare, n, noun)}: no interval")
+        said.append(f"{names_in_words(bare, n, noun)}: no interval")
     return "; ".join(said)
 
 # %% ../../nbs/report/09_seen.ipynb #5c812068
@@ -82,13 +82,13 @@ def ranged(table: pd.DataFrame, what: str, *, of: str = "model", simulated_too: 
         return ""
     least, most = (rows.loc[k] for k in (rows["estimate"].idxmin(), rows["estimate"].idxmax()))
     if len(rows) == 1 or least["estimate"] == most["estimate"]:
-        who = listed(rows[of], rows[of].nunique(), "lines")
+        who = names_in_words(rows[of], rows[of].nunique(), "lines")
         return f"{what} is {_number(most)} ({who})"
     ends = (f"{_number(r)} ({spaced(r[of])})" for r in (least, most))
     return f"{what} runs from {' to '.join(ends)}"
 
 # %% ../../nbs/report/09_seen.ipynb #be867fec
-def against_marks(
+def by_first_mark(
     table: pd.DataFrame,
     marks: Mapping[str, float],  # as the figure's
     *,
@@ -141,7 +141,10 @@ def overlapping(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
         low=("ci_low", "max"), high=("ci_high", "min"), n=(of, "size")
     )
     ends = ends[ends["n"] > 1]
-    meet, apart = listed(ends.index[ends["low"] <= ends["high"]]), listed(ends.index[ends["low"] > ends["high"]])
+    meet, apart = (
+        names_in_words(ends.index[ends["low"] <= ends["high"]]),
+        names_in_words(ends.index[ends["low"] > ends["high"]]),
+    )
     said = [f"the intervals of all {what} overlap for {meet}"] if meet else []
     said += [f"those of two or more lie apart for {apart}"] if apart else []
     return "; ".join(said)
@@ -163,7 +166,7 @@ def differing(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
         else:
             none.append(who)
     said = [f"{', '.join(some)} differ"] if some else []
-    said += [f"none is shown to differ for {listed(none)}"] if none else []
+    said += [f"none is shown to differ for {names_in_words(none)}"] if none else []
     said += [f"simulated: {', '.join(drawn)}"] if drawn else []
     return f"{what}: {'; '.join(said)}" if said else ""
 
@@ -194,5 +197,5 @@ def meant(
         fits += [who] if not over + under else []
     said = [f"right less often than its {says}: {', '.join(less)}"] if less else []
     said += [f"right more often than its {says}: {', '.join(more)}"] if more else []
-    said += [f"not shown to differ from its {says}: {listed(fits)}"] if fits else []
+    said += [f"not shown to differ from its {says}: {names_in_words(fits)}"] if fits else []
     return "; ".join(said)
