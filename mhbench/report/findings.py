@@ -324,11 +324,11 @@ def _said(rows: pd.DataFrame, lines: Mapping[str, float]) -> str:
     best = own[own["estimate"] == own["estimate"].max()]
     top, names = best.iloc[0], " and ".join(best["model"])
     most = f"{names} {'is' if len(best) == 1 else 'are'} right most often of {len(own)} models"
-    if len(own) == 1:
-        most = f"{names} is right"
     where = "no common chance level"
     if lines:
         where = standing(top["estimate"], top["ci_low"], top["ci_high"], lines)
+    if len(own) == 1:
+        return f"{names} is right in {share_in_words(top)} of {int(top['n'])} questions: {where}."
     return f"{most}, {share_in_words(top)}: {where}."
 
 # %% ../../nbs/report/06_findings.ipynb #b0977ee6
@@ -402,7 +402,7 @@ def _what_went_wrong(results: Path, studies: Sequence[str]) -> str:
 _IN_SHORT = {"failed": "got no answer", "refused": "were refused", "unread": "could not be read", "cut": "were cut off"}
 
 
-def _what_to_doubt(shown: Sequence[Front]) -> str:
+def _what_to_doubt(shown: Sequence[Front], pairs: Sequence[pd.DataFrame]) -> str:
     rows = pd.concat([pd.DataFrame(columns=["n", "n_clusters", "origin"]), *(f.rows for f in shown)])
     own = rows[rows["origin"] != "simulated"]
     few = own[["n", "n_clusters"]].min(axis=1) < SMALL
@@ -411,6 +411,9 @@ def _what_to_doubt(shown: Sequence[Front]) -> str:
     if few.any():
         which = "all" if few.all() else f"{int(few.sum())} of {len(few)}"
         out.append(f"The order of models: {which} of their accuracies rest on fewer than {SMALL} independent cases.")
+    p = pd.concat([t["p_adjusted"].dropna() for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
+    if (p >= 0.05).any():
+        out.append(f"In {int((p >= 0.05).sum())} of {len(p)} comparisons, two models are not shown to differ.")
     if left:
         out.append(f"Not drawn where they answered too few: {', '.join(left)}.")
     return " ".join([*out, "Nothing here is clinical advice."])
@@ -426,10 +429,12 @@ def before_reading(
     "What every reader should know first."
     results = Path(results)
     whom = [_metrics(results, "prepare", study).get("n_items", 0) for study in studies]
+    pairs = [_table(results, "score", study, "pairs") for study in studies]
+    pairs = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pairs]
     origins = {m: o for study in studies for m, o in where_from(_table(results, "score", study, "scores")).items()}
     return {
         "What was asked?": _what_was_asked(sum(whom), len(studies), origins),
         "What is simulated?": _what_is_simulated(results, synthetic, shown, truth),
         "What went wrong?": _what_went_wrong(results, studies),
-        "What not to believe?": _what_to_doubt(shown),
+        "What not to believe?": _what_to_doubt(shown, pairs),
     }

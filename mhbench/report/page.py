@@ -392,7 +392,7 @@ def _picture(p: Picture, title: str) -> dict:
 def _entry(t: ReportTable, key: str, picture: Picture | None, section: Section, to: _Links) -> dict[str, Any]:
     "A table behind its sentence, with the figure of its name."
     first = t.about.text.split(". ")[0].replace("\n", " ").rstrip(".")
-    said = in_a_sentence(t.frame) or (f"{first}." if first else "")
+    said = in_a_sentence(t.frame) or (f"{first}." if first[:1].isupper() else "")
     figure = _picture(picture, section.title) if picture else None
     return {"id": key, "caption": t.caption, "said": said, "figure": figure, "table": _cells(t, key, section, to)}
 
@@ -476,7 +476,8 @@ def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
         row = {"model": r["model"], "kind": r["origin"], "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
         truth = _place(r["truth"], scale) if pd.notna(r["truth"]) else None
         place = {"at": _place(r["estimate"], scale), "low": low, "wide": round(high - low, 2)}
-        rows.append(row | place | {"ends": ends, "truth": truth})
+        paper = str(r.get("printed") or "").split(" (")[0]
+        rows.append(row | place | {"ends": ends, "truth": truth, "paper": paper})
     whole = {"study": f.study, "measure": f.measure, "said": f.said, "notes": f.notes, "to": to, "rows": rows}
     ticks = [number(x, 1) for x in (scale[0], sum(scale) / 2, scale[1])]
     return whole | {

@@ -221,7 +221,7 @@ def standing(
 
 # %% ../../nbs/report/05_reading.ipynb #7c52a806
 _WHAT = ("measure", "metric", "quantity", "score")  # columns that say what is estimated
-_WHO = ("model", "contestant", "judge", "student", "rater", "annotator", "first", "second", "mode", "level", "group")
+_FOLLOWS = ("interval", "origin", "label_origin", "reading", "lines", "printed", "mark", "by", "undefined", *_WHAT)
 
 
 def _share_of(rows: pd.DataFrame, yes: pd.Series, words: str) -> str:
@@ -250,7 +250,8 @@ def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say no
     what = next((c for c in _WHAT if c in rows and len(rows)), None)
     if what:
         rows = rows[rows[what] == rows[what].iloc[0]]
-    vary = [c for c in _WHO if c in rows and rows[c].nunique() > 1]
+    words = [c for c in rows if c not in _FOLLOWS and not pd.api.types.is_numeric_dtype(rows[c])]
+    vary = [c for c in words if rows[c].nunique() > 1][:3]
     if len(rows) < 2 or not vary:
         return ""
     ends = rows.sort_values("estimate", kind="stable").iloc[[0, -1]]
