@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.optimize import brentq
 
 from ..errors import refuse
 from .agreement import ABSTAIN, label_matrix
@@ -254,13 +255,14 @@ def error_limit(
         return float(stats.beta.ppf(1 - alpha, e.sum() + 1, k.sum() - e.sum()))
     alike, cases = np.unique(e * (largest + 1) + k, return_counts=True)  # cases with the same counts
     e, k = np.divmod(alike, largest + 1)
-    low, high = 0.0, 1.0
-    for _ in range(30):  # the capital against a risk grows with that risk
-        risk = (low + high) / 2
+
+    def over(risk: float) -> float:  # the log of the capital against a risk, which grows with it, less what is wanted
         z = (e - risk * k) / largest / (1 - risk)
-        capital = np.logaddexp.reduce(np.log(np.maximum(1 - np.outer(BETS, z), 1e-300)) @ cases) - np.log(len(BETS))
-        low, high = (low, risk) if capital >= -np.log(alpha) else (risk, high)
-    return high
+        bets = np.log(np.maximum(1 - np.outer(BETS, z), 1e-300)) @ cases
+        return float(np.logaddexp.reduce(bets) - np.log(len(BETS)) + np.log(alpha))
+
+    most = 1 - 1e-9
+    return 1.0 if over(most) < 0 else float(brentq(over, 0, most, xtol=1e-9))
 
 # %% ../../nbs/stats/06_abstention.ipynb #45780bc3
 THRESHOLDS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.0)  # the strictest first

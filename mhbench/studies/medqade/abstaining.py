@@ -151,8 +151,10 @@ def risk_figure(
     seen = tested[tested["n"] > 0] if len(tested) else pd.DataFrame(columns=["judge", "coverage"])
     seen = seen.drop_duplicates(["judge", "n"], keep="last") if len(seen) else seen
     lines = seen.assign(estimate=seen.get("error"), ci_low=seen.get("error"), ci_high=seen.get("limit"))
-    labels = {"xlabel": "share of the labelled answers kept", "ylabel": "share wrong among them"}
-    fig = curves(lines, x="coverage", hue="judge", title=title, **labels) if len(seen) else None
+    if not len(seen):
+        return None
+    x, y = "share of the labelled answers kept", "share wrong among them"
+    fig = curves(lines, x="coverage", hue="judge", title=title, xlabel=x, ylabel=y)
     if fig is not None:
         ax = fig.axes[0]
         ax.axhline(risk, color="0.4", ls=":", lw=1)

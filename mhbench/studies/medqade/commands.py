@@ -17,6 +17,7 @@ from mhbench.studies.medqade.rounds import (
     changed_answers,
     draw_round,
     find_ties,
+    listed_answers,
     panel_sheet,
     population,
     write_round,
@@ -46,20 +47,29 @@ declare_panel()
     argument("--core", type=int, default=200, help="of them rated by everybody"),
     argument("--per-item", type=int, default=2, help="raters of every other item"),
     argument("--share-match", type=float, default=0.2, help="of the items, where an answer equals the key"),
+    argument("--only", help="a list of answers that wait for people, such as results/panel/medqade/for_people.csv"),
+    argument("--judge", help="whose rows of that list count, where it has several judges"),
     argument("--students", type=comma_separated, help="whose answers are shown; by default all that answered"),
     argument("--language", help="of the page: en or de; by default the items'"),
     SEED,
 )
 def _panel_draw(a: argparse.Namespace) -> None:
     p, items, responses = named_answers(a)
+    share_match = a.share_match
+    if a.only:
+        listed, targets = listed_answers(a.only, a.judge)
+        items, a.students = [i for i in items if i.item_id in listed], a.students or targets
     of = population(items, responses, a.students)
+    if a.only:
+        a.items, share_match = min(a.items, len(of.items)), None
+        a.core = min(a.core, a.items)
     made = draw_round(
         of,
         a.raters,
         n=a.items,
         n_core=a.core,
         per_item=a.per_item,
-        share_match=a.share_match,
+        share_match=share_match,
         tie_breaker=a.tie_breaker,
         language=a.language,
         seed=p["seed"] if a.seed is None else a.seed,

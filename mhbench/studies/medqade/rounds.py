@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from ...errors import refuse
@@ -28,8 +29,8 @@ from mhbench.studies.medqade.panel import (
 )
 
 # %% auto #0
-__all__ = ['Population', 'population', 'Round', 'draw_round', 'assignment_table', 'write_round', 'Ties', 'find_ties',
-           'write_ties', 'panel_sheet', 'changed_answers', 'came_back']
+__all__ = ['Population', 'population', 'listed_answers', 'Round', 'draw_round', 'assignment_table', 'write_round', 'Ties',
+           'find_ties', 'write_ties', 'panel_sheet', 'changed_answers', 'came_back']
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #a45cefe6
 class Population(NamedTuple):
@@ -78,6 +79,26 @@ def population(
         refuse(f"population: items must have an answer of every student; got none of {len(items)}: {dict(left_out)}")
     return Population(kept, [answered[s, i.item_id] for i in kept for s in names], names, dict(left_out))
 
+
+def listed_answers(
+    file: str | Path,  # such as for_people.csv of the stage panel
+    judge: str | None = None,  # whose rows count; None: there is one judge
+) -> tuple[set[str], list[str]]:  # items, and the students whose answers are listed
+    """Answers that wait for people, from a list of them: columns item_id and target, and judge where there are several.
+
+    Raises: ValueError for another table, and where it does not say whose rows count.
+    """
+    table = pd.read_csv(file, dtype=str)
+    if not {"item_id", "target"} <= set(table.columns):
+        refuse(f"listed_answers: columns must include item_id and target; got {list(table.columns)}", place=f"{file}")
+    judges = sorted(set(table["judge"])) if "judge" in table.columns else []
+    if judge is None and len(judges) > 1 or judge is not None and judge not in judges:
+        refuse(f"listed_answers: judge must be one of {judges}; got {judge!r}", remedy="name it with --judge")
+    here = table if judge is None else table[table["judge"] == judge]
+    if here.empty:
+        refuse("listed_answers: file must list an answer; got none: nothing waits for people", place=f"{file}")
+    return set(here["item_id"]), sorted(set(here["target"]))
+
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #227bd748
 class Round(NamedTuple):
     "What goes to the panel."
@@ -95,7 +116,7 @@ def draw_round(
     n: int,  # items to draw; 3,800 in the paper
     n_core: int,  # of them rated by everybody; 200
     per_item: int = 2,  # raters of every other item
-    share_match: float = 0.2,  # of the draw
+    share_match: float | None = 0.2,  # of the draw; None: as among all
     tie_breaker: str | None = None,  # who is asked later
     language: str | None = None,  # of the page; None: the items'
     seed: int,
@@ -112,6 +133,8 @@ def draw_round(
     for r in of.answers:
         texts.setdefault(r.item_id, []).append(r.text)
     match = [lexical_match(texts[i.item_id], i.key) for i in of.items]
+    if share_match is None:
+        share_match = float(np.mean(match))
     draw = stratified_draw([i.item_id for i in of.items], match, n, share_match=share_match, seed=seed)
     a = assign(draw.item_ids, raters, n_core=n_core, per_item=per_item, seed=seed)
     matched = dict(zip([i.item_id for i in of.items], match, strict=True))
