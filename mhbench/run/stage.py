@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
@@ -377,12 +378,14 @@ class Stage:
         "Models by the main accuracy of the study, of a stage that rests on the scores; others keep the order declared."
         from mhbench.steps.accuracy import most_accurate
 
-        scores = self.results / "score" / self._one / "scores.parquet"
-        if "score" not in before(graph(), self.name) or not scores.exists():
-            return []
+        file = self.results / "score" / self._one / "scores.parquet"
         columns = ["model", "mode", "answered_by", "n_votes", "set", "correct"]
+        if "score" not in before(graph(), self.name) or not file.exists():
+            return []
+        if not set(columns) <= set(pq.read_schema(file).names):
+            return []
         core = (params["studies"][self._one].get("score") or {}).get("core")
-        return most_accurate(pd.read_parquet(scores, columns=columns), core)
+        return most_accurate(pd.read_parquet(file, columns=columns), core)
 
     def best_first(self, models: Sequence[str]) -> None:
         "Models as every figure of this stage shall have them: the best by the main number of the study first."
