@@ -31,10 +31,11 @@ def spoken_of(table: pd.DataFrame, of: str) -> pd.DataFrame:
 def names_in_words(names: Sequence[object], of_all: int = 0, noun: str = "models") -> str:
     "Names in a sentence, or how many of all where they are many."
     several = list(dict.fromkeys(spaced(x) for x in names))
+    mark = "; " if any("," in x for x in several) else ", "
     if len(several) > MOST_NAMES:
         share = f"{len(several)} of {of_all}" if of_all > len(several) else f"all {len(several)}"
         return f"{share if of_all else len(several)} {noun}"
-    return " and ".join(filter(None, [", ".join(several[:-1]), several[-1]])) if several else ""
+    return " and ".join(filter(None, [mark.join(several[:-1]), several[-1]])) if several else ""
 
 
 def _number(row: pd.Series) -> str:
