@@ -37,11 +37,13 @@ repro: data  ## run every stage that is out of date, then print the tables
 	$(BIN)/dvc repro
 	$(BIN)/mhbench summary
 
+WORKERS := $(shell nproc 2>/dev/null || echo 2)
+
 test: export OMP_NUM_THREADS := 1
 test: export HF_HUB_OFFLINE := 1
-test: data  ## notebooks as tests (those of stages by tests/test_stages.py; those whose stored outputs are compared by tests/test_examples.py), pytest, the export in step among it; two at a time, each on one core, and no hub is asked or waited for
-	$(BIN)/nbdev_test --n_workers 2 --skip_folder_re '^([_.].*|stats|encode|steps|tasks)$$'
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: data  ## notebooks as tests (those of stages by tests/test_stages.py; those whose stored outputs are compared by tests/test_examples.py), pytest, the export in step among it; as many at a time as there are cores, each on one, and no hub is asked or waited for
+	$(BIN)/nbdev_test --n_workers $(WORKERS) --skip_folder_re '^([_.].*|stats|encode|steps|tasks)$$'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 data-update: $(READY)  ## after a change of a demo bank: copy the banks, add them to DVC, push them to the bundled remote
 	rm -rf data

@@ -17,6 +17,7 @@ class House:
         self.top = top
         for name in ("dvc.yaml", "nbs", "mhbench", "data"):
             (top / name).symlink_to(ROOT / name)
+        (top / "params.yaml").touch()  # by which the folder is found
         files = [(ROOT / name).read_text(encoding="utf-8") for name in ("params.yaml", "run.yaml")]
         self.params = yaml.safe_load("\n".join(files))  # in one file
         self.write()
