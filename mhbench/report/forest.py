@@ -374,7 +374,7 @@ def _side_by_side(table, group, hue, column, named, marks, frame, limits, of_kin
     columns = occurring(table[column])
     long = max(len(spaced(g)) for g in table[group].unique()) > 24
     lines = [line for g in _lines(table, group, hue, named) for line in g]
-    lines = [line for line in lines if line.heading or any(not pd.isna(row.estimate) for row in line.rows)]
+    lines = [line for line in lines if line.heading or any(not pd.isna(row.estimate) for row in line.rows or ())]
     high = LINE * sum(1 + line.label.count("\n") for line in lines) + 0.45
     told = _told(title, xlabel, table, [c for c in (column, group, hue) if c], level)
     down = -(-len(columns) // (3 if long else 4))

@@ -166,10 +166,10 @@ def differing(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
             some.append(said)
         else:
             none.append(who)
-    said = [f"{', '.join(some)} differ"] if some else []
-    said += [f"none is shown to differ for {names_in_words(none)}"] if none else []
-    said += [f"simulated: {', '.join(drawn)}"] if drawn else []
-    return f"{what}: {'; '.join(said)}" if said else ""
+    parts = [f"{', '.join(some)} differ"] if some else []
+    parts += [f"none is shown to differ for {names_in_words(none)}"] if none else []
+    parts += [f"simulated: {', '.join(drawn)}"] if drawn else []
+    return f"{what}: {'; '.join(parts)}" if parts else ""
 
 # %% ../../nbs/report/09_seen.ipynb #0183988e
 def recovered(table: pd.DataFrame, declared: str = "truth") -> str:
