@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -179,7 +180,8 @@ def settled(
 def settled_together(
     entries: Mapping[str, dict],  # name -> a model's entry in params.yaml
     endpoints: dict,
+    *how: Any,  # modes, executor and results, as in `settled`
 ) -> Iterator[dict[str, Asked]]:  # by name
     "Several models that are asked in turn, all of them ready."
     with ExitStack() as stack:
-        yield {name: stack.enter_context(settled(entry, name, endpoints)) for name, entry in entries.items()}
+        yield {name: stack.enter_context(settled(entry, name, endpoints, *how)) for name, entry in entries.items()}

@@ -88,6 +88,12 @@ def _write(file: Path, content: dict) -> None:
 _WHEREVER = ("cache", "delivery", "budget")  # of `generate`: where answers are kept, how they come, what they may cost
 
 
+def _compared(p: dict, study: str) -> dict[str, Any]:
+    "What decides the answers of the models that are compared while they are asked."
+    v = stage_parameters(p, "generate", study, p["run"]["models"][0])
+    return {"entries": v["entries"], "endpoints": {k: deciding(e) for k, e in v["endpoints"].items()}}
+
+
 def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> None:
     """What each study asks, whom each stage asks, and what decides the answers: for each study and each model of the
     run, and each stage that reads answers.
@@ -97,6 +103,8 @@ def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> 
         own = p["studies"][study].get("generate") or {}
         asks = {"seed": p["seed"], "settings": settings, "study": own, "inputs": found}
         asks |= {} if p["run"].get("items") is None else {"limits_of_modes": "give way to the run's items"}
+        stop = stage_parameters(p, "generate", study, p["run"]["models"][0])["stop"] if p["run"]["models"] else None
+        asks |= {} if stop is None else {"stop": stop | {"among": _compared(p, study)}}
         _write(folder / "generate" / f"{study}.json", asks)
     for model in p["run"]["models"]:
         where = p["models"][model]["endpoint"]

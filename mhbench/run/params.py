@@ -87,6 +87,7 @@ def _names(p: dict) -> Iterator[Fault]:
     for path, section in _sections(p):
         for field in WHOM:
             yield from _named(p, (*path, field), section.get(field), "models")
+        yield from _compared(p, path, _map(_map(section).get("stop")) if path[-1] == "compare" else {})
         asks = section.get("kind")
         if path[-1] == "annotate" and asks not in QUESTION_KINDS:
             rule = f"be one of {listed(QUESTION_KINDS)}"
@@ -105,6 +106,14 @@ def _secrets(value: Any, path: tuple = ()) -> Iterator[Fault]:
         yield from _secrets(v, (*path, k))
 
 # %% ../../nbs/run/04_params.ipynb #b82548e3
+def _compared(p: dict, path: tuple, stop: dict) -> Iterator[Fault]:
+    "Who is compared, and neither a model nor somebody whose answers a study holds."
+    known = _answering(p, [path[1]] if path[0] == "studies" else list(_map(p.get("studies"))))
+    for name in [m for m in _texts(stop.get("models")) if known is not None and m not in known]:
+        rule = f"name models, or tables of answers ({listed(sorted(known or ()))})"
+        yield Fault((*path, "stop", "models"), rule, shown(name), nearest(name, known, "add its entry, or take it out"))
+
+
 def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
     "Every stage's section, in the studies and at the top."
     for study, sections in _map(p.get("studies")).items():
@@ -338,10 +347,25 @@ def load_params(
     return p | chosen
 
 # %% ../../nbs/run/04_params.ipynb #ba04e440
+def _stop(p: dict, study: str | None) -> dict | None:
+    "When a study's models are asked no further: its own section `compare.stop`, over the general one."
+    general, own = (_map(x.get("compare")) for x in (p, _map(p["studies"].get(study))))
+    if own.get("stop", general.get("stop")) is None:  # a study may say null where others stop
+        return None
+    return {**_map(general.get("stop")), **own.get("stop", {})}
+
+
+def _compared_with(p: dict, study: str | None) -> list[str]:
+    "The models of the run that a study compares while it asks."
+    named = _map(_stop(p, study)).get("models")
+    return [m for m in p["run"]["models"] if named is None or m in named]
+
+
 def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
     among = [n for k in ("judges", "asked", "examinees") for n in given.get(k) or []]
-    names = [model] if model else list(dict.fromkeys(among))
+    compared = _compared_with(p, study) if stage == "generate" and given.get("stop") else []
+    names = list(dict.fromkeys([model, *compared] if model else among))
     gone = [m for m in names if m not in p["models"]]
     if gone:
         refuse(
@@ -438,6 +462,8 @@ def stage_parameters(
         "registry": {m: _facts(p["models"][m]) for m in p["run"]["models"]},
         "same_model": _same_model(p, study),
     }
+    if "stop" in takes:
+        known["stop"] = _stop(p, study)
     if "entries" in takes:
-        known |= _asked(p, stage, study, model, given)
+        known |= _asked(p, stage, study, model, given | {"stop": known.get("stop")})
     return given | {k: v for k, v in known.items() if k in takes}

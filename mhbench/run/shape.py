@@ -34,6 +34,7 @@ from mhbench.steps.parameters import (
     Weight,
     field,
 )
+from ..steps.stopping import Comparing
 from ..studies.registry import studies
 
 # %% auto #0
@@ -129,10 +130,14 @@ def params_model(
     sections: dict[str, Any] = {name: (section(known[name], GIVEN) | None, None) for name in stages}
     prepare = (section(known["prepare"], GIVEN), ...)
     annotate = (dict[str, Any] | None, field(None, "the page where people answer"))
-    study = create_model("Study", __base__=Closed, **(sections | {"prepare": prepare, "annotate": annotate}))
+    compare = (Comparing | None, field(None, "how models are compared while they are asked"))
+    study = create_model(
+        "Study", __base__=Closed, **(sections | {"prepare": prepare, "annotate": annotate, "compare": compare})
+    )
     run = section(Selection, (), **{k: (Names, []) for k in lists if k not in Selection.model_fields})
     whole: dict[str, Any] = {
         "seed": (Seed, ...),
+        "compare": (Comparing | None, None),
         "run": (run, None),
         **_entries(),
         "studies": (dict[EntryName, study], ...),  # type: ignore[valid-type]

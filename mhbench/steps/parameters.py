@@ -110,7 +110,7 @@ LocalModel = str | dict[str, Any] | None  # "minilm", a hub id, a folder, or a m
 # %% ../../nbs/steps/32_parameters.ipynb #c84de992
 GIVEN = (  # by the run itself, whichever stage has a field of this name
     *("seed", "results", "study", "model", "models", "entries", "endpoints"),
-    *("executor", "run", "registry", "same_model"),
+    *("executor", "run", "registry", "same_model", "stop"),
 )
 
 
@@ -209,6 +209,7 @@ class GenerateParameters(Parameters):
     max_tokens_answer: Positive | None = field(200, "room of every other answer")
     max_truncated: Share = field(0.05, "a larger share of cut answers ends the stage; a model's entry may allow more")
     max_unread: Share = field(0.05, "a larger share of answers that cannot be read, likewise")
+    stop: dict[str, Any] | None = field(None, "compare.stop: ask until it is decided; None: everything")
     prompts_dir: PromptsDir = None
     executor: Executing = {}
 
