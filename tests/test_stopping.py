@@ -85,7 +85,7 @@ def test_a_run_that_is_killed_and_begins_again_decides_the_same(tmp_path):
     assert (broken / "looks.jsonl").read_text() == looks
     assert looks.startswith((broken / "before.jsonl").read_text())  # the looks of the run that was killed
     verdicts = {(r["first"], r["second"]): r["verdict"] for r in map(json.loads, looks.splitlines())}
-    assert verdicts["good", "fair"] == verdicts["good", "even"] == "first"
+    assert verdicts["fair", "good"] == verdicts["even", "good"] == "second"
 
 
 def test_decided_is_asked_no_further():

@@ -324,7 +324,7 @@ def participants(
     recorded: Iterable[str],  # whose answers came in a file
 ) -> list[str]:
     "Who of those that there are is compared, in one order."
-    there = list(dict.fromkeys([*everybody, *sorted(set(recorded))]))
+    there = sorted({*everybody, *recorded})  # the same in the stage of every model
     return [name for name in there if stop.models is None or name in stop.models]
 
 # %% ../../nbs/steps/37_stopping.ipynb #674045c6
@@ -417,7 +417,7 @@ def after_stopping(
     out = table.copy()
     names = [c for c in ("model", "other", "first", "second") if c in out]
     touched = np.logical_or.reduce([out[c].isin(early.index) for c in names]) if names else np.zeros(len(out), bool)
-    out.loc[touched, ["ci_low", "ci_high"]] = np.nan
+    out.loc[touched, [c for c in ("ci_low", "ci_high", "p", "p_adjusted") if c in out]] = np.nan
     out.loc[touched, "interval"] = "stopped"
     if "by" in out and "answered_by" in out:
         main = touched & (out["by"] == "all") & (out["mode"] == mode) & (out["answered_by"] == "plain")
