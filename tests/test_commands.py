@@ -40,6 +40,7 @@ ELSEWHERE = {  # how a command begins -> the test that runs it, and a text by wh
     "mhbench ledger docs/ledgers/empathy.yaml --from": ("test_ledger.py", '["--from", folder]'),
     "mhbench ledger docs/ledgers/mentalbench.yaml --from": ("test_ledger.py", "mentalbench"),
     "mhbench panel design": ("test_panel_design.py", "(panel design)"),
+    "mhbench panel draw": ("test_people.py", '"draw", "--to"'),
     "mhbench corpus": ("test_bank.py", '["corpus", word]'),
     "mhbench annotate close": ("annotate/test_annotate_rounds.py", '"annotate", "close", "ward"'),
     "mhbench export eee": ("test_eee.py", '"eee"'),
