@@ -16,6 +16,7 @@ from conftest import ROOT
 from mhbench.records.schema import Item, Response, write_records
 from mhbench.run import cli, keep_going
 from mhbench.run.keep_going import NOTED_IN, Stop, mending_line, note_stop, run_all, stop_lines
+from mhbench.run.params import WRITTEN
 
 UNREAD = "generate: unread answers must be at most 0.05 of a mode's (max_unread); got 12 of 12 (bad, zero_shot); look"
 
@@ -25,6 +26,12 @@ def folder(tmp_path, monkeypatch):
     for name in ("params.yaml", "run.yaml", "dvc.yaml"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "nbs" / "stages", tmp_path / "nbs" / "stages")
+    chosen = (tmp_path / "run.yaml").read_text().replace("models: [minilm,", "models: [gemma, minilm,", 1)
+    studies = yaml.safe_load((tmp_path / "params.yaml").read_text())["studies"]
+    for stage in WRITTEN:  # where a language model takes part
+        through = ", ".join(name for name, sections in studies.items() if stage in sections)
+        chosen = chosen.replace(f"  {stage}: []\n", f"  {stage}: [{through}]\n", 1)
+    (tmp_path / "run.yaml").write_text(chosen)
     monkeypatch.setattr(keep_going, "root", lambda: tmp_path)
     monkeypatch.setattr(cli, "root", lambda: tmp_path)
     monkeypatch.setattr(keep_going, "texts_of", lambda stop: [])
