@@ -5,8 +5,7 @@ import pytest
 from scipy.special import logit
 from scipy.stats import t
 
-from mhbench.stats.estimate import Estimate
-from mhbench.stats.judge_error import EVEN_DIGITS, bias_slope, bland_altman, corrected_share, pass_rates, within_slope
+from mhbench.stats.judge_error import EVEN_DIGITS, bias_slope, bland_altman, pass_rates, within_slope
 from mhbench.stats.preference import bradley_terry, worth_estimates
 
 
@@ -45,19 +44,6 @@ def test_the_slope_of_the_bias_is_that_of_the_analysis_of_variance():
     assert found.estimate == pytest.approx(by_hand, abs=1e-9) and found.ci_low < -0.3 < found.ci_high
     naive = np.polyfit((judge + w) / 2, judge - w, 1)[0]
     assert abs(found.estimate + 0.3) < abs(naive + 0.3)
-
-
-def test_the_corrected_share_is_the_set_that_fieller_s_inequality_leaves():
-    rates = [(0.62, 0.57, 0.67), (0.85, 0.75, 0.92), (0.8, 0.7, 0.88)]
-    p, q1, q0 = (Estimate.from_limits(*r, n=100, kind="wilson", share=True) for r in rates)
-    e = corrected_share(p, q1, q0)
-    s = e.ci_low  # p is too high for it: at its low end, q1 and the share spared at their high ones
-    g = 0.62 - s * 0.85 - (1 - s) * 0.2
-    assert g == pytest.approx(np.sqrt(0.05**2 + (s * 0.07) ** 2 + ((1 - s) * 0.1) ** 2), abs=2e-4)
-    s = e.ci_high
-    g = 0.62 - s * 0.85 - (1 - s) * 0.2
-    assert -g == pytest.approx(np.sqrt(0.05**2 + (s * 0.1) ** 2 + ((1 - s) * 0.08) ** 2), abs=2e-4)
-    assert e.ci_low < e.estimate < e.ci_high
 
 
 def test_pass_rates_change_sign_where_own_and_others_change_places():

@@ -12,7 +12,6 @@ from mhbench.stats.estimate import Estimate, estimate
 from mhbench.stats.judge_error import (
     bias_slope,
     bland_altman,
-    corrected_share,
     leave_one_rater_out,
     pass_rates,
     within_slope,
@@ -37,7 +36,7 @@ def chance(rng: np.random.Generator, share: float, cases: int, sd: float) -> np.
     return expit(centre(share, sd) + sd * rng.normal(size=(cases, 1)))
 
 
-# ---- the corrected share
+# ---- labels
 
 
 def verdicts(rng: np.random.Generator, cases: int, items: int, *, theta: float, q1: float, q0: float, sd: float):
@@ -45,34 +44,6 @@ def verdicts(rng: np.random.Generator, cases: int, items: int, *, theta: float, 
     found = rng.random((cases, items)) < chance(rng, q1, cases, sd)
     seen = rng.random((cases, items)) < chance(rng, q0, cases, sd)
     return np.where(good, found, ~seen).ravel(), good.ravel(), cases_of(cases, items)
-
-
-def draw_corrected(rng: np.random.Generator, *, cases: int, labelled: int, items: int, **judge: float):
-    sd = {"sd": 0.0 if items == 1 else 1.0}
-    judged, _, of = verdicts(rng, cases, items, **judge, **sd)
-    found, good, where = verdicts(rng, labelled, items, **judge, **sd)
-    return judged, of, found, good, where
-
-
-def rate(x: np.ndarray, of: np.ndarray, seed: int) -> Estimate:
-    return estimate(mean, x.astype(float), clusters=of, share=True, n_boot=300, seed=seed)
-
-
-def corrected(sample, seed: int) -> Estimate | Limits:
-    judged, of, found, good, where = sample
-    q1, q0 = rate(found[good], where[good], seed), rate(~found[~good], where[~good], seed)
-    if not (q1.n and q0.n and q1.estimate + q0.estimate > 1):  # the page says that it is not corrected
-        return Limits()
-    return corrected_share(rate(judged, of, seed), q1, q0)
-
-
-JUDGES = [
-    {"theta": 0.7, "q1": 0.85, "q0": 0.8},
-    {"theta": 0.95, "q1": 0.9, "q0": 0.8},
-    {"theta": 0.1, "q1": 0.9, "q0": 0.9},
-    {"theta": 0.5, "q1": 0.65, "q0": 0.65},
-]
-SIZES = [(60, 60, 5), (30, 12, 5), (6, 6, 10), (15, 12, 10), (200, 20, 1), (200, 50, 1), (1000, 200, 1)]
 
 
 # ---- limits of agreement, and the slope of the bias
@@ -255,16 +226,6 @@ def left_out(sample, seed: int) -> Estimate:
 
 
 KINDS = [
-    Kind(
-        name="corrected_share",
-        about="The share of right answers corrected for a judge's errors; cases and their answers are a sample.",
-        stages="judge_study",
-        settings=[{"cases": c, "labelled": m, "items": i} | judge for c, m, i in SIZES for judge in JUDGES],
-        draw=draw_corrected,
-        truth=lambda theta, **_: theta,
-        interval=corrected,
-        wide="few labelled answers that are right, or wrong: three intervals of small counts are put together",
-    ),
     Kind(
         name="judge_bias",
         about="A judge's mean difference from people's mean; cases are a sample.",

@@ -149,7 +149,14 @@ def mean_limits(
 
 # %% ../../nbs/stats/02_estimate.ipynb #7412baae
 ESTIMATE_COLUMNS = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
-NEEDS_CASES = ("bootstrap", "bca", "bounds", "hall", "jackknife")  # kinds of limits that few cases make too narrow
+NEEDS_CASES = (
+    "bootstrap",
+    "bca",
+    "bounds",
+    "hall",
+    "jackknife",
+    "prediction-powered",
+)  # kinds of limits that few cases make too narrow
 
 
 class Estimate(NamedTuple):

@@ -17,8 +17,8 @@ from .estimate import Estimate, estimate
 from .resample import divide, mean
 
 # %% auto #0
-__all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 'split_half_calibration', 'corrected_share',
-           'pass_rates', 'LeftOut', 'leave_one_rater_out', 'Heaping', 'heaping', 'within_slope', 'length_effect']
+__all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 'split_half_calibration', 'pass_rates', 'LeftOut',
+           'leave_one_rater_out', 'Heaping', 'heaping', 'within_slope', 'length_effect']
 
 # %% ../../nbs/stats/16_judge_error.ipynb #6e06b3b8
 def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -197,45 +197,6 @@ def split_half_calibration(
     settings: dict[str, Any] = dict(clusters=of[test], n_boot=n_boot, seed=seed, level=level)
     parts = [estimate(mean, d, **settings) for d in (before, after, before - after)]
     return Calibrated(intercept, slope, *parts)
-
-# %% ../../nbs/stats/16_judge_error.ipynb #0479677f
-_SHARES = np.linspace(0, 1, 10_001)
-
-
-def corrected_share(
-    judged: Estimate,  # the share that the judge calls correct, among answers without people's labels
-    q1: Estimate,  # of the answers that people call correct, the share that the judge does, too
-    q0: Estimate,  # of the answers that people call wrong, the share that the judge does, too
-) -> Estimate:  # of the share that is correct, in [0, 1]
-    """The bias-corrected share of correct answers, with an interval that carries the judge's error rates.
-
-    Source: Rogan and Gladen 1978 (estimate); Lee et al. 2025, How to Correctly Report LLM-as-a-Judge Evaluations;
-    Fieller 1954, Zou and Donner 2008 (interval).
-    Raises: ValueError for a judge that is no better than a coin (q0 + q1 <= 1).
-    """
-    p, found, spared = judged.estimate, q1.estimate, 1 - q0.estimate
-    if not found > spared:
-        rule, got = "be better than a coin: q0 + q1 above 1", f"q0 = {q0.estimate:.3f}, q1 = {found:.3f}"
-        refuse(
-            f"corrected_share: the judge must {rule}; got {got}; report people's labels alone, or take another judge"
-        )
-    value = float(np.clip((p - spared) / (found - spared), 0, 1))
-    about: dict[str, Any] = {"n": judged.n, "n_clusters": judged.n_clusters, "level": judged.level}
-    s, rates = _SHARES, (judged, q1, q0)
-    if any(np.isnan(e.ci_low) for e in rates):
-        few = next((e.kind for e in rates if e.kind == "few"), "none")
-        return Estimate.from_limits(value, **about)._replace(kind=few)
-    g = p - s * found - (1 - s) * spared
-    down = np.sqrt(
-        (p - judged.ci_low) ** 2 + (s * (q1.ci_high - found)) ** 2 + ((1 - s) * (q0.estimate - q0.ci_low)) ** 2
-    )
-    up = np.sqrt(
-        (judged.ci_high - p) ** 2 + (s * (found - q1.ci_low)) ** 2 + ((1 - s) * (q0.ci_high - q0.estimate)) ** 2
-    )
-    possible = s[(g - down <= 0) & (g + up >= 0)]
-    if not len(possible):  # the judge calls more correct, or less, than its rates on people's labels allow
-        return Estimate.from_limits(value, **about)
-    return Estimate.from_limits(value, possible[0], possible[-1], **about, kind="Fieller")
 
 # %% ../../nbs/stats/16_judge_error.ipynb #4edce856
 def _pull(said: np.ndarray, which: np.ndarray, of: np.ndarray) -> np.ndarray:

@@ -5,26 +5,26 @@
 # %% ../../nbs/steps/26_judge_people.ipynb #e4a63483
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from ..records.schema import Rating
-from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, proportion
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters, proportion
 from mhbench.stats.judge_error import (
     bias_slope,
     bland_altman,
-    corrected_share,
     leave_one_rater_out,
     split_half_calibration,
 )
 from ..stats.multi_reader import mean_over_raters
+from ..stats.prediction_powered import Powered, prediction_powered
 from ..stats.resample import mean
 
 # %% auto #0
-__all__ = ['rated_points', 'people_table']
+__all__ = ['rated_points', 'people_table', 'together_table', 'whom_to_believe']
 
 # %% ../../nbs/steps/26_judge_people.ipynb #399142ea
 _POINTS = {"Correct": 100.0, "Incorrect": 0.0}
@@ -47,7 +47,8 @@ def rated_points(
 
 def _compared(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     "A judge's verdicts with people's mean, and people's own (R, N)."
-    one = g.groupby(["item_id", "model"], as_index=False).agg(points=("points", "mean"), cluster=("cluster", "first"))
+    kept = {name: (name, "first") for name in ("cluster", "stratum") if name in g}
+    one = g.groupby(["item_id", "model"], as_index=False).agg(points=("points", "mean"), **kept)
     both = rated.reindex(pd.MultiIndex.from_frame(one[["item_id", "model"]]))
     return one.assign(people=both.mean(axis=1).to_numpy()), both.to_numpy(float).T
 
@@ -89,35 +90,33 @@ _ONE_RATER = "it takes two raters an answer: with one, nobody knows what is erro
 def _share(x: np.ndarray, cases: np.ndarray, settings: dict) -> Estimate:
     return estimate(mean, x.astype(float), clusters=cases, share=True, **settings)
 
+# %% ../../nbs/steps/26_judge_people.ipynb #863e15a2
+def _in_units(one: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """People's labels (NaN where there is none, or a tie) and a judge's verdicts: shares of labels, points of scores. A
+    verdict that failed, or abstained, stands at the judge's mean: together with people's labels any number would do.
+    """
+    y, f = one["people"].to_numpy(float), one["points"].to_numpy(float)
+    if kind == "label":
+        y, f = np.where(np.isnan(y) | (y == 50), np.nan, y > 50), f / 100
+    return y, np.where(np.isnan(f), np.nanmean(f), f)
+
 # %% ../../nbs/steps/26_judge_people.ipynb #4919092c
-_CARRIED = "if q0 and q1 are the same on answers without people's label; the interval carries the errors of both"
-
-
 def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
-    "Sensitivities on one half of the cases that people have labelled, the corrected share on all others."
-    y, x = one["points"].to_numpy(float), one["people"].to_numpy(float)
-    labelled = ~np.isnan(x) & ~np.isnan(y) & (x != 50)  # a tie of people is no label
-    cases = np.unique(one["cluster"], return_inverse=True)[1]
-    mine = sorted(set(cases[labelled]))
-    half = set(np.random.default_rng(settings["seed"]).permutation(mine)[: len(mine) // 2].tolist())
-    fit = labelled & np.isin(cases, list(half))
-    test = ~np.isnan(y) & ~np.isin(cases, list(half))
-    good, said = x > 50, y > 50
-    rates = {"q1": (said, fit & good), "q0": (~said, fit & ~good), "p": (said, test)}
-    e = {name: _share(x[use], cases[use], settings) for name, (x, use) in rates.items()}
-    rows = [
-        ("correct answers found (q1)", e["q1"], "of those that people call correct, one half"),
-        ("wrong answers found (q0)", e["q0"], "of those that people call wrong, one half"),
-        ("share correct, as judged", e["p"], "the other half and what people did not label"),
-    ]
-    if e["q0"].n and e["q1"].n and e["p"].n and e["q0"].estimate + e["q1"].estimate > 1:
-        rows.append(("share correct, corrected", corrected_share(e["p"], e["q1"], e["q0"]), _CARRIED))
-    else:
-        nothing = Estimate.from_limits(np.nan, n=e["p"].n, level=settings["level"])
-        rows.append(("share correct, corrected", nothing, "no better than a coin, or too few labels: not corrected"))
-    held = test & labelled
-    truth = _share(good[held], cases[held], settings)
-    return [*rows, ("share correct, people", truth, "the labelled answers of the other half")]
+    "How often a judge finds what people call correct, and wrong, and the share that is correct by each and by both."
+    y, f = _in_units(one, "label")
+    cases, said = one["cluster"].to_numpy(), one["points"].to_numpy(float) > 50
+    judged = one["points"].notna().to_numpy()
+    rates = {
+        "correct answers found (q1)": (said, judged & (y == 1), "of those that people call correct"),
+        "wrong answers found (q0)": (~said, judged & (y == 0), "of those that people call wrong"),
+        "share correct, as judged": (said, judged, "the judge alone"),
+    }
+    rows = [(name, _share(x[use], cases[use], settings), told) for name, (x, use, told) in rates.items()]
+    how: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
+    both = prediction_powered(y, f, **how).both
+    rows.append(("share correct, people and judge", both, "if what people labelled is a random sample of it all"))
+    alone = prediction_powered(y, f, power=0.0, **how).both
+    return [*rows, ("share correct, people", alone, "people alone: the answers that they labelled")]
 
 # %% ../../nbs/steps/26_judge_people.ipynb #fccd430d
 def _beside_raters(people: np.ndarray, one: pd.DataFrame, raters: list, settings: dict) -> list:
@@ -166,3 +165,83 @@ def people_table(
             found += _beside_raters(people, one, list(rated.columns), settings)
         rows += [{"judge": judge, "measure": m} | e.row() | {"reading": reading} for m, e, reading in found]
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "reading"])
+
+# %% ../../nbs/steps/26_judge_people.ipynb #54dbcfce
+_WORTH = 0.05  # of the width of people's interval: a judge that takes off less buys no precision
+
+
+def _width(e: Estimate) -> float:
+    return e.ci_high - e.ci_low
+
+
+def _told(people: Estimate, both: Powered, bias: str) -> dict[str, str]:  # who -> how to read it
+    "Which of the three to believe, and why."
+    out = {
+        "judge alone": f"not by itself: {bias} from people's labels, and its interval leaves out its errors",
+        "people alone": "right, and wider",
+    }
+    gain = 1 - _width(both.both) / _width(people)
+    if np.isnan(both.both.ci_low) or both.power == 0 or gain < 0:
+        why = "too few labels" if np.isnan(both.both.ci_low) else "the judge adds nothing here"
+        return out | {"people alone": f"believe this: {why}", "both": f"{why}: take people alone"}
+    if gain < _WORTH:
+        return out | {
+            "both": f"believe this, {gain:.0%} narrower than people: the judge buys correction, not precision"
+        }
+    return out | {"both": f"believe this: corrected for the judge's error, {gain:.0%} narrower than people alone"}
+
+# %% ../../nbs/steps/26_judge_people.ipynb #219180ba
+_THREE = ("judge alone", "people alone", "both")
+
+
+def _three(one: pd.DataFrame, kind: str, level: float) -> list[dict]:
+    "Judge alone, people alone and both; none where fewer than six cases are labelled, or everything is."
+    share, cases = kind == "label", one["cluster"].to_numpy()
+    if one["points"].isna().all():
+        return []
+    y, f = _in_units(one, kind)
+    has, strata = ~np.isnan(y), one["stratum"].to_numpy() if "stratum" in one else None
+    few = len(set(cases[has].tolist())) < fewest_clusters(level)
+    if has.all() or few or (strata is not None and set(strata) - set(strata[has])):
+        return []
+    within = (0.0, 1.0) if share else (0.0, 100.0)
+    how: dict[str, Any] = {"clusters": cases, "share": share, "within": within, "level": level}
+    both, alone = (prediction_powered(y, f, power=p, strata=strata, **how) for p in (None, 0.0))
+    judged = estimate(mean, f, seed=0, **how)
+    bias = float((f - y)[has].mean())
+    told = _told(alone.both, both, f"{bias:+.2f}" if share else f"{bias:+.1f}")
+    found = dict(zip(_THREE, (judged, alone.both, both.both)))
+    power = {"both": both.power}
+    return [{"who": w} | e.row() | {"power": power.get(w, np.nan), "reading": told[w]} for w, e in found.items()]
+
+
+def together_table(
+    table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points; stratum, where labels are drawn in strata
+    rated: pd.DataFrame,  # of rated_points
+    *,
+    kind: Literal["score", "label"],
+    by: Sequence[str] = ("judge", "model"),
+    level: float = 0.95,
+) -> pd.DataFrame:  # by, who (judge alone, people alone, both), n, ..., power (of the judge, 0 to 1), reading
+    "The share or the mean by the judge alone, by people alone and by both, and which to believe."
+    rows: list[dict] = []
+    for key, g in table.groupby(list(by), sort=True):
+        rows += [dict(zip(by, key)) | row for row in _three(_compared(g, rated)[0], kind, level)]
+    return pd.DataFrame(rows, columns=[*by, "who", *ESTIMATE_COLUMNS, "power", "reading"])
+
+
+def whom_to_believe(table: pd.DataFrame) -> str:  # of together_table
+    "One sentence for all of it."
+    wide = table.assign(width=table["ci_high"] - table["ci_low"])
+    wide["believed"] = wide["reading"].str.startswith("believe this")
+    of = {who: g.reset_index(drop=True) for who, g in wide.groupby("who")}
+    use = of["both"]["believed"]
+    if not use.any():
+        return "believe people alone: the judge adds nothing to so few labels, and by itself hides its errors"
+    gain = float((1 - of["both"]["width"] / of["people alone"]["width"])[use].median())
+    where = "" if use.all() else f" in {use.sum()} of {len(use)} and people alone elsewhere"
+    if gain < _WORTH:
+        return f"believe both{where}: the judge buys correction, not precision (intervals {gain:.0%} narrower)"
+    return (
+        f"believe both{where}: right as people are, and intervals {gain:.0%} narrower; the judge alone hides its errors"
+    )

@@ -13,19 +13,21 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ...records.schema import Judgment, Rating
+from ...records.schema import Item, Judgment, Rating, Response
 from ...stats.abstention import abstention_by_difficulty, mean_difficulty
 from ...stats.bias import as_scores
 from ...stats.calibration import calibration_error, reliability_curve
 from ...stats.consensus import majority
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ...stats.resample import bootstrap, mean
-from .panel_tables import JudgeLabels, Panel, in_order
+from .panel_tables import JudgeLabels, Panel, in_order, item_matches, part_of, resolved_labels
+from ...steps.judge_people import together_table
+from ...steps.judge_tables import student_points
 
 # %% auto #0
 __all__ = ['FEWEST_ERRORS', 'recorded_verdicts', 'Verdicts', 'all_verdicts', 'VoteShares', 'vote_shares', 'jury_curve',
            'jury_table', 'error_correlation', 'error_correlations', 'effective_judges', 'error_matrix',
-           'abstention_beside', 'accuracy_draws']
+           'abstention_beside', 'beside_panel', 'accuracy_draws']
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #316fbd75
 def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
@@ -244,6 +246,29 @@ def abstention_beside(
         found = abstention_by_difficulty(labels, of_answer, **same)
         rows += [{"who": who} | r for r in [every | {"difficulty": "all"}, *found.rows()]]
     return pd.DataFrame(rows, columns=columns)
+
+# %% ../../../nbs/studies/medqade/06_judges.ipynb #2367fcf4
+def beside_panel(
+    panel: Panel,
+    core: Sequence[str],  # items that the whole panel rated
+    judgments: Sequence[Judgment],  # of labels, of more answers than the panel, or its core, rated
+    items: Sequence[Item],
+    recorded: Iterable[Response],  # the students' answers
+    *,
+    level: float = 0.95,
+) -> pd.DataFrame:  # judge, model, who, n, ..., power, reading: as of together_table
+    "The share of each student's answers that is correct by a judge, by the panel's majority, and by both."
+    table, stratum = student_points(judgments, items, "label"), item_matches(items, recorded)
+    beyond = set(table["item_id"]) - set(panel.item_ids)
+    if beyond:
+        table = table.assign(stratum=table["item_id"].map(stratum).fillna("no key"))
+    else:
+        panel = part_of(panel, core)
+    labels = resolved_labels(panel, core)
+    decided = 100 * as_scores(majority(labels.reshape(len(labels), -1)))
+    of_item = np.tile(panel.item_ids, len(panel.students)), np.repeat(panel.students, len(panel.item_ids))
+    answers = pd.MultiIndex.from_arrays(of_item, names=["item_id", "model"])
+    return together_table(table, pd.DataFrame({"majority": decided}, index=answers), kind="label", level=level)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #fe6f0cc1
 def accuracy_draws(

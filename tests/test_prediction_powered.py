@@ -1,0 +1,106 @@
+"People and a judge together: the authors' package, published formulas, and what is shown where little is known."
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mhbench.stats.estimate import estimate
+from mhbench.stats.prediction_powered import prediction_powered, tuned_power
+from mhbench.stats.resample import mean
+
+ORACLE = json.loads((Path(__file__).parent / "fixtures" / "ppi_python.json").read_text())["rows"]
+
+
+def sample(row: dict) -> tuple[np.ndarray, np.ndarray]:
+    judge = np.array(row["judge"])
+    return np.append(row["people"], np.full(len(judge) - len(row["people"]), np.nan)), judge
+
+
+@pytest.mark.parametrize("row", ORACLE)
+def test_estimates_and_limits_are_those_of_the_authors_package(row):
+    people, judge = sample(row)
+    share = bool(np.isin(judge, (0, 1)).all())
+    for power, *expected in row["power, estimate, limits"]:
+        e = prediction_powered(people, judge, power=power, share=share, small_sample=False).both
+        assert (e.estimate, e.ci_low, e.ci_high) == pytest.approx(expected, abs=1e-6)
+        ours = prediction_powered(people, judge, power=power, share=share)  # the estimate needs no correction
+        assert ours.both.estimate == pytest.approx(expected[0], abs=1e-6)
+
+
+def test_the_oracle_s_numbers_are_what_the_package_gives_now():
+    pytest.importorskip("ppi_py", exc_type=Exception)
+    from ppi_py import ppi_mean_ci
+
+    for row in ORACLE:
+        people, judge = sample(row)
+        has = ~np.isnan(people)
+        for power, _, *limits in row["power, estimate, limits"]:
+            found = ppi_mean_ci(people[has], judge[has], judge[~has], alpha=0.05, lam=power)
+            assert np.ravel(found) == pytest.approx(limits, abs=1e-9)
+
+
+def test_with_all_the_judge_it_is_the_regression_estimator_of_two_phase_sampling():
+    rng = np.random.default_rng(3)
+    judge = rng.normal(size=5_000)
+    people = np.where(np.arange(5_000) < 100, 2 + 0.8 * judge + rng.normal(size=5_000), np.nan)
+    y, f = people[:100], judge[:100]
+    slope = np.cov(y, f)[0, 1] / judge.var(ddof=1) * 99 / 100  # Cochran 1977, 12.5, with the variance of all
+    expected = y.mean() + slope * (judge.mean() - f.mean())
+    assert prediction_powered(people, judge).both.estimate == pytest.approx(expected, abs=1e-12)
+
+
+def test_strata_are_weighted_by_all_answers():
+    rng = np.random.default_rng(4)
+    of = np.repeat(["a", "b"], [300, 100])
+    judge = rng.normal(size=400)
+    people = np.where(np.isin(np.arange(400) % 100, range(20)), judge + rng.normal(size=400), np.nan)
+    parts = [prediction_powered(people[of == s], judge[of == s]) for s in "ab"]
+    both = prediction_powered(people, judge, strata=of)
+    assert both.both.estimate == pytest.approx(0.75 * parts[0].both.estimate + 0.25 * parts[1].both.estimate)
+    assert both.se == pytest.approx(np.hypot(0.75 * parts[0].se, 0.25 * parts[1].se))
+    empty = np.where(of == "b", np.nan, people)
+    assert np.isnan(prediction_powered(empty, judge, strata=of).both.estimate)  # nothing is known of the other part
+
+
+def test_cases_that_hold_labelled_and_other_answers_are_one_unit():
+    "Every case has one labelled answer and one other that is exactly like it: the judge adds nothing."
+    rng = np.random.default_rng(5)
+    label = rng.normal(size=80)
+    people, judge = np.append(label, np.full(80, np.nan)), np.tile(label, 2)
+    cases = np.tile(np.arange(80), 2)
+    together = prediction_powered(people, judge, clusters=cases, power=1.0)
+    assert together.se == pytest.approx(label.std(ddof=1) / np.sqrt(80), rel=1e-6)
+    apart = prediction_powered(people, judge, power=1.0)
+    assert apart.se == pytest.approx(label.std(ddof=1) / np.sqrt(80), rel=1e-6)  # y - f is 0; f alone varies
+
+
+def test_without_the_judge_it_is_people_s_estimate():
+    rng = np.random.default_rng(6)
+    people = np.where(np.arange(90) < 30, rng.random(90) < 0.7, np.nan)
+    cases = np.arange(90) // 3
+    alone = estimate(mean, people[:30], clusters=cases[:30], share=True, seed=0)
+    assert prediction_powered(people, np.ones(90), clusters=cases, share=True).both == alone
+    assert prediction_powered(people, rng.random(90), clusters=cases, share=True, power=0.0).both == alone
+
+
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("people", [np.zeros(20), np.ones(20), np.arange(20) % 2])
+@pytest.mark.parametrize("judge", [np.zeros(60), np.ones(60), np.arange(60) % 2])
+@pytest.mark.parametrize("case", [1, 2, 20])
+def test_no_interval_has_no_width_and_no_constant_sample_fails(share, people, judge, case):
+    "Constant labels, constant verdicts, a judge that is always right, few cases."
+    labels = np.append(people, np.full(40, np.nan))
+    e = prediction_powered(labels, judge, clusters=np.arange(60) // case, share=share).both
+    assert 0 <= e.estimate <= 1
+    assert np.isnan(e.ci_low) == np.isnan(e.ci_high)
+    assert np.isnan(e.ci_low) or (e.ci_high - e.ci_low > 0.01 and e.ci_low <= e.estimate <= e.ci_high)
+    assert not np.isnan(e.ci_low) or e.kind in ("none", "few")
+
+
+def test_a_judge_is_never_used_backwards_or_more_than_whole():
+    rng = np.random.default_rng(7)
+    y = rng.normal(size=50)
+    assert tuned_power(y, -y, -rng.normal(size=500)) == 0
+    assert tuned_power(y, 0.1 * y, 0.1 * rng.normal(size=500)) == 1
