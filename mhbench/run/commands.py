@@ -35,6 +35,7 @@ from mhbench.run import (
 )
 from .asking import asking, capped
 from .graph import root, runs
+from .humans import PLAN_OPTIONS, plan_humans
 from .params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
 from ..stats.panel_design import cases_for_width, share_width
 from ..studies.registry import declare_commands
@@ -278,8 +279,16 @@ def _sizes(run: dict) -> list[str]:
     return [*out, f"The 95% interval of an accuracy near .5 takes {takes}; fewer near 0 or 1."]
 
 
-@subcommand("plan", "count the requests, tokens and money that a `dvc repro` would take, and ask nothing", PARAMS)
+@subcommand(
+    "plan",
+    "count the requests, tokens and money that a `dvc repro` would take, and ask nothing",
+    PARAMS,
+    *PLAN_OPTIONS,
+)
 def _plan(a):
+    if a.humans is not None:
+        studies = load_params(root() / a.params)["run"]["studies"] if a.humans == "" else []
+        return print(*plan_humans(a, studies), sep="\n")
     from mhbench.run.plan import plan_run
 
     t = plan_run(a.params)

@@ -38,7 +38,10 @@ NO_RESULT = (  # parts of the package that make none
         f"run/{f}.py"
         for f in ("annotate", "cli", "commands", "edit", "export", "freeze", "ledger", "live", "new_study")
     ),
-    *(f"run/{f}.py" for f in ("aggregates", "cite", "fetch", "people", "plan", "rating_round", "replicate", "sweep")),
+    *(
+        f"run/{f}.py"
+        for f in ("aggregates", "cite", "fetch", "humans", "people", "plan", "rating_round", "replicate", "sweep")
+    ),
 )
 
 
