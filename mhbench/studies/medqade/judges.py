@@ -20,9 +20,9 @@ from ...stats.calibration import calibration_error, reliability_curve
 from ...stats.consensus import majority
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ...stats.resample import bootstrap, mean
-from .panel_tables import JudgeLabels, Panel, in_order, item_matches, part_of, resolved_labels
 from ...steps.judge_people import together_table
 from ...steps.judge_tables import student_points
+from .panel_tables import JudgeLabels, Panel, in_order, item_matches, part_of, resolved_labels
 
 # %% auto #0
 __all__ = ['FEWEST_ERRORS', 'recorded_verdicts', 'Verdicts', 'all_verdicts', 'VoteShares', 'vote_shares', 'jury_curve',

@@ -27,10 +27,10 @@ from .tables import student_accuracy
 
 # %% auto #0
 __all__ = ['RATED_BY_ALL', 'in_order', 'Panel', 'panel_of', 'core_items', 'part_of', 'resolved_labels', 'majority_table',
-           'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_strata', 'bank_strata',
-           'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'judge_labels', 'beside_majority',
-           'comparable', 'on_one_scale', 'with_majority', 'alignment_table', 'people_as_sample', 'with_verdict',
-           'panel_metrics']
+           'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_matches', 'item_strata',
+           'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'judge_labels',
+           'beside_majority', 'comparable', 'on_one_scale', 'with_majority', 'alignment_table', 'people_as_sample',
+           'with_verdict', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -217,6 +217,20 @@ def abstention_table(panel: Panel, *, n_boot: int = 1000, seed: int) -> pd.DataF
 _MATCH = {False: "no student equals the key", True: "some student equals the key", None: "not asked"}
 
 
+def item_matches(
+    items: Iterable[Item],
+    recorded: Iterable[Response],  # the students' answers
+) -> dict[str, str]:  # item_id -> whether any student's answer equals the key; items with a key alone
+    """The strata that a panel's items are drawn from.
+
+    Source: MedQADE, section 4.3.1.
+    """
+    texts: dict[str, list] = {}
+    for r in recorded:
+        texts.setdefault(r.item_id, []).append(r.text)
+    return {i.item_id: _MATCH[lexical_match(texts.get(i.item_id, []), i.key)] for i in items if i.key}
+
+
 def item_strata(
     panel: Panel,
     items: Iterable[Item],
@@ -226,21 +240,17 @@ def item_strata(
 
     Source: MedQADE, sections 4.3.1 and 4.4.2.
     """
-    texts: dict[str, list] = {}
-    for r in recorded:
-        texts.setdefault(r.item_id, []).append(r.text)
-    match = {i.item_id: lexical_match(texts.get(i.item_id, []), i.key) for i in items if i.key}
-    of_item = [_MATCH[match.get(i)] for i in panel.item_ids]
+    match = item_matches(items, recorded)
+    of_item = [match.get(i, _MATCH[None]) for i in panel.item_ids]
     lexical = pd.Categorical(of_item, categories=list(_MATCH.values()), ordered=True).remove_unused_categories()
     return {"all": None, "difficulty": difficulty_strata(mean_difficulty(panel.difficulty)), "lexical match": lexical}
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #13f40186
 def bank_strata(items: Iterable[Item], recorded: Iterable[Response]) -> dict[str, int]:
     "How many items of the whole bank there are with a student's answer that equals the key, and without."
-    texts: dict[str, list] = {}
-    for r in recorded:
-        texts.setdefault(r.item_id, []).append(r.text)
-    match = [_MATCH[lexical_match(texts[i.item_id], i.key)] for i in items if i.key and i.item_id in texts]
+    answers = list(recorded)
+    asked = {r.item_id for r in answers}
+    match = [name for item_id, name in item_matches(items, answers).items() if item_id in asked]
     return {name: match.count(name) for name in dict.fromkeys(match)}
 
 
