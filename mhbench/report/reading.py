@@ -152,6 +152,7 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
     "rare": "too few answers are of the rarer outcome",
     "dependence": "raters err together on hard items, which its model takes for another truth",
     "checks": "a check of the model of raters failed",
+    "stopped": "asking ended when it was decided, and a fixed number of questions is what this interval would need",
     "refits": "the spread of a model's refits is none, since it misses the truth too often",
 }
 

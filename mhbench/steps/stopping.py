@@ -413,11 +413,13 @@ def after_stopping(
 ) -> pd.DataFrame:
     "The same table, with intervals that hold after stopping or none, for whom was asked less than everything."
     early = models[models["asked"] < models["of"]].set_index("model")
-    mode = models["mode"].iloc[0] if len(models) else ""
+    if early.empty:
+        return table
+    mode = models["mode"].iloc[0]
     out = table.copy()
     names = [c for c in ("model", "other", "first", "second") if c in out]
     touched = np.logical_or.reduce([out[c].isin(early.index) for c in names]) if names else np.zeros(len(out), bool)
-    out.loc[touched, [c for c in ("ci_low", "ci_high", "p", "p_adjusted") if c in out]] = np.nan
+    out.loc[touched, [c for c in ("ci_low", "ci_high", "p", "p_mcnemar", "p_adjusted") if c in out]] = np.nan
     out.loc[touched, "interval"] = "stopped"
     if "by" in out and "answered_by" in out:
         main = touched & (out["by"] == "all") & (out["mode"] == mode) & (out["answered_by"] == "plain")
