@@ -44,6 +44,7 @@ ELSEWHERE = {  # how a command begins -> the test that runs it, and a text by wh
     "mhbench corpus": ("test_bank.py", '["corpus", word]'),
     "mhbench annotate close": ("annotate/test_annotate_rounds.py", '"annotate", "close", "ward"'),
     "mhbench export eee": ("test_eee.py", '"eee"'),
+    "mhbench plan --humans": ("test_humans.py", '["plan", "--humans", *card]'),
     "mhbench freeze": ("test_registered.py", '"freeze"'),
     "git add registered.yaml": ("test_registered.py", '"commit"'),
     "python3 -m venv": ("test_wheel.py", "venv"),
