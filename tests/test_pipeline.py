@@ -101,7 +101,7 @@ def test_nothing_is_dropped_on_the_way(small):
 def test_the_report_loads_nothing_and_holds_every_figure(small, command):
     page = (small / "results" / "report.html").read_text(encoding="utf-8")
     assert "src='http" not in page and 'src="http' not in page and "default-src 'none'" in page
-    assert page.count("data:image/svg+xml;base64,") >= 4
+    assert page.count("<svg ") >= 4
     assert list((small / "results" / "report").glob("*.csv"))
     corpus = json.loads((small / "results" / "inputs" / "mhqa.json").read_text())["corpus"]
     commit = run("git", "rev-parse", "--short=12", "HEAD", cwd=small).strip()
@@ -109,7 +109,7 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
         corpus,
         f"(commit {commit}, with changes",
         "and seed 20250107;",
-        "Questions of mentat, mhqa were put to",
+        "questions of 2 studies, put to",
     ):
         assert fact in page, fact
     assert re.search(r"Made on 20\d\d-\d\d-\d\d \d\d:\d\d UTC by mhbench", page)
