@@ -161,7 +161,7 @@ WANTED = {  # what somebody asks who does not know a name -> functions of which 
     "split train and test without leakage": {"split_by_group", "shared_items"},
     "export to MLflow": {"mlflow_run"},
     "kappa with weights": {"cohen_kappa"},
-    "is my judge biased": {"corrected_share", "bland_altman", "self_enhancement", "family_bias"},
+    "is my judge biased": {"leave_one_rater_out", "bland_altman", "self_enhancement", "family_bias"},
 }
 
 

@@ -178,7 +178,8 @@ def _goes_through(node: Any, study: str, wanted: str, models: Sequence[str]) -> 
     from mhbench.run.params import load_params
 
     section = load_params(root() / "params.yaml")["studies"][study].get(node.name) or {}
-    if "asked" in section and not set(section["asked"]) & set(models):
+    named = section.get("asked")  # nobody: the stage has something to say all the same
+    if named and not set(named) & set(models):
         return False  # a stage for models that are not among these
     if wanted in ("report", "ledger"):  # a small run: what every study has
         return node.studies == "studies"

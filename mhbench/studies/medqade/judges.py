@@ -258,7 +258,9 @@ def beside_panel(
     level: float = 0.95,
 ) -> pd.DataFrame:  # judge, model, who, n, ..., power, reading: as of together_table
     "The share of each student's answers that is correct by a judge, by the panel's majority, and by both."
-    table, stratum = student_points(judgments, items, "label"), item_matches(items, recorded)
+    asked = {i.item_id for i in items}  # people may have rated more
+    labels_here = [j for j in judgments if j.item_id in asked]
+    table, stratum = student_points(labels_here, items, "label"), item_matches(items, recorded)
     beyond = set(table["item_id"]) - set(panel.item_ids)
     if beyond:
         table = table.assign(stratum=table["item_id"].map(stratum).fillna("no key"))
