@@ -174,8 +174,6 @@ def differing(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
 # %% ../../nbs/report/09_seen.ipynb #0183988e
 def recovered(table: pd.DataFrame, declared: str = "truth") -> str:
     "How many intervals hold what was declared."
-    if table.empty:
-        return ""
     rows = table[table["ci_low"].notna() & table["ci_high"].notna() & (table["n"] != 1)]
     held = (rows["ci_low"] <= rows[declared]) & (rows[declared] <= rows["ci_high"])
     return f"what was declared lies in {int(held.sum())} of {len(rows)} intervals" if len(rows) else ""

@@ -139,12 +139,12 @@ def drawable(
 
     Raises: ValueError where a column is missing.
     """
-    if not len(table):
-        return None
     gone = [c for c in columns if c not in table.columns]
     if gone:
         got = f"{list(table.columns)}, without {gone}"
         refuse(f"{function}: table must have the columns {list(columns)}; got {got}; rename or compute them")
+    if not len(table):
+        return None
     numbers = table.select_dtypes("floating").columns
     return table.assign(**{c: six_digits(table[c].to_numpy(float)) for c in numbers})
 

@@ -113,7 +113,8 @@ def duels_of_all(
         sides = [r.variant.get("first"), r.variant.get("second")]
         if None in sides or r.by_model or r.label not in (*sides, "tie"):
             continue
-        outcome = "tie" if r.label == "tie" else DUEL[2 if r.label == sides[0] else 0]
+        won = DUEL[2] if r.label == sides[0] else DUEL[0]
+        outcome = "tie" if r.label == "tie" else won
         rows.append((r.target, r.item_id, r.rater, "person", *sides, outcome))
     for j in judgments:
         if j.kind == "pairwise" and j.label is not None:

@@ -175,8 +175,11 @@ def take_look(
     apart, alike = (closed(np.array(e)) for e in ([c.e for c in now], [c.e_alike for c in now]))
     out = []
     for c, e, same in zip(now, apart, alike):
-        verdict = c.verdict or (known.told(c) if e >= bar else "alike" if same >= bar else "")
-        out.append(c._replace(verdict=verdict, e_adjusted=c.e_adjusted if c.verdict else float(e)))
+        if c.verdict:
+            out.append(c)
+            continue
+        verdict = "alike" if same >= bar else ""
+        out.append(c._replace(verdict=known.told(c) if e >= bar else verdict, e_adjusted=float(e)))
     return out
 
 # %% ../../nbs/steps/37_stopping.ipynb #1b2000ab
