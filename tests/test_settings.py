@@ -143,7 +143,7 @@ def test_a_sweep_of_what_an_entry_lacks_says_the_cure():
 def test_nobody_simulated_stands_beside_models_of_ones_own(tmp_path):
     params = with_models(tmp_path, "mine")
     demo = load_params(params)
-    simulated = {"sim-specialist", "sim-gap", "sim-sure", "sim-memory"}
+    simulated = {"sim-specialist", "sim-gap", "sim-sure", "sim-memory", "sim-writer", "sim-steady"}
     assert simulated <= stage_parameters(demo, "prepare", "mentat")["answers"].keys()
     assert not simulated_left_out(select(models=["gemma"], params=params), "mentat")
     p = copy.deepcopy(select(models=["gemma", "mine"], params=params))

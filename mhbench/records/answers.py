@@ -20,7 +20,7 @@ from .schema import STATUSES, Item, Response, letters, validate
 from .table import csv_rows
 
 # %% auto #0
-__all__ = ['load_answers', 'all_simulated']
+__all__ = ['load_answers', 'all_simulated', 'modes_in']
 
 # %% ../../nbs/records/07_answers.ipynb #fbbbb6ba
 def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
@@ -206,3 +206,11 @@ def all_simulated(
     path = Path(path).expanduser()
     rows = [r for _, r in csv_rows(path)] if path.suffix == ".csv" and path.exists() else []
     return bool(rows) and all(r.get("origin") == "simulated" for r in rows)
+
+
+def modes_in(
+    path: str | Path,  # a table of answers, as for `load_answers`
+) -> set[str]:
+    "The modes of the answers of a CSV; none of another file."
+    path = Path(path).expanduser()
+    return {r.get("mode") or "zero_shot" for _, r in csv_rows(path)} if path.suffix == ".csv" else set()

@@ -86,7 +86,7 @@ def ranged(table: pd.DataFrame, what: str, *, of: str = "model", simulated_too: 
         who = names_in_words(rows[of], rows[of].nunique(), "lines")
         return f"{what} is {_number(most)} ({who})"
     ends = (f"{_number(r)} ({spaced(r[of])})" for r in (least, most))
-    return f"{what} runs from {' to '.join(ends)}"
+    return f"{what} lies between {' and '.join(ends)}"
 
 # %% ../../nbs/report/09_seen.ipynb #be867fec
 def by_first_mark(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,14 @@ from ..ask.request import Model
 from ..ask.secrets import plain
 from ..ask.terms import entries_of
 from ..errors import refuse
-from ..records.answers import all_simulated
+from ..records.answers import all_simulated, modes_in
 from .graph import Node, graph, root, selective
 from .mistakes import RUN_FILE, TEXT_KEY, Fault, listed, misshapen, nearest, read_tree, refuse_all, shown
 from .shape import LocalServer, stage_classes
 from ..steps.parameters import GIVEN
 
 # %% auto #0
-__all__ = ['HERE', 'WHOM', 'ASKED_IN', 'DEMO', 'BUNDLED', 'WRITTEN', 'simulated_left_out', 'kind_of', 'asked_by',
+__all__ = ['HERE', 'WHOM', 'ASKED_IN', 'DEMO', 'BUNDLED', 'WRITTEN', 'READ_IN', 'simulated_left_out', 'kind_of', 'asked_by',
            'somebody_writes', 'goes_through', 'not_run', 'unread_ratings', 'check_params', 'load_params',
            'stage_parameters']
 
@@ -188,7 +188,8 @@ DEMO: dict[str, Any] = {  # the selection that the repository comes with
     "items": None,
 }
 BUNDLED = {"gemma", *DEMO["models"]}  # entries that the repository comes with
-WRITTEN = ("approach", "classification", "standings", "freeform", "reasoning", "duels")  # about what models write
+WRITTEN = ("approach", "classification", "standings", "duels")  # about what models write
+READ_IN = {"freeform": {"free_form"}, "reasoning": {"cot", "few_shot_cot"}}  # about what anybody answers in a mode
 
 
 def simulated_left_out(p: dict, study: str) -> list[str]:
@@ -227,20 +228,22 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     return out
 
 
-def somebody_writes(p: dict, study: str) -> bool:
-    "Whether a study may hold texts of models: of one of the run, of a table of answers, or of a released corpus."
+def somebody_writes(p: dict, study: str, modes: Collection[str] = ()) -> bool:
+    """Whether a study may hold texts of models: of one of the run, of a table of answers, or of a released corpus.
+    Simulated answers count where they are in one of the modes.
+    """
     prepare = _map(p["studies"][study].get("prepare"))
     if prepare.get("sha256") or any(m not in p["models"] or kind_of(p, m) not in HERE for m in p["run"]["models"]):
         return True
     tables = [root() / str(file) for file in _map(prepare.get("answers")).values()]
-    return not all(all_simulated(table) for table in tables if table.exists())
+    return any(not all_simulated(t) or not modes_in(t).isdisjoint(modes) for t in tables if t.exists())
 
 
 def goes_through(p: dict, stage: str) -> list[str]:
     "The studies of the run that a stage is run for: those with a section of its name, where there is somebody for it."
     studies = [s for s in p["run"]["studies"] if stage in p["studies"][s]]
-    if stage in WRITTEN:
-        studies = [s for s in studies if somebody_writes(p, s)]
+    if stage in WRITTEN or stage in READ_IN:
+        studies = [s for s in studies if somebody_writes(p, s, READ_IN.get(stage, ()))]
     if stage == "finetune":  # it trains those of the run
         return [s for s in studies if set(p["studies"][s][stage].get("asked") or []) & set(p["run"]["models"])]
     return [s for s in studies if stage in _NOBODY or all(v is None or v for v in asked_by(p, stage, s).values())]
@@ -254,7 +257,7 @@ def not_run(p: dict) -> dict[tuple[str, str], str]:  # (stage, study) -> why
         for study in [s for s in p["run"]["studies"] if stage in p["studies"][s] and s not in through]:
             empty = [k for k, v in asked_by(p, stage, study).items() if v is not None and not v]
             who = "that it trains" if stage == "finetune" else f"that it can ask ({', '.join(empty)})"
-            if stage in WRITTEN and not somebody_writes(p, study):
+            if stage in (*WRITTEN, *READ_IN) and not somebody_writes(p, study, READ_IN.get(stage, ())):
                 who = "that writes"
             out[stage, study] = f"no model of the run is one {who}"
     return out

@@ -29,7 +29,8 @@ from .truth import beside_truth
 
 # %% auto #0
 __all__ = ['NOTHING_SHARED', 'ECHO', 'preferred_option', 'inconsistency_scores', 'count_free_form', 'could_be_asked',
-           'inconsistency_table', 'accuracy_beside', 'echo_truth', 'freeform_metrics']
+           'inconsistency_table', 'accuracy_beside', 'echo_truth', 'expected_inconsistency', 'writers_truth',
+           'freeform_metrics']
 
 # %% ../../nbs/steps/19_freeform.ipynb #e49921e2
 def preferred_option(item: Item) -> str:
@@ -134,6 +135,39 @@ def echo_truth(
     table = inconsistency_table(inconsistency_scores(once.values(), said, scorer), **settings)
     whole = table[table["by"] == "all"]
     return beside_truth(whole.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
+
+# %% ../../nbs/steps/19_freeform.ipynb #9058377b
+def expected_inconsistency(
+    item: Item,  # with options and a key
+    chance: float,  # that the preferred option is said
+    scorer: Scorer | Encoder | str | None = None,
+) -> float:
+    "The inconsistency to be expected of somebody who says the preferred option with a chance, else any other option."
+    preferred = preferred_option(item)
+    far = inconsistency(item.options, [preferred] * len(item.options), scorer=scorer)
+    own = item.options.index(preferred)
+    return float(chance * far[own] + (1 - chance) * np.delete(far, own).mean())
+
+
+def writers_truth(
+    table: pd.DataFrame,  # of inconsistency_table
+    scores: pd.DataFrame,  # of inconsistency_scores
+    declared: pd.DataFrame,  # of mhbench.steps.prepare.declared_skill
+    items: Iterable[Item],
+    scorer: Scorer | Encoder | str | None = None,
+) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where nobody declared anything
+    "Expected and estimated inconsistency of simulated writers, of all questions and by category."
+    by_id = {i.item_id: i for i in items}
+    known = scores.merge(declared[["model", "item_id", "right"]], on=["model", "item_id"])
+    once = known.drop_duplicates(["item_id", "right"])
+    at = {(i, p): expected_inconsistency(by_id[i], p, scorer) for i, p in zip(once["item_id"], once["right"])}
+    known["truth"] = [at[key] for key in zip(known["item_id"], known["right"])]
+    known = known.drop_duplicates(["model", "item_id"])  # a question counts once, however many samples it has
+    whole = known.groupby("model", as_index=False)["truth"].mean().assign(group="all")
+    parts = known.rename(columns={"category": "group"}).groupby(["model", "group"], as_index=False)["truth"].mean()
+    found = table.merge(pd.concat([whole, parts]), on=["model", "group"])
+    named = found["group"].where(found["by"] != "all", "all questions")
+    return beside_truth(found.assign(quantity="free-form inconsistency, " + named.astype(str)))
 
 # %% ../../nbs/steps/19_freeform.ipynb #f033c1a2
 def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:

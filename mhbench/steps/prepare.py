@@ -85,6 +85,7 @@ def declared_skill(
         told = [r for r in drawn if r["item_id"] in asked]
         rows += [(name, r["item_id"], *(r.get(k) for k in DECLARED)) for r in told]
     out = pd.DataFrame(rows, columns=["model", "item_id", *DECLARED.values()])
+    out = out.drop_duplicates(["model", "item_id"], ignore_index=True)  # of several samples
     numbers = {k: pd.to_numeric(out[k]) for k in ("right", "sureness")}
     return out.assign(**numbers, memorised=out["memorised"].eq("yes"))
 

@@ -47,7 +47,8 @@ def beside_truth(
 
 def _known(scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
     "The plain answers of those who declared something, each with what was declared."
-    return scores[scores["answered_by"] == "plain"].merge(declared, on=["model", "item_id"])
+    plain = scores[(scores["answered_by"] == "plain") & (scores["mode"] != "free_form")]  # that has a table of its own
+    return plain.merge(declared, on=["model", "item_id"])
 
 
 def _row(model: str, quantity: str, truth: float, found: Mapping) -> dict:

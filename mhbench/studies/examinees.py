@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..encode.roscoe import split_steps
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..records.table import rows_as_csv
@@ -22,8 +23,8 @@ from ..steps.score import read_answer
 from ..steps.variants import shuffled
 
 # %% auto #0
-__all__ = ['GUESSES', 'EXAMINEES', 'Examinee', 'chance_of', 'known_by_heart', 'simulate_answers', 'simulate_completions',
-           'examinee_files']
+__all__ = ['GUESSES', 'EXAMINEES', 'WRITERS', 'REASONERS', 'RIGHT_ANYHOW', 'Examinee', 'chance_of', 'known_by_heart',
+           'simulate_answers', 'simulate_completions', 'simulate_sentences', 'simulate_chains', 'examinee_files']
 
 # %% ../../nbs/studies/03_examinees.ipynb #9b0e7397
 class Examinee(NamedTuple):
@@ -174,7 +175,69 @@ def simulate_completions(
         rows.append({"item_id": item.item_id, "text": text, "origin": "simulated", "canary": canary})
     return rows_as_csv(rows)
 
+# %% ../../nbs/studies/03_examinees.ipynb #76c1eebe
+WRITERS = (
+    Examinee("sim-writer", {"diagnosis": 0.9, "treatment": 0.6, "monitoring": 0.2}),
+    Examinee("sim-steady", dict.fromkeys(("diagnosis", "treatment", "monitoring"), 0.7)),
+)
 
+
+def simulate_sentences(
+    items: Sequence[Item],  # as they are asked; those of categories of which nothing is declared are left out
+    writer: Examinee,
+    *,
+    samples: int = 4,  # sentences a question
+    seed: int,
+    canary: str,
+) -> str:  # CSV: item_id, mode, sample, temperature, text, declared_right, origin, canary
+    "Free-form answers: the preferred option with the declared chance, else one of the others, each as likely."
+    rng = np.random.default_rng([seed, *writer.name.encode()])
+    rows = []
+    for item in (i for i in items if _answerable(i) and i.category in writer.skill):
+        chance = chance_of(item, writer)
+        for sample in range(samples):
+            chosen = task_of(item).drawn(item, [rng.random() < chance], rng)[0]
+            text = item.options[letters(len(item.options)).index(chosen)]
+            row = {
+                "item_id": item.item_id,
+                "mode": "free_form",
+                "sample": str(sample),
+                "temperature": "1",
+                "text": text,
+            }
+            rows.append(row | {"declared_right": f"{chance:.6g}", "origin": "simulated", "canary": canary})
+    return rows_as_csv(rows)
+
+# %% ../../nbs/studies/03_examinees.ipynb #dcd5c41a
+REASONERS = {  # name -> what it makes of the sentences of the right rationale and of another case's
+    "sim-sound": lambda own, other: own,
+    "sim-repeats": lambda own, other: [twice for sentence in own for twice in (sentence, sentence)],
+    "sim-strays": lambda own, other: other,
+}
+RIGHT_ANYHOW = 0.7  # the chance that a chain ends with the right answer, whatever it says before
+
+
+def simulate_chains(
+    items: Sequence[Item],  # as they are asked; those without a rationale are left out
+    name: str,  # one of REASONERS
+    *,
+    seed: int,
+    canary: str,
+) -> str:  # CSV: item_id, mode, text, declared_right, origin, canary
+    "Chains of thought with a declared flaw, each with an answer at its end."
+    told = [i for i in items if _answerable(i) and i.rationale]
+    steps = [split_steps(i.rationale or "") for i in told]
+    rng = np.random.default_rng([seed, *name.encode()])
+    rows = []
+    for k, item in enumerate(told):
+        other = steps[(k + len(told) // 2) % len(told)]
+        chosen = task_of(item).drawn(item, [rng.random() < RIGHT_ANYHOW], rng)
+        text = " ".join([*REASONERS[name](steps[k], other), f"Answer: {', '.join(chosen)}"])
+        row = {"item_id": item.item_id, "mode": "cot", "text": text, "declared_right": f"{RIGHT_ANYHOW:.6g}"}
+        rows.append(row | {"origin": "simulated", "canary": canary})
+    return rows_as_csv(rows)
+
+# %% ../../nbs/studies/03_examinees.ipynb #98c481db
 def examinee_files(
     items: Sequence[Item],  # of a demo bank
     sets: Sequence[str],
@@ -182,6 +245,13 @@ def examinee_files(
     seed: int,
     canary: str,
 ) -> dict[str, str]:  # file name -> content
-    "The tables of all examinees for one study."
+    "The tables of all examinees for one study, and of those who write where its questions allow it."
     asked = every_prompt(items, sets, seed=seed)
-    return {f"{e.name}.csv": simulate_answers(asked, e, seed=seed, canary=canary) for e in EXAMINEES}
+    same: dict[str, Any] = {"seed": seed, "canary": canary}
+    out = {e.name: simulate_answers(asked, e, **same) for e in EXAMINEES}
+    if sets:
+        plain = [i for i in asked if i.variant.get("set") == "D0"]
+        out |= {w.name: simulate_sentences(plain, w, **same) for w in WRITERS}
+    if any(i.rationale for i in asked):
+        out |= {name: simulate_chains(asked, name, **same) for name in REASONERS}
+    return {f"{name}.csv": text for name, text in out.items()}
