@@ -1,6 +1,7 @@
 """The pipeline: what it refuses, and `dvc repro` in a fresh clone on a cut-down demo."""
 
 import contextlib
+import io
 import json
 import re
 import shutil
@@ -122,7 +123,14 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
     said = command("summary", cwd=small)
     assert "accuracy" in said and f"{len(drawn)} figures in figures/" in said
     assert len(said.splitlines()) <= 40 < len(command("summary", "--all", cwd=small).splitlines())
+    assert max(map(len, said.splitlines())) <= 100 and re.search(r"\n +0\.\d{3} \[.*\] +[.-]*[|o][.|o-]* n \d+", said)
     shutil.rmtree(older.parent)
+    of_one = pd.read_csv(
+        io.StringIO(command("summary", "--study", "mentat", "--stage", "freeform", "--csv", cwd=small))
+    )
+    assert set(of_one["model"]) == {"sim-writer", "sim-steady"} and set(of_one["stage"]) == {"freeform"}
+    assert "sim-writer (simulated), free form" in command("summary", "--stage", "freeform", cwd=small)
+    assert "got 'freefrom'; did you mean freeform?" in command("summary", "--stage", "freefrom", cwd=small, ok=False)
     main = pd.read_csv(small / "results" / "report" / "headline.csv")
     assert len(main) > 5 and main[["n", "estimate"]].notna().all().all(), "every main number has its n"
 

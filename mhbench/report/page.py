@@ -160,19 +160,41 @@ def headline(
     return main.reindex(columns=[*_MAIN, *main.columns.intersection(["label_origin"])]).astype(_WHOLE)
 
 # %% ../../nbs/report/08_page.ipynb #b7cd3e18
-def _line(row: Mapping[str, Any]) -> str:  # "  0.709 [0.666, 0.748]  n 508   x, zero shot: accuracy (recorded)"
-    "A main number as a line."
+_WIDE = 20  # characters from 0 to 1
+
+
+def _bar(row: Mapping[str, Any], chance: float | None) -> str:  # "......|......--o--..."
+    "An interval between 0 and 1 drawn to scale; blank where there is none, or where it leaves that scale."
+    if not 0 <= row["ci_low"] <= row["ci_high"] <= 1:
+        return " " * (_WIDE + 1)
+    low, at, high = (round(row[c] * _WIDE) for c in ("ci_low", "estimate", "ci_high"))
+    cells = ["." * low, "-" * (high - low + 1), "." * (_WIDE - high)]
+    drawn = list("".join(cells))
+    if chance is not None:
+        drawn[round(chance * _WIDE)] = "|"
+    drawn[at] = "o"
+    return "".join(drawn)
+
+
+def _line(row: Mapping[str, Any], chance: float | None = None) -> str:
+    "A main number as a line of at most 100 characters: value, interval, both drawn, n, whose it is and what."
     known = pd.notna([row["ci_low"], row["ci_high"]]).all()
     ends = f"[{number(row['ci_low'])}, {number(row['ci_high'])}]" if known else "no interval"
     origin = "" if row.get("origin") in (None, "asked") or pd.isna(row.get("origin")) else f" ({row['origin']})"
     unread = f", {int(row['n_unread'])} unread" if pd.notna(row["n_unread"]) and row["n_unread"] > 0 else ""
-    what = f"{row['model']}, {spaced(row['mode'])}: {spaced(row['measure'])}{unread}{origin}"
+    what = f"{row['model']}{origin}{unread}, {spaced(row['mode'])}: {spaced(row['measure'])}"
     n = f"n {int(row['n'])}" if pd.notna(row["n"]) else ""
-    return f"  {number(row['estimate']):>6} {ends:<16}  {n:<7} {what}"
+    own = chance if row["stage"] == "score" and row["measure"] == "accuracy" else None
+    line = f"  {number(row['estimate']):>6} {ends:<16} {_bar(row, own)} {n:<6} {what}"
+    return line if len(line) <= 100 else f"{line[:97]}..."
 
 
-def brief(main: pd.DataFrame, lines: int = 34) -> list[str]:  # of headline
-    "The main numbers in so many lines at most, divided among the studies."
+def brief(
+    main: pd.DataFrame,  # of headline
+    lines: int = 34,
+    chance: Mapping[str, float] | None = None,  # study -> the accuracy of somebody who guesses
+) -> list[str]:
+    "The main numbers in so many lines at most, divided among the studies, each drawn to scale."
     out: list[str] = []
     studies = list(dict.fromkeys(main["study"]))
     accurate = (main["stage"] == "score") & (main["measure"] == "accuracy")
@@ -184,7 +206,7 @@ def brief(main: pd.DataFrame, lines: int = 34) -> list[str]:  # of headline
         rows = order[order["study"] == study].to_dict("records")
         room = max(1, (lines - len(out)) // (len(studies) - k) - 1)
         more = f", the first {room} of {len(rows)} main numbers" if len(rows) > room else ""
-        out += [f"{study}{more}", *map(_line, rows[:room])]
+        out += [f"{study}{more}", *(_line(r, (chance or {}).get(study)) for r in rows[:room])]
     return out
 
 # %% ../../nbs/report/08_page.ipynb #a5eedbf7

@@ -5,7 +5,9 @@
 # %% ../../nbs/run/22_commands.ipynb #ecc4e6e7
 from __future__ import annotations
 
+import json
 import os
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -234,28 +236,61 @@ _COLUMNS = {
 }
 
 
+def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
+    there = list(dict.fromkeys(main[column]))
+    if name is not None and name not in there:
+        near = get_close_matches(name, there, n=1)
+        remedy = f"did you mean {near[0]}?" if near else "`mhbench summary --csv` prints all"
+        refuse(f"summary: --{column} must be one of {', '.join(there)}; got {name!r}; {remedy}")
+    return main if name is None else main[main[column] == name]
+
+
+def _chance(results: Path) -> dict[str, float]:  # study -> the accuracy of somebody who guesses, where it has one
+    out = {}
+    for file in (results / "score").glob("*/contents.json"):
+        lines = json.loads(file.read_text(encoding="utf-8")).get("lines", {})
+        out |= {file.parent.name: at for name, at in lines.items() if name.startswith("chance")}
+    return out
+
+
 @subcommand(
     "summary",
     "print the main results, and where the tables and figures are",
     PARAMS,
     argument("--all", dest="everything", action="store_true", help="every main number, and accuracy by group"),
+    argument("--study", help="the main numbers of this study, all of them"),
+    argument("--stage", help="those of this stage"),
+    argument("--csv", action="store_true", help="as comma-separated values, and nothing else"),
 )
 def print_summary(a: Any) -> None:
-    "Print the main results in at most 40 lines, or all of them, and say where tables and figures are."
+    """Print the main results in at most 40 lines, or all of them, or those of a study or a stage, and say where tables
+    and figures are.
+
+    Raises: FileNotFoundError where nothing was reported; ValueError for a study or stage without a main number.
+    """
     top = root()
     folder = top / "results" / "report"
     if not (folder / "headline.md").exists():
         refuse(
             "summary: results/report must hold the report's tables; got none; run `dvc repro`", error=FileNotFoundError
         )
+    main = pd.read_csv(folder / "headline.csv", keep_default_na=False, na_values=[""])
+    chosen = _of(_of(main, "study", getattr(a, "study", None)), "stage", getattr(a, "stage", None))
+    if getattr(a, "csv", False):
+        from mhbench.report.tables import csv_text
+
+        print(csv_text(chosen), end="")
+        return
     everything = getattr(a, "everything", False)
     for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))] if everything else []:
         print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
     if not everything:
         from mhbench.report.page import brief
 
-        print(*brief(pd.read_csv(folder / "headline.csv", keep_default_na=False, na_values=[""])), sep="\n")
-        print("\n`mhbench summary --all` prints every main number, and accuracy by group")
+        lines = 30 if len(chosen) == len(main) else 2 * len(chosen)
+        print(*brief(chosen, lines, _chance(top / "results")), sep="\n")
+        print("\ndrawn from 0 to 1: o the estimate, - its 95% interval, | what guessing gives (of accuracies)")
+        print("`mhbench summary --study NAME` prints all of a study, `--all` everything, `--csv` for a program")
     print(f"\n{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
     run = load_params(top / a.params)["run"]
     figures = [f for stage, study in runs(run) for f in (top / "figures" / stage / study).glob("*.png")]
