@@ -365,6 +365,14 @@ class Stage:
 
         return self.read("prepare", "declared") if self.has("prepare", "declared") else declared_skill({}, [])
 
+    @cached_property
+    def stopped(self) -> pd.DataFrame:
+        "The models of the run that were asked less than everything, as `Stopped.models` has them; mostly no row."
+        from mhbench.steps.stopping import kept_decisions
+
+        shares = kept_decisions(self.results / "text" / "generate" / (self.study or ""), self.models)[1]
+        return shares[shares["model"].isin(self.models) & (shares["asked"] < shares["of"])]
+
     @property
     def simulated(self) -> set[str]:
         "The names of everybody simulated: examinees, raters, judges. Nothing of theirs enters a mean or a test unsaid."
@@ -506,7 +514,7 @@ class Stage:
             refuse(f"Stage.table: name must be used once in a stage; got {name!r}", place=self.name)
         if not len(frame):
             return self.absent(caption, absent) if absent else "none"
-        frame = self._with_origin(frame, self.rated if rated is None else rated, labelled)
+        frame = self._with_origin(self._held(frame), self.rated if rated is None else rated, labelled)
         frame.to_parquet(self.out / f"{name}.parquet", index=False, compression="zstd")
         kept = frame.drop(columns=list(hide))
         shown = self._told(caption, self._who_is_in(frame), self.rated if rated is None else rated, labelled)
@@ -516,6 +524,12 @@ class Stage:
         if not show:
             return f"{name}: {len(frame)} rows kept"
         return with_interval(kept) if {"estimate", "ci_low", "ci_high"} <= set(kept) else kept
+
+    def _held(self, frame: pd.DataFrame) -> pd.DataFrame:
+        "A table without the intervals and p-values of models whose number of questions their answers decided."
+        from mhbench.steps.stopping import after_stopping
+
+        return after_stopping(frame, self.stopped) if len(self.stopped) else frame
 
     def _with_origin(self, frame: pd.DataFrame, rated: bool, labelled: bool = True) -> pd.DataFrame:
         "A table with its column `origin`, where not all of it was asked, and `label_origin` under simulated labels."
@@ -546,6 +560,7 @@ class Stage:
         *,
         absent: str = "nothing to draw for this study",
         rated: bool | None = None,  # as for a table
+        sequential: bool = False,  # its intervals hold wherever asking stopped
     ) -> Any:
         """Keep a figure as PNG and SVG and register it for the report; shown where it stands last in a cell.
 
@@ -558,6 +573,8 @@ class Stage:
             return self.absent(caption, absent) if absent else "none"
         there = _names_in([t.get_text() for t in drawing.findobj(Text)], self.origins)
         shown = self._told(caption, there, self.rated if rated is None else rated)
+        if early := [] if sequential else sorted({*there} & {*self.stopped["model"]}):
+            shown += f". {', '.join(early)}: asked until it was decided, so the intervals drawn do not hold"
         drawing.saved_as, _ = save(drawing, name, self.figures)
         _let_figures_show()
         told = {"title": title_of(drawing) or shown, "caption": shown, "alt": str(drawing.get_label() or shown)}
@@ -601,7 +618,7 @@ class Stage:
 
     def headline(self, frame: pd.DataFrame, **same: Any) -> None:  # columns measure, model, mode, n, estimate, ...
         "Estimates for the first page of the report; `same` are columns with one value."
-        main = self._with_origin(frame.assign(**same), self.rated)
+        main = self._with_origin(self._held(frame).assign(**same), self.rated)
         columns = [*_HEADLINE, *(["label_origin"] if self.drawn_labels else [])]
         self._main.append(main.reindex(columns=columns).fillna({"level": 0.95, "origin": "asked"}))
 

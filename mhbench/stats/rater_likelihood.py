@@ -269,10 +269,11 @@ def over_worths(
 
     Source: Bock and Aitkin 1981; Trefethen and Weideman 2014 (the sum).
     """
-    top = log_likelihood.max(1, keepdims=True)
     z = (grid - mean[:, None]) / sd
     prior = _normalised(-0.5 * z**2)
-    weight = np.exp(log_likelihood - top) * prior[row]
+    weight = log_likelihood + np.log(np.maximum(prior, 1e-300))[row]
+    top = weight.max(1, keepdims=True)  # of both: ratings may be far from what the worths are drawn from
+    np.exp(weight - top, out=weight)
     total = weight.sum(1, keepdims=True)
     weight /= total
     shift = weight @ grid - mean[row]

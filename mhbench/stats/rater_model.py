@@ -34,8 +34,8 @@ from mhbench.stats.rater_likelihood import (
 )
 
 # %% auto #0
-__all__ = ['SD_FLOOR', 'DUEL', 'RaterCheck', 'design_checks', 'RaterFit', 'fit_raters', 'fit_duels', 'rater_quantities',
-           'facet_levels', 'facet_contrast', 'label_probabilities']
+__all__ = ['SD_FLOOR', 'SD_CEILING', 'DUEL', 'RaterCheck', 'design_checks', 'RaterFit', 'fit_raters', 'fit_duels',
+           'rater_quantities', 'facet_levels', 'facet_contrast', 'label_probabilities']
 
 # %% ../../nbs/stats/21_rater_model.ipynb #7b2b5f8a
 class RaterCheck(NamedTuple):
@@ -75,6 +75,7 @@ def design_checks(
 
 # %% ../../nbs/stats/21_rater_model.ipynb #7f42d02c
 SD_FLOOR = 0.05  # of a standard deviation of worths: below it there is none to be seen
+SD_CEILING = 1e6  # where a step of the search may not go: no scale of ratings is so wide
 
 
 @dataclass
@@ -138,7 +139,7 @@ def _maximised(problem: _Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     start = np.zeros(problem.parameters.basis.shape[1])
     blocks = problem.parameters.blocks
     is_sd = np.concatenate([np.full(b.basis.shape[1], b.name in ("worth_sd", "item_sd")) for b in blocks])
-    bounds = [(np.log(SD_FLOOR) if sd else None, None) for sd in is_sd]
+    bounds = [(np.log(SD_FLOOR), np.log(SD_CEILING)) if sd else (None, None) for sd in is_sd]
     for tolerance in (0.1, 1e-3):
         p = problem.parameters.split(problem.parameters.basis @ start)
         problem.grid, problem.ease = _needed_grid(problem, p), _needed_ease(problem, p)

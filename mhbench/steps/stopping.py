@@ -410,22 +410,37 @@ def kept_decisions(
     return decisions, shares
 
 # %% ../../nbs/steps/37_stopping.ipynb #7a8ffd6d
+_WHOSE = ("model", "other", "first", "second")
+
+
+def _is_fixed(column: str) -> bool:
+    "Whether a column has what holds for a fixed number of questions: limits of intervals, and p-values."
+    return column == "p" or column.startswith("p_") or column.endswith(("_low", "_high"))
+
+
 def after_stopping(
     table: pd.DataFrame,  # with model, or model and other; mode, by, estimate, ci_low, ci_high, interval
     models: pd.DataFrame,  # of Stopped, with `mode`
 ) -> pd.DataFrame:
-    "The same table, with intervals that hold after stopping or none, for whom was asked less than everything."
+    """The same table, with intervals that hold after stopping or none, for whom was asked less than everything. A row
+    that averages over models, in a column `models`, counts as theirs; one whose interval is a sequence stays.
+    """
     early = models[models["asked"] < models["of"]].set_index("model")
-    if early.empty:
+    bounds = [c for c in table if _is_fixed(c)]
+    if early.empty or not bounds:
         return table
     mode = models["mode"].iloc[0]
     out = table.copy()
-    names = [c for c in ("model", "other", "first", "second") if c in out]
-    touched = np.logical_or.reduce([out[c].isin(early.index) for c in names]) if names else np.zeros(len(out), bool)
-    out.loc[touched, [c for c in ("ci_low", "ci_high", "p", "p_mcnemar", "p_adjusted") if c in out]] = np.nan
+    named = [out[c].isin(early.index) for c in _WHOSE if c in out]
+    touched = np.logical_or.reduce([*named, np.full(len(out), "models" in out and not named)])
+    if "interval" in out:
+        touched &= out["interval"].ne("sequence").to_numpy()
+    out.loc[touched, bounds] = np.nan
     out.loc[touched, "interval"] = "stopped"
     if "by" in out and "answered_by" in out:
         main = touched & (out["by"] == "all") & (out["mode"] == mode) & (out["answered_by"] == "plain")
+        if not main.any():
+            return out
         for column in ("ci_low", "ci_high", "level"):
             out.loc[main, column] = out.loc[main, "model"].map(early[column])
         out.loc[main, "interval"] = "sequence"
