@@ -91,6 +91,15 @@ def test_what_was_frozen_is_told_apart_from_what_was_changed_since(study, capsys
     ]
     assert "2 entries differ from registered.yaml" in got.err
 
+    metrics = house.top / "results" / "metrics" / "generate" / "mhqa" / "llama.json"
+    asked = metrics.read_text(encoding="utf-8")
+    metrics.write_text(asked.replace('"n_items": 12', '"n_items": 9').replace('"ok": 12', '"ok": 10, "error": 2'))
+    assert about_registration("mhqa")[2:] == [
+        "Fewer items asked than registered: llama 9 of 12 (mhqa).",
+        "Requests without an answer: llama 2 of 12 (mhqa).",
+    ]
+    metrics.write_text(asked)
+    assert len(about_registration("mhqa")) == 2, "all of the items were asked, and answered"
     run_stage("report")
     page = (house.top / "results" / "report.html").read_text(encoding="utf-8")
     assert page.count("before any of the models of the run had answered") == 2, "on the first screen, and in the study"

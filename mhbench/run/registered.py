@@ -5,6 +5,7 @@
 # %% ../../nbs/run/35_registered.ipynb #63c4b87a
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -271,6 +272,22 @@ def _foresight(known: Mapping[str, Any], study: str | None) -> str:
     return f"how often {', '.join(models)} are right in {items}, and {what}"
 
 
+def _fewer(known: Mapping[str, Any], studies: Iterable[str]) -> list[str]:
+    "Whose answers are fewer than was registered, once they are asked."
+    asked, failed = [], []
+    for study in studies:
+        for model, of in known["studies"][study]["answers"].items():
+            file = root() / "results" / "metrics" / "generate" / study / f"{model}.json"
+            if not file.exists():
+                continue
+            now = json.loads(file.read_text(encoding="utf-8"))
+            lost = now["n_responses"] - now["status"].get("ok", 0)
+            asked += [f"{model} {now['n_items']} of {of['items']} ({study})"] if now["n_items"] < of["items"] else []
+            failed += [f"{model} {lost} of {now['n_responses']} ({study})"] if lost else []
+    out = [f"Fewer items asked than registered: {', '.join(asked)}."] if asked else []
+    return out + ([f"Requests without an answer: {', '.join(failed)}."] if failed else [])
+
+
 def about_registration(
     study: str | None = None,  # one study's part of the page; None: the page's first screen
     changed: list[Departure] | None = None,  # where they are known
@@ -294,4 +311,5 @@ def about_registration(
     more = f"; and {len(changed) - most} more, which `mhbench freeze --check` names" if len(changed) > most else ""
     named = "; ".join(str(c) for c in changed[:most])
     since = f"Changed since: {named}{more}." if changed else "Nothing that decides a number was changed since."
-    return [f"{when}. Foreseen: {_foresight(known, study)}. {rest}.", since]
+    fewer = _fewer(known, known["studies"] if study is None else [study])
+    return [f"{when}. Foreseen: {_foresight(known, study)}. {rest}.", since, *fewer]
