@@ -39,15 +39,23 @@ def part(node: ast.expr) -> str:
     return "" if shown == "mark" else "…"
 
 
-def captions(source: str) -> list[str]:
-    "Of the figures that a cell registers."
+def captions(source: str) -> list[tuple[str, str]]:
+    "Name and caption of the figures that a cell registers."
     try:
         tree = ast.parse(source)
     except SyntaxError:
         return []
     names = {n.targets[0].id: n.value for n in ast.walk(tree) if isinstance(n, ast.Assign) and named(n.targets)}
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith("s.figure")]
-    return [said(n.args[2], names) for n in calls if len(n.args) > 2]
+    return [(said(n.args[0], names), said(n.args[2], names)) for n in calls if len(n.args) > 2]
+
+
+def titles(file: Path, folder: Path) -> dict[str, str]:
+    "The titles that the figures of an executed notebook bear, by name, as its stage wrote them beside the figures."
+    stored = folder.parent / "figures" / file.relative_to(folder).with_suffix("") / "figures.json"
+    entries = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else []
+    own = rf"^(?:{re.escape(file.stem)}|{re.escape(file.parent.name)})[:,] "  # the study, which the gallery says itself
+    return {e["name"]: re.sub(own, "", e["title"]) for e in entries}
 
 
 def named(targets: list[ast.expr]) -> bool:
@@ -65,7 +73,7 @@ def pictures(folder: Path) -> list[Picture]:  # reports/
         study = parts[1]
         cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
         asked = re.search(r"\*\*The question\.\*\* (.+)", "".join(cells[0]["source"]))
-        heading = ""
+        heading, drawn = "", titles(file, folder)
         for cell in cells:
             source = "".join(cell["source"])
             if cell["cell_type"] == "markdown":
@@ -74,8 +82,10 @@ def pictures(folder: Path) -> list[Picture]:  # reports/
             shown = [o["data"]["image/png"] for o in cell.get("outputs", []) if "image/png" in o.get("data", {})]
             about = captions(source)
             for k, png in enumerate(shown):
-                caption = about[min(k, len(about) - 1)] if about else heading
+                name, caption = about[min(k, len(about) - 1)] if about else ("", heading)
                 title, _, rest = re.sub(r" +", " ", caption).partition("; ")
+                if name in drawn:
+                    title, rest = drawn[name], caption
                 sentence = rest or (asked[1] if asked else "")
                 sentence = sentence[:1].upper() + sentence[1:].rstrip(".?") + ("." if rest else "?")
                 out.append(Picture(study, file, title.rstrip("."), sentence, "".join(png), real))

@@ -144,8 +144,34 @@ def test_the_gallery_is_the_second_page_and_has_the_replications_first(site):
 
 def test_a_caption_is_read_from_its_cell():
     cell = 'caption = (f"A share{mark}; of {n} answers" "!")\ns.figure("x", drawing, caption, absent=why)'
-    assert gallery.captions(cell) == ["A share; of … answers!"]
+    assert gallery.captions(cell) == [("x", "A share; of … answers!")]
     assert gallery.captions("%magic\n") == [] and gallery.captions("1 + 1") == []
+
+
+def test_a_title_of_the_gallery_is_the_one_that_the_figure_bears(tmp_path):
+    (tmp_path / "figures" / "score" / "mhqa").mkdir(parents=True)
+    entries = [{"name": "accuracy", "title": "mhqa: minilm is above chance (0.25)", "caption": "A share; of answers"}]
+    (tmp_path / "figures" / "score" / "mhqa" / "figures.json").write_text(json.dumps(entries), encoding="utf-8")
+    notebook = tmp_path / "reports" / "score" / "mhqa.ipynb"
+    notebook.parent.mkdir(parents=True)
+    shown = {"output_type": "display_data", "data": {"image/png": "QQ=="}}
+    calls = ['s.figure("accuracy", drawing, "A share; of answers")', 's.figure("other", drawing, "A bar; of counts")']
+    cells = [{"cell_type": "markdown", "source": ["# Score"]}]
+    cells += [{"cell_type": "code", "source": [call], "outputs": [shown]} for call in calls]
+    notebook.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    found = gallery.pictures(tmp_path / "reports")
+    assert [(p.title, p.sentence) for p in found] == [
+        ("minilm is above chance (0.25)", "A share; of answers."),
+        ("A bar", "Of counts."),
+    ]
+
+
+def test_the_gallery_has_the_titles_of_the_demo():
+    stored = sorted((ROOT / "figures").rglob("figures.json"))
+    if not stored:
+        pytest.skip("the demo has not run: no figures.json")
+    entries = [e["title"].partition(": ")[2] for f in stored for e in json.loads(f.read_text(encoding="utf-8"))]
+    assert {p.title for p in gallery.pictures(ROOT / "reports") if not p.real} & set(entries)
 
 
 WANTED = {  # what somebody asks who does not know a name -> functions of which one is meant
@@ -161,6 +187,15 @@ WANTED = {  # what somebody asks who does not know a name -> functions of which 
     "split train and test without leakage": {"split_by_group", "shared_items"},
     "export to MLflow": {"mlflow_run"},
     "kappa with weights": {"cohen_kappa"},
+    "interval for kappa": {"agreement_estimate"},
+    "how many raters": {"design_sentence", "raters_of_each", "with_more"},
+    "bootstrap by case": {"bootstrap", "draw_weights"},
+    "stop early": {"answer_until_decided", "stop_lines"},
+    "soft labels": {"soft_labels"},
+    "inconsistency of free text": {"inconsistency_scores", "inconsistency"},
+    "position bias": {"position_bias"},
+    "recover severity": {"conditional_severities", "fit_raters"},
+    "export to inspect": {"inspect_logs"},
     "is my judge biased": {"leave_one_rater_out", "bland_altman", "self_enhancement", "family_bias"},
 }
 
