@@ -246,7 +246,7 @@ def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
 
 
 def _chance(results: Path) -> dict[str, float]:  # study -> the accuracy of somebody who guesses, where it has one
-    out = {}
+    out: dict[str, float] = {}
     for file in (results / "score").glob("*/contents.json"):
         lines = json.loads(file.read_text(encoding="utf-8")).get("lines", {})
         out |= {file.parent.name: at for name, at in lines.items() if name.startswith("chance")}
