@@ -11,7 +11,7 @@ from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item
 from mhbench.run.commands import selection
 from mhbench.run.edit import select
-from mhbench.run.params import asked_by, load_params, simulated_left_out, stage_parameters
+from mhbench.run.params import asked_by, goes_through, load_params, simulated_left_out, stage_parameters
 from mhbench.run.sweep import grid
 
 PARAMS, RUN = (yaml.safe_load((ROOT / name).read_text(encoding="utf-8")) for name in ("params.yaml", "run.yaml"))
@@ -151,3 +151,13 @@ def test_nobody_simulated_stands_beside_models_of_ones_own(tmp_path):
     assert set(simulated_left_out(p, "mentat")) == simulated
     assert list(stage_parameters(p, "prepare", "mentat")["answers"]) == ["student"]
     assert any(line.startswith("left out: sim-specialist") for line in selection(p))
+
+
+def test_a_clone_whose_data_are_not_pulled_yet_goes_through_the_same_stages(tmp_path, monkeypatch):
+    for name in ("params.yaml", "run.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "nbs").symlink_to(ROOT / "nbs")
+    monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
+    p = load_params(tmp_path / "params.yaml")
+    assert not (tmp_path / "data").exists() and goes_through(p, "duels") == []
+    assert (goes_through(p, "freeform"), goes_through(p, "reasoning")) == (["mentat"], ["counselingbench"])

@@ -354,7 +354,8 @@ def fronts(
         declared = _table(results, "score", study, "truth")
         known = declared[declared["quantity"] == "accuracy"].set_index("model")["truth"] if len(declared) else {}
         rows = rows.assign(truth=rows["model"].map(dict(known)), place=rows["model"].map(place))
-        left = tuple(m for m in dict.fromkeys(of[study]["model"]) if m not in set(rows["model"]))
+        many = of[study][of[study]["ci_low"].notna() & (of[study]["n"] >= FEW)]  # in whatever mode
+        left = tuple(m for m in dict.fromkeys(of[study]["model"]) if m not in set(many["model"]))
         measure = f"right, {spaced(rows['mode'].iloc[0])}" if len(rows) else "right"
         rows = rows.sort_values("place", ignore_index=True)
         out.append(Front(study, measure, _said(rows, lines), rows, dict(lines), left, tuple(notes)))

@@ -236,7 +236,10 @@ def somebody_writes(p: dict, study: str, modes: Collection[str] = ()) -> bool:
     if prepare.get("sha256") or any(m not in p["models"] or kind_of(p, m) not in HERE for m in p["run"]["models"]):
         return True
     tables = [root() / str(file) for file in _map(prepare.get("answers")).values()]
-    return any(not all_simulated(t) or not modes_in(t).isdisjoint(modes) for t in tables if t.exists())
+    there = [t for t in tables if t.exists()]
+    if len(there) < len(tables) and modes:
+        return True  # the data are not pulled yet: as the study's section says
+    return any(not all_simulated(t) or not modes_in(t).isdisjoint(modes) for t in there)
 
 
 def goes_through(p: dict, stage: str) -> list[str]:
