@@ -112,7 +112,7 @@ def copied(notebook: Path, onward: str = "", up: str = "") -> str:
 
 def onward_of(notebook: Path, after: Path | None) -> str:
     "Where a notebook of a module leads to: what it defines, the next of its folder, all of them."
-    named = re.search(r"#\| default_exp (\S+?)\\?[n\"]", notebook.read_text(encoding="utf-8"))
+    named = re.search(r"#\| default_exp ([\w.]+?)(?:\\n|\")", notebook.read_text(encoding="utf-8"))
     module = TOP / "mhbench" / (named[1].replace(".", "/") + ".py") if named else None
     links = [f"[The functions in short](/api/mhbench.{named[1]}.md)"] if module and has_public(module) else []
     links += [f"next: [{title_of(after)}](/{after.relative_to(TOP)})"] if after else []
