@@ -358,7 +358,7 @@ def answer_until_decided(
     names = participants(stop, everybody, by_name)
     if len(names) < (1 if stop.decide == "mark" else 2) or not (model in names or {*names} <= {*by_name}):
         return answer_everything(items, own, **whole), None
-    if part != (0, 1) or settings.get("replay") == "off":
+    if model in names and (part != (0, 1) or settings.get("replay") == "off"):
         got = f"shard {list(part)}, replay {settings.get('replay', 'use')}"
         refuse(f"generate: compare.stop must be left out where parts are asked, or anew; got {got}")
     mode: str = stop.mode or next(iter(own.modes))
