@@ -19,7 +19,7 @@ from ..ask.request import SPEED
 from ..errors import refuse
 from ..records.database import private_file, sha256_file
 from .graph import graph, keep_private, pipeline, root, selective
-from .params import load_params, simulated_left_out, stage_parameters
+from .params import compared_with, load_params, simulated_left_out, stage_parameters
 from .workplace import record_package
 from ..studies.registry import claims_file, studies
 
@@ -90,8 +90,9 @@ _WHEREVER = ("cache", "delivery", "budget")  # of `generate`: where answers are 
 
 def _compared(p: dict, study: str) -> dict[str, Any]:
     "What decides the answers of the models that are compared while they are asked."
-    v = stage_parameters(p, "generate", study, p["run"]["models"][0])
-    return {"entries": v["entries"], "endpoints": {k: deciding(e) for k, e in v["endpoints"].items()}}
+    entries = {m: p["models"][m] for m in compared_with(p, study)}
+    where = sorted({e["endpoint"] for e in entries.values()})
+    return {"entries": entries, "endpoints": {k: deciding(p["endpoints"][k]) for k in where}}
 
 
 def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> None:

@@ -27,7 +27,7 @@ from ..steps.parameters import GIVEN
 # %% auto #0
 __all__ = ['HERE', 'WHOM', 'ASKED_IN', 'DEMO', 'BUNDLED', 'WRITTEN', 'READ_IN', 'simulated_left_out', 'kind_of', 'asked_by',
            'somebody_writes', 'goes_through', 'not_run', 'unread_ratings', 'check_params', 'load_params',
-           'stage_parameters']
+           'compared_with', 'stage_parameters']
 
 # %% ../../nbs/run/04_params.ipynb #f259d467
 def _map(value: Any) -> dict:
@@ -362,7 +362,7 @@ def _stop(p: dict, study: str | None) -> dict | None:
     return {**_map(general.get("stop")), **own.get("stop", {})}
 
 
-def _compared_with(p: dict, study: str | None) -> list[str]:
+def compared_with(p: dict, study: str | None) -> list[str]:
     "The models of the run that a study compares while it asks."
     named = _map(_stop(p, study)).get("models")
     return [m for m in p["run"]["models"] if named is None or m in named]
@@ -371,7 +371,7 @@ def _compared_with(p: dict, study: str | None) -> list[str]:
 def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
     among = [n for k in ("judges", "asked", "examinees") for n in given.get(k) or []]
-    compared = _compared_with(p, study) if stage == "generate" and given.get("stop") else []
+    compared = compared_with(p, study) if stage == "generate" and given.get("stop") else []
     names = list(dict.fromkeys([model, *compared] if model else among))
     gone = [m for m in names if m not in p["models"]]
     if gone:

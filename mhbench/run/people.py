@@ -53,7 +53,11 @@ def new_file(file: Path) -> Path:
     return file
 
 # %% ../../nbs/run/14_people.ipynb #89582c50
-MODELS = argument("--models", type=comma_separated, help="comma-separated; by default those of the run")
+MODELS = argument(
+    "--models",
+    type=comma_separated,
+    help="comma-separated; by default those of the run, and all whose answers came with it",
+)
 TABLE = argument("--to", required=True, help="a CSV file")
 SEED = argument("--seed", type=int)
 
@@ -66,7 +70,11 @@ def of_study(default: str) -> tuple:
 def named_answers(a: argparse.Namespace) -> tuple[dict, list[Item], list[Response]]:
     "The parameters, and what `run_answers` gives for the study and the models that were named."
     p = load_params(root() / a.params)
-    return p, *run_answers(a.study, p["run"]["models"] if a.models is None else a.models, a.results)
+    if a.models is None:
+        return p, *run_answers(a.study, p["run"]["models"], a.results)
+    came_with = {r.model for r in run_answers(a.study, [], a.results)[1]}
+    items, responses = run_answers(a.study, [m for m in a.models if m not in came_with], a.results)
+    return p, items, [r for r in responses if r.model in a.models]
 
 
 def declare_panel() -> None:

@@ -369,9 +369,10 @@ def answer_until_decided(
         if name in names
     }
     ask |= {name: recorded_as_asked(by_name[name]) for name in names if name in by_name}
+    alone = None if model in names else answer_everything(items, own, **whole)
     found = until_decided(items, {n: ask[n] for n in names}, stop, mode=mode, seed=settings["seed"], file=file)
-    if model not in names:
-        return answer_everything(items, own, **whole), found
+    if alone is not None:
+        return alone, found
     place = {i.item_id: k for k, i in enumerate(items)}
     modes = list(own.modes)
     return sorted(found.responses[model], key=lambda r: (modes.index(r.mode), place[r.item_id], r.sample)), found
