@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
@@ -21,8 +22,8 @@ from ..steps.score import mode_names
 from ..steps.served import about_who_answered
 
 # %% auto #0
-__all__ = ['where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'about_raters', 'came_out', 'by_study',
-           'Front', 'fronts', 'before_reading']
+__all__ = ['first_screen', 'where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'about_raters',
+           'came_out', 'by_study', 'Front', 'fronts', 'before_reading']
 
 # %% ../../nbs/report/06_findings.ipynb #e0466c00
 def _json(file: Path) -> dict:
@@ -40,6 +41,11 @@ def _contents(results: Path, stage: str, study: str) -> dict:
 def _table(results: Path, stage: str, study: str, name: str) -> pd.DataFrame:
     file = results / stage / study / f"{name}.parquet"
     return pd.read_parquet(file) if file.exists() else pd.DataFrame()
+
+
+def first_screen(results: str | Path, stage: str, study: str) -> dict[str, str]:  # measure, said; or nothing
+    "Which main numbers of a stage are what its study asks, and what they come to."
+    return _contents(Path(results), stage, study).get("first") or {}
 
 
 def where_from(scores: pd.DataFrame) -> dict[str, str]:  # model -> asked, recorded, composed or simulated
@@ -316,6 +322,18 @@ def _page_order(drawn: Iterable[pd.DataFrame]) -> dict[str, int]:  # model -> it
     return {model: k for k, model in enumerate(ordered["model"])}
 
 
+def _named_first(results: Path, stage: str, study: str, place: Mapping[str, int]) -> Front | None:
+    "What a stage says is what its study asks."
+    first = first_screen(results, stage, study)
+    if not first:
+        return None
+    main = _table(results, stage, study, "headline")
+    rows = main[(main["measure"] == first["measure"]) & main["ci_low"].notna()]
+    rows = rows.assign(truth=np.nan, place=rows["model"].map(place).fillna(len(place)))
+    rows = rows.sort_values(["place", "estimate"], ascending=[True, False], ignore_index=True)
+    return Front(study, first["measure"], first["said"], rows, _contents(results, stage, study)["lines"])
+
+
 def _said(rows: pd.DataFrame, lines: Mapping[str, float]) -> str:
     "Who is right most often, and where that stands."
     own = rows[rows["origin"] != "simulated"]
@@ -347,6 +365,10 @@ def fronts(
     out = []
     for study in studies:
         notes = [x for stage, s in parts if s == study for x in _contents(results, stage, study).get("notes", [])]
+        named = [_named_first(results, stage, study, place) for stage, s in parts if s == study]
+        if any(named):
+            out.append(next(filter(None, named))._replace(notes=tuple(notes)))
+            continue
         if study not in drawn:
             out.append(Front(study, "", "Nothing was scored here: see its part.", pd.DataFrame(), notes=tuple(notes)))
             continue
@@ -411,7 +433,7 @@ def _what_to_doubt(shown: Sequence[Front], pairs: Sequence[pd.DataFrame]) -> str
     out = []
     if few.any():
         which = "all" if few.all() else f"{int(few.sum())} of {len(few)}"
-        out.append(f"The order of models: {which} of their accuracies rest on fewer than {SMALL} independent cases.")
+        out.append(f"The order of models: {which} of their main numbers rest on fewer than {SMALL} independent cases.")
     p = pd.concat([t["p_adjusted"].dropna() for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
     if (p >= 0.05).any():
         out.append(f"In {int((p >= 0.05).sum())} of {len(p)} comparisons, two models are not shown to differ.")

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import jinja2
+import numpy as np
 import pandas as pd
 import yaml
 from pyarrow.parquet import ParquetFile
 
 from ..errors import refuse
-from .findings import Front
+from .findings import Front, first_screen
 from .items import Answers, columnar, packed
 from mhbench.report.reading import (
     QUESTIONS,
@@ -148,15 +149,21 @@ def headline(
     results: str | Path,
     stages: Iterable[tuple[str, str]],  # (stage, study)
 ) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level, origin
-    "The main numbers of every stage of a run."
+    "The main numbers of every stage of a run; of each study first what its first screen draws, then accuracies."
     found = [pd.DataFrame(columns=_MAIN)]
     for stage, study in stages:
         file = Path(results) / stage / study / "headline.parquet"
         if file.exists():
-            found.append(pd.read_parquet(file).assign(study=study, stage=stage))
+            rows = pd.read_parquet(file).assign(study=study, stage=stage)
+            accurate = (rows["measure"] == "accuracy") & (stage == "score")
+            drawn = rows["measure"] == first_screen(results, stage, study).get("measure")
+            found.append(rows.assign(later=2 - accurate - 2 * drawn))
     if len(found) == 1:
         return found[0]
     main = pd.concat(found[1:], ignore_index=True)
+    by = [main["study"].map({s: k for k, s in enumerate(main["study"].unique())}), main["later"]]
+    by.append(-main["estimate"].where(main["later"] < 2, 0.0))
+    main = main.iloc[np.lexsort(by[::-1])]
     return main.reindex(columns=[*_MAIN, *main.columns.intersection(["label_origin"])]).astype(_WHOLE)
 
 # %% ../../nbs/report/08_page.ipynb #b7cd3e18
@@ -197,11 +204,7 @@ def brief(
     "The main numbers in so many lines at most, divided among the studies, each drawn to scale."
     out: list[str] = []
     studies = list(dict.fromkeys(main["study"]))
-    accurate = (main["stage"] == "score") & (main["measure"] == "accuracy")
-    first = accurate.astype(int) - 2 * (main["origin"] == "simulated")
-    order = main.assign(first=first, value=main["estimate"].where(accurate)).sort_values(
-        ["first", "value"], ascending=False, kind="stable"
-    )
+    order = main.sort_values("origin", key=lambda origin: origin == "simulated", kind="stable")
     for k, study in enumerate(studies):
         rows = order[order["study"] == study].to_dict("records")
         room = max(1, (lines - len(out)) // (len(studies) - k) - 1)

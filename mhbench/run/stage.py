@@ -250,6 +250,7 @@ class Stage:
         self._figures: list[dict] = []
         self._absent: list[dict] = []
         self._lines: dict[str, float] = {}
+        self._first: dict[str, str] = {}  # which main numbers the study's first screen draws, and what they come to
         self._main: list[pd.DataFrame] = []
         params = load_params(root() / "params.yaml")
         self.origins = known_origins(self.results, [study] if study else studies)
@@ -616,11 +617,19 @@ class Stage:
         self._lines |= {k: float(v) for k, v in marks.items()}
         return self._lines
 
-    def headline(self, frame: pd.DataFrame, **same: Any) -> None:  # columns measure, model, mode, n, estimate, ...
-        "Estimates for the first page of the report; `same` are columns with one value."
+    def headline(
+        self,
+        frame: pd.DataFrame,  # columns measure, model, mode, n, estimate, ...
+        *,
+        first: str = "",  # one sentence on them, where they are what the study asks: its first screen draws them
+        **same: Any,  # columns with one value
+    ) -> None:
+        "Estimates for the first page of the report; of a study that says nothing else, accuracies are drawn."
         main = self._with_origin(self._held(frame).assign(**same), self.rated)
         columns = [*_HEADLINE, *(["label_origin"] if self.drawn_labels else [])]
         self._main.append(main.reindex(columns=columns).fillna({"level": 0.95, "origin": "asked"}))
+        if first:
+            self._first = {"measure": main["measure"].iloc[0], "said": first}
 
     def done(self, metrics: dict) -> str:
         "Write the metrics and what was registered; the last call of a stage."
@@ -635,6 +644,7 @@ class Stage:
             "figures": self._figures,
             "absent": self._absent,
             "lines": self._lines,
+            "first": self._first,
         }
         text = json.dumps(contents, indent=1, ensure_ascii=False)
         (self.out / "contents.json").write_text(text + "\n", encoding="utf-8")

@@ -30,7 +30,7 @@ __all__ = ['RATED_BY_ALL', 'in_order', 'Panel', 'panel_of', 'core_items', 'part_
            'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_matches', 'item_strata',
            'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'judge_labels',
            'beside_majority', 'comparable', 'on_one_scale', 'with_majority', 'alignment_table', 'people_as_sample',
-           'with_verdict', 'panel_metrics']
+           'with_verdict', 'about_verdicts', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -470,6 +470,18 @@ def with_verdict(
     low, high = (table[f"difference_{end}"].astype(float) for end in ("low", "high"))
     verdict = np.select([low > -margin, high < -margin, low.notna()], ["non-inferior", "inferior", "undecided"], "")
     return table.assign(margin=margin, verdict=verdict)
+
+
+def about_verdicts(table: pd.DataFrame, what: str) -> str:  # of with_verdict, of one metric
+    "How many judges could stand in for a member of the panel, in a sentence."
+    found, margin = table["verdict"].value_counts(), f"{table['margin'].iloc[0]:g} of {what}"
+    said = {
+        "non-inferior": f"no worse than one of the panel by {margin}",
+        "inferior": "worse",
+        "undecided": "undecided",
+    }
+    parts = [f"{found[v]} {'is' if found[v] == 1 else 'are'} {words}" for v, words in said.items() if v in found]
+    return f"Of {len(table)} judge{'s' * (len(table) != 1)} beside people, {', '.join(parts)}."
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
 def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame) -> dict:
