@@ -22,8 +22,11 @@ from conftest import ENV, ROOT
 from dvc.cli import parse_args
 from faults.server import FaultServer, completion
 
+from mhbench.records.schema import Response, read_records, write_records
 from mhbench.run import keep_going
 from mhbench.run.cli import main, parser
+from mhbench.run.execute import run_stage
+from mhbench.run.params import load_params
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"(?ms)^ *```(?:sh|bash)\n(.*?)^ *```")
@@ -40,9 +43,7 @@ ELSEWHERE = {  # how a command begins -> the test that runs it, and a text by wh
     "mhbench ledger docs/ledgers/empathy.yaml --from": ("test_ledger.py", '["--from", folder]'),
     "mhbench ledger docs/ledgers/mentalbench.yaml --from": ("test_ledger.py", "mentalbench"),
     "mhbench panel design": ("test_panel_design.py", "(panel design)"),
-    "mhbench panel draw": ("test_people.py", '"draw", "--to"'),
     "mhbench corpus": ("test_bank.py", '["corpus", word]'),
-    "mhbench annotate close": ("annotate/test_annotate_rounds.py", '"annotate", "close", "ward"'),
     "mhbench export eee": ("test_eee.py", '"eee"'),
     "mhbench plan --humans": ("test_humans.py", '["plan", "--humans", *card]'),
     "mhbench freeze": ("test_registered.py", '"freeze"'),
@@ -173,6 +174,26 @@ def folder(tmp_path_factory):
         yield top
 
 
+def raters_answer(top: Path) -> None:
+    "Raters answer in their browsers before a round is closed."
+    assert main(["annotate", "demo", "ward", "--raters", "3"]) == 0
+
+
+def answers_wait(top: Path) -> None:
+    "A run has left answers, and the list of those that the jury does not keep."
+    given, texts = load_params(top / "params.yaml"), top / "results" / "text"
+    run_stage("prepare", "medqade", overrides={"results": str(top / "results")})
+    for model in given["run"]["models"]:
+        write_records([], texts / f"generate/medqade/{model}/responses.parquet", Response)
+    recorded = read_records(texts / "prepare/medqade/recorded.parquet", Response)
+    waiting = pd.DataFrame([{"judge": "jury", "item_id": r.item_id, "target": r.model} for r in recorded[:60]])
+    (top / "results/panel/medqade").mkdir(parents=True)
+    waiting.to_csv(top / "results/panel/medqade/for_people.csv", index=False)
+
+
+BEFORE = {"mhbench annotate close": raters_answer, "mhbench panel draw": answers_wait}
+
+
 def shell(line: str, top: Path) -> int:
     return subprocess.Popen(["bash", "-euc", line], cwd=top, env=ENV).wait()
 
@@ -194,6 +215,9 @@ def done(line: str, top: Path, monkeypatch) -> None:
 
     monkeypatch.setattr(keep_going.subprocess, "run", dvc)
     words = shlex.split(line)
+    for start, prepare in BEFORE.items():
+        if line.startswith(start):
+            prepare(top)
     if words[0] == "mhbench":
         code = main([re.sub(r"\$\(date \+%F\)", f"{date.today()}", w) for w in words[1:]])
         runs = "run" in words or "--run" in words
