@@ -476,12 +476,12 @@ def about_verdicts(table: pd.DataFrame, what: str) -> str:  # of with_verdict, o
     "How many judges could stand in for a member of the panel, in a sentence."
     found, margin = table["verdict"].value_counts(), f"{table['margin'].iloc[0]:g} of {what}"
     said = {
-        "non-inferior": f"no worse than one of the panel by {margin}",
+        "non-inferior": f"no worse than a panel member (within {margin})",
         "inferior": "worse",
         "undecided": "undecided",
     }
     parts = [f"{found[v]} {'is' if found[v] == 1 else 'are'} {words}" for v, words in said.items() if v in found]
-    return f"Of {len(table)} judge{'s' * (len(table) != 1)} beside people, {', '.join(parts)}."
+    return f"Of {len(table)} judge{'s' * (len(table) != 1)}, {', '.join(parts)}."
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
 def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame) -> dict:
