@@ -52,8 +52,11 @@ def captions(source: str) -> list[tuple[str, str]]:
 
 def titles(file: Path, folder: Path) -> dict[str, str]:
     "The titles that the figures of an executed notebook bear, by name, as its stage wrote them beside the figures."
-    stored = folder.parent / "figures" / file.relative_to(folder).with_suffix("") / "figures.json"
-    entries = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else []
+    demo = folder.parent / "figures" / file.relative_to(folder).with_suffix("") / "figures.json"
+    entries = json.loads(demo.read_text(encoding="utf-8")) if demo.exists() else []
+    released = file.with_name("figures.json")  # of all stages of a replication
+    if released.exists():
+        entries = json.loads(released.read_text(encoding="utf-8")).get(file.stem, [])
     own = rf"^(?:{re.escape(file.stem)}|{re.escape(file.parent.name)})[:,] "  # the study, which the gallery says itself
     return {e["name"]: re.sub(own, "", e["title"]) for e in entries}
 
@@ -74,6 +77,8 @@ def pictures(folder: Path) -> list[Picture]:  # reports/
         cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
         asked = re.search(r"\*\*The question\.\*\* (.+)", "".join(cells[0]["source"]))
         heading, drawn = "", titles(file, folder)
+        spoken = {name for cell in cells for name, _ in captions("".join(cell["source"]))}
+        looped = iter([name for name in drawn if name not in spoken])  # their names are made in a loop
         for cell in cells:
             source = "".join(cell["source"])
             if cell["cell_type"] == "markdown":
@@ -83,6 +88,7 @@ def pictures(folder: Path) -> list[Picture]:  # reports/
             about = captions(source)
             for k, png in enumerate(shown):
                 name, caption = about[min(k, len(about) - 1)] if about else ("", heading)
+                name = name or next(looped, "")
                 title, _, rest = re.sub(r" +", " ", caption).partition("; ")
                 if name in drawn:
                     title, rest = drawn[name], caption

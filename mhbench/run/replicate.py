@@ -289,6 +289,13 @@ def _index(top: Path, name: str, made: Sequence[Path]) -> str:
     )
 
 
+def _titles(top: Path, name: str) -> dict[str, list[dict[str, str]]]:  # stage -> name and title of its figures
+    "What the figures of a run say at their heads, for whoever shows them."
+    files = sorted((top / "figures").glob(f"*/{name}/figures.json"))
+    drawn = {file.parts[-3]: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    return {stage: [{k: e[k] for k in ("name", "title")} for e in entries] for stage, entries in drawn.items()}
+
+
 def publish_replication(
     top: Path,  # the working folder
     name: str,  # of the study
@@ -306,8 +313,10 @@ def publish_replication(
     table = pd.DataFrame([{"file": place} | known for place, known in files.items()])
     table.to_csv(folder / "release.csv", index=False)
     (folder / "README.md").write_text(_index(top, name, made), encoding="utf-8")
+    titles = json.dumps(_titles(top, name), indent=1, ensure_ascii=False)
+    (folder / "figures.json").write_text(titles + "\n", encoding="utf-8")
     check_shown(folder, held_by(top, name), replication(name).shown)
-    return [*made, folder / "release.csv", folder / "README.md"]
+    return [*made, *(folder / file for file in ("release.csv", "README.md", "figures.json"))]
 
 # %% ../../nbs/run/27_replicate.ipynb #6f9c2879
 @subcommand(
