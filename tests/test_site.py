@@ -174,7 +174,8 @@ def test_every_figure_of_the_reports_has_its_title():
         own = [p.title for p in found if p.notebook == file]
         lost += [f"{file.relative_to(ROOT)}: {title}" for title in own if drawn and title not in drawn.values()]
         lost += [f"{file.relative_to(ROOT)}: {len(own)} pictures, no title"] if own and not drawn else []
-    assert found and lost == []
+    assert found
+    assert lost == []
 
 
 WANTED = {  # what somebody asks who does not know a name -> functions of which one is meant
