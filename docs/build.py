@@ -283,7 +283,7 @@ def of_the_paper(study: str, entries: list[dict]) -> str:
         silent = [stage for stage, _ in parts[:1] if stage in WRITTEN]
         demo = demo or [f"`{stage}` is not run: no model of the demo writes" for stage in silent]
         without = [f"not on the demo ({made.split('/')[1]}): {why}" for made, why in e.get("absent", {}).items()]
-        makes = "; ".join([*by, *([e["note"]] if "note" in e else []), *without])
+        makes = "; ".join([*dict.fromkeys(by), *([e["note"]] if "note" in e else []), *without])
         rows.append(f"| {e['what']} | {e['of']} | {makes} | {', '.join(demo) or '–'} |")
     return "\n".join(rows)
 
