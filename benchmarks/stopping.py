@@ -2,6 +2,7 @@
 
 python benchmarks/stopping.py null OUT.csv [RUNS]         runs without a difference, a look after every question
 python benchmarks/stopping.py recorded FOLDER OUT.csv     CounselingBench's released answers (outputs_t), every pair
+python benchmarks/stopping.py families FOLDER OUT.csv     the same, all models of it at once
 """
 
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from mhbench.stats.anytime import observed, wealth_path
+from mhbench.steps.stopping import Known, Stopping, still_asked, take_look, to_compare
 
 LEVEL = 0.95
 BAR = np.log(2 / (1 - LEVEL))
@@ -129,6 +131,40 @@ def savings(right: pd.DataFrame, cases: np.ndarray, by_case: bool, smallest: int
     return named | {"saved": np.mean(saved), "decided": np.mean(decided), "wrong": wrong}
 
 
+def of_all(right: pd.DataFrame, cases: np.ndarray, by_case: bool, decide: str, orders: int) -> dict:
+    "All models at once, with the one error for all of them, as the stage asks: 50 questions, then 20 at a time."
+    names, full, stop = list(right), right.mean(), Stopping(decide=decide)
+    saved, decided, wrong, best = [], [], [], 0
+    for seed in range(orders):
+        order = case_order(cases if by_case else np.arange(len(right)), np.random.default_rng(seed))
+        of = [str(c) for c in (cases[order] if by_case else order)]
+        values = right.iloc[order].reset_index(drop=True)
+        seen, asked = values * np.nan, dict.fromkeys(names, 0)
+        comparisons, active, done = to_compare(names, stop), names, 0
+        for n in stop.looks(len(order)):
+            seen.loc[done : n - 1, active] = values.loc[done : n - 1, active]
+            asked |= dict.fromkeys(active, n)
+            comparisons = take_look(Known(seen.iloc[:n], of, stop), comparisons, active)
+            active, done = still_asked(comparisons, active, stop), n
+            if not active:
+                break
+        won = [(c.first, c.second) if c.verdict == "first" else (c.second, c.first) for c in comparisons if c.verdict]
+        saved.append(1 - sum(asked.values()) / (len(names) * len(order)))
+        decided.append(len(won) / len(comparisons))
+        wrong.append(sum(full[a] < full[b] for a, b in won))
+        best += len({b for _, b in won}) == len(names) - 1
+    named = {"decide": decide, "units": "cases" if by_case else "questions", "runs": orders, "models": len(names)}
+    named |= {"comparisons": len(names) * (len(names) - 1) // 2, "saved": np.mean(saved), "decided": np.mean(decided)}
+    return named | {"wrong": sum(wrong), "runs_with_a_wrong_one": int(np.count_nonzero(wrong)), "one_left": best}
+
+
+def families(folder: str, out: str, orders: int = 20) -> None:
+    right, cases = released(folder)
+    rows = [of_all(right, cases, by, decide, orders) for decide in ("pairs", "best") for by in (False, True)]
+    pd.DataFrame(rows).to_csv(out, index=False)
+    print(pd.DataFrame(rows).to_string())
+
+
 def recorded(folder: str, out: str, orders: int = 50) -> None:
     right, cases = released(folder)
     rows = [savings(right, cases, by_case, n, orders) for by_case in (False, True) for n in (1, 30, 50, 100)]
@@ -140,5 +176,7 @@ if __name__ == "__main__":
     command, *given = sys.argv[1:]
     if command == "null":
         null_runs(given[0], *map(int, given[1:]))
+    elif command == "families":
+        families(*given[:2])
     else:
         recorded(*given[:2])

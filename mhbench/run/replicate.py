@@ -290,10 +290,14 @@ def _index(top: Path, name: str, made: Sequence[Path]) -> str:
 
 
 def _titles(top: Path, name: str) -> dict[str, list[dict[str, str]]]:  # stage -> name and title of its figures
-    "What the figures of a run say at their heads, for whoever shows them."
+    "What the figures of a run say at their heads, for whoever shows them; nothing that names an item."
+    protected = held_by(top, name)
     files = sorted((top / "figures").glob(f"*/{name}/figures.json"))
     drawn = {file.parts[-3]: json.loads(file.read_text(encoding="utf-8")) for file in files}
-    return {stage: [{k: e[k] for k in ("name", "title")} for e in entries] for stage, entries in drawn.items()}
+    return {
+        stage: [{k: e[k] for k in ("name", "title")} for e in entries if not protected.about_items(e["title"])]
+        for stage, entries in drawn.items()
+    }
 
 
 def publish_replication(
