@@ -123,6 +123,7 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
     said = command("summary", cwd=small)
     assert "accuracy" in said and f"{len(drawn)} figures in figures/" in said
     assert len(said.splitlines()) <= 40 < len(command("summary", "--all", cwd=small).splitlines())
+    assert "\nran: " in said and "; asked: " in said and "\nwhat went wrong: " in said
     assert max(map(len, said.splitlines())) <= 100 and re.search(r"\n +0\.\d{3} \[.*\] +[.-]*[|o][.|o-]* n \d+", said)
     shutil.rmtree(older.parent)
     of_one = pd.read_csv(

@@ -9,6 +9,7 @@ import json
 import os
 from difflib import get_close_matches
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import pandas as pd
@@ -263,8 +264,8 @@ def _chance(results: Path) -> dict[str, float]:  # study -> the accuracy of some
     argument("--csv", action="store_true", help="as comma-separated values, and nothing else"),
 )
 def print_summary(a: Any) -> None:
-    """Print the main results in at most 40 lines, or all of them, or those of a study or a stage, and say where tables
-    and figures are.
+    """Print the main results in at most 40 lines, or all of them, or those of a study or a stage; what ran, what went
+    wrong, and where tables and figures are.
 
     Raises: FileNotFoundError where nothing was reported; ValueError for a study or stage without a main number.
     """
@@ -291,10 +292,24 @@ def print_summary(a: Any) -> None:
         print(*brief(chosen, lines, _chance(top / "results")), sep="\n")
         print("\ndrawn from 0 to 1: o the estimate, - its 95% interval, | what guessing gives (of accuracies)")
         print("`mhbench summary --study NAME` prints all of a study, `--all` everything, `--csv` for a program")
-    print(f"\n{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
     run = load_params(top / a.params)["run"]
+    print("", *_how_it_went(top / "results", run), sep="\n")
+    print(f"{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
     figures = [f for stage, study in runs(run) for f in (top / "figures" / stage / study).glob("*.png")]
     print(f"{len(figures)} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
+
+
+def _how_it_went(results: Path, run: dict) -> list[str]:  # three lines at most
+    "What ran and who was asked, and what went wrong."
+    from mhbench.report.findings import went_wrong
+
+    parts = runs(run)
+    asked = ", ".join(run["models"]) or "nobody"
+    ran = f"ran: {', '.join(run['studies'])}; asked: {asked}"
+    wrong = went_wrong(results, run["studies"], parts)
+    told = [ran, f"what went wrong: {wrong[0] if wrong else 'nothing'}"]
+    more = [f"  and {len(wrong) - 1} more notes on the page"] if len(wrong) > 1 else []
+    return [*(shorten(x, 100, placeholder=" ...") for x in told), *more]
 
 
 def _money(usd: float) -> str:
