@@ -164,7 +164,7 @@ def test_mhqa_takes_the_recorded_encoders(made, datasets):
         assert accuracy.loc[file.stem, "n"] == 2474
     person = next(w for w in list(rows[0])[10].split() if w.isalpha() and w.islower())
     texts = [f for f in (folder / "results").rglob("*") if f.suffix in (".md", ".csv", ".html", ".json", ".ipynb")]
-    texts += [f for f in COMMITTED.rglob("*") if f.suffix in (".md", ".csv", ".ipynb")]
+    texts += [f for f in COMMITTED.rglob("*") if f.suffix in (".md", ".csv", ".ipynb", ".json")]
     assert texts and not [f for f in texts if person in f.read_text(encoding="utf-8").casefold()], "a name goes nowhere"
 
 
@@ -255,7 +255,9 @@ def test_what_is_committed_has_no_text_and_no_label(name):
     "Without the corpora: an item is named in the tables that the replication declares, and nowhere else."
     declared = {f.replace("/", "-", 1) for f in replication(name).shown}
     files = sorted((COMMITTED / name).iterdir())
-    assert {f.suffix for f in files} == {".csv", ".ipynb", ".md"} and sum(f.stat().st_size for f in files) < 3 << 20
+    assert {f.suffix for f in files} == {".csv", ".ipynb", ".md", ".json"} and sum(
+        f.stat().st_size for f in files
+    ) < 3 << 20
     for file in files:
         if file.suffix == ".csv":
             frame = pd.read_csv(file, dtype=str)

@@ -195,6 +195,8 @@ class Pilot(NamedTuple):
     n_clusters: int = 0
     effect: float = 1.0  # design effect of people's labels
     effect_rest: float = 1.0  # and of what the judge leaves of them
+    skewness: float = 0.0  # of the cases of people's labels
+    skewness_rest: float = 0.0  # and of what the judge leaves of them
 
     @property
     def correlation(self) -> float:
@@ -237,8 +239,9 @@ def pilot_of(
     known = max(0.0, 1 - (1 - square) * (len(y) - 1) / (len(y) - 2))
     together = c * np.sqrt(known / square) if square > 0 else 0.0
     rest = y - (max(0.0, c) / b if b > 1e-12 else 0.0) * f
-    counts = len(y), len(set(of.tolist()))
-    return Pilot(y.mean(), f.mean(), a, b, together, share, *counts, _effect(y, of), _effect(rest, of))
+    n, cases = len(y), len(set(of.tolist()))
+    skewness = [cluster_mean(x, of).skewness * np.sqrt(cases) for x in (y, rest)]
+    return Pilot(y.mean(), f.mean(), a, b, together, share, n, cases, _effect(y, of), _effect(rest, of), *skewness)
 
 
 def pilot_of_card(
@@ -264,6 +267,9 @@ def pilot_of_card(
     return Pilot(correct, said, spread, said * (1 - said), spread * (sum(rates) - 1), True)
 
 # %% ../../nbs/stats/28_prediction_powered.ipynb #74023041
+_SKEWED = 30  # cases
+
+
 def planned_width(
     p: Pilot,
     labels: float,  # of people
@@ -281,7 +287,10 @@ def planned_width(
     spread *= (labels - 2) / (labels - 1) if power > 0 else 1.0  # of residuals, where lambda is fitted
     effect, cases = p.effect_rest if power > 0 else p.effect, labels / size
     se, of_judge = np.sqrt(spread * effect / labels), np.sqrt(p.of_judge / max(others, 1.0) * p.effect)
-    m = ClusterMean(p.people - power * p.judge, se, cases - 1, labels, cases, 0.0)
+    lean = p.skewness_rest if power > 0 else p.skewness
+    lean *= min(cases, p.n_clusters) >= _SKEWED  # of fewer it is not known, neither now nor then
+    skewness = lean / np.sqrt(cases + lean**2)  # of the mean: a sample shows at most the root of its size
+    m = ClusterMean(p.people - power * p.judge, se, cases - 1, labels, cases, skewness)
     rest = ClusterMean(p.judge, of_judge, max(others / size - 1, 1.0), others, others / size, 0.0)
     pairs = ndtri(0.5 + level / 2) ** 2 / 4 if p.share else 0.0
     part = _together(m, spread, rest, 0.0, power, pairs, _fitted(cases) if power > 0 else 1.0)
