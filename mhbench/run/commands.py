@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from difflib import get_close_matches
 from pathlib import Path
 from textwrap import shorten
@@ -289,7 +290,7 @@ def print_summary(a: Any) -> None:
         from mhbench.report.page import brief
 
         lines = 30 if len(chosen) == len(main) else 2 * len(chosen)
-        print(*brief(chosen, lines, _chance(top / "results")), sep="\n")
+        _show(brief(chosen, lines, _chance(top / "results")))
         print("\ndrawn from 0 to 1: o the estimate, - its 95% interval, | what guessing gives (of accuracies)")
         print("`mhbench summary --study NAME` prints all of a study, `--all` everything, `--csv` for a program")
     run = load_params(top / a.params)["run"]
@@ -297,6 +298,19 @@ def print_summary(a: Any) -> None:
     print(f"{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
     figures = [f for stage, study in runs(run) for f in (top / "figures" / stage / study).glob("*.png")]
     print(f"{len(figures)} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
+
+
+def _show(lines: list[str]) -> None:
+    "Studies in bold on a terminal, plain text elsewhere."
+    if not sys.stdout.isatty():
+        print(*lines, sep="\n")
+        return
+    from rich.console import Console
+
+    console = Console()
+    for line in lines:
+        bold = "" if line.startswith(" ") else "bold"
+        console.print(line, style=bold, markup=False, highlight=False, soft_wrap=True)
 
 
 def _how_it_went(results: Path, run: dict) -> list[str]:  # three lines at most
