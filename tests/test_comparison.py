@@ -208,3 +208,21 @@ def test_dealing_labels_is_the_enumeration_of_all_dealings():
     found, smallest = clustered_chi_square(label, bank, of, n=20_000, seed=1)
     assert found.statistic == pytest.approx(statistic(groups)) and smallest < 5
     assert found.p == pytest.approx(np.mean(np.array(dealt) >= statistic(groups) - 1e-9), abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whole_points_have_the_exact_probability(seed):
+    "Strata in which one label is rarer than the other, so that a dealing moves their differences by unlike amounts."
+    rng = np.random.default_rng(seed)
+    g = np.repeat([0, 1, 2, 3], [2, 3, 4, 4])
+    z = np.array([0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 1, 1, 1], bool)
+    x = rng.integers(0, 4, len(g)).astype(float) + z
+    difference, p = exact(x, z, g)
+    got = stratified_permutation_test(x, z, g, seed=1)
+    assert (got.difference, got.p) == pytest.approx((difference, p))
+
+
+def test_a_test_that_always_finds_is_refused():
+    for bad in ({"power": 1}, {"power": 0}, {"alpha": 1}, {"alpha": 0}):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            minimal_detectable_difference(40, sd=1, **bad)

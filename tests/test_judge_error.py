@@ -5,7 +5,15 @@ import pytest
 from scipy.special import logit
 from scipy.stats import t
 
-from mhbench.stats.judge_error import EVEN_DIGITS, bias_slope, bland_altman, pass_rates, within_slope
+from mhbench.stats.judge_error import (
+    EVEN_DIGITS,
+    _fieller,
+    _spread,
+    bias_slope,
+    bland_altman,
+    pass_rates,
+    within_slope,
+)
 from mhbench.stats.preference import bradley_terry, worth_estimates
 
 
@@ -68,3 +76,27 @@ def test_the_spread_of_worths_is_that_of_leaving_questions_out():
     spread = np.sqrt(79 / 80 * ((without - without.mean(0)) ** 2).sum(0)) * t.ppf(0.975, 79)
     for k in (0, 2):  # who is favoured or not: there the sandwich is wider than the model's own variance
         assert (logit(found[k].ci_high) - logit(found[k].ci_low)) / 2 == pytest.approx(spread[k], rel=0.04)
+
+
+def test_limits_of_a_slope_are_where_the_bias_left_over_is_as_large_as_its_error():
+    "Fieller: the limits are the values that a t test of `top - value * bottom`, over cases left out, just refuses."
+    rng = np.random.default_rng(5)
+    top, bottom = 2 + rng.normal(0, 0.02, 31), 4 + rng.normal(0, 0.03, 31)
+    for limit in _fieller(top, bottom, 0.9):
+        rest = top - limit * bottom
+        error = np.sqrt(29 / 30 * ((rest[1:] - rest[1:].mean()) ** 2).sum() * 30 / 30)
+        assert abs(rest[0]) == pytest.approx(t.ppf(0.95, 29) * error, rel=1e-6)
+    assert np.isnan(_fieller(top - 2, 0.01 * bottom - 0.04, 0.9)).all()  # a slope of which nothing is known
+
+
+def test_the_freedom_of_a_spread_over_cases_is_satterthwaites():
+    rng = np.random.default_rng(6)
+    sizes = [2, 3, 9, 2, 4, 8]
+    case = np.repeat(np.arange(6), sizes)
+    d = np.repeat(rng.choice([-3.0, 3.0], 6), sizes) + rng.choice([-1.0, 1.0], len(case))
+    about = d - d.mean()
+    means = np.array([about[case == k].mean() for k in range(6)])
+    inside = sum(((about[case == k] - means[k]) ** 2).sum() for k in range(6)) / (len(d) - 6)
+    between, within = means.var(ddof=1), (1 - np.mean(1 / np.array(sizes))) * inside
+    by_hand = (between + within) ** 2 / (between**2 / 5 + within**2 / (len(d) - 6))
+    assert _spread(d, case).df == pytest.approx(by_hand)

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from mhbench.stats.conditional_raters import conditional_severities
-from mhbench.stats.rater_likelihood import category_log_probs
-from mhbench.stats.rater_model import facet_contrast, fit_duels, fit_raters, label_probabilities, rater_quantities
+from mhbench.stats.rater_likelihood import category_log_probs, over_items
+from mhbench.stats.rater_model import (
+    facet_contrast,
+    fit_duels,
+    fit_raters,
+    label_probabilities,
+    misfits,
+    rater_quantities,
+)
 
 THEIRS = json.loads((Path(__file__).parent / "fixtures" / "rater_models.json").read_text())
 
@@ -207,3 +214,53 @@ def test_who_is_asked_again_says_little_more():
     assert width(1, True) == pytest.approx(once, rel=0.1)
     assert width(3, True) == pytest.approx(once * np.sqrt((36 + 16 / 3) / (36 + 16)), rel=0.1)
     assert width(3, False) < 0.7 * once
+
+
+def test_gradients_of_the_integral_are_its_finite_differences():
+    "By the means, the spread of answers and the spread of questions, each moved a little."
+    rng = np.random.default_rng(7)
+    grid, ease = np.linspace(-8, 8, 161), np.linspace(-4, 4, 17)
+    like = -0.5 * ((grid - rng.normal(0, 1.5, (12, 1))) / 0.7) ** 2
+    row, item = np.arange(12) % 2, np.arange(12) // 3
+    at = np.array([0.3, -0.4, np.log(1.2), np.log(0.8)])
+
+    def integral(at):
+        sd, item_sd = np.exp(at[2:])
+        return over_items(like, grid, at[:2], row, sd, item, item_sd, 0.8 * ease)
+
+    found = integral(at)
+    by_mean = np.bincount(row, found.by_mean)
+    gradient = [*by_mean, found.by_log_sd.sum(), found.by_log_item_sd.sum()]
+    for k, slope in enumerate(gradient):
+        step = 1e-5 * (np.arange(4) == k)
+        assert slope == pytest.approx((integral(at + step).value - integral(at - step).value) / 2e-5, rel=1e-5)
+
+
+def test_ratings_of_nobody_are_refused():
+    values, answers = ["yes", "no", "no", "yes"], [0, 0, 1, 1]
+    for raters in (["a", "b", "a", None], ["a", "b", "a"]):
+        with pytest.raises(ValueError, match="raters must be one label a rating"):
+            fit_raters(values, answers, raters, categories=["no", "yes"])
+
+
+def test_a_spread_is_a_ratio_and_has_no_interval():
+    rng = np.random.default_rng(8)
+    worth = rng.normal(50, 12, 40)
+    scores = worth + rng.normal(0, 4, (4, 40))
+    fit = fit_raters(scores.ravel(), np.tile(np.arange(40), 4), np.repeat(np.arange(4), 40))
+    noise = rater_quantities(fit).query("quantity == 'noise'")
+    assert noise["estimate"].between(2, 8).all() and noise[["ci_low", "ci_high"]].isna().all(None)
+
+
+def test_the_misfit_of_two_ratings_has_the_spread_of_two():
+    rng = np.random.default_rng(9)
+    value = np.where(rng.random((4, 30)) < 0.6, "yes", "no")
+    answer, rater = np.tile(np.arange(30), (4, 1)), np.repeat(np.arange(4)[:, None], 30, 1)
+    asked = np.ones((4, 30), bool)
+    asked[3, 2:] = False
+    fit = fit_raters(value[asked], answer[asked], rater[asked], categories=["no", "yes"])
+    mine = fit.ratings[fit.ratings["rater"] == 3]
+    square = (mine["value"] - mine["expected"]) ** 2
+    apart = square - square.sum() / mine["variance"].sum() * mine["variance"]
+    by_hand = np.sqrt((apart**2).sum() * 2) / mine["variance"].sum()
+    assert len(mine) == 2 and misfits(fit)["se"].iloc[3] == pytest.approx(by_hand)

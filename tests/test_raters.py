@@ -6,7 +6,9 @@ import pytest
 from mhbench.stats.abstention import mean_difficulty
 from mhbench.stats.agreement import METRICS, contingency_tables, krippendorff_alpha, mean_pairwise, pairwise
 from mhbench.stats.bias import position_bias, self_enhancement
-from mhbench.stats.consensus import alignment
+from mhbench.stats.consensus import alignment, best_ensemble
+from mhbench.stats.label_models import severity_labels
+from mhbench.stats.metrics import set_scores
 
 
 def test_tables_of_many_pairs_do_not_depend_on_how_many_are_made_at_once():
@@ -73,3 +75,39 @@ def test_an_item_without_a_consensus_is_not_one_that_the_annotator_left_out():
     panel = [["x", "x", "y", "y", "x"], ["x", "x", "y", "y", "y"]]
     some = alignment(["x", None, "y", "y", None], panel, metric="percent_agreement")
     assert some.n_left_out == 1  # the last has a tie, so that nothing was to be agreed with
+
+
+def test_verdicts_that_are_no_two_lists_of_pairs_are_refused():
+    with pytest.raises(ValueError, match="same shape"):
+        position_bias([["first"]], [["second"]], seed=1)
+    with pytest.raises(ValueError, match="same shape"):
+        position_bias(["first"], ["second", "tie"], seed=1)
+
+
+def test_an_order_that_was_told_in_few_cases_has_no_interval():
+    "Two pairs of forty are not answered alike in both orders; the others say nothing of an order."
+    told = ["first"] * 2 + ["second"] * 38
+    found = position_bias(told, ["first"] * 40, n_boot=50, seed=1).first
+    assert found.estimate == pytest.approx(2 / 80) and np.isnan(found.ci_low) and found.kind == "few"
+
+
+def test_scores_of_answers_are_three_deep():
+    with pytest.raises(ValueError, match="n_annotators, n_students, n_items"):
+        self_enhancement(np.zeros((2, 2)), ["a", "b"], ["s", "t"], dict.fromkeys("abst", "f"), seed=1, n=20)
+
+
+def test_who_is_no_table_of_labels_is_in_no_ensemble():
+    panel, one = [["x", "y", "y"]] * 3, ["x", "y", "y"]
+    for labels, annotators in ((panel, one), (one, [one] * 3), (panel, [["x", "y"]] * 3)):
+        with pytest.raises(ValueError, match="annotators must have shape"):
+            best_ensemble(labels, annotators, metrics=("percent_agreement",), n=20, seed=1)
+
+
+def test_severities_of_what_is_no_matrix_are_refused():
+    with pytest.raises(ValueError, match="labels must be"):
+        severity_labels(["yes", "no"], ["no", "yes"])
+
+
+def test_a_set_is_named_by_one_label_a_question():
+    with pytest.raises(ValueError, match="one entry a sub-question"):
+        set_scores([["a", "b"]], [[1, 0]])

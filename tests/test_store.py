@@ -269,6 +269,14 @@ def test_what_was_unused_longest_goes_first(tmp_path, monkeypatch):
     assert file.stat().st_size <= 300_000
 
 
+def test_what_is_deleted_gives_its_room_back(tmp_path):
+    file = tmp_path / "computed.sqlite"
+    with ResultStore(file) as kept:
+        kept.put("m", "x", {sha256(f"{n}".encode()).digest(): Stored(np.zeros(500)) for n in range(400)})
+        assert kept.clear(model="another") == 0 and kept.clear(model="m") == 400
+        assert sum(f.stat().st_size for f in tmp_path.iterdir()) < 400 * 100  # of 4,000 bytes each and more
+
+
 def test_weights_that_change_are_another_model(tiny, kept, tmp_path):
     import shutil
 

@@ -181,6 +181,13 @@ def test_options_that_were_shown_in_another_order_and_numbered():
     assert read_answer(item, shown)[0] == ["A", "C", "D", "B"]
 
 
+def test_a_judge_is_shown_the_key_in_words():
+    item = ranking("CADB")
+    assert task_of(item).reference(item).splitlines() == [
+        f"{n}. {OPTIONS[ord(k) - 65]}" for n, k in enumerate("CADB", 1)
+    ]
+
+
 @pytest.mark.parametrize("key", ["ABCDE", "CE", "D"])
 def test_tau_is_that_of_scipy(key):
     item = ranking(key, options=list("vwxyz"))

@@ -452,6 +452,16 @@ def _found(m: re.Match, how: str) -> _Said:
     return _Said(how, m.start(), m.end(), m["said"], m.start("said"))
 
 
+def _whole(m: re.Match, how: str, begin: int) -> _Said:
+    "A statement of several options with all of them: a form may begin amid their list."
+    text, at = m.string, m.start("said")
+    earlier = _rule("earlier").search(text, max(begin, at - 120), at)
+    if not earlier or not _rule("several").match(text, m.end("said")):
+        return _found(m, how)
+    first = earlier.start("said")
+    return _Said(how, min(m.start(), first), m.end(), text[first : m.end("said")], first)
+
+
 _WITHDRAWN = re.compile(  # without another answer: B. No, that is wrong
     r"(?i)\W{1,4}(?:that|this|it)(?:['’]s| is| was) (?:wrong|incorrect|not (?:right|correct|true))"
 )
@@ -477,7 +487,7 @@ def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Itera
                 before = text[max(a, m.start() - 120) : m.start()]
                 heads_list = listed and "\n" in text[m.start() : m.start("said")]  # "the answers:" and then all of them
                 if not (heads_list or _taken_back(before) or _rule("after").match(text, m.end())):
-                    yield _found(m, form.how)
+                    yield _whole(m, form.how, a)
 
 # %% ../../nbs/ask/06_parse.ipynb #ecc48e1e
 def _kind(said: str) -> str:
@@ -541,7 +551,7 @@ def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered
     if alone and not listed and sentences:
         yield from _sole(text, sentences)
     m = _rule("head").match(text)
-    if not m or listed or not m["rest"] or _SIGNS.match(m["rest"]):
+    if not m or listed or not m["rest"] or _SIGNS.match(m["rest"]) or _rule("another").match(m["rest"]):
         return
     if _kind(m["said"]) == "bare":
         if not numbered and not _rule("about").match(m["rest"]) and not _WRONG.match(m["rest"]):

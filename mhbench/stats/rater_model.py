@@ -538,8 +538,8 @@ def rater_quantities(
     rows = []
     for quantity, (value, se) in found.items():
         estimates = _estimates(fit, value, se * t, counts, np.inf, level)
-        if quantity in ("spread", "noise"):  # found as logarithms
-            estimates = [e._replace(**dict(zip(e._fields[2:5], np.exp(e[2:5])))) for e in estimates]
+        if quantity in ("spread", "noise"):  # found as logarithms, without intervals
+            estimates = [e._replace(estimate=float(np.exp(e.estimate))) for e in estimates]
         rows += [{"rater": r, "quantity": quantity} | e.row() for r, e in zip(fit.raters, estimates)]
     return pd.DataFrame(rows)
 

@@ -312,6 +312,14 @@ def test_the_file_holds_no_token(tmp_path):
     assert new.encode() not in b"".join(p.read_bytes() for p in tmp_path.iterdir())
 
 
+def test_who_is_invited_is_a_person_unless_it_is_said(tmp_path):
+    with open_store(tmp_path / "a.sqlite", STUDY) as store:
+        register = Register(store)
+        register.invite("person")
+        register.invite("program", simulated=True)
+        assert {r.rater: r.simulated for r in register.raters()} == {"person": False, "program": True}
+
+
 def test_a_clock_that_is_set_back_loses_no_later_change(tmp_path, monkeypatch):
     from mhbench.annotate import store as module
 

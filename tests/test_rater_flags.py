@@ -1,0 +1,46 @@
+"Whom to ask what happened: each reason for a flag where it holds, and where it just does not."
+
+import numpy as np
+import pytest
+
+from mhbench.stats.rater_flags import Slips, rater_flags, too_many
+
+
+def flagged(ratings, **settings) -> dict[str, str]:
+    names = [f"r{k}" for k in range(len(ratings))]
+    return rater_flags(ratings, names, **settings).set_index("rater")["flag"].to_dict()
+
+
+def test_a_slip_is_one_too_many_from_half_of_all_on_or_beyond_an_attentive_raters():
+    assert too_many(1, 2, 0.01) and not too_many(0, 2, 0.01)  # half of them
+    assert not too_many(2, 30, 0.05) and too_many(5, 30, 0.05)  # 5% are slips of anybody
+    assert Slips(1, 2, 2, 3).reasons(0.01) == ["missed 1 of 2 attention checks"]  # two hasty pages are none
+    assert "3 of 4 pages faster" in Slips(0, 2, 3, 4).reasons(0.01)[0]
+
+
+def test_one_number_throughout_is_a_reason_where_the_others_numbers_differ():
+    rng = np.random.default_rng(1)
+    same = np.full(12, 50.0)
+    others = np.round(rng.uniform(20, 80, (2, 12)))
+    assert "one answer throughout" in flagged(np.vstack([same, others]))["r0"]
+    assert flagged(np.vstack([same, same, same])) == dict.fromkeys(("r0", "r1", "r2"), "")  # it may be the right one
+
+
+def test_one_number_throughout_is_a_reason_where_nobody_else_answered():
+    alone = np.vstack([np.full(12, 50.0), np.full(12, np.nan)])
+    assert flagged(alone)["r0"] == "one answer throughout"
+    assert flagged(alone[:1])["r0"] == "one answer throughout"
+
+
+def test_two_raters_have_no_accuracy_and_three_have():
+    rng = np.random.default_rng(2)
+    right = rng.random(60) < 0.5
+    labels = np.where(rng.random((3, 60)) < 0.8, right, ~right).astype(str).astype(object)
+    two, three = rater_flags(labels[:2], ["a", "b"]), rater_flags(labels, ["a", "b", "c"])
+    assert two["accuracy"].isna().all() and three["accuracy"].between(0, 1).all()
+
+
+def test_ratings_that_are_no_matrix_of_the_raters_are_refused():
+    for ratings in ([1, 2, 3], [[1, 2, 3]]):
+        with pytest.raises(ValueError, match="ratings must be"):
+            rater_flags(ratings, ["a", "b"])
