@@ -21,11 +21,10 @@ from mhbench.records.schema import Item, Judgment, Response, letters, read_recor
 from mhbench.report.findings import went_wrong
 from mhbench.run.execute import run_stage
 from mhbench.run.params import load_params
-from mhbench.steps.answers import check_readable, count_responses, generate_metrics
+from mhbench.steps.answers import check_readable, count_responses, generate_metrics, who_answered
 from mhbench.steps.contamination import complete
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, merged, select_items, settings
 from mhbench.steps.score import read_answer, score_responses
-from mhbench.steps.served import who_answered
 from mhbench.steps.similarity import nearest_option
 from mhbench.studies.corpus import load_corpus
 

@@ -10,11 +10,11 @@ from mhbench.ask import providers
 from mhbench.ask.budget import Budget
 from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask
-from mhbench.ask.notes import NOTES
 from mhbench.ask.plan import plan
 from mhbench.ask.probe import check
 from mhbench.ask.request import Endpoint, Model, Request, body_of, wire
 from mhbench.ask.terms import Refusal, Terms, known_terms, learn
+from mhbench.errors import NOTES
 
 SAMPLING = {"temperature": 0.0, "seed": 0}
 

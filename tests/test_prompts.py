@@ -8,10 +8,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.ask.demonstrations import demonstrations
-from mhbench.ask.prompts import build, bundled_texts, related, template
+from mhbench.ask.prompts import build, bundled_texts, demonstrations, names, related, render, template
 from mhbench.ask.rubrics import provenance, rubric, rubric_for, rubrics
-from mhbench.ask.template import names, render
 from mhbench.records.schema import MODES, Item
 from mhbench.records.task import tasks
 

@@ -19,8 +19,7 @@ import pytest
 from mhbench.records.schema import Item, Rating, read_records, write_records
 from mhbench.stats.agreement import krippendorff_alpha
 from mhbench.studies.mentat.annotations import ANNOTATION_COLUMNS, annotation_arrays, load_annotations
-from mhbench.studies.mentat.archive import decrypt, read_archive
-from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat, load_mentat_set
+from mhbench.studies.mentat.questions import MENTAT_COLUMNS, decrypt, load_mentat, load_mentat_set, read_archive
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from mhbench.ask.notes import NOTES
 from mhbench.encode import bertscore, classifiers, embeddings, perplexity, roscoe, store
 from mhbench.encode.store import (
     ResultStore,
@@ -25,6 +24,7 @@ from mhbench.encode.store import (
     opened,
     recalled,
 )
+from mhbench.errors import NOTES
 
 TEXTS = ["She sleeps badly.", "", "He drinks.", "word " * 300, "He has not slept for years, she says.", "He drinks."]
 CHAIN = (["She sleeps badly.", "So she is tired."], ["A woman of 30 sleeps badly.", "What follows?"], ["She is tired."])
@@ -270,11 +270,13 @@ def test_what_was_unused_longest_goes_first(tmp_path, monkeypatch):
 
 
 def test_what_is_deleted_gives_its_room_back(tmp_path):
-    file = tmp_path / "computed.sqlite"
-    with ResultStore(file) as kept:
-        kept.put("m", "x", {sha256(f"{n}".encode()).digest(): Stored(np.zeros(500)) for n in range(400)})
+    rng = np.random.default_rng(1)
+    size = lambda: sum(f.stat().st_size for f in tmp_path.iterdir())
+    with ResultStore(tmp_path / "computed.sqlite") as kept:
+        kept.put("m", "x", {sha256(f"{n}".encode()).digest(): Stored(rng.random(500)) for n in range(400)})
+        full = size()
         assert kept.clear(model="another") == 0 and kept.clear(model="m") == 400
-        assert sum(f.stat().st_size for f in tmp_path.iterdir()) < 400 * 100  # of 4,000 bytes each and more
+        assert size() < full / 10
 
 
 def test_weights_that_change_are_another_model(tiny, kept, tmp_path):

@@ -20,11 +20,11 @@ from test_negotiation import err, good, model
 from mhbench.ask import scheduler
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
-from mhbench.ask.notes import NOTES
 from mhbench.ask.plan import plan
 from mhbench.ask.request import Request
 from mhbench.ask.terms import FORGET_DAYS, Terms, keep_terms, known_terms
 from mhbench.ask.transport import Reply, Transport
+from mhbench.errors import NOTES
 
 SAMPLING = {"temperature": 0.0, "seed": 0, "top_p": 0.9, "presence_penalty": 0.0}
 CASE = "Her temperature of 38.5 fell; the seed of doubt, top_p, logprobs and presence_penalty are not supported. Which?"

@@ -18,11 +18,10 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ..ask.notes import say
 from ..ask.progress import Steps
 from .loading import loading_model, most_tokens, need_packages
 from .multiple_choice import Choices, base_folder, prepare_choices, question_text
-from ..errors import refuse, settings_from
+from ..errors import refuse, say, settings_from
 from ..records.database import sha256_file
 from ..records.schema import Item, Record, fingerprint
 

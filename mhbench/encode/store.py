@@ -23,8 +23,7 @@ import numpy as np
 from pydantic import Field
 
 from ..ask.cache import cache_path, changed_under_us
-from ..ask.notes import say
-from ..errors import refuse
+from ..errors import refuse, say
 from ..records.database import Database, connect, private_file, sha256_file, transaction, write_ahead
 from ..records.schema import Record
 

@@ -17,9 +17,9 @@ from scipy.stats import binom
 from .reading import FEW, SMALL, beside_printed, standing
 from .style import spaced
 from ..steps.accuracy import about_accuracy
+from ..steps.answers import about_who_answered
 from ..steps.rates import about_declined, share_in_words
 from ..steps.score import mode_names
-from ..steps.served import about_who_answered
 
 # %% auto #0
 __all__ = ['first_screen', 'where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'about_raters',

@@ -17,8 +17,8 @@ from rapidfuzz.distance import Levenshtein
 
 from ..ask import prompts
 from ..ask.client import ask
+from ..ask.prompts import render
 from ..ask.request import Answer, Endpoint, Model, Request
-from ..ask.template import render
 from ..encode.embeddings import six_decimals
 from ..errors import refuse
 from ..records.draw import draw_items

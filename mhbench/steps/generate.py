@@ -17,7 +17,7 @@ from pydantic import Field
 from ..ask import prompts
 from ..ask.batch import ask_batch
 from ..ask.client import ask
-from ..ask.demonstrations import from_pool, ordered_pool
+from ..ask.prompts import from_pool, ordered_pool
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse, settings_from
 from ..records.draw import draw_items

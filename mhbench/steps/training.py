@@ -23,7 +23,7 @@ from ..records.schema import Item, letters
 from ..records.task import task_of
 from ..stats.estimate import estimate
 from ..stats.resample import mean
-from .orders import answers_by_order, order_row
+from .variants import answers_by_order, order_row
 
 # %% auto #0
 __all__ = ['UNTRAINED', 'TUNED', 'OPTIONS_ONLY', 'TrainingParts', 'training_parts', 'Run', 'train_runs', 'baselines', 'run_table',

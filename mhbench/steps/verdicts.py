@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..ask import prompts
+from ..ask.prompts import render
 from ..ask.request import Answer, Model
 from ..ask.rubrics import Rubric
-from ..ask.template import render
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, carried, letters
 from ..records.task import task_of

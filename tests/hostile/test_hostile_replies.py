@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.cache import Cache, Row
 from mhbench.ask.client import ask
-from mhbench.ask.notes import NOTES
 from mhbench.ask.reply import Malformed, read_reply, words
 from mhbench.ask.request import Answer, Request, wire
 from mhbench.ask.secrets import plain
+from mhbench.errors import NOTES
 
 ep = partial(asking.ep, max_attempts=2)
 

@@ -21,7 +21,7 @@ from ...stats.consensus import alignment, majority
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.rater_model import RaterFit, fit_raters
-from ...steps.over_raters import RANDOM_COLUMNS, mean_rows, number_rows
+from ...steps.by_raters import RANDOM_COLUMNS, mean_rows, number_rows
 from .panel import label_array, lexical_match
 from .tables import student_accuracy
 

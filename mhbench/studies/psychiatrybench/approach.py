@@ -15,8 +15,8 @@ import pandas as pd
 
 from ...ask import prompts
 from ...ask.client import ask
+from ...ask.prompts import render
 from ...ask.request import Model, Request
-from ...ask.template import render
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Response
 from ...records.table import csv_rows
