@@ -12,6 +12,7 @@ from mhbench.stats.judge_error import (
     bias_slope,
     bland_altman,
     pass_rates,
+    split_half_calibration,
     within_slope,
 )
 from mhbench.stats.preference import bradley_terry, worth_estimates
@@ -100,3 +101,8 @@ def test_the_freedom_of_a_spread_over_cases_is_satterthwaites():
     between, within = means.var(ddof=1), (1 - np.mean(1 / np.array(sizes))) * inside
     by_hand = (between + within) ** 2 / (between**2 / 5 + within**2 / (len(d) - 6))
     assert _spread(d, case).df == pytest.approx(by_hand)
+
+
+def test_five_cases_make_no_two_halves():
+    with pytest.raises(ValueError, match="share six cases or more; got 5"):
+        split_half_calibration(np.arange(5.0), np.arange(5.0), seed=1)

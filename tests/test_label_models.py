@@ -106,3 +106,8 @@ def test_the_model_of_severities_beside_crowd_kits_model_of_difficulty():
     assert brier(ours) < brier(glad) + 0.002  # 0.0765 and 0.0769
     assert brier(ours) < brier(label_votes(labels).of("Correct")) - 0.005  # 0.086
     assert brier(ours) < brier(dawid_skene(labels).probability.of("Correct")) - 0.03  # 0.131: answers by degrees
+
+
+def test_the_only_label_of_an_item_is_all_its_votes():
+    votes = label_votes([["x", "y"], [None, "x"]])
+    assert votes.values.tolist() == [[1, 0], [0.5, 0.5]]

@@ -148,3 +148,9 @@ def test_the_cases_that_a_width_takes_give_intervals_of_that_width():
     rng, n = np.random.default_rng(5), cases_for_width(0.2)
     widths = [e.ci_high - e.ci_low for e in (proportion(int(k), n) for k in rng.binomial(n, 0.5, 200))]
     assert n == 93 and max(widths) <= 0.2 and np.mean(widths) > 0.19
+
+
+@pytest.mark.parametrize("width", [0, 1, -0.1, float("nan")])
+def test_a_width_that_no_interval_has_is_refused(width):
+    with pytest.raises(ValueError, match="width must lie between 0 and 1"):
+        cases_for_width(width)

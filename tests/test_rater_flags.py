@@ -44,3 +44,17 @@ def test_ratings_that_are_no_matrix_of_the_raters_are_refused():
     for ratings in ([1, 2, 3], [[1, 2, 3]]):
         with pytest.raises(ValueError, match="ratings must be"):
             rater_flags(ratings, ["a", "b"])
+
+
+def test_numbers_are_compared_by_each_raters_own_spread():
+    rng = np.random.default_rng(3)
+    worth = rng.normal(size=30)
+    narrow, wide = 50 + 0.3 * worth, 50 + 20 * worth
+    found = rater_flags(np.vstack([narrow, wide, wide]), ["narrow", "wide", "twin"])
+    assert found["agreement"].to_numpy() == pytest.approx(1)
+
+
+def test_what_nobody_else_rated_is_not_in_the_agreement():
+    labels = np.array([["x", "y", "x", "y"], ["x", "y", "y", None]], dtype=object)
+    found = rater_flags(labels, ["a", "b"])
+    assert found["agreement"].tolist() == pytest.approx([2 / 3, 2 / 3]) and found["n"].tolist() == [4, 3]

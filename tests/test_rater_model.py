@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from mhbench.stats.conditional_raters import conditional_severities
-from mhbench.stats.rater_likelihood import category_log_probs, over_items
+from mhbench.stats.rater_likelihood import (
+    ModelParameters,
+    ParameterBlock,
+    SliderPoints,
+    category_log_probs,
+    over_items,
+    over_worths,
+)
 from mhbench.stats.rater_model import (
     facet_contrast,
     fit_duels,
@@ -264,3 +271,28 @@ def test_the_misfit_of_two_ratings_has_the_spread_of_two():
     apart = square - square.sum() / mine["variance"].sum() * mine["variance"]
     by_hand = np.sqrt((apart**2).sum() * 2) / mine["variance"].sum()
     assert len(mine) == 2 and misfits(fit)["se"].iloc[3] == pytest.approx(by_hand)
+
+
+def test_gradients_of_ratings_by_points_are_their_finite_differences():
+    "By severity, spread, level and noise, each moved a little, with worths integrated out."
+    rng = np.random.default_rng(10)
+    answer, rater = np.repeat(np.arange(9), 3), np.tile(np.arange(3), 9)
+    family = SliderPoints(rng.normal(0, 1.4, 27), answer, rater)
+    grid = np.linspace(-8, 8, 321)
+    at = {name: rng.normal(0, 0.3, 3) for name in ("severity", "spread", "noise_by_rater")}
+    at |= {"level": np.array([0.2]), "noise": np.array([-0.1])}
+
+    def integral(p):
+        return over_worths(family.log_likelihood(p, grid), grid, np.zeros(1), np.zeros(9, int), 1.0)
+
+    found = family.gradient(at, grid, integral(at).weight)
+    for name, slopes in found.items():
+        for k, slope in enumerate(slopes):
+            step = 1e-5 * (np.arange(len(slopes)) == k)
+            moved = [integral(at | {name: at[name] + sign * step}).value for sign in (1, -1)]
+            assert slope == pytest.approx((moved[0] - moved[1]) / 2e-5, rel=1e-5, abs=1e-6)
+
+
+def test_a_block_that_a_model_lacks_is_nowhere():
+    blocks = ModelParameters([ParameterBlock("level", np.eye(1)), ParameterBlock("severity", np.eye(3))])
+    assert blocks.where("severity") == slice(1, 4) and np.arange(4)[blocks.where("readiness")].size == 0

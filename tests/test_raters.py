@@ -98,9 +98,9 @@ def test_scores_of_answers_are_three_deep():
 
 def test_who_is_no_table_of_labels_is_in_no_ensemble():
     panel, one = [["x", "y", "y"]] * 3, ["x", "y", "y"]
-    for labels, annotators in ((panel, one), (one, [one] * 3), (panel, [["x", "y"]] * 3)):
+    for annotators, labels in ((one, panel), ([one] * 3, one), ([["x", "y"]] * 3, panel)):
         with pytest.raises(ValueError, match="annotators must have shape"):
-            best_ensemble(labels, annotators, metrics=("percent_agreement",), n=20, seed=1)
+            best_ensemble(annotators, labels, metrics=("percent_agreement",), n=20, seed=1)
 
 
 def test_severities_of_what_is_no_matrix_are_refused():
@@ -111,3 +111,14 @@ def test_severities_of_what_is_no_matrix_are_refused():
 def test_a_set_is_named_by_one_label_a_question():
     with pytest.raises(ValueError, match="one entry a sub-question"):
         set_scores([["a", "b"]], [[1, 0]])
+
+
+def test_alpha_of_nothing_is_one_number_for_each_set_of_weights():
+    nothing = np.full((2, 3), None)
+    assert krippendorff_alpha(nothing, level="nominal", weights=np.ones((1, 3))).shape == (1,)
+
+
+def test_sixteen_annotators_are_too_many_ensembles():
+    panel = [["x", "y", "y"]] * 3
+    with pytest.raises(ValueError, match="at most 15"):
+        best_ensemble([["x", "y", "y"]] * 16, panel, metrics=("percent_agreement",), n=20, seed=1)

@@ -49,3 +49,18 @@ def test_components_of_answers_to_one_question_have_no_interval():
     found = variance_components(y, clusters=np.zeros(5), seed=1)
     assert {e.kind for e in found.sd} == {"few"} and np.isnan([e.ci_low for e in found.sd]).all()
     assert [e.estimate for e in found.sd] == [e.estimate for e in variance_components(y, seed=1).sd]
+
+
+def test_flips_are_of_a_table_of_ones_and_noughts():
+    for table in ([[0.5, 1.0]], [1.0, 0.0], [0.5]):
+        with pytest.raises(ValueError, match="a table of 1 and 0"):
+            flip_rate(table)
+
+
+def test_an_answer_with_a_failed_verdict_is_left_out_of_the_components():
+    y = np.random.default_rng(3).normal(60, 10, (12, 2, 2))
+    y[4, 0, 1] = np.nan
+    found = variance_components(y, seed=1, n_draws=50)
+    without = variance_components(np.delete(y, 4, 0), seed=1, n_draws=50)
+    assert (found.n_left_out, without.n_left_out) == (1, 0)
+    assert [e.estimate for e in found.sd] == pytest.approx([e.estimate for e in without.sd])

@@ -80,3 +80,9 @@ def test_cases_and_not_questions_are_what_is_random():
     one = simultaneous_intervals(case, seed=1)
     assert s.ci_low == pytest.approx(one.ci_low) and s.ci_high == pytest.approx(one.ci_high)
     assert s.critical == pytest.approx(one.critical)
+
+
+def test_differences_of_no_question_are_refused():
+    for table in (np.zeros((0, 2)), np.zeros((3, 0)), np.zeros(3)):
+        with pytest.raises(ValueError, match="a row a question and a column a pair"):
+            simultaneous_intervals(table, seed=1)

@@ -26,6 +26,7 @@ from mhbench.run.execute import run_stage
 from mhbench.steps.generate import generation_requests
 from mhbench.steps.score import is_correct, read_answer, score_responses, what_became
 from mhbench.steps.variants import reorder
+from mhbench.tasks.multiple_choice import probabilities
 from mhbench.tasks.ranking import among_first, kendall_tau, parse_ranking
 
 OPTIONS = ["lithium", "sertraline", "clozapine", "a benzodiazepine"]
@@ -309,3 +310,27 @@ def test_top_1_is_its_accuracy(ranked):
 def test_the_report_shows_them(ranked):
     page = (ranked / "results/report.html").read_text(encoding="utf-8")
     assert "Further measures of answers" in page and "tau-b" in page and "top-3 accuracy" in page
+
+
+def test_a_letter_without_a_log_probability_has_none():
+    item = ranking(key="A").model_copy(update={"task": "multiple_choice"})
+    some = says(item, "A", letter_logprobs={"A": -0.1, "B": -3.0})
+    assert probabilities(some, 3).tolist() == pytest.approx([1 / (1 + np.exp(-2.9)), 1 / (1 + np.exp(2.9)), 0])
+    assert probabilities(says(item, "A", letter_logprobs={"Z": -0.1}), 3) is None
+
+
+def test_an_item_of_several_choices_is_checked_as_every_item_is():
+    item = ranking(key="A").model_copy(update={"task": "multiple_choice", "key": ["Z"]})
+    with pytest.raises(ValueError, match="key"):
+        task_of(item).check(item)
+
+
+def test_of_two_lists_in_an_object_the_first_is_the_ranking():
+    assert parse_ranking('{"ranking": ["A", "C", "D", "B"], "left_out": ["E"]}', OPTIONS).entries == tuple("ACDB")
+
+
+def test_a_wrong_ranking_that_is_drawn_holds_every_option_once():
+    item = ranking("CADB")
+    rng = np.random.default_rng(1)
+    wrong = task_of(item).drawn(item, [False], rng)
+    assert sorted(wrong) == list("ABCD") and wrong[0] != "C"
