@@ -57,7 +57,8 @@ def settings_from(
         first = e.errors()[0]
     argument = ".".join(map(str, [*filter(None, [inside]), *first["loc"]]))
     remedy = f"its entries are {', '.join(record.model_fields)}{also}"
-    said, value = first["msg"], first.get("input")
+    said = first["msg"]
+    value = first.get("input")
     return refuse(f"{function}: {argument} must fit ({said}); got {value!r}", remedy=remedy)
 
 # %% ../nbs/00_errors.ipynb #0130da3b

@@ -47,7 +47,8 @@ def first_assignment(
     "Who answers what, where nobody has begun."
     if rule.n_core > len(ids):
         refuse(f"first_assignment: n_core must be at most the {len(ids)} questions; got {rule.n_core}")
-    raters, all_core = list(raters), core(rule, ids, seed)
+    raters = list(raters)
+    all_core = core(rule, ids, seed)
     if not raters:
         return {}
     if rule.rule == "everyone":
@@ -95,7 +96,8 @@ def reassign(
     seed: int,
 ) -> dict[str, list[str]]:  # rater -> questions, of all who hold any
     "Who answers what, after somebody came or went."
-    active, order = list(active), _seeded(ids, seed)
+    active = list(active)
+    order = _seeded(ids, seed)
     if not begun:
         return first_assignment(rule, ids, active, seed)
     now = {r: {i for i in held.get(r, ()) if r in active or (r, i) in begun} for r in {*held, *active}}
@@ -165,7 +167,8 @@ def complete_answers(
 # %% ../../nbs/annotate/04_assignment.ipynb #cf6388d9
 def share_out(store: Store, study: Study) -> None:
     "Give every active rater the list that the rule says, leaving alone what somebody began."
-    register, settings = Register(store), study.settings
+    register = Register(store)
+    settings = study.settings
     ids = study.rated_ids
     raters = [r for r in register.raters() if r.role == "rater"]
     held = {r.rater: [p.question_id for p in register.assigned(r.rater) if p.question_id in set(ids)] for r in raters}
@@ -224,7 +227,8 @@ def conflicts(store: Store, study: Study) -> list[str]:  # question ids, in the 
 
 def share_conflicts(store: Store, study: Study) -> None:
     "Bring the resolvers' lists up to date: nothing that is on a list leaves it."
-    register, rule = Register(store), study.settings.assignment
+    register = Register(store)
+    rule = study.settings.assignment
     resolvers = [r.rater for r in register.raters() if r.role == "resolver" and r.active]
     if not resolvers:
         return

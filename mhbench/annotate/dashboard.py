@@ -98,7 +98,9 @@ def progress(
     store: Store, study: Study
 ) -> list[dict[str, Any]]:  # a row a rater: COLUMNS, and `marks`: withdrawn, simulated
     "Who has done what."
-    complete, started, seconds = complete_answers(store, study), store.all_answers(), store.active_ms()
+    complete = complete_answers(store, study)
+    started = store.all_answers()
+    seconds = store.active_ms()
     raters = [r for r in Register(store).raters() if r.role != "owner"]
     return [_row(r, study, store, complete, started, seconds) for r in raters]
 
@@ -115,7 +117,8 @@ class Agreement(NamedTuple):
 
 def _verdicts(study: Study, complete: Complete, raters: set[str]) -> Mapping[str, Mapping[tuple, dict[str, Any]]]:
     "Measure -> unit -> rater -> verdict."
-    rated, items = QUESTION_KINDS[study.settings.kind].rated, set(study.rated_ids)
+    rated = QUESTION_KINDS[study.settings.kind].rated
+    items = set(study.rated_ids)
     out: defaultdict[str, defaultdict[tuple, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
     for (rater, question, occasion), answers in complete.items():
         if rater not in raters or occasion or question not in items:
@@ -161,10 +164,12 @@ def agreement(store: Store, study: Study) -> list[Agreement]:
 
     Source: Krippendorff 2011; Tukey 1958.
     """
-    raters, out = {r.rater for r in Register(store).raters() if r.role == "rater"}, []
+    raters = {r.rater for r in Register(store).raters() if r.role == "rater"}
+    out = []
     for name, units in sorted(_verdicts(study, complete_answers(store, study), raters).items()):
         shared = {place: verdicts for place, verdicts in units.items() if len(verdicts) > 1}
-        level, e = _LEVELS.get(name, "nominal"), Estimate.from_limits(np.nan, n=0)
+        level = _LEVELS.get(name, "nominal")
+        e = Estimate.from_limits(np.nan, n=0)
         if shared and name == "options":
             e = _within_questions(shared)
         elif shared:
@@ -186,11 +191,9 @@ def fastest(study: Study, q: Question) -> float:  # seconds
 
 def rater_slips(store: Store, study: Study) -> dict[str, Slips]:  # rater -> missed checks and hasty questions
     "What the page saw beside the answers; questions without a time count as not seen."
-    complete, seconds, at = (
-        complete_answers(store, study),
-        store.active_ms(),
-        {q.question_id: q for q in study.questions},
-    )
+    complete = complete_answers(store, study)
+    seconds = store.active_ms()
+    at = {q.question_id: q for q in study.questions}
     found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for page, answers in complete.items():
         q, counts = at[page[1]], found[page[0]]
@@ -254,9 +257,11 @@ def _of_options(pilot: pd.DataFrame, width: float, timing: tuple[float, bool]) -
 
 def _of_models(pilot: pd.DataFrame, label: str, width: float, timing: tuple[float, bool]) -> Further:
     "Raters and questions."
-    mean, aim = pilot_components(pilot), Aim(width=width)
+    mean = pilot_components(pilot)
+    aim = Aim(width=width)
     designs = with_more(panel_designs(mean, aim, minutes=timing[0]), pilot)
-    same, of = same_raters(mean, aim, mean.n_raters), label or "model"
+    same = same_raters(mean, aim, mean.n_raters)
+    of = label or "model"
     overlapping = designs[designs["per_item"] > 1].sort_values("more", kind="stable")
     if not len(overlapping):
         return Further(width, of, mean.n_ratings, None, None, None, 0, same, *timing)
@@ -266,7 +271,8 @@ def _of_models(pilot: pd.DataFrame, label: str, width: float, timing: tuple[floa
 
 def further(store: Store, study: Study, width: float | None = None) -> Further | None:  # None: too little to plan from
     "How many more ratings a width needs; of kinds with numbers, labels, or yes and no."
-    kind, complete = study.settings.kind, complete_answers(store, study)
+    kind = study.settings.kind
+    complete = complete_answers(store, study)
     if kind not in WIDTHS:
         return None
     raters = {r.rater for r in Register(store).raters() if r.role == "rater"}
@@ -280,7 +286,8 @@ def further(store: Store, study: Study, width: float | None = None) -> Further |
     if not rows:
         return None
     pilot = pd.DataFrame(rows, columns=["item", "rater", "target", "value"])
-    timing, wanted = _minutes(store, complete), width or WIDTHS[kind]
+    timing = _minutes(store, complete)
+    wanted = width or WIDTHS[kind]
     try:
         if kind == "sliders":
             return _of_options(pilot, wanted, timing)
@@ -291,7 +298,8 @@ def further(store: Store, study: Study, width: float | None = None) -> Further |
 # %% ../../nbs/annotate/06_dashboard.ipynb #203fba51
 def further_in_words(found: Further, t: Callable[..., str]) -> list[str]:
     "Sentences, by the page's words in one language."
-    width, named = f"{found.width:g}", {"option": "", "model": t("dashboard.further.model")}
+    width = f"{found.width:g}"
+    named = {"option": "", "model": t("dashboard.further.model")}
     out = []
     if found.raters is None:
         out.append(t("dashboard.further.none", width=width))

@@ -44,7 +44,8 @@ class Exported(NamedTuple):
 
 
 def _variant(study: Study, q: Question, shown: dict, target: str, answers: dict[str, RatedAnswer]) -> dict[str, str]:
-    kind, out = study.settings.kind, dict[str, Any](asked=q.asked)
+    kind = study.settings.kind
+    out = dict[str, Any](asked=q.asked)
     if shown["wording"]:
         out["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = shown["wording"]
     if QUESTION_KINDS[kind].shuffled and kind != "errors":
@@ -74,10 +75,12 @@ def _verdicts(study: Study, q: Question, answers: dict[str, RatedAnswer]) -> dic
 # %% ../../nbs/annotate/08_export.ipynb #c461625a
 def ratings(store: Store) -> Exported:
     "A file's complete answers as ratings, and what is not among them."
-    study, complete = store.study, complete_answers(store, store.study)
+    study = store.study
+    complete = complete_answers(store, store.study)
     at = {q.question_id: q for q in study.questions}
     simulated = {r.rater for r in Register(store).raters() if r.simulated}
-    out, source = Exported([], [], [], []), f"{store.path.name} {study.hash[:12]}"
+    out = Exported([], [], [], [])
+    source = f"{store.path.name} {study.hash[:12]}"
     for page, given in store.all_answers().items():
         (rater, _, occasion), q, answers = page, at[page[1]], complete.get(page)
         where = {"rater": rater, "item_id": q.item_id, "occasion": occasion, "role": q.role}
@@ -114,8 +117,11 @@ SAVED_COLUMNS += ["order", "start", "sides", "seconds_on_page", "saved"]
 
 def all_answers(store: Store) -> pd.DataFrame:  # a row an answer, complete or not
     "Every answer that stands, with what was drawn, and the time on its page."
-    study, seconds, rows = store.study, store.active_ms(), []
-    at, complete = {q.question_id: q for q in study.questions}, complete_answers(store, study)
+    study = store.study
+    seconds = store.active_ms()
+    rows = []
+    at = {q.question_id: q for q in study.questions}
+    complete = complete_answers(store, study)
     for page, given in store.all_answers().items():
         rater, question, occasion = page
         for target, g in given.items():
@@ -170,7 +176,9 @@ def write_export(
     """Write ratings.parquet, ratings.csv, repeats.parquet, checks.csv, incomplete.csv, answers.csv, events.csv and
     study.json; and answers.xlsx where it is wanted.
     """
-    folder, out, study = private_folder(folder, ignored=True), ratings(store), store.study
+    folder = private_folder(folder, ignored=True)
+    out = ratings(store)
+    study = store.study
     write_records(out.ratings, folder / "ratings.parquet", Rating)
     write_records(out.repeats, folder / "repeats.parquet", Rating)
     tables = {
@@ -358,7 +366,8 @@ def hash_of_answers(
     path = Path(path).expanduser()
     if path.suffix == ".sqlite":
         return fingerprint([r.model_dump() for r in _of_store(path)])
-    digest, key = hashlib.sha256(path.read_bytes()), path.parent / "key.json"
+    digest = hashlib.sha256(path.read_bytes())
+    key = path.parent / "key.json"
     if path.suffix == ".json" and key.exists():
         digest.update(key.read_bytes())
     return digest.hexdigest()

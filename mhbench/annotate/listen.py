@@ -81,7 +81,8 @@ def once_a_minute() -> Callable[[logging.LogRecord], bool]:
     last: dict[tuple[str, int], float] = {}
 
     def passes(record: logging.LogRecord) -> bool:
-        place, now = (record.pathname, record.lineno), time.monotonic()
+        place = (record.pathname, record.lineno)
+        now = time.monotonic()
         if now - last.get(place, -60.0) < 60:
             return False
         last[place] = now

@@ -85,13 +85,20 @@ class View:
     "The fields of a page as templates read them."
 
     def __init__(self, page: QuestionPage, answers: Mapping[str, RatedAnswer], language: str, open_targets: list[str]):
-        self.page, self.answers, self.language, self.open = page, answers, language, open_targets
-        self.question, self.shown, self.settings = page.question, page.shown, page.study.settings
+        self.page = page
+        self.answers = answers
+        self.language = language
+        self.open = open_targets
+        self.question = page.question
+        self.shown = page.shown
+        self.settings = page.study.settings
         self.t = translator(language)
         self.at = {f.target: f for f in fields(page.study, page.question)}
 
     def field(self, target: str, words: str = "", choices: Mapping[str, str] | None = None, **more) -> dict[str, Any]:
-        f, answer, code = self.at[target], self.answers.get(target, RatedAnswer()), self.page.code(target)
+        f = self.at[target]
+        answer = self.answers.get(target, RatedAnswer())
+        code = self.page.code(target)
         named = {c: label_words(self.t, self.language, c) for c in f.choices} if choices is None else choices
         return {
             "code": code,
@@ -134,7 +141,8 @@ def _agree(v: View) -> dict[str, Any]:
 
 # %% ../../nbs/annotate/05_pages.ipynb #ea9e31ff
 def _errors(v: View) -> dict[str, Any]:
-    q, named = v.question, {k: k.replace("_", " ").capitalize() for k in v.settings.errors}
+    q = v.question
+    named = {k: k.replace("_", " ").capitalize() for k in v.settings.errors}
     text = next(iter(q.targets.values()))
     places = [
         {"at": f"{a}-{b}", "words": f"{k}: {text[a:b] if b - a < 61 else text[a : a + 57] + '…'}"}
@@ -172,7 +180,9 @@ def question_view(
     insist: bool = False,  # say what is still open
 ) -> dict[str, Any]:
     "What the template of a question reads."
-    s, q, t = page.study.settings, page.question, translator(language)
+    s = page.study.settings
+    q = page.question
+    t = translator(language)
     opened = missing(page.study, q, answers) if insist else []
     view = View(page, answers, language, opened)
     of_kind = _OF_KIND.get(s.kind, _rated)(view)
@@ -197,7 +207,9 @@ def _notes(t: Callable[..., str], kind: str, opened: list[str]) -> list[str]:
 # %% ../../nbs/annotate/05_pages.ipynb #90f3bff8
 def feedback(page: QuestionPage, answers: Mapping[str, RatedAnswer], language: str) -> list[str]:  # paragraphs
     "What a practice question says once it is answered."
-    q, t, out = page.question, translator(language), []
+    q = page.question
+    t = translator(language)
+    out = []
     for target, want in q.expected.items():
         if isinstance(want, str):
             what = q.targets.get(want) or label_words(t, language, want)

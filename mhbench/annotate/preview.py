@@ -77,7 +77,8 @@ def page_text(
 ) -> str:
     "A page as the rater will see it, before anything is answered."
     page = QuestionPage(study, study.questions[n], rater, 0, "preview")
-    t, words = translator(study.settings.language), {"n": n + 1, "total": len(study.questions)}
+    t = translator(study.settings.language)
+    words = {"n": n + 1, "total": len(study.questions)}
     heading = t("page.practice" if page.question.role == "practice" else "page.question", **words)
     view = question_view(page, {}, study.settings.language)
     names = ("lang", "static", "base", "here", "name", "title", "seen", "code", "occasion", "owner", "now", "csrf")

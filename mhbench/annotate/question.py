@@ -55,7 +55,9 @@ class Shown(NamedTuple):
 def present(study: Study, question: Question, rater: str, occasion: int = 0) -> Shown:
     "What this rater sees of this question."
     seed = (study.settings.seed, study.name, rater, question.question_id, occasion)
-    kind, targets, wordings = QUESTION_KINDS[study.settings.kind], list(question.targets), sorted(question.texts)
+    kind = QUESTION_KINDS[study.settings.kind]
+    targets = list(question.targets)
+    wordings = sorted(question.texts)
     return Shown(
         wordings[draw(*seed, "wording") % len(wordings)],
         sorted(targets, key=lambda t: draw(*seed, "order", t)) if kind.shuffled else targets,

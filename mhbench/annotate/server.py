@@ -156,7 +156,8 @@ class ServedStudy:
     def __init__(self, path: str | Path, prefix: str, secure: bool, rate: float, burst: int):
         self.store = open_store(path)
         self.register, self.writer = Register(self.store), GroupCommit(self.store.path)
-        self.study, self.secret = self.store.study, self.store.secret
+        self.study = self.store.study
+        self.secret = self.store.secret
         self.prefix, self.secure = prefix, secure
         self.limit = RateLimit(rate, burst)  # of one rater
         self.guesses = RateLimit(0.2, 20)  # of strangers at one address; raters may share it: only refusals count
@@ -185,7 +186,8 @@ class ServedStudy:
 
     def assigned(self, rater: str, sent: dict[str, Any]) -> Assigned:
         "The page that a change or a visit names."
-        question, occasion = sent.get("question"), sent.get("occasion")
+        question = sent.get("question")
+        occasion = sent.get("occasion")
         known = self.by_code.get(question) if isinstance(question, str) else None
         if known is None or not _is_ms(occasion):
             raise Refused("there is no such question")
@@ -205,7 +207,8 @@ class ServedStudy:
         assigned = self.assigned(rater, sent)
         page = self.page(rater, assigned)
         field = page.by_code().get(field_code) if isinstance(field_code, str) else None
-        stamp, client_ms = sent.get("stamp"), sent.get("client_ms")
+        stamp = sent.get("stamp")
+        client_ms = sent.get("client_ms")
         if field is None or not _is_ms(stamp) or not (client_ms is None or _is_ms(client_ms)):
             raise Refused("the page has no such field")
         try:
@@ -218,7 +221,8 @@ class ServedStudy:
         "The time on a page; what does not fit is left out, since no answer depends on it."
         if not isinstance(sent, dict):
             return []
-        name, active = sent.get("visit"), sent.get("active_ms")
+        name = sent.get("visit")
+        active = sent.get("active_ms")
         if not _is_name(name) or not _is_ms(active):
             return []
         try:
@@ -231,7 +235,9 @@ class ServedStudy:
         and from what is kept. Posted again, it is the rater's last word.
         """
         assigned = Assigned(page.question.question_id, page.occasion)
-        changes, bad, given = [], False, self.answers(page.rater, assigned)
+        changes = []
+        bad = False
+        given = self.answers(page.rater, assigned)
         for name, field in page.by_code().items():
             sent, was = (form.get(k, "").replace("\r\n", "\n").strip() for k in (name, f"was.{name}"))
             if sent == was:
@@ -242,7 +248,8 @@ class ServedStudy:
                 bad = True
                 continue
             if answer != given.get(field.target, RatedAnswer()):
-                event, shown = secrets.token_hex(16), page.shown.text()
+                event = secrets.token_hex(16)
+                shown = page.shown.text()
                 changes.append(Change(event, page.rater, *assigned, field.target, answer, shown, MOST_MS, None))
         return changes, bad
 
@@ -259,7 +266,9 @@ class Visitor:
     "A request, who makes it, and the replies in the language of that reader."
 
     def __init__(self, request: web.Request, role: str = "rater"):
-        self.request, self.served, self.query = request, request.app[SERVED], request.query
+        self.request = request
+        self.served = request.app[SERVED]
+        self.query = request.query
         chosen = request.cookies.get("mhbench_language", self.served.study.settings.language)
         self.language = chosen if chosen in LANGUAGES else "en"
         self.t = translator(self.language)
@@ -295,7 +304,8 @@ class Visitor:
         return web.Response(status=303, headers={"Location": self.served.prefix + path})
 
     def render(self, template: str, status: int = 200, **values) -> web.Response:
-        study, prefix = self.served.study, self.served.prefix
+        study = self.served.study
+        prefix = self.served.prefix
         name = study.settings.title or study.name
         shared = {
             "t": self.t,
@@ -337,7 +347,8 @@ class Visitor:
 
     def nth(self) -> tuple[int, Assigned, int]:
         "The number of the page that the address names, the page, and how many there are."
-        pages, n = self.pages(), int(self.request.match_info["n"])
+        pages = self.pages()
+        n = int(self.request.match_info["n"])
         if not 1 <= n <= len(pages):
             raise web.HTTPNotFound
         return n, pages[n - 1], len(pages)
@@ -383,7 +394,8 @@ ROUTES = web.RouteTableDef()
 @ROUTES.get("/in/{token}")
 async def come_in(request: web.Request) -> web.Response:
     "An invitation."
-    visitor, token = Visitor(request), request.match_info["token"]
+    visitor = Visitor(request)
+    token = request.match_info["token"]
     served = visitor.served
     rater = served.register.who(token)
     if rater is None:
@@ -411,7 +423,8 @@ async def consent(request: web.Request) -> web.Response:
 @ROUTES.get("/instructions")
 @for_raters
 async def instructions(v: Visitor) -> web.Response:
-    s, back = v.served.study.settings, v.query.get("from", "")
+    s = v.served.study.settings
+    back = v.query.get("from", "")
     own = s.instructions or [v.t(f"instructions.{s.kind}")]
     known = re.fullmatch(r"\d{1,6}", back)
     link = v.link(f"/q/{back}", "nav.continue") if known else v.link("/go", "nav.start")
@@ -433,7 +446,8 @@ async def go_on(v: Visitor) -> web.Response:
 @ROUTES.get("/review")
 @for_raters
 async def review(v: Visitor) -> web.Response:
-    said, rows = v.served.store.all_answers(v.name), []
+    said = v.served.store.all_answers(v.name)
+    rows = []
     for n, (assigned, complete) in enumerate(zip(v.pages(), v.complete(), strict=True), 1):
         page = v.served.page(v.name, assigned)
         given = {t: g.answer for t, g in said.get((v.name, *assigned), {}).items() if not g.answer.empty}
@@ -442,7 +456,9 @@ async def review(v: Visitor) -> web.Response:
             state = "complete"
         answers = answers_in_words(page, given, v.language)
         rows.append({"n": n, "text": page.question.texts[page.shown.wording], "state": state, "answers": answers})
-    title, paragraphs, links = v.t("review.title"), [v.t("review.text")], [v.link("/go", "nav.again")]
+    title = v.t("review.title")
+    paragraphs = [v.t("review.text")]
+    links = [v.link("/go", "nav.again")]
     return v.render("review.html", title=title, paragraphs=paragraphs, links=links, rows=rows)
 
 
@@ -476,7 +492,9 @@ async def thanks(v: Visitor) -> web.Response:
 @ROUTES.get("/language/{code}")
 async def language(request: web.Request) -> web.Response:
     "Another language, and back to the page."
-    chosen, to, served = request.match_info["code"], request.query.get("to", ""), request.app[SERVED]
+    chosen = request.match_info["code"]
+    to = request.query.get("to", "")
+    served = request.app[SERVED]
     if chosen not in LANGUAGES:
         raise web.HTTPNotFound
     base = f"{served.prefix}/"
@@ -527,9 +545,11 @@ def _has_feedback(page: QuestionPage) -> bool:
 @for_raters
 async def question(v: Visitor) -> web.Response:
     served, (n, assigned, total) = v.served, v.nth()
-    page, answers = served.page(v.name, assigned), served.answers(v.name, assigned)
+    page = served.page(v.name, assigned)
+    answers = served.answers(v.name, assigned)
     view = question_view(page, answers, v.language, insist="missing" in v.query)
-    checked, again = "checked" in v.query, "again" in v.query
+    checked = "checked" in v.query
+    again = "again" in v.query
     view["notes"] += [
         v.t(key) for word, key in (("bad", "question.bad"), ("again", "question.loud")) if word in v.query
     ]
@@ -575,7 +595,8 @@ async def onward(v: Visitor) -> web.Response:
 def _next(v: Visitor) -> str:
     "Where to go from a page."
     n, assigned, total = v.nth()
-    page, answers = v.served.page(v.name, assigned), v.served.answers(v.name, assigned)
+    page = v.served.page(v.name, assigned)
+    answers = v.served.answers(v.name, assigned)
     if missing(v.served.study, page.question, answers):
         return f"/q/{n}?missing=1"
     if "seen" not in v.query and _has_feedback(page):
@@ -594,7 +615,8 @@ async def state(v: Visitor) -> web.Response:
         assigned = v.served.assigned(v.name, {"question": at["code"], "occasion": int(at["occasion"])})
     except Refused:
         raise web.HTTPNotFound from None
-    page, answers = v.served.page(v.name, assigned), v.served.answers(v.name, assigned)
+    page = v.served.page(v.name, assigned)
+    answers = v.served.answers(v.name, assigned)
     given = {c: page.encoded(f, answers.get(f.target, RatedAnswer())) for c, f in page.by_code().items()}
     return web.json_response({"answers": given})
 

@@ -35,7 +35,9 @@ def opinion(
     out = {}
     for f in fields(study, question):
         words = (seed, study.name, question.question_id, f.target)
-        want, common, own = question.expected.get(f.target), draw(*words), draw(*words, rater)
+        want = question.expected.get(f.target)
+        common = draw(*words)
+        own = draw(*words, rater)
         if f.form == "number":
             value = (want[0] + want[1]) // 2 if isinstance(want, list) else common % 81 + own % 21
             out[f.target] = RatedAnswer(value=float(value))
@@ -56,7 +58,9 @@ async def answer_all(
     seed: int,
 ) -> int:  # changes saved
     "One rater, from the link to the last page."
-    n, jar, timeout = 0, aiohttp.CookieJar(unsafe=True), aiohttp.ClientTimeout(total=60)
+    n = 0
+    jar = aiohttp.CookieJar(unsafe=True)
+    timeout = aiohttp.ClientTimeout(total=60)
 
     async def call(method: str, path: str, **more) -> str:
         async with client.request(method, path, **more) as reply:
@@ -81,7 +85,8 @@ async def answer_all(
 
 def _changes(page: QuestionPage, seed: int) -> Iterator[dict[str, Any]]:
     "A rater's opinions of one question, as the page's script sends them."
-    thinks, question = opinion(page.study, page.question, page.rater, seed), page.question.question_id
+    thinks = opinion(page.study, page.question, page.rater, seed)
+    question = page.question.question_id
     where = {"question": code(page.secret, "question", question), "occasion": page.occasion}
     for field_code, field in page.by_code().items():
         if field.target in thinks:
@@ -97,7 +102,9 @@ async def simulate(
 ) -> int:  # changes saved
     "All raters at once."
     with open_store(path) as store:
-        study, secret, register = store.study, store.secret, Register(store)
+        study = store.study
+        secret = store.secret
+        register = Register(store)
         at = {q.question_id: q for q in study.questions}
         lists = {r: [QuestionPage(study, at[q], r, k, secret) for q, k in register.assigned(r)] for r in tokens}
     return sum(await asyncio.gather(*(answer_all(url, lists[r], t, seed) for r, t in tokens.items() if lists[r])))

@@ -97,7 +97,9 @@ def responses_of(
 
     Raises: FileNotFoundError; ValueError where modes are mixed, or right answers would be shown as wrong ones.
     """
-    answers, mode, study = entry.get("answers"), entry.get("mode"), corpus.items[0].study if corpus.items else "none"
+    answers = entry.get("answers")
+    mode = entry.get("mode")
+    study = corpus.items[0].study if corpus.items else "none"
     if isinstance(answers, list):
         found = [Response(study=study, mode=mode or "zero_shot", **a) for a in answers]
     else:

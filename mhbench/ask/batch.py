@@ -228,8 +228,10 @@ def read_line(
     raw = secrets.clean_bytes(line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass"))
     try:
         d = json.loads(raw)
-        key, response = d.get("custom_id"), d.get("response") or {}
-        status, body = response.get("status_code"), response.get("body")
+        key = d.get("custom_id")
+        response = d.get("response") or {}
+        status = response.get("status_code")
+        body = response.get("body")
     except (AttributeError, RecursionError):
         raise ValueError("a line that is no object") from None
 
@@ -269,7 +271,9 @@ def merge_part(
 
     Raises: BatchUnreadable where a file is cut or is none, after keeping what could be read of it.
     """
-    answered, wrong, torn = set(), [part["error"]] if part.get("error") else [], None
+    answered = set()
+    wrong = [part["error"]] if part.get("error") else []
+    torn = None
     secrets = headers_of(endpoint)[1]
     for file_id in filter(None, (part.get("output"), part.get("errors"))):
         rows = []
@@ -343,7 +347,8 @@ def ask_batch(
             place=model.name,
         )
     cache = cache if isinstance(cache, Cache) else Cache(cache or cache_path())
-    requests, folder = list(requests), Path(folder or batch_folder(model, endpoint, cache))
+    requests = list(requests)
+    folder = Path(folder or batch_folder(model, endpoint, cache))
     terms = terms_for(requests, model, endpoint, cache)
     by_key = {wire(r, model, endpoint, terms).key: r for r in requests}
     client, parts = None, load_state(folder)
@@ -405,7 +410,8 @@ def _check(new: list[Wire], model: Model, budget: Budget, discount: float) -> No
     if any(w.most is None for w in new):
         remedy = "set it in the model's entry"
         refuse("ask_batch: sampling must have max_tokens where there is a budget; got none", remedy=remedy)
-    prompt, completion = sum(estimate_tokens(w.body) for w in new), sum(w.most or 0 for w in new)
+    prompt = sum(estimate_tokens(w.body) for w in new)
+    completion = sum(w.most or 0 for w in new)
     usd = (1 - discount) * (cost(model, prompt, completion) or 0.0)
     if not budget.fits(usd, prompt + completion):
         raise BudgetReached(

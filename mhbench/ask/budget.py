@@ -48,8 +48,12 @@ class Budget:
             refuse(
                 "Budget: max_cost_usd or max_tokens must be given; got neither; leave the budget out to ask without one"
             )
-        self.max_cost_usd, self.max_tokens = max_cost_usd, max_tokens
-        self.cost_usd, self.tokens, self._held_usd, self._held_tokens = 0.0, 0, 0.0, 0
+        self.max_cost_usd = max_cost_usd
+        self.max_tokens = max_tokens
+        self.cost_usd = 0.0
+        self.tokens = 0
+        self._held_usd = 0.0
+        self._held_tokens = 0
 
     def check(self, model: Model) -> None:
         """Refuse a model whose cost cannot be counted.
@@ -118,7 +122,8 @@ class Purse:
 
         Raises: BudgetReached where nothing is in flight that could cost less than was set aside for it.
         """
-        prompt, most = math.ceil(estimate_tokens(job.body) * self.ratio), job.wire.most
+        prompt = math.ceil(estimate_tokens(job.body) * self.ratio)
+        most = job.wire.most
         price = self.model.price
         written = (
             prompt if price.get("cache_write", 0.0) > price.get("prompt", 0.0) else 0

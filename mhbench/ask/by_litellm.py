@@ -67,7 +67,9 @@ class LiteLLM(Transport):
         with optional("ask", "mhbench[litellm]"):
             import litellm
         self.before = _past_the_proxy()
-        litellm.suppress_debug_info, litellm.drop_params, litellm.telemetry = True, False, False
+        litellm.suppress_debug_info = True
+        litellm.drop_params = False
+        litellm.telemetry = False
         self.secrets = Secrets(api_key(self.endpoint), *_secrets_of_environment())
         self.session = litellm
 

@@ -125,7 +125,8 @@ def ask(
     yield from _from_cache(scheduler)
     if scheduler.ledger.done and not scheduler.stop:
         return scheduler.ledger.end()
-    thread, batches = LoopThread(f"ask {model.name}"), scheduler.batches()
+    thread = LoopThread(f"ask {model.name}")
+    batches = scheduler.batches()
     try:
         while batch := thread.wait(_next(batches)):
             yield from batch

@@ -143,7 +143,8 @@ def messages_body(
     system = [m["content"] for m in chat["messages"] if m["role"] == "system"]
     out |= {"system": "\n\n".join(system)} if system else {}
     out["messages"] = [m for m in chat["messages"] if m["role"] != "system"]
-    most, thinking = _limit(chat) or ROOM, chat.get("thinking") or {}
+    most = _limit(chat) or ROOM
+    thinking = chat.get("thinking") or {}
     thought = thinking.get("budget_tokens", 0) if thinking.get("type") == "enabled" else 0
     out["max_tokens"] = most if most > thought else most + thought
     if stop := chat.get("stop"):
@@ -178,7 +179,9 @@ def chat_of_message(
     """
     if reply.get("type") == "error":
         return reply
-    usage, blocks, stop = reply.get("usage") or {}, reply["content"], reply.get("stop_reason")
+    usage = reply.get("usage") or {}
+    blocks = reply["content"]
+    stop = reply.get("stop_reason")
     read, written = (usage.get(f"cache_{k}_input_tokens") or 0 for k in ("read", "creation"))
     details = {"cached_tokens": read, "cache_write_tokens": written}
     for block in blocks:

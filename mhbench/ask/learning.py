@@ -44,7 +44,8 @@ class Learner:
     ):
         self.model, self.endpoint = model, endpoint
         self.terms = known_terms(cache, endpoint, model)
-        self.reads, self.cache = cache, cache if keeps else None
+        self.reads = cache
+        self.cache = cache if keeps else None
         self.taken: dict[tuple, Request] = {}  # by shape, one of those that were answered under these terms
         self.enough = min(3, max(1, len(endpoint.base_urls)))  # so many replicas must refuse alike
 

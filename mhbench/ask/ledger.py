@@ -96,7 +96,11 @@ class Ledger:
         queue: Queue,  # for what is to be asked
         halt: Callable[[BaseException], None],  # ends the run
     ):
-        self.source, self.asking, self.learner, self.queue, self.halt = iter(requests), asking, learner, queue, halt
+        self.source = iter(requests)
+        self.asking = asking
+        self.learner = learner
+        self.queue = queue
+        self.halt = halt
         self.window = max(4096, 16 * asking.endpoint.concurrency)  # so many requests are in hand at most
         self.more = True  # the caller has more requests
         self.taken_in = self.handed_on = 0
@@ -123,7 +127,8 @@ class Ledger:
             self.more = len(chunk) == 256
             if not self.taken_in:
                 self.learner.begin(chunk)
-            first, self.taken_in = self.taken_in, self.taken_in + len(chunk)
+            first = self.taken_in
+            self.taken_in = self.taken_in + len(chunk)
             self.admit([self.learner.job(request, place) for place, request in enumerate(chunk, first)])
 
     def admit(self, jobs: list[Job]):
@@ -147,7 +152,8 @@ class Ledger:
         if self.asking.shares is not None:
             found, mine = cache.take(keys, self.owner)
         else:
-            found, mine = cache.get_many(keys, failures=True), set()
+            found = cache.get_many(keys, failures=True)
+            mine = set()
         for key in keys:
             job = self.by_key[key]
             if key in found and self._serve(job, found[key]):
@@ -188,7 +194,8 @@ class Ledger:
             answer.request_key = job.wire.key
             created = now
             if row := theirs.get(job.wire.key):
-                answer, created = Answer.from_json(row.value, request_key=row.key, cached=True), row.created
+                answer = Answer.from_json(row.value, request_key=row.key, cached=True)
+                created = row.created
             self._hand(job, dated(answer, created))
 
     def _row(self, job: Job, answer: Answer, final: bool, now: float) -> Row:

@@ -85,18 +85,32 @@ def _child():
     except ImportError:
         sys.exit("serve: the server is a package of its own; got no xllamacpp; pip install 'mhbench[local]'")
     p = xllamacpp.CommonParams()
-    p.model.path, p.model_alias = settings["gguf"], {settings["served"]}
-    p.hostnames, p.port = ["127.0.0.1"], settings["port"]
-    p.n_parallel, p.n_ctx = settings["parallel"], settings["n_ctx"] * settings["parallel"]
-    p.cache_prompt, p.cache_ram_mib, p.warmup = False, 0, False
+    p.model.path = settings["gguf"]
+    p.model_alias = {settings["served"]}
+    p.hostnames = ["127.0.0.1"]
+    p.port = settings["port"]
+    p.n_parallel = settings["parallel"]
+    p.n_ctx = settings["n_ctx"] * settings["parallel"]
+    p.cache_prompt = False
+    p.cache_ram_mib = 0
+    p.warmup = False
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = settings["threads"]
     # a checkpoint at a turn's end splits the batch there, and chat would differ from completions in the last digits
     p.n_ctx_checkpoints = 0
-    p.n_gpu_layers, p.n_batch, p.n_ubatch = 0, 512, 512
+    p.n_gpu_layers = 0
+    p.n_batch = 512
+    p.n_ubatch = 512
     p.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     # to whoever has the key, to no page of a browser, and nothing besides answers
-    p.api_keys, p.cors_origins, p.cors_credentials, p.ui, p.endpoint_slots = [settings["key"]], "", False, False, False
-    p.use_jinja, p.sampling.seed, p.timeout_read, p.timeout_write = True, settings["seed"], 3600, 3600
+    p.api_keys = [settings["key"]]
+    p.cors_origins = ""
+    p.cors_credentials = False
+    p.ui = False
+    p.endpoint_slots = False
+    p.use_jinja = True
+    p.sampling.seed = settings["seed"]
+    p.timeout_read = 3600
+    p.timeout_write = 3600
     if settings["template"]:
         p.chat_template = settings["template"]
     server = xllamacpp.Server(p)
@@ -157,8 +171,11 @@ class _Server:
             self.held.setsockopt(socket.SOL_SOCKET, shared, 1)
         self.held.bind(("127.0.0.1", 0))
         port = self.held.getsockname()[1]
-        self.address, self.key = f"http://127.0.0.1:{port}", secrets.token_urlsafe(32)
-        self.settings, self.start_s, self.log = settings | {"port": port, "key": self.key}, start_s, log
+        self.address = f"http://127.0.0.1:{port}"
+        self.key = secrets.token_urlsafe(32)
+        self.settings = settings | {"port": port, "key": self.key}
+        self.start_s = start_s
+        self.log = log
         self.lock, self.died = threading.Lock(), 0
         self.child: subprocess.Popen | None = None
         self.words: Any = None

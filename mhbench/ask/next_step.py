@@ -47,7 +47,10 @@ class NextSteps:
         limiter: Limiter,
         secrets: Callable[[], Secrets] = Secrets,  # those that may appear nowhere
     ):
-        self.asking, self.learner, self.limiter, self.secrets = asking, learner, limiter, secrets
+        self.asking = asking
+        self.learner = learner
+        self.limiter = limiter
+        self.secrets = secrets
         self.patience = Patience(asking.endpoint, limiter)
         self.purse = Purse(asking.model, None if asking.replay == "only" else asking.budget)
         self.ending = False  # nothing goes again for what it might teach
@@ -63,7 +66,8 @@ class NextSteps:
         if not self.ending and (again := self._taught(job, answer)):
             return again
         self.learner.takes(job)
-        secrets, text = self.secrets(), answer.text or ""
+        secrets = self.secrets()
+        text = answer.text or ""
         answer.text = secrets.clean_answer(text)
         answer.reasoning = answer.reasoning and secrets.clean_answer(answer.reasoning)
         wrong = answer.error if answer.status == "error" else None
@@ -108,7 +112,8 @@ class NextSteps:
         if failed.refusal is None or (found := self.learner.lesson(failed.refusal)) is None:
             job.lesson = None  # refused again only after something else: not in the same way twice
             return None
-        lasts, mixes = self.learner.lasts(job, found), self.learner.mixes(found)
+        lasts = self.learner.lasts(job, found)
+        mixes = self.learner.mixes(found)
         if lasts and not mixes:
             self.learner.adopt(found, self.secrets().clean_line(f"{failed.status}: {failed.refusal.words}", 300))
             return NextStep(anew=True) if self.learner.outdated(job) else None
@@ -121,7 +126,8 @@ class NextSteps:
 
     def end(self, job: Job, answer: Answer, final: bool = False) -> NextStep:
         "An answer with what it took."
-        answer.attempts, answer.changed = job.tries, list(job.wire.changed)
+        answer.attempts = job.tries
+        answer.changed = list(job.wire.changed)
         answer.tokens = job.spent
         answer.cost_usd = cost(self.asking.model, *job.spent[:2], *job.spent[3:])
         answer.error = answer.error and self.secrets().clean_line(answer.error)

@@ -200,10 +200,12 @@ def _pairs(opened: str, closed: str) -> tuple[int, int]:
     "How many signs before and behind a label are brackets and quotation marks that belong together."
     left, right = len(opened), 0
     while True:
-        a, b = opened[:left].rstrip(), closed[right:].lstrip()
+        a = opened[:left].rstrip()
+        b = closed[right:].lstrip()
         if not a or not b or _CLOSE[_OPEN.index(a[-1])] != b[0]:
             return len(opened) - left, right
-        left, right = len(a) - 1, len(closed) - len(b) + 1
+        left = len(a) - 1
+        right = len(closed) - len(b) + 1
 
 # %% ../../nbs/ask/04_parse.ipynb #77e4d880
 _GAP = re.compile(r"[\W_]{1,8}")
@@ -235,7 +237,8 @@ def _labelled(text: str, o: _Options, label: re.Match, found: list[re.Match], i:
     "A label with the option's text behind it, and how many words that takes."
     n, end, owners = o.text_at(text, found, i + 1)
     gap = text[label.end("core") : found[i + 1].start()] if n else ""
-    letter, whole = o.letter_of[label["core"].upper()], bool(n) and bool(_WHOLE.match(text, end))
+    letter = o.letter_of[label["core"].upper()]
+    whole = bool(n) and bool(_WHOLE.match(text, end))
     if not _GAP.fullmatch(gap) or ("\n" in gap and not whole):
         return None, 0
     own = letter in owners
@@ -269,7 +272,9 @@ def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end
 def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
     "The options that a text names, from left to right."
     labels = {m.start("core"): m for m in o.label.finditer(text)}
-    found, i, last = list(_WORD.finditer(text)), 0, 0
+    found = list(_WORD.finditer(text))
+    i = 0
+    last = 0
     while i < len(found):
         start = found[i].start()
         label = labels.get(start)
@@ -277,12 +282,14 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
         if not mention:
             n, end, owners = o.text_at(text, found, i)
             if n:
-                mention, taken = _texted(text, o, labels, start, end, owners), n
+                mention = _texted(text, o, labels, start, end, owners)
+                taken = n
             elif label and not _ARTICLE.match(text, label.start("core")):
                 letter, (opened, closed) = o.letter_of[label["core"].upper()], _pairs(label["open"], label["close"])
                 of_text = o.owners.get((label["core"].casefold(),), {letter}) - {letter}  # another option's text, too
                 signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(of_text))
-                mention, taken = _Mention(label.start("core") - opened, label.end("core") + closed, signs), 1
+                mention = _Mention(label.start("core") - opened, label.end("core") + closed, signs)
+                taken = 1
         if mention and mention.signs:
             yield mention._replace(start=max(mention.start, last))
             last = mention.end
@@ -578,7 +585,8 @@ def statements(
     plain, at = _plain(text, o)
     if not _SIGNS.search(plain):
         return []
-    lines, sentences = [m.span() for m in re.finditer(r"[^\n]+", plain)], _sentences(plain)
+    lines = [m.span() for m in re.finditer(r"[^\n]+", plain)]
+    sentences = _sentences(plain)
     listed = len(_first_letters(plain, _rule("head"), lines)) > 1
     named = [(a, b) for a, b in sentences if _SIGNS.search(plain, a, b)]
     said = [*_by_form(plain, named, listed), *_by_rule(plain, sentences, lines)]

@@ -137,7 +137,8 @@ class Recorder:
             prompt = sum(tokens for tokens, _ in to_ask.values())
             limits = [most for _, most in to_ask.values()]
             completion = sum(most or 0 for most in limits)
-            repeated, usd = n - cached - len(to_ask), cost(model, prompt, completion)
+            repeated = n - cached - len(to_ask)
+            usd = cost(model, prompt, completion)
             counted = Plan(n, cached, repeated, len(to_ask), prompt, completion, limits.count(None), usd)
             self.calls.append(Call(study, model.name, endpoint.name, counted))
 

@@ -42,11 +42,15 @@ class Progress:
     "One live line: done, failed, cached, items/s, tokens/s, spent, time left."
 
     def __init__(self, label: str, total: int | None = None, out=None, show: bool = True):
-        self.label, self.total, self.out = label, total, sys.stderr if out is None else out
+        self.label = label
+        self.total = total
+        self.out = sys.stderr if out is None else out
         self.live = getattr(self.out, "isatty", lambda: False)()
         self.show = show and not os.environ.get("CI") and (self.live or "ipykernel" not in sys.modules)
         self.done = self.failed = self.declined = self.cached = self.tokens = 0
-        self.usd, self.unpriced, self.began = 0.0, False, time.monotonic()
+        self.usd = 0.0
+        self.unpriced = False
+        self.began = time.monotonic()
         self.shown = self.told = self.began
         self.file = os.environ.get(LIVE)
 

@@ -277,7 +277,8 @@ def _key_text(item: Item, t: Template) -> str:
 # %% ../../nbs/ask/01_prompts.ipynb #2ceb2c2c
 def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
     "Every field that a template may name, laid out."
-    shown, lay = {n.split(".", 1)[1] for n in named if n.startswith("context.")}, t.layout
+    shown = {n.split(".", 1)[1] for n in named if n.startswith("context.")}
+    lay = t.layout
     fields = {k: v for k, v in item.context.items() if v.strip()}
     labels = _names(item, t)
     rest = [
@@ -438,7 +439,8 @@ def _pick(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool
     later: list[Item] = []
     seen, cases = set(), set()
     for i in ordered:
-        base, case = (i.study, i.base), (i.study, i.cluster)
+        base = (i.study, i.base)
+        case = (i.study, i.cluster)
         if len(got) == n:
             break
         if base in seen or (rationale and not i.rationale):

@@ -57,7 +57,9 @@ class Job:
 
     def reword(self, wire: Wire, terms: Terms):
         "Ask it under other terms."
-        self.wire, self.body, self.terms = wire, wire.body, terms
+        self.wire = wire
+        self.body = wire.body
+        self.terms = terms
 
     def ask_for_json(self, text: str, wrong: str):
         "Ask it once more, for the JSON that did not come."
@@ -68,7 +70,9 @@ class Job:
             turns += [{"role": "assistant", "content": text}, {"role": "user", "content": ask}]
         else:
             body["prompt"] += f" {text.strip()}\n\n{ask}\n"
-        self.body, self.repaired, self.error = canonical_json(body), True, wrong
+        self.body = canonical_json(body)
+        self.repaired = True
+        self.error = wrong
 
 # %% ../../nbs/ask/11_queue.ipynb #d7640626
 class Queue:

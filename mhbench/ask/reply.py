@@ -51,7 +51,10 @@ def letter_logprobs(
     letters: list[str],  # the option letters
 ) -> Letters | None:  # None where not one letter is listed
     "Log-probabilities of option letters from the tokens that an endpoint lists."
-    spelt, found, listed, least = _spelt(tuple(letters)), dict.fromkeys(letters, 0.0), 0.0, math.inf
+    spelt = _spelt(tuple(letters))
+    found = dict.fromkeys(letters, 0.0)
+    listed = 0.0
+    least = math.inf
     for token, logprob in top:
         p = math.exp(min(logprob, 0.0))
         listed += p
@@ -167,7 +170,8 @@ def prompt_logprobs(
     generated: int = 1,  # tokens that were generated, where the reply does not count them
 ) -> list[float] | None:  # natural logs in the order of the text; None where the reply does not give them
     "Log-probabilities of the prompt's own tokens, without the first where it has none."
-    choice, usage = reply["choices"][0], reply.get("usage") or {}
+    choice = reply["choices"][0]
+    usage = reply.get("usage") or {}
     apart = (reply.get("prompt") or [None])[0] if isinstance(reply.get("prompt"), list) else None
     got: list[Any]
     if isinstance(own := choice.get("prompt_logprobs"), list):  # vLLM: one dictionary a token
@@ -353,9 +357,11 @@ _ENDED = ("stop", "length", "content_filter")  # the model wrote nothing, or not
 def _answer(reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: Tokens) -> Answer:
     "The answer in a reply."
     choice = _choice(reply)
-    message, finish = _message(choice, model), choice.get("finish_reason")
+    message = _message(choice, model)
+    finish = choice.get("finish_reason")
     reasoning, content = _thought_apart(message)
-    text, refusal = _joined(content, "content"), message.get("refusal")
+    text = _joined(content, "content")
+    refusal = message.get("refusal")
     if text is None and not (reasoning or refusal or finish in _ENDED):
         raise Malformed("a choice with no content, and without a finish_reason that explains it")
     opened = opens_thought(text or "", cut=finish == "length")
@@ -399,15 +405,18 @@ def _echo(reply: dict[str, Any], request: Request, tokens: Tokens) -> Answer:
 def _with_status(answer: Answer, refusal: str | None, request: Request, letter: bool) -> Answer:
     "An answer with its status, and its data where a schema was asked for; a letter may be all that was wanted."
     if answer.finish_reason == "content_filter":
-        answer.status, answer.error = "filtered", "finish_reason: content_filter"
+        answer.status = "filtered"
+        answer.error = "finish_reason: content_filter"
     elif refusal:
-        answer.status, answer.error = "refused", f"the model refused: {_unicode(refusal, 'refusal')}"
+        answer.status = "refused"
+        answer.error = f"the model refused: {_unicode(refusal, 'refusal')}"
     elif answer.finish_reason == "length" and not letter:
         answer.status = "truncated"
     elif request.schema is not None:
         answer.data, wrong = read_json(answer.text or "", request.schema)
         if wrong:
-            answer.status, answer.error = "error", f"not the JSON asked for, {wrong}"
+            answer.status = "error"
+            answer.error = f"not the JSON asked for, {wrong}"
     return answer
 
 # %% ../../nbs/ask/10_reply.ipynb #2601e28e

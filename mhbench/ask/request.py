@@ -480,10 +480,12 @@ def asked_of(
     if request.echo:
         return _echo_body(request, model, endpoint)
     terms = endpoint.terms if terms is None else terms
-    structured, messages = terms.structured or endpoint.structured, request.messages
+    structured = terms.structured or endpoint.structured
+    messages = request.messages
     if model.system and not any(m["role"] == "system" for m in messages):
         messages = [{"role": "system", "content": model.system}, *messages]
-    schema, k = request.schema and _closed(request.schema), _top(request, model, endpoint, terms)
+    schema = request.schema and _closed(request.schema)
+    k = _top(request, model, endpoint, terms)
     body = {"model": model.served, **_sampling(request, model, terms, k)}
     if schema and structured != "json_schema":
         messages = _with_schema(messages, schema, request.language)

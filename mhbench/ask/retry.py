@@ -90,11 +90,17 @@ class Limiter:
 
     def __init__(self, concurrency: int, rpm: float | None = None, tpm: float | None = None, pause_s: float = 0.5):
         self.pause_s = pause_s
-        self.most, self.least, self.limit = concurrency, max(1, concurrency // 8), float(concurrency)
+        self.most = concurrency
+        self.least = max(1, concurrency // 8)
+        self.limit = float(concurrency)
         self.each = (60.0 / rpm if rpm else 0.0, 60.0 / tpm if tpm else 0.0)  # seconds a request, seconds a token
         self.due = [-math.inf, -math.inf]  # the clocks of the two limits
-        self.in_flight, self.cut_at, self.streak = 0, -math.inf, 0
-        self.walls, self.opens, self.aim = 0, -math.inf, float(concurrency)
+        self.in_flight = 0
+        self.cut_at = -math.inf
+        self.streak = 0
+        self.walls = 0
+        self.opens = -math.inf
+        self.aim = float(concurrency)
         self.shut_since: float | None = None  # when push-back began, with no answer since
 
     def wait(self, now: float) -> float:
@@ -119,7 +125,9 @@ class Limiter:
 
     def answered(self):
         "An answer came: climb."
-        self.streak, self.walls, self.shut_since = 0, 0, None
+        self.streak = 0
+        self.walls = 0
+        self.shut_since = None
         self.limit = min(self.most, self.limit + (1.0 if self.limit < self.aim else 1.0 / self.limit))
 
     def shut_for(self, now: float) -> float:
@@ -135,7 +143,9 @@ class Limiter:
         if self.walls or self.streak >= max(3, int(self.limit)):
             self.opens = now + max(asked or 0.0, self.pause_s * min(10.0, 2.0**self.walls))
             self.aim = max(self.least, self.limit / 2)
-            self.walls, self.streak, self.limit = self.walls + 1, 0, 1.0
+            self.walls = self.walls + 1
+            self.streak = 0
+            self.limit = 1.0
         elif started >= self.cut_at:
             self.limit = self.aim = max(self.least, self.limit * 0.7)
             self.cut_at = now
@@ -171,7 +181,8 @@ class Patience:
     "When a request that failed goes again, and when nothing more is asked."
 
     def __init__(self, endpoint: Endpoint, limiter: Limiter):
-        self.endpoint, self.limiter = endpoint, limiter
+        self.endpoint = endpoint
+        self.limiter = limiter
         self.draw = random.Random(0).random
         self.reached = False  # the endpoint has answered
         self.refused = 0  # requests, from the first on
@@ -180,7 +191,9 @@ class Patience:
     def answered(self):
         "An answer came."
         self.limiter.answered()
-        self.reached, self.refused, self.gone = True, 0, None
+        self.reached = True
+        self.refused = 0
+        self.gone = None
 
     def next_try(self, job: Job, failed: Failed, now: float) -> float | None:
         "When a request goes again; None: not at all, and the job's error says why."
@@ -204,7 +217,8 @@ class Patience:
         "Put a request off for as long as the endpoint asks, unless patience is at its end: its own, or everybody's."
         self.limiter.pushed_back(now, job.began, asked)
         job.since = now if job.since is None else job.since
-        patience, shut = self.endpoint.patience_s, self.limiter.shut_for(now)
+        patience = self.endpoint.patience_s
+        shut = self.limiter.shut_for(now)
         if shut + (asked or 0) > patience:
             self.gone = f"nothing but this for {shut:.0f} s (patience_s is {patience:g}), {job.error}"
         if self.gone or now + (asked or 0) - job.since > patience:

@@ -33,7 +33,9 @@ class Flight:
         halt: Callable[[BaseException], None],  # ends the run
     ):
         endpoint = asking.endpoint
-        self.asking, self.settle, self.halt = asking, settle, halt
+        self.asking = asking
+        self.settle = settle
+        self.halt = halt
         self.transport = transport_to(endpoint, asking.model.api)
         self.limiter = Limiter(endpoint.concurrency, endpoint.rpm, endpoint.tpm, endpoint.pause_s)
         self.replicas = Replicas(endpoint.base_urls or [""])

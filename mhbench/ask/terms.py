@@ -89,7 +89,8 @@ def known_terms(
     days: float = math.inf,  # what was found out longer ago is not believed
 ) -> Terms:
     "What the entry says and what an earlier run found out."
-    said, key = endpoint.terms, terms_key(endpoint, model)
+    said = endpoint.terms
+    key = terms_key(endpoint, model)
     row = None if cache is None else cache.get_many([key], failures=True).get(key)
     if row is None or time.time() - row.created > days * 86400:
         return said
@@ -170,7 +171,8 @@ def own_words(
     out = list(text)
     for i in range(len(said) - n + 1 if n else 0):
         if tuple(said[i : i + n]) in runs:
-            start, end = found[i].start(), found[i + n - 1].end()
+            start = found[i].start()
+            end = found[i + n - 1].end()
             out[start:end] = " " * (end - start)
     return re.sub(r"\s{2,}", " … ", "".join(out))
 
@@ -251,7 +253,9 @@ def learn(
     "The terms under which to ask again, from a refusal."
     if refusal.status not in _LEARNT_FROM or refusal.passes:
         return None
-    text, param, body = refusal.words, refusal.param, refusal.body
+    text = refusal.words
+    param = refusal.param
+    body = refusal.body
     if _ROUTED.search(text):
         return _routed(body, terms, structured)
     sent = [k for k in body if k == param] if param else [k for k in body if _names(text, k, _prompt(body))]

@@ -151,7 +151,9 @@ class Transport:
     no_key = "no key was sent: name its variable in api_key_env"  # said of a refusal where the entry names none
 
     def __init__(self, endpoint: Endpoint, api: str = "chat"):
-        self.endpoint, self.api, self.secrets = endpoint, api, Secrets()
+        self.endpoint = endpoint
+        self.api = api
+        self.secrets = Secrets()
         self.session = None
         self._proxies: dict[str, str | None] = {}
         self._offered: Any = None
@@ -214,12 +216,14 @@ class Transport:
 
     async def _failure(self, reply: Reply, job: Job, model: Model, base: str) -> Failed:
         "What a reply with another status than 200 means."
-        kind, said = verdict(reply.status, reply.raw), complaint_in(reply.raw)
+        kind = verdict(reply.status, reply.raw)
+        said = complaint_in(reply.raw)
         words = await self._in_words(reply, said.words, base, model.served)
         refusal = None
         if kind == "refused":
             heard = said.of_api and (reply.status in (400, 422) or said.error)  # else something between may speak
-            own, param = said.words if heard else "", said.param
+            own = said.words if heard else ""
+            param = said.param
             asked = asked_of(job.request, model, self.endpoint, job.terms)
             if model.api in INTERFACES:
                 own, param = INTERFACES[model.api].in_chat_words(own, param)

@@ -130,12 +130,14 @@ def read_key_tasks(
     answer that is no option, or annotations of several people.
     """
     name = "read_key_tasks"
-    path, by_id = Path(path), {i.item_id: i for i in items}
+    path = Path(path)
+    by_id = {i.item_id: i for i in items}
     out: dict[str, str] = {}
     seen: set[str] = set()
     people: set[str] = set()
     for n, task in enumerate(exported_tasks(path), 1):
-        item_id, place = task["data"]["item_id"], f"{path.name}, task {n}"
+        item_id = task["data"]["item_id"]
+        place = f"{path.name}, task {n}"
         if item_id not in by_id or item_id in seen:
             got = f"{item_id!r}" + (" twice" if item_id in seen else "")
             refuse(f"{name}: item_id must be an item of the bank, once; got {got}", place=place)
@@ -187,7 +189,8 @@ def write_key_files(
     page.write_text(key_page(max((len(i.options) for i in items), default=1)), encoding="utf-8")
     written = [page]
     for reader in readers:
-        sheet, tasks = home / f"{reader}.csv", home / f"{reader}.tasks.json"
+        sheet = home / f"{reader}.csv"
+        tasks = home / f"{reader}.tasks.json"
         key_sheet(items, reader, seed=seed).to_csv(sheet, index=False)
         text = json.dumps(key_tasks(items, reader, seed=seed), ensure_ascii=False, indent=1)
         tasks.write_text(text + "\n", encoding="utf-8")
@@ -221,7 +224,8 @@ def decide_keys(
         if a is None or b is None:
             key, outcome = None, "reader missing"
         elif a == b:
-            key, outcome = a, "confirmed" if a == i.key[0] else "changed by both"
+            key = a
+            outcome = "confirmed" if a == i.key[0] else "changed by both"
         elif r is None:
             key, outcome = None, "resolver needed"
         else:

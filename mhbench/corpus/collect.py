@@ -72,15 +72,20 @@ class Eutils:
         if "@" not in email:
             refuse(f"Eutils: email must be an address, as NCBI asks; got {email!r}; set collect.email")
         key = os.environ.get(api_key_env) if api_key_env else None
-        self.base, self.tries, self.timeout_s, self.first_pause = base, tries, timeout_s, first_pause
+        self.base = base
+        self.tries = tries
+        self.timeout_s = timeout_s
+        self.first_pause = first_pause
         self.same = {"db": "pubmed", "tool": tool, "email": email} | ({"api_key": key} if key else {})
         self.secrets = Secrets(key) if key else Secrets()
-        self.gap, self.max_reply_bytes = 1 / (10 if key else 3), max_reply_bytes
+        self.gap = 1 / (10 if key else 3)
+        self.max_reply_bytes = max_reply_bytes
         self.last = self.requests = 0.0
 
     def _body(self, reply: Any) -> bytes:
         "A whole reply, up to the limit."
-        raw, most = reply.read(self.max_reply_bytes + 1), self.max_reply_bytes
+        raw = reply.read(self.max_reply_bytes + 1)
+        most = self.max_reply_bytes
         if len(raw) > most:
             remedy = "ask for fewer records at once, or raise max_reply_bytes"
             got = "a longer one"
@@ -110,11 +115,13 @@ class Eutils:
                     return self._body(reply)
             except urllib.error.HTTPError as e:
                 raw = e.read(1 << 16)
-                said, asked = f"{e.code}: {raw[:300].decode('utf-8', 'replace')}", retry_after(e.headers)
+                said = f"{e.code}: {raw[:300].decode('utf-8', 'replace')}"
+                asked = retry_after(e.headers)
                 if verdict(e.code, raw) == "refused":
                     break
             except (OSError, HTTPException) as e:  # no connection, or a reply that is cut
-                said, asked = f"{type(e).__name__}: {e}", None
+                said = f"{type(e).__name__}: {e}"
+                asked = None
         what = self.secrets.clean(plain(said))
         refuse(f"Eutils: the service must answer {name}; got {what}; run it again: it goes on", error=RuntimeError)
 

@@ -77,7 +77,8 @@ def read_passages(
     out: list[Passage] = []
     for row in (row for file in files for row in _texts_of(file)):
         pieces = chunk_text(row["text"], words=words, overlap=overlap)
-        name, source = str(row["passage_id"]), str(row["source"])
+        name = str(row["passage_id"])
+        source = str(row["source"])
         if not pieces:
             refuse("read_passages: a passage must have a text; got none", place=name, remedy="take it out")
         whole = len(pieces) == 1
@@ -105,7 +106,8 @@ def nearest_passages(
     places = np.full((n, k), -1, np.int64)
     cosines = np.full((n, k), -np.inf, np.float32)
     for a in range(0, n, block):
-        best_c, best_p = cosines[a : a + block], places[a : a + block]
+        best_c = cosines[a : a + block]
+        best_p = places[a : a + block]
         for b in range(0, m, width):
             found = questions[a : a + block] @ passages[b : b + width].T
             few = min(k, found.shape[1])
@@ -173,7 +175,11 @@ def passage_requests(
         yield item, use, Request(f"pseudolabel/{item.item_id}", messages, limit, schema=schema)
 
 # %% ../../nbs/corpus/05_passages.ipynb #14613acf
-NOT_NEAR, UNANSWERED, CONFIRMED, CHANGED, UNREAD = "no passage", "not answered", "confirmed", "changed", "unread"
+NOT_NEAR = "no passage"
+UNANSWERED = "not answered"
+CONFIRMED = "confirmed"
+CHANGED = "changed"
+UNREAD = "unread"
 NOT_ASKED = "near passages, not asked"
 
 

@@ -66,7 +66,8 @@ def _day(date: Any) -> str | None:
 # %% ../../nbs/corpus/02_pubmed.ipynb #61553751
 def _article(node: Any) -> dict[str, Any]:
     citation = node.find("MedlineCitation")
-    article, pmid = citation.find("Article"), citation.find("PMID")
+    article = citation.find("Article")
+    pmid = citation.find("PMID")
     parts = [(p.get("Label"), _text(p)) for p in article.iterfind("Abstract/AbstractText")]
     types = [_text(t) for t in article.iterfind("PublicationTypeList/PublicationType")]
     corrections = {c.get("RefType") for c in citation.iterfind("CommentsCorrectionsList/CommentsCorrections")}

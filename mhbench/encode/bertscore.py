@@ -88,7 +88,8 @@ def bertscore(
     """
     _pairs("bertscore", candidates, references)
     encoder = load_encoder(encoder)
-    c, r = [t.strip() for t in candidates], [t.strip() for t in references]
+    c = [t.strip() for t in candidates]
+    r = [t.strip() for t in references]
     pads = zip(_is_padded(c, encoder, batch_size), _is_padded(r, encoder, batch_size))
     pairs, index = distinct_values(zip(c, r, pads))
     vectors = Kept(lambda texts: map(_unit, encoder.tokens(texts, special=True)))
@@ -103,7 +104,8 @@ def bertscore(
 
     order = sorted(range(len(pairs)), key=lambda i: (pairs[i][1], pairs[i][0]))  # a reference's pairs together
     with held(encoder):
-        who, code = getattr(encoder, "identity", None), (*getattr(encoder, "_code", ()), "mhbench.encode.bertscore")
+        who = getattr(encoder, "identity", None)
+        code = (*getattr(encoder, "_code", ()), "mhbench.encode.bertscore")
         scores = recalled(who, "bertscore", [pairs[i] for i in order], matched, code=code)
     out = np.zeros((len(pairs), 3))
     out[order] = [r.array for r in scores] or np.zeros((0, 3))

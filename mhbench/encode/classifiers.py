@@ -22,7 +22,8 @@ __all__ = ['NLI', 'load_nli', 'Grammar', 'load_grammar']
 # %% ../../nbs/encode/04_classifiers.ipynb #3a2d7fa7
 def _class_index(function: str, config, starts: tuple[str, ...], default: int, given: int | None) -> int:
     "Which class is meant: as given, by its label, or the default where labels have no names."
-    n, labels = config.num_labels, [str(config.id2label.get(i, "")).lower() for i in range(config.num_labels)]
+    n = config.num_labels
+    labels = [str(config.id2label.get(i, "")).lower() for i in range(config.num_labels)]
     if given is not None:
         if not 0 <= given < n:
             refuse(f"{function}: the class must be between 0 and {n - 1}; got {given}")
@@ -47,7 +48,11 @@ class _Classifier(LazyModel):
     default: int  # the class where labels have no names
 
     def __init__(self, name: str, model, tokenizer, index: int, budget: int):
-        self.name, self.model, self.tokenizer, self.index, self.budget = name, model, tokenizer, index, budget
+        self.name = name
+        self.model = model
+        self.tokenizer = tokenizer
+        self.index = index
+        self.budget = budget
         self.limit = loading.most_tokens(tokenizer, model.config)
         self.computed = 0
 
@@ -83,7 +88,9 @@ class _Classifier(LazyModel):
 class NLI(_Classifier):
     "Probabilities of contradiction; made by `load_nli`."
 
-    method, starts, default = "contradiction", ("contradict",), 2
+    method = "contradiction"
+    starts = ("contradict",)
+    default = 2
 
     def contradiction(
         self,
@@ -121,7 +128,8 @@ def _load_classifier(
 
         with loading.loading_model(function, str(name)):
             read = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
-            model, tokenizer = loading.placed_on(read.eval(), device), AutoTokenizer.from_pretrained(str(name))
+            model = loading.placed_on(read.eval(), device)
+            tokenizer = AutoTokenizer.from_pretrained(str(name))
         return kind(str(name), model, tokenizer, which(model.config), loading.batch_room(model, budget))
 
     made = kind._when_needed(str(name), {"name": weights_at(name)}, load)
@@ -148,7 +156,9 @@ def load_nli(
 class Grammar(_Classifier):
     "Probabilities of acceptability; made by `load_grammar`."
 
-    method, starts, default = "acceptability", ("acceptable", "correct", "grammatical"), 0
+    method = "acceptability"
+    starts = ("acceptable", "correct", "grammatical")
+    default = 0
 
     def acceptability(self, texts: Sequence[str]) -> np.ndarray:  # (n,) probabilities
         "The probability that each text is grammatically acceptable."

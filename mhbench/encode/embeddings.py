@@ -117,7 +117,8 @@ class LazyModel:
         return _reload, self.loaded_from
 
     def _from(self, loader: Callable, executor: Executor | None, **arguments: Any):
-        self.executor, self.loaded_from = executor, (loader, tuple(arguments.items()))
+        self.executor = executor
+        self.loaded_from = (loader, tuple(arguments.items()))
         return self
 
 # %% ../../nbs/encode/03_embeddings.ipynb #5dec0c9f
@@ -255,8 +256,10 @@ class _SentenceTransformer:
     "Sentence vectors of a sentence-transformers model."
 
     def __init__(self, model):
-        self.model, self.tokenizer = model, model.tokenizer
-        self.limit, self.size = int(model.max_seq_length or 512), int(model.get_embedding_dimension())
+        self.model = model
+        self.tokenizer = model.tokenizer
+        self.limit = int(model.max_seq_length or 512)
+        self.size = int(model.get_embedding_dimension())
 
     def __call__(self, ids, mask) -> np.ndarray:
         import torch

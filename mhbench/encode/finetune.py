@@ -96,7 +96,9 @@ class TrainingData:
         *,
         without_question: bool = False,  # True: the options alone, as a baseline
     ):
-        self.base, self.train, self.validation = base, list(train), list(validation)
+        self.base = base
+        self.train = list(train)
+        self.validation = list(validation)
         self.without_question = without_question
         self._prepared: dict[int, tuple[Choices, Choices]] = {}
 
@@ -312,7 +314,8 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
             trainer.train(resume_from_checkpoint=_last_checkpoint(folder))
     finally:
         torch.use_deterministic_algorithms(set_before)
-    history, state = _history(trainer.state.log_history), trainer.state
+    history = _history(trainer.state.log_history)
+    state = trainer.state
     best = history[history["part"] == "validation"].sort_values("loss", kind="stable").head(1)
     trainer.model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")

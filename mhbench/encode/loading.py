@@ -48,7 +48,9 @@ def length_batches(
     if budget < 1:
         refuse(f"length_batches: budget must be at least 1; got {budget}; 1024 suits a small encoder on a CPU")
     widths = padded_widths(lengths)
-    order, batches, start = np.argsort(widths, kind="stable"), [], 0
+    order = np.argsort(widths, kind="stable")
+    batches = []
+    start = 0
     for stop in range(1, len(order) + 1):
         first = widths[order[start]]
         if stop == len(order) or widths[order[stop]] != first or (stop - start + 1) * first > budget:
@@ -120,7 +122,9 @@ class Kept:
         max_bytes: int = 64 * 2**20,  # beyond it the longest unused go first
         overhead: int = 200,
     ):  # bytes that an entry takes besides its array
-        self.compute, self.max_bytes, self.overhead = compute, max_bytes, overhead
+        self.compute = compute
+        self.max_bytes = max_bytes
+        self.overhead = overhead
         self.held: OrderedDict = OrderedDict()
         self.bytes = self.computed = 0
 
@@ -193,7 +197,8 @@ def packed_layers(
         "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64"
     )  # it keeps compiled code for every shape of batch: 1,024 of them take half a gigabyte
     try:
-        pack, apply = torch.ops.mkldnn._reorder_linear_weight, torch.ops.mkldnn._linear_pointwise
+        pack = torch.ops.mkldnn._reorder_linear_weight
+        apply = torch.ops.mkldnn._linear_pointwise
     except AttributeError:
         return model
     followed = {
@@ -208,10 +213,12 @@ def packed_layers(
             and layer.weight.dtype == torch.float32
             and layer.weight.numel() <= largest
         ):
-            w, b = pack(layer.weight.detach(), None), None if layer.bias is None else layer.bias.detach()
+            w = pack(layer.weight.detach(), None)
+            b = None if layer.bias is None else layer.bias.detach()
             last: tuple[str, list, str] = ("none", [], "")
             if layer in followed:
-                last, followed[layer].intermediate_act_fn = ("gelu", [], "none"), torch.nn.Identity()
+                last = ("gelu", [], "none")
+                followed[layer].intermediate_act_fn = torch.nn.Identity()
             layer.forward = lambda x, w=w, b=b, last=last: apply(x, w, b, *last)
             if release:
                 layer.weight = torch.nn.Parameter(layer.weight.new_empty(0), requires_grad=False)
@@ -255,7 +262,8 @@ def batch_room(model, budget: int) -> int:
     device = next(model.parameters()).device
     if device.type != "cuda":
         return budget
-    free, of = torch.cuda.mem_get_info(device)[0], model.config
+    free = torch.cuda.mem_get_info(device)[0]
+    of = model.config
     numbers = 24 * of.hidden_size + 512 * of.num_attention_heads  # of a layer, a token, in 32 bits
     return max(budget, free // (4 * 4 * numbers))
 

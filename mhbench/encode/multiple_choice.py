@@ -143,7 +143,10 @@ class MultipleChoice(LazyModel):
     _code = (*LazyModel._code, "mhbench.encode.multiple_choice")
 
     def __init__(self, name: str, model: Any, tokenizer: Any, max_length: int):
-        self.name, self.model, self.tokenizer, self.max_length = name, model, tokenizer, max_length
+        self.name = name
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_length = max_length
 
     def log_probabilities(
         self,

@@ -113,8 +113,10 @@ def map_batches(
     """
     if batch_size < 1:
         refuse(f"map_batches: batch_size must be 1 or more; got {batch_size}")
-    items, executor = list(items), executor or Executor()
-    batches, token = [items[i : i + batch_size] for i in range(0, len(items), batch_size)], uuid.uuid4().hex
+    items = list(items)
+    executor = executor or Executor()
+    batches = [items[i : i + batch_size] for i in range(0, len(items), batch_size)]
+    token = uuid.uuid4().hex
     if not batches:
         return []
     if executor.kind == "threads" and client is None:

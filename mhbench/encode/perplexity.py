@@ -24,7 +24,8 @@ __all__ = ['LanguageModel', 'load_lm']
 # %% ../../nbs/encode/05_perplexity.ipynb #13b4115a
 def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, and the first position to score
     "Windows over positions 0 to n - 1 that move by half a window; position 0 is the start token and is not scored."
-    half, out = length // 2, [(0, min(n, length), 1)]
+    half = length // 2
+    out = [(0, min(n, length), 1)]
     while out[-1][1] < n:
         out.append((out[-1][1] - half, min(n, out[-1][1] + half), out[-1][1]))
     return out
@@ -40,7 +41,9 @@ class LanguageModel(LazyModel):
 
     def __init__(self, name: str, model, tokenizer, *, window: int | None = None, budget: int = 1024):
         positions = getattr(model.config, "max_position_embeddings", None) or 1024
-        self.name, self.model, self.tokenizer = name, model, tokenizer
+        self.name = name
+        self.model = model
+        self.tokenizer = tokenizer
         self.window = (window or min(1024, positions)) // 2 * 2
         head = getattr(model, "get_output_embeddings", lambda: None)()
         self.head: Any = head if hasattr(head, "logprobs") else None  # of a GGUF file: it makes no table of logits
@@ -60,10 +63,8 @@ class LanguageModel(LazyModel):
         said = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         ids = [[self.start, *i] for i in said]
         spans = [(k, *w) for k, i in enumerate(ids) if len(i) > 1 for w in _windows(len(i), self.window)]
-        groups, out = (
-            loading.length_batches([b - a for _, a, b, _ in spans], self.budget),
-            [np.zeros(len(i) - 1) for i in ids],
-        )
+        groups = loading.length_batches([b - a for _, a, b, _ in spans], self.budget)
+        out = [np.zeros(len(i) - 1) for i in ids]
         batches = [[(ids[k][a:b], first - a) for k, a, b, first in (spans[g] for g in group)] for group in groups]
         for some in range(0, len(groups), _AT_ONCE):
             found = loading.run_batches(self._batch, batches[some : some + _AT_ONCE], self.executor)
@@ -77,7 +78,8 @@ class LanguageModel(LazyModel):
 
     def _by_head(self, states: list[np.ndarray], tokens: list[list[int]]) -> list[np.ndarray]:
         "Log-probabilities from the last layer's states: the vocabulary is read once for all of them."
-        h, following = np.concatenate(states), np.concatenate(tokens)
+        h = np.concatenate(states)
+        following = np.concatenate(tokens)
         blocks = [(h[i : i + self.budget], following[i : i + self.budget]) for i in range(0, len(h), self.budget)]
         found = np.concatenate(loading.run_batches(self._block, blocks, self.executor))
         return np.split(found, np.cumsum([len(t) for t in tokens])[:-1])
@@ -87,7 +89,8 @@ class LanguageModel(LazyModel):
 
         h, tokens = block
         fill = -len(h) % 32  # a product of few rows sums in another order: a text alone would have other last digits
-        h, tokens = np.pad(h, ((0, fill), (0, 0))), np.pad(tokens, (0, fill))
+        h = np.pad(h, ((0, fill), (0, 0)))
+        tokens = np.pad(tokens, (0, fill))
         with torch.inference_mode():
             cap = getattr(self.model.config, "final_logit_softcapping", None)
             found = self.head.logprobs(torch.from_numpy(h), torch.from_numpy(tokens), cap)

@@ -32,8 +32,10 @@ class Vocabulary:
         path: Path,  # the file
         tensor: Any,  # a gguf.ReaderTensor of it, of two sides
     ):
-        self.data, self.kind = tensor.data, tensor.tensor_type
-        self.path, self.offset = path, tensor.data_offset
+        self.data = tensor.data
+        self.kind = tensor.tensor_type
+        self.path = path
+        self.offset = tensor.data_offset
 
     def __len__(self) -> int:
         return len(self.data)
@@ -44,8 +46,10 @@ class Vocabulary:
 
     def between(self, start: int, stop: int) -> torch.Tensor:  # float32
         "A run of rows, read from the file: all of them mapped would count as memory of this process."
-        stop, bytes_a_row = min(stop, len(self)), self.data[0].nbytes
-        n, place = (stop - start) * self.data.shape[1], self.offset + start * bytes_a_row
+        stop = min(stop, len(self))
+        bytes_a_row = self.data[0].nbytes
+        n = (stop - start) * self.data.shape[1]
+        place = self.offset + start * bytes_a_row
         return self._expanded(np.fromfile(self.path, self.data.dtype, n, offset=place).reshape(stop - start, -1))
 
     def _expanded(self, rows: np.ndarray) -> torch.Tensor:
@@ -84,7 +88,8 @@ class Head(torch.nn.Module):
         cap: float | None = None,  # of the model's `final_logit_softcapping`
     ) -> torch.Tensor:  # (n,), float64, natural logs
         "The log-probability of the token after each state; no table of all V of them is made."
-        total, own = h.new_full((len(h),), -torch.inf, dtype=torch.float64), h.new_zeros(len(h), dtype=torch.float64)
+        total = h.new_full((len(h),), -torch.inf, dtype=torch.float64)
+        own = h.new_zeros(len(h), dtype=torch.float64)
         for start in range(0, len(self.table), self.step):
             z = h @ self.table.between(start, start + self.step).T
             if cap is not None:
@@ -107,7 +112,8 @@ class _Plain:
 @contextlib.contextmanager
 def read_once() -> Iterator[None]:
     "Parse a GGUF file once, and with plain arrays."
-    reader, numpy = gguf.GGUFReader, gguf.gguf_reader.np
+    reader = gguf.GGUFReader
+    numpy = gguf.gguf_reader.np
     gguf.GGUFReader = lru_cache(maxsize=1)(reader)  # type: ignore[misc, assignment]  # a class, replaced for a while
     gguf.gguf_reader.np = _Plain()  # type: ignore[assignment]
     try:

@@ -135,7 +135,9 @@ def step_scores(
     }
     if r is None:
         return out
-    hr, rh, rs = align(h, r), align(r, h), align(r, s)
+    hr = align(h, r)
+    rh = align(r, h)
+    rs = align(r, s)
     worst = lambda a, b: 1 - float(np.max((1 - a) * (1 - b))) if len(a) else np.nan
     least = lambda a: float(np.min(a)) if len(a) else np.nan
     return out | {
@@ -275,7 +277,8 @@ class _Vectors:
     "Sentence and token vectors of chains, the latest kept."
 
     def __init__(self, encoder: Encoder, convention: str):
-        self.encoder, self.convention = encoder, convention
+        self.encoder = encoder
+        self.convention = convention
         self.padded = convention == "official" and hasattr(
             encoder, "lengths"
         )  # the published code lets tokens see the padding
@@ -312,7 +315,8 @@ class _Vectors:
 
         if hasattr(self.encoder, "lengths"):
             self.encoder.lengths([t for c in {*h, *s} for t in c])  # what is cut is counted, stored scores or not
-        who, code = getattr(self.encoder, "identity", None), (*getattr(self.encoder, "_code", ()), __name__)
+        who = getattr(self.encoder, "identity", None)
+        code = (*getattr(self.encoder, "_code", ()), __name__)
         found = recalled(who, "token scores", zip(h, s), compute, code=code, convention=self.convention)
         return [dict(zip(names, r.array.tolist())) for r in found]
 
@@ -325,7 +329,9 @@ def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]
     n, out = len(h), []
     of_tokens = vectors.token_scores(h, s, [align(sent[i], sent[n + i]) for i in range(n)])
     for i in range(n):
-        a, b, c = sent[i], sent[n + i], sent[2 * n + i] if r else None
+        a = sent[i]
+        b = sent[n + i]
+        c = sent[2 * n + i] if r else None
         row = step_scores(a, b, c, convention=convention)
         row |= of_tokens[i]
         row["informativeness_chain"] = chain_score(whole[i], whole[n + i], convention)
@@ -423,7 +429,9 @@ def roscoe(
             rows = [i for i in rows if h[i]]  # an empty chain has no score
             if not rows:
                 continue
-            hs, ss, rs = [h[i] for i in rows], [s[i] for i in rows], [r[i] for i in rows] if r is not None else None
+            hs = [h[i] for i in rows]
+            ss = [s[i] for i in rows]
+            rs = [r[i] for i in rows] if r is not None else None
             _ask_together(hs, lm=ask[1], grammar=ask[2])
             found = _other_scores(hs, ss, *ask, convention)
             if vectors is not None:

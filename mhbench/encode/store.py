@@ -149,7 +149,10 @@ class ResultStore(Database):
         return self._guard(self._get, keys)
 
     def _get(self, keys):
-        found, stale, broken, today = {}, [], [], _today()
+        found = {}
+        stale = []
+        broken = []
+        today = _today()
         for start in range(0, len(keys), _CHUNK):
             some = keys[start : start + _CHUNK]
             marks = ",".join("?" * len(some))
@@ -380,11 +383,13 @@ def recalled(
 ) -> list[Stored]:  # one an input, in order
     "Results of some inputs: those of the store, the others computed now and kept."
     inputs = list(inputs)
-    distinct, store = list(dict.fromkeys(inputs)), opened()
+    distinct = list(dict.fromkeys(inputs))
+    store = opened()
     if store is None or identity is None or not distinct:
         found = dict(zip(distinct, compute(distinct) if distinct else ()))
         return [found[x] for x in inputs]
-    model, decides = identity["model"], {k: v for k, v in identity.items() if k != "model"}
+    model = identity["model"]
+    decides = {k: v for k, v in identity.items() if k != "model"}
     about = {"identity": decides, "metric": metric, "code": code_of(*code), "parameters": parameters}
     head = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     keys = {x: _key(head, x) for x in distinct}

@@ -385,7 +385,8 @@ def _misfit(e: ValidationError, path: Path, lines: Mapping[tuple, int]) -> None:
     first = min(e.errors(), key=lambda error: -len(error["loc"]))
     at = tuple(first["loc"])
     inner = next(at[:k] for k in range(len(at), -1, -1) if at[:k] in lines)
-    place, name = f"{path.name}:{lines[inner]}", ".".join(map(str, at))
+    place = f"{path.name}:{lines[inner]}"
+    name = ".".join(map(str, at))
     if first["type"] == "extra_forbidden":
         known = {k for m in _GRAMMAR for k in m.model_fields}
         got = f"{at[-1]!r}{nearest_name(str(at[-1]), known - {at[-1]})}"

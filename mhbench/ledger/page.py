@@ -274,7 +274,8 @@ def _tried(papers: Sequence[_Paper]) -> str:
     "How many conventions were tried, and what came of it."
     rows = [row for paper in papers for row in paper.rows]
     declared = sum(len(set(paper.claims.file.conventions) - {INPUTS}) for paper in papers)
-    tried, equal = [r for r in rows if r["n_tried"]], [r for r in rows if r["verdict"] == "convention"]
+    tried = [r for r in rows if r["n_tried"]]
+    equal = [r for r in rows if r["verdict"] == "convention"]
     times = sum(r["n_tried"] for r in tried)
     text = f"A convention is what one has to assume for a value to become the printed one. {_n(declared, 'convention')}"
     text += f" {'is' if declared == 1 else 'are'} declared in the claims files, and each number names those that"
@@ -326,10 +327,12 @@ def ledger_page(
 ) -> str:  # HTML
     "One self-contained page of the verdicts on papers."
     verdicts = pd.concat([verdicts[verdicts["paper"] == c.name] for c in claims], ignore_index=True)
-    papers, told = _papers(verdicts, claims), _Told(notebooks)
+    papers = _papers(verdicts, claims)
+    told = _Told(notebooks)
     rows = [row for paper in papers for row in paper.rows]
     places = dict.fromkeys((row["paper"], row["place"]) for row in rows)
-    discoveries, differences = _discoveries(papers, told), _differences(papers, told)
+    discoveries = _discoveries(papers, told)
+    differences = _differences(papers, told)
     return filled_template(
         "ledger.html",
         styles=("report.css", "ledger.css"),

@@ -243,7 +243,8 @@ class _Evaluation:
 
     def call(self, given: Mapping[str, Any], absent: Mapping[str, str]) -> Any:
         "What a function gives for its arguments."
-        function, of = _function(given["call"]), given.get("of")
+        function = _function(given["call"])
+        of = given.get("of")
         key = json.dumps([given["call"], of, given.get("given")], sort_keys=True, default=str)
         if key not in self.known:
             more = self.argument(given.get("given") or {}, absent)
@@ -268,7 +269,8 @@ class _Evaluation:
 
     def column(self, given: Mapping[str, Any], absent: Mapping[str, str]) -> np.ndarray:
         "A column (N,), or several: `column: [a, b]` as rows (C, N), `columns: [a, b]` as columns (N, C)."
-        frame, names = self.rows(given, absent), given.get("columns", given.get("column"))
+        frame = self.rows(given, absent)
+        names = given.get("columns", given.get("column"))
         if isinstance(names, str):
             return _column(frame, names, given["table"]).to_numpy()
         several = np.stack([_column(frame, n, given["table"]).to_numpy() for n in names])

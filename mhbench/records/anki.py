@@ -77,7 +77,9 @@ _SOUND = re.compile(r"\[sound:[^\]]*\]|\[anki:[^\]]*\]")
 class _Text(HTMLParser):
     def __init__(self):
         super().__init__(convert_charrefs=True)
-        self.parts, self.media, self.silent = [], 0, 0
+        self.parts = []
+        self.media = 0
+        self.silent = 0
 
     def handle_starttag(self, tag, attrs):
         self.silent += tag in ("script", "style")
@@ -104,7 +106,8 @@ def field_text(
         p = _Text()
         p.feed(field)
         p.close()
-        field, media = "".join(p.parts), media + p.media
+        field = "".join(p.parts)
+        media = media + p.media
     field = unicodedata.normalize("NFC", field.replace("\xa0", " ").replace("\u200b", "").replace("\xad", ""))
     lines = (re.sub(r"[^\S\n]+", " ", line).strip() for line in field.split("\n"))
     return "\n".join(line for line in lines if line), media
@@ -327,7 +330,10 @@ def load_anki(
     notes = list(_text_notes(path) if kind == ".txt" else _package_notes(path, max_bytes))
     if not notes:
         refuse(f"load_anki: a deck must have at least one note; got none ({path})")
-    rows, excluded, with_media, seen = [], [], [], set()
+    rows = []
+    excluded = []
+    with_media = []
+    seen = set()
     for note in notes:
         made = cloze_question(note)
         if isinstance(made, str):

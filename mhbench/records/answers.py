@@ -70,7 +70,8 @@ def _text(row: dict, n: int, place: str) -> str:
     "What was written: the text, or the letter that a letter or a number from 1 stands for."
     if "text" in row:
         return row["text"]
-    letter, number = str(row.get("letter") or "").strip(), str(row.get("number") or "").strip()
+    letter = str(row.get("letter") or "").strip()
+    number = str(row.get("number") or "").strip()
     if number and not letter:
         k = int(float(number)) if re.fullmatch(r"\d+(\.0+)?", number) else 0
         letter = letters(n)[k - 1] if 0 < k <= n else number
@@ -115,7 +116,9 @@ def _logprobs(cell: str, place: str) -> dict[str, float]:
 
 def _came(row: dict, n: int, place: str) -> dict[str, Any]:
     "What was written, with the log-probabilities of the letters where they are known; or why nothing was."
-    status, error, text = row.get("status"), row.get("error") or None, _text(row, n, place)
+    status = row.get("status")
+    error = row.get("error") or None
+    text = _text(row, n, place)
     if status not in STATUSES:  # another tool's words
         status = "error" if error and not text else "ok"
     if status == "error":

@@ -132,7 +132,9 @@ class Database:
     _db: Any  # the sqlite3.Connection; None where closed
 
     def __init__(self, path: Path):
-        self.path, self._lock, self._db = path, threading.RLock(), None
+        self.path = path
+        self._lock = threading.RLock()
+        self._db = None
 
     def __enter__(self):
         return self

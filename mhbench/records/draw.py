@@ -90,7 +90,8 @@ def assign(
     for k in range(per_item):
         shift = k if per_item > 2 else k * step  # pairs: a growing offset; more raters: neighbours
         matrix[(j + shift) % r, n_core + j] = True
-    counts, loads = matrix[:, n_core:].sum(0), matrix.sum(1)
+    counts = matrix[:, n_core:].sum(0)
+    loads = matrix.sum(1)
     if (counts != per_item).any() or loads.max() - loads.min() > per_item:
         refuse(
             f"assign: every item must have {per_item} raters and loads differ by at most {per_item}; got "

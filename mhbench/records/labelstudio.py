@@ -119,7 +119,8 @@ def label_studio_tasks(
     there.
     """
     f = "label_studio_tasks"
-    answers, by_id = _one_each(responses), {i.item_id: i for i in items}
+    answers = _one_each(responses)
+    by_id = {i.item_id: i for i in items}
     models = sorted({m for of in answers.values() for m in of})
     if not models:
         refuse(f"{f}: responses must hold at least one answer; got none")
@@ -173,7 +174,8 @@ class Annotated(NamedTuple):
 
 def value_of(result: Mapping, place: str) -> str | None:
     "What was chosen or written in one control."
-    kind, value = result.get("type"), result.get("value", {})
+    kind = result.get("type")
+    value = result.get("value", {})
     if kind == "textarea":
         return "\n".join(value.get("text", [])) or None
     if kind != "choices":
@@ -250,7 +252,8 @@ def load_label_studio(
     counts = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0)
     last: dict[tuple, tuple] = {}  # (item, rater) -> its latest annotation: (when, what, study, place)
     for t in tasks:
-        item_id, place = t["data"].get("item_id"), f"{path.name}:task {t.get('id')}"
+        item_id = t["data"].get("item_id")
+        place = f"{path.name}:task {t.get('id')}"
         if item_id not in key:
             got = f"none for {item_id!r} ({place}); pass the key that was made with these tasks"
             refuse(f"load_label_studio: key must hold every item of the export; got {got}")

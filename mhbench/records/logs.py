@@ -26,7 +26,8 @@ Logged = tuple[str, dict[str, Any]]  # (place, fields): item_id, text, sample, e
 
 def _of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
     for s in samples:
-        output, error = s.get("output") or {}, s.get("error")
+        output = s.get("output") or {}
+        error = s.get("error")
         text = output.get("completion") or _message(output)
         said = {"item_id": str(s["id"]), "text": text, "sample": str(int(s.get("epoch", 1)) - 1)}
         if (output.get("choices") or [{}])[0].get("stop_reason") == "content_filter":
@@ -71,7 +72,8 @@ def _unpacked(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 def _of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
     for k, line in enumerate(lines, 1):
-        response, error = line.get("response") or {}, line.get("error")
+        response = line.get("response") or {}
+        error = line.get("error")
         good = not error and response.get("status_code", 200) == 200
         said = {"item_id": str(line["custom_id"]), "text": _message(response.get("body") or {}) if good else ""}
         choice = ((response.get("body") or {}).get("choices") or [{}])[0]
@@ -137,7 +139,8 @@ _COPIED = ("mode", "status", "numbered", "temperature", "letter_logprobs")  # of
 
 def _answer_of(line: dict) -> dict[str, Any]:
     "What one line says: its text, or what was read from it where there is none; and how it came."
-    said, error = line.get("metadata") or {}, line.get("error")
+    said = line.get("metadata") or {}
+    error = line.get("error")
     spoken = [m.get("content") or "" for m in line.get("messages") or [] if m.get("role") == "assistant"]
     written = (line.get("output") or {}).get("raw") or spoken[-1:]
     read = [a["extracted_value"] for a in line.get("answer_attribution") or [] if a.get("is_terminal")]
@@ -174,7 +177,8 @@ def _of_exchange(path: Path) -> Iterator[Logged]:
     times: Counter[tuple] = Counter()
     first: dict[tuple, tuple[str, str]] = {}  # an answer -> the run and the metric that it came with
     for place, line in lines:
-        said, metric = line.get("metadata") or {}, line.get("evaluation_result_id") or line["evaluation_name"]
+        said = line.get("metadata") or {}
+        metric = line.get("evaluation_result_id") or line["evaluation_name"]
         if said.get("answered_by") == "majority":
             continue
         times[line["sample_id"], metric] += 1

@@ -39,7 +39,8 @@ def _named_minutes(tokens: list[str]) -> list[str]:
     "The tokens of a date, with minutes told from months."
     out = list(tokens)
     for k, token in enumerate(tokens):
-        before, after = tokens[k - 1 : k], tokens[k + 1 : k + 2]
+        before = tokens[k - 1 : k]
+        after = tokens[k + 1 : k + 2]
         if token in ("m", "mm") and (before in (["h"], ["hh"]) or after in (["s"], ["ss"])):
             out[k] = f"minute {token}"
     return out

@@ -288,7 +288,8 @@ def guess_layout(
         refuse(f"guess_layout: language must be a tag such as en, de or pt-BR; got {language!r}")
     found = guess_columns(table.columns, columns)
     if "question" not in found:
-        names, got = ", ".join(table.columns), "no name that is known; say --column question=NAME"
+        names = ", ".join(table.columns)
+        got = "no name that is known; say --column question=NAME"
         refuse(f"guess_layout: the column for question must be one of {names}; got {got}")
     if not {"key", "reference", "soft_labels", "options"} & set(found):
         remedy = "say --column options=NAME (once a column) and key=NAME, or reference=NAME"

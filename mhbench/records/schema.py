@@ -460,7 +460,9 @@ def write_records(records: Iterable[Record], path: str | Path, record: type[Reco
     record = record or (type(first[0]) if first else None)
     if record is None:
         refuse(f"write_records: record must be given where records is empty; got None ({path})")
-    path, schema, dicts = Path(path), arrow_schema(record), columns(record, dict)
+    path = Path(path)
+    schema = arrow_schema(record)
+    dicts = columns(record, dict)
     path.parent.mkdir(parents=True, exist_ok=True)
     begun = path.with_name(f"{path.name}.part")  # so that half a file is never taken for a whole one
     with pq.ParquetWriter(begun, schema, compression="zstd") as writer:
@@ -493,7 +495,8 @@ def _open_records(path: Path, record: type[Record]) -> pq.ParquetFile:
     except pa.ArrowInvalid as e:
         remedy = "run the stage that writes it again"
         refuse(f"read_records: path must be a Parquet file; got {str(path)!r} ({e}); {remedy}")
-    want, have = set(record.model_fields), set(file.schema_arrow.names)
+    want = set(record.model_fields)
+    have = set(file.schema_arrow.names)
     lacking = {name for name in want - have if record.model_fields[name].is_required()}  # older files lack newer fields
     if lacking or have - want:
         refuse(
@@ -532,7 +535,8 @@ class StoredRecords(Sequence, Generic[R]):
     """
 
     def __init__(self, paths: Iterable[str | Path], record: type[R]):
-        self.paths, self.record = [Path(p) for p in paths], record
+        self.paths = [Path(p) for p in paths]
+        self.record = record
         self._dicts = columns(record, dict)
         self._sizes = [_open_records(p, record).metadata.num_rows for p in self.paths]
 
@@ -544,7 +548,8 @@ class StoredRecords(Sequence, Generic[R]):
 
     def __iter__(self) -> Iterator[R]:
         for path in self.paths:
-            file, start = _open_records(path, self.record), 0
+            file = _open_records(path, self.record)
+            start = 0
             for batch in file.iter_batches(batch_size=ROW_GROUP):
                 rows = batch.to_pylist()
                 for row in rows:

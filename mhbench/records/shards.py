@@ -54,7 +54,8 @@ def merge(
                 seen[k] = s
     if order is None:
         return out
-    by, place = by or key or (lambda x: x), {k: i for i, k in enumerate(order)}
+    by = by or key or (lambda x: x)
+    place = {k: i for i, k in enumerate(order)}
     extra = [by(x) for x in out if by(x) not in place]
     missing = sorted(set(place) - {by(x) for x in out}, key=place.__getitem__)
     if extra or missing:

@@ -210,7 +210,9 @@ def _within(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
 # %% ../../nbs/records/02_table.ipynb #d571da8d
 def _table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), empty: int = 0) -> Table:
     "A table without its empty rows and unnamed columns, which are counted."
-    named, full, lost = [c for c in columns if c], [], 0
+    named = [c for c in columns if c]
+    full = []
+    lost = 0
     for place, row in rows:
         unnamed = row.pop("", "")
         if unnamed == "" and all(v == "" for v in row.values()):
@@ -304,7 +306,8 @@ def _workbook(path: Path):
         with zipfile.ZipFile(path) as z:
             unpacked = sum(part.file_size for part in z.infolist())
     if unpacked > MOST_OF_A_WORKBOOK:
-        most, got = MOST_OF_A_WORKBOOK >> 20, f"{unpacked >> 20} MB ({path.name})"
+        most = MOST_OF_A_WORKBOOK >> 20
+        got = f"{unpacked >> 20} MB ({path.name})"
         refuse(f"read_table: a workbook must unpack to {most} MB at most; got {got}; save the sheet as CSV")
     return openpyxl.load_workbook(path, data_only=True, read_only=True)
 
@@ -420,7 +423,8 @@ def _excel(path: Path, sheet: str | None) -> Table:
 # %% ../../nbs/records/02_table.ipynb #56b32376
 def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks, dates: int) -> Table:
     "The cells of a sheet as a table; the first row that shows something names the columns."
-    top, last = min((row for row, _ in cells), default=1), max((row for row, _ in cells), default=1)
+    top = min((row for row, _ in cells), default=1)
+    last = max((row for row, _ in cells), default=1)
     counts = {
         "cells are formulas; the values stored with them are taken": sum(row > top for row, _ in marks.formulas),
         "merged cells count for every row that they cover": _merged(marks.merged, top, last, cells),
@@ -487,7 +491,9 @@ class Misfit(ValueError):
 
     def __init__(self, column: str, value: Any, rule: str):
         super().__init__(rule)
-        self.column, self.value, self.rule = column, value, rule
+        self.column = column
+        self.value = value
+        self.rule = rule
 
 
 def cell_text(row: dict[str, Any], column: str | None) -> str:

@@ -86,7 +86,9 @@ class Task(ABC):
 
     def check(self, item: Item) -> None:
         "Raise a ValueError that says what options, stems and key must be, where an item does not fit."
-        n, stems, key = len(item.options), len(item.stems), item.key
+        n = len(item.options)
+        stems = len(item.stems)
+        key = item.key
         if self.lettered:
             if n < 2:
                 raise ValueError(f"options must be two or more for task {self.name}; got {n}")

@@ -93,15 +93,18 @@ def panels(
     table = drawable("panels", table, [row, x, "estimate", "ci_low", "ci_high", *(c for c in (column, hue) if c)])
     if table is None:
         return None
-    rows, columns = list(dict.fromkeys(table[row])), list(dict.fromkeys(table[column])) if column else [None]
-    places, hues = occurring(table[x]), occurring(table[hue]) if hue else []
+    rows = list(dict.fromkeys(table[row]))
+    columns = list(dict.fromkeys(table[column])) if column else [None]
+    places = occurring(table[x])
+    hues = occurring(table[hue]) if hue else []
     drawn = _series(hues, hue)
     told = _told(title, f"Small panels: {' and '.join(map(spaced, rows))} of {len(places)} {x}s, with bars.")
     grid = {"nrows": len(rows), "ncols": len(columns), "sharex": "col", "sharey": "row", "squeeze": False}
     fig, axes = canvas(6.9, 0.7 + 1.55 * len(rows), told, **grid)
     for i, r in enumerate(rows):
         for j, c in enumerate(columns):
-            ax, t = axes[i, j], table[(table[row] == r) & ((table[column] == c) if column else True)]
+            ax = axes[i, j]
+            t = table[(table[row] == r) & ((table[column] == c) if column else True)]
             if marks and r in marks:
                 ax.axhline(marks[r], color="0.55", lw=0.9, ls="--", zorder=0)
             here = [h for h in hues if (t[hue] == h).any()] or [None]
@@ -151,7 +154,8 @@ def histogram(
     table = drawable("histogram", table, [x, hue])
     if table is None:
         return None
-    hues, v = occurring(table[hue]), table[x].to_numpy(float)
+    hues = occurring(table[hue])
+    v = table[x].to_numpy(float)
     if np.isnan(v).all():
         return None
     low, high = limits or (np.inf, -np.inf)
@@ -212,7 +216,8 @@ def radar(
         return None
     ordered = isinstance(table[axis].dtype, pd.CategoricalDtype)
     axes = occurring(table[axis]) if ordered else list(dict.fromkeys(table[axis]))
-    hues, named = occurring(table[hue]), looks(occurring(table[hue]))
+    hues = occurring(table[hue])
+    named = looks(occurring(table[hue]))
     angle = np.linspace(0, 2 * np.pi, len(axes), endpoint=False)
     over = f"{', '.join(map(str, hues))} over {', '.join(map(str, axes))}"
     told = _told(title, f"Radar charts: {over}; the forest plot beside has the numbers.")
@@ -284,7 +289,8 @@ def matrix(
     colours = "PuOr_r" if around_zero else "cividis"
     size = (min(6.9, 1.9 + 0.55 * len(columns)), min(9.0, 1.1 + 0.42 * len(rows)))
     fig, ax = canvas(*size, told)
-    below, above = np.nanmin(values) < limits[0], np.nanmax(values) > limits[1]
+    below = np.nanmin(values) < limits[0]
+    above = np.nanmax(values) > limits[1]
     im = ax.imshow(values, vmin=limits[0], vmax=limits[1], cmap=colours, aspect="auto")
     for i, j in zip(*np.nonzero(~np.isnan(values))):
         place = (values[i, j] - limits[0]) / (limits[1] - limits[0])
@@ -304,8 +310,10 @@ MOST_PAIRS = 10  # that are a forest plot
 
 def _square(ax: Any, pairs: pd.DataFrame, models: Sequence[str], most: float, alpha: float) -> None:
     "The differences of one way of asking, below the diagonal: the column's model minus the row's."
-    n, place = len(models), {m: k for k, m in enumerate(models)}
-    ahead, shown = np.full((n, n), np.nan), np.zeros((n, n), bool)
+    n = len(models)
+    place = {m: k for k, m in enumerate(models)}
+    ahead = np.full((n, n), np.nan)
+    shown = np.zeros((n, n), bool)
     for r in pairs.itertuples():
         i, j = place[r.second], place[r.first]
         i, j, sign = (i, j, 1) if i > j else (j, i, -1)
@@ -472,7 +480,8 @@ def reliability_diagram(
     given = drawable("reliability_diagram", table, ["confidence", "accuracy", "n", hue])
     if given is None or not (given["n"] > 1).any():
         return None
-    table, alone = given[given["n"] > 1], int((given["n"] == 1).sum())
+    table = given[given["n"] > 1]
+    alone = int((given["n"] == 1).sum())
     if not {"ci_low", "ci_high"} <= set(table):
         ends = np.array([count_limits(a * n, int(n))[:2] for a, n in zip(table["accuracy"], table["n"])])
         table = table.assign(ci_low=ends[:, 0], ci_high=ends[:, 1])
@@ -502,7 +511,8 @@ def reliability_diagram(
 # %% ../../nbs/report/04_figures.ipynb #1a8de391
 def _dashes(labels: Sequence) -> dict[Any, str]:
     "Line styles that tell apart what belongs to one model, and so has one colour."
-    styles, seen = ("-", "--", ":", "-."), Counter[str]()
+    styles = ("-", "--", ":", "-.")
+    seen = Counter[str]()
     out = {}
     for x in labels:
         out[x] = styles[seen[who(x)] % len(styles)]
@@ -537,12 +547,14 @@ def curves(
         return None
     told = _told(title, f"Curves: {spaced(ylabel)} against {spaced(xlabel or x)}, {table[hue].nunique()} lines.")
     fig, ax = canvas(6.0, 3.4, told)
-    named, lines = _series(occurring(table[hue]), hue), _dashes(occurring(table[hue]))
+    named = _series(occurring(table[hue]), hue)
+    lines = _dashes(occurring(table[hue]))
     for h in occurring(table[hue]):
         t = table[table[hue] == h]
         ax.plot(t[x], t["estimate"], lw=1.5, ms=4, **named[h] | {"ls": lines[h]})
         if {"ci_low", "ci_high"} <= set(t.columns):
-            low, high = t["ci_low"].astype(float), t["ci_high"].astype(float)
+            low = t["ci_low"].astype(float)
+            high = t["ci_high"].astype(float)
             ax.fill_between(t[x], low, high, color=named[h]["color"], alpha=0.15, lw=0)
     ax.set(xlabel=spaced(xlabel or x), ylabel=spaced(ylabel))
     if limits:
@@ -576,7 +588,8 @@ def boxes(
     given = drawable("boxes", table, [group, hue, "draw"])
     if given is None:
         return None
-    groups, hues = list(dict.fromkeys(given[group])), occurring(given[hue])
+    groups = list(dict.fromkeys(given[group]))
+    hues = occurring(given[hue])
     named, width = looks(hues), 0.8 / len(hues)
     told = _told(title, f"Box plots: {ylabel} of {', '.join(map(str, hues))} by {group}.")
     drawn_from = given[given["draw"].map(len) > 0]
@@ -645,7 +658,8 @@ def released(
     families = sorted(set(table["family"]))
     for r in table.sort_values("model").to_dict("records"):
         colour = PALETTE[families.index(r["family"]) % len(PALETTE)]
-        x, known = pd.Timestamp(str(r["released"])), pd.notna(r["parameters"])
+        x = pd.Timestamp(str(r["released"]))
+        known = pd.notna(r["parameters"])
         area = 30 + 12 * np.sqrt(float(r["parameters"])) if known else 60
         if pd.notna(r["ci_low"]):
             ax.plot([x, x], [r["ci_low"], r["ci_high"]], color=colour, lw=0.9, zorder=1)

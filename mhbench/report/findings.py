@@ -63,7 +63,8 @@ def asked(
     "One row a study: how many questions, who answered them, how many ratings of people there are."
     rows = []
     for study in studies:
-        made, scores = _metrics(Path(results), "prepare", study), _table(Path(results), "score", study, "scores")
+        made = _metrics(Path(results), "prepare", study)
+        scores = _table(Path(results), "score", study, "scores")
         n = {name: made.get(f"n_{name}", 0) for name in ("items", "ratings", "simulated", "by_models", "set_aside")}
         row = {"study": study, "items": n["items"]}
         origins = where_from(scores)
@@ -135,7 +136,8 @@ def _of_accuracy(accuracy: pd.DataFrame, study: str) -> list[str]:
         return []
     main = accuracy[accuracy["by"] == "all"]
     main = main.assign(who=main["model"] + ", " + mode_names(main).map(spaced))
-    unread, out = main[main["estimate"].isna()], []
+    unread = main[main["estimate"].isna()]
+    out = []
     if len(unread):
         of = "; ".join(f"{r.who}: {r.n_unread}" for r in unread.itertuples())
         out.append(f"{study}: not one answer could be read, and no share is given ({of}).")
@@ -265,7 +267,8 @@ def came_out(
 ) -> list[str]:  # sentences
     "Who is right most often in each study, what lies below chance, and how many printed numbers a run gives again."
     parts = list(parts)
-    out, held = [], {study for stage, study in parts if stage == "ledger"}
+    out = []
+    held = {study for stage, study in parts if stage == "ledger"}
     for study in studies:
         accuracy, below = (_table(Path(results), "score", study, name) for name in ("accuracy", "below_chance"))
         out += (
@@ -340,7 +343,8 @@ def _said(rows: pd.DataFrame, lines: Mapping[str, float]) -> str:
     if not len(own):
         return "No model answered enough questions for an interval; those drawn are simulated."
     best = own[own["estimate"] == own["estimate"].max()]
-    top, names = best.iloc[0], " and ".join(best["model"])
+    top = best.iloc[0]
+    names = " and ".join(best["model"])
     most = f"{names} {'is' if len(best) == 1 else 'are'} right most often of {len(own)} models"
     where = "no common chance level"
     if lines:
@@ -372,7 +376,8 @@ def fronts(
         if study not in drawn:
             out.append(Front(study, "", "Nothing was scored here: see its part.", pd.DataFrame(), notes=tuple(notes)))
             continue
-        rows, lines = drawn[study], _contents(results, "score", study).get("lines", {})
+        rows = drawn[study]
+        lines = _contents(results, "score", study).get("lines", {})
         declared = _table(results, "score", study, "truth")
         known = declared[declared["quantity"] == "accuracy"].set_index("model")["truth"] if len(declared) else {}
         rows = rows.assign(truth=rows["model"].map(dict(known)), place=rows["model"].map(place))

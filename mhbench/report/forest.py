@@ -95,7 +95,8 @@ def _lines(table: pd.DataFrame, group: str, hue: str | None, named: dict, every:
     """The lines of each group; a heading first where a group has several hues. A hue of one group alone is only there,
     and where not `every` one must have a line, each hue is only where it has a row.
     """
-    hues, out = occurring(table[hue]) if hue else [None], []
+    hues = occurring(table[hue]) if hue else [None]
+    out = []
     nested = bool(hue) and (table.groupby(hue, observed=True)[group].nunique() == 1).all() and len(hues) > 1
     nested = nested or not every
     inside: dict[Any, list[tuple[Any, Any]]] = {}  # group -> hue and row of each of its rows
@@ -180,7 +181,8 @@ def _scale(table: pd.DataFrame, marks: dict[str, float], limits: tuple[float, fl
     ends = table[["ci_low", "ci_high"]].astype(float)
     wide = (ends["ci_high"] - ends["ci_low"]).dropna()
     drawn = np.concatenate([ends.to_numpy().ravel(), table["estimate"].to_numpy(float), list(marks.values())])
-    low, high = np.nanmin(drawn), np.nanmax(drawn)
+    low = np.nanmin(drawn)
+    high = np.nanmax(drawn)
     if limits and len(wide) and wide.median() / (limits[1] - limits[0]) * inches * 72 < 3 * _DOT:
         pad = 0.06 * (high - low)
         limits = (max(limits[0], low - pad), min(limits[1], high + pad))
@@ -310,7 +312,10 @@ def _why_none(table: pd.DataFrame, brief: bool) -> list[str]:
     bare = table[table["estimate"].notna() & ~_sure(table)]
     kinds = bare["interval"] if "interval" in bare else pd.Series("none", index=bare.index)
     why = dict.fromkeys(NO_INTERVAL.get(kind, NO_INTERVAL["none"]) for kind in kinds)
-    return [("* " if brief else "") + f"no interval: {'; or '.join(why)}"] if len(bare) else []
+    if bare.empty:
+        return []
+    star = "* " if brief else ""
+    return [f"{star}no interval: {'; or '.join(why)}"]
 
 
 def _one_n(table: pd.DataFrame) -> int:  # 0: they differ, or nobody knows

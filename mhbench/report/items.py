@@ -40,7 +40,8 @@ class Answers(NamedTuple):
 
 def _became(scores: pd.DataFrame) -> pd.Series:
     "In a word: right, wrong, not scored (a judge does), or what came in place of an answer."
-    correct, other = scores["correct"], what_became(scores)
+    correct = scores["correct"]
+    other = what_became(scores)
     what = correct.map({1.0: "right", 0.0: "wrong"}).fillna("partly right").where(correct.notna(), "not scored")
     return what.mask(other.isin([NOT_READ, REFUSED, FAILED]), other)
 

@@ -302,7 +302,8 @@ def _notebook_of(function: str) -> dict[str, str]:  # name, notebook, link
     module = importlib.util.find_spec(function.rsplit(".", 1)[0])
     head = Path(module.origin).read_text(encoding="utf-8")[:2000] if module and module.origin else ""
     found = re.search(r"File to edit: (?:\.\./)*(nbs/\S+\.ipynb)", head)
-    notebook, url = found[1] if found else "", _source_url()
+    notebook = found[1] if found else ""
+    url = _source_url()
     link = f"{url}/blob/main/{notebook}" if notebook and url else ""
     return {"name": function.rsplit(".", 1)[-1] if notebook else function, "notebook": notebook, "link": link}
 
@@ -361,7 +362,8 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
     table = readable(t.frame).head(ROWS_SHOWN)
     same = _in_every_row(table)
     table = table.drop(columns=list(same))
-    shown, columns = _shown(table, to.digits), list(table.columns)
+    shown = _shown(table, to.digits)
+    columns = list(table.columns)
     kept = t.frame.head(ROWS_SHOWN).to_dict("records")
     judge = next((c for c in ("judge", "measure") if c in columns), None)
     links = [_rests_on(row, t.study, to.scored) if to.scored else "" for row in kept]
@@ -495,9 +497,11 @@ def _marks(lines: Mapping[str, float], scale: tuple[float, float]) -> list[dict[
 
 def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
     "The figure of a study as the template draws it; the more studies, the fewer rows each has on the first screen."
-    scale, rows = _scale(f) if len(f.rows) else (0.0, 1.0), []
+    scale = _scale(f) if len(f.rows) else (0.0, 1.0)
+    rows = []
     for r in f.rows.to_dict("records"):
-        low, high = _place(r["ci_low"], scale), _place(r["ci_high"], scale)
+        low = _place(r["ci_low"], scale)
+        high = _place(r["ci_high"], scale)
         ends = f"[{r['ci_low']:.2f}, {r['ci_high']:.2f}]"
         row = {"model": r["model"], "kind": r["origin"], "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
         truth = _place(r["truth"], scale) if pd.notna(r["truth"]) else None

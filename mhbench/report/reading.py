@@ -81,7 +81,9 @@ def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the
         source = "".join(c["source"])
         if c["cell_type"] == "markdown":
             said, text = _plainly(source)
-            heading, prose, before = said or heading, text or ("" if said else prose), []
+            heading = said or heading
+            prose = text or ("" if said else prose)
+            before = []
             continue
         try:
             tree = ast.parse(source)
@@ -104,7 +106,8 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none where there is 
         known = table["estimate"].notna().to_numpy()
         n = _numbers(table["n"])[known]
         units = np.fmin(n, _numbers(table["n_clusters"])[known]) if "n_clusters" in table else n
-        few, small = int((units < FEW).sum()), int((units < SMALL).sum())
+        few = int((units < FEW).sum())
+        small = int((units < SMALL).sum())
         what = "independent cases" if (units < n).any() else "items"
         if {"question", "item_id"} & set(table):  # a row an item: what it rests on are people
             what = "raters"
@@ -140,7 +143,8 @@ def _of_models(rows: pd.DataFrame) -> list[str]:
     uneven = spans[spans["min"] < spans["max"]]
     if not len(uneven):
         return []
-    least, most = int(uneven["min"].min()), int(uneven["max"].max())
+    least = int(uneven["min"].min())
+    most = int(uneven["max"].max())
     numbers = f"n from {least} to {most}"
     return [f"the models answered different items ({numbers}): only tables of pairs compare them on the same ones"]
 
@@ -167,7 +171,8 @@ def _without_interval(rows: pd.DataFrame) -> list[str]:
 
 
 def _of_intervals(rows: pd.DataFrame) -> list[str]:
-    low, high = rows["ci_low"].astype(float), rows["ci_high"].astype(float)
+    low = rows["ci_low"].astype(float)
+    high = rows["ci_high"].astype(float)
     out = _without_interval(rows)
     if rows["estimate"].astype(float).between(0, 1).all() and (wide := int((high - low > 0.5).sum())):
         out.append(f"{wide} of {len(rows)} intervals span more than half of the scale")
@@ -296,6 +301,7 @@ def beside_printed(
             said.setdefault(at, []).append(f"{c.printed} ({c.place}: {verdict})")
     if not said:
         return frame
-    out, behind = frame.copy(), max(frame.columns.get_loc(k) for k in ("estimate", "ci_high") if k in frame)
+    out = frame.copy()
+    behind = max(frame.columns.get_loc(k) for k in ("estimate", "ci_high") if k in frame)
     out.insert(behind + 1, "printed", [", ".join(said.get(at, [])) for at in frame.index])
     return out

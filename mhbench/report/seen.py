@@ -142,10 +142,8 @@ def overlapping(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
         low=("ci_low", "max"), high=("ci_high", "min"), n=(of, "size")
     )
     ends = ends[ends["n"] > 1]
-    meet, apart = (
-        names_in_words(ends.index[ends["low"] <= ends["high"]]),
-        names_in_words(ends.index[ends["low"] > ends["high"]]),
-    )
+    meet = names_in_words(ends.index[ends["low"] <= ends["high"]])
+    apart = names_in_words(ends.index[ends["low"] > ends["high"]])
     said = [f"the intervals of all {what} overlap for {meet}"] if meet else []
     said += [f"those of two or more lie apart for {apart}"] if apart else []
     return "; ".join(said)
@@ -192,7 +190,8 @@ def meant(
     rows = rows.assign(over=rows["ci_high"] < rows["confidence"], under=rows["ci_low"] > rows["confidence"])
     less, more, fits = [], [], []
     for who, own in rows.groupby(of, sort=False, observed=True):
-        over, under = int(own["over"].sum()), int(own["under"].sum())
+        over = int(own["over"].sum())
+        under = int(own["under"].sum())
         less += [f"{spaced(who)} in {over} of {len(own)} bins"] if over else []
         more += [f"{spaced(who)} in {under} of {len(own)} bins"] if under else []
         fits += [who] if not over + under else []

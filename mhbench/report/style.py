@@ -229,7 +229,8 @@ def save(
     title = {"Title": title_of(fig)} if fig.get_suptitle() else {}
     with matplotlib.rc_context(STYLE):
         out = [folder / f"{stem}.png", folder / f"{stem}.svg"]
-        shown, fig.dpi = fig.dpi, STYLE["savefig.dpi"]
+        shown = fig.dpi
+        fig.dpi = STYLE["savefig.dpi"]
         FigureCanvasAgg(fig).print_png(out[0], metadata={"Software": None, "Description": told} | title)
         fig.set_layout_engine("none")  # both have the places that the first was given
         FigureCanvasSVG(fig).print_svg(out[1], metadata={"Date": None, "Creator": None, "Description": told} | title)

@@ -43,7 +43,9 @@ class Protected:
     "What a corpus holds that may not be shown."
 
     def __init__(self, items: Sequence[Item], ratings: Iterable[Rating] = (), responses: Iterable[Response] = ()):
-        self.items, self.ratings, self.responses = list(items), list(ratings), list(responses)
+        self.items = list(items)
+        self.ratings = list(ratings)
+        self.responses = list(responses)
 
     @cached_property
     def names(self) -> set[str]:
@@ -134,8 +136,11 @@ class ShownOf:
         pictures: Mapping[str, str],  # PNG as a notebook has it -> the figure's name
         by_item: Collection[str],  # figures that name an item
     ):
-        self.stage, self.protected, self.declared = stage, protected, declared
-        self.pictures, self.by_item = pictures, by_item
+        self.stage = stage
+        self.protected = protected
+        self.declared = declared
+        self.pictures = pictures
+        self.by_item = by_item
 
     def may(self, name: str) -> bool:
         return f"{self.stage}/{name}" in self.declared
@@ -256,7 +261,8 @@ def _readable(file: Path) -> str:
 def _named_in(file: Path, protected: Protected, declared: Collection[str]) -> set[str]:
     "The items that a file names, beside those in what is declared."
     if file.suffix == ".csv":
-        table, name = pd.read_csv(file, dtype=str), file.stem.replace("-", "/", 1)
+        table = pd.read_csv(file, dtype=str)
+        name = file.stem.replace("-", "/", 1)
         named = about(table, protected)
         return set() if may_be_shown(named, table, name in declared) else named
     if file.suffix != ".ipynb":
@@ -266,7 +272,8 @@ def _named_in(file: Path, protected: Protected, declared: Collection[str]) -> se
         source = "".join(cell["source"])
         found |= protected.about_items(source)
         for output in cell.get("outputs", []):
-            named, name = _named(output, protected), f"{file.stem}/{_made_by(source)}"
+            named = _named(output, protected)
+            name = f"{file.stem}/{_made_by(source)}"
             found |= set() if may_be_shown(named, _heads(output), name in declared) else named
     return found
 

@@ -131,7 +131,8 @@ def _serve(a: argparse.Namespace) -> None:
     from mhbench.annotate.server import make_app
 
     public = urlsplit(a.public_url)
-    path, outside = _prepare(a), not _on_loopback(a.host)
+    path = _prepare(a)
+    outside = not _on_loopback(a.host)
     secure = public.scheme == "https" or (outside and public.scheme != "http")
     app = make_app(path, prefix=public.path.rstrip("/"), secure=secure)
     if outside:
@@ -286,7 +287,8 @@ def _tasks(a: argparse.Namespace) -> None:
         refuse(f"tasks: kind must be labels for Label Studio; got {entry.get('kind')}", place=a.study)
     corpus = entry_corpus(entry, folder)
     with open_store(answers_file(a), _study(a)) as store:
-        study, register = store.study, Register(store)
+        study = store.study
+        register = Register(store)
         share_conflicts(store, study)
         ids = {q.question_id for q in study.of_role("item")}
         people = [r.rater for r in register.raters() if r.role != "owner" and r.active]
@@ -431,7 +433,8 @@ def new_round(
 
     Raises: ValueError where something has to be said and nobody can be asked.
     """
-    params, path = root() / a.params, answers_file(a)
+    params = root() / a.params
+    path = answers_file(a)
     if a.loader == "table" and not a.encoding:
         a.encoding = asked_encoding(a.path, ask)
     file = (
@@ -491,12 +494,14 @@ def close_round(
 
     Raises: ValueError where nobody has completed a page, or pages are open and nobody can be asked whether to go on.
     """
-    params, path = root() / a.params, answers_file(a)
+    params = root() / a.params
+    path = answers_file(a)
     known = load_params(params, lists=False)["studies"].get(a.study, {})
     if "annotate" not in known:
         refuse(f"close: study must have an entry annotate in {a.params}; got {a.study!r}; see mhbench annotate new")
     with open_store(path) as store:
-        found, kind = ratings(store), store.study.settings.kind
+        found = ratings(store)
+        kind = store.study.settings.kind
         if not found.ratings:
             refuse(
                 f"close: a round must have a complete page; got none ({path.name}); wait, or look at annotate status"

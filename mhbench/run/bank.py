@@ -111,7 +111,8 @@ def _new_folder(name: str) -> Path:
     argument("--to", required=True, help="a new folder"),
 )
 def _sheets(a: argparse.Namespace) -> None:
-    p, items = load_params(root() / a.params), bank_items(a.study, "composed", a.results)
+    p = load_params(root() / a.params)
+    items = bank_items(a.study, "composed", a.results)
     folder = private_folder(_new_folder(a.to), ignored=True)
     made = write_key_files(items, folder, seed=p["seed"])
     make_private(made, ignored=True)
@@ -137,7 +138,8 @@ def _sheets(a: argparse.Namespace) -> None:
     ),
 )
 def _card(a: argparse.Namespace) -> None:
-    p, items = load_params(root() / a.params), bank_items(a.study, a.of, a.results)
+    p = load_params(root() / a.params)
+    items = bank_items(a.study, a.of, a.results)
     compose, keys = (p["studies"][a.study].get(s) or {} for s in ("compose", "keys"))
     composers = composers_of(items) or compose.get("asked", [])
     recipe = place(a.results, "collect", a.study) / "recipe.json"

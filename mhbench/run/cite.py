@@ -67,7 +67,9 @@ def citations(
     p: Mapping[str, Any],  # parameters, as `load_params` gives them
 ) -> str:  # a BibTeX file
     "What a run used: papers, releases, software; its models in a comment."
-    known, written, out = releases(), papers(), []
+    known = releases()
+    written = papers()
+    out = []
     for study in p["run"]["studies"]:
         out += [written[study]] if study in written else [f"% {study}: no paper is recorded"]
         prepare = p["studies"][study]["prepare"]

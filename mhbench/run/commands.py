@@ -333,7 +333,8 @@ def _sizes(run: dict) -> list[str]:
         file = root() / "results" / "text" / "prepare" / study / "items.parquet"
         if file.exists():
             items = read_records(file, Item)
-            n, cases = len(items), len({i.cluster for i in items})
+            n = len(items)
+            cases = len({i.cluster for i in items})
             out.append(f"{study}: {n} items of {cases} cases; the interval is at most {share_width(cases):.2f} wide")
     takes = ", ".join(f"{cases_for_width(w)} cases for {w:g}" for w in (0.2, 0.1, 0.05))
     return [*out, f"The 95% interval of an accuracy near .5 takes {takes}; fewer near 0 or 1."]

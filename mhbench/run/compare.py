@@ -65,7 +65,8 @@ def _metrics(folder: Path) -> pd.DataFrame:  # study, stage, measure, model, mod
 
 # %% ../../nbs/run/14_compare.ipynb #e37beff5
 def _read(folder: Path, name: str, gone: tuple[str, ...] = ()) -> Results:
-    found, metrics = [], _metrics(folder / "metrics")
+    found = []
+    metrics = _metrics(folder / "metrics")
     for file in sorted(folder.glob("*/*/headline.parquet")):
         found.append(pd.read_parquet(file).assign(stage=file.parts[-3], study=file.parts[-2]))
     scored = [pd.read_parquet(f, columns=_OF_SCORES) for f in sorted(folder.glob("score/*/scores.parquet"))]
@@ -131,7 +132,8 @@ def who_answered_in(
     "What answered in two runs, where it is not known to be the same."
     rows, nobody = [], (NOT_SAID, NOT_SAID)
     for name in dict.fromkeys([*first.served, *second.served]):
-        a, b = first.served.get(name, nobody), second.served.get(name, nobody)
+        a = first.served.get(name, nobody)
+        b = second.served.get(name, nobody)
         if a[0] != b[0] or NOT_SAID in a[0]:
             rows.append((*name, *a, *b))
     return pd.DataFrame(rows, columns=["study", "model", "first", "first_days", "second", "second_days"])
@@ -170,7 +172,8 @@ def paired_accuracies(
     both = _per_item(a).merge(_per_item(b).drop(columns="cluster"), on=[*_RUN, "item_id"], suffixes=("_a", "_b"))
     rows = []
     for run, g in both.groupby(_RUN, sort=False):
-        x, y = g["correct_b"].to_numpy(float), g["correct_a"].to_numpy(float)
+        x = g["correct_b"].to_numpy(float)
+        y = g["correct_a"].to_numpy(float)
         row = dict(zip(_RUN, run)) | {"n": len(g), "first": y.mean(), "second": x.mean(), "estimate": (x - y).mean()}
         d = mean_difference(x - y, g["cluster"].to_numpy(), largest=1)
         rows.append(row | {"ci_low": d.ci_low, "ci_high": d.ci_high, "n_changed": int((x != y).sum())})

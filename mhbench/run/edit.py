@@ -267,7 +267,8 @@ _HEAD = """\
 
 def _readable_selection(params: Path) -> None:
     "Write the selection anew where it cannot be read; what stood there is kept beside it."
-    file, p = params.with_name(RUN_FILE), read_tree(params).content
+    file = params.with_name(RUN_FILE)
+    p = read_tree(params).content
     if "run" in p:
         return
     with suppress(ValueError):
@@ -401,7 +402,8 @@ def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
         whom = {s: {k: entry[s][k] for k in _WHOM if k in (entry[s] or {})} for s in gone_through}
         sections = {s: section | whom[s] for s, section in gone_through.items()}
         entry = {"prepare": entry["prepare"], **sections, **{k: entry[k] for k in ("annotate",) if k in entry}}
-    answers, demo = entry["prepare"].get("answers") or {}, entry["prepare"]["path"]
+    answers = entry["prepare"].get("answers") or {}
+    demo = entry["prepare"]["path"]
     theirs = [n for n, file in answers.items() if Path(file).is_relative_to(demo) or all_simulated(top / file)]
     mine = {name: file for name, file in answers.items() if name not in theirs}
     told = {stage: section for stage, section in settings.items() if stage in entry}
@@ -429,7 +431,8 @@ def import_corpus(
 
     Raises: ValueError for a study that is not there, or settings that do not fit.
     """
-    path, file = Path(path).resolve(), Path(params)
+    path = Path(path).resolve()
+    file = Path(params)
     studies = load_params(file, lists=False)["studies"]
     if study not in studies:
         refuse(f"import_corpus: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
@@ -461,9 +464,11 @@ def name_ratings(
 
     Raises: FileNotFoundError; ValueError for a study that is not there.
     """
-    top, path = Path(params).resolve().parent, Path(file).expanduser().resolve()
+    top = Path(params).resolve().parent
+    path = Path(file).expanduser().resolve()
     if not path.is_file():
-        rule, got = "be a file of people's answers", f"{str(file)!r}, which is not there"
+        rule = "be a file of people's answers"
+        got = f"{str(file)!r}, which is not there"
         refuse(f"name_ratings: ratings must {rule}; got {got}", error=FileNotFoundError)
     named = path.relative_to(top).as_posix() if path.is_relative_to(top) else str(path)
 

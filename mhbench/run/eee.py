@@ -68,7 +68,8 @@ def _date(rows: pd.DataFrame) -> datetime:
 
 def scored(results: Path, study: str, models: Sequence[str], core: str | None = None) -> Scored | None:
     "What the stages have left of a study; None where nothing was scored."
-    file, text = results / "score" / study / "scores.parquet", results / "text"
+    file = results / "score" / study / "scores.parquet"
+    text = results / "text"
     if not file.exists():
         return None
     own = [text / "generate" / study / m / "responses.parquet" for m in models]
@@ -94,7 +95,8 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
 
 
 def _judged(results: Path, study: str) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    means, file = results / "judge" / study / "means.parquet", results / "text/judge" / study / "judgments.parquet"
+    means = results / "judge" / study / "means.parquet"
+    file = results / "text/judge" / study / "judgments.parquet"
     if not means.exists() or not file.exists():
         return pd.DataFrame(columns=["model", "by", "estimate"]), {}
     stored = StoredRecords([file], Judgment)
@@ -213,7 +215,8 @@ def _attribution(row: Any, item: Item) -> list[dict[str, Any]]:
 # %% ../../nbs/run/32_eee.ipynb #19519592
 def _line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str, Any]:
     "One answer."
-    asked, correct = _input(item, row.order, free), row.correct
+    asked = _input(item, row.order, free)
+    correct = row.correct
     thought = [row.reasoning] if free and row.reasoning else None
     tokens = (int(row.prompt_tokens or 0), int(row.completion_tokens or 0))
     used = dict(zip(("input_tokens", "output_tokens", "total_tokens"), (*tokens, sum(tokens))))
@@ -247,7 +250,8 @@ def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]
     "What an entry says of a model; of one whose answers came in a file, that they did."
     entry = p["models"].get(model) or {}
     endpoint = p["endpoints"].get(entry.get("endpoint")) or {}
-    served, kind = str(entry.get("served") or ""), endpoint.get("kind", "unknown")
+    served = str(entry.get("served") or "")
+    kind = endpoint.get("kind", "unknown")
     hub = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", served)
     developer = _slug(str(entry.get("provider") or origin))
     own = "self_deployed" if kind in _LOCAL else "externally_managed"
@@ -261,7 +265,8 @@ def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]
 
 
 def _generation(entry: Mapping[str, Any]) -> dict[str, Any]:
-    sampling, most = entry.get("sampling") or {}, entry.get("max_tokens")
+    sampling = entry.get("sampling") or {}
+    most = entry.get("max_tokens")
     args = {k: sampling[k] for k in ("temperature", "top_p", "top_k") if k in sampling}
     tokens = most.get("answer") if isinstance(most, dict) else most
     args |= {"max_tokens": int(tokens)} if tokens else {}
@@ -335,7 +340,8 @@ def _check_means(lines: Sequence[dict], results: Sequence[dict]) -> None:
     scores = pd.DataFrame([(x.get("evaluation_result_id"), x["sample_id"], x["evaluation"]["score"]) for x in lines])
     of = scores.groupby([0, 1])[2].mean().groupby(level=0).agg(["mean", "size"])
     for r in results:
-        name, said = r["evaluation_result_id"], r["score_details"]
+        name = r["evaluation_result_id"]
+        said = r["score_details"]
         n = int(said["details"]["n"])
         if name in of.index and (abs(of.loc[name, "mean"] - said["score"]) > 1e-9 or of.loc[name, "size"] != n):
             got = f"{of.loc[name, 'mean']:.6f} of {of.loc[name, 'size']} for {said['score']:.6f} of {n}"
@@ -362,7 +368,8 @@ def _of_model(
     run = {"evaluation_id": f"{s.study}/{info['id']}/{stamp}/{model}", "model_id": info["id"]}
     lines = []
     for row in rows.astype(object).where(rows.notna(), None).itertuples():
-        item, name = s.items[row.item_id], "/".join([s.study, _name(row), *_main_result(row, s.core)])
+        item = s.items[row.item_id]
+        name = "/".join([s.study, _name(row), *_main_result(row, s.core)])
         own = {"evaluation_result_id": name} if row.correct is not None and name in names else {}
         lines.append(_line(row, item, run | {"evaluation_name": s.study} | own, private or not item.protected))
     _check_means(lines, results)
@@ -383,7 +390,8 @@ def write_eee(
     out = []
     for s in studies:
         ratings = list(human_ratings(s, private))
-        rated, content = f"ratings/{s.study}.jsonl", _jsonl(ratings)
+        rated = f"ratings/{s.study}.jsonl"
+        content = _jsonl(ratings)
         source: dict[str, Any] = {"source_type": "evaluation_run", "source_organization_name": organization}
         source |= {"source_name": "mhbench", "evaluator_relationship": "other"}
         if ratings:

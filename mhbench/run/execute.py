@@ -101,7 +101,8 @@ def run_stage(
     values = stage_parameters(load_params(top / params), stage, study, model) | (overrides or {})
     notebook = top / "nbs" / "stages" / f"{stage}.ipynb"
     takes = set(graph(top)[stage].parameters)
-    unknown, missing = sorted(set(values) - takes), sorted(takes - set(values))
+    unknown = sorted(set(values) - takes)
+    missing = sorted(takes - set(values))
     if unknown:
         refuse(
             f"run_stage: parameters must be declared by the notebook; got unknown {unknown} ({stage}.ipynb); mend "
@@ -116,7 +117,8 @@ def run_stage(
         keep_private(top)
     out = place(values["results"], stage, study, model)
     out.mkdir(parents=True, exist_ok=True)
-    done, failed = out / "notebook.ipynb", out / "notebook.failed.ipynb"
+    done = out / "notebook.ipynb"
+    failed = out / "notebook.failed.ipynb"
     failed.unlink(missing_ok=True)
     if dry:
         notebook = _asking_part(notebook, out / "asking.ipynb")
@@ -125,7 +127,8 @@ def run_stage(
     try:
         nb = papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
     except papermill.PapermillExecutionError as e:
-        name, said = " ".join(x for x in (stage, study, model) if x), str(e.evalue)
+        name = " ".join(x for x in (stage, study, model) if x)
+        said = str(e.evalue)
         said = said if len(said) <= 4000 else f"{said[:4000]} ..."
         raise RuntimeError(
             f"run_stage: {name} ended in cell {e.cell_index} of {stage}.ipynb: {e.ename}: {said}\n(the whole is in"

@@ -59,7 +59,8 @@ def publish(
     Raises: FileNotFoundError where a stage has not run; ValueError where an item of the run is protected.
     """
     top = root()
-    run, folder = load_params(top / params)["run"], top / to
+    run = load_params(top / params)["run"]
+    folder = top / to
     for study in run["studies"]:
         items = read_records(place("results/text", "prepare", study) / "items.parquet", Item)
         if any(i.protected for i in items):
@@ -132,7 +133,8 @@ def inspect_logs(
     write: Write,
 ) -> list[Path]:  # the files written
     "A log for inspect of each study, model and way of asking."
-    rows, out = answers.rows.astype(object).where(answers.rows.notna(), None), []
+    rows = answers.rows.astype(object).where(answers.rows.notna(), None)
+    out = []
     for (study, model, mode), part in rows.groupby(["study", "model", "mode"], sort=True):
         samples = [
             _sample(r, answers.items.get(f"{study}/{r.item_id}", {}), answers.texts.get(str(r.Index), {}))
@@ -141,7 +143,8 @@ def inspect_logs(
         scored = [s["scores"]["mhbench"]["value"] for s in samples if s["scores"]["mhbench"]["value"] != "N"]
         right = sum(_NUMBERS.get(v, v) for v in scored) / len(scored) if scored else 0.0
         ids = list(dict.fromkeys(s["id"] for s in samples))
-        task, key = f"mhbench/{study}/{mode}".replace(" ", "_"), _short(str(study), str(model), str(mode))
+        task = f"mhbench/{study}/{mode}".replace(" ", "_")
+        key = _short(str(study), str(model), str(mode))
         when = dates[str(study), str(model)].isoformat()
         log = {
             "version": 2,
@@ -367,7 +370,8 @@ def _publish(a):
     argument("--source", metavar="URL", help="card: where the run can be seen"),
 )
 def _export(a):
-    p, results = load_params(root() / a.params), root() / "results"
+    p = load_params(root() / a.params)
+    results = root() / "results"
     run = p["run"]
     if a.kind == "mlflow":
         print(_to_mlflow(p, results, a.to, root() / a.params))

@@ -238,7 +238,9 @@ class _Bar:
     "One progress bar for all files of a release, as pooch moves the bar of a file."
 
     def __init__(self, bar: Any):
-        self.bar, self.total, self.counted = bar, 0, 0
+        self.bar = bar
+        self.total = 0
+        self.counted = 0
 
     def update(self, n: int) -> None:
         n = min(n, max(self.total - self.counted, 0)) if self.total else n

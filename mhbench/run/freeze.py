@@ -51,7 +51,8 @@ def counted(p: dict, params: str | Path) -> dict[str, dict[str, Any]]:  # study 
         plan_run(params, only=("generate",), keep=dry)
         for study in p["run"]["studies"]:
             text = dry / "text" / "prepare" / study
-            items, recorded = read_records(text / "items.parquet", Item), text / "recorded.parquet"
+            items = read_records(text / "items.parquet", Item)
+            recorded = text / "recorded.parquet"
             old = {(r.model, r.item_id) for r in read_records(recorded, Response)} if recorded.exists() else set()
             known = {m: {"items": n, "there": n} for m, n in Counter(m for m, _ in sorted(old)).items()}
             judging = {s: asked_by(p, s, study).get("judges") for s in ASKED_IN if study in (p["run"].get(s) or [])}

@@ -99,7 +99,8 @@ def all_verdicts_on_papers(
     for study in studies():
         if not (study.folder / "claims.yaml").exists():
             continue
-        claims, stored = load_claims(claims_file(study.name)), _stored(study.name, top)
+        claims = load_claims(claims_file(study.name))
+        stored = _stored(study.name, top)
         verdicts, changed = merged_verdicts(claims, stored)
         tables.append(verdicts)
         files.append(claims)

@@ -60,10 +60,16 @@ class Live:
     task: Any
 
     def __init__(self, title: str, out: Any = None, *, every_s: float = EVERY_S):
-        self.title, self.out, self.every_s = title, sys.stderr if out is None else out, every_s
+        self.title = title
+        self.out = sys.stderr if out is None else out
+        self.every_s = every_s
         self.moving = getattr(self.out, "isatty", lambda: False)()
-        self.silent, self.done = bool(os.environ.get("CI")), threading.Event()
-        self.began, self.before, self.bar, self.task = 0.0, os.environ.get(LIVE), None, None
+        self.silent = bool(os.environ.get("CI"))
+        self.done = threading.Event()
+        self.began = 0.0
+        self.before = os.environ.get(LIVE)
+        self.bar = None
+        self.task = None
 
     def __enter__(self) -> Live:
         self.began = time.monotonic()
@@ -89,7 +95,8 @@ class Live:
             os.environ[LIVE] = self.before
         if self.bar is not None:
             self.bar.stop()
-        how, state = "done" if kind is None else "ended with an error", self._state()
+        how = "done" if kind is None else "ended with an error"
+        state = self._state()
         self._print(f"{self.title}: {how} after {time.monotonic() - self.began:.0f} s{self._spent(state)}")
         with contextlib.suppress(OSError):
             self.file.unlink(missing_ok=True)

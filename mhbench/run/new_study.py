@@ -101,7 +101,8 @@ _KEY_FORMS = {
 
 def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
     "Field -> the form of its cells, and how many items have it."
-    columns, chosen = layout["columns"], [i for i in items if i.options]
+    columns = layout["columns"]
+    chosen = [i for i in items if i.options]
     references = [i.key[0] for i in items if task_of(i).one_reference]
     form = {"id": ("as they stand" if "id" in columns else "made from the question", len(items))}
     form["question"] = (_lengths([i.question for i in items]), len(items))
@@ -210,7 +211,8 @@ def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | 
     options = guess_layout(table, guessed.pop("columns"), **guessed) | reading | asked
     if ratings:
         given = dict(ratings)
-        file, columns = Path(given.pop("path")).expanduser(), given.pop("columns", None)
+        file = Path(given.pop("path")).expanduser()
+        columns = given.pop("columns", None)
         found = guess_rating_columns(read_table(file, **given).columns, columns)
         beside = os.path.relpath(file.resolve(), path.resolve().parent)
         options["ratings"] = {"path": Path(beside).as_posix(), "columns": found, "sha256": sha256(file)} | given
@@ -255,13 +257,17 @@ def propose(
 
     Raises: ValueError for a name that is taken, judges that are no models, or a study without an item.
     """
-    p, path, top = load_params(params), Path(path).expanduser(), Path(params).resolve().parent
+    p = load_params(params)
+    path = Path(path).expanduser()
+    top = Path(params).resolve().parent
     _check_name(name, p, replace)
     gone = [j for j in judges or [] if j not in p["models"]]
     if gone:
         refuse(f"new_study: judges must be entries of models ({', '.join(p['models'])}); got {', '.join(gone)}")
     kept, table_of_ratings = _people(_besides(p["studies"].get(name, {})) if besides is None else besides, ratings, top)
-    options, table, unused = dict(options or {}), None, []
+    options = dict(options or {})
+    table = None
+    unused = []
     if loader == "table":
         options, table = _table_options(path, options, table_of_ratings)
         unused = _unused(table, options["columns"])
@@ -298,7 +304,8 @@ def summary(
     most: int = 20,  # rows set aside that are listed one by one
 ) -> str:
     "What was understood, what was set aside and why, and what the study will go through."
-    corpus, entry = proposal.corpus, proposal.entry
+    corpus = proposal.corpus
+    entry = proposal.entry
     tasks = ", ".join(f"{n} {task}" for task, n in Counter(i.task for i in corpus.items).items())
     out = [f"{proposal.name}: {len(corpus.items)} items ({tasks}), {len(corpus.ratings)} ratings"]
     if proposal.table is not None:

@@ -42,7 +42,8 @@ class Printed(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        had, self.left = self.left, self.left - len(text)
+        had = self.left
+        self.left = self.left - len(text)
         if had > 0:
             self.pieces.append(text[:had])
         if self.left < 0 <= had:
@@ -106,7 +107,8 @@ def _shell(shown: CellOutputs) -> Iterator[ZMQInteractiveShell]:
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.cache_size = 0
-    outer, main = InteractiveShell._instance, sys.modules["__main__"]
+    outer = InteractiveShell._instance
+    main = sys.modules["__main__"]
     if outer:
         type(outer).clear_instance()
     shell = ZMQInteractiveShell.instance(config=config)
@@ -125,7 +127,8 @@ def _shell(shown: CellOutputs) -> Iterator[ZMQInteractiveShell]:
 def _run(source: str, shell: ZMQInteractiveShell, shown: CellOutputs) -> BaseException | None:
     "Run a cell: the error that ended it."
     shown.begin()
-    out, err = Printed("stdout", shown.outputs), Printed("stderr", shown.outputs)
+    out = Printed("stdout", shown.outputs)
+    err = Printed("stderr", shown.outputs)
     with redirect_stdout(out), redirect_stderr(err):
         ran = shell.run_cell(source, store_history=True)
     out.flush()

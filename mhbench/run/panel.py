@@ -83,7 +83,8 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
     if width is None or width < _LOWER_LIMIT:
         refuse(f"panel design: --each needs a --width above 0; got {width}")
     c = rater_components(pilot["value"], pilot["item"] + " " + pilot["target"], pilot["rater"])
-    needed, given = raters_of_each(c, width), pilot.groupby("item")["rater"].nunique()
+    needed = raters_of_each(c, width)
+    given = pilot.groupby("item")["rater"].nunique()
     print(f"{c.n_ratings} ratings by {c.n_raters} raters of {len(given)} items")
     if needed is None:
         print(f"For an interval of a mean score no wider than {width:g} no number of raters up to 200 is enough.")
@@ -201,7 +202,9 @@ def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
                 both = both[both["people"] != 50] if kind == "label" else both
                 if both["cluster"].nunique() < fewest_clusters():
                     continue
-                y, f, scale = both["people"].to_numpy(), both["points"].to_numpy(), 1.0
+                y = both["people"].to_numpy()
+                f = both["points"].to_numpy()
+                scale = 1.0
                 if kind == "label":
                     y, scale = 100.0 * (y > 50), 100.0
                 pilot = pilot_of(y / scale, f / scale, clusters=both["cluster"].to_numpy(), share=kind == "label")

@@ -222,7 +222,8 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     needed, no more of the run's are asked than the study names. Examinees are those models of the run that the study
     names, else as many others.
     """
-    given, run = dict(p.get(stage) or {}) | dict(p["studies"][study].get(stage) or {}), p["run"]
+    given = dict(p.get(stage) or {}) | dict(p["studies"][study].get(stage) or {})
+    run = p["run"]
     out = {k: given[k] for k in ASKED_IN.get(stage, ()) if k in given}
     chosen = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
     most = {k: len(v or []) if stage in _NOBODY else None for k, v in out.items()}

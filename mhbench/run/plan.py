@@ -50,7 +50,10 @@ class _DryRun:
     "The stages of a run that ask, in a folder of their own."
 
     def __init__(self, p: dict, params: str | Path, folder: Path, recorder: Recorder):
-        self.p, self.params, self.folder, self.recorder = p, params, folder, recorder
+        self.p = p
+        self.params = params
+        self.folder = folder
+        self.recorder = recorder
         self.supposed: set[tuple] = set()  # (stage, study) that rest on what is not known yet
         self.rows: list[tuple] = []
 
@@ -105,7 +108,8 @@ def plan_run(
 
     Raises: ValueError where parameters do not fit; RuntimeError where a stage cannot be run.
     """
-    p, stages = load_params(root() / params), graph()
+    p = load_params(root() / params)
+    stages = graph()
     asking = [name for name, node in stages.items() if "replay" in node.parameters and name in (only or stages)]
     needed = {*asking, *(name for one in asking for name in before(stages, one))} - _NO_REQUEST
     with tempfile.TemporaryDirectory(prefix="mhbench-plan-") as folder, Recorder() as recorder:

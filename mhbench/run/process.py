@@ -56,7 +56,8 @@ def _ended_by(which: signal.Signals, words: str) -> NoReturn:
     "Say what became of a stage that could not say it."
     why, less = "", "run it again"
     if which == signal.SIGKILL:
-        why, less = ", often for want of memory", "give it more memory, or fewer items (n_items), and run it again"
+        why = ", often for want of memory"
+        less = "give it more memory, or fewer items (n_items), and run it again"
     got = f"{which.name} from outside{why} ({words})"
     refuse(f"run: the stage must end by itself; got {got}; what was answered is kept: {less}", error=RuntimeError)
 

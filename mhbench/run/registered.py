@@ -120,7 +120,8 @@ def departures(
     "What differs, settings first."
     out = []
     for part in ("settings", "data", "code", "versions"):
-        before, now = old.get(part) or {}, new.get(part) or {}
+        before = old.get(part) or {}
+        now = new.get(part) or {}
         keys = [k for k in dict.fromkeys([*before, *now]) if before.get(k) != now.get(k)]
         out += [Departure(part, key, before.get(key), now.get(key)) for key in keys]
     return out
@@ -141,7 +142,8 @@ def registration() -> dict[str, Any] | None:
     try:
         known = yaml.safe_load(file.read_text(encoding="utf-8"))
     except yaml.YAMLError as e:
-        known, why = None, f"no YAML ({str(e).splitlines()[0]})"
+        known = None
+        why = f"no YAML ({str(e).splitlines()[0]})"
     else:
         why = "other entries"
     if not isinstance(known, dict) or [*known] != [*_PARTS]:
@@ -162,7 +164,9 @@ def _kept_since(top: Path) -> str:
     return f"in commit {commit}" if known else "which git does not hold, so that nobody can tell how old it is"
 
 # %% ../../nbs/run/33_registered.ipynb #21e4a6b6
-FORESEEN, WITH_CHANGES, EXPLORATORY = "foreseen", "foreseen, with changes", "exploratory"
+FORESEEN = "foreseen"
+WITH_CHANGES = "foreseen, with changes"
+EXPLORATORY = "exploratory"
 _OF_ONE = ("model", "annotator", "student", "judge", "medical", "general")  # columns that name a model
 
 
@@ -196,7 +200,8 @@ def foreseen(
     changed: Sequence[Departure],
 ) -> str:  # FORESEEN, WITH_CHANGES or EXPLORATORY
     "Whether a test was registered."
-    of, stages = known["studies"].get(study), graph()
+    of = known["studies"].get(study)
+    stages = graph()
     gone_through = stage == "score" or any(k.startswith(f"studies.{study}.{stage}") for k in known["settings"])
     if of is None or not gone_through or "generate" not in before(stages, stage):
         return EXPLORATORY

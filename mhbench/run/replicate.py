@@ -265,7 +265,8 @@ def _captions(top: Path, name: str) -> dict[str, str]:  # "stage-table" -> capti
 
 def _index(top: Path, name: str, made: Sequence[Path]) -> str:
     "The page beside published notebooks and tables."
-    known, held = release_of(name), recorded(json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"])
+    known = release_of(name)
+    held = recorded(json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"])
     shown = replication(name).shown
     gone = [place for place, *_ in known.files() if place not in held["files"]]
     captions = _captions(top, name)

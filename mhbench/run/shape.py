@@ -199,7 +199,8 @@ def parameters_cell(
     for name in [*given, *sorted(own, key=lambda k: k not in parameters.__annotations__)]:
         f = parameters.model_fields[name]
         words = get_args(f.annotation) if get_origin(f.annotation) is Literal else ()
-        line, told = f"{name} = {f.default!r}", ": ".join(filter(None, [", ".join(words), f.description]))
+        line = f"{name} = {f.default!r}"
+        told = ": ".join(filter(None, [", ".join(words), f.description]))
         if told and len(line) + len(told) > 116:
             line = f"{textwrap.fill(told, 118, initial_indent='# ', subsequent_indent='# ')}\n{line}"
         elif told:
@@ -428,7 +429,8 @@ def _told_apart(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # %% ../../nbs/run/02_shape.ipynb #76abb1f2
 def _of_type(path: tuple, rule: str, value: Any) -> Fault:
     "A value of another type."
-    got, remedy = shown(value, str(path[-1]) if path else ""), ""
+    got = shown(value, str(path[-1]) if path else "")
+    remedy = ""
     if isinstance(value, datetime.date):
         got = f"{value}, which YAML takes for a date"
     if isinstance(value, datetime.date) or ("a text" in rule and isinstance(value, (int, float))):
@@ -444,7 +446,10 @@ def _of_type(path: tuple, rule: str, value: Any) -> Fault:
 
 def _fault(f: dict[str, Any], schema: dict) -> Fault:
     "A finding in words."
-    path, kind, value, bounds = f["loc"], f["type"], f["input"], f.get("ctx", {})
+    path = f["loc"]
+    kind = f["type"]
+    value = f["input"]
+    bounds = f.get("ctx", {})
     name = str(path[-1]) if path else ""
     if kind == "extra_forbidden":
         return _unknown(path, _declared(schema, path[:-1]))

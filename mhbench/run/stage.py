@@ -82,7 +82,8 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
     "A temporary results folder with what the stage `name` rests on, for some studies of the demo."
     from mhbench.run.execute import run_stage
 
-    folder, stages = Path(tempfile.mkdtemp(prefix="mhbench-")), graph()
+    folder = Path(tempfile.mkdtemp(prefix="mhbench-"))
+    stages = graph()
     small: dict[str, Mapping] = {"prepare": {"n_items": n_items}, "judge": {"n_items": 2}}
     small |= {stage: shorter for study in registered() for stage, shorter in study.demo.items()}
     for stage in before(stages, name):
@@ -234,8 +235,12 @@ class Stage:
     ):
         from mhbench.run.params import load_params
 
-        self.name, self.study, self.model = name, study, model
-        self.models, self.about, self.rated = list(models), about, rated
+        self.name = name
+        self.study = study
+        self.model = model
+        self.models = list(models)
+        self.about = about
+        self.rated = rated
         self.drawn_labels = False  # whether what is right, or the group of a question, was labelled by simulated raters
         self.alone = not results
         # a stage that reads a model's answers needs one that answers at once where it runs by itself
@@ -253,7 +258,8 @@ class Stage:
         self._main: list[pd.DataFrame] = []
         params = load_params(root() / "params.yaml")
         self.origins = known_origins(self.results, [study] if study else studies)
-        self._everybody, self._run = _everybody(params), params["run"]
+        self._everybody = _everybody(params)
+        self._run = params["run"]
         self._best_first = self._by_accuracy(params) if study else []
         introduce(self._everybody, self.simulated, self._best_first)
         keep_results(StoreSettings(**(params.get("store") or {})), store_path(root()))

@@ -119,9 +119,11 @@ def sweep(
     Raises: ValueError for a bad axis; RuntimeError where a point fails.
     """
     top = root()
-    file, kept = top / params, top / "results" / "sweep" / name / "points.jsonl"
+    file = top / params
+    kept = top / "results" / "sweep" / name / "points.jsonl"
     before = file.read_text(encoding="utf-8")
-    points, base = grid(axes, yaml.safe_load(before)), _base(top, before)
+    points = grid(axes, yaml.safe_load(before))
+    base = _base(top, before)
     kept.parent.mkdir(parents=True, exist_ok=True)
     seen = [p["point"] for p in _done(kept, base)]
     run = list(command or [sys.executable, "-m", "dvc", "repro", *targets])
@@ -219,7 +221,9 @@ def run_point(folder: str, run: list[str], targets: Sequence[str]) -> list[dict]
 def _as_jobs(
     todo: Mapping[int, dict], file: Path, kept: Path, run: list[str], targets: Sequence[str], base: str, executor: Any
 ) -> None:
-    top, before, jobs = file.parent, file.read_text(encoding="utf-8"), {}
+    top = file.parent
+    before = file.read_text(encoding="utf-8")
+    jobs = {}
     folders = {k: kept.parent / "copies" / f"{base}-{k}" for k in todo}
     for k, point in todo.items():
         _working_copy(top, folders[k], file.name, _written(before, point))

@@ -114,15 +114,19 @@ def abstention_by_difficulty(
 
     Source: MedQADE, section 4.4.1; the slope is ours.
     """
-    x, d = np.atleast_2d(np.asarray(labels, dtype=object)), np.asarray(difficulty, float)
+    x = np.atleast_2d(np.asarray(labels, dtype=object))
+    d = np.asarray(difficulty, float)
     if d.shape != x.shape[1:]:
         refuse(f"abstention_by_difficulty: difficulty must be one number an item, shape ({x.shape[1]},); got {d.shape}")
     if np.isnan(d).all():
         refuse("abstention_by_difficulty: difficulty must be given for at least one item; got none")
-    bins, asked = difficulty_bins(d, edges), (~pd.isna(x)).sum(0).astype(float)
+    bins = difficulty_bins(d, edges)
+    asked = (~pd.isna(x)).sum(0).astype(float)
     gone = (x == abstain).sum(0).astype(float)
-    z, d0 = one_hot(bins, len(edges) + 1), np.where(bins < 0, 0.0, d)
-    a, g = asked * (bins >= 0), gone * (bins >= 0)
+    z = one_hot(bins, len(edges) + 1)
+    d0 = np.where(bins < 0, 0.0, d)
+    a = asked * (bins >= 0)
+    g = gone * (bins >= 0)
 
     def statistic(columns, *, weights):
         rate = divide(weights @ (z * gone[:, None]), weights @ (z * asked[:, None]))
@@ -152,14 +156,16 @@ def _harmonic(n: np.ndarray) -> np.ndarray:
 
 def _area(m: np.ndarray, e: np.ndarray) -> np.ndarray:
     "Area from counts and errors of ties (..., G), the most confident first."
-    n0, e0 = np.cumsum(m, -1) - m, np.cumsum(e, -1) - e
+    n0 = np.cumsum(m, -1) - m
+    e0 = np.cumsum(e, -1) - e
     tie = np.where(m > 0, e + (e0 - e * n0 / np.maximum(m, 1)) * (_harmonic(n0 + m) - _harmonic(n0)), 0.0)
     return divide(tie.sum(-1), m.sum(-1))
 
 
 def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     "Errors, the group of each item (-1: left out), and the thresholds of the groups, descending."
-    c, y = np.asarray(confidence, float), np.asarray(correct, float)
+    c = np.asarray(confidence, float)
+    y = np.asarray(correct, float)
     if c.shape != y.shape or c.ndim != 1:
         refuse(
             f"{function}: confidence and correct must be one number an item each, same shape; got {c.shape} and "
@@ -218,7 +224,8 @@ def risk_coverage(
     Source: El-Yaniv and Wiener 2010; excess: Geifman, Uziel and El-Yaniv 2019.
     """
     error, of, thresholds, has = _ties(confidence, correct, "risk_coverage")
-    m, e = np.bincount(of[has]).astype(float), np.bincount(of[has], weights=error[has])
+    m = np.bincount(of[has]).astype(float)
+    e = np.bincount(of[has], weights=error[has])
     area = bootstrap(risk_coverage_area, np.asarray(confidence, float), np.asarray(correct, float), **kwargs)
     best = _area(*np.array([[has.sum() - e.sum(), e.sum()], [0.0, e.sum()]]))
     return RiskCoverage(
@@ -246,7 +253,8 @@ def error_limit(
 
     Source: Clopper and Pearson 1934 for one answer a case; else a mixture of bets, Waudby-Smith and Ramdas 2024.
     """
-    e, k = np.asarray(wrong, float), np.asarray(kept, float)
+    e = np.asarray(wrong, float)
+    k = np.asarray(kept, float)
     if (e > k).any() or (k > largest).any() or (e < 0).any():
         refuse(f"error_limit: wrong must be 0 to kept, and kept at most {largest}; got {e.max():g} and {k.max():g}")
     if e.sum() == k.sum():
@@ -283,7 +291,8 @@ def thresholds_tested(
 
     Source: Angelopoulos et al. 2021 (learn then test); Geifman and El-Yaniv 2017; Wiens 2003 (fallback).
     """
-    c, y = np.asarray(confidence, float), np.asarray(wrong, float)
+    c = np.asarray(confidence, float)
+    y = np.asarray(wrong, float)
     if c.shape != y.shape or c.ndim != 1 or not len(c) or not np.isin(y, (0, 1)).all():
         refuse(f"thresholds_tested: wrong must be 0 or 1 for each confidence, at least one; got {len(y)} for {len(c)}")
     for name, value in {"risk": risk, "delta": delta}.items():

@@ -48,13 +48,15 @@ def _encode(
                 "them in ignore"
             )
         place = np.array([list(categories).index(v) for v in values] + [-1])
-        codes, values = place[codes], list(categories)
+        codes = place[codes]
+        values = list(categories)
     return codes.reshape(x.shape), values
 
 # %% ../../nbs/stats/03_agreement.ipynb #15dc7d13
 def _pair(a: Any, b: Any, ignore: Sequence, categories: Sequence | None, function: str) -> tuple[np.ndarray, list]:
     "Two raters' labels as codes of one list of categories, shape (2, N)."
-    a, b = np.asarray(a, dtype=object), np.asarray(b, dtype=object)
+    a = np.asarray(a, dtype=object)
+    b = np.asarray(b, dtype=object)
     if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
         refuse(
             f"{function}: a and b must be one label an item each, same shape (n_items,); got {a.shape} and {b.shape}"
@@ -80,7 +82,8 @@ def contingency_tables(a: np.ndarray, b: np.ndarray, k: int, weights: np.ndarray
     p, n = a.shape
     step, out = max(1, room // (n * k * k)), []
     for s in range(0, p, step):
-        x, y = a[s : s + step], b if len(b) == 1 else b[s : s + step]
+        x = a[s : s + step]
+        y = b if len(b) == 1 else b[s : s + step]
         cell = np.where((x >= 0) & (y >= 0), x * k + y, k * k)
         z = (cell.T[:, :, None] == np.arange(k * k)).reshape(n, -1).astype(float)
         out.append((weights @ z).reshape(len(weights), -1, k, k))
@@ -112,7 +115,9 @@ def _cohen_kappa(t: np.ndarray, weighting: str | None = None, at: np.ndarray | N
     k = np.arange(t.shape[-1]) if at is None else at
     d = np.abs(k[:, None] - k)
     v = {None: d > 0, "linear": d, "quadratic": d**2}[weighting].astype(float)
-    row, col, n = t.sum(-1), t.sum(-2), t.sum((-2, -1))
+    row = t.sum(-1)
+    col = t.sum(-2)
+    n = t.sum((-2, -1))
     expected = divide(((row @ v) * col).sum(-1), n)  # sum v n_k. n_.l / n
     return 1 - divide((t * v).sum((-2, -1)), expected)
 
@@ -228,9 +233,12 @@ def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
     rho = np.cumsum(n_v, 1) - n_v / 2  # mid-ranks, (B, V)
     rho = rho - (n_v * rho).sum(1, keepdims=True) / np.maximum(n_v.sum(1, keepdims=True), 1)
     s1, s2 = (r @ c[0].T if len(c) == 1 else np.einsum("bnv,bv->bn", c, r) for r in (rho, rho**2))
-    m, w = np.broadcast_to(m, s1.shape), np.broadcast_to(w, s1.shape)
+    m = np.broadcast_to(m, s1.shape)
+    w = np.broadcast_to(w, s1.shape)
     within = (w * 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1)).sum(1)
-    n, t1, t2 = n_v.sum(1), (n_v * rho).sum(1), (n_v * rho**2).sum(1)
+    n = n_v.sum(1)
+    t1 = (n_v * rho).sum(1)
+    t2 = (n_v * rho**2).sum(1)
     return 1 - (n - 1) * divide(within, 2 * (n * t2 - t1**2))
 
 # %% ../../nbs/stats/03_agreement.ipynb #0e232629

@@ -131,7 +131,8 @@ def _lower(a: Observed, log_bar: float, steps: int = 40) -> np.ndarray:  # (P,)
         middle = (low + high) / 2
         room = np.maximum(middle, a.low + 1e-12)
         beaten = log_wealth(a, room) >= log_bar
-        low, high = np.where(beaten, middle, low), np.where(beaten, high, middle)
+        low = np.where(beaten, middle, low)
+        high = np.where(beaten, high, middle)
     return low
 
 
@@ -146,7 +147,8 @@ def confidence_sequence(
     if not 0 < level < 1:
         refuse(f"confidence_sequence: level must be between 0 and 1; got {level}")
     bar = np.log(2 / (1 - level))
-    low, high = _lower(a, bar), -_lower(a.turned(), bar)
+    low = _lower(a, bar)
+    high = -_lower(a.turned(), bar)
     return low, np.maximum(high, low)
 
 # %% ../../nbs/stats/27_anytime.ipynb #e1a39023

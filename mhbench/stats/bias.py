@@ -218,7 +218,8 @@ def position_bias(
     **settings: Any,  # n_boot, seed, clusters, level: as in estimate
 ) -> PositionBias:
     """How often a judge's choice between two answers survives their exchange."""
-    x, y = np.asarray(forward, dtype=object), np.asarray(backward, dtype=object)
+    x = np.asarray(forward, dtype=object)
+    y = np.asarray(backward, dtype=object)
     if x.shape != y.shape or x.ndim != 1:
         refuse(
             f"position_bias: forward and backward must be one verdict a pair each, same shape; got {x.shape} and "

@@ -21,7 +21,8 @@ __all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'rel
 
 # %% ../../nbs/stats/11_calibration.ipynb #80107717
 def _distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
-    p, q = np.asarray(soft, float), np.asarray(probs, float)
+    p = np.asarray(soft, float)
+    q = np.asarray(probs, float)
     if p.shape != q.shape or p.ndim != 2:
         refuse(
             f"{function}: soft and probs must have one row a unit and one column an option each; got shapes {p.shape} "
@@ -105,7 +106,8 @@ class Reliability(NamedTuple):
 
 # %% ../../nbs/stats/11_calibration.ipynb #7efbc983
 def _binned(confidence, right, bins, strategy, function) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    c, r = np.asarray(confidence, float), np.asarray(right, float)
+    c = np.asarray(confidence, float)
+    r = np.asarray(right, float)
     if c.shape != r.shape or c.ndim != 1:
         refuse(f"{function}: confidence and right must have one entry a unit each; got shapes {c.shape} and {r.shape}")
     if not ((c >= 0) & (c <= 1)).all():
@@ -219,12 +221,15 @@ def calibration_error(
     if not n:
         return Estimate.from_limits(np.nan, n=0, level=level)
     of = np.unique(np.arange(n) if clusters is None else np.asarray(clusters), return_inverse=True)[1]
-    k, member = int(of.max()) + 1, member[:, member.any(0)]
+    k = int(of.max()) + 1
+    member = member[:, member.any(0)]
     size = member.sum(0)
     gap = member.T @ (r - c) / size
     share = (member.T @ r + 4 * (member.T @ c) / size) / (size + 4)
-    w, s = size / n, np.sqrt(share * (1 - share) / size)
-    seen, alone = float(w @ np.abs(gap)), float(w**2 @ s**2)
+    w = size / n
+    s = np.sqrt(share * (1 - share) / size)
+    seen = float(w @ np.abs(gap))
+    alone = float(w**2 @ s**2)
     part = np.bincount(of, (member @ np.sign(gap)) * (r - c - member @ gap) / n, k)
     together = k / max(k - 1, 1) * float(part @ part)
     wider = max(1.0, together / alone) if alone > 0 and k < n else 1.0

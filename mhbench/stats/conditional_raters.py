@@ -51,7 +51,8 @@ class ConditionalFit(NamedTuple):
 def _objective(free: np.ndarray, design: np.ndarray, seen: np.ndarray, patterns: list, shape: tuple) -> tuple:
     psi = np.zeros(shape)
     psi[:, 1:] = (design @ free).reshape(shape[0], -1)
-    value, slope = float((seen * psi).sum()), seen.copy()
+    value = float((seen * psi).sum())
+    slope = seen.copy()
     for raters, totals in patterns:
         log_gamma, by_psi = symmetric_functions(psi[raters])
         value -= float(totals @ log_gamma)

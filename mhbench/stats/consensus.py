@@ -190,7 +190,8 @@ def alignment(
     formula = known_metric(metric, f)
     if reference not in ("full", "leave_one_out"):
         refuse(f"{f}: reference must be 'full' or 'leave_one_out'; got {reference!r}")
-    panel, several = np.asarray(labels, dtype=object), np.atleast_2d(np.asarray(annotator, dtype=object))
+    panel = np.asarray(labels, dtype=object)
+    several = np.atleast_2d(np.asarray(annotator, dtype=object))
     if panel.ndim != 2 or several.shape[1] != panel.shape[1]:
         refuse(
             f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for labels "
@@ -212,7 +213,8 @@ def alignment(
             own = formula(contingency_tables(np.where(x >= 0, a, -1), others, k, weights))
             undefined = np.isnan(own) | np.isnan(top)
             own, top = (np.where(undefined, np.nan, s) for s in (own, top))
-        own, top = mean_defined(own), mean_defined(top)
+        own = mean_defined(own)
+        top = mean_defined(top)
         return np.column_stack([own, top, own - top])
 
     out = []
@@ -285,7 +287,8 @@ def best_ensemble(
     """
     f = "best_ensemble"
     formulas = {m: known_metric(m, f) for m in metrics}
-    panel, several = np.asarray(labels, dtype=object), np.asarray(annotators, dtype=object)
+    panel = np.asarray(labels, dtype=object)
+    several = np.asarray(annotators, dtype=object)
     if several.ndim != 2 or panel.ndim != 2 or several.shape[1] != panel.shape[1]:
         refuse(
             f"{f}: annotators must have shape (n_annotators, n_items) with the items of labels; got {several.shape} "
@@ -294,7 +297,8 @@ def best_ensemble(
     if len(several) > 15:
         refuse(f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(several)}; leave out the weakest")
     x, v = label_matrix(np.vstack([panel, several]), ignore, None, f)
-    k, subsets = max(len(v), 1), _odd_subsets(len(several))
+    k = max(len(v), 1)
+    subsets = _odd_subsets(len(several))
     verdict, consensus, of = _patterns(
         x[: len(panel)], x[len(panel) :], subsets, k, rule, group_codes(clusters, x.shape[1], "clusters")
     )
@@ -315,7 +319,8 @@ def best_ensemble(
     for w in draw_weights(
         len(of), n, seed=seed, chunk=max(len(of), 8_000_000 // (len(subsets) * k * k * inner) * len(of))
     ):
-        here, there = scores(w), scores(_inner(rng, w, inner))
+        here = scores(w)
+        there = scores(_inner(rng, w, inner))
         for m in metrics:
             again = there[m].reshape(len(w), inner, -1)
             found = np.where(
@@ -384,7 +389,8 @@ def _search_result(
     truth = np.where(defined, s[win], np.nan)  # what each replicate's winner is worth
     optimism = float(np.nanmean(np.where(defined, outer.max(1), np.nan) - truth))
     error = float(np.nanmean(np.where(defined, corrected, np.nan) - truth))
-    once, undefined = s[best] - optimism, int((~defined).sum())
+    once = s[best] - optimism
+    undefined = int((~defined).sum())
     alone = np.where(np.isfinite(outer[:, best]), outer[:, best], np.nan)
     apparent = Interval(
         float(s[best]),

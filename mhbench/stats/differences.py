@@ -46,17 +46,20 @@ def score_limits(
     for _ in range(44):  # 2^-44 is finer than any table
         middle = (inside + outside) / 2
         held = np.abs(_score(middle, b, c, n)) <= z
-        inside, outside = np.where(held, middle, inside), np.where(held, outside, middle)
+        inside = np.where(held, middle, inside)
+        outside = np.where(held, outside, middle)
     low, high = (inside + outside) / 2
     return low, high
 
 # %% ../../nbs/stats/18_differences.ipynb #32bb2c55
 def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[np.ndarray, np.ndarray]:
     "Score limits of effective pairs, for differences of 1 at most, in units of `largest`."
-    size, single = np.abs(np.nan_to_num(d)) / largest, _alone(d, m, largest)
+    size = np.abs(np.nan_to_num(d)) / largest
+    single = _alone(d, m, largest)
     with np.errstate(invalid="ignore", divide="ignore"):
         b, c = (np.where(np.nan_to_num(s * d) > 0, size, 0).sum(0) / m.n for s in (1, -1))
-        simple, variance = b + c - (m.mean / largest) ** 2, (m.se / largest) ** 2
+        simple = b + c - (m.mean / largest) ** 2
+        variance = (m.se / largest) ** 2
         n = np.where((simple > 1e-12) & (variance > 1e-15), simple / variance, m.n_clusters)
     n = np.where(single, m.n, n)
     b, c, n = (np.nan_to_num(x) for x in (b * n, c * n, n))
@@ -137,7 +140,8 @@ def independent_difference(
     low = value - arm(first.estimate - first.ci_low, second.ci_high - second.estimate)
     high = value + arm(first.ci_high - first.estimate, second.estimate - second.ci_low)
     k = min(first.n_clusters, second.n_clusters)
-    n, kinds = first.n + second.n, {first.kind, second.kind}
+    n = first.n + second.n
+    kinds = {first.kind, second.kind}
     if "few" in kinds:
         return Estimate(n, k, value, np.nan, np.nan, first.level, "few")
     return Estimate.from_limits(value, low, high, n=n, n_clusters=k, level=first.level, kind="mover")
@@ -155,7 +159,8 @@ def group_difference(
 
     Source: Zou and Donner 2008 (limits); the correlation is the plug-in one.
     """
-    x, second = np.asarray(x, float), np.asarray(second, bool)
+    x = np.asarray(x, float)
+    second = np.asarray(second, bool)
     of = group_codes(clusters, len(x), "clusters")
     arms = [estimate(mean, x[part], clusters=of[part], seed=0, share=share, level=level) for part in (~second, second)]
     if len(set(of)) < 2:

@@ -87,7 +87,8 @@ def with_width(
     ci_high: Any,  # the same shape
 ) -> tuple[np.ndarray, np.ndarray]:  # float arrays of that shape
     "The limits, NaN where they are no interval: where they have no width, or one is missing."
-    low, high = np.asarray(ci_low, float), np.asarray(ci_high, float)
+    low = np.asarray(ci_low, float)
+    high = np.asarray(ci_high, float)
     with np.errstate(invalid="ignore"):
         wide = high - low > NO_WIDTH
     return np.where(wide, low, np.nan), np.where(wide, high, np.nan)
@@ -113,14 +114,19 @@ def effective_n(
 
     Source: Kish 1965 (effective size); Korn and Graubard 1998 (degrees of freedom); Dean and Pagano 2015.
     """
-    z, t = ndtri(0.5 + level / 2), stats.t.ppf(0.5 + level / 2, n_clusters - 1)
+    z = ndtri(0.5 + level / 2)
+    t = stats.t.ppf(0.5 + level / 2, n_clusters - 1)
     return float(share * (1 - share) / variance * (z / t) ** 2)
 
 
 def _share_limits(x: np.ndarray, of: np.ndarray, level: float) -> tuple[float, float]:
     "Limits of the mean of values between 0 and 1 that are not all alike."
-    n, p, tail, cases = len(x), float(x.mean()), 0.5 + level / 2, int(of.max()) + 1
-    binary, alone = bool(np.isin(x, (0, 1)).all()), x.var(ddof=1) / n
+    n = len(x)
+    p = float(x.mean())
+    tail = 0.5 + level / 2
+    cases = int(of.max()) + 1
+    binary = bool(np.isin(x, (0, 1)).all())
+    alone = x.var(ddof=1) / n
     part = ndtri(tail) ** 2 * p * (1 - p) / n if binary else stats.t.ppf(tail, n - 1) ** 2 * alone
     if cases < n:
         m = cluster_mean(x, of, 1.0)
@@ -191,10 +197,13 @@ class Estimate(NamedTuple):
     ) -> Estimate:
         "An estimate with these limits, where they are an interval; where not, with that of a share or none."
         n_clusters = n if n_clusters is None else n_clusters
-        value, fewest = float(estimate), fewest_clusters(level)
+        value = float(estimate)
+        fewest = fewest_clusters(level)
         low, high = map(float, with_width(ci_low, ci_high))
         if np.isnan(value) or np.isnan(low):
-            low, high, kind = np.nan, np.nan, kind if kind == "few" else "none"
+            low = np.nan
+            high = np.nan
+            kind = kind if kind == "few" else "none"
             if share and n_clusters > 0 and min(abs(value), abs(1 - value)) <= NO_WIDTH:
                 low, high, kind = count_limits(round(value) * n_clusters, n_clusters, level)
         several = kind in ("few", *NEEDS_CASES) or (kind in OF_COUNTS and n_clusters < n)
@@ -264,7 +273,8 @@ def _of_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bo
     "A mean with its interval over cases, by the formulas above."
     there = ~np.isnan(x)
     of = pd.factorize(group_codes(clusters, len(x), "clusters")[there])[0]
-    n, k = int(there.sum()), int(of.max(initial=-1)) + 1
+    n = int(there.sum())
+    k = int(of.max(initial=-1)) + 1
     about: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
     value, x = mean(x), x[there]
     if k < 2 or x.std() <= NO_WIDTH:

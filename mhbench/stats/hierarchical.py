@@ -50,7 +50,8 @@ def _pairs(x: np.ndarray, question: np.ndarray, rater: np.ndarray, ties: bool) -
     i, j = np.triu_indices(x.shape[1], 1)
     d = x[:, i] - x[:, j]
     unit, p = np.nonzero(~np.isnan(d) if ties else ~np.isnan(d) & (d != 0))
-    d, at = d[unit, p], question[unit] * x.shape[1]
+    d = d[unit, p]
+    at = question[unit] * x.shape[1]
     return _Pairs(
         at + np.where(d >= 0, i[p], j[p]), at + np.where(d >= 0, j[p], i[p]), rater[unit], unit, (d == 0).astype(float)
     )
@@ -71,10 +72,14 @@ def _losses(u: np.ndarray, o: np.ndarray, tie: np.ndarray, symmetric: bool) -> _
     if symmetric:
         half = u / 2
         most = np.maximum(np.abs(half), o)
-        won, lost, tied = np.exp(half - most), np.exp(-half - most), np.exp(o - most)
+        won = np.exp(half - most)
+        lost = np.exp(-half - most)
+        tied = np.exp(o - most)
         total = won + lost + tied
         value = most + np.log(total) - np.where(tie == 1, o, half)
-        won, lost, tied = won / total, lost / total, tied / total
+        won = won / total
+        lost = lost / total
+        tied = tied / total
         lead = won - lost
         first = (lead - (1 - tie)) / 2, tied - tie
         return _Losses(value, *first, (won + lost - lead**2) / 4, -tied * lead / 2, tied * (1 - tied))
@@ -88,9 +93,11 @@ def _objective(
 ) -> tuple[float, np.ndarray]:
     "Penalised negative log-likelihood and its gradient; x holds betas, slopes, offsets."
     betas, slopes, offsets = np.split(x, [n_betas, n_betas + n_raters])
-    gap, a = betas[pairs.first] - betas[pairs.second], slopes[pairs.rater]
+    gap = betas[pairs.first] - betas[pairs.second]
+    a = slopes[pairs.rater]
     loss = _losses(a * gap, offsets[pairs.rater], pairs.tie, symmetric)
-    by_u, by_o = weight * loss.by_u, weight * loss.by_o
+    by_u = weight * loss.by_u
+    by_o = weight * loss.by_o
     g = np.concatenate(
         [
             np.bincount(pairs.first, by_u * a, n_betas) - np.bincount(pairs.second, by_u * a, n_betas),
@@ -134,7 +141,8 @@ def _problem(
     if not 0 <= penalty < np.inf:
         refuse(f"{function}: penalty must be zero or more; got {penalty}")
     (uq, q), (ur, r) = (np.unique(l, return_inverse=True) for l in labels)
-    shape, symmetric = (len(uq), x.shape[1]), offset == "symmetric"
+    shape = (len(uq), x.shape[1])
+    symmetric = offset == "symmetric"
     pairs = _pairs(x, q, r, symmetric)
     rated = np.zeros(shape, bool)
     np.logical_or.at(rated, q, ~np.isnan(x))
@@ -160,9 +168,13 @@ class _Arrow(NamedTuple):
 
 
 def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> _Arrow:
-    k, n_betas, n_raters = p.rated.shape[1], p.rated.size, len(p.raters)
+    k = p.rated.shape[1]
+    n_betas = p.rated.size
+    n_raters = len(p.raters)
     betas, slopes, offsets = np.split(x, [n_betas, n_betas + n_raters])
-    i, j, r = pairs.first, pairs.second, pairs.rater
+    i = pairs.first
+    j = pairs.second
+    r = pairs.rater
     gap, a = betas[i] - betas[j], slopes[r]
     loss = _losses(a * gap, offsets[r], pairs.tie, p.symmetric)
 
@@ -186,12 +198,15 @@ def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> _
 def _newton_step(h: _Arrow, gradient: np.ndarray, free: np.ndarray, damping: float) -> np.ndarray | None:
     "The step, with slopes and offsets that are not free held; None where the raters' system is not positive definite."
     q, k, _ = h.blocks.shape
-    n, border, corner = q * k, h.border[:, free], h.corner[np.ix_(free, free)]
+    n = q * k
+    border = h.border[:, free]
+    corner = h.corner[np.ix_(free, free)]
     size = np.maximum(np.trace(h.blocks, axis1=1, axis2=2) / k, 1e-8)[:, None, None]
     blocks = h.blocks + size / k + (size * damping + 1e-10) * np.eye(k)  # a constant in all entries fixes the mean
     sides = np.column_stack([gradient[:n], border]).reshape(q, k, -1)
     solved = np.linalg.solve(blocks, sides).reshape(n, -1)
-    by_gradient, by_border = solved[:, 0], solved[:, 1:]
+    by_gradient = solved[:, 0]
+    by_border = solved[:, 1:]
     raters = np.zeros(int(free.sum()))
     if len(raters):
         reduced = corner + damping * np.diag(np.diag(corner)) - border.T @ by_border
@@ -207,9 +222,11 @@ def _newton_step(h: _Arrow, gradient: np.ndarray, free: np.ndarray, damping: flo
 # %% ../../nbs/stats/08_hierarchical.ipynb #a5a965f4
 def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarray, float, bool]:
     "The optimum, its value, and whether the gradient vanished there; weights (n,) of annotations."
-    n_betas, n_raters = p.rated.size, len(p.raters)
+    n_betas = p.rated.size
+    n_raters = len(p.raters)
     weight = np.ones(len(p.pairs.unit)) if weights is None else weights[p.pairs.unit]
-    pairs, weight = _Pairs(*(v[weight > 0] for v in p.pairs)), weight[weight > 0]
+    pairs = _Pairs(*(v[weight > 0] for v in p.pairs))
+    weight = weight[weight > 0]
 
     def value(at):
         return _objective(at, pairs, weight, n_betas, n_raters, p.symmetric, p.penalty)
@@ -238,7 +255,9 @@ def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarr
         if not convex and np.abs(rest).max() < 1e-6:
             return x, f, True
         outwards = (raters <= p.bounds[0]) & (by_rater > 0) | (raters >= p.bounds[1]) & (by_rater < 0)
-        free, h, at = ~outwards & ~(convex & is_slope), _hessian(x, p, pairs, weight), None
+        free = ~outwards & ~(convex & is_slope)
+        h = _hessian(x, p, pairs, weight)
+        at = None
         while at is None and damping < 1e8:
             step = _newton_step(h, g, free, damping)
             at = None if step is None else better(x, f, g, step)
@@ -330,7 +349,8 @@ def _draws(
 ) -> tuple[np.ndarray, int]:
     "Weights (n, n_annotations) in which no rater vanishes, and how many were drawn in vain."
     kept: list[np.ndarray] = []
-    vain, onehot = 0, (rater[:, None] == np.arange(len(problem.raters))).astype(float)
+    vain = 0
+    onehot = (rater[:, None] == np.arange(len(problem.raters))).astype(float)
     for s in np.random.SeedSequence(seed).spawn(attempts):
         w = np.concatenate(list(draw_weights(len(question), n, seed=s, strata=question)))
         ok = (w @ onehot > 0).all(1)

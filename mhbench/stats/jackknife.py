@@ -102,7 +102,8 @@ def range_limits(
     Source: Wilson 1927; Dean and Pagano 2015 (effective size).
     """
     lowest = min(lowest, value)
-    p, s = (value - lowest) / (1 - lowest) if value < 1 else 1.0, se / (1 - lowest)
+    p = (value - lowest) / (1 - lowest) if value < 1 else 1.0
+    s = se / (1 - lowest)
     if not (p < 1 - 1e-9 and s > 1e-9):
         return np.nan, np.nan
     squared = (times * s) ** 2  # t^2 p(1 - p) / m
@@ -129,13 +130,15 @@ def lowest_agreement(
     raters = len(given) / codes.shape[1]
     p = np.bincount(given, minlength=n_categories) / len(given)
     if distance is None:
-        chance, apart = 1 - (p**2).sum(), min(1.0, 2 * (1 - p.max()))
+        chance = 1 - (p**2).sum()
+        apart = min(1.0, 2 * (1 - p.max()))
     else:  # the smallest label of one rater beside the largest of the other, and so on
         up, down = np.cumsum(p), np.cumsum(p[::-1])
         cuts = np.unique(np.concatenate([[0.0], up, down]).clip(0, 1))
         middle = (cuts[1:] + cuts[:-1]) / 2
         one, other = (np.searchsorted(x, middle).clip(max=len(p) - 1) for x in (up, down))
-        chance, apart = p @ distance @ p, np.diff(cuts) @ distance[one, len(p) - 1 - other]
+        chance = p @ distance @ p
+        apart = np.diff(cuts) @ distance[one, len(p) - 1 - other]
     return float(max(-1 / (raters - 1), 1 - apart / chance, -1.0))
 
 # %% ../../nbs/stats/25_jackknife.ipynb #5147e5a7
@@ -170,7 +173,8 @@ def coefficient_estimate(
 ) -> Estimate:
     "A coefficient with its interval, or the reason why there is none."
     about: dict[str, Any] = {"n": n, "n_clusters": n_clusters, "level": level}
-    value, perfect = float(j.value), bool(j.value > 1 - 1e-9)
+    value = float(j.value)
+    perfect = bool(j.value > 1 - 1e-9)
     lowest = lowest_value(measure, codes, n_categories, distance)
     units = j.n_clusters if measure in ("percent_agreement", "pabak") else _rarer(codes, of)
     if np.isnan(value) or j.n_clusters < FEWEST_LEFT_OUT:
@@ -223,7 +227,8 @@ def agreement_estimate(
         statistic = partial(krippendorff_alpha, level=scale, categories=categories, ignore=ignore)
     codes, values = label_matrix(x, ignore, categories, "agreement_estimate")
     of = group_codes(clusters, x.shape[1], "clusters")
-    rated, shared = ~np.asarray(pd.isna(x)).all(0), (codes >= 0).sum(0) > 1
+    rated = ~np.asarray(pd.isna(x)).all(0)
+    shared = (codes >= 0).sum(0) > 1
     about: dict[str, Any] = {"n": int(rated.sum()), "n_clusters": len(np.unique(of[rated])), "level": level}
     if len(np.unique(of[shared])) < 2:
         return Estimate.from_limits(statistic(x), **about)

@@ -23,7 +23,8 @@ __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 
 # %% ../../nbs/stats/16_judge_error.ipynb #6e06b3b8
 def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Scores where both are there, and where that is."
-    y, x = np.asarray(judge, float), np.asarray(people, float)
+    y = np.asarray(judge, float)
+    x = np.asarray(people, float)
     if y.shape != x.shape or y.ndim != 1:
         refuse(f"{function}: judge and people must have one score an answer each; got shapes {y.shape} and {x.shape}")
     there = ~(np.isnan(y) | np.isnan(x))
@@ -93,7 +94,8 @@ def bland_altman(
     sd = Estimate.from_limits(s.sd, *(of_sd if bias.ci_low < bias.ci_high else ()), **about, kind="chi-square")
 
     def limit(sign: int) -> Estimate:
-        at, a = bias.estimate + sign * z * s.sd, np.array([bias.ci_low, bias.ci_high]) - bias.estimate
+        at = bias.estimate + sign * z * s.sd
+        a = np.array([bias.ci_low, bias.ci_high]) - bias.estimate
         b = sign * z * (of_sd[::sign] - s.sd)
         low, high = at + np.array([-1, 1]) * np.sqrt(a**2 + b**2 + 2 * sign * s.with_mean * a * b)
         return Estimate.from_limits(at, low, high, **about, kind="MOVER")
@@ -104,7 +106,9 @@ def bland_altman(
 def _severity_removed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Scores (R, N) without what raters add to all answers, and the residuals of answers and raters adding up."
     has = ~np.isnan(x)
-    filled, raters, answers = np.where(has, x, 0.0), has.sum(1, keepdims=True), has.sum(0)
+    filled = np.where(has, x, 0.0)
+    raters = has.sum(1, keepdims=True)
+    answers = has.sum(0)
     severity = np.zeros((len(x), 1))
     for _ in range(200):
         level = divide((filled - severity * has).sum(0), answers)
@@ -118,9 +122,11 @@ def _severity_removed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _fieller(a: np.ndarray, b: np.ndarray, level: float) -> tuple[float, float]:
     "Limits of the ratio of two numbers by their jackknife values, the first of these with nothing left out."
-    k, t = len(a) - 1, stats.t.ppf(0.5 + level / 2, len(a) - 2)
+    k = len(a) - 1
+    t = stats.t.ppf(0.5 + level / 2, len(a) - 2)
     (vaa, vab), (_, vbb) = (k - 1) ** 2 / k * np.cov(a[1:], b[1:])
-    square, middle = b[0] ** 2 - t**2 * vbb, a[0] * b[0] - t**2 * vab
+    square = b[0] ** 2 - t**2 * vbb
+    middle = a[0] * b[0] - t**2 * vab
     root = middle**2 - square * (a[0] ** 2 - t**2 * vaa)
     if square <= 0 or root < 0:
         return np.nan, np.nan
@@ -138,10 +144,12 @@ def bias_slope(
 
     Source: Fuller 1987, section 1.2 (errors in variables); Fieller 1954 (interval).
     """
-    y, x = np.asarray(judge, float), np.asarray(people, float)
+    y = np.asarray(judge, float)
+    x = np.asarray(people, float)
     use = ~np.isnan(y) & (~np.isnan(x)).any(0)
     labels = np.arange(len(y)) if clusters is None else np.asarray(clusters)
-    of, cases = np.unique(labels[use], return_inverse=True)[1], len(set(labels[use].tolist()))
+    of = np.unique(labels[use], return_inverse=True)[1]
+    cases = len(set(labels[use].tolist()))
     y, x = y[use], x[:, use]
     has = ~np.isnan(x)
     free = has.sum() - use.sum() - has.any(1).sum() + 1
@@ -155,7 +163,8 @@ def bias_slope(
     sums = np.stack([np.bincount(of, p) for p in parts])  # (8, cases)
     n, d_, w_, dw, ww, ss, df, inverse = np.column_stack([sums.sum(1), sums.sum(1, keepdims=True) - sums])
     noise = ss / np.maximum(df * free / (r - 1).sum(), 1e-9) * inverse / n
-    top, bottom = (dw - d_ * w_ / n) / (n - 1) + noise, (ww - w_**2 / n) / (n - 1) - noise
+    top = (dw - d_ * w_ / n) / (n - 1) + noise
+    bottom = (ww - w_**2 / n) / (n - 1) - noise
     value = top[0] / bottom[0] if bottom[0] > 0 else np.nan
     return Estimate.from_limits(value, *_fieller(top, bottom, level), **about, kind="Fieller")
 
@@ -193,7 +202,8 @@ def split_half_calibration(
     varies = y[fit].std() > 0
     slope = float(np.cov(y[fit], x[fit])[0, 1] / y[fit].var(ddof=1)) if varies else 0.0
     intercept = float(x[fit].mean() - slope * y[fit].mean())
-    before, after = np.abs(y[test] - x[test]), np.abs(intercept + slope * y[test] - x[test])
+    before = np.abs(y[test] - x[test])
+    after = np.abs(intercept + slope * y[test] - x[test])
     settings: dict[str, Any] = dict(clusters=of[test], n_boot=n_boot, seed=seed, level=level)
     parts = [estimate(mean, d, **settings) for d in (before, after, before - after)]
     return Calibrated(intercept, slope, *parts)
@@ -215,7 +225,8 @@ def pass_rates(
 
     Source: Zou and Donner 2008 (interval); equal rates given the truth: Hardt, Price and Srebro 2016.
     """
-    x, mine = np.asarray(said, float), np.asarray(own, bool)
+    x = np.asarray(said, float)
+    mine = np.asarray(own, bool)
     of = np.unique(np.asarray(clusters), return_inverse=True)[1]
     out = {}
     for name, these in (("wrong", ~np.asarray(good, bool)), ("right", np.asarray(good, bool))):
@@ -227,7 +238,8 @@ def pass_rates(
             continue
         u, v = (_pull(x, s, of) for s in sides)
         r = float(np.nan_to_num(divide(u @ v, np.sqrt((u @ u) * (v @ v)))))
-        down, up = (a.estimate - a.ci_low, b.ci_high - b.estimate), (a.ci_high - a.estimate, b.estimate - b.ci_low)
+        down = (a.estimate - a.ci_low, b.ci_high - b.estimate)
+        up = (a.ci_high - a.estimate, b.estimate - b.ci_low)
         ends = [np.sqrt(f**2 + g**2 - 2 * r * f * g) for f, g in (down, up)]
         d = a.estimate - b.estimate
         out[name] = Estimate.from_limits(d, d - ends[0], d + ends[1], **about, kind="MOVER")
@@ -255,7 +267,8 @@ def leave_one_rater_out(
     Source: the idea of the alternative annotator test of Calderon et al. 2025, with distances and intervals of ours.
     Raises: ValueError for shapes that do not fit, or fewer than two raters.
     """
-    x, y = np.asarray(scores, float), np.asarray(judge, float)
+    x = np.asarray(scores, float)
+    y = np.asarray(judge, float)
     if x.ndim != 2 or x.shape != (len(raters), len(y)) or len(raters) < 2:
         rule = "have one row a rater (two or more) and one column an answer"
         refuse(f"leave_one_rater_out: scores must {rule}; got {x.shape} for {len(raters)} raters and {len(y)} answers")
@@ -265,7 +278,8 @@ def leave_one_rater_out(
         has = ~np.isnan(others)
         middle = np.where(has, others, 0).sum(0) / np.maximum(has.sum(0), 1)
         use = has.any(0) & ~np.isnan(x[r]) & ~np.isnan(y)
-        mine, its = np.abs(x[r] - middle)[use], np.abs(y - middle)[use]
+        mine = np.abs(x[r] - middle)[use]
+        its = np.abs(y - middle)[use]
         of = None if clusters is None else np.asarray(clusters)[use]
         settings |= dict(clusters=of)
         won = (its < mine) + 0.5 * (its == mine)
@@ -292,7 +306,8 @@ def heaping(
     "The shares of scores on multiples of 5 and 10, how many scores differ, and the commonest."
     y = np.asarray(scores, float)
     there = ~np.isnan(y)
-    y, of = y[there], None if clusters is None else np.asarray(clusters)[there]
+    y = y[there]
+    of = None if clusters is None else np.asarray(clusters)[there]
     settings |= dict(clusters=of, share=True)
     on = {step: (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float) for step in EVEN_DIGITS}
     values, counts = np.unique(y, return_counts=True)
@@ -315,14 +330,21 @@ def within_slope(
 
     Source: Bell and McCaffrey 2002 (leaving clusters out); Carter, Schnepel and Steigerwald 2017 (effective clusters).
     """
-    y, x, of = np.asarray(scores, float), np.asarray(x, float), np.asarray(items)
+    y = np.asarray(scores, float)
+    x = np.asarray(x, float)
+    of = np.asarray(items)
     there = ~np.isnan(y) & ~np.isnan(x)
-    y, x, of = y[there], x[there], np.unique(of[there], return_inverse=True)[1]
+    y = y[there]
+    x = x[there]
+    of = np.unique(of[there], return_inverse=True)[1]
     size = np.bincount(of)
     x_, y_ = (v - (divide(np.bincount(of, v), size))[of] for v in (x, y))
-    square, product = np.bincount(of, x_**2), np.bincount(of, x_ * y_)
+    square = np.bincount(of, x_**2)
+    product = np.bincount(of, x_ * y_)
     varies = square > 1e-12
-    square, product, k = square[varies], product[varies], int(varies.sum())
+    square = square[varies]
+    product = product[varies]
+    k = int(varies.sum())
     if not k:
         return Estimate.from_limits(np.nan, n=0, level=level)
     about: dict[str, Any] = {"n": int(size[np.flatnonzero(varies)].sum()), "n_clusters": k, "level": level}

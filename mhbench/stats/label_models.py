@@ -75,7 +75,8 @@ def label_votes(
 ) -> LabelProbabilities:
     "The share of raters who gave each label."
     said = _listed(labels, ignore, (), "label_votes")
-    votes, n = said.votes(), said.votes().sum(1, keepdims=True)
+    votes = said.votes()
+    n = said.votes().sum(1, keepdims=True)
     return LabelProbabilities(said.classes, np.where(n > 0, votes / np.maximum(n, 1), np.nan))
 
 # %% ../../nbs/stats/19_label_models.ipynb #edddf08d
@@ -99,7 +100,9 @@ _TINY = float(np.finfo(float).eps)
 
 def _tables_of_errors(said: _Labels, cells: np.ndarray, p: np.ndarray, w: np.ndarray, smoothing: float) -> np.ndarray:
     "How often each rater says V where K is true, (R, V, K): the M step."
-    r, v, k = said.shape[0], len(said.values), p.shape[1]
+    r = said.shape[0]
+    v = len(said.values)
+    k = p.shape[1]
     given = (w[:, None] * p)[said.item]
     counts = np.stack([np.bincount(cells, given[:, j], r * v) for j in range(k)], -1).reshape(r, v, k)
     pooled = counts.sum(0) + 1 / v
@@ -131,7 +134,8 @@ def _expectation_maximisation(
         errors = _tables_of_errors(said, cells, p, w, smoothing)
         each = np.log(errors).reshape(-1, k)[cells]
         sums = np.stack([np.bincount(said.item, each[:, j], n) for j in range(k)], -1)
-        before, p = p, softmax(np.log(shares)[group] + sums, axis=1)
+        before = p
+        p = softmax(np.log(shares)[group] + sums, axis=1)
         if np.abs(p - before).max() < tolerance:
             return p, shares, errors, rounds
     remedy = "ask for fewer kinds of labels, or more raters an item"
@@ -158,7 +162,8 @@ def dawid_skene(
     said = _listed(labels, ignore, evidence, "dawid_skene")
     n = said.shape[1]
     group = np.zeros(n, int) if groups is None else group_codes(groups, n, "groups")
-    votes, asked = said.votes(), np.bincount(said.item, minlength=n) > 0
+    votes = said.votes()
+    asked = np.bincount(said.item, minlength=n) > 0
     common = votes.sum(0) / votes.sum()
     total = votes.sum(1, keepdims=True)
     start = np.where(total > 0, votes / np.maximum(total, 1), common)

@@ -82,7 +82,8 @@ def _counts(
     t, a, names = _pair(truth, answers, function, classes)
     w = unit_weights(weights, len(t), function)
     k = np.arange(len(names))
-    is_true, is_answer = (t[:, None] == k).astype(float), (a[:, None] == k).astype(float)
+    is_true = (t[:, None] == k).astype(float)
+    is_answer = (a[:, None] == k).astype(float)
     return w @ (is_true * is_answer), w @ is_answer, w @ is_true, is_true, w
 
 
@@ -189,7 +190,8 @@ def compare_settings(
     Source: Fouda et al. 2025 (PsychiatryBench), equations 6-10.
     Raises: ValueError where lengths differ or an entry is not 0 or 1.
     """
-    f, s = np.asarray(first, float), np.asarray(second, float)
+    f = np.asarray(first, float)
+    s = np.asarray(second, float)
     if f.shape != s.shape or f.ndim != 1:
         refuse(
             f"compare_settings: first and second must have one entry a unit each; got shapes {f.shape} and {s.shape}"
@@ -200,7 +202,11 @@ def compare_settings(
             "units that both settings have"
         )
     w = unit_weights(weights, len(f), "compare_settings")
-    n, c, o_f, o_s, none = w.sum(1), w @ (f * s), w @ (f * (1 - s)), w @ ((1 - f) * s), w @ ((1 - f) * (1 - s))
+    n = w.sum(1)
+    c = w @ (f * s)
+    o_f = w @ (f * (1 - s))
+    o_s = w @ ((1 - f) * s)
+    none = w @ ((1 - f) * (1 - s))
     values = (
         n,
         c + o_f,
@@ -233,7 +239,8 @@ def set_scores(
     Source: Fouda et al. 2025 (PsychiatryBench), equation 2; its mean over sets is equation 3.
     Raises: ValueError where lengths differ or an entry is not 0 or 1.
     """
-    names, c = np.asarray(sets), np.asarray(right, float)
+    names = np.asarray(sets)
+    c = np.asarray(right, float)
     if names.shape != c.shape or names.ndim != 1:
         refuse(
             f"set_scores: sets and right must have one entry a sub-question each; got shapes {names.shape} and "
@@ -257,7 +264,8 @@ def indicator(
     at = {x: j for j, x in enumerate(labels)}
     if len(at) != len(labels):
         refuse("indicator: labels must differ from one another; got a repeated one")
-    table, unknown = np.zeros((len(units), len(labels)), bool), np.zeros(len(units), int)
+    table = np.zeros((len(units), len(labels)), bool)
+    unknown = np.zeros(len(units), int)
     for i, names in enumerate(units):
         if isinstance(names, str):
             refuse(f"indicator: units must hold a list of labels each; got the text {names!r} (unit {i})")
@@ -316,7 +324,9 @@ def multilabel_f1(
         refuse(f"multilabel_f1: average must be weighted, macro, micro or None; got {average!r}")
     y, p = _tables(truth, answers, "multilabel_f1")
     w = unit_weights(weights, len(y), "multilabel_f1")
-    hit, answered, support = w @ (y * p), w @ p, w @ y
+    hit = w @ (y * p)
+    answered = w @ p
+    support = w @ y
     if average == "micro":
         return as_result(divide(2 * hit.sum(1), (answered + support).sum(1)), weights)
     f = np.nan_to_num(divide(2 * hit, answered + support))
@@ -328,7 +338,8 @@ def multilabel_f1(
 
 def unknown_rate(answers: np.ndarray, unknown: Sequence, *, weights: np.ndarray | None = None) -> Any:
     "Of all names answered, the share that is not on the list; NaN where nothing is answered."
-    known, u = np.asarray(answers, float).sum(1), np.asarray(unknown, float)
+    known = np.asarray(answers, float).sum(1)
+    u = np.asarray(unknown, float)
     w = unit_weights(weights, len(u), "unknown_rate")
     return as_result(divide(w @ u, w @ (known + u)), weights)
 

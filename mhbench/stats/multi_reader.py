@@ -125,8 +125,10 @@ def rater_components(
     if y.ndim != 1:
         refuse(f"rater_components: values must be one a rating; got shape {y.shape}")
     use = ~np.isnan(y)
-    item, rater = _codes(items, len(y), "items")[use], _codes(raters, len(y), "raters")[use]
-    y, counts = y[use], (len(set(item)), len(set(rater)), int(use.sum()))
+    item = _codes(items, len(y), "items")[use]
+    rater = _codes(raters, len(y), "raters")[use]
+    y = y[use]
+    counts = (len(set(item)), len(set(rater)), int(use.sum()))
     if min(counts[:2]) < 2:
         refuse(f"rater_components: there must be two items and two raters or more; got {counts[0]} and {counts[1]}")
     cell = _joint(item, rater)
@@ -232,7 +234,8 @@ def mean_over_raters(
     """
     y = np.asarray(values, float)
     use = ~np.isnan(y)
-    item, rater = _codes(items, len(y), "items"), _codes(raters, len(y), "raters")
+    item = _codes(items, len(y), "items")
+    rater = _codes(raters, len(y), "raters")
     case = item if cases is None else _codes(cases, len(y), "cases")
     y, item, rater, case = (pd.factorize(x[use])[0] if x is not y else y[use] for x in (y, item, rater, case))
     n, n_units, n_raters = (len(np.unique(x)) for x in (item, case, rater))

@@ -61,7 +61,8 @@ def pilot_components(
     columns = [wide[t] for t in wide]
     if difference:
         columns = [a - b for a, b in combinations(columns, 2)]
-    found, reason = [], "there is one target" if difference else ""
+    found = []
+    reason = "there is one target" if difference else ""
     for y in columns:
         y = y.dropna()
         try:

@@ -56,7 +56,9 @@ def inverse_variance_mean(
 
     Raises: ValueError where lengths differ, there is nothing to average, or a standard error is zero.
     """
-    f, x, s = "inverse_variance_mean", np.asarray(estimates, float), np.asarray(se, float)
+    f = "inverse_variance_mean"
+    x = np.asarray(estimates, float)
+    s = np.asarray(se, float)
     if x.ndim != 1 or s.shape != x.shape or len(x) == 0:
         refuse(f"{f}: estimates and se must be of one length, at least 1; got shapes {x.shape} and {s.shape}")
     if model not in ("fixed", "random"):
@@ -71,5 +73,7 @@ def inverse_variance_mean(
     q = float(w @ (x - w @ x / w.sum()) ** 2)
     tau2 = max(0.0, (q - (len(x) - 1)) / (w.sum() - w @ w / w.sum())) if model == "random" and len(x) > 1 else 0.0
     w = 1 / (s**2 + tau2)
-    m, se_m, z = float(w @ x / w.sum()), float(w.sum() ** -0.5), ndtri((1 + level) / 2)
+    m = float(w @ x / w.sum())
+    se_m = float(w.sum() ** -0.5)
+    z = ndtri((1 + level) / 2)
     return WeightedMean(m, se_m, m - z * se_m, m + z * se_m, len(x), q, tau2, level)

@@ -56,7 +56,8 @@ def _with_pairs(m: ClusterMean, spread: float, power: float, pairs: float) -> tu
     "Centre and variance of the mean of y - power f, with `pairs` of each pair of labels added."
     alone = spread / m.n
     effect = max(1.0, m.se**2 / alone) if m.n_clusters < m.n and alone > 1e-12 else 1.0
-    cells, c = _PAIRS[:, 0] - power * _PAIRS[:, 1], pairs * effect
+    cells = _PAIRS[:, 0] - power * _PAIRS[:, 1]
+    c = pairs * effect
     total = m.n + 4 * c
     centre = (m.n * m.mean + c * cells.sum()) / total
     squares = (m.n - 1) * spread + m.n * (m.mean - centre) ** 2 + c * ((cells - centre) ** 2).sum()
@@ -96,7 +97,8 @@ def _stratum(y: np.ndarray, f: np.ndarray, of: np.ndarray, power: float | None, 
     fixed = 0.0 if power is None or has.all() else power
     used = tuned_power(y[has], f[has], f[~has]) if tuned else fixed
     rest = (y - used * f)[has]
-    m, others = cluster_mean(rest, of[has]), cluster_mean(f[~has], of[~has])
+    m = cluster_mean(rest, of[has])
+    others = cluster_mean(f[~has], of[~has])
     places = int(of.max()) + 1
     pulls = np.bincount(of[has], rest - rest.mean(), places)
     judged = np.bincount(of[~has], f[~has] - others.mean, places) if used > 0 else 0 * pulls
@@ -120,7 +122,8 @@ class Powered(NamedTuple):
 def _limits(parts: list[_Part], weight: np.ndarray, normal: bool, level: float) -> tuple[float, float, float]:
     "Limits and standard error of the strata's mean."
     variance = float(weight**2 @ [p.variance for p in parts])
-    centre, se = float(weight @ [p.centre for p in parts]), np.sqrt(variance)
+    centre = float(weight @ [p.centre for p in parts])
+    se = np.sqrt(variance)
     if not se > NO_WIDTH:
         return np.nan, np.nan, float(se)
     df = variance**2 / float(weight**4 @ [p.variance**2 / p.df for p in parts])
@@ -132,7 +135,8 @@ def _limits(parts: list[_Part], weight: np.ndarray, normal: bool, level: float) 
 
 # %% ../../nbs/stats/28_prediction_powered.ipynb #743d07c1
 def _read(people: Any, judge: Any, clusters: Any, strata: Any) -> tuple[np.ndarray, ...]:
-    y, f = np.asarray(people, float), np.asarray(judge, float)
+    y = np.asarray(people, float)
+    f = np.asarray(judge, float)
     if y.shape != f.shape or y.ndim != 1 or np.isnan(f).any():
         rule = "have one number an answer, and judge no NaN"
         refuse(
@@ -168,7 +172,8 @@ def prediction_powered(
     how = {"share": share, "small_sample": small_sample, "level": level, "labels": about["n"]}
     parts = [_stratum(y[group == g], f[group == g], of[group == g], power, how) for g in range(int(group.max()) + 1)]
     weight = np.bincount(group) / len(group)
-    used, value = float(weight @ [p.power for p in parts]), float(weight @ [p.value for p in parts])
+    used = float(weight @ [p.power for p in parts])
+    value = float(weight @ [p.value for p in parts])
     by_count = about["n_clusters"] == about["n"] and share
     low, high, se = _limits(parts, weight, by_count or not small_sample, level)
     if len(parts) == 1 and used == 0 and small_sample:
@@ -263,7 +268,8 @@ def pilot_of_card(
         refuse("pilot_of_card: either correlation or rates must be given; got both, or neither")
     if not all(0 <= x <= 1 for x in (*rates, correct)):
         refuse(f"pilot_of_card: rates and correct must lie between 0 and 1; got {rates} and {correct}")
-    said, spread = correct * rates[0] + (1 - correct) * (1 - rates[1]), correct * (1 - correct)
+    said = correct * rates[0] + (1 - correct) * (1 - rates[1])
+    spread = correct * (1 - correct)
     return Pilot(correct, said, spread, said * (1 - said), spread * (sum(rates) - 1), True)
 
 # %% ../../nbs/stats/28_prediction_powered.ipynb #74023041
@@ -285,8 +291,10 @@ def planned_width(
     power = float(np.clip(least, 0, 1)) if judge else 0.0
     spread = p.spread - 2 * power * p.together + power**2 * p.of_judge
     spread *= (labels - 2) / (labels - 1) if power > 0 else 1.0  # of residuals, where lambda is fitted
-    effect, cases = p.effect_rest if power > 0 else p.effect, labels / size
-    se, of_judge = np.sqrt(spread * effect / labels), np.sqrt(p.of_judge / max(others, 1.0) * p.effect)
+    effect = p.effect_rest if power > 0 else p.effect
+    cases = labels / size
+    se = np.sqrt(spread * effect / labels)
+    of_judge = np.sqrt(p.of_judge / max(others, 1.0) * p.effect)
     lean = p.skewness_rest if power > 0 else p.skewness
     lean *= min(cases, p.n_clusters) >= _SKEWED  # of fewer it is not known, neither now nor then
     skewness = lean / np.sqrt(cases + lean**2)  # of the mean: a sample shows at most the root of its size
@@ -307,7 +315,8 @@ def certificate(
     rows = []
     least = fewest_clusters() * (p.n / p.n_clusters if p.n_clusters else 1.0)  # labels: fewer make no interval
     for n in (k for k in labels if least <= k < judged):
-        alone, both = planned_width(p, n, judged, judge=False), planned_width(p, n, judged)
+        alone = planned_width(p, n, judged, judge=False)
+        both = planned_width(p, n, judged)
 
         def wider(k: float, both: float = both) -> float:
             return planned_width(p, k, judged, judge=False) - both

@@ -116,7 +116,8 @@ def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, fun
 def _features(k: int, modelled: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Of the outcomes of each pair (P, O, F): i wins, j wins, and a tie where it is modelled; and the pairs' options."
     i, j = np.triu_indices(k, 1)
-    x, p = np.zeros((len(i), 2 + modelled, k + modelled)), np.arange(len(i))
+    x = np.zeros((len(i), 2 + modelled, k + modelled))
+    p = np.arange(len(i))
     x[p, 0, i] = x[p, 1, j] = 0.5
     x[p, 0, j] = x[p, 1, i] = -0.5
     if modelled:
@@ -148,13 +149,15 @@ def _newton(
         z = x @ b
         return -(n * (z - np.logaddexp.reduce(z, 1)[:, None])).sum() + b @ ridge @ b / 2
 
-    b, total = np.zeros(x.shape[2]), n.sum(1, keepdims=True)
+    b = np.zeros(x.shape[2])
+    total = n.sum(1, keepdims=True)
     for _ in range(100):
         q = softmax(x @ b, 1)
         g = np.einsum("po,pof->f", total * q - n, x) + ridge @ b
         if np.abs(g).max() < 1e-10 * max(1.0, n.sum()):
             return b, float(value(b))
-        step, s = np.linalg.solve(_curvature(x, total, q) + ridge + gauge, g), 1.0
+        step = np.linalg.solve(_curvature(x, total, q) + ridge + gauge, g)
+        s = 1.0
         while value(b - s * step) > value(b) + 1e-12 * abs(value(b)) and s > 1e-10:
             s /= 2
         b = b - s * step
@@ -177,7 +180,9 @@ def bradley_terry(
 
     Raises: ValueError where the estimate is not finite; RuntimeError where Newton's method does not end.
     """
-    f, w, modelled = "bradley_terry", np.asarray(wins, float), int(ties is not None)
+    f = "bradley_terry"
+    w = np.asarray(wins, float)
+    modelled = int(ties is not None)
     t = np.asarray(ties, float) if modelled else np.zeros_like(w)
     if w.ndim != 2 or w.shape[0] != w.shape[1] or len(w) < 2 or t.shape != w.shape:
         refuse(f"{f}: wins and ties must be square and of one size; got {w.shape} and {t.shape}; see pairwise_wins")
@@ -210,7 +215,8 @@ def bradley_terry_of_each(
         refuse(f"bradley_terry_of_each: wins must have shape (N, K, K); got {w.shape}")
     if not 0 < penalty < np.inf:
         refuse(f"bradley_terry_of_each: penalty must be above 0, so that each estimate is finite; got {penalty}")
-    played, b = w + w.swapaxes(1, 2), np.zeros(w.shape[:2])
+    played = w + w.swapaxes(1, 2)
+    b = np.zeros(w.shape[:2])
     small = 1e-10 * np.maximum(1.0, w.sum((1, 2)))
 
     def value(b):
@@ -224,7 +230,8 @@ def bradley_terry_of_each(
             return softmax(b, axis=1), value(b)
         v = played * p * (1 - p)
         h = -v + (v.sum(2) + 2 * penalty)[:, :, None] * np.eye(w.shape[1])
-        step, now = np.linalg.solve(h, g[:, :, None])[:, :, 0], value(b)
+        step = np.linalg.solve(h, g[:, :, None])[:, :, 0]
+        now = value(b)
         for _ in range(40):
             worse = value(b - step) > now + 1e-12 * np.abs(now)
             if not worse.any():
@@ -243,7 +250,9 @@ def _of_logits(probs: np.ndarray, n_more: int) -> np.ndarray:
 
 def _half_widths(wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: float, level: float) -> np.ndarray:
     "Of the logits of the worths; wins and ties (G, K, K) of each case."
-    k, modelled, cases = wins.shape[1], int(fit.tie is not None), len(wins)
+    k = wins.shape[1]
+    modelled = int(fit.tie is not None)
+    cases = len(wins)
     x, i, j = _features(k, modelled)
     q = softmax(x @ np.r_[fit.betas, [fit.tie] * modelled], axis=1)
     counts = np.stack([wins[:, i, j], wins[:, j, i], ties[:, i, j]][: 2 + modelled], 2)  # (G, P, O)
@@ -270,23 +279,28 @@ def worth_estimates(
     Source: Bradley and Terry 1952; ties: Davidson 1970; Huber 1967; Cameron and Miller 2015 (variance).
     Raises: ValueError where penalty is 0 and a worth is not finite.
     """
-    w, t = np.asarray(wins, float), np.asarray(ties, float)
+    w = np.asarray(wins, float)
+    t = np.asarray(ties, float)
     met = (w + w.swapaxes(1, 2) + t).any((1, 2))
     of = np.unique(np.arange(len(w)) if clusters is None else np.asarray(clusters), return_inverse=True)[1][met]
     of = np.unique(of, return_inverse=True)[1]
-    cases, there = int(of.max(initial=-1)) + 1, (w + w.swapaxes(1, 2) + t).any((0, 1))
+    cases = int(of.max(initial=-1)) + 1
+    there = (w + w.swapaxes(1, 2) + t).any((0, 1))
     out = [Estimate.from_limits(np.nan, n=0, level=level)] * w.shape[1]
     if there.sum() < 2:
         return out
     each = (np.arange(cases)[:, None] == of).astype(float)
     w, t = (np.tensordot(each, z[met][:, there][:, :, there], 1) for z in (w, t))
     about: dict[str, Any] = {"n": cases, "level": level}
-    fit, low, high = None, np.full(int(there.sum()), np.nan), np.full(int(there.sum()), np.nan)
+    fit = None
+    low = np.full(int(there.sum()), np.nan)
+    high = np.full(int(there.sum()), np.nan)
     if w.any():
         fit = bradley_terry(w.sum(0), t.sum(0) if t.any() else None, penalty=penalty)
     if fit is not None and cases >= fewest_clusters(level):
         half = _half_widths(w, t, fit, penalty, level)
-        low, high = expit(logit(fit.probs) - half), expit(logit(fit.probs) + half)
+        low = expit(logit(fit.probs) - half)
+        high = expit(logit(fit.probs) + half)
     worths = np.full(len(low), 1 / len(low)) if fit is None else fit.probs
     few = "few" if fit is not None and cases < fewest_clusters(level) else "none"
     for at, p, l, h in zip(np.flatnonzero(there), worths, low, high):
@@ -336,7 +350,8 @@ def plackett_luce(
         return Strengths(np.full(k, 1 / k), np.zeros(k), 0.0)
     order = np.array([o for orders, _, _ in rows for o in orders])
     size = np.array([len(r[0]) for r in rows])
-    place, first = np.arange(k), np.r_[0, np.cumsum(size)[:-1]]
+    place = np.arange(k)
+    first = np.r_[0, np.cumsum(size)[:-1]]
     chosen = place < np.repeat([r[1] for r in rows], size)[:, None]  # places that are a choice
     present = place < np.repeat([r[2] for r in rows], size)[:, None]
 

@@ -46,7 +46,8 @@ def _alike(x: np.ndarray, numbers: bool) -> np.ndarray:  # (R, N)
         same = (x[:, None] == x[None]).sum(1) - 1
         return np.where(has, same, np.nan) / others
     z = _standardised(x)
-    first, second = np.nansum(z, 0) - z, np.nansum(z**2, 0) - z**2
+    first = np.nansum(z, 0) - z
+    second = np.nansum(z**2, 0) - z**2
     return 1 - (z**2 - 2 * z * first / others + second / others) / 2
 
 # %% ../../nbs/stats/26_rater_flags.ipynb #13424c3b
@@ -86,7 +87,8 @@ def _one_answer(x: np.ndarray, k: int, numbers: bool, alpha: float) -> bool:
     others = np.delete(x[:, own], k, axis=0)
     if numbers:
         return bool(np.nanstd(others) > 0) if others.size and not np.isnan(others).all() else True
-    rated, same = (~np.isnan(others)).sum(0), (others == x[k][own]).sum(0)
+    rated = (~np.isnan(others)).sum(0)
+    same = (others == x[k][own]).sum(0)
     return bool(((same + 0.5) / (rated + 0.5)).prod() < alpha)
 
 
@@ -139,7 +141,8 @@ def rater_flags(
     if said.ndim != 2 or len(said) != len(raters):
         refuse(f"rater_flags: ratings must be (R, N) for {len(raters)} raters; got shape {said.shape}")
     x, numbers = _as_codes(said, ignore)
-    case, own_alpha = group_codes(clusters, said.shape[1], "clusters"), alpha / max(len(raters), 1)
+    case = group_codes(clusters, said.shape[1], "clusters")
+    own_alpha = alpha / max(len(raters), 1)
     same = _alike(x, numbers)
     others = (~np.isnan(same)).sum(0) - 1
     beside = np.divide(np.nansum(same, 0) - same, others, where=others > 0, out=np.full(same.shape, np.nan))

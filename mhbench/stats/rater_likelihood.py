@@ -102,10 +102,14 @@ class Categories:
         flipped: np.ndarray
         | None = None,  # (N,) bool: the rating is of minus the worth (a duel seen in the other order)
     ) -> None:
-        self.values, self.answer, self.rater, self.steps = values, answer, rater, np.asarray(steps, float)
+        self.values = values
+        self.answer = answer
+        self.rater = rater
+        self.steps = np.asarray(steps, float)
         self.by_rater = by_rater and len(steps) > 2
         self.flipped = np.zeros(len(values), bool) if flipped is None else flipped
-        self.n_raters, self.n_categories = int(rater.max()) + 1, len(steps)
+        self.n_raters = int(rater.max()) + 1
+        self.n_categories = len(steps)
         cell = (rater + self.n_raters * self.flipped) * self.n_categories + values
         shape = (int(answer.max()) + 1, 2 * self.n_raters * self.n_categories)
         self.counts = csr_array((np.ones(len(values)), (answer, cell)), shape=shape)
@@ -134,7 +138,8 @@ class Categories:
         seen = (self.by_cell @ weight).reshape(2, self.n_raters, self.n_categories, -1).transpose(0, 1, 3, 2)
         expected = seen[0] + seen[1, :, ::-1]
         rest = expected - expected.sum(2, keepdims=True) * np.exp(self.table(p, grid))
-        by_lift, by_cut = rest @ self.steps, rest.sum(1)[:, 1:]
+        by_lift = rest @ self.steps
+        by_cut = rest.sum(1)[:, 1:]
         found = {"severity": -by_lift.sum(1), "spread": np.exp(p["spread"]) * (by_lift @ grid), "cuts": by_cut.sum(0)}
         return found | ({"readiness": by_cut[:, :-1].ravel()} if self.by_rater else {})
 
@@ -182,8 +187,11 @@ class SliderPoints:
         answer: np.ndarray,  # (N,) int
         rater: np.ndarray,  # (N,) int
     ) -> None:
-        self.values, self.answer, self.rater = values, answer, rater
-        self.n_raters, self.n_answers = int(rater.max()) + 1, int(answer.max()) + 1
+        self.values = values
+        self.answer = answer
+        self.rater = rater
+        self.n_raters = int(rater.max()) + 1
+        self.n_answers = int(answer.max()) + 1
 
     def blocks(self) -> list[ParameterBlock]:
         "Its parameters beside severity and spread; noise in logarithms."
@@ -216,7 +224,8 @@ class SliderPoints:
     def scores(self, p: dict[str, np.ndarray], grid: np.ndarray, weight: np.ndarray) -> dict[str, np.ndarray]:
         "What each rating adds to the gradient (N, 1), of its rater's parameters and of shared ones."
         a, rest, precision = self.parts(p)
-        worth, square = (weight @ grid)[self.answer], (weight @ grid**2)[self.answer]
+        worth = (weight @ grid)[self.answer]
+        square = (weight @ grid**2)[self.answer]
         noise = ((rest**2 - 2 * a * rest * worth + a**2 * square) * precision - 1)[:, None]
         by_spread = (a * (worth * rest - a * square) * precision)[:, None]
         level = ((rest - a * worth) * precision)[:, None]
@@ -317,13 +326,15 @@ def over_items(
     total = of_item.sum(1, keepdims=True)
     of_item /= total
     ratio = of_item[item[order]] / inner
-    weight, both = np.empty_like(like), np.empty(len(row))
+    weight = np.empty_like(like)
+    both = np.empty(len(row))
     for u, k in zip(spans, kernel):
         weight[u] = like[u] * (ratio[u] @ k)
         both[u] = (like[u] * ((ratio[u] * ease) @ k)) @ grid  # the mean of the question's worth times the answer's
     back = np.argsort(order)
     weight, both = weight[back], both[back]
-    first, second = weight @ grid, weight @ grid**2
+    first = weight @ grid
+    second = weight @ grid**2
     added, m = (of_item @ ease)[item], mean[row]
     square = second + (of_item @ ease**2)[item] - 2 * both + m**2 + 2 * m * (added - first)
     cut = [(of_item @ (kernel * z**power).sum(2).T)[item, row] for power in (1, 2)]  # the ends of the grid

@@ -55,8 +55,10 @@ def design_checks(
     fewest: int = 10,  # ratings of a rater
 ) -> list[RaterCheck]:
     "Whether ratings can tell raters from answers."
-    answer, rater = pd.factorize(np.asarray(answers))[0], pd.factorize(np.asarray(raters))[0]
-    names, n = list(dict.fromkeys(raters)), rater.max() + 1
+    answer = pd.factorize(np.asarray(answers))[0]
+    rater = pd.factorize(np.asarray(raters))[0]
+    names = list(dict.fromkeys(raters))
+    n = rater.max() + 1
     graph = csr_array((np.ones(len(rater)), (rater, answer + n)), shape=(n + answer.max() + 1,) * 2)
     group = connected_components(graph, directed=False)[1][:n]
     parts = [[str(names[r]) for r in np.flatnonzero(group == g)] for g in np.unique(group)]
@@ -91,7 +93,8 @@ class _Problem:
     ease: np.ndarray  # (Q,) what questions add, in standard deviations
 
     def integral(self, p: dict[str, np.ndarray]) -> Integral:
-        mean, sd = self.design @ p["facets"], float(np.exp(p["worth_sd"][0]))
+        mean = self.design @ p["facets"]
+        sd = float(np.exp(p["worth_sd"][0]))
         like = self.family.log_likelihood(p, self.grid)
         if self.item is None:
             return over_worths(like, self.grid, mean, self.row, sd)
@@ -100,7 +103,8 @@ class _Problem:
 
     def objective(self, free: np.ndarray) -> tuple[float, np.ndarray]:
         "The penalised negative log likelihood, and its gradient."
-        basis, precision = self.parameters.basis, self.parameters.precision
+        basis = self.parameters.basis
+        precision = self.parameters.precision
         values = basis @ free
         p = self.parameters.split(values)
         i = self.integral(p)
@@ -142,7 +146,8 @@ def _maximised(problem: _Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     bounds = [(np.log(SD_FLOOR), np.log(SD_CEILING)) if sd else (None, None) for sd in is_sd]
     for tolerance in (0.1, 1e-3):
         p = problem.parameters.split(problem.parameters.basis @ start)
-        problem.grid, problem.ease = _needed_grid(problem, p), _needed_ease(problem, p)
+        problem.grid = _needed_grid(problem, p)
+        problem.ease = _needed_ease(problem, p)
         options = {"maxiter": 1000, "maxfun": 2000, "gtol": tolerance, "ftol": 1e-13, "maxcor": 30}
         start = minimize(problem.objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     held = is_sd & (start <= np.log(SD_FLOOR) + 1e-6)
@@ -194,7 +199,8 @@ class RaterFit(NamedTuple):
 # %% ../../nbs/stats/21_rater_model.ipynb #25dc57b2
 def _by_cluster(problem: _Problem, p: dict[str, np.ndarray], i: Integral, cluster: np.ndarray) -> np.ndarray:  # (C, P)
     "What each cluster (U,) of answers adds to the gradient."
-    family, parameters = problem.family, problem.parameters
+    family = problem.family
+    parameters = problem.parameters
     found = np.zeros((cluster.max() + 1, len(parameters.precision)))
     for name, score in family.scores(p, problem.grid, i.weight).items():
         width = score.shape[1]
@@ -265,7 +271,8 @@ def _fit_checks(fit: RaterFit, gradient: float, smallest: float, alpha: float = 
     ]
     if fit.categories is None or fit.steps is None:
         return found
-    off, z = [], stats.norm.ppf(1 - alpha / 2 / len(m) / len(fit.steps))
+    off = []
+    z = stats.norm.ppf(1 - alpha / 2 / len(m) / len(fit.steps))
     for k, step in enumerate(fit.steps):
         p = fit.ratings[f"p{k}"]
         use = pd.DataFrame({"seen": fit.ratings["value"] == step, "p": p, "v": p * (1 - p)})
@@ -322,7 +329,8 @@ def _fitted(problem: _Problem, about: dict[str, Any], before: list[RaterCheck], 
     values = parameters.basis @ free
     p = parameters.split(values)
     i = problem.integral(p)
-    loose, largest = np.isfinite(np.diag(hessian)), float(np.abs(gradient).max())
+    loose = np.isfinite(np.diag(hessian))
+    largest = float(np.abs(gradient).max())
     smallest = float(np.linalg.eigvalsh(hessian[np.ix_(loose, loose)])[0])
     covariance = np.full((len(values),) * 2, np.nan)
     if smallest > 0 and largest < 1e-3 and all(c.passed for c in before[: 3 if (problem.design < 0).any() else 2]):
@@ -439,11 +447,13 @@ def fit_duels(
         refuse(f"fit_duels: first and second must differ; got {first[int(np.argmax(ahead == behind))]} twice")
     item, item_names = _codes(items, n, "items")
     rater, rater_names = _codes(raters, n, "raters")
-    low, high = np.minimum(ahead, behind), np.maximum(ahead, behind)
+    low = np.minimum(ahead, behind)
+    high = np.maximum(ahead, behind)
     pairs, answer = np.unique(np.column_stack([item, low, high]), axis=0, return_inverse=True)
     means, row = np.unique(pairs[:, 1:], axis=0, return_inverse=True)
     design = np.eye(len(levels))[means[:, 0]] - np.eye(len(levels))[means[:, 1]]
-    answer, ties = answer.reshape(-1), "tie" in set(outcomes)
+    answer = answer.reshape(-1)
+    ties = "tie" in set(outcomes)
     categories = DUEL if ties else [DUEL[0], DUEL[2]]
     steps = np.linspace(0, 1, len(categories))
     family = Categories(_coded_values(outcomes, categories), answer, rater, steps, True, ahead != low)
@@ -550,7 +560,8 @@ def facet_levels(
     level: float = 0.95,
 ) -> pd.DataFrame:  # the facet, quantity, raw, the columns of an estimate
     "Each level of a facet, on the model's scale and in points of the mean rater, beside the raw mean of its ratings."
-    names, start = fit.facets[facet], sum(len(v) for v in list(fit.facets.values())[: list(fit.facets).index(facet)])
+    names = fit.facets[facet]
+    start = sum(len(v) for v in list(fit.facets.values())[: list(fit.facets).index(facet)])
     own = np.arange(start, start + len(names))
     place = fit.parameters.where("facets").start + own
     found = {"worth": _with_se(fit, lambda v: fit.unit * v[place])}
@@ -600,7 +611,8 @@ def label_probabilities(
         refuse("label_probabilities: ratings must be of categories; these are points of a slider")
     between = np.linspace(fit.grid[0], fit.grid[-1], 40 * (len(fit.grid) - 1) + 1)  # a label begins between two worths
     each = np.sort(category_table(fit.parameters.split(fit.values), between, fit.steps).argmax(2), axis=0)
-    n, one = len(each), np.eye(len(fit.categories))
+    n = len(each)
+    one = np.eye(len(fit.categories))
     likeliest = (one[each[(n - 1) // 2]] + one[each[n // 2]]) / 2
     curves = CubicSpline(fit.grid, np.eye(len(fit.grid)))(between)
     chances = np.maximum(fit.weight @ (curves.T @ likeliest), 0.0)

@@ -66,7 +66,9 @@ def repeated_sd(
     y = np.asarray(scores, float)
     of = group_codes(clusters, len(y), "clusters")
     twice = (~np.isnan(y)).sum(1) > 1
-    value, n, k = within_item_sd(y), int(twice.sum()), len(set(of[twice].tolist()))
+    value = within_item_sd(y)
+    n = int(twice.sum())
+    k = len(set(of[twice].tolist()))
     about: dict[str, Any] = {"n": n, "n_clusters": k, "level": level}
     if n < FEWEST_ANSWERS or k < 2 or not value > 0:
         e = Estimate.from_limits(value, **about)
@@ -84,7 +86,8 @@ def flip_rate(
     x = np.asarray(passed, float)
     if x.ndim != 2 or not np.isin(x[~np.isnan(x)], (0, 1)).all():
         refuse(f"flip_rate: passed must be a table of 1 and 0, one row an answer; got shape {x.shape}")
-    k, ones = (~np.isnan(x)).sum(1), np.nansum(x, axis=1)
+    k = (~np.isnan(x)).sum(1)
+    ones = np.nansum(x, axis=1)
     twice = (k > 1).astype(float)
     pairs = np.maximum(k * (k - 1) / 2, 1)
     share = ones * (k - ones) / pairs * twice
@@ -153,7 +156,10 @@ def intraclass_correlation(
     k, middle, squares = _runs(scores, "intraclass_correlation")
     use = k > 1
     of = np.unique(group_codes(clusters, len(k), "clusters")[use], return_inverse=True)[1]
-    n, k, middle, squares = int(use.sum()), k[use], middle[use], squares[use]
+    n = int(use.sum())
+    k = k[use]
+    middle = middle[use]
+    squares = squares[use]
     units = len(np.unique(of))
     about: dict[str, Any] = {"n": n, "n_clusters": units, "level": level}
     if n < 2:
@@ -169,7 +175,8 @@ def intraclass_correlation(
         return Estimate.from_limits(value, **about)._replace(kind="few")
     if within == 0:
         return Estimate.from_limits(value, **about)
-    rng, strata = np.random.default_rng(seed), _strata(middle, of)
+    rng = np.random.default_rng(seed)
+    strata = _strata(middle, of)
     df = _effective_df(np.bincount(of, squares), np.bincount(of, k - 1))
     run = within * df / rng.chisquare(df, n_draws)
     answer = np.maximum(0.0, strata.drawn(rng, n_draws)[1] - run * (1 / k).mean())
@@ -202,7 +209,8 @@ def two_way_intraclass_correlation(
         rows = k * (w * (y.mean(1) - grand[:, None]) ** 2).sum(1)
         columns = n * ((by_rater - grand[:, None]) ** 2).sum(1)
         total = (w * ((y - grand[:, None, None]) ** 2).sum(2)).sum(1)
-        ms_r, ms_c = rows / (n - 1), columns / (k - 1)
+        ms_r = rows / (n - 1)
+        ms_c = columns / (k - 1)
         ms_e = np.maximum(total - rows - columns, 0) / ((n - 1) * (k - 1))
         level = k / n * (ms_c - ms_e) if of == "agreement" else 0.0
         icc = (ms_r - ms_e) / (ms_r + (k - 1) * ms_e + level)
@@ -221,7 +229,10 @@ class Components(NamedTuple):
 def _mean_squares(y: np.ndarray) -> list[tuple[str, float, int, float]]:
     "(component, sum of squares, degrees of freedom, multiple of the component in it) from the last to the first."
     n, w, r = y.shape
-    mean, by_item, by_wording, cell = y.mean(), y.mean((1, 2)), y.mean((0, 2)), y.mean(2)
+    mean = y.mean()
+    by_item = y.mean((1, 2))
+    by_wording = y.mean((0, 2))
+    cell = y.mean(2)
     crossed = cell - by_item[:, None] - by_wording + mean
     rows = [("run", ((y - cell[:, :, None]) ** 2).sum(), n * w * (r - 1), 1.0)]
     rows.append(("answer by wording", r * (crossed**2).sum(), (n - 1) * (w - 1), float(r)))
@@ -289,7 +300,8 @@ def variance_components(
         rule = "have a row an answer, a column a wording and a layer a run, two verdicts an answer or more"
         refuse(f"variance_components: scores must {rule}; got shape {y.shape}")
     complete = ~np.isnan(y).any((1, 2))
-    left_out, y = int((~complete).sum()), y[complete]
+    left_out = int((~complete).sum())
+    y = y[complete]
     if len(y) < 2:
         refuse(f"variance_components: scores must hold two answers or more without a failed verdict; got {len(y)}")
     of = np.unique(group_codes(clusters, len(complete), "clusters")[complete], return_inverse=True)[1]
@@ -299,7 +311,8 @@ def variance_components(
     if len(np.unique(of)) >= FEWEST_CLUSTERS:
         replicates = _drawn_components(y, of, n_draws, np.random.default_rng(seed))
     order = [name for name in ("answer", "wording", "answer by wording", "run") if name in found]
-    total, every = sum(found.values()), np.sum(list(replicates.values()), axis=0)
+    total = sum(found.values())
+    every = np.sum(list(replicates.values()), axis=0)
     names = tuple("answer by wording and run" if x == "answer by wording" and "run" not in found else x for x in order)
     about: dict[str, Any] = {"n": len(y), "n_clusters": len(np.unique(of)), "level": level}
 

@@ -62,7 +62,8 @@ def draw_weights(
         )
     members = [np.flatnonzero(of_cluster == s) for s in range(int(stratum.max()) + 1)]
     rngs = [np.random.default_rng(s) for s in seed_sequence(seed).spawn(len(members))]
-    rows, done = max(1, min(n, chunk // n_units)), 0
+    rows = max(1, min(n, chunk // n_units))
+    done = 0
     while done < n:
         counts = np.empty((min(rows, n - done), k))
         for rng, m in zip(rngs, members):
@@ -75,7 +76,8 @@ def _draw(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> 
     """Fill the columns `members` of `counts`, some rows at a time: what fits a processor's cache is counted twice as
     fast.
     """
-    n, columns = len(members), slice(None) if len(members) == counts.shape[1] else members
+    n = len(members)
+    columns = slice(None) if len(members) == counts.shape[1] else members
     step = max(1, 100_000 // n)
     offset = np.arange(step)[:, None] * n
     for s in range(0, len(counts), step):
@@ -188,8 +190,11 @@ def bca_interval(
     Source: Efron 1987; Efron and Tibshirani 1993, equations 14.9, 14.14, 14.15; several samples: Davison and Hinkley
     1997, chapter 5.
     """
-    r, j = np.asarray(replicates, float), np.asarray(jackknife, float)
-    r, j, e = r.reshape(len(r), -1), j.reshape(len(j), -1), np.reshape(estimate, -1)
+    r = np.asarray(replicates, float)
+    j = np.asarray(jackknife, float)
+    r = r.reshape(len(r), -1)
+    j = j.reshape(len(j), -1)
+    e = np.reshape(estimate, -1)
     defined, tied = ~np.isnan(r), np.abs(r - e) <= 1e-12 * np.abs(e)  # equal but for rounding
     z0 = ndtri((((r < e) & ~tied).sum(0) + 0.5 * tied.sum(0)) / np.maximum(defined.sum(0), 1))
     s = np.zeros(len(j), int) if strata is None else np.unique(strata, return_inverse=True)[1]
@@ -197,7 +202,8 @@ def bca_interval(
     for h in range(s.max() + 1):
         x = j[s == h]
         u = (len(x) - 1) * (x.mean(0) - x)
-        top, bottom = top + (u**3).sum(0) / len(x) ** 3, bottom + (u**2).sum(0) / len(x) ** 2
+        top = top + (u**3).sum(0) / len(x) ** 3
+        bottom = bottom + (u**2).sum(0) / len(x) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
         a = np.where(bottom > 0, top / (6 * bottom**1.5), np.where(np.isnan(bottom), np.nan, 0.0))
     z = z0 + ndtri(np.array([[(1 - level) / 2], [(1 + level) / 2]]))
@@ -297,7 +303,8 @@ def bootstrap(
         )
     if method not in ("percentile", "bca"):
         refuse(f"bootstrap: method must be 'percentile' or 'bca'; got {method!r}")
-    n_units, evaluate = sizes[0], _evaluator(statistic, arrays, axis)
+    n_units = sizes[0]
+    evaluate = _evaluator(statistic, arrays, axis)
     estimate = evaluate(np.ones((1, n_units)))[0]
     cluster = group_codes(clusters, n_units, "clusters")
     alone = strata is None and int(cluster.max()) + 1 == n_units
@@ -348,7 +355,8 @@ class ClusterMean(NamedTuple):
 
 def _likeness(sums: np.ndarray, size: np.ndarray, squares: np.ndarray) -> np.ndarray:  # (K, P), (K, P), (P,)
     "The correlation of units within clusters, from the products of their residuals; in [0, 1]."
-    n, pairs = size.sum(0), (size * (size - 1)).sum(0)
+    n = size.sum(0)
+    pairs = (size * (size - 1)).sum(0)
     of_mean = np.nansum(divide(sums**2, 1 - size / n), 0) / n**2  # products are too small by the mean's variance
     between = divide((sums**2).sum(0) - squares, pairs) + of_mean
     return np.clip(np.nan_to_num(divide(between * (n - 1), squares)), 0, 1)

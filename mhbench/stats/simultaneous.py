@@ -37,11 +37,14 @@ def _critical(d: np.ndarray, clusters: np.ndarray | None, n: int, seed: int, lev
     varies = np.nan_to_num(m.se) > NO_WIDTH
     if not varies.any():
         return one
-    d, value, scale = d[:, varies], m.mean[varies], (m.n * m.se)[varies]
+    d = d[:, varies]
+    value = m.mean[varies]
+    scale = (m.n * m.se)[varies]
     code = group_codes(clusters, len(d), "clusters")
     total = np.zeros((int(code.max()) + 1, d.shape[1]))
     np.add.at(total, code, np.where(np.isnan(d), 0, d - value) / scale)
-    rng, rows = np.random.default_rng(seed), max(1, 4_000_000 // d.shape[1])
+    rng = np.random.default_rng(seed)
+    rows = max(1, 4_000_000 // d.shape[1])
     parts = [rng.normal(size=(min(rows, n - at), len(total))) @ total for at in range(0, n, rows)]
     largest = np.concatenate([np.abs(part).max(axis=1) for part in parts])
     return max(one, float(np.quantile(largest, level)))

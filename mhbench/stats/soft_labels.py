@@ -32,7 +32,8 @@ def soft_labels(
 
     Raises: ValueError where nothing would be left of a question.
     """
-    p, wrong = np.asarray(probs, float), np.asarray(wrong_options)
+    p = np.asarray(probs, float)
+    wrong = np.asarray(wrong_options)
     if wrong.dtype != bool or wrong.shape != p.shape:
         refuse(f"soft_labels: wrong_options must be bool of shape {p.shape}; got {wrong.dtype} of shape {wrong.shape}")
     if (p < 0).any() or not np.allclose(np.nansum(p, -1), 1, atol=1e-6):
@@ -74,7 +75,8 @@ def group_means(
 
     Raises: ValueError where `groups` is not one label a row.
     """
-    v, g = np.asarray(values, float), np.asarray(groups)
+    v = np.asarray(values, float)
+    g = np.asarray(groups)
     if v.ndim < 1 or g.shape != v.shape[:1] or len(v) == 0:
         refuse(f"group_means: groups must be one label a row of values; got shapes {g.shape} and {v.shape}")
     names, code, size = np.unique(g, return_inverse=True, return_counts=True)
@@ -141,7 +143,8 @@ def question_alphas(
 
     Raises: ValueError where `questions` or `raters` is not one label a row.
     """
-    x, g = score_matrix(scores, "question_alphas"), np.asarray(questions)
+    x = score_matrix(scores, "question_alphas")
+    g = np.asarray(questions)
     r = np.arange(len(x)) if raters is None else np.asarray(raters)
     for name, labels in (("questions", g), ("raters", r)):
         if labels.shape != (len(x),):
@@ -150,7 +153,8 @@ def question_alphas(
     alpha, low, high = (np.full(len(names), np.nan) for _ in range(3))
     size = np.zeros(len(names), int)
     for k, s in enumerate(np.random.SeedSequence(seed).spawn(len(names))):
-        rows, who = x[code == k], np.unique(r[code == k], return_inverse=True)[1]
+        rows = x[code == k]
+        who = np.unique(r[code == k], return_inverse=True)[1]
         size[k] = who.max() + 1
         if size[k] < 2 or len(np.unique(rows[~np.isnan(rows)])) < 2:
             continue

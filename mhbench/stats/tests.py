@@ -76,7 +76,8 @@ def chi_square(
             f"column; got {t.tolist()}"
         )
     expected = t.sum(1, keepdims=True) * t.sum(0) / t.sum()
-    x, df = ((t - expected) ** 2 / expected).sum(), (t.shape[0] - 1) * (t.shape[1] - 1)
+    x = ((t - expected) ** 2 / expected).sum()
+    df = (t.shape[0] - 1) * (t.shape[1] - 1)
     return Comparison(float(x), df, float(stats.chi2.sf(x, df)), int(t.sum()))
 
 # %% ../../nbs/stats/12_tests.ipynb #ca656663
@@ -90,7 +91,8 @@ def goodness_of_fit(
     Source: Pearson 1900.
     Raises: ValueError for two counts of different length, a negative count, or an expected count of 0.
     """
-    o, e = np.asarray(counts, float), np.asarray(expected, float)
+    o = np.asarray(counts, float)
+    e = np.asarray(expected, float)
     if o.ndim != 1 or o.shape != e.shape or len(o) < 2 or (o < 0).any() or (e <= 0).any():
         refuse(
             "goodness_of_fit: counts and expected must have one number for each of two or more outcomes, none below 0 "
@@ -132,7 +134,8 @@ def adjust_within(
     method: Literal["holm", "bh", "bonferroni"] = "holm",
 ) -> np.ndarray:  # (M,)
     "P-values corrected within each family, for how many tests it has."
-    raw, of = np.asarray(p, float), np.asarray(families, object)
+    raw = np.asarray(p, float)
+    of = np.asarray(families, object)
     out = np.full(len(raw), np.nan)
     for family in dict.fromkeys(of.tolist()):
         out[of == family] = adjust_p(raw[of == family], method)
@@ -164,7 +167,8 @@ def _p_of_draws(
     tests: int,
 ) -> float:
     "(as large + 1) / (draws + 1), of n draws, and of more where these leave it open."
-    found, draws = as_large(n), draws_for(tests, n)
+    found = as_large(n)
+    draws = draws_for(tests, n)
     if found >= _OPEN or draws == n:
         return (found + 1) / (n + 1)
     return (found + as_large(draws - n) + 1) / (draws + 1)
@@ -176,7 +180,8 @@ def _distribution(values: np.ndarray, probabilities: np.ndarray, many: int) -> n
         out = np.zeros(many * int(values.max()) + 1)
         out[:: int(values.max())] = stats.binom.pmf(np.arange(many + 1), many, probabilities[values.argmax()])
         return out
-    power, out = np.bincount(values, probabilities), np.ones(1)
+    power = np.bincount(values, probabilities)
+    out = np.ones(1)
     while many:
         out = np.convolve(out, power) if many % 2 else out
         many //= 2
@@ -221,7 +226,8 @@ def _dealings(
     many: bool,  # whether strata of many kinds are too many
 ) -> list[tuple[np.ndarray, np.ndarray, int]] | None:  # None where strata are large, or of many kinds
     "What a dealing gives the second label in each kind of stratum, with what probability; and how many strata it has."
-    size, n_second = np.bincount(code), np.bincount(code[s], minlength=code[-1] + 1)
+    size = np.bincount(code)
+    n_second = np.bincount(code[s], minlength=code[-1] + 1)
     if size.max() > 8:
         return None
     inside = np.arange(len(x)) - np.repeat(np.cumsum(size) - size, size)
@@ -249,7 +255,8 @@ def _dealt(
     if (size == 2).all():  # pairs, as most are: no copy of the random numbers
         swapped = (u[:, 1::2] < u[:, ::2]) & (s[::2] != s[1::2])
         return np.stack([s[::2] ^ swapped, s[1::2] ^ swapped], -1).reshape(u.shape)
-    first, out = np.cumsum(size) - size, np.tile(s, (len(u), 1))
+    first = np.cumsum(size) - size
+    out = np.tile(s, (len(u), 1))
     for k in np.unique(size[size > 1]):
         at = first[size == k, None] + np.arange(k)
         out[:, at] = np.take_along_axis(np.broadcast_to(s[at], (len(u), *at.shape)), u[:, at].argsort(-1), -1)
@@ -280,7 +287,10 @@ def stratified_permutation_test(
 
     Raises: ValueError where lengths differ or no stratum has both labels.
     """
-    f, x, s, g = "stratified_permutation_test", np.asarray(scores, float), np.asarray(second), np.asarray(strata)
+    f = "stratified_permutation_test"
+    x = np.asarray(scores, float)
+    s = np.asarray(second)
+    g = np.asarray(strata)
     if x.ndim != 1 or s.shape != x.shape or g.shape != x.shape or s.dtype != bool:
         refuse(
             f"{f}: scores, second (bool) and strata must have one entry a score; got shapes {x.shape}, {s.shape} "
@@ -293,11 +303,17 @@ def stratified_permutation_test(
     if not keep.any():
         refuse(f"{f}: some stratum must have both labels; got none of {len(counts)}; nothing can be compared within")
     order = np.flatnonzero(keep)[np.argsort(code[keep], kind="stable")]
-    x, s, code = x[order], s[order], np.unique(code[order], return_inverse=True)[1]
-    n_strata, counts = int(code[-1]) + 1, np.stack([np.bincount(code[~s]), np.bincount(code[s])])
+    x = x[order]
+    s = s[order]
+    code = np.unique(code[order], return_inverse=True)[1]
+    n_strata = int(code[-1]) + 1
+    counts = np.stack([np.bincount(code[~s]), np.bincount(code[s])])
     # T is linear in the labels: T = sum_i x_i (z_i / n_qb - (1 - z_i) / n_qa) / Q
-    gain, base = x * (1 / counts[0] + 1 / counts[1])[code] / n_strata, (x / counts[0][code]).sum() / n_strata
-    observed, rng, rows = gain[s].sum() - base, np.random.default_rng(seed), max(1, 200_000 // len(x))
+    gain = x * (1 / counts[0] + 1 / counts[1])[code] / n_strata
+    base = (x / counts[0][code]).sum() / n_strata
+    observed = gain[s].sum() - base
+    rng = np.random.default_rng(seed)
+    rows = max(1, 200_000 // len(x))
     left_out = int(len(has) - len(x))
     terms = _dealings(x, s, code, False)
     # of the sum over strata; each has its own shift, what it gives the first label
@@ -372,7 +388,9 @@ def compare_levels(
     """
     if short not in ("raise", "missing"):
         refuse(f"compare_levels: short must be raise or missing; got {short!r}")
-    x, q, l = np.asarray(scores, float), np.asarray(questions), np.asarray(levels)
+    x = np.asarray(scores, float)
+    q = np.asarray(questions)
+    l = np.asarray(levels)
     if x.ndim != 1 or q.shape != x.shape or l.shape != x.shape:
         refuse(
             f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {x.shape}, "
@@ -461,13 +479,15 @@ def sign_flip_test(
     exact = exact_p([(np.array([-s, s]), np.array([0.5, 0.5]), int(m)) for s, m in zip(each, many)], total.sum())
     if not np.isnan(exact):
         return exact
-    rng, rows = np.random.default_rng(seed), max(1, 4_000_000 // len(total))
+    rng = np.random.default_rng(seed)
+    rows = max(1, 4_000_000 // len(total))
     kind = kinds((size,)) if n * len(total) > MOST_DRAWS else None
 
     def as_large(n: int) -> int:
         found = 0
         if kind is not None:  # of each size, how many are left positive is binomial
-            many, each = np.bincount(kind), size[np.unique(kind, return_index=True)[1]]
+            many = np.bincount(kind)
+            each = size[np.unique(kind, return_index=True)[1]]
             sums = (2 * rng.binomial(many, 0.5, (n, len(many))) - many) @ each
             return int((np.abs(sums) >= observed).sum())
         for done in range(0, n, rows):
@@ -482,7 +502,8 @@ def _tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndar
     "Counts of labels by group, with the groups of each cluster dealt anew."
     there = counts.sum(2) > 0
     shared = there.sum(1) > 1
-    at, apart = there[~shared].argmax(1), counts[~shared].sum(1)
+    at = there[~shared].argmax(1)
+    apart = counts[~shared].sum(1)
     dealt = rng.permuted(np.tile(at, (draws, 1)), axis=1)
     found = np.stack([(dealt == g) @ apart for g in range(counts.shape[1])], 1) + counts[shared].sum(0)
     if shared.any():
@@ -512,7 +533,8 @@ def clustered_chi_square(
     np.add.at(counts, (of, group, label), 1)
     if counts.shape[1] > 2 and ((counts.sum(2) > 0).sum(1) > 1).any():
         refuse("clustered_chi_square: of three groups or more, each cluster must lie in one; compare them two by two")
-    whole, table = chi_square(counts.sum(0)), counts.sum(0)
+    whole = chi_square(counts.sum(0))
+    table = counts.sum(0)
     expected = table.sum(0) * table.sum(1, keepdims=True) / table.sum()
     if len(counts) == len(label) and expected.min() >= 5:
         return whole, float(expected.min())
@@ -520,7 +542,8 @@ def clustered_chi_square(
     rng = np.random.default_rng(seed)
 
     def as_large(n: int) -> int:
-        found, rows = 0, max(1, 2_000_000 // len(counts))
+        found = 0
+        rows = max(1, 2_000_000 // len(counts))
         for done in range(0, n, rows):
             t = _tables(counts, min(rows, n - done), rng)
             by_chance = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)

@@ -116,7 +116,8 @@ def measures_table(
     seed: int,
 ) -> pd.DataFrame:  # as rate_table, with `measure` and `chance`; none where no task has further measures
     "What tasks measure of answers beside whether they are right; one that could not be read is measured as empty."
-    central, by_id = on_core(scores, core), {i.item_id: i for i in items}
+    central = on_core(scores, core)
+    by_id = {i.item_id: i for i in items}
     kept = [
         *RUN,
         "measure",
@@ -318,7 +319,8 @@ def _bin_limits(sure: pd.DataFrame, edges: np.ndarray, n_boot: int, seed: int) -
     out: dict[str, list[float]] = {"ci_low": [], "ci_high": []}
     for k in range(len(edges) - 1):
         here = sure[place == k]
-        right, cluster = here["correct"].to_numpy(float), here["cluster"].to_numpy()
+        right = here["correct"].to_numpy(float)
+        cluster = here["cluster"].to_numpy()
         e = estimate(mean, right, clusters=cluster, n_boot=n_boot, seed=seed, share=True)
         out["ci_low"].append(e.ci_low)
         out["ci_high"].append(e.ci_high)

@@ -242,7 +242,8 @@ def check_readable(
             f"{len(responses)} requests ({model.name}; {first.item_id}: {first.error}); mend the cause and run again",
             error=TooManyFailed,
         )
-    entry, table = f"models.{model.name}", _read(items, responses)
+    entry = f"models.{model.name}"
+    table = _read(items, responses)
     checks = [
         ("truncated", "answered", max_truncated if model.max_truncated is None else model.max_truncated),
         ("unread", "scored", max_unread if model.max_unread is None else model.max_unread),

@@ -43,7 +43,8 @@ _COLUMNS = ["item_id", "cluster", "examinee", "closed", "opened"]
 
 def _rights(items: Sequence[Item], responses: Sequence[Response]) -> dict[str, float]:  # item_id -> 0, 1 or NaN
     "Whether each answer is right; NaN where none can be read."
-    by_id, out = {i.item_id: i for i in items}, {}
+    by_id = {i.item_id: i for i in items}
+    out = {}
     for r in responses:
         answer, _ = read_answer(by_id[r.item_id], r)
         out[r.item_id] = is_correct(by_id[r.item_id], answer) if answer else float("nan")
@@ -67,7 +68,8 @@ def closed_and_open(
 
 # %% ../../nbs/steps/27_books.ipynb #77611686
 def _settings(part: pd.DataFrame, n_boot: int, seed: int) -> dict[str, Estimate]:
-    a, b = part["closed"].to_numpy(float), part["opened"].to_numpy(float)
+    a = part["closed"].to_numpy(float)
+    b = part["opened"].to_numpy(float)
     given = dict(clusters=part["cluster"].to_numpy(object), n_boot=n_boot, seed=seed)
     return {
         "closed book": estimate(mean, a, share=True, **given),

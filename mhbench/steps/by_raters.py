@@ -141,7 +141,8 @@ def values_by_rater(
     rows = []
     for s in first.drop_duplicates(["item_id", *RUN]).itertuples():
         item = by_id[s.item_id]
-        names, place = letters(len(item.options)), _in_base(item)
+        names = letters(len(item.options))
+        place = _in_base(item)
         chosen = [place[names.index(a)] for a in s.answer if a in names]
         found = said.get((s.item_id, s.model, s.mode)) if s.answered_by == "plain" else None
         p = None if found is None else probabilities(found, len(names))

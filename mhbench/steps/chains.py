@@ -72,7 +72,9 @@ def _context(item: Item) -> list[str]:
 # %% ../../nbs/steps/18_chains.ipynb #320c9f46
 def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Chains:
     "The chains among the responses of the modes that ask for reasoning."
-    by_id, kept, others = {i.item_id: i for i in items}, [], []
+    by_id = {i.item_id: i for i in items}
+    kept = []
+    others = []
     left_out: Counter[str] = Counter()
     for r in responses:
         if r.mode not in CHAIN_MODES:
@@ -141,7 +143,8 @@ def load_measures(
 def check_baseline(baseline: str | None, bertscore: Any) -> None:
     "Refuse a baseline that is not known, or not published for the network that is asked for."
     if baseline not in (None, "unrelated", "published"):
-        rule, remedy = "be unrelated, published or null", "mend the section reasoning of params.yaml"
+        rule = "be unrelated, published or null"
+        remedy = "mend the section reasoning of params.yaml"
         refuse(f"reasoning: baseline must {rule}; got {baseline!r}", remedy=remedy)
     if baseline == "published" and not (isinstance(bertscore, dict) and {"name", "layer"} <= set(bertscore)):
         refuse(

@@ -57,7 +57,8 @@ def _ranked(own: np.ndarray, rest: np.ndarray) -> dict[str, np.ndarray]:  # (n,)
     "Each completion's similarity with its own second half, the mean with K others, and the share of these below it."
     if not rest.shape[1]:
         return {"": own, "_other": np.full(len(own), math.nan), "_rank": np.full(len(own), math.nan)}
-    lower, same = rest < own[:, None], rest == own[:, None]
+    lower = rest < own[:, None]
+    same = rest == own[:, None]
     return {"": own, "_other": rest.mean(axis=1), "_rank": (lower + same / 2).mean(axis=1)}
 
 

@@ -103,7 +103,8 @@ def check_recorded(
     Raises: ValueError for a table without these columns.
     """
     wrote = {r["item_id"]: r["text"] for _, r in csv_rows(file, ("item_id", "text"))}
-    seconds, completions = _second_halves(items), [wrote.get(i.item_id) for i in items]
+    seconds = _second_halves(items)
+    completions = [wrote.get(i.item_id) for i in items]
     compared = compare_completions(seconds, completions, encoder=vectors, thresholds=thresholds, others=others)
     table = _likelihoods([None] * len(items), 0.2).join(compared.table)
     about = [(name, i.item_id, i.cluster) for i in items]
@@ -150,7 +151,8 @@ def similarity_table(
     for model, g in table.groupby("model", sort=False):
         for column in similarity_columns(table):
             seen = g.dropna(subset=[column])
-            values, clusters = seen[column].to_numpy(), seen["cluster"].to_numpy()
+            values = seen[column].to_numpy()
+            clusters = seen["cluster"].to_numpy()
             ranks = column.endswith("_rank")  # from 0 to 1
             found = estimate(mean, values, clusters=clusters, **settings, share=ranks)
             rows.append({"model": model, "similarity": column.replace("_", ", "), **found.row()})
@@ -168,7 +170,8 @@ def flag_table(
     for model, g in table.groupby("model", sort=False):
         for column in own:
             seen = g.dropna(subset=[column])
-            values, clusters = seen[column].to_numpy(), seen["cluster"].to_numpy()
+            values = seen[column].to_numpy()
+            clusters = seen["cluster"].to_numpy()
             for threshold in thresholds:
                 above = values > threshold
                 about = {"model": model, "similarity": column, "above": threshold, "flagged": int(above.sum())}

@@ -72,7 +72,9 @@ def _shortened(text: str) -> str | None:
 
 
 def _padded(text: str, rules: Mapping) -> str:
-    out, target, k = [text.strip()], 2 * len(text.split()), 0
+    out = [text.strip()]
+    target = 2 * len(text.split())
+    k = 0
     while sum(len(t.split()) for t in out) < target:
         out.append(rules["padding"][k % len(rules["padding"])])
         k += 1
@@ -90,7 +92,8 @@ def corrupted(
     """
     if not task_of(item).prose:
         refuse(f"corrupted: item must be of task open; got {item.task}", place=item.item_id)
-    rules, text = corruption_rules(item.language, dir), item.key[0].strip()
+    rules = corruption_rules(item.language, dir)
+    text = item.key[0].strip()
     out = {
         "reference": text,
         "fact changed": _fact_changed(text, rules),

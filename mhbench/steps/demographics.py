@@ -93,7 +93,8 @@ def level_table(
 
 def levels_in_order(levels: Iterable[str], attribute: str) -> list[str]:
     "Levels in the order of their attribute; others after them, sorted."
-    known, found = list(ORDER.get(attribute, ())), set(levels)
+    known = list(ORDER.get(attribute, ()))
+    found = set(levels)
     return [x for x in known if x in found] + sorted(found - set(known))
 
 # %% ../../nbs/steps/16_demographics.ipynb #40fc272e
@@ -193,7 +194,9 @@ def _pairs_of(
     tests: int,  # pairs of all sets and models
 ) -> list[dict]:
     "The pairs of levels of one set and model."
-    x, questions, levels = g[value].to_numpy(float), g["base_id"].to_numpy(), g["level"].to_numpy()
+    x = g[value].to_numpy(float)
+    questions = g["base_id"].to_numpy()
+    levels = g["level"].to_numpy()
     settings: dict[str, Any] = {"permutations": n_permutations, "seed": seed, "method": method, "tests": tests}
     settings["largest"] = 1.0 if value == "correct" else np.inf
     found = compare_levels(x, questions, levels, short="missing", **settings)

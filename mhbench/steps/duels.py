@@ -141,7 +141,8 @@ def duel_strengths(
     for (judge, axis), g in outcomes(judgments).groupby(["judge", "axis"], sort=True, observed=True):
         names = sorted({*g["a"], *g["b"]})
         g = g[g["winner"].notna()]
-        at, key = {m: i for i, m in enumerate(names)}, g["study"] + "/" + g["item_id"]
+        at = {m: i for i, m in enumerate(names)}
+        key = g["study"] + "/" + g["item_id"]
         unit = {u: i for i, u in enumerate(dict.fromkeys(key))}
         wins, ties = np.zeros((2, len(unit), len(names), len(names)))
         for u, a, b, w in zip(key.map(unit), g["a"].map(at), g["b"].map(at), g["winner"]):

@@ -135,7 +135,8 @@ def _finder(
     rubric: str | Rubric | None, kind: str | None, prompts_dir, language: str | None
 ) -> Callable[[Item], Rubric]:
     "From an item to its rubric."
-    named, found = _rubric(rubric, prompts_dir, language=language) if isinstance(rubric, str) else rubric, {}
+    named = _rubric(rubric, prompts_dir, language=language) if isinstance(rubric, str) else rubric
+    found = {}
 
     def find(i):
         if named is not None:
@@ -203,7 +204,8 @@ def judge(
     by_id = {(i.study, i.item_id): i for i in items}
     check_responses(responses, by_id)
     find = _finder(rubric, kind, prompts_dir, language)
-    cases, out = list(_cases(responses, by_id, find, repeats, seed)), []
+    cases = list(_cases(responses, by_id, find, repeats, seed))
+    out = []
     for j in [judges] if isinstance(judges, Model) else judges:
         endpoint = endpoints if isinstance(endpoints, Endpoint) else _endpoint(endpoints, j)
         loud = [c for c in cases if not _mute(c)]

@@ -56,7 +56,8 @@ def _compared(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.nd
 def _among_people(people: np.ndarray, clusters: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
     "Limits of agreement of one rater with the mean of the others, every rater in turn."
     has = ~np.isnan(people)
-    total, n = np.nansum(people, axis=0), has.sum(0)
+    total = np.nansum(people, axis=0)
+    n = has.sum(0)
     others = np.where(has & (n > 1), (total - people) / np.maximum(n - 1, 1), np.nan)
     own, rest = people.ravel(), others.ravel()
     if (~np.isnan(rest)).sum() < 3:
@@ -95,16 +96,19 @@ def _in_units(one: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """People's labels (NaN where there is none, or a tie) and a judge's verdicts: shares of labels, points of scores. A
     verdict that failed, or abstained, stands at the judge's mean: together with people's labels any number would do.
     """
-    y, f = one["people"].to_numpy(float), one["points"].to_numpy(float)
+    y = one["people"].to_numpy(float)
+    f = one["points"].to_numpy(float)
     if kind == "label":
-        y, f = np.where(np.isnan(y) | (y == 50), np.nan, y > 50), f / 100
+        y = np.where(np.isnan(y) | (y == 50), np.nan, y > 50)
+        f = f / 100
     return y, np.where(np.isnan(f), np.nanmean(f), f)
 
 # %% ../../nbs/steps/25_judge_people.ipynb #4919092c
 def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     "How often a judge finds what people call correct, and wrong, and the share that is correct by each and by both."
     y, f = _in_units(one, "label")
-    cases, said = one["cluster"].to_numpy(), one["points"].to_numpy(float) > 50
+    cases = one["cluster"].to_numpy()
+    said = one["points"].to_numpy(float) > 50
     judged = one["points"].notna().to_numpy()
     rates = {
         "correct answers found (q1)": (said, judged & (y == 1), "of those that people call correct"),
@@ -123,7 +127,8 @@ def _beside_raters(people: np.ndarray, one: pd.DataFrame, raters: list, settings
     "How the judge, and a constant, stand to each rater who is left out."
     on: dict[str, Any] = {"clusters": one["cluster"].to_numpy(), **settings}
     constant = np.where(one["points"].isna(), np.nan, np.nanmedian(people))
-    left, level = leave_one_rater_out(people, one["points"], raters, **on), settings["level"]
+    left = leave_one_rater_out(people, one["points"], raters, **on)
+    level = settings["level"]
     known = [x for x in left if x.wins.n]
     reading = "negative: the judge is nearer"
     rows = [(f"distance to the others, minus {x.rater}'s", x.difference, reading) for x in known]
@@ -196,11 +201,13 @@ _THREE = ("judge alone", "people alone", "both")
 
 def _three(one: pd.DataFrame, kind: str, level: float) -> list[dict]:
     "Judge alone, people alone and both; none where fewer than six cases are labelled, or everything is."
-    share, cases = kind == "label", one["cluster"].to_numpy()
+    share = kind == "label"
+    cases = one["cluster"].to_numpy()
     if one["points"].isna().all():
         return []
     y, f = _in_units(one, kind)
-    has, strata = ~np.isnan(y), one["stratum"].to_numpy() if "stratum" in one else None
+    has = ~np.isnan(y)
+    strata = one["stratum"].to_numpy() if "stratum" in one else None
     few = len(set(cases[has].tolist())) < fewest_clusters(level)
     if has.all() or few or (strata is not None and set(strata) - set(strata[has])):
         return []

@@ -76,11 +76,13 @@ def known_groups(
     """
     if unknown := sorted(set(margins) - set(CORRUPTIONS)):
         refuse(f"known_groups: margins must be of {', '.join(CORRUPTIONS)}; got {unknown}")
-    t, rows = table[table["experiment"] == "known groups"], []
+    t = table[table["experiment"] == "known groups"]
+    rows = []
     for judge, g in t.groupby("judge", sort=True):
         wide = g.pivot(index=["item_id", "cluster"], columns="model", values="points")
         for group in CORRUPTIONS:
-            name, margin = group.replace(" ", "-"), margins.get(group, np.nan)
+            name = group.replace(" ", "-")
+            margin = margins.get(group, np.nan)
             own = g[g["model"] == name]
             if not len(own):
                 continue
@@ -119,7 +121,8 @@ def repeatability_table(
     repeated = table[table["experiment"] == "repeats"]
     for (judge, temperature), g in repeated.groupby(["judge", "temperature"], sort=True):
         wide = _runs(g)
-        y, of = wide.to_numpy(float), wide.index.get_level_values("cluster").to_numpy()
+        y = wide.to_numpy(float)
+        of = wide.index.get_level_values("cluster").to_numpy()
         twice = (~np.isnan(y)).sum(1) > 1
         head = {
             "judge": judge,
@@ -309,7 +312,8 @@ def preference_table(
     to the others. What it gives to everybody is leniency, and no preference. There is no row for another's answers
     that no judge of another family has seen.
     """
-    judges, students = sorted(set(table["judge"])), sorted(set(table["model"]))
+    judges = sorted(set(table["judge"]))
+    students = sorted(set(table["model"]))
     of = {name: lineages.get(name, name) for name in [*judges, *students]}
     if len({of[j] for j in judges}) < 2 or not len(table):
         return pd.DataFrame()

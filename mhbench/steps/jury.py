@@ -68,7 +68,8 @@ def position_bias_table(
             ]
             return np.array(place, dtype=object)
 
-        forward, backward = seen("a_first", "a", "b"), seen("b_first", "b", "a")
+        forward = seen("a_first", "a", "b")
+        backward = seen("b_first", "b", "a")
         failed = int(g["consistent"].isna().sum())
         nothing = Estimate.from_limits(np.nan, n=0)
         found = {"consistency": nothing, "first": nothing}
@@ -160,7 +161,8 @@ def same_lineage(
     judges: Iterable[Model], students: Iterable[Model]
 ) -> pd.DataFrame:  # one row a pair: judge, model, lineage, relation
     "Every judge and student of one family: the same model, the same lineage, or a lineage that is not stated."
-    j, s = {m.name: m for m in judges}, {m.name: m for m in students}
+    j = {m.name: m for m in judges}
+    s = {m.name: m for m in students}
     of = {n: m.lineage for n, m in (j | s).items() if m.lineage}
 
     def served(m):

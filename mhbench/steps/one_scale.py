@@ -135,7 +135,8 @@ def _wins(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, K, K)
     "By rater and item, how often one beat another; a tie is half a win of both."
     rater, item = (pd.factorize(g[name], sort=True)[0] for name in ("rater", "item"))
     at = {m: k for k, m in enumerate(models)}
-    one, other = g["first"].map(at).to_numpy(), g["second"].map(at).to_numpy()
+    one = g["first"].map(at).to_numpy()
+    other = g["second"].map(at).to_numpy()
     points = g["outcome"].map(_POINTS).to_numpy()
     found = np.zeros((rater.max() + 1, item.max() + 1, len(models), len(models)))
     np.add.at(found, (rater, item, one, other), points)
@@ -179,7 +180,9 @@ def duel_scales(
     fewest: int = 30,  # duels of an axis
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:  # checks, map and contrasts, each with the axis
     "The model of raters of people's and judges' duels on each axis: leans, worths free of these, and differences."
-    checks, maps, contrasts = [pd.DataFrame()], [pd.DataFrame()], [pd.DataFrame()]
+    checks = [pd.DataFrame()]
+    maps = [pd.DataFrame()]
+    contrasts = [pd.DataFrame()]
     people = set(duels.loc[duels["kind"] == "person", "rater"])
     for axis, g in duels.groupby("axis", sort=False):
         if len(g) < fewest or g["rater"].nunique() < 2 or not people & set(g["rater"]):

@@ -106,7 +106,8 @@ def _counts(items: dict[str, np.ndarray], part: np.ndarray | None) -> dict:
 def _measured(items: dict[str, np.ndarray], value: str, **settings: Any) -> dict[str, Any]:
     "The mean over the items of a group with its interval; none where answers came and not one could be read."
     there = pd.notna(items["x"])
-    x, clusters = items["x"][there].astype(float), items["cluster"][there]
+    x = items["x"][there].astype(float)
+    clusters = items["cluster"][there]
     if value in _OF_ANSWERS and items["unread"].any() and not items["read"].any():
         level = settings.get("level", 0.95)
         return Estimate.from_limits(np.nan, n=len(x), n_clusters=len(set(clusters)), level=level).row()
@@ -139,7 +140,8 @@ def rate_table(
         refuse(f"rate_table: value and by must name columns of scores; got {got}")
     every = scores["item_id"] if whole is None else pd.concat([scores["item_id"], whole["item_id"]])
     item = pd.factorize(every, sort=True)[0]  # numbers are looked up many times as fast as names
-    asked, scorable = item[: len(scores)], item[len(scores) :]
+    asked = item[: len(scores)]
+    scorable = item[len(scores) :]
     parts: dict[tuple[str, str], np.ndarray] = {}
     for breakdown, place, names in [] if whole is None else _breakdowns(whole, by):
         parts |= {(breakdown, name): scorable[place == k] for k, name in enumerate(names)}
@@ -186,7 +188,8 @@ def _between(rates: np.ndarray, replicates: np.ndarray, k: int) -> dict[str, flo
     known = replicates[~np.isnan(replicates).any(axis=1)]
     if len(rates) < 2 or k < 2 or not len(known):
         return about
-    seen, luck = rates.var(ddof=1), (known - rates).var(axis=1, ddof=1).mean() * k / (k - 1)
+    seen = rates.var(ddof=1)
+    luck = (known - rates).var(axis=1, ddof=1).mean() * k / (k - 1)
     about["sd_models"] = float(np.sqrt(max(0.0, seen - luck)))
     if luck > 1e-12:
         about["q"] = (len(rates) - 1) * seen / luck
@@ -248,11 +251,13 @@ def average_models(
     if gone:
         found = f"{gone}, which are not among {list(scores.columns)}"
         refuse(f"average_models: value and by must name columns of scores; got {found}")
-    known, same = list(dict.fromkeys(scores["model"])), dict(same or {})
+    known = list(dict.fromkeys(scores["model"]))
+    same = dict(same or {})
     known = sorted(known, key=lambda m: m in same)  # the first wording counts, not another one
     for name, members in (groups or {}).items():
         if known and not set(members) & set(known):
-            got, remedy = f"{list(members)} ({name}) for {known}", "mend groups in params.yaml"
+            got = f"{list(members)} ({name}) for {known}"
+            remedy = "mend groups in params.yaml"
             refuse(f"average_models: a group must name models of the table; got {got}", remedy=remedy)
     named = {"all models": known} | {k: sorted(v, key=lambda m: m in same) for k, v in (groups or {}).items()}
     settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": value == "correct"}
@@ -276,7 +281,8 @@ def _averages(
     if not models:
         return []
     drawn = bootstrap(_rates, sums, counts.astype(float), n=n_boot, seed=seed, level=level)
-    rates, replicates = np.atleast_1d(drawn.estimate), drawn.replicates.reshape(n_boot, -1)
+    rates = np.atleast_1d(drawn.estimate)
+    replicates = drawn.replicates.reshape(n_boot, -1)
     place = {m: k for k, m in enumerate(models)}
     rows = []
     for name, members in groups.items():
@@ -316,7 +322,8 @@ def paper_averages(
     gone = [c for c in needed if c not in table]
     if gone:
         refuse(f"paper_averages: table must have the columns {needed}; got {list(table.columns)}, without {gone}")
-    rows, models = [], [m for m in dict.fromkeys(table["model"]) if m not in simulated]
+    rows = []
+    models = [m for m in dict.fromkeys(table["model"]) if m not in simulated]
     for name, members in ({"all models": models} | dict(groups or {})).items():
         own = table[table["model"].isin([m for m in members if m in models])]
         for key, g in own.groupby(list(by), sort=False):

@@ -165,7 +165,8 @@ def score_responses(
 
     Raises: ValueError where a response belongs to no item, or two responses are the same sample.
     """
-    items, of = list(items), {name: column_of(responses, name) for name in ("item_id", "model", "mode", "status")}
+    items = list(items)
+    of = {name: column_of(responses, name) for name in ("item_id", "model", "mode", "status")}
     place = {i.item_id: k for k, i in enumerate(items)}
     at = np.array([place.get(x, -1) for x in of["item_id"]], int)
     _refuse_strangers(at, responses)
@@ -192,7 +193,11 @@ def score_responses(
 
 # %% ../../nbs/steps/07_score.ipynb #bde44050
 NONE_READ = "none read"  # what a page writes in place of a share of such answers
-READ, NOT_READ, REFUSED, FAILED, JUDGED = "read", "unread", "refused", "failed", "judged"
+READ = "read"
+NOT_READ = "unread"
+REFUSED = "refused"
+FAILED = "failed"
+JUDGED = "judged"
 
 
 def what_became(scores: pd.DataFrame) -> pd.Series:  # READ, NOT_READ, REFUSED, FAILED or JUDGED, one a row
@@ -235,7 +240,8 @@ def where_read(
     groups: Sequence[str],  # columns: the answers of one rate are those that agree in all of them
 ) -> pd.DataFrame:
     "The same rows; `correct` is missing in a group that has unread answers and not one that could be read."
-    what, known = what_became(scores), scores["correct"].notna()
+    what = what_became(scores)
+    known = scores["correct"].notna()
     by = [scores[g] for g in groups]
     some_read, some_unread = (
         (known & (what == name)).groupby(by, observed=True, dropna=False).transform("any").astype(bool)
@@ -280,7 +286,8 @@ def self_consistency(
     """The majority answer over the samples of an item, as rows like any other response's: `answered_by` is `majority`,
     `n_votes` says of how many, and `how` whether a tie was broken.
     """
-    by_id, rows = {i.item_id: i for i in items}, []
+    by_id = {i.item_id: i for i in items}
+    rows = []
     choice = scores[scores["task"].isin(tasks_with("choice")) & (scores["mode"] != "free_form")]
     choice = choice[choice.duplicated(["item_id", *RUN], keep=False)]  # asked several times
     for (item_id, *_), g in choice.groupby(["item_id", *RUN], sort=False):

@@ -142,7 +142,9 @@ class Known(NamedTuple):
 
     def weighed(self, c: Compared) -> Compared:
         "A comparison with its e-values now: half of each side's, since there are two."
-        a, null, margin = self.of(c), self.stop.mark or 0.0, self.stop.margin
+        a = self.of(c)
+        null = self.stop.mark or 0.0
+        margin = self.stop.margin
         up, down = (float(np.exp(x[0])) for x in (log_wealth(a, null), log_wealth(a.turned(), -null)))
         alike = 0.0
         if margin is not None:
@@ -257,9 +259,11 @@ def until_decided(
     Raises: ValueError where no answer is right or wrong by itself.
     """
     order = asking_order(items, stop.by, seed=seed)
-    cases, names = [i.cluster for i in order], list(ask)
+    cases = [i.cluster for i in order]
+    names = list(ask)
     values = pd.DataFrame(np.nan, index=[i.item_id for i in order], columns=names)
-    comparisons, asked = to_compare(names, stop), dict.fromkeys(names, 0)
+    comparisons = to_compare(names, stop)
+    asked = dict.fromkeys(names, 0)
     responses: dict[str, list[Response]] = {name: [] for name in names}
     rows: list[dict[str, Any]] = []
     active, done = names, 0
@@ -270,11 +274,13 @@ def until_decided(
             responses[name] += came
             values.loc[[i.item_id for i in batch], name] = values_of(batch, came, mode).to_numpy()
             asked[name] = n
-        known, before = Known(values.iloc[:n], cases, stop), comparisons
+        known = Known(values.iloc[:n], cases, stop)
+        before = comparisons
         comparisons = take_look(known, comparisons, active)
         on = [c for c, b in zip(comparisons, before) if not b.verdict and {*active} >= {c.first, c.second} - {None}]
         rows += _told(look_rows(known, on, len(order)), file)
-        active, done = still_asked(comparisons, active, stop), n
+        active = still_asked(comparisons, active, stop)
+        done = n
         if not active:
             break
     if values.isna().all(axis=None):

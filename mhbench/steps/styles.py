@@ -129,7 +129,8 @@ def alike_by_style(
         wide = first.pivot(index=["item_id", "cluster", "model", "mode", "sample"], columns="judge", values="score")
         for a, b in combinations(wide.columns, 2):
             both = wide[[a, b]].dropna()
-            x, y = both[a].to_numpy(float), both[b].to_numpy(float)
+            x = both[a].to_numpy(float)
+            y = both[b].to_numpy(float)
             of = both.index.get_level_values("cluster").to_numpy()
             e = estimate(_alike, x, y, clusters=of, **settings, share=True)
             counts = {"alike": int((x == y).sum()), "apart": float(np.abs(x - y).mean()) if len(x) else np.nan}

@@ -81,7 +81,9 @@ def training_parts(
     return TrainingParts(learnt, chosen, tested, pd.DataFrame(rows))
 
 # %% ../../nbs/steps/21_training.ipynb #e457aa97
-UNTRAINED, TUNED, OPTIONS_ONLY = "untrained head", "fine-tuned", "options only"
+UNTRAINED = "untrained head"
+TUNED = "fine-tuned"
+OPTIONS_ONLY = "options only"
 
 
 class Run(NamedTuple):

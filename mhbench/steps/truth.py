@@ -101,7 +101,8 @@ def calibration_truth(
     declared: pd.DataFrame,
 ) -> pd.DataFrame:  # columns TRUTH
     "How far the declared sureness is from the declared skill, and the estimated calibration error."
-    rows, known = [], _known(scores, declared).dropna(subset=["sureness", "confidence"])
+    rows = []
+    known = _known(scores, declared).dropna(subset=["sureness", "confidence"])
     for r in calibration[calibration["by"] == "all"].to_dict("records"):
         mine = known[known["model"] == r["model"]]
         if len(mine):
@@ -182,7 +183,8 @@ def memory_truth(
     bases: Mapping[str, str],  # item_id -> its question
 ) -> pd.DataFrame:  # columns TRUTH
     "The declared share of questions that somebody knows by heart, and the share whose second half it writes."
-    rows, known = [], declared.assign(base=declared["item_id"].map(bases))
+    rows = []
+    known = declared.assign(base=declared["item_id"].map(bases))
     for r in flags[flags["model"].isin(set(declared["model"]))].to_dict("records"):
         mine = known[(known["model"] == r["model"])].groupby("base")["memorised"].max()
         quantity = f"questions recited ({r['similarity']} similarity above {r['above']:g})"

@@ -179,7 +179,8 @@ def _drawn(values: Sequence, name: str, axis: str, k: int, *key: object, paired:
 # %% ../../nbs/steps/01_variants.ipynb #28a333d2
 def _prompt(item: Item, name: str, k: int, seed: int, paired: bool) -> Item:
     "Prompt `k` of one question in one set."
-    key, texts = (seed, name, item.item_id), _wordings(item)
+    key = (seed, name, item.item_id)
+    texts = _wordings(item)
     variant, text = {"set": name}, item.question
     if texts:
         wanted = _drawn(GENDERS if name == "D_G" else tuple(texts), name, "D_G", k, *key, paired=paired)
@@ -306,7 +307,8 @@ def order_row(
     of_item = whole.groupby("item_id", sort=False).agg(
         right=("right", "mean"), options=("option", "nunique"), cluster=("cluster", "first")
     )
-    right, clusters = of_item["right"].to_numpy(float), of_item["cluster"].to_numpy()
+    right = of_item["right"].to_numpy(float)
+    clusters = of_item["cluster"].to_numpy()
     e = estimate(mean, right, clusters=clusters, n_boot=n_boot, seed=seed, share=True)
     spread = {"lowest": by_order.min(), "highest": by_order.max(), "sd_orders": by_order.std(ddof=1)}
     counts = {"n_orders": int(answers["order"].nunique()), "depends": int((of_item["options"] > 1).sum())}

@@ -98,7 +98,8 @@ def verdict_means(
             seen = part.dropna(subset=["value"])
             arrays = seen["value"].to_numpy(), seen["cluster"].to_numpy()
             found = _mean(*arrays, share=kind == "label", within=(0.0, 1.0), **settings)
-            failed, abstained = (part["status"] != "ok").sum(), (part["label"] == ABSTAIN).sum()
+            failed = (part["status"] != "ok").sum()
+            abstained = (part["label"] == ABSTAIN).sum()
             head = {"judge": judge, "model": model, "by": breakdown, "group": name}
             counts = {"n_failed": int(failed), "n_by_rule": int((part["text"] == BY_RULE).sum())}
             rows.append(head | found.row() | counts | {"n_abstain": int(abstained)})

@@ -169,7 +169,8 @@ def failed_verdict(status: str, error: str) -> dict:
 
 def _verdicts(case: Case, answer: Answer) -> list[dict]:
     "What a judge's answer says of each response (for pairwise: on each axis)."
-    r, n = case.rubric, len(case.rubric.axes) if case.rubric.kind == "pairwise" else len(case.responses)
+    r = case.rubric
+    n = len(case.rubric.axes) if case.rubric.kind == "pairwise" else len(case.responses)
     if answer.status != "ok":
         return [failed_verdict(answer.status, answer.error or f"the judge's answer is {answer.status}")] * n
     if not isinstance(answer.data, Mapping):

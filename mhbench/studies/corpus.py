@@ -122,7 +122,8 @@ def load_table(
     how: dict[str, Any] = {"strict": strict, "set_aside": set_aside}
     table = read_table(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
     questions = load_questions(table, study, columns, **layout, **how)
-    rated, notes = Validated([], []), list(table.notes)
+    rated = Validated([], [])
+    notes = list(table.notes)
     if ratings:
         second = _rated(path, ratings)
         rated = load_ratings(second, questions.records, study, ratings["columns"], **how)
@@ -214,9 +215,11 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
         if "keyword" not in str(e):
             _unread(loader, path, e)
         option = (re.findall(r"'(\w+)'", str(e)) or ["NAME"])[0]
-        got, remedy = f"one that it does not know, {option!r}", "leave it out"
+        got = f"one that it does not know, {option!r}"
+        remedy = "leave it out"
         if "missing" in str(e):
-            got, remedy = f"no {option}", f"say --option {option}=VALUE"
+            got = f"no {option}"
+            remedy = f"say --option {option}=VALUE"
         refuse(
             f"load_corpus: options must be those that loader {loader} takes; got {got}", place=path.name, remedy=remedy
         )

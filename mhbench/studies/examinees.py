@@ -152,7 +152,8 @@ def _level(item: Item) -> str:
 
 def _check_read(item: Item, name: str, text: str, chosen: Sequence[str]) -> None:
     said = Response(item_id=item.item_id, study=item.study, model=name, mode="zero_shot", text=text)
-    got, wanted = read_answer(item, said)[0], list(chosen) or [NOTHING]
+    got = read_answer(item, said)[0]
+    wanted = list(chosen) or [NOTHING]
     if got != wanted and (task_of(item).lettered or set(got) != set(wanted)):
         refuse(f"simulate_answers: an answer must be read as {wanted}; got {text!r}, read as {got}", place=item.item_id)
 

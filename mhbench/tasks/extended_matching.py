@@ -71,7 +71,8 @@ def parse_extended_matching(
 class ExtendedMatchingTask(Task):
     "One letter a scenario; an empty text where a scenario got none or several."
 
-    name, hub = "extended_matching", "multiple-choice"
+    name = "extended_matching"
+    hub = "multiple-choice"
     judged = False
     lettered = per_stem = True
 

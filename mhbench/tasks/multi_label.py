@@ -135,7 +135,8 @@ _NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "no
 class MultiLabelTask(Task):
     "Names of a closed list; those that it does not have are kept, marked as unknown."
 
-    name, hub = "multi_label", "text-classification"
+    name = "multi_label"
+    hub = "text-classification"
     judged = False
     none_applies = True
 

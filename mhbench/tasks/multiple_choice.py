@@ -51,7 +51,8 @@ def as_shown(item: Item, response: Response) -> list[str]:
 class MultipleChoiceTask(Task):
     "One letter, or several, of the options."
 
-    name, hub = "multiple_choice", "multiple-choice"
+    name = "multiple_choice"
+    hub = "multiple-choice"
     judged = False
     lettered = choice = True
     between = ", "

@@ -121,7 +121,8 @@ def kendall_tau(
 
     Source: Kendall 1945.
     """
-    key, said = _places(item, item.key), _places(item, answer)
+    key = _places(item, item.key)
+    said = _places(item, answer)
     above = np.triu_indices(len(key), 1)
     x, y = (np.sign(places[:, None] - places)[above] for places in (key, said))
     ordered = np.sqrt(np.sum(x != 0) * np.sum(y != 0))  # pairs that are not tied, in the key and in the answer

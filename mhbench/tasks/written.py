@@ -39,5 +39,6 @@ class OpenTask(WrittenTask):
 class SequentialTask(WrittenTask):
     "Linked questions, one reference each."
 
-    name, rubric = "sequential", "default/sequential"
+    name = "sequential"
+    rubric = "default/sequential"
     per_stem = True

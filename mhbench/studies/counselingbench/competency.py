@@ -233,7 +233,8 @@ def paired_models(
     Source: Fisher 1935, section 21.
     Raises: ValueError for a model or mode that is not there.
     """
-    wide, rows = _items(scores, mode, value, by), []
+    wide = _items(scores, mode, value, by)
+    rows = []
     for medical, general in pairs.items():
         gone = [m for m in (medical, general) if m not in wide]
         if gone:
@@ -372,7 +373,8 @@ def competency_differences(
     """
     wide = _items(scores, mode, value, by).dropna(subset=["group"])
     wide = wide[wide.drop(columns=["case", "group"]).notna().any(axis=1)]
-    x, group = wide.drop(columns=["case", "group"]).mean(axis=1).to_numpy(float), wide["group"].to_numpy()
+    x = wide.drop(columns=["case", "group"]).mean(axis=1).to_numpy(float)
+    group = wide["group"].to_numpy()
     names = sorted(set(group))
     if len(names) < 2:
         refuse(f"competency_differences: questions must belong to two groups or more; got {names} (column {by})")

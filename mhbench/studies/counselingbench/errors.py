@@ -48,7 +48,8 @@ def error_sheet(
     said = {(r.model, r.item_id, r.sample): r for r in responses if r.mode == mode}
     rows = []
     for d in drawn.itertuples():
-        i, r = by_id.get(d.item_id), said.get((d.model, d.item_id, d.sample))
+        i = by_id.get(d.item_id)
+        r = said.get((d.model, d.item_id, d.sample))
         if i is None or r is None:
             refuse(
                 f"error_sheet: items and responses must hold what was drawn; got none ({d.model}, {d.item_id}, sample "
@@ -168,7 +169,8 @@ def compare_errors(
     Source: Nguyen et al. 2025, section 7.2.1 (the statistic); Good 2005, section 3.2 (the p-value).
     """
     known = _resolved(ratings).dropna()
-    models, rows = sorted(set(known.index.get_level_values("model"))), []
+    models = sorted(set(known.index.get_level_values("model")))
+    rows = []
     of_model = known.index.get_level_values("model")
     tests = len(models) * (len(models) - 1) // 2
     for a, b in combinations(models, 2):
@@ -207,12 +209,15 @@ def judge_agreement(
     )
     for judge, g in table.groupby("judge", sort=True):
         people = np.array([truth.get((i, m)) for i, m in zip(g["item_id"], g["model"])], object)
-        failed, abstained = (g["status"] != "ok").to_numpy(), (g["label"] == "Abstain").to_numpy()
+        failed = (g["status"] != "ok").to_numpy()
+        abstained = (g["label"] == "Abstain").to_numpy()
         open_ = pd.isna(people)
         use = ~(failed | abstained | open_)
         head = dict(judge=judge, n_labels=int(use.sum()), n_abstained=int(abstained.sum()))
         head |= dict(n_failed=int(failed.sum()), n_open=int(open_.sum()))
-        said, kept, questions = g["label"].to_numpy(object)[use], people[use], g["item_id"].to_numpy(object)[use]
+        said = g["label"].to_numpy(object)[use]
+        kept = people[use]
+        questions = g["item_id"].to_numpy(object)[use]
         for name, measure in (("percent agreement", "percent_agreement"), ("Cohen's kappa", "cohen_kappa")):
             found = agreement_estimate(np.stack([said, kept]), measure, clusters=questions, level=level)
             rows.append(found.row() | head | dict(measure=name))

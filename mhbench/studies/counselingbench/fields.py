@@ -51,7 +51,8 @@ def parse_demographics(text: str) -> dict[str, str]:
     examination gives the case.
     """
     text = INSTRUCTION_LINE.sub("", plain_text(text))
-    number, parts = LEADING_NUMBER.match(text), _LABEL.split(text)
+    number = LEADING_NUMBER.match(text)
+    parts = _LABEL.split(text)
     out = {"case": number.group(1)} if number else {}
     for label, value in zip(parts[1::2], parts[2::2]):
         value = value.strip(" ,;\n")

@@ -41,7 +41,9 @@ def inspect_counselingbench(csv: str | Path, *, encoding: str = "utf-8-sig") -> 
             out.append((place, "no rationale", row["number"]))
         if not row["mental_status"].strip():
             out.append((place, "no mental status", row["number"]))
-        h, s, label = row["label_h"], row["label_s"], row["label"]
+        h = row["label_h"]
+        s = row["label_s"]
+        label = row["label"]
         if h and s and label and h != s and label not in (h, s):
             out.append((place, "label without majority", label))
     return pd.DataFrame(out, columns=["place", "kind", "value"])

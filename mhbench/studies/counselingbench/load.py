@@ -267,7 +267,8 @@ def load_counselingbench_responses(
     """
     if model is None or mode is None:
         named = run_of(csv)
-        model, mode = model or named[0], mode or named[1]
+        model = model or named[0]
+        mode = mode or named[1]
     run = {"study": "counselingbench", "model": model, "mode": mode, "temperature": float(temperature)}
     rows, parsed = [], {}
     for place, row, raw in question_rows(csv, encoding):
@@ -433,7 +434,8 @@ def load(
     }
     files = [f for f in every if path.is_file() or columns[f] >= set(_REQUIRED)]
     if not files:
-        rule, got = "be a file of the release, or a folder with one or more", f"{[f.name for f in every]}"
+        rule = "be a file of the release, or a folder with one or more"
+        got = f"{[f.name for f in every]}"
         refuse(f"load_corpus: path must {rule}; got {got}", place=f"{path}", remedy="name the file itself")
     files.sort(key=lambda f: not _LABELS & columns[f])  # questions with competencies first
     corpus = corpus_of(load_counselingbench(*files, **options))

@@ -147,7 +147,8 @@ def as_published(
     need a model each (`grammar` and `nli` in `params.yaml`). Repetition is better when lower here, as in the paper, and
     only here.
     """
-    no_chain, neither = "no model of this run reasoned in words", "no model of this run both answered and reasoned"
+    no_chain = "no model of this run reasoned in words"
+    neither = "no model of this run both answered and reasoned"
     yield stage.table("layout", reasoning_layout(means), "Mean scores as table 4 shows them", absent=no_chain)
     same: dict[str, Any] = {"n_boot": n_boot, "seed": seed}
     beside = accuracy_beside_bertscore(stage.items, stage.responses, chains, models=charted or None, **same)

@@ -122,7 +122,8 @@ def pair_tests(
     rows = []
     for group in accuracies:
         general, medical = (accuracies.loc[list(names), group].to_numpy(float) for names in (pairs.values(), pairs))
-        d, test = (general - medical).round(12), paired_t(general, medical)
+        d = (general - medical).round(12)
+        test = paired_t(general, medical)
         found = {"group": group, "n": len(d), "general_leads": int((d > 0).sum()), "mean": d.mean(), "largest": d.max()}
         rows.append(found | {"smallest": d.min(), "t": test.statistic, "p": test.p})
     out = pd.DataFrame(rows)
@@ -135,7 +136,8 @@ def _printed(claims: Claims) -> pd.DataFrame:  # place, row, column, model, grou
     rows = []
     for c in claims.claims:
         where = getattr(c.ours, "where", {})
-        run, group = str(where.get("run", "")), where.get("group", "")
+        run = str(where.get("run", ""))
+        group = where.get("group", "")
         rows.append(
             (c.place, c.row, c.column, run.partition("_")[0], run.partition("_")[2], group, float(c.number.value))
         )
@@ -256,10 +258,8 @@ def beside_released(
     authors' result file for the setting of the released answers. `inside` says whether the printed one lies in our
     interval.
     """
-    columns, files = (
-        {"zero_shot": "ZS", "few_shot": "FS"},
-        {"zero_shot": "zero-shot_None_0", "few_shot": "few-shot_None_2"},
-    )
+    columns = {"zero_shot": "ZS", "few_shot": "FS"}
+    files = {"zero_shot": "zero-shot_None_0", "few_shot": "few-shot_None_2"}
     every = _printed(claims)
     printed = every[every["place"] == "Table 2"].set_index(["model", "column"])["value"]
     found = results[(results["group"] == "Overall") & (results["measure"] == "accuracy")].set_index("run")["middle"]

@@ -46,7 +46,8 @@ def judge_confidences(
     fields = [(g.judge, g.item_id, g.model, g.repeat, g.label, g.confidence) for g in labels]
     rows = pd.DataFrame(fields, columns=["judge", "item_id", "target", "repeat", "label", "confidence"])
     rows = rows.assign(passed=as_scores(rows["label"].to_numpy(object)), confidence=rows["confidence"].astype(float))
-    first, found = rows[rows["repeat"] == 0], [pd.DataFrame(columns=CONFIDENCES)]
+    first = rows[rows["repeat"] == 0]
+    found = [pd.DataFrame(columns=CONFIDENCES)]
     for judge, g in rows.groupby("judge"):
         if g["confidence"].notna().any():
             own = first[first["judge"] == judge]
@@ -64,7 +65,8 @@ def people_say(
 ) -> pd.DataFrame:  # item_id, target, people: labels with a majority, over labels (R, S, N)
     "What most people say of each answer."
     said = majority(labels.reshape(len(labels), -1))
-    targets, items = np.repeat(panel.students, len(panel.item_ids)), np.tile(panel.item_ids, len(panel.students))
+    targets = np.repeat(panel.students, len(panel.item_ids))
+    items = np.tile(panel.item_ids, len(panel.students))
     frame = pd.DataFrame({"item_id": items, "target": targets, "people": said})
     return frame[frame["people"].notna()].reset_index(drop=True)
 
@@ -79,7 +81,8 @@ def judge_thresholds(
     "The thresholds of every judge on the answers that people labelled, tested so that all hold together."
     beside = sure.merge(people, on=["item_id", "target"])
     most = sure.groupby(["judge", "item_id"]).size().groupby("judge").max()  # answers to an item
-    cases, found = beside.groupby("judge", sort=False)["item_id"].nunique(), []
+    cases = beside.groupby("judge", sort=False)["item_id"].nunique()
+    found = []
     best = {j: error_limit(np.zeros(n), np.full(n, most[j]), delta, largest=int(most[j])) for j, n in cases.items()}
     share = delta / max(sum(limit <= risk for limit in best.values()), 1)
     for judge in cases.index:
@@ -115,7 +118,8 @@ def kept_by_judges(
     delta: float,
 ) -> pd.DataFrame:  # judge, confidence_is, n_labelled, n_cases, threshold, coverage, error, limit, said
     "One row a judge: the guaranteed threshold that keeps most, or none, and what that means."
-    about, numbers = ["judge", "confidence_is", "n_labelled", "n_cases"], ["threshold", "coverage", "error", "limit"]
+    about = ["judge", "confidence_is", "n_labelled", "n_cases"]
+    numbers = ["threshold", "coverage", "error", "limit"]
     rows = []
     for _, g in tested.groupby("judge", sort=False) if len(tested) else []:
         best = threshold_kept(g)
@@ -153,7 +157,8 @@ def risk_figure(
     lines = seen.assign(estimate=seen.get("error"), ci_low=seen.get("error"), ci_high=seen.get("limit"))
     if not len(seen):
         return None
-    x, y = "share of the labelled answers kept", "share wrong among them"
+    x = "share of the labelled answers kept"
+    y = "share wrong among them"
     fig = curves(lines, x="coverage", hue="judge", title=title, xlabel=x, ylabel=y)
     if fig is not None:
         ax = fig.axes[0]

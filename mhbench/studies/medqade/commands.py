@@ -58,10 +58,12 @@ def _panel_draw(a: argparse.Namespace) -> None:
     share_match = a.share_match
     if a.only:
         listed, targets = listed_answers(a.only, a.judge)
-        items, a.students = [i for i in items if i.item_id in listed], a.students or targets
+        items = [i for i in items if i.item_id in listed]
+        a.students = a.students or targets
     of = population(items, responses, a.students)
     if a.only:
-        a.items, share_match = min(a.items, len(of.items)), None
+        a.items = min(a.items, len(of.items))
+        share_match = None
         a.core = min(a.core, a.items)
     made = draw_round(
         of,

@@ -89,9 +89,11 @@ def vote_shares(
 ) -> VoteShares:
     "The jury's vote share on each answer, beside what people say."
     flat = panel_labels.reshape(len(panel_labels), -1)
-    people, votes = as_scores(majority(flat)), as_scores(said.flat)
+    people = as_scores(majority(flat))
+    votes = as_scores(said.flat)
     n = (~np.isnan(votes)).sum(0)
-    known, enough = ~np.isnan(people), n >= quorum
+    known = ~np.isnan(people)
+    enough = n >= quorum
     use = known & enough
     item = np.tile(np.arange(panel_labels.shape[2]), panel_labels.shape[1])[use]
     share = np.nansum(votes[:, use], axis=0) / n[use]
@@ -111,7 +113,8 @@ def jury_curve(
     if not len(v.share):
         return pd.DataFrame(columns=columns)
     c = reliability_curve(v.share.tolist(), v.correct.tolist(), bins=bins)
-    of, rows = np.clip(np.searchsorted(c.edges, v.share, side="left") - 1, 0, bins - 1), []
+    of = np.clip(np.searchsorted(c.edges, v.share, side="left") - 1, 0, bins - 1)
+    rows = []
     for k in np.flatnonzero(c.count > 0):
         here = of == k
         e = estimate(mean, v.correct[here], clusters=v.item[here], share=True, n_boot=n_boot, seed=seed)
@@ -260,7 +263,8 @@ def beside_panel(
     "The share of each student's answers that is correct by a judge, by the panel's majority, and by both."
     asked = {i.item_id for i in items}  # people may have rated more
     labels_here = [j for j in judgments if j.item_id in asked]
-    table, stratum = student_points(labels_here, items, "label"), item_matches(items, recorded)
+    table = student_points(labels_here, items, "label")
+    stratum = item_matches(items, recorded)
     beyond = set(table["item_id"]) - set(panel.item_ids)
     if beyond:
         table = table.assign(stratum=table["item_id"].map(stratum).fillna("no key"))

@@ -144,14 +144,16 @@ def load_exports(
     for file in files:
         rater = file.stem.removeprefix("export").lstrip("-_")
         if not rater and people is None:
-            rule, remedy = "say whose it is", "call it export-RATER.json, or write raters.json"
+            rule = "say whose it is"
+            remedy = "call it export-RATER.json, or write raters.json"
             refuse(f"load_exports: an export must {rule}; got {file.name}", place=str(folder), remedy=remedy)
         got = load_label_studio(file, key, raters=people if people is not None else rater)
         counts.update(got.counts)
         for r in got.ratings:
             thing = (r.item_id, r.rater, r.target)
             if thing in seen:
-                rule, remedy = "rate a thing once", "keep one of the files"
+                rule = "rate a thing once"
+                remedy = "keep one of the files"
                 place = f"{file.name} and {seen[thing]}"
                 refuse(
                     f"load_exports: a rater must {rule}; got {r.rater} twice on {r.target}", place=place, remedy=remedy

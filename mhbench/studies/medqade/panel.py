@@ -53,7 +53,8 @@ def stratified_draw(
 
     Raises: ValueError where a stratum has too few items: the share is kept, or nothing is drawn.
     """
-    ids, m = list(item_ids), np.asarray(match, bool)
+    ids = list(item_ids)
+    m = np.asarray(match, bool)
     if len(ids) != len(m):
         refuse(f"stratified_draw: match must be one an item; got {len(m)} for {len(ids)} items")
     if not 0 <= share_match <= 1:
@@ -120,7 +121,8 @@ def tie_breaker_items(
             f"tie_breaker_items: labels must have shape (n_raters, n_targets, n_items), n_items {len(item_ids)}; got "
             f"{x.shape}"
         )
-    correct, incorrect = (x == "Correct").sum(0), (x == "Incorrect").sum(0)
+    correct = (x == "Correct").sum(0)
+    incorrect = (x == "Incorrect").sum(0)
     tied = ((correct == incorrect) & (correct > 0)).any(0)
     keep = set(core)
     return [i for i, t in zip(item_ids, tied) if t or i in keep]

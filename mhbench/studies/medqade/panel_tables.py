@@ -137,7 +137,8 @@ def resolved_labels(
     """
     if panel.breaking is None:
         return panel.labels
-    correct, incorrect = (panel.labels == "Correct").sum(0), (panel.labels == "Incorrect").sum(0)
+    correct = (panel.labels == "Correct").sum(0)
+    incorrect = (panel.labels == "Incorrect").sum(0)
     outside = np.array([i not in set(core) for i in panel.item_ids])
     asked = (correct == incorrect) & (correct > 0) & outside
     decided = panel.breaking.copy()
@@ -162,7 +163,8 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
         if not here.any() or (panel.breaking is None and whose != "the panel's" and items == "others"):
             continue
         part = labels[:, :, here]
-        n, without = part[0].size, int(pd.isna(majority(part.reshape(len(part), -1))).sum())
+        n = part[0].size
+        without = int(pd.isna(majority(part.reshape(len(part), -1))).sum())
         rows.append({"items": items, "labels": whose, "n_items": int(here.sum()), "n_answers": n, "without": without})
     out = pd.DataFrame(rows)
     return out.assign(share=out["without"] / out["n_answers"])
@@ -474,7 +476,8 @@ def with_verdict(
 
 def about_verdicts(table: pd.DataFrame, what: str) -> str:  # of with_verdict, of one metric
     "How many judges could stand in for a member of the panel, in a sentence."
-    found, margin = table["verdict"].value_counts(), f"{table['margin'].iloc[0]:g} of {what}"
+    found = table["verdict"].value_counts()
+    margin = f"{table['margin'].iloc[0]:g} of {what}"
     said = {
         "non-inferior": f"no worse than a panel member (within {margin})",
         "inferior": "worse",

@@ -220,7 +220,8 @@ def find_ties(folder: str | Path) -> Ties:
     if not ratings:
         remedy = "save each rater's export as export-RATER.json in it"
         refuse("find_ties: the round must have an export of its panel; got none", place=str(folder), remedy=remedy)
-    ids, core = drawn["item_id"].tolist(), set(drawn.loc[drawn["core"], "item_id"])
+    ids = drawn["item_id"].tolist()
+    core = set(drawn.loc[drawn["core"], "item_id"])
     labels = label_array(ratings, about["raters"], about["students"], ids)
     there = pd.notna(labels).all(axis=1)  # (R, N)
     wanted = matrix.set_index("item_id").loc[ids, about["raters"]].to_numpy().T.astype(bool)
@@ -286,7 +287,8 @@ def came_back(
     whole = {*about["students"], "difficulty"}
     rows = []
     for rater in dict.fromkeys([*asked, *given]):
-        pages, mine = asked.get(rater, set()), given.get(rater, {})
+        pages = asked.get(rater, set())
+        mine = given.get(rater, {})
         complete = sum(whole <= mine.get(i, set()) for i in pages)
         rows.append((rater, len(pages), complete, sum(i in mine for i in pages) - complete))
     return pd.DataFrame(rows, columns=["rater", "pages", "complete", "begun"])

@@ -106,7 +106,8 @@ def simulated_ratings(
     study: str,
 ) -> list[Rating]:
     "The simulated labels and difficulties of the assigned items as ratings, each marked as simulated."
-    at, names = {i: n for n, i in enumerate(item_ids)}, [j.name for j in judges]
+    at = {i: n for n, i in enumerate(item_ids)}
+    names = [j.name for j in judges]
     same: dict[str, Any] = {"study": study, "origin": "simulated", "source": "simulated panel, not people"}
     out: list[Rating] = []
     for rater, ids in assignment.by_rater().items():

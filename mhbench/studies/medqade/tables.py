@@ -107,7 +107,8 @@ def abstention_rates(
             "abstention_rates: labels must have shape (n_annotators, n_students, n_items), n_annotators "
             f"{len(annotators)}; got {x.shape}"
         )
-    rows, clusters = [], np.tile(np.arange(x.shape[2]), x.shape[1])
+    rows = []
+    clusters = np.tile(np.arange(x.shape[2]), x.shape[1])
     put = np.ones(x.shape, bool) if asked is None else np.asarray(asked, bool)
     for name, its, one in zip(annotators, x, put):
         flat, was = its.reshape(-1), one.reshape(-1)

@@ -91,7 +91,8 @@ def rater_again(
         return pd.DataFrame(columns=["measure"])
     one, other = (a.scores[list(side)] for side in zip(*pairs))
     tops = [x == x.max(1, keepdims=True) for x in (one, other)]
-    same, apart = (tops[0] & tops[1]).any(1), ((one - other) ** 2 / 2).mean(1)
+    same = (tops[0] & tops[1]).any(1)
+    apart = ((one - other) ** 2 / 2).mean(1)
     drawn: dict[str, Any] = {"clusters": a.questions[[i for i, _ in pairs]], "n_boot": n_boot, "seed": seed}
     spread = estimate(lambda x, weights=None: np.sqrt(mean(x, weights=weights)), apart, **drawn)
     return pd.DataFrame(
@@ -112,7 +113,8 @@ def annotators_as_sample(
 ) -> pd.DataFrame:  # measure, random (items; items and raters), n_raters, n (questions), ..., interval
     "The mean alpha over questions, for other questions, and for other questions and annotators."
     a = annotation_arrays(ratings)
-    names, questions = np.unique(a.raters), np.unique(a.questions)
+    names = np.unique(a.raters)
+    questions = np.unique(a.questions)
 
     def of_questions(kept: np.ndarray, weights: np.ndarray) -> np.ndarray:
         use = np.isin(a.raters, kept[:, 0])

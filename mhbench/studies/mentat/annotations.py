@@ -126,7 +126,10 @@ def load_annotations(
             remedy="name the folder of sessions",
             error=FileNotFoundError,
         )
-    fields, left, n_rows, n_annotations = [], [], 0, 0
+    fields = []
+    left = []
+    n_rows = 0
+    n_annotations = 0
     for file in files:
         rows = list(checked_rows(file.read_bytes(), ANNOTATION_COLUMNS, ("origin",), file.name, "load_annotations"))
         n_rows += len(rows)

@@ -116,7 +116,8 @@ def tempered(
 
     Source: Guo et al. 2017, section 4.2 (one temperature), chosen here by cross-validation over raters.
     """
-    probs, out = held.predicted[kind], np.empty_like(held.predicted[kind])
+    probs = held.predicted[kind]
+    out = np.empty_like(held.predicted[kind])
     scores = np.array([cross_entropy(held.chosen, _at(probs, t), floor=FLOOR, each=True) for t in _TEMPERATURES])
     for rater in np.unique(held.raters):
         own = held.raters == rater

@@ -28,11 +28,13 @@ def jensen_shannon(
 
     Raises: ValueError for negative entries.
     """
-    p, q = np.asarray(p, float), np.asarray(q, float)
+    p = np.asarray(p, float)
+    q = np.asarray(q, float)
     if (p < 0).any() or (q < 0).any():
         refuse(f"jensen_shannon: p and q must not be negative; got {min(np.nanmin(p), np.nanmin(q))}")
     with np.errstate(invalid="ignore", divide="ignore"):
-        p, q = p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
+        p = p / p.sum(-1, keepdims=True)
+        q = q / q.sum(-1, keepdims=True)
         m = (p + q) / 2
         kl = lambda a: np.where(a == 0, 0.0, a * np.log2(a / m)).sum(-1)
         d = np.sqrt(np.maximum((kl(p) + kl(q)) / 2, 0))
@@ -76,7 +78,9 @@ def wording_distances(
 
     Raises: ValueError where there are not two wordings, or no question has both.
     """
-    x, g, w = score_matrix(scores, "wording_distances"), np.asarray(questions), np.asarray(wordings)
+    x = score_matrix(scores, "wording_distances")
+    g = np.asarray(questions)
+    w = np.asarray(wordings)
     if g.shape != (len(x),) or w.shape != (len(x),):
         refuse(
             f"wording_distances: questions and wordings must be one label a row, shape ({len(x)},); got {g.shape} and "
@@ -89,7 +93,8 @@ def wording_distances(
         refuse(f"wording_distances: wordings must have two values or more; got {names.tolist()}")
     out = []
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
-        of_two, rng = (w == a) | (w == b), np.random.default_rng(s)
+        of_two = (w == a) | (w == b)
+        rng = np.random.default_rng(s)
         usable = [
             k
             for k in np.unique(g[of_two])
@@ -99,9 +104,12 @@ def wording_distances(
         if not m.any():
             refuse(f"wording_distances: some question must have annotations in both wordings; got none ({a}, {b})")
         order = np.argsort(g[m], kind="stable")
-        xs, code, second = x[m][order], np.unique(g[m][order], return_inverse=True)[1], (w[m] == b)[order]
+        xs = x[m][order]
+        code = np.unique(g[m][order], return_inverse=True)[1]
+        second = (w[m] == b)[order]
         observed = _mean_distance(xs, code, second[None], len(usable))[0]
-        parts, rows = [], max(1, 2_000_000 // len(xs))
+        parts = []
+        rows = max(1, 2_000_000 // len(xs))
         for done in range(0, n, rows):  # shuffle within questions: sort by question, then at random
             size = min(rows, n - done)
             shuffle = np.argsort(code + rng.random((size, len(xs))), 1)
@@ -137,7 +145,9 @@ def add_creator(
 
     Raises: ValueError where a rater has that name already, or an answer is no option.
     """
-    x, q, r = score_matrix(scores, "add_creator"), np.asarray(questions), np.asarray(raters)
+    x = score_matrix(scores, "add_creator")
+    q = np.asarray(questions)
+    r = np.asarray(raters)
     if q.shape != (len(x),) or r.shape != (len(x),):
         refuse(
             f"add_creator: questions and raters must be one label an annotation, shape ({len(x)},); got {q.shape} and "
@@ -169,7 +179,8 @@ def top_k(
 
     Raises: ValueError for answers that are no option.
     """
-    p, a = np.asarray(probs, float), np.asarray(answers)
+    p = np.asarray(probs, float)
+    a = np.asarray(answers)
     if p.ndim != 2 or a.shape != p.shape[:1] or len(p) == 0:
         refuse(f"top_k: answers must be one option a row of probs; got shapes {a.shape} and {p.shape}")
     if not np.issubdtype(a.dtype, np.integer) or a.min() < 0 or a.max() >= p.shape[1]:

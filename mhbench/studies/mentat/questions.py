@@ -173,7 +173,8 @@ def checked_rows(
         )
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = next(rows, [])
-    missing, unknown = [c for c in columns if c not in header], [c for c in header if c not in columns + optional]
+    missing = [c for c in columns if c not in header]
+    unknown = [c for c in header if c not in columns + optional]
     if missing or unknown:
         refuse(
             f"{caller}: columns must be {', '.join(columns)}; got {', '.join(header)} ({name}:1): missing {missing}, "
@@ -311,7 +312,8 @@ def without_prompt(row: dict, place: str) -> tuple[str, list[str]]:
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #7e7fad81
 def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> dict:
     "One prompt of an evaluation set as the fields of an Item; `k` counts the prompts of its question."
-    q, labels = f"mentat-{row['q_id']}", [float(x) for x in row["labels"]]
+    q = f"mentat-{row['q_id']}"
+    labels = [float(x) for x in row["labels"]]
     text, options = without_prompt(row, place)
     variant = {"set": name, "gender": row["gender"].removeprefix("text_")}
     if row["age"] is not None:

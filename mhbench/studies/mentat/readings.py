@@ -180,7 +180,8 @@ def _mean_row(values: np.ndarray, cluster: np.ndarray, share: bool, n_boot: int,
 def _signs(test: str, unit: str, shown: np.ndarray, release: np.ndarray) -> dict:
     "How many units do better in each reading, and the sign test's p-value."
     d = (shown - release)[~np.isnan(shown - release)]
-    up, down = int((d > 1e-9).sum()), int((d < -1e-9).sum())
+    up = int((d > 1e-9).sum())
+    down = int((d < -1e-9).sum())
     p = float(binomtest(up, up + down).pvalue) if up + down else np.nan
     return dict(test=test, unit=unit, n=len(d), shown=up, release=down, even=len(d) - up - down, p_value=p)
 
@@ -366,7 +367,8 @@ def beside_published(
             at = [(k, published[name, q]) for k, q in enumerate(fit.questions) if (name, q) in published]
             if not at:
                 continue
-            ours, theirs = fit.probs[[k for k, _ in at]], np.array([p for _, p in at])
+            ours = fit.probs[[k for k, _ in at]]
+            theirs = np.array([p for _, p in at])
             counts = {"n": len(at), "n_same": int((ours.argmax(1) == theirs.argmax(1)).sum())}
             head = {"published": name, "reading": reading, "offset": offset, "creators": creators}
             rows.append(head | counts | {"largest_difference": float(np.abs(ours - theirs).max())})
@@ -397,7 +399,8 @@ def score_by_labels(
             "score_by_labels: responses must answer questions that every set of labels holds; got none; look at the "
             "ids of labels and items"
         )
-    keys, correct = ["model", "mode", "item_id"], {}
+    keys = ["model", "mode", "item_id"]
+    correct = {}
     for name, frame in labels.items():
         scored = score_responses(kept if frame is None else with_soft_labels(kept, frame), asked)
         head = scored.groupby(keys, sort=True).agg(category=("category", "first"), cluster=("cluster", "first"))
@@ -410,7 +413,8 @@ def score_by_labels(
     for (model, mode), g in table.groupby(["model", "mode"], sort=True):
         for name, part in [("all", g), *g.groupby("category", sort=True)]:
             for column in table.columns[2:]:
-                x, cluster = part[column].to_numpy(float), part["cluster"].to_numpy()
+                x = part[column].to_numpy(float)
+                cluster = part["cluster"].to_numpy()
                 who = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(cluster)))
                 form = {"share": True} if column in correct else {"within": (-1.0, 1.0)}
                 measured = estimate(mean, x, clusters=cluster, **form, n_boot=n_boot, seed=seed)

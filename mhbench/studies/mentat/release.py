@@ -44,7 +44,8 @@ def question_lists(
     rated: Iterable[str],  # the questions that were annotated
 ) -> dict[str, set[int]]:  # list -> ids
     "The three lists of questions, by the number of each question."
-    file, annotated = {_number(i.base) for i in items}, {_number(q) for q in rated}
+    file = {_number(i.base) for i in items}
+    annotated = {_number(q) for q in rated}
     paper = file - set(_LEFT_OUT["paper"])
     drawn = (file | annotated) - set(_LEFT_OUT["evaluation sets"])
     return {"question file": file, "paper": paper, "evaluation sets": drawn}

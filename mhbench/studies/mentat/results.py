@@ -92,7 +92,8 @@ def _said(reply: Any, place: str) -> dict:
     if isinstance(reply, str):
         return {"text": reply}
     try:
-        choice, usage = reply.choices[0], getattr(reply, "usage", None)
+        choice = reply.choices[0]
+        usage = getattr(reply, "usage", None)
         text = choice.message.content
     except (AttributeError, IndexError, TypeError):
         rule = "be a text or the reply of a chat endpoint"
@@ -114,8 +115,11 @@ def load_mentat_results(
 
     Raises: ValueError for a set that no file holds, another layout, or a prompt whose options are not its question's.
     """
-    base, files = {i.item_id: i for i in questions}, result_files(Path(folder).expanduser())
-    rows, said, seen = [], [], Counter[tuple[str, int]]()
+    base = {i.item_id: i for i in questions}
+    files = result_files(Path(folder).expanduser())
+    rows = []
+    said = []
+    seen = Counter[tuple[str, int]]()
     ids: dict[tuple[str, str], str] = {}  # set and prompt -> item
     for name in sets:
         if name not in [s for _, s in files.values()]:
@@ -134,7 +138,8 @@ def load_mentat_results(
             )
         table = table.astype(object).where(table.notna(), None)
         for n, row in enumerate(table.to_dict("records")):
-            place, q = f"{file.name}:row {n}", f"mentat-{row['q_id']}"
+            place = f"{file.name}:row {n}"
+            q = f"mentat-{row['q_id']}"
             if (name, row["prompt_mcq"]) not in ids:
                 options = without_prompt(row, place)[1]
                 known = base[q].options if q in base else []

@@ -193,7 +193,8 @@ def simulate_annotations(
                 place=i.item_id,
             )
     panel = simulated_panel(items, n_raters=n_raters, seed=seed)
-    rng, out = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1]), {}
+    rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[1])
+    out = {}
     for r, s in product(range(n_raters), range(n_sessions)):
         rows = []
         for k in rng.permutation(len(items)):

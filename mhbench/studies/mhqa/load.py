@@ -166,7 +166,8 @@ def load_mhqa(
             yield place, fields
 
     rows, bad = validate(noted(), _RULES[key], strict=strict, set_aside=set_aside)
-    refused, split = {b["place"] for b in bad}, split or _split(path)
+    refused = {b["place"] for b in bad}
+    split = split or _split(path)
     kept = (p for p in places if p not in refused)
 
     def items():
@@ -245,7 +246,8 @@ def count_mhqa(items: list[Item]) -> pd.DataFrame:
         pd.Categorical([i.category for i in items], TYPES),
         dropna=False,
     )
-    table.index.name, table.columns.name = "topic", "type"
+    table.index.name = "topic"
+    table.columns.name = "type"
     return (
         table.assign(Total=table.sum(axis=1))
         if len(items)

@@ -144,7 +144,8 @@ def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, measure,
     )
     wide = wide_cells(shown, ["model", "mode", "measure"], "column", 1, times=100)
     read = wide.replace(r"^– \(n", f"{NONE_READ} (n", regex=True)  # no value though there are answers
-    groups, known = list(dict.fromkeys(shown["group"])), [*TYPES, *TOPICS]
+    groups = list(dict.fromkeys(shown["group"]))
+    known = [*TYPES, *TOPICS]
     order = [*_in_order([g for g in groups if g != "Overall"], known), "Overall"]
     return read[["model", "mode", "measure", *(heading[g] for g in order)]]
 
@@ -171,7 +172,8 @@ def trained_measures(
         head = {"model": model, "mode": f"{_SETTINGS[variant]} ({len(of)} seed{'s' * (len(of) > 1)})"}
         for by in _GROUPS:
             for group, part in _in_groups(table, by) if of and there else ():
-                truth, said = part["truth"].to_numpy(object), part[range(len(of))].to_numpy(object)
+                truth = part["truth"].to_numpy(object)
+                said = part[range(len(of))].to_numpy(object)
                 right = (said == truth[:, None]).mean(axis=1)
                 clusters = part["cluster"].to_numpy(object)
                 found = _measured(truth, said, right, clusters=clusters, n_boot=n_boot, seed=seed)
@@ -246,7 +248,8 @@ def flip_table(
     return table.assign(p_holm=table["model"].map(holm))
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #48681a39
-BY_DIFFICULTY, BY_KIND = "mhqa/difficulty", "mhqa/kind"
+BY_DIFFICULTY = "mhqa/difficulty"
+BY_KIND = "mhqa/kind"
 
 
 def _bank(of: Mapping[str, Any], top: str | Path) -> list[Item]:
@@ -301,7 +304,8 @@ def nearest_label(
     rubric: str,
 ) -> list[Judgment]:
     "An encoder as judge: the label whose description is nearest to the question."
-    names, told = list(labels), [f"{name}: {text}" for name, text in labels.items()]
+    names = list(labels)
+    told = [f"{name}: {text}" for name, text in labels.items()]
     asked = [
         i.model_copy(update={"task": "multiple_choice", "options": told, "key": ["A"], "context": {}}) for i in items
     ]

@@ -56,7 +56,9 @@ def annotated_keys(
     Source: Racha et al. 2025, section 3.4.
     Raises: ValueError where the columns are not as released.
     """
-    path, known, rows = Path(csv), {compared_text(q) for q in questions}, []
+    path = Path(csv)
+    known = {compared_text(q) for q in questions}
+    rows = []
     for _, row in csv_rows(path, ("question", *_OPTIONS, "correct_option_text", "correct_option"), encoding):
         said = [row[c].strip() for c in _said_columns(list(row), path.name)]
         key = letters(4)[int(float(row["correct_option"])) - 1]

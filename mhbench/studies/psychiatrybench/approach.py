@@ -204,7 +204,8 @@ def read_question_sheet(
     """
     last, out = _last(tries), {}
     for place, row in csv_rows(path, ("item_id", "question", "relevant", "question_instead")):
-        name, said = row["item_id"].strip(), row["relevant"].strip().casefold()
+        name = row["item_id"].strip()
+        said = row["relevant"].strip().casefold()
         if name not in last or name in out:
             got = f"{name!r}" + (" twice" if name in out else "")
             refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {got}", place=place)
@@ -255,7 +256,8 @@ def decide_questions(
 
     Raises: ValueError where people wrote different questions for one item.
     """
-    last, n = _last(tries), Counter(q.item_id for q in tries.questions)
+    last = _last(tries)
+    n = Counter(q.item_id for q in tries.questions)
     by_item: dict[str, list[Check]] = {}
     for check in people:
         by_item.setdefault(check.item_id, []).append(check)
@@ -273,9 +275,11 @@ def _decided(question: Response, check: Judgment, tries: int, people: Sequence[C
         return Decided(question.item_id, own[0], tries, "people's own question", "")
     for_it = sum(1 if p.relevant else -1 for p in people)
     if for_it:
-        who, why = "people", "" if for_it > 0 else "people do not find the question relevant"
+        who = "people"
+        why = "" if for_it > 0 else "people do not find the question relevant"
     else:
-        who, why = "model", "" if _relevant(question, check) else _why(question, check)
+        who = "model"
+        why = "" if _relevant(question, check) else _why(question, check)
     text = (_whole(question).text or "").strip()
     if not why and not text:
         why = "there is no whole question"

@@ -74,8 +74,12 @@ def label_measures(
     Source: PsychiatryBench, equations 11 to 13, and our own beside them.
     """
     w = np.ones((1, len(truth))) if weights is None else np.asarray(weights, float)
-    y, p, n = truth.astype(float), said.astype(float), w.sum(1)
-    hit, answered, support = w @ (y * p), w @ p, w @ y
+    y = truth.astype(float)
+    p = said.astype(float)
+    n = w.sum(1)
+    hit = w @ (y * p)
+    answered = w @ p
+    support = w @ y
     f = np.nan_to_num(_over(2 * hit, answered + support))  # equation 12
     exact = w @ ((truth == said).all(1) & (unknown == 0)).astype(float)
     healthy = truth[:, normal].astype(float) if normal is not None else np.zeros(len(truth))
@@ -99,7 +103,8 @@ def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterable[tuple[dict, 
     "Every model, mode and task: the rows of its answers, the list, and what became of the requests."
     options = {i.item_id: i.options for i in items if i.task == "multi_label"}
     for (model, mode, category), g in multi_label_scores(scores).groupby(["model", "mode", "category"], sort=True):
-        there, counts = g[what_became(g) != FAILED], outcome_counts(g)
+        there = g[what_became(g) != FAILED]
+        counts = outcome_counts(g)
         labels = list(dict.fromkeys(n for item_id in g["item_id"] for n in options[item_id]))
         yield {"model": model, "mode": mode, "task": category}, there, labels, counts
 
@@ -142,7 +147,8 @@ def _bootstrapped(truth, said, unknown, normal, clusters, n_boot, seed, level) -
     out = {}
     for k, name in enumerate(LABEL_MEASURES):
         of = healthy if name == "healthy called ill" else np.ones(len(truth), bool)
-        value, replicates = every.estimate[k], every.replicates[:, k]
+        value = every.estimate[k]
+        replicates = every.replicates[:, k]
         units: dict[str, Any] = {"n": int(of.sum()), "n_clusters": len(set(clusters[of]))}
         out[name] = Estimate.from_replicates(value, replicates, **units, level=level, share=True)
     return out
@@ -163,14 +169,16 @@ def label_scores(
             continue
         truth, said, _unknown = key_and_answer(g["answer"], g["key"], labels)
         occurs = np.flatnonzero(truth.any(0) | said.any(0))
-        y, p = truth[:, occurs].astype(float), said[:, occurs].astype(float)
+        y = truth[:, occurs].astype(float)
+        p = said[:, occurs].astype(float)
 
         def each(y, p, *, weights):
             return _over(2 * (weights @ (y * p)), weights @ y + weights @ p)
 
         clusters = g["cluster"].to_numpy()
         every = bootstrap(each, y, p, clusters=clusters, n=n_boot, seed=seed, level=level)
-        values, replicates = np.atleast_1d(every.estimate), every.replicates.reshape(n_boot, -1)
+        values = np.atleast_1d(every.estimate)
+        replicates = every.replicates.reshape(n_boot, -1)
         for k, label in enumerate(occurs):
             counts = {"n_true": y[:, k].sum(), "n_answered": p[:, k].sum(), "n_both": (y[:, k] * p[:, k]).sum()}
             n: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters))}

@@ -49,7 +49,8 @@ def set_structures(
     apart = _separated(items)
     rows = []
     for name in dict.fromkeys([*whole, *apart]):
-        one, many = whole.get(name), apart.get(name, [])
+        one = whole.get(name)
+        many = apart.get(name, [])
         why = _difference(one, many)
         rows.append((name, len(one.stems) if one else 0, len(many), not why, why))
     return pd.DataFrame(rows, columns=["set", "n_full", "n_separated", "shared", "why"])
@@ -80,16 +81,16 @@ def format_units(
     plain = where_read(plain, ["model", "mode", "category"])
     rows: dict[tuple, dict] = {}
     for r in plain[plain["category"].isin(["emi", "emi separated"])].itertuples():
-        item, answered = by_id[r.item_id], not np.isnan(r.correct)
+        item = by_id[r.item_id]
+        answered = not np.isnan(r.correct)
         said = list(r.answer)
         if item.stems:
             letters = said if len(said) == len(item.key) else [""] * len(item.key)
-            form, given = "full", list(zip(range(1, len(item.key) + 1), letters, item.key))
+            form = "full"
+            given = list(zip(range(1, len(item.key) + 1), letters, item.key))
         else:
-            form, given = (
-                "separated",
-                [(int(item.origin.get("number", 0)), said[0] if len(said) == 1 else "", item.key[0])],
-            )
+            form = "separated"
+            given = [(int(item.origin.get("number", 0)), said[0] if len(said) == 1 else "", item.key[0])]
         for number, letter, key in given:
             unit = rows.setdefault((r.model, r.mode, item.cluster, number), {})
             unit[form] = float(letter.casefold() == key.casefold()) if answered else np.nan

@@ -138,7 +138,8 @@ def _items_of(
     for fields in made:
         if _left_out(fields, task, emi, separate):
             continue
-        of_set, set_id = fields.pop("of_set", False), fields.pop("set_id", None)
+        of_set = fields.pop("of_set", False)
+        set_id = fields.pop("set_id", None)
         in_set = of_set or fields["task"] == "extended_matching"
         whole = f"psychiatrybench-{set_id}" if set_id else base
         item = dict(

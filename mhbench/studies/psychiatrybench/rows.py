@@ -187,7 +187,8 @@ class _EMI(_Choices):
         return self
 
     def items(self, labels):
-        options, key = list(self.choices.values()), [a.upper() for a in self.answers]
+        options = list(self.choices.values())
+        key = [a.upper() for a in self.answers]
         ask = f"{self.header}. {self.required}"
         one = [
             dict(
@@ -298,7 +299,8 @@ def label_lists(
             names = names + labels.get("after_the_print", [])
         texts = all(isinstance(n, str) and n.strip() for n in names)
         if not texts or len(names) < 2 or len(set(names)) < len(names):
-            rule, got = "be a list of two or more different names", str(given)[:80]
+            rule = "be a list of two or more different names"
+            got = str(given)[:80]
             refuse(f"load_psychiatrybench: {form} must {rule}; got {got}", place=path.name, remedy="mend the list")
         out[form] = [n for n in names if n != NORMAL]
     known = {*out["categories"], *out["disorders"], NORMAL}

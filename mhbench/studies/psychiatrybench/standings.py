@@ -125,7 +125,8 @@ def result_columns(
             known = where_read(rows, ["model"]).dropna(subset=["correct"])
             column = _point_column(known.assign(points=100 * known["correct"]), models)
         else:
-            rows, column = None, _point_column(judged[judged["category"] == name], models)
+            rows = None
+            column = _point_column(judged[judged["category"] == name], models)
         if column is not None:
             out[name] = column if rows is None else column._replace(counts=_became(rows, models))
     return out
@@ -153,7 +154,8 @@ def _label_column(own: pd.DataFrame, options: Mapping, models: Sequence[str]) ->
     ids = list(first.index)
     labels = list(dict.fromkeys(n for i in ids for n in options[i]))
     truth, _, _ = key_and_answer([[]] * len(ids), first["key"], labels)
-    said, there = np.zeros((len(models), *truth.shape), bool), np.zeros((len(models), len(ids)), bool)
+    said = np.zeros((len(models), *truth.shape), bool)
+    there = np.zeros((len(models), len(ids)), bool)
     for m, model in enumerate(models):
         mine = own[own["model"] == model].drop_duplicates("item_id").set_index("item_id").reindex(ids)
         there[m] = mine["correct"].notna()
@@ -170,7 +172,8 @@ def _weighted(column: Column, w: np.ndarray) -> np.ndarray:  # (B, M)
             return (w @ np.where(has, column.points, 0)) / (w @ has.astype(float))
         assert column.truth is not None and column.said is not None and column.there is not None
         used = np.flatnonzero(column.truth.any(0))  # a label that no case has weighs nothing
-        y, out = column.truth[:, used].astype(float), []
+        y = column.truth[:, used].astype(float)
+        out = []
         everybody = w @ y
         for said, there in zip(column.said[:, :, used], column.there):
             p = said * there[:, None].astype(float)
@@ -287,7 +290,8 @@ def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, 
             without = int(s.n_items[c] - s.n[c, m])
             if mark and without and name != "average":
                 mark = f"{mark}, on {s.n[c, m]} of {s.n_items[c]} items"
-            has, share = (int(s.n[c, m]), int(s.n_clusters[c, m])), name in _RIGHT
+            has = (int(s.n[c, m]), int(s.n_clusters[c, m]))
+            share = name in _RIGHT
             e = _estimate(s.values[c, m], s.draws[:, c, m], *has, level, share)
             lost = {k: x[c, m] for k, x in s.lost.items()}
             rows.append({"model": model, "task": name, "mark": mark, "n_without": without} | lost | e.row())
@@ -305,7 +309,8 @@ def rank_table(
     columns = ["model", *ESTIMATE_COLUMNS[:1], "n_without", *ESTIMATE_COLUMNS[1:], "first"]
     if len(whole) < 2:
         return pd.DataFrame(columns=columns)
-    values, draws = s.values[-1, whole], s.draws[:, -1, whole]
+    values = s.values[-1, whole]
+    draws = s.draws[:, -1, whole]
     rank = (values[None, :] > values[:, None]).sum(1) + 1 + ((values[None, :] == values[:, None]).sum(1) - 1) / 2
     above = (draws[:, None, :] > draws[:, :, None]).sum(2)
     level_with = (draws[:, None, :] == draws[:, :, None]).sum(2) - 1
@@ -351,7 +356,8 @@ def paired_table(
         common = {name: _in_common(c, [order.index(one), order.index(other)]) for name, c in columns.items()}
         there = {name: c for name, c in common.items() if len(c.cluster)}
         out = {name: len(columns[name].cluster) - len(c.cluster) for name, c in common.items()}
-        head, found = {"model": one, "against": other}, {}
+        head = {"model": one, "against": other}
+        found = {}
         if there:
             s = draw_standings(there, [one, other], n_boot=n_boot, seed=seed)
             for c, name in enumerate(s.columns):
@@ -376,13 +382,17 @@ def stability_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model
 
     The paper speaks of stability and defines none: these are our definitions.
     """
-    values, draws, rows = s.values[:-1], s.draws[:, :-1], []
+    values = s.values[:-1]
+    draws = s.draws[:, :-1]
+    rows = []
     enough = s.n_clusters[:-1] >= fewest_clusters(level)
     for m, model in enumerate(s.models):
         there = ~np.isnan(values[:, m]) & enough[:, m]
         if there.sum() < 3:
             continue
-        x, d, cases = values[there, m], draws[:, there, m], s.n_clusters[:-1][there, m]
+        x = values[there, m]
+        d = draws[:, there, m]
+        cases = s.n_clusters[:-1][there, m]
         others = np.delete(np.arange(len(s.models)), m)
         measures = {"standard deviation, luck subtracted": _beyond_luck(x, d, cases)}
         measures["range"] = (x.max() - x.min(), d.max(axis=1) - d.min(axis=1))
