@@ -273,6 +273,6 @@ def test_links_of_markdown_lead_somewhere():
 
 
 def test_a_notebook_of_a_module_leads_to_its_functions(site):
-    for notebook, module in (("stats/03_agreement", "stats.agreement"), ("run/04_params", "run.params")):
+    for notebook, module in (("stats/03_agreement", "stats.agreement"), ("run/03_params", "run.params")):
         page = (site / "nbs" / f"{notebook}.html").read_text(encoding="utf-8")
         assert f'api/mhbench.{module}.html">' in page, notebook
