@@ -21,11 +21,10 @@ p.add_argument("--items", type=int, default=4000)
 a = p.parse_args()
 
 
-def load():
-    return np.random.default_rng(0).normal(size=(512, 512)).astype("float32")
+matrix = np.random.default_rng(0).normal(size=(512, 512)).astype("float32")
 
 
-def work(matrix, batch):
+def work(batch):
     x = np.random.default_rng(batch[0]).normal(size=(len(batch), 512)).astype("float32")
     for _ in range(20):
         x = np.tanh(x @ matrix)
@@ -34,7 +33,7 @@ def work(matrix, batch):
 
 def timed(**more):
     began = time.perf_counter()
-    out = map_batches(work, range(a.items), batch_size=50, setup=load, **more)
+    out = map_batches(work, range(a.items), batch_size=50, **more)
     return out, time.perf_counter() - began
 
 
@@ -42,10 +41,11 @@ if __name__ == "__main__":
     one, t1 = timed()
     two, t2 = timed(executor=Executor(workers=2))
     began = time.perf_counter()
-    with dask_client(Executor(kind="dask", workers=2)) as client:
+    cluster = Executor(kind="dask", workers=2)
+    with dask_client(cluster) as client:
         client.wait_for_workers(2)
         start = time.perf_counter() - began
-        dask, t3 = timed(client=client)
+        dask, t3 = timed(executor=cluster)
     print(
         f"{a.items} items in batches of 50, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n\n| executor | s"
         " |\n|---|---|"

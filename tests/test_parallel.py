@@ -69,18 +69,13 @@ def slow_centred(batch):
     return centred(batch)
 
 
-def scaled(model, batch):
-    return [(model["pid"], model["scale"] * x) for x in batch]
-
-
-def load():
-    return {"pid": os.getpid(), "scale": 3}
+TWO = Executor(kind="dask", workers=2)
 
 
 @pytest.fixture(scope="module")
 def client():
     pytest.importorskip("dask.distributed", reason="the extra dask is not installed")
-    with dask_client(Executor(kind="dask", workers=2)) as c:
+    with dask_client(TWO) as c:
         c.wait_for_workers(2, timeout=60)
         yield c
 
@@ -91,20 +86,19 @@ def numbers():
 
 
 def test_a_cluster_gives_the_numbers_of_threads(client, numbers):
-    assert map_batches(centred, numbers, batch_size=32, client=client) == map_batches(
+    assert map_batches(centred, numbers, batch_size=32, executor=TWO) == map_batches(
         centred, numbers, batch_size=32, executor=Executor(workers=2)
     )
 
 
-def test_setup_runs_once_a_worker(client, numbers):
-    out = map_batches(scaled, numbers, batch_size=16, setup=load, client=client)
-    assert [v for _, v in out] == [3 * x for x in numbers]
-    assert len({pid for pid, _ in out}) == 2, "both workers took part"
+def test_every_worker_takes_part(client, numbers):
+    out = map_batches(lambda batch: [os.getpid()] * len(batch), numbers, batch_size=16, executor=TWO)
+    assert len(out) == len(numbers) and set(out) == set(client.run(os.getpid).values())
 
 
 def test_an_error_on_a_worker_is_raised_here(client):
     with pytest.raises(ZeroDivisionError):
-        map_batches(lambda b: [1 / x for x in b], [1.0, 0.0], client=client)
+        map_batches(lambda b: [1 / x for x in b], [1.0, 0.0], executor=TWO)
 
 
 def test_a_killed_worker_loses_nothing(client, numbers):
@@ -121,7 +115,7 @@ def test_a_killed_worker_loses_nothing(client, numbers):
 
     timer = threading.Timer(0.4, kill)
     timer.start()
-    out = map_batches(slow_centred, numbers, batch_size=16, client=client)  # 40 batches, 2 s on two workers
+    out = map_batches(slow_centred, numbers, batch_size=16, executor=TWO)  # 40 batches, 2 s on two workers
     timer.join()
     assert killed.is_set()
     assert out == map_batches(centred, numbers, batch_size=16)

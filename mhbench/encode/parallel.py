@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import os
-import threading
-import uuid
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field
@@ -37,26 +37,16 @@ class Executor(Record):
     retries: int = Field(2, ge=0, description="dask: how often a batch whose worker failed is given to another")
 
 
-_made: dict[str, Any] = {}  # what `setup` made, in this process
 _open: dict[str, Any] = {}  # the clients that are open, by executor
 _kept: dict[str, ExitStack] = {}  # the executors of the blocks of `dask_kept` that are open
 
 
-def _apply(function, batch: list, number: int, setup, token: str) -> list:
-    "One batch, in whatever process this is; what `setup` makes is kept there."
-    if setup is None:
-        results = function(batch)
-    else:
-        with globals().setdefault("_making", threading.Lock()):  # by name: a lock cannot travel to a worker
-            if token not in _made:
-                _made.clear()
-                _made[token] = setup()
-        results = function(_made[token], batch)
-    results = list(results)
+def _checked(function: Callable[[list], Iterable], batch: list, number: int) -> list:
+    "One batch, in whatever process this is."
+    results = list(function(batch))
     if len(results) != len(batch):
-        refuse(
-            f"map_batches: function must give one result an item; got {len(results)} for {len(batch)} (batch {number})"
-        )
+        got = f"{len(results)} for {len(batch)} (batch {number})"
+        refuse(f"map_batches: function must give one result an item; got {got}")
     return results
 
 # %% ../../nbs/encode/01_parallel.ipynb #8b5edc0f
@@ -98,14 +88,24 @@ def dask_client(executor: Executor):
         yield _open[key]
 
 # %% ../../nbs/encode/01_parallel.ipynb #f10fd7f0
+def _on_dask(client, run: Callable[[list, int], list], batches: Sequence[list], retries: int) -> list[list]:
+    "Batches to the cluster, a few rounds ahead of the workers, so that neither side holds them all."
+    ahead = max(4, 4 * len(client.scheduler_info()["workers"]))
+    futures: deque[Any] = deque()
+    done = []
+    for number, batch in enumerate(batches):
+        futures.append(client.submit(run, batch, number, pure=False, retries=retries))
+        if len(futures) == ahead:
+            done.append(futures.popleft().result())
+    return done + [f.result() for f in futures]
+
+
 def map_batches(
-    function: Callable[..., list[_U]],  # a list of items to a list of results of the same length
+    function: Callable[[list[_T]], Iterable[_U]],  # a list of items to as many results
     items: Iterable[_T],
     *,
     batch_size: int = 64,  # items a batch; part of the result where floats are summed
-    setup: Callable[[], Any] | None = None,  # makes what `function` takes first, once a worker
     executor: Executor | None = None,  # threads, one a core, by default
-    client=None,  # a dask client that is there already
 ) -> list[_U]:  # one result an item, in the order of the items
     """Apply a function to batches of items, on threads or on a Dask cluster, with the same results.
 
@@ -114,46 +114,16 @@ def map_batches(
     if batch_size < 1:
         refuse(f"map_batches: batch_size must be 1 or more; got {batch_size}")
     items = list(items)
-    executor = executor or Executor()
     batches = [items[i : i + batch_size] for i in range(0, len(items), batch_size)]
-    token = uuid.uuid4().hex
-    if not batches:
-        return []
-    if executor.kind == "threads" and client is None:
-        try:
-            workers = min(executor.workers or os.cpu_count() or 1, len(batches))
-            if workers == 1:
-                done = [_apply(function, b, k, setup, token) for k, b in enumerate(batches)]
-            else:
-                with ThreadPoolExecutor(workers) as pool:
-                    done = list(pool.map(lambda kb: _apply(function, kb[1], kb[0], setup, token), enumerate(batches)))
-        finally:
-            _made.pop(token, None)
-    elif client is not None:
-        done = _on_dask(client, function, batches, setup, token, executor.retries)
-    else:
+    executor = executor or Executor()
+    workers = min(executor.workers or os.cpu_count() or 1, len(batches))
+    run = partial(_checked, function)
+    if executor.kind == "dask" and batches:
         with dask_client(executor) as client:
-            done = _on_dask(client, function, batches, setup, token, executor.retries)
+            done = _on_dask(client, run, batches, executor.retries)
+    elif workers < 2:
+        done = list(map(run, batches, range(len(batches))))
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            done = list(pool.map(run, batches, range(len(batches))))
     return [x for batch in done for x in batch]
-
-# %% ../../nbs/encode/01_parallel.ipynb #b7c345cd
-def _on_dask(client, function, batches, setup, token, retries) -> list[list]:
-    "Batches to the cluster, a few rounds ahead of the workers, so that neither side holds them all."
-    ahead = max(4, 4 * len(client.scheduler_info()["workers"]))
-    futures: dict[int, Any] = {}
-    done: list[list] = []
-    for k in range(len(batches)):
-        for j in range(len(done) + len(futures), min(k + ahead, len(batches))):
-            futures[j] = client.submit(
-                _apply,
-                function,
-                batches[j],
-                j,
-                setup,
-                token,
-                pure=False,
-                retries=retries,
-                key=f"mhbench-{token[:8]}-{j}",
-            )
-        done.append(futures.pop(k).result())
-    return done
