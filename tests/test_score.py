@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from answering import answering, refuse
 
-from mhbench.ask.refusal import is_refusal
+from mhbench.ask.parse import is_refusal
 from mhbench.ask.request import Model
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item, Response

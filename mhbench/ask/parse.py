@@ -21,7 +21,7 @@ from ..errors import refuse
 from ..records.schema import letters as option_letters
 
 # %% auto #0
-__all__ = ['Parsed', 'answer_part', 'first_json', 'Form', 'forms', 'statements', 'parse_choice', 'parse_choices']
+__all__ = ['Parsed', 'answer_part', 'first_json', 'Form', 'forms', 'statements', 'parse_choice', 'parse_choices', 'is_refusal']
 
 # %% ../../nbs/ask/04_parse.ipynb #39007071
 class Parsed(NamedTuple):
@@ -36,6 +36,53 @@ class Parsed(NamedTuple):
     def letter(self) -> str | None:
         "The one letter, or None."
         return self.letters[0] if len(self.letters) == 1 else None
+
+# %% ../../nbs/ask/04_parse.ipynb #c2f37319
+_CJK = "぀-ヿ㐀-鿿가-힯"
+_HOME = Path(str(importlib.resources.files("mhbench"))) / "ask" / "texts" / "answers"
+
+
+@lru_cache
+def _table(name: str) -> dict[str, Any]:  # words or forms
+    "A file of words or forms."
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is there
+    return loader((_HOME / f"{name}.yaml").read_text(encoding="utf-8")).get_single_data()
+
+
+def _any(words: str) -> str:
+    "One of these, whole words where a language has them."
+    lines = [line.partition(": ")[2] for line in words.splitlines()]
+    given = [word for line in lines for word in line.split(" | ")]
+    loose = [word for word in given if word == "=>" or re.search(f"[{_CJK}✅✓✔→⇒∴]", word)]
+    whole = [word for word in given if word not in loose]
+    return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(whole) + r")(?!\w)", *loose]) + ")"
+
+# %% ../../nbs/ask/04_parse.ipynb #7d0b3fb1
+_SIGN = "Ⓐ-Ⓩ🄰-🅉🅐-🅩"
+
+
+def _named_part(name: str) -> str:
+    "What stands for {NAME} in a form."
+    given = {"SIGN": _SIGN, "CJK": _CJK} | _table("forms")["parts"]
+    return _joined(given[name]) if name in given else _any(_table("words")[name])
+
+
+def _joined(pattern: str | list[str]) -> str:
+    return pattern if isinstance(pattern, str) else "".join(pattern)
+
+
+def _pattern(form: str | list[str]) -> re.Pattern:
+    "A form with its words and parts in place."
+    whole = _joined(form)
+    while (filled := re.sub(r"\{([A-Z]+)\}", lambda m: _named_part(m[1]), whole)) != whole:
+        whole = filled
+    return re.compile(whole.replace("·", r"\s?").replace(" ", r"\s"), re.I | re.M)
+
+
+@lru_cache
+def _rule(name: str) -> re.Pattern:
+    "A pattern of `forms.yaml` that is looked for by its name."
+    return _pattern(_table("forms")["rules"][name])
 
 # %% ../../nbs/ask/04_parse.ipynb #bf4bfa07
 _LABEL, _BOTH, _TEXT = 0x24B6, 0x1F150, 0x1F130  # Ⓐ a label, 🅐 a label with its option's text, 🄰 the text alone
@@ -53,18 +100,6 @@ _LOOKS = re.compile(  # a Greek or a Cyrillic capital that stands alone, but for
     rf"(?<!\w)(?<!\w['’-])[{''.join(_ALIKE)}](?![\w'’-])(?:(?!\s+[^\W\d_])|(?<=[^\W_] .)|(?<=[,:—–-] .))"
 )
 
-_BEGUN = re.compile(
-    r"(?i)\A(?:\s|<s>(?!\w</s>)|<\|[^|<>\n]{1,40}\|>|\[/INST\]|#{0,4}\s?(?:assistant|response)(?:\s?:"
-    r"|\s*\n|(?=<\|)))+"
-)
-_STOP = re.compile(r"(?i)(?<!<s>[A-Z])</s>|<eos>|<end_of_turn>|<\|[^|<>\n]{1,40}\|>|\[/?(?:INST|END|s)\]")
-_NEXT = re.compile(  # the model goes on as somebody else, or with a question of its own
-    r"(?im)^[\s#*>\[]{0,12}(?:(?:(?:next|new|another|nächste|weitere)\s)?(?:question|frage|pregunta|pergunta|domanda"
-    r"|vraag|exercise|problem|вопрос"
-    r"|问题|題目|题目|問題|質問|q)\s{0,3}\d{0,4}\s?[:.)\]]"
-    r"|(?:question|exercise)(?:\s\d{1,4})?\s*$|(?:user|human|patient|student)\s?:"
-    r"|the following (?:are|is) (?:a )?multiple)"
-)
 _NEXT_NUMBER = re.compile(r"(?m)^\s{0,9}\d{1,3}[.)]\s[^\n]{0,300}\?[^\S\n]*$")
 
 
@@ -75,8 +110,8 @@ def _in_ascii(text: str) -> str:
 # %% ../../nbs/ask/04_parse.ipynb #e474318f
 def answer_part(text: str | None, numbered: bool = False) -> str:
     "What is to be read of a text: without reasoning, up to a stop sign or the start of another question."
-    answer = _BEGUN.sub("", split_thinking(_in_ascii(text or ""))[1], count=1)
-    signs = (_STOP, _NEXT) if numbered else (_STOP, _NEXT, _NEXT_NUMBER)
+    answer = _rule("begun").sub("", split_thinking(_in_ascii(text or ""))[1], count=1)
+    signs = [_rule("stop"), _rule("next"), *([] if numbered else [_NEXT_NUMBER])]
     ends = [m.start() for p in signs for m in p.finditer(answer) if answer[: m.start()].strip()]
     return answer[: min(ends)] if ends else answer
 
@@ -94,11 +129,7 @@ def first_json(text: str) -> Any:
     return None
 
 # %% ../../nbs/ask/04_parse.ipynb #414b23ce
-_CJK = "぀-ヿ㐀-鿿가-힯"
 _WORD = re.compile(rf"[{_CJK}]|\d+|[^\W\d_{_CJK}]+|[%<>+/]|[-−](?=\d)")
-_CONTINUED = re.compile(
-    rf"(?i)[-’']\w|[^\W_{_CJK}]|(?<=\bno) (?:doubt|matter|longer|need|one|other|further|question)\b"
-)
 _PART = re.compile(  # the text before a bracket or a comma, and an abbreviation in brackets
     r"\A[^(,;:]*[^(,;:\s]|(?<=\()(?=\w*[A-Z]\w*[A-Z])[\w-]{2,12}(?=\))"
 )
@@ -159,7 +190,7 @@ class _Options:
                 continue
             end = found[i + len(own) - 1].end()
             tail = re.compile(rf"[.!,]?{re.escape(tails)}").match(text, end) if (tails := self.tails.get(own)) else None
-            if not _CONTINUED.match(text, end):
+            if not _rule("continued").match(text, end):
                 return len(own), tail.end() if tail else end, self.owners[own]
         return 0, 0, set()
 
@@ -210,10 +241,6 @@ def _pairs(opened: str, closed: str) -> tuple[int, int]:
 # %% ../../nbs/ask/04_parse.ipynb #77e4d880
 _GAP = re.compile(r"[\W_]{1,8}")
 _WHOLE = re.compile(r"[\"'*_”’».!]*[ \t]*(?:\n|\Z|[)\]}。、]|</)|[.!,;:]\s|[\"'],")  # what ends an option's text
-_BEHIND = re.compile(  # what stands between an option's text and its label
-    r"(?i)\s{0,4}[(\[,–—-]\s?(?:(?:which|that|this) is |i\.e\.,? )?(?:the )?"
-    r"(?:(?:option|choice|answer|letter)\s)?[(\[]?"
-)
 
 
 _BEFORE_TEXT = re.compile(
@@ -251,7 +278,7 @@ def _labelled(text: str, o: _Options, label: re.Match, found: list[re.Match], i:
 # %% ../../nbs/ask/04_parse.ipynb #80e008c5
 def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end: int, owners: set[str]) -> _Mention:
     "An option's text, with its label where that stands behind it."
-    behind = _BEHIND.match(text, end)
+    behind = _rule("behind").match(text, end)
     label = labels.get(behind.end()) if behind else None
     letter = o.letter_of[label["core"].upper()] if label else ""
     if label and behind and (letter in owners or "(" in behind[0]):
@@ -298,18 +325,6 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
             i += 1
 
 # %% ../../nbs/ask/04_parse.ipynb #350da37d
-_REASONS = r"(?:reason\w*|rationale|explanation|justification|thoughts?|thinking|analysis|begründung)"
-_UNREAD = re.compile(
-    rf"(?i)[\"'](?:\w+_)?{_REASONS}[\"']\s?:\s?(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+')"
-    rf"|<(?P<tag>{_REASONS})>[^<]*+(?:<(?!/(?P=tag)>)[^<]*+)*+</(?P=tag)>"
-)
-_MARKUP = re.compile(
-    r"~~[^~\n]{1,300}~~|<(?P<struck>del|s|strike)>[^<\n]{1,300}</(?P=struck)>"
-    r"|[*`~|$]|(?<!\w)_+|_+(?!\w)|\\(?:text|math|bf|rm)[a-z]*\s?\{?|\\[()\[\],;!]"
-    r"|(?-i:</?(?:b|strong|em|i|u|p|br|code|span|div|mark|sup|h\d)\s?/?>)"
-    r"|^[^\S\n]*(?:[-•●+>#–—]+(?=\s)[^\S\n]*)+|^#+",
-    re.I | re.M,
-)
 _RUN = re.compile(r"\s*\n\s*|[^\S\n]+|\S+")
 
 
@@ -323,8 +338,8 @@ class _Plain(NamedTuple):
 def _plain(answer: str, o: _Options) -> _Plain:
     "An answer without decoration, in which every option that it names is one sign."
     text = answer
-    for unread in (_UNREAD, _MARKUP):
-        text = unread.sub(lambda m: " " * len(m[0]), text)
+    for unread in ("unread", "markup"):
+        text = _rule(unread).sub(lambda m: " " * len(m[0]), text)
     out: list[str] = []
     at: list[int] = []
     last = 0
@@ -341,66 +356,20 @@ def _plain(answer: str, o: _Options) -> _Plain:
         last = m.end
     return _Plain("".join(out).rstrip(), [*at, len(answer)])
 
-# %% ../../nbs/ask/04_parse.ipynb #c2f37319
-_HOME = Path(str(importlib.resources.files("mhbench"))) / "ask" / "texts" / "answers"
-
-
-@lru_cache
-def _table(name: str) -> dict[str, Any]:  # words or forms
-    "A file of words or forms."
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is there
-    return loader((_HOME / f"{name}.yaml").read_text(encoding="utf-8")).get_single_data()
-
-
-def _any(words: str) -> str:
-    "One of these, whole words where a language has them."
-    lines = [line.partition(": ")[2] for line in words.splitlines()]
-    given = [word for line in lines for word in line.split(" | ")]
-    loose = [word for word in given if word == "=>" or re.search(f"[{_CJK}✅✓✔→⇒∴]", word)]
-    whole = [word for word in given if word not in loose]
-    return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(whole) + r")(?!\w)", *loose]) + ")"
-
-# %% ../../nbs/ask/04_parse.ipynb #7d0b3fb1
-_SIGN = "Ⓐ-Ⓩ🄰-🅉🅐-🅩"
-
-
-def _named_part(name: str) -> str:
-    "What stands for {NAME} in a form."
-    given = {"SIGN": _SIGN, "CJK": _CJK} | _table("forms")["parts"]
-    return _joined(given[name]) if name in given else _any(_table("words")[name])
-
-
-def _joined(pattern: str | list[str]) -> str:
-    return pattern if isinstance(pattern, str) else "".join(pattern)
-
-
-def _pattern(form: str | list[str]) -> re.Pattern:
-    "A form with its words and parts in place."
-    whole = _joined(form)
-    while (filled := re.sub(r"\{([A-Z]+)\}", lambda m: _named_part(m[1]), whole)) != whole:
-        whole = filled
-    return re.compile(whole.replace("·", r"\s?").replace(" ", r"\s"), re.I | re.M)
-
-
-@lru_cache
-def _rule(name: str) -> re.Pattern:
-    "A pattern of `forms.yaml` that is looked for by its name."
-    return _pattern(_table("forms")["rules"][name])
-
 # %% ../../nbs/ask/04_parse.ipynb #2f722b51
 class Form(NamedTuple):
     "One way to state an answer."
 
     name: str
-    how: str  # marked: anywhere in the answer; declared: in one sentence, if nothing there takes it back
+    how: str  # marked: anywhere in the answer; declared: in one sentence, if nothing there takes it back; refused
     pattern: re.Pattern
-    examples: list[str]  # each of them says B
+    examples: list[str]  # each of them says B, or declines
 
 
 @lru_cache
-def forms() -> list[Form]:
-    "Every way to state an answer that the parser knows."
-    return [Form(**entry | {"pattern": _pattern(entry["pattern"])}) for entry in _table("forms")["forms"]]
+def forms(kind: str = "forms") -> list[Form]:  # or refusals
+    "Every way to state an answer, or to decline one, that the parser knows."
+    return [Form(**entry | {"pattern": _pattern(entry["pattern"])}) for entry in _table("forms")[kind]]
 
 # %% ../../nbs/ask/04_parse.ipynb #04603ad8
 @lru_cache
@@ -414,16 +383,13 @@ def _taken_back(before: str) -> bool:
 
 # %% ../../nbs/ask/04_parse.ipynb #dbbb366c
 _BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n")
-_NO_BREAK = re.compile(  # behind a short form, a number or a label that begins its line
-    r"(?im)(?:\b(?:dr|mr|mrs|ms|prof|st|vs|ans|no|nr|ca|bzw|e\.g|i\.e|z\.\s?b)|^\W{0,9}(?:\d{1,3}|[Ⓐ-Ⓩ]))\.\Z"
-)
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:
     "Where each sentence begins and ends."
     out, start = [], 0
     for m in _BREAK.finditer(text):
-        if m[0] == "." and _NO_BREAK.search(text, max(start, m.end() - 16), m.end()):
+        if m[0] == "." and _rule("short").search(text, max(start, m.end() - 16), m.end()):
             continue
         if m[0] == "\n" and m.start() - start < 80 and _rule("heading").fullmatch(text, start, m.start()):
             continue
@@ -463,15 +429,10 @@ def _whole(m: re.Match, how: str, begin: int) -> _Said:
     "A statement of several options with all of them: a form may begin amid their list."
     text, at = m.string, m.start("said")
     earlier = _rule("earlier").search(text, max(begin, at - 120), at)
-    if not earlier or not _rule("several").match(text, m.end("said")):
+    if not earlier or not _rule("several").match(text, at):
         return _found(m, how)
     first = earlier.start("said")
     return _Said(how, min(m.start(), first), m.end(), text[first : m.end("said")], first)
-
-
-_WITHDRAWN = re.compile(  # without another answer: B. No, that is wrong
-    r"(?i)\W{1,4}(?:that|this|it)(?:['’]s| is| was) (?:wrong|incorrect|not (?:right|correct|true))"
-)
 
 # %% ../../nbs/ask/04_parse.ipynb #c1065565
 def _after_correction(text: str, said: list[_Said]) -> list[_Said]:
@@ -480,7 +441,7 @@ def _after_correction(text: str, said: list[_Said]) -> list[_Said]:
     words = [*_rule("correction").finditer(text)]
     if followed := [m.end() for m in words if m.end() <= last]:
         return [s for s in said if s.at >= followed[-1]]
-    return [] if any(_WITHDRAWN.match(text, m.end()) for m in words) else said
+    return [] if any(_rule("withdrawn").match(text, m.end()) for m in words) else said
 
 
 def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Iterator[_Said]:
@@ -526,12 +487,6 @@ def _by_rule(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int,
             yield from (_found(m, _kind(m["said"])) for m in same)
 
 # %% ../../nbs/ask/04_parse.ipynb #e6f50107
-_WRONG = re.compile(
-    r"(?i)(?:wrong|incorrect|false|falsch|no|not (?:correct|right|appropriate|indicated))\s?(?:[,;]|\Z)"
-)
-_SURELY_SO = re.compile(r"(?i)\b(?:no|without(?: a| any)?) doubt\b")
-
-
 def _first_letters(text: str, pattern: re.Pattern, places: list[tuple[int, int]]) -> set[str]:
     "The options that sentences or lines begin with."
     heads = (pattern.match(text, a, b) for a, b in places)
@@ -541,7 +496,7 @@ def _first_letters(text: str, pattern: re.Pattern, places: list[tuple[int, int]]
 def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Said]:
     "Where no form is met: the option in the last words, or the only one that an answer of one sentence names."
     a, b = sentences[-1]
-    sentence = _SURELY_SO.sub(lambda m: " " * len(m[0]), text[a:b].strip())
+    sentence = _rule("certainty").sub(lambda m: " " * len(m[0]), text[a:b].strip())
     named = _rule("last").fullmatch(sentence) or (_rule("named").fullmatch(sentence) if len(sentences) == 1 else None)
     if named:
         name = next(k for k in ("said", "titled", "named") if k in named.re.groupindex and named[k])
@@ -561,7 +516,7 @@ def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered
     if not m or listed or not m["rest"] or _SIGNS.match(m["rest"]) or _rule("another").match(m["rest"]):
         return
     if _kind(m["said"]) == "bare":
-        if not numbered and not _rule("about").match(m["rest"]) and not _WRONG.match(m["rest"]):
+        if not numbered and not _rule("about").match(m["rest"]) and not _rule("wrong").match(m["rest"]):
             yield _found(m, "leading")
     elif (
         alone
@@ -651,3 +606,23 @@ def _parsed_alone(answer: str, n: int, numbered: bool) -> Parsed:
 def _first_words(*options: str) -> frozenset[str]:
     parts = [part for option in map(_in_ascii, options) for part in (option, *_PART.findall(option))]
     return frozenset(words[0] for words in map(_words, parts) if words)
+
+# %% ../../nbs/ask/04_parse.ipynb #7eaf0835
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_MOST_WORDS = 120  # of a refusal
+
+
+def is_refusal(
+    text: str | None,  # what the model wrote; reasoning is set aside
+) -> bool:
+    "Whether a text declines to answer; ask first whether an answer can be read in it."
+    answer = re.sub(r"[*_#>`]+", "", split_thinking(text or "")[1]).strip()
+    if not answer or len(answer.split()) > _MOST_WORDS:
+        return False
+    sentences = [s for s in _SENTENCE.split(answer) if s.strip()]
+    opening = " ".join(sentences[:2])
+    found = next((m for form in forms("refusals") if (m := form.pattern.search(opening))), None)
+    if found is None:
+        return False
+    rest = " ".join([opening[found.end() :], *sentences[2:]])
+    return all(_rule("offer").match(rest[turn.end() :]) for turn in _rule("turn").finditer(rest))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..ask.refusal import is_refusal
+from ..ask.parse import is_refusal
 from ..ask.thinking import split_thinking
 from ..errors import refuse
 from ..records.schema import Grouping, Item, Response, Score, column_of, columns, conform, letters
