@@ -5,6 +5,7 @@
 # %% ../../nbs/run/21_commands.ipynb #ecc4e6e7
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -18,24 +19,7 @@ import yaml
 
 from ..errors import refuse
 from ..records.schema import Item, read_records
-from mhbench.run import (
-    annotate,
-    bank,
-    cached,
-    cite,
-    compare,
-    edit,
-    execute,
-    export,
-    fetch,
-    freeze,
-    ledger,
-    new_study,
-    panel,
-    replicate,
-    sweep,
-    workplace,
-)
+from . import edit, execute, fetch
 from .asking import asking, capped
 from .graph import root, runs
 from .panel import PLAN_OPTIONS, plan_humans
@@ -48,21 +32,9 @@ from ..subcommand import PARAMS, argument, comma_separated, subcommand
 __all__ = ['selection', 'print_summary']
 
 # %% ../../nbs/run/21_commands.ipynb #cc830c45
-_DECLARED = (
-    annotate,
-    bank,
-    cached,
-    cite,
-    compare,
-    export,
-    freeze,
-    ledger,
-    new_study,
-    panel,
-    replicate,
-    sweep,
-    workplace,
-)  # modules with commands
+_DECLARING = "annotate bank cached cite compare export registered ledger new_study panel replicate sweep workplace"
+for _module in _DECLARING.split():
+    importlib.import_module(f"mhbench.run.{_module}")
 declare_commands()  # of studies
 
 

@@ -34,10 +34,7 @@ ASKING = (
 NO_RESULT = (  # parts of the package that make none
     *("__main__.py", "_modidx.py", "py.typed", "pipeline", "ask/probe.py", "ledger/page.py"),
     *(f"annotate/{f}.py" for f in ("listen", "pages", "preview", "server", "simulate", "sources")),
-    *(
-        f"run/{f}.py"
-        for f in ("annotate", "cli", "commands", "edit", "export", "freeze", "ledger", "live", "new_study")
-    ),
+    *(f"run/{f}.py" for f in ("annotate", "cli", "commands", "edit", "export", "ledger", "live", "new_study")),
     *(f"run/{f}.py" for f in ("aggregates", "cite", "fetch", "panel", "people", "plan", "replicate", "sweep")),
 )
 
