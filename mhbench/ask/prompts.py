@@ -54,16 +54,20 @@ def template_parts(template: str, where: str) -> tuple:
     return (*stack[0], template[end:])
 
 # %% ../../nbs/ask/01_prompts.ipynb #6c39937e
-def names(
-    template: str,  # in the language above
-    where: str = "a template",
-) -> set[str]:
+def names(template: str, where: str = "a template") -> set[str]:
     "The fields that a template names."
+    return _named(template_parts(template, where))
 
-    def inside(parts):
-        return {n for p in parts if not isinstance(p, str) for n in ([p[0]] if p[0] != "[[" else inside(p[1]))}
 
-    return inside(template_parts(template, where))
+def _named(parts: tuple) -> set[str]:
+    fields = [part for part in parts if not isinstance(part, str)]
+    inside = [_named(field[1]) for field in fields if field[0] == "[["]
+    return {field[0] for field in fields if field[0] != "[["}.union(*inside)
+
+
+def _always(text: str) -> set[str]:
+    "The fields that stand outside every [[ ]]."
+    return {p[0] for p in template_parts(text, "a template") if not isinstance(p, str) and p[0] != "[["}
 
 # %% ../../nbs/ask/01_prompts.ipynb #c7eebe87
 def render(
@@ -76,25 +80,24 @@ def render(
     Raises: ValueError for a field that is not among the values, or a template that is not well formed.
     """
 
-    def fill(parts):
-        out = []
-        for p in parts:
-            if isinstance(p, str):
-                out.append(p)
-            elif p[0] == "[[":
-                if all(values.get(q[0]) for q in p[1] if not isinstance(q, str) and q[0] != "[["):
-                    out.append(fill(p[1]))
-            else:
-                out.append(values[p[0]])
-        return "".join(out)
-
     unknown = sorted(names(template, where) - set(values))
     if unknown:
-        refuse(
-            f"render: template must name known fields ({', '.join(sorted(values))}); got {', '.join(unknown)} "
-            f"({where}); mend the spelling"
-        )
-    return fill(template_parts(template, where)).rstrip()
+        known = ", ".join(sorted(values))
+        got = ", ".join(unknown)
+        refuse(f"render: template must name known fields ({known}); got {got}", place=where, remedy="mend the spelling")
+    return _filled(template_parts(template, where), values).rstrip()
+
+
+def _filled(parts: tuple, values: Mapping[str, str]) -> str:
+    out = []
+    for part in parts:
+        if isinstance(part, str):
+            out.append(part)
+        elif part[0] != "[[":
+            out.append(values[part[0]])
+        elif all(values.get(p[0]) for p in part[1] if not isinstance(p, str) and p[0] != "[["):
+            out.append(_filled(part[1], values))
+    return "".join(out)
 
 # %% ../../nbs/ask/01_prompts.ipynb #e9352c6a
 _PACKAGE = Path(str(importlib.resources.files("mhbench")))
@@ -105,14 +108,8 @@ _HOMES = {  # what a name begins with -> where the package keeps it
 }
 
 _PARTS = ("system", "user", "assistant")
-_LAYOUT = {
-    "option": "{letter}: {text}",
-    "stem": "{number}. {text}",
-    "field": "{label}: {value}",
-    "key_line": "{number}: {text}",
-    "or": "or",
-    "none": "none",
-}
+_LAYOUT = {"option": "{letter}: {text}", "stem": "{number}. {text}", "field": "{label}: {value}"}
+_LAYOUT |= {"key_line": "{number}: {text}", "or": "or", "none": "none"}
 _ENTRIES = {"about", *_PARTS, *_LAYOUT, "labels", "omit", "modes", "examples"}
 
 
@@ -159,13 +156,14 @@ def find(
 
 # %% ../../nbs/ask/01_prompts.ipynb #5cf1135b
 def load_text(path: Path, known: set[str]) -> dict:
-    data = _read(path, path.stat().st_mtime_ns)
-    unknown = sorted(set(data) - known)
-    if unknown:
-        refuse(
-            f"prompts: entries must be among {', '.join(sorted(known))}; got {', '.join(unknown)} ({path}); mend the "
-            "spelling"
-        )
+    "A file whose entries are among those that are known."
+    return _among(known, _read(path, path.stat().st_mtime_ns), path, "entries must be")
+
+
+def _among(known: set[str], data: dict, path: Path, rule: str) -> dict:
+    if unknown := sorted(set(data) - known):
+        got = f"{', '.join(unknown)} ({path})"
+        refuse(f"prompts: {rule} among {', '.join(sorted(known))}; got {got}", remedy="mend the spelling")
     return data
 
 # %% ../../nbs/ask/01_prompts.ipynb #dc9e72b2
@@ -175,7 +173,7 @@ class Template(NamedTuple):
     name: str  # the file within its folder, e.g. mhqa/multiple_choice.yaml
     path: Path
     parts: dict[str, str]  # system, user, assistant
-    layout: dict[str, str]  # option, stem, field, key_line, or
+    layout: dict[str, str]  # option, stem, field, key_line, or, none
     labels: dict[str, str]  # context field -> what the page says
     omit: frozenset[str]  # parts of an item that this prompt leaves out on purpose
     examples: tuple[dict, ...]  # worked examples of the file's own, for few-shot modes
@@ -226,33 +224,18 @@ def template(
         modes = data.get("modes") or {}
         if own != "zero_shot" and own not in modes:
             continue
-        over = _checked(modes.get(own) or {}, path, own)
-        merged = {**data, **over}
-        if not merged.get("user"):
+        data = data | _among(_ENTRIES - {"modes"}, modes.get(own) or {}, path, f"modes.{own} must hold entries")
+        if not data.get("user"):
             continue
-        return Template(
-            name,
-            path,
-            {k: merged[k] for k in _PARTS if merged.get(k)},
-            {**_LAYOUT, **{k: merged[k] for k in _LAYOUT if k in merged}},
-            {slug(k): v for k, v in (merged.get("labels") or {}).items()},
-            frozenset(merged.get("omit") or ()),
-            tuple(merged.get("examples") or ()),
-        )
+        parts = {k: data[k] for k in _PARTS if data.get(k)}
+        labels = {slug(k): v for k, v in (data.get("labels") or {}).items()}
+        layout = {k: data.get(k, ours) for k, ours in _LAYOUT.items()}
+        omit = frozenset(data.get("omit") or ())
+        return Template(name, path, parts, layout, labels, omit, tuple(data.get("examples") or ()))
     refuse(
         f"template: there must be a prompt for mode {mode}; got none in {', '.join(_candidates(item, language))} "
         f"({item.item_id}); add one of these files to your prompts folder, or choose another mode"
     )
-
-# %% ../../nbs/ask/01_prompts.ipynb #d348f247
-def _checked(over: dict, path: Path, mode: str) -> dict:
-    unknown = sorted(set(over) - (_ENTRIES - {"modes"}))
-    if unknown:
-        refuse(
-            f"prompts: modes.{mode} must hold entries among {', '.join(sorted(_ENTRIES - {'modes'}))}; got "
-            f"{', '.join(unknown)} ({path})"
-        )
-    return over
 
 # %% ../../nbs/ask/01_prompts.ipynb #f9f8c6b2
 def field_label(field: str, labels: Mapping[str, str]) -> str:
@@ -277,25 +260,20 @@ def _key_text(item: Item, t: Template) -> str:
 # %% ../../nbs/ask/01_prompts.ipynb #2ceb2c2c
 def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
     "Every field that a template may name, laid out."
-    shown = {n.split(".", 1)[1] for n in named if n.startswith("context.")}
     lay = t.layout
+    shown = {n.split(".", 1)[1] for n in named if n.startswith("context.")}
     fields = {k: v for k, v in item.context.items() if v.strip()}
+    rest = [(field_label(k, t.labels), v) for k, v in fields.items() if slug(k) not in shown]
     labels = _names(item, t)
-    rest = [
-        render(lay["field"], {"label": field_label(k, t.labels), "value": v})
-        for k, v in fields.items()
-        if slug(k) not in shown
-    ]
+    options = zip(labels, item.options)
     values = {
         "question": item.question,
-        "context": "\n".join(rest),
+        "context": "\n".join(render(lay["field"], {"label": k, "value": v}) for k, v in rest),
         "study": item.study,
         "category": item.category or "",
         "topic": item.topic or "",
         "language": item.language,
-        "options": "\n".join(
-            render(lay["option"], {"letter": c, "number": c, "text": o}) for c, o in zip(labels, item.options)
-        ),
+        "options": "\n".join(render(lay["option"], {"letter": c, "number": c, "text": o}) for c, o in options),
         "stems": "\n".join(render(lay["stem"], {"number": str(i), "text": s}) for i, s in enumerate(item.stems, 1)),
         "letters": f" {lay['or']} ".join(filter(None, [", ".join(labels[:-1]), *labels[-1:]])),
         "n_options": str(len(item.options)),
@@ -305,65 +283,39 @@ def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
 
 # %% ../../nbs/ask/01_prompts.ipynb #268d6ebc
 def _check_fits(item: Item, t: Template, named: set[str], mode: str) -> None:
-    leak = sorted(named & {"key", "key_text", "rationale"})
-    if leak:
-        refuse(
-            f"build: user and system must not name the answer; got {', '.join(leak)} ({t.path}); name it in assistant "
-            "alone"
-        )
-    has = {
-        "context": bool(item.context),
-        "options": bool(item.options),
-        "stems": bool(item.stems),
-        "question": bool(item.question),
-    }
+    if leak := sorted(named & {"key", "key_text", "rationale"}):
+        rule = f"user and system must not name the answer; got {', '.join(leak)}"
+        refuse(f"build: {rule}", place=str(t.path), remedy="name it in assistant alone")
     may = t.omit | ({"options"} if mode == "free_form" else set())
-    lost = [p for p, there in has.items() if there and p not in may and p not in named]
+    parts = ("context", "options", "stems", "question")
+    lost = [p for p in parts if getattr(item, p) and p not in may and p not in named]
     if "context" in lost and all(f"context.{slug(k)}" in named for k in item.context):
         lost.remove("context")
     if lost:
-        refuse(
-            f"build: template must have a place for every part of the item; got none for {', '.join(lost)} ({t.name}, "
-            f"{item.item_id}); add {{{lost[0]}}}, or say omit: [{', '.join(lost)}]"
-        )
+        got = f"got none for {', '.join(lost)} ({t.name}, {item.item_id})"
+        remedy = f"add {{{lost[0]}}}, or say omit: [{', '.join(lost)}]"
+        refuse(f"build: template must have a place for every part of the item; {got}", remedy=remedy)
 
 
 def _turn(item: Item, t: Template, named: set[str]) -> dict[str, str]:
-    return {
-        p: render(t.parts[p], v, str(t.name))
-        for v in [_values(item, t, named)]
-        for p in ("system", "user")
-        if p in t.parts
-    }
+    values = _values(item, t, named)
+    return {p: render(t.parts[p], values, t.name) for p in ("system", "user") if p in t.parts}
 
 # %% ../../nbs/ask/01_prompts.ipynb #025a3776
 def _answer(item: Item, t: Template, named: set[str]) -> str:
     "A demonstration's answer."
     if "assistant" not in t.parts:
-        refuse(
-            f"build: template must have the entry assistant where there are demonstrations; got none ({t.path}); add "
-            "what an answer looks like"
-        )
-    options = dict(zip(letters(min(len(item.options), 26)), item.options))
-    key = _key_text(item, t)
-    values = _values(item, t, named) | {
-        "key": key,
-        "key_text": "; ".join(options.get(k, k) for k in item.key),
-        "rationale": item.rationale or "",
-    }
+        rule = "template must have the entry assistant where there are demonstrations"
+        refuse(f"build: {rule}; got none", place=str(t.path), remedy="add what an answer looks like")
     if not item.key and not task_of(item).none_applies:
         refuse(f"build: demonstrations must have a key; got none ({item.item_id})")
     if not item.rationale and "rationale" in _always(t.parts["assistant"]):
-        refuse(
-            f"build: demonstrations must have a rationale for this prompt; got none ({item.item_id}, {t.name}); draw "
-            "them with rationale=True"
-        )
-    return render(t.parts["assistant"], values, t.name)
-
-
-def _always(text: str) -> set[str]:
-    "The fields that stand outside every [[ ]]."
-    return {p[0] for p in template_parts(text, "a template") if not isinstance(p, str) and p[0] != "[["}
+        where = f"{item.item_id}, {t.name}"
+        rule = "demonstrations must have a rationale for this prompt"
+        refuse(f"build: {rule}; got none", place=where, remedy="draw them with rationale=True")
+    options = dict(zip(letters(min(len(item.options), 26)), item.options))
+    answer = {"key": _key_text(item, t), "key_text": "; ".join(options.get(k, k) for k in item.key)}
+    return render(t.parts["assistant"], _values(item, t, named) | answer | {"rationale": item.rationale or ""}, t.name)
 
 # %% ../../nbs/ask/01_prompts.ipynb #f4d4653d
 def build(
@@ -381,43 +333,34 @@ def build(
     few-shot mode has none.
     """
     t = template(item, mode, language=language, dir=dir)
-    named = set().union(*(names(t.parts[p], t.name) for p in ("system", "user") if p in t.parts))
+    named = names(t.parts.get("system", ""), t.name) | names(t.parts["user"], t.name)
     _check_fits(item, t, named, mode)
     shots = _shots(item, mode, demonstrations, t)
     asked = _turn(item, t, named)
     messages = [{"role": "system", "content": asked["system"]}] if asked.get("system") else []
     for d in shots:
-        messages += [
-            {"role": "user", "content": _turn(d, t, named)["user"]},
-            {"role": "assistant", "content": _answer(d, t, named)},
-        ]
+        messages.append({"role": "user", "content": _turn(d, t, named)["user"]})
+        messages.append({"role": "assistant", "content": _answer(d, t, named)})
     return [*messages, {"role": "user", "content": asked["user"]}]
 
 # %% ../../nbs/ask/01_prompts.ipynb #563901a2
 def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -> list[Item]:
     "The demonstrations of a prompt, none of them a glimpse of the answer."
-    if not mode.startswith("few_shot"):
-        if demonstrations:
-            refuse(
-                f"build: demonstrations must be empty for mode {mode}; got {len(demonstrations)} ({item.item_id}); "
-                "ask in mode few_shot or few_shot_cot"
-            )
-        return []
-    shots = list(demonstrations) or [
-        Item(**{"item_id": f"example-{i}", "study": item.study, "task": item.task, "source": t.name, **e})
-        for i, e in enumerate(t.examples)
-    ]
-    if not shots:
-        refuse(
-            f"build: demonstrations must not be empty for mode {mode}; got none ({item.item_id}); draw them with "
-            "demonstrations(items, n, seed, exclude=item)"
-        )
+    few = mode.startswith("few_shot")
+    if demonstrations and not few:
+        rule = f"demonstrations must be empty for mode {mode}; got {len(demonstrations)}"
+        refuse(f"build: {rule}", place=item.item_id, remedy="ask in mode few_shot or few_shot_cot")
+    known = {"study": item.study, "task": item.task, "source": t.name}
+    own = [Item(**{"item_id": f"example-{i}"} | known | e) for i, e in enumerate(t.examples)] if few else []
+    shots = list(demonstrations) or own
+    if few and not shots:
+        remedy = "draw them with demonstrations(items, n, seed, exclude=item)"
+        refuse(f"build: demonstrations must not be empty for mode {mode}; got none ({item.item_id})", remedy=remedy)
     same = next((d for d in shots if related(d, item)), None)
     if same is not None:
-        refuse(
-            f"build: demonstrations must not be of the case that is asked; got {same.item_id} ({item.item_id}); draw "
-            "them with exclude=item"
-        )
+        where = f"{same.item_id} ({item.item_id})"
+        remedy = "draw them with exclude=item"
+        refuse(f"build: demonstrations must not be of the case that is asked; got {where}", remedy=remedy)
     return shots
 
 # %% ../../nbs/ask/01_prompts.ipynb #6a501b90
@@ -432,25 +375,6 @@ def ordered_pool(items: Iterable[Item], seed: int) -> list[Item]:
     items = [i for i in items if i.key or task_of(i).none_applies]
     pool = [i for i in items if i.split == "few_shot"] or items
     return sorted(pool, key=lambda i: hashlib.sha256(f"{seed}:{i.base}:{i.item_id}".encode()).digest())
-
-
-def _pick(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
-    got: list[Item] = []
-    later: list[Item] = []
-    seen, cases = set(), set()
-    for i in ordered:
-        base = (i.study, i.base)
-        case = (i.study, i.cluster)
-        if len(got) == n:
-            break
-        if base in seen or (rationale and not i.rationale):
-            continue
-        if exclude is not None and (related(i, exclude) or i.task != exclude.task or i.study != exclude.study):
-            continue
-        seen.add(base)
-        (later if case in cases else got).append(i)
-        cases.add(case)
-    return (got + later)[:n]
 
 # %% ../../nbs/ask/01_prompts.ipynb #b2383efe
 def demonstrations(
@@ -469,12 +393,28 @@ def demonstrations(
 
 
 def from_pool(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
+    "The first of an ordered pool that fit: of cases of their own, as far as there are enough of them."
     if n < 1:
         refuse(f"demonstrations: n must be at least 1; got {n}")
-    got = _pick(ordered, n, exclude, rationale)
+    first: list[Item] = []
+    later: list[Item] = []
+    seen, cases = set(), set()
+    for i in ordered:
+        if len(first) == n:
+            break
+        other = exclude is not None and (i.study, i.task) != (exclude.study, exclude.task)
+        if (i.study, i.base) in seen or (rationale and not i.rationale) or other:
+            continue
+        if exclude is not None and related(i, exclude):
+            continue
+        seen.add((i.study, i.base))
+        case = (i.study, i.cluster)
+        (later if case in cases else first).append(i)
+        cases.add(case)
+    got = (first + later)[:n]
     if len(got) < n:
-        refuse(
-            f"demonstrations: items must hold {n} that can be shown{' and have a rationale' if rationale else ''}; "
-            f"got {len(got)} ({exclude.item_id if exclude else 'no item excluded'}); give a larger pool or a smaller n"
-        )
+        fit = "that can be shown and have a rationale" if rationale else "that can be shown"
+        where = exclude.item_id if exclude else "no item excluded"
+        remedy = "give a larger pool or a smaller n"
+        refuse(f"demonstrations: items must hold {n} {fit}; got {len(got)}", place=where, remedy=remedy)
     return got

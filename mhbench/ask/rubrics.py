@@ -5,43 +5,25 @@
 # %% ../../nbs/ask/02_rubrics.ipynb #c78cd664
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .parse import answer_part
-from .prompts import bundled_texts, find, load_text, slug, template
+from .prompts import bundled_texts, find, load_text, slug
 from ..errors import refuse
 from ..records.schema import Item
 from ..records.task import task_of
 
 # %% auto #0
-__all__ = ['KINDS', 'Rubric', 'rubric', 'rubrics', 'languages', 'rubric_for', 'provenance', 'Verdict', 'parse_yes_no',
-           'parse_score']
+__all__ = ['KINDS', 'Rubric', 'rubric', 'rubrics', 'languages', 'rubric_for', 'Verdict', 'parse_yes_no', 'parse_score']
 
 # %% ../../nbs/ask/02_rubrics.ipynb #84276a37
 KINDS = ("label", "score", "pairwise", "yes_no")
 
-_RUBRIC = {
-    "about",
-    "kind",
-    "extends",
-    "system",
-    "user",
-    "part",
-    "answer_line",
-    "criteria",
-    "anchors",
-    "labels",
-    "axes",
-    "examples",
-    "extra",
-    "shown",
-    "target",
-    "omit",
-}
+_ENTRIES = set("about kind extends system user part answer_line criteria anchors labels axes".split())
+_ENTRIES |= set("examples extra shown target omit".split())
 
 
 class Rubric(NamedTuple):
@@ -81,7 +63,7 @@ def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple 
         )
     if path in seen:
         refuse(f"rubric: extends must not come back to where it began; got {name!r} again ({path})")
-    data = load_text(path, _RUBRIC)
+    data = load_text(path, _ENTRIES)
     return [*(_chain(data["extends"], dir, language, (*seen, path)) if data.get("extends") else []), path]
 
 # %% ../../nbs/ask/02_rubrics.ipynb #bbb288d8
@@ -98,32 +80,24 @@ def rubric(
     files = _chain(name, dir, language)
     d: dict[str, Any] = {}
     for f in files:
-        d |= load_text(f, _RUBRIC)
-    kind, where = d.get("kind"), files[-1]
+        d |= load_text(f, _ENTRIES)
+    kind = d.get("kind")
+    where = str(files[-1])
     if kind not in KINDS:
-        refuse(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r} ({where})")
+        refuse(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r}", place=where)
     if not d.get("user"):
-        refuse(f"rubric: user must be there; got none ({where})")
+        refuse("rubric: user must be there; got none", place=where)
     need = {"label": "labels", "score": "anchors", "pairwise": "axes"}.get(kind)
     if need and not isinstance(d.get(need), dict):
-        refuse(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r} ({where})")
-    bad = [a for a in d.get("anchors") or {} if not (isinstance(a, int) and 0 <= a <= 100)]
+        refuse(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r}", place=where)
+    given = {k: v for k, v in d.items() if v}
+    bad = [a for a in given.get("anchors", ()) if not (isinstance(a, int) and 0 <= a <= 100)]
     if bad:
-        refuse(f"rubric: anchors must be whole numbers from 0 to 100; got {bad} ({where})")
-    return Rubric(
-        name,
-        kind,
-        tuple(files),
-        {k: d[k] for k in ("system", "user", "part", "answer_line") if d.get(k)},
-        tuple(d.get("criteria") or ()),
-        dict(d.get("anchors") or {}),
-        dict(d.get("labels") or {}),
-        dict(d.get("axes") or {}),
-        tuple(d.get("examples") or ()),
-        dict(d.get("extra") or {}),
-        dict(d.get("shown") or {}),
-        d.get("target", "response"),
-    )
+        refuse(f"rubric: anchors must be whole numbers from 0 to 100; got {bad}", place=where)
+    text: Any = {k: given[k] for k in ("system", "user", "part", "answer_line") if k in given}
+    tables: Any = {k: dict(given.get(k, {})) for k in ("anchors", "labels", "axes", "extra", "shown")}
+    lists: Any = {k: tuple(given.get(k, ())) for k in ("criteria", "examples")}
+    return Rubric(name, kind, tuple(files), text, **tables, **lists, target=d.get("target", "response"))
 
 # %% ../../nbs/ask/02_rubrics.ipynb #6805f77a
 def _rubric_files(dir: str | Path | None) -> set[str]:
@@ -154,46 +128,20 @@ def rubric_for(
 
     Raises: ValueError where `kind` is not one of KINDS, or no kind is given and the study has no rubric of its own.
     """
+    kinds = ", ".join(KINDS)
     if kind is not None and kind not in KINDS:
-        refuse(f"rubric_for: kind must be one of {', '.join(KINDS)}; got {kind!r} ({item.item_id})")
+        refuse(f"rubric_for: kind must be one of {kinds}; got {kind!r}", place=item.item_id)
     own = [f"{item.study}/{slug(item.category)}"] if item.category else []
-    for name in [
-        *own,
-        f"{item.study}/{item.task}",
-        *filter(None, [task_of(item).rubric]),
-        *([f"default/{kind}"] if kind else []),
-    ]:
+    names = [*own, f"{item.study}/{item.task}", task_of(item).rubric, f"default/{kind}" if kind else None]
+    for name in filter(None, names):
         if find(f"rubrics/{name}.yaml", dir) is None:
             continue
         r = rubric(name, dir, language=language or item.language)
         if r.target == "response" and kind in (None, r.kind):
             return r
-    refuse(
-        f"rubric_for: kind must be given where the study has no rubric of its own; got None ({item.item_id}, "
-        f"{item.study}); name one of {', '.join(KINDS)}"
-    )
-
-# %% ../../nbs/ask/02_rubrics.ipynb #051ca9d8
-def provenance(
-    items: Iterable[Item] = (),  # what is asked
-    modes: Iterable[str] = (),  # in these modes
-    *,
-    rubric_names: Iterable[str] = (),
-    language: str | None = None,
-    dir: str | Path | None = None,
-) -> dict[str, str]:  # name -> SHA-256; "user:" before the name of a user's file
-    "The prompt files that a run used."
-    kinds = {(i.study, i.category, i.task, i.language): i for i in items}
-    files = {template(i, m, language=language, dir=dir).path for i in kinds.values() for m in modes}
-    languages: set[str | None] = {language} if language else {i.language for i in kinds.values()} or {None}
-    files |= {f for n in rubric_names for lang in languages for f in rubric(n, dir, language=lang).files}
-
-    names = {path: name for name, path in bundled_texts().items()}
-
-    def shown(p):
-        return names.get(p) or f"user:{p.relative_to(dir).as_posix()}"
-
-    return dict(sorted((shown(p), hashlib.sha256(p.read_bytes()).hexdigest()) for p in files))
+    where = f"{item.item_id}, {item.study}"
+    rule = "kind must be given where the study has no rubric of its own"
+    refuse(f"rubric_for: {rule}; got None", place=where, remedy=f"name one of {kinds}")
 
 # %% ../../nbs/ask/02_rubrics.ipynb #da8ad65c
 class Verdict(NamedTuple):
@@ -204,27 +152,30 @@ class Verdict(NamedTuple):
     evidence: str = ""
 
 
+def _verdict(answer: str, forms: Mapping[str, Sequence[str]], value: Callable[[str], Any]) -> Verdict:
+    "What the forms of an answer say, where they say one thing."
+    found = [(how, m) for how, kind in forms.items() for form in kind for m in re.finditer(form, answer)]
+    said = " | ".join(dict.fromkeys(m[0].strip() for _, m in found))
+    values = {value(m[1]) for _, m in found}
+    if len(values) == 1:
+        return Verdict(values.pop(), found[0][0], said)
+    return Verdict(None, "conflict" if values else "none", said)
+
+
 _YES, _NO = "yes|true|ja", "no|false|nein"
 
 
 def parse_yes_no(text: str | None) -> Verdict:
     "The yes or no that a text answers with: alone, in a field, at its beginning, or declared; both is neither."
-    answer = answer_part(text).strip()
     word = rf"[\"'*_(\[]*({_YES}|{_NO})\b"
-    found = [("bare", m) for m in [re.fullmatch(rf"(?is)\W*({_YES}|{_NO})\W*", answer)] if m]
-    found += [
-        ("marked", m)
-        for m in re.finditer(rf"(?i)[\"']\w*(?:answer|relevan\w*|verdict|valid\w*|label)[\"']\s*:\s*{word}", answer)
-    ]
-    found += [
-        ("declared", m)
-        for m in re.finditer(rf"(?im)\b(?:answer|verdict|decision|antwort)\W*(?:is|ist|:)\W*{word}", answer)
-    ]
-    found += [("leading", m) for m in [re.match(rf"(?i){word}(?=\s*(?:[.,;:!\n)*\]–—-]|$))", answer)] if m]
-    values = {m.group(1).lower() in _YES.split("|") for _, m in found}
-    if len(values) > 1:
-        return Verdict(None, "conflict", " | ".join(m.group(0).strip() for _, m in found))
-    return Verdict(values.pop(), found[0][0], found[0][1].group(0).strip()) if found else Verdict(None, "none")
+    field = r"[\"']\w*(?:answer|relevan\w*|verdict|valid\w*|label)[\"']"
+    forms = {
+        "bare": [rf"(?is)\A\W*({_YES}|{_NO})\W*\Z"],
+        "marked": [rf"(?i){field}\s*:\s*{word}"],
+        "declared": [rf"(?im)\b(?:answer|verdict|decision|antwort)\W*(?:is|ist|:)\W*{word}"],
+        "leading": [rf"(?i)\A{word}(?=\s*(?:[.,;:!\n)*\]–—-]|$))"],
+    }
+    return _verdict(answer_part(text).strip(), forms, lambda said: said.lower() in _YES.split("|"))
 
 # %% ../../nbs/ask/02_rubrics.ipynb #6e5ad5c4
 def parse_score(text: str | None, low: float = 0, high: float = 100) -> Verdict:
@@ -234,30 +185,17 @@ def parse_score(text: str | None, low: float = 0, high: float = 100) -> Verdict:
     """
     if not low < high:
         refuse(f"parse_score: low must be below high; got {low} and {high}")
-    answer = answer_part(text).strip()
     number = r"([-−]?\d+(?:[.]\d+)?)"
-    of = rf"(?:\s*%|\s*(?:/|out of|von)\s*{high:g}\b)?"
+    most = rf"(?:/|out of|von)\s*{high:g}\b"
+    of = rf"(?:\s*%|\s*{most})?"
     span = r"(?!\s*(?:-|–|to|bis)\s*\d)(?![\d]*[.,]?\d)"
-    found = [("bare", m) for m in [re.fullmatch(rf"\W*?{number}{of}[\s.*_]*", answer)] if m]
-    found += [
-        ("marked", m)
-        for m in re.finditer(
-            rf"(?i)[\"']\w*(?:score|rating|similarity|points|value)\w*[\"']\s*:\s*[\"']?{number}{of}{span}", answer
-        )
-    ]
-    found += [
-        ("declared", m)
-        for m in re.finditer(
-            rf"(?i)\b(?:score|rating|similarity|punktzahl)\b(?:\s+(?:of|is|ist|would be))?[\s:=*_]*{number}{of}{span}",
-            answer,
-        )
-    ]
-    found += [("declared", m) for m in re.finditer(rf"(?<![\d.,/-]){number}\s*(?:/|out of|von)\s*{high:g}\b", answer)]
-    values = {float(m.group(1).replace("−", "-")) for _, m in found}
-    said = " | ".join(dict.fromkeys(m.group(0).strip() for _, m in found))
-    if len(values) > 1:
-        return Verdict(None, "conflict", said)
-    if not values:
-        return Verdict(None, "none")
-    value = values.pop()
-    return Verdict(value, found[0][0], said) if low <= value <= high else Verdict(None, "out_of_range", said)
+    field = r"[\"']\w*(?:score|rating|similarity|points|value)\w*[\"']"
+    named = r"\b(?:score|rating|similarity|punktzahl)\b(?:\s+(?:of|is|ist|would be))?"
+    forms = {
+        "bare": [rf"\A\W*?{number}{of}[\s.*_]*\Z"],
+        "marked": [rf"(?i){field}\s*:\s*[\"']?{number}{of}{span}"],
+        "declared": [rf"(?i){named}[\s:=*_]*{number}{of}{span}", rf"(?<![\d.,/-]){number}\s*{most}"],
+    }
+    read = _verdict(answer_part(text).strip(), forms, lambda said: float(said.replace("−", "-")))
+    outside = read.value is not None and not low <= read.value <= high
+    return Verdict(None, "out_of_range", read.evidence) if outside else read
