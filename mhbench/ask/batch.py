@@ -18,10 +18,11 @@ from typing import Any
 from .budget import Budget, BudgetReached, cost, estimate_tokens
 from .cache import Cache, Row, cache_path
 from .client import ask
+from .interfaces import INTERFACES
 from .learning import terms_for
 from .plan import Recorder
 from .reply import Malformed, read_reply, words
-from .request import PATHS, Answer, Endpoint, Model, Request, Wire, wire
+from .request import Answer, Endpoint, Model, Request, Wire, wire
 from .secrets import Secrets, plain
 from .terms import Terms
 from .transport import api_key, headers_of, proxy_for
@@ -186,7 +187,7 @@ def submit(
             part["file_id"] = client.files.create(file=f, purpose="batch").id
         there = client.batches.create(
             input_file_id=part["file_id"],
-            endpoint=f"/v1{PATHS[model.api]}",
+            endpoint=f"/v1{INTERFACES[model.api].path}",
             completion_window="24h",
             metadata={"mhbench": part["sha256"]},
         )

@@ -10,19 +10,26 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 # %% auto #0
-__all__ = ['LEAST_OUTPUT', 'ROOM', 'INTERFACES', 'Interface', 'responses_body', 'chat_of_response', 'messages_body',
+__all__ = ['LETTER', 'LEAST_OUTPUT', 'ROOM', 'INTERFACES', 'Interface', 'responses_body', 'chat_of_response', 'messages_body',
            'chat_of_message']
 
 # %% ../../nbs/ask/26_interfaces.ipynb #8250dbf4
+LETTER = 4  # tokens: a limit up to this leaves room for a letter and nothing else
+
+
+def _as_it_is(body: dict[str, Any]) -> dict[str, Any]:
+    return body
+
+
 class Interface(NamedTuple):
     "How an API says what the chat completions API says."
 
     path: str
-    asks: Callable[[dict[str, Any]], dict[str, Any]]  # the body of a chat request -> its own
-    says: Callable[[dict[str, Any]], dict[str, Any]]  # its reply -> that of a chat
-    absent: tuple[str, ...]  # parameters of a chat that it does not have
-    names: dict[str, str]  # a parameter's name in its errors -> the chat's
-    letter: int  # tokens: a limit up to this leaves room for a letter and nothing else
+    asks: Callable[[dict[str, Any]], dict[str, Any]] = _as_it_is  # the body of a chat request -> its own
+    says: Callable[[dict[str, Any]], dict[str, Any]] = _as_it_is  # its reply -> that of a chat
+    absent: tuple[str, ...] = ()  # parameters of a chat that it does not have
+    names: dict[str, str] = {}  # a parameter's name in its errors -> the chat's
+    letter: int = LETTER  # tokens: a limit up to this leaves room for a letter and nothing else
 
     def in_chat_words(self, words: str, param: str | None) -> tuple[str, str | None]:
         "What an error says, and the parameter that it names, under the chat's names."
@@ -38,11 +45,6 @@ def _limit(chat: dict[str, Any]) -> int | None:
     return next((chat[k] for k in _LIMITS if chat.get(k) is not None), None)
 
 
-def _schema(chat: dict[str, Any]) -> dict[str, Any] | None:
-    "The JSON schema that a chat request asks for; None where it asks for none, or for any JSON."
-    return (chat.get("response_format") or {}).get("json_schema")
-
-
 def _texts(parts: Any, *kinds: str) -> list[str]:
     "The texts of a list of parts, of some kinds."
     return [p.get("text") or p.get("thinking") or "" for p in parts or [] if p.get("type") in kinds]
@@ -56,9 +58,7 @@ def _no_image(kind: Any) -> None:
 LEAST_OUTPUT = 16  # tokens: "integer below minimum value. Expected a value >= 16"
 
 
-def responses_body(
-    chat: dict[str, Any],  # the body of a chat request
-) -> dict[str, Any]:
+def responses_body(chat: dict[str, Any]) -> dict[str, Any]:
     "A chat request as the Responses API takes it."
     moved = (*_LIMITS, "messages", "logprobs", "response_format", "reasoning_effort", "verbosity")
     out = {"store": False} | {k: v for k, v in chat.items() if k not in moved}
@@ -74,7 +74,8 @@ def responses_body(
     if "reasoning_effort" in chat:
         out["reasoning"] = {**chat.get("reasoning", {}), "effort": chat["reasoning_effort"]}
     text = dict(chat.get("text", {}))
-    text |= {"verbosity": chat["verbosity"]} if "verbosity" in chat else {}
+    if "verbosity" in chat:
+        text["verbosity"] = chat["verbosity"]
     if wanted := chat.get("response_format"):
         text["format"] = {"type": wanted["type"], **wanted.get("json_schema", {})}
     return out | ({"text": text} if text else {})
@@ -86,20 +87,12 @@ _CUT = {"max_output_tokens": "length", "content_filter": "content_filter"}
 def _counted(usage: Any, prompt: Any, details: dict[str, Any]) -> dict[str, Any]:
     "The tokens of a reply, as a chat's reply counts them."
     thought = usage.get("output_tokens_details") or {}
-    return {
-        **usage,
-        "prompt_tokens": prompt,
-        "completion_tokens": usage.get("output_tokens"),
-        "completion_tokens_details": {
-            "reasoning_tokens": thought.get("reasoning_tokens", thought.get("thinking_tokens"))
-        },
-        "prompt_tokens_details": details,
-    }
+    tokens = {"prompt_tokens": prompt, "completion_tokens": usage.get("output_tokens")}
+    thoughts = {"reasoning_tokens": thought.get("reasoning_tokens", thought.get("thinking_tokens"))}
+    return usage | tokens | {"completion_tokens_details": thoughts, "prompt_tokens_details": details}
 
 
-def chat_of_response(
-    reply: dict[str, Any],  # of the Responses API
-) -> dict[str, Any]:
+def chat_of_response(reply: dict[str, Any]) -> dict[str, Any]:
     """A response as the reply to a chat.
 
     Raises: ValueError for an image, or where it has not ended.
@@ -134,9 +127,7 @@ def chat_of_response(
 ROOM = 4096  # tokens, where nobody set a limit: the API wants one
 
 
-def messages_body(
-    chat: dict[str, Any],  # the body of a chat request
-) -> dict[str, Any]:
+def messages_body(chat: dict[str, Any]) -> dict[str, Any]:
     "A chat request as the Messages API takes it."
     moved = (*_LIMITS, "messages", "stop", "response_format", "reasoning_effort")
     out = {k: v for k, v in chat.items() if k not in moved}
@@ -150,18 +141,15 @@ def messages_body(
     if stop := chat.get("stop"):
         out["stop_sequences"] = [stop] if isinstance(stop, str) else stop
     config = dict(chat.get("output_config", {}))
-    config |= {"effort": chat["reasoning_effort"]} if "reasoning_effort" in chat else {}
-    if wanted := _schema(chat):
+    if "reasoning_effort" in chat:
+        config["effort"] = chat["reasoning_effort"]
+    if wanted := (chat.get("response_format") or {}).get("json_schema"):  # any JSON it has no word for
         config["format"] = {"type": "json_schema", "schema": wanted["schema"]}
     return out | ({"output_config": config} if config else {})
 
 # %% ../../nbs/ask/26_interfaces.ipynb #6d7e3398
-_STOPPED = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-}
+_STOPPED = {"end_turn": "stop", "stop_sequence": "stop"}
+_STOPPED |= {"max_tokens": "length", "model_context_window_exceeded": "length"}
 
 
 def _declined(reply: dict[str, Any], text: str) -> str:
@@ -170,9 +158,7 @@ def _declined(reply: dict[str, Any], text: str) -> str:
     return why.get("explanation") or " ".join(filter(None, ["stop_reason: refusal", why.get("category"), text]))
 
 
-def chat_of_message(
-    reply: dict[str, Any],  # of the Messages API
-) -> dict[str, Any]:
+def chat_of_message(reply: dict[str, Any]) -> dict[str, Any]:
     """A message as the reply to a chat.
 
     Raises: ValueError for an image.
@@ -200,24 +186,27 @@ def chat_of_message(
 # %% ../../nbs/ask/26_interfaces.ipynb #0266a712
 _PENALTIES = ("seed", "frequency_penalty", "presence_penalty", "logit_bias")
 _FORMAT = {"format": "response_format", "effort": "reasoning_effort"}
-INTERFACES = {
+_OF_RESPONSES = {"text": "response_format", "reasoning": "reasoning_effort", "include": "top_logprobs"}
+_OF_RESPONSES |= {"text.format": "response_format", "reasoning.effort": "reasoning_effort"}
+_OF_RESPONSES |= {"message.output_text.logprobs": "top_logprobs"}
+_OF_MESSAGES = {"output_config.format": "response_format", "output_config.effort": "reasoning_effort"}
+_OF_MESSAGES |= {"stop_sequences": "stop"}
+INTERFACES = {  # by `api` of a model's entry
+    "chat": Interface("/chat/completions"),
+    "completions": Interface("/completions"),
     "responses": Interface(
         "/responses",
         responses_body,
         chat_of_response,
-        (*_PENALTIES, "stop"),
-        {**_FORMAT, "text": "response_format", "reasoning": "reasoning_effort", "include": "top_logprobs"}
-        | {"text.format": "response_format", "reasoning.effort": "reasoning_effort"}
-        | {"message.output_text.logprobs": "top_logprobs"},
-        LEAST_OUTPUT,
+        absent=(*_PENALTIES, "stop"),
+        names=_FORMAT | _OF_RESPONSES,
+        letter=LEAST_OUTPUT,
     ),
     "messages": Interface(
         "/messages",
         messages_body,
         chat_of_message,
-        (*_PENALTIES, "logprobs", "top_logprobs"),
-        {**_FORMAT, "stop_sequences": "stop"}
-        | {"output_config.format": "response_format", "output_config.effort": "reasoning_effort"},
-        4,
+        absent=(*_PENALTIES, "logprobs", "top_logprobs"),
+        names=_FORMAT | _OF_MESSAGES,
     ),
 }

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from .interfaces import INTERFACES
-from .request import Answer, Model, Request, Tokens, limit_of, only_a_letter
+from .request import Answer, Model, Request, Tokens, interface_of, limit_of, only_a_letter
 from .secrets import plain
 from .terms import LASTING
 
@@ -278,8 +277,7 @@ def read_reply(
     """
     reply, tokens = _loaded(raw), Tokens()
     try:
-        if model.api in INTERFACES and not request.echo:
-            reply = INTERFACES[model.api].says(reply)
+        reply = interface_of(request, model).says(reply)
         tokens = read_usage(reply)
         answer = _echo(reply, request, tokens) if request.echo else _answer(reply, request, model, limit, tokens)
         answer.served = served_by(reply)

@@ -10,30 +10,26 @@ import json
 import math
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from .interfaces import INTERFACES
+from .interfaces import INTERFACES, LETTER, Interface
 from .secrets import secret_header, url_fault
-from .terms import LIMITS, Terms, entries_of
+from .terms import LIMITS, Terms
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'LETTER', 'TEXT_ROOM', 'NO_LOGPROBS', 'PATHS', 'Entry', 'Server', 'Endpoint', 'Model',
-           'parameter_count', 'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json',
-           'only_a_letter', 'limit_of', 'asked_of', 'body_of', 'changes', 'wire']
+__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'Entry', 'Server', 'Endpoint', 'Model', 'parameter_count', 'Request',
+           'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'interface_of', 'only_a_letter',
+           'limit_of', 'asked_of', 'body_of', 'changes', 'wire']
 
 # %% ../../nbs/ask/08_request.ipynb #351a4ff4
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 
 
 class Entry(BaseModel):
-    """An entry of params.yaml: frozen, and no field that is not declared. (Not a `Record` of mhbench.records.schema: a
-    client
-    starts without loading pandas.)
-    """
+    "An entry of params.yaml: frozen, and no field that is not declared (a `Record` that needs no pandas)."
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -45,13 +41,6 @@ class Entry(BaseModel):
                 if isinstance(name, str) and name not in cls.model_fields and secret_header(name):
                     raise ValueError(f"{name} must not stand in an entry; name the environment variable in api_key_env")
         return given
-
-
-def _odd_number(value: Any, place: str = "") -> str:
-    "Where a NaN or an infinity stands; empty where none does."
-    if isinstance(value, float) and not math.isfinite(value):
-        return place
-    return next((at for k, v in entries_of(value) if (at := _odd_number(v, f"{place}.{k}".strip(".")))), "")
 
 # %% ../../nbs/ask/08_request.ipynb #e643f3bb
 SPEED = frozenset(  # of an endpoint's entry: how fast it is asked, how patiently, by which key; not what it answers
@@ -189,11 +178,11 @@ class Model(Entry):
             )
         if not all(0 <= v < math.inf for v in self.price.values()):
             raise ValueError(f"price must be 0 or more; got {self.price}")
-        if place := _odd_number(self.sampling):
-            raise ValueError(f"sampling must hold ordinary numbers; {place} is none")
-        for name in (
-            self.sampling.keys() - _SAMPLING
-        ):  # a service may have parameters of its own; a slip has a neighbour
+        try:
+            json.dumps(self.sampling, allow_nan=False, default=str)
+        except ValueError:
+            raise ValueError(f"sampling must hold ordinary numbers; got {self.sampling}") from None
+        for name in self.sampling.keys() - _SAMPLING:  # services have parameters of their own; a slip has a neighbour
             if near := get_close_matches(name, _SAMPLING, n=1, cutoff=0.85):
                 raise ValueError(f"sampling must hold parameters of the service; got {name}; did you mean {near[0]}?")
         if self.template is not None and "{prompt}" not in self.template:
@@ -226,15 +215,6 @@ class Request:
 # %% ../../nbs/ask/08_request.ipynb #fb6e34ae
 _Count = Annotated[int, Field(ge=0, lt=2**40)]
 _Logprob = Annotated[float, Field(le=0, allow_inf_nan=False)]  # natural log
-_UNKEPT = frozenset(("id", "request_key", "cached", "thought", "listed"))  # of no row of the cache
-_SPARSE: dict[str, Any] = {
-    "prompt_logprobs": None,
-    "changed": [],
-    "thinking_tokens": 0,
-    "served": {},
-    "cached_tokens": 0,
-    "cache_write_tokens": 0,
-}  # kept where they are something else
 
 
 class Tokens(NamedTuple):
@@ -299,7 +279,7 @@ class Answer:
 
         Raises: ValueError where a value is no JSON or no Unicode: a lone surrogate, NaN, an infinity.
         """
-        sparse = (name for name, nothing in _SPARSE.items() if getattr(self, name) != nothing)
+        sparse = (name for name in _SPARSE if getattr(self, name) != getattr(_NOTHING, name))
         out = {name: getattr(self, name) for name in (*_KEPT, *sparse)}
         text = json.dumps(out, ensure_ascii=False, allow_nan=False)
         text.encode("utf-8")
@@ -326,7 +306,9 @@ class Answer:
 
 # %% ../../nbs/ask/08_request.ipynb #282df48c
 _FIELDS = tuple(f.name for f in fields(Answer) if f.compare)
-_KEPT = tuple(name for name in _FIELDS if name not in _UNKEPT and name not in _SPARSE)
+_SPARSE = ("prompt_logprobs", "changed", "thinking_tokens", "served", "cached_tokens", "cache_write_tokens")
+_KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", *_SPARSE))
+_NOTHING = Answer()
 _STORED = TypeAdapter(Answer)
 
 # %% ../../nbs/ask/08_request.ipynb #ef782dc0
@@ -378,29 +360,18 @@ def canonical_json(value: Any) -> bytes:
     "JSON of which there is one form: keys in order, no spaces."
     return _encode(value).encode("utf-8")
 
-
-@lru_cache(maxsize=1024)
-def _prefix(
-    who: str, path: str, structured: str, sample: int, letters: tuple[str, ...] | None, schema: str | None
-) -> bytes:
-    "What shapes an answer besides the body, and begins the text that is hashed."
-    if letters and any(len(c) != 1 or not c.isascii() or not c.isupper() for c in letters):
-        raise ValueError(f"letters must be single capital letters; got {list(letters)}")
-    return canonical_json(["mhbench 1", who, path, structured, sample, letters, schema])
-
 # %% ../../nbs/ask/08_request.ipynb #2759f10f
-LETTER = 4  # tokens: a limit up to this leaves room for a letter and nothing else
 TEXT_ROOM = 256  # tokens, where a letter has to be read from a text
-NO_LOGPROBS = [api for api, own in INTERFACES.items() if "logprobs" in own.absent]
 
 
-def only_a_letter(
-    most: int | None,  # tokens that an answer may have
-    model: Model,
-) -> bool:
+def interface_of(request: Request, model: Model) -> Interface:
+    "The API that a request is asked by: the model's own, and completions for the log-probabilities of a text."
+    return INTERFACES["completions" if request.echo else model.api]
+
+
+def only_a_letter(most: int | None, model: Model) -> bool:
     "Whether a limit leaves room for a letter and nothing else: the Responses API takes none under 16."
-    least = INTERFACES[model.api].letter if model.api in INTERFACES else LETTER
-    return most is not None and most <= least
+    return most is not None and most <= INTERFACES[model.api].letter
 
 
 def limit_of(
@@ -432,7 +403,7 @@ def limit_of(
 
 def _top(request: Request, model: Model, endpoint: Endpoint, terms: Terms) -> int:
     "How many log-probabilities are asked for: none of a model that thinks first, whose first token is its thought's."
-    if not request.letters or model.thinking or terms.thinks or model.api in NO_LOGPROBS:
+    if not request.letters or model.thinking or terms.thinks or "logprobs" in INTERFACES[model.api].absent:
         return 0
     return endpoint.top_logprobs if terms.top_logprobs is None else min(endpoint.top_logprobs, terms.top_logprobs)
 
@@ -490,10 +461,8 @@ def asked_of(
     if schema and structured != "json_schema":
         messages = _with_schema(messages, schema, request.language)
     if schema and structured == "json_schema":
-        body["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": "answer", "strict": True, "schema": schema},
-        }
+        wanted = {"name": "answer", "strict": True, "schema": schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": wanted}
     if schema and structured == "json_object":
         body["response_format"] = {"type": "json_object"}
     if model.api != "completions":
@@ -504,24 +473,14 @@ def asked_of(
         body |= {"logprobs": k} if k else {}
         if schema and structured == "json_schema":
             body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too
-    absent = INTERFACES[model.api].absent if model.api in INTERFACES else ()
-    return terms.sent({k: v for k, v in body.items() if k not in absent})
+    return terms.sent({k: v for k, v in body.items() if k not in INTERFACES[model.api].absent})
 
 
-def body_of(
-    request: Request,
-    model: Model,
-    endpoint: Endpoint,
-    terms: Terms | None = None,  # what the endpoint was found to take; the entry's own by default
-) -> dict[str, Any]:
+def body_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None = None) -> dict[str, Any]:
     "The JSON body of a request."
-    asked = asked_of(request, model, endpoint, terms)
-    return INTERFACES[model.api].asks(asked) if model.api in INTERFACES and not request.echo else asked
+    return interface_of(request, model).asks(asked_of(request, model, endpoint, terms))
 
 # %% ../../nbs/ask/08_request.ipynb #4e24d9f5
-_ALL = Terms()
-
-
 def changes(
     request: Request,
     model: Model,
@@ -530,13 +489,13 @@ def changes(
     body: dict[str, Any],  # as it is asked
 ) -> tuple[str, ...]:
     "What of a request the endpoint does not take, as the rows of the results say it."
-    own = INTERFACES.get(model.api)
-    out = [f"no {k}" for k in own.absent if k in {**model.sampling, **request.sampling}] if own else []
-    if terms == _ALL or request.echo:
+    own = INTERFACES[model.api]
+    out = [f"no {k}" for k in own.absent if k in {**model.sampling, **request.sampling}]
+    if terms == Terms() or request.echo:
         return tuple(out)
     plain = asked_of(request, model, endpoint, Terms())
     out += [f"no {k}" for k in plain if k not in body and k not in dict(terms.renamed)]
-    out += [f"{a} as {b}" for a, b in terms.renamed if a in plain and not own]
+    out += [f"{a} as {b}" for a, b in terms.renamed if a in plain and not own.names]
     if "top_logprobs" in body and body["top_logprobs"] != plain.get("top_logprobs"):
         out.append(f"top_logprobs {body['top_logprobs']}")
     if "response_format" in body and body["response_format"] != plain.get("response_format"):
@@ -561,34 +520,26 @@ def _image_in(content: Any) -> str | None:
 def _check(request: Request, model: Model, endpoint: Endpoint) -> None:
     "Refuse what is no chat, or what the endpoint cannot echo."
     odd = next((m for m in request.messages if not _is_chat(m)), None)
-    if odd is not None and isinstance(odd, dict) and (kind := _image_in(odd.get("content"))):
+    if isinstance(odd, dict) and (kind := _image_in(odd.get("content"))):
         refuse(f"wire: messages must be text; got an image ({kind}, {request.id}); models are asked in words alone")
     if odd is not None or not request.messages or request.messages[-1]["role"] != "user":
-        refuse(
-            "wire: messages must be chat messages (role, content) that end with the user's; got "
-            f"{odd or request.messages!r:.200} ({request.id})"
-        )
-    if model.api in INTERFACES and endpoint.through != "http":
-        refuse(
-            f"wire: api must be chat or completions where litellm asks; got {model.api} (models.{model.name}); give the"
-            " endpoint a kind of its own"
-        )
+        rule = "messages must be chat messages (role, content) that end with the user's"
+        refuse(f"wire: {rule}; got {odd or request.messages!r:.200}", place=request.id)
+    if endpoint.through != "http" and model.api not in ("chat", "completions"):
+        rule = f"api must be chat or completions where litellm asks; got {model.api}"
+        refuse(f"wire: {rule}", place=f"models.{model.name}", remedy="give the endpoint a kind of its own")
     if request.letters == []:
-        refuse(f"wire: letters must name an option or be None; got [] ({request.id}); leave them out")
+        refuse("wire: letters must name an option or be None; got []", place=request.id, remedy="leave them out")
+    if any(len(c) != 1 or not c.isascii() or not c.isupper() for c in request.letters or []):
+        refuse(f"wire: letters must be single capital letters; got {request.letters}", place=request.id)
     if request.echo and endpoint.prompt_logprobs == "none":
-        refuse(
-            f"wire: echo must be asked of an endpoint with prompt_logprobs echo or vllm; got {endpoint.name!r} with "
-            f"none ({request.id}); set prompt_logprobs if it gives them"
-        )
+        rule = "echo must be asked of an endpoint with prompt_logprobs echo or vllm"
+        got = f"got {endpoint.name!r} with none ({request.id})"
+        refuse(f"wire: {rule}; {got}; set prompt_logprobs if it gives them")
     if request.echo and (request.letters or request.schema):
         refuse(f"wire: echo must come without letters and schema; got both ({request.id}); ask twice")
 
 # %% ../../nbs/ask/08_request.ipynb #04a47461
-PATHS = {"chat": "/chat/completions", "completions": "/completions"} | {
-    api: own.path for api, own in INTERFACES.items()
-}
-
-
 def wire(
     request: Request,
     model: Model,
@@ -602,23 +553,19 @@ def wire(
     """
     _check(request, model, endpoint)
     terms = endpoint.terms if terms is None else terms
-    path = "/completions" if request.echo else PATHS[model.api]
-    structured = terms.structured or endpoint.structured
+    own = interface_of(request, model)
     schema = None if request.schema is None else _encode(request.schema)
+    structured = (terms.structured or endpoint.structured) if schema else ""
+    shapes = ["mhbench 1", endpoint.who, own.path, structured, request.sample, request.letters, schema]
+    asked = asked_of(request, model, endpoint, terms)
+    fields = own.asks(asked)
     try:
-        letters: Any = request.letters and tuple(request.letters)
-        prefix = _prefix(endpoint.who, path, structured if schema else "", request.sample, letters, schema)
-        fields = body_of(request, model, endpoint, terms)
         body = canonical_json(fields)
+        key = hashlib.sha256(canonical_json(shapes) + body).hexdigest()  # what shapes an answer besides the body, too
     except UnicodeEncodeError as e:
-        text = f"{e.object[e.start]!r}"
-        refuse(
-            f"wire: messages must be Unicode; got the lone surrogate {text}", place=request.id, remedy="mend the text"
-        )
+        got = f"got the lone surrogate {e.object[e.start]!r}"
+        refuse(f"wire: messages must be Unicode; {got}", place=request.id, remedy="mend the text")
     except ValueError as e:
         raise ValueError(f"wire: {e} ({request.id})") from None
-    h = hashlib.sha256(prefix)
-    h.update(body)
     most = next((fields[k] for k in (*LIMITS, "max_output_tokens") if k in fields), None)
-    asked = asked_of(request, model, endpoint, terms) if model.api in INTERFACES else fields
-    return Wire(path, body, h.hexdigest(), most, changes(request, model, endpoint, terms, asked))
+    return Wire(own.path, body, key, most, changes(request, model, endpoint, terms, asked))

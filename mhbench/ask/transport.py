@@ -225,8 +225,8 @@ class Transport:
             own = said.words if heard else ""
             param = said.param
             asked = asked_of(job.request, model, self.endpoint, job.terms)
-            if model.api in INTERFACES:
-                own, param = INTERFACES[model.api].in_chat_words(own, param)
+            own, param = INTERFACES[model.api].in_chat_words(own, param)
+            if INTERFACES[model.api].names:
                 asked = {k: v for k, v in asked.items() if k not in LIMITS}  # they have no other name there
             refusal = Refusal.of(reply.status, own, asked, param, said.code if heard else None)
             if refusal.passes and reply.status not in (401, 403, 404):
