@@ -92,18 +92,12 @@ class Budget:
 BYTES_PER_TOKEN = 3.5
 
 
-def estimate_tokens(
-    body: bytes,  # a request's body
-) -> int:
+def estimate_tokens(body: bytes) -> int:  # a request's body
     "A prompt's tokens, estimated from its bytes."
     return math.ceil(len(body) / BYTES_PER_TOKEN)
 
 
-def max_completion(
-    request: Request,
-    model: Model,
-    terms: Terms | None = None,
-) -> int | None:
+def max_completion(request: Request, model: Model, terms: Terms | None = None) -> int | None:
     "The most tokens that an answer may have."
     return limit_of(request, model, terms)[1]
 

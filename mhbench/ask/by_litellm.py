@@ -98,9 +98,6 @@ class LiteLLM(Transport):
             await self.session.close_litellm_async_clients()
 
 # %% ../../nbs/ask/15_by_litellm.ipynb #21a82335
-def transport_to(
-    endpoint: Endpoint,
-    api: str = "chat",  # of the model
-) -> Transport:
+def transport_to(endpoint: Endpoint, api: str = "chat") -> Transport:  # of the model
     "The connection that an endpoint is asked over."
     return LiteLLM(endpoint) if endpoint.through == "litellm" else Transport(endpoint, api)

@@ -29,9 +29,7 @@ __all__ = ['VERSION', 'SCHEMA', 'cache_path', 'CacheError', 'Row', 'digest', 'ne
            'import_file', 'prune']
 
 # %% ../../nbs/ask/06_cache.ipynb #750ef708
-def cache_path(
-    start: str | Path | None = None,  # where to look from; the working folder by default
-) -> Path:
+def cache_path(start: str | Path | None = None) -> Path:  # where to look from; the working folder by default
     "The default path of the cache: `$MHBENCH_CACHE`, else `.mhbench/cache.sqlite` at the root of the repository."
     if os.environ.get("MHBENCH_CACHE"):
         return Path(os.environ["MHBENCH_CACHE"]).expanduser()

@@ -75,10 +75,7 @@ class Asking:
         return Progress(label, total, show=bool(self.progress))
 
 # %% ../../nbs/ask/18_ledger.ipynb #df13bf5b
-def dated(
-    answer: Answer,
-    created: float,  # seconds since 1970: when it was first obtained
-) -> Answer:
+def dated(answer: Answer, created: float) -> Answer:  # seconds since 1970: when it was first obtained
     "An answer with its day."
     if answer.text is not None or answer.letter_logprobs:
         answer.served = {**answer.served, "date": f"{datetime.fromtimestamp(created, UTC):%Y-%m-%d}"}

@@ -612,9 +612,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _MOST_WORDS = 120  # of a refusal
 
 
-def is_refusal(
-    text: str | None,  # what the model wrote; reasoning is set aside
-) -> bool:
+def is_refusal(text: str | None) -> bool:  # what the model wrote; reasoning is set aside
     "Whether a text declines to answer; ask first whether an answer can be read in it."
     answer = re.sub(r"[*_#>`]+", "", split_thinking(text or "")[1]).strip()
     if not answer or len(answer.split()) > _MOST_WORDS:

@@ -73,10 +73,7 @@ def _marks(n: int) -> str:
     return "?" * n  # one text for all stand-ins of a length
 
 
-def stand_in(
-    request: Request,
-    most: int | None,  # tokens that the answer may have; None: no limit
-) -> Answer:
+def stand_in(request: Request, most: int | None) -> Answer:  # tokens that the answer may have; None: no limit
     "The answer that is not there: as long as the longest may be."
     n = max(1, int(BYTES_PER_TOKEN * (most or 0)))
     if request.schema is None:

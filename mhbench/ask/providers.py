@@ -26,9 +26,7 @@ def presets() -> dict[str, Path]:  # kind -> file; a user's own goes before the 
     return {f.stem: f for folder in folders for f in sorted(folder.glob("*.yaml"))}
 
 
-def preset(
-    kind: str,
-) -> dict[str, Any]:  # fields of an Endpoint
+def preset(kind: str) -> dict[str, Any]:  # fields of an Endpoint
     """What is known of a kind of endpoint.
 
     Raises: ValueError for a kind that is not known, or a file that is no preset.

@@ -22,9 +22,7 @@ __all__ = ['SERVICE', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'f
            'complaint_in', 'words']
 
 # %% ../../nbs/ask/10_reply.ipynb #56d42730
-def spellings(
-    letter: str,  # one capital letter
-) -> list[str]:
+def spellings(letter: str) -> list[str]:  # one capital letter
     "The tokens that stand for an option letter."
     return [f"{before}{letter}{after}" for before in ("", " ", "(", " (") for after in ("", ")", ".", ":")] + [
         letter.lower(),
@@ -91,9 +89,7 @@ def _pairs(listed: Any) -> list[tuple[str, float]]:
     return pairs
 
 # %% ../../nbs/ask/10_reply.ipynb #dd3c1fd0
-def first_top(
-    choice: dict[str, Any],  # one choice of a reply
-) -> list[tuple[str, float]] | None:
+def first_top(choice: dict[str, Any]) -> list[tuple[str, float]] | None:  # one choice of a reply
     """The tokens listed for the first telling token of an answer; none where that token opens a thought.
 
     Raises: Malformed where what is listed is no log-probability.
@@ -199,9 +195,7 @@ def _count(usage: dict[str, Any], name: str) -> int:
     return int(n)
 
 
-def read_usage(
-    reply: dict[str, Any],
-) -> Tokens:
+def read_usage(reply: dict[str, Any]) -> Tokens:
     """What a reply cost. Services that count a thought's tokens apart (in the total alone) are brought into line.
 
     Raises: Malformed where a count is no count.
@@ -428,9 +422,7 @@ class Complaint(NamedTuple):
     error: bool = False  # it stands in an `error` of its own, as no gateway's does
 
 
-def complaint_in(
-    raw: bytes,  # the body of an error
-) -> Complaint:
+def complaint_in(raw: bytes) -> Complaint:  # the body of an error
     "What an error says, and which parameter it is about."
     try:
         said = json.loads(raw)
@@ -455,9 +447,7 @@ def _code(e: Any, depth: int) -> str | None:
     return next((code for code in found if code), None)
 
 
-def words(
-    raw: bytes,  # the body of an error
-) -> str:
+def words(raw: bytes) -> str:  # the body of an error
     "An endpoint's own words in an error's body, all of them."
     return complaint_in(raw).words
 

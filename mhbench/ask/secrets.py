@@ -17,10 +17,7 @@ _NAME = re.compile(r"(?i)key|token|secret|cookie|passw|passwd|credential|signatu
 _VALUE = re.compile(r"(?i)\s*(?:(?:bearer|basic|digest)\s|(?:sk|pk|rk|gsk|hf|ghp|xai|xox[a-z])[-_]|AIza|eyJ[\w-]+\.)")
 
 
-def secret_header(
-    name: str,  # of a header, or of a field of an entry
-    value: str = "",
-) -> bool:
+def secret_header(name: str, value: str = "") -> bool:  # of a header, or of a field of an entry
     "Whether a header looks as though it held a secret."
     return bool(_NAME.search(name) or _VALUE.match(value))
 
@@ -51,9 +48,7 @@ _CONTROL = re.compile(
 )
 
 
-def plain(
-    text: str,
-) -> str:
+def plain(text: str) -> str:
     "A text without escape sequences, control characters and lone surrogates, on one line."
     text = re.sub(r"[\r\n\t]+", " ", text)
     return _CONTROL.sub("", text).encode("utf-8", "replace").decode("utf-8").strip()
@@ -78,10 +73,7 @@ class Secrets:
     def __repr__(self):
         return f"Secrets({len(self._values)})"
 
-    def clean(
-        self,
-        text: str,  # an error, or a part of it
-    ) -> str:
+    def clean(self, text: str) -> str:  # an error, or a part of it
         "A text in which no secret stands."
         for v in self._values:
             text = _without(text, v, "[key]")
@@ -96,19 +88,13 @@ class Secrets:
         text = self.clean(plain(text))
         return text if len(text) <= most else f"{text[:most]} ..."
 
-    def clean_answer(
-        self,
-        text: str,  # a model's words, in which a short key may be an ordinary word
-    ) -> str:
+    def clean_answer(self, text: str) -> str:  # a model's words, in which a short key may be an ordinary word
         "An answer in which no secret of eight characters or more stands."
         for v in self._values:
             text = _without(text, v, "[key]") if len(v) >= SHORTEST else text
         return text
 
-    def clean_bytes(
-        self,
-        raw: bytes,  # a body
-    ) -> bytes:
+    def clean_bytes(self, raw: bytes) -> bytes:  # a body
         "A body in which no secret of eight characters or more stands."
         for v in self._values:
             raw = _without(raw, v.encode(), b"[key]") if len(v) >= SHORTEST else raw

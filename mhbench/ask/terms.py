@@ -37,10 +37,7 @@ class Terms:
     structured: str | None = None  # how it takes a JSON schema; None: as the entry says
     thinks: bool = False  # the model thinks before it answers
 
-    def sent(
-        self,
-        body: dict[str, Any],
-    ) -> dict[str, Any]:
+    def sent(self, body: dict[str, Any]) -> dict[str, Any]:
         "A body under these terms."
         if not (self.renamed or self.dropped):
             return body

@@ -27,9 +27,7 @@ from ..errors import refuse
 __all__ = ['is_loopback', 'proxy_for', 'api_key', 'headers_of', 'Reply', 'read_body', 'offered_in_words', 'Transport']
 
 # %% ../../nbs/ask/14_transport.ipynb #b8a30673
-def is_loopback(
-    url: str,
-) -> bool:
+def is_loopback(url: str) -> bool:
     "Whether a URL is on this machine."
     host = (urlsplit(url).hostname or "").rstrip(".").lower()
     if host == "localhost" or host.endswith(".localhost"):
@@ -40,9 +38,7 @@ def is_loopback(
         return False
 
 
-def proxy_for(
-    url: str,
-) -> str | None:  # the proxy's URL; None: straight
+def proxy_for(url: str) -> str | None:  # the proxy's URL; None: straight
     "The proxy that the environment names for a URL."
     parts = urlsplit(url)
     if is_loopback(url):
