@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from .queue import Job
 from .request import Model, Request, Tokens, limit_of
+from .retry import Job
 from .terms import Terms
 from ..errors import refuse
 
