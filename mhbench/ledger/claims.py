@@ -55,8 +55,8 @@ def read_printed(
     plain = text.strip().replace("\u2212", "-").replace("\u2013", "-").replace("\u00a0", " ")
     found = _PRINTED.fullmatch(plain)
     if not found or not re.search(r"\d", found["number"]):
-        rule = "read_printed: a claim must be one number, such as 0.70, 1,353, 12.5% or <0.001"
-        refuse(f"{rule}; got {text!r}", place=place, remedy="give each number of a cell a column of its own")
+        said = f"read_printed: a claim must be one number, such as 0.70, 1,353, 12.5% or <0.001; got {text!r}"
+        refuse(said, place=place, remedy="give each number of a cell a column of its own")
     shift = Decimal(1).scaleb(int(found["power"] or 0))
     value = Decimal(found["number"].replace(",", ""))
     digits = value.normalize() if found["about"] and value else value
@@ -258,7 +258,7 @@ def _labels(row: str, column: str, names: Mapping[str, Any]) -> dict[str, Any]:
 
 def _filled(what: Any, labels: Mapping[str, Any], place: str) -> Any:
     "With every placeholder replaced."
-    if isinstance(what, BaseModel):
+    if isinstance(what, _Closed):
         return type(what)(**_filled(what.model_dump(), labels, place))
     if isinstance(what, Mapping):
         return {_filled(k, labels, place): _filled(v, labels, place) for k, v in what.items()}
@@ -276,10 +276,7 @@ def _filled(what: Any, labels: Mapping[str, Any], place: str) -> Any:
     return what
 
 
-def nearest_name(
-    word: str,
-    known: Iterable[Any],
-) -> str:  # ", nearest to it 'x'", or nothing
+def nearest_name(word: str, known: Iterable[Any]) -> str:  # ", nearest to it 'x'", or nothing
     "The known word that a reader may have meant."
     near = difflib.get_close_matches(str(word), [str(k) for k in known], n=1)
     return f", nearest to it {near[0]!r}" if near else ""
@@ -295,9 +292,8 @@ def _cells_of(entry: ClaimEntry, place: str) -> list[tuple[str, str, str]]:  # r
     columns = [_joined(c) for c in entry.columns]
     for row, numbers in entry.rows.items():
         if len(numbers) != len(columns):
-            got = f"{len(numbers)} in row {row!r}"
             rule = f"load_claims: a row must have a number or null for each of {len(columns)} columns"
-            refuse(f"{rule}; got {got}", place=place)
+            refuse(f"{rule}; got {len(numbers)} in row {row!r}", place=place)
     return [(r, c, n) for r, numbers in entry.rows.items() for c, n in zip(columns, numbers) if n is not None]
 
 
@@ -311,27 +307,24 @@ def _block_of(entry: ClaimEntry, row: str, column: str) -> _How | None:
 
 # %% ../../nbs/ledger/01_claims.ipynb #5cb959bc
 def _check_names(entry: ClaimEntry, file: ClaimsFile, place: str) -> None:
+    "Refuse what an entry refers to and nothing declares."
     columns = [_joined(c) for c in entry.columns or []]
     for how in [entry, *entry.blocks]:
-        reasons = [*([how.cannot] if how.cannot else []), *how.absent.values()]
-        conventions = [*how.conventions, *(["random"] if how.random else [])]
-        wanted: list[tuple[str, Iterable[str], Iterable[str]]] = [
-            ("reasons", reasons, file.reasons),
-            ("conventions", conventions, file.conventions),
-            ("notes", [how.note] if how.note else [], file.notes),
-        ]
-        if isinstance(how, Block):
-            named = [_joined(c) for c in how.columns or []]
-            wanted += [("rows", how.rows or [], entry.rows or {}), ("columns", named, columns)]
-        for what, used, declared in wanted:
-            for name in [u for u in used if u not in declared]:
+        wanted: dict[str, tuple[Iterable[str | None], Iterable[str]]] = {
+            "reasons": ([how.cannot, *how.absent.values()], file.reasons),
+            "conventions": ([*how.conventions, "random" if how.random else None], file.conventions),
+            "notes": ([how.note], file.notes),
+            "rows": (how.rows or [], entry.rows or {}),
+            "columns": ([_joined(c) for c in how.columns or []], columns),
+        }
+        for what, (used, declared) in wanted.items():
+            for name in (u for u in used if u and u not in declared):
                 got = f"{name!r}{nearest_name(name, declared)}"
                 refuse(f"load_claims: {what} must be declared; got {got}", place=place, remedy=f"add it to `{what}`")
-        for source in [*([how.ours] if how.ours else []), *how.conventions.values()]:
+        for source in filter(None, [how.ours, *how.conventions.values()]):
             if source.rounding not in ROUNDINGS:
-                refuse(
-                    f"load_claims: rounding must be one of {', '.join(ROUNDINGS)}; got {source.rounding!r}", place=place
-                )
+                rule = f"load_claims: rounding must be one of {', '.join(ROUNDINGS)}"
+                refuse(f"{rule}; got {source.rounding!r}", place=place)
 
 # %% ../../nbs/ledger/01_claims.ipynb #5b76e6a7
 def _claims_of(entry: ClaimEntry, file: ClaimsFile, where: str) -> list[Claim]:
@@ -344,11 +337,8 @@ def _claims_of(entry: ClaimEntry, file: ClaimsFile, where: str) -> list[Claim]:
         how = _block_of(entry, row, column)
         if how is None or not how.says:
             remedy = "say `ours`, `conventions` or `cannot` in a block that matches it"
-            refuse(
-                f"load_claims: a printed number must say how it is had; got nothing for {name!r}",
-                place=place,
-                remedy=remedy,
-            )
+            said = f"load_claims: a printed number must say how it is had; got nothing for {name!r}"
+            refuse(said, place=place, remedy=remedy)
         labels = _labels(row, column, entry.names)
         say = {k: _filled(getattr(how, k), labels, name) for k in ("ours", "conventions")}
         same = {k: getattr(how, k) for k in ("cannot", "note", "random", "absent")}
@@ -376,8 +366,8 @@ def _parsed(path: Path) -> tuple[dict, dict[tuple, int]]:
         return yaml.safe_load(text), _lines(node) if node else {}
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
-        got = f"{getattr(e, 'problem', None) or e}"
-        refuse(f"load_claims: path must be a YAML file; got {got}", place=f"{path.name}:{mark.line + 1 if mark else 1}")
+        place = f"{path.name}:{mark.line + 1 if mark else 1}"
+        refuse(f"load_claims: path must be a YAML file; got {getattr(e, 'problem', None) or e}", place=place)
 
 
 def _misfit(e: ValidationError, path: Path, lines: Mapping[tuple, int]) -> None:
@@ -398,9 +388,7 @@ def _misfit(e: ValidationError, path: Path, lines: Mapping[tuple, int]) -> None:
 _GRAMMAR = (ClaimsFile, Paper, Evidence, TableFile, Pivot, ClaimEntry, Block, CellOf, CallOf)
 
 # %% ../../nbs/ledger/01_claims.ipynb #a11cafe7
-def load_claims(
-    path: str | Path,  # a claims file
-) -> Claims:
+def load_claims(path: str | Path) -> Claims:
     """A claims file, one claim a printed number.
 
     Raises: FileNotFoundError; ValueError for what does not fit, with file, line or claim, and remedy.
@@ -420,18 +408,12 @@ def load_claims(
         claims += _claims_of(entry, file, f"{path.name}:{lines[('claims', k)]}")
     twice = [i for i, n in Counter(c.id for c in claims).items() if n > 1]
     if twice:
-        remedy = "give one of the entries an `id`"
-        refuse(
-            f"load_claims: the id of a claim must stand once; got {twice[0]!r} several times",
-            place=path.name,
-            remedy=remedy,
-        )
+        got = f"{twice[0]!r} several times ({path.name})"
+        refuse(f"load_claims: the id of a claim must stand once; got {got}; give one of the entries an `id`")
     return Claims(file, claims, path)
 
 # %% ../../nbs/ledger/01_claims.ipynb #faad68fb
-def claims_by_place(
-    claims: Claims,
-) -> pd.DataFrame:  # place, claims, computed, and a column a reason
+def claims_by_place(claims: Claims) -> pd.DataFrame:  # place, claims, computed, and a column a reason
     "How many numbers a paper prints at each place, and for how many the file says what gives them."
     rows: dict[str, Counter] = {}
     for c in claims.claims:
@@ -441,15 +423,12 @@ def claims_by_place(
     return frame.fillna(0).astype(int).loc[:, lambda f: (f != 0).any() | f.columns.isin(columns[:2])].reset_index()
 
 
-def unused_names(
-    claims: Claims,
-) -> list[str]:  # "reasons: x"
+def unused_names(claims: Claims) -> list[str]:  # "reasons: x"
     "What a file declares and no claim refers to; a discovery needs none."
     used: dict[str, set] = {
         "reasons": {r for c in claims.claims for r in [c.cannot, *c.absent.values()]},
         "conventions": {n for c in claims.claims for n in [*c.conventions, "random" if c.random else ""]},
         "notes": {c.note for c in claims.claims} | {n for n, e in claims.file.notes.items() if e.discovery},
     }
-    return [
-        f"{what}: {n}" for what, names in used.items() for n in getattr(claims.file, what) if n not in {INPUTS, *names}
-    ]
+    declared = {what: getattr(claims.file, what) for what in used}
+    return [f"{what}: {n}" for what, names in used.items() for n in declared[what] if n not in {INPUTS, *names}]

@@ -31,11 +31,7 @@ SAID = {  # a verdict, as the page says it; not run is a verdict of its own here
 _MORE = 2  # digits of a value that are shown beyond the printed ones
 
 
-def shown_value(
-    value: float,
-    printed: PrintedNumber,
-    signed: bool = False,
-) -> str:
+def shown_value(value: float, printed: PrintedNumber, signed: bool = False) -> str:
     "A value with two more digits than the printed number has."
     if pd.isna(value):
         return ""
@@ -43,10 +39,6 @@ def shown_value(
     decimals = 0 if exact else max(0, -int(printed.unit.adjusted())) + _MORE
     text = f"{value:+,.{decimals}f}" if signed else f"{value:,.{decimals}f}"
     return text.replace("-", "\N{MINUS SIGN}")
-
-
-def _code(verdict: str, reason: str) -> str:
-    return NO_RUN if verdict == "cannot" and reason == NO_RUN else verdict
 
 
 def _words(code: str) -> str:
@@ -57,8 +49,12 @@ def _words(code: str) -> str:
 def _heading(code: str) -> str:
     return _words(code)[:1].upper() + _words(code)[1:]
 
+
+def _n(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
 # %% ../../nbs/ledger/03_page.ipynb #2f35ae20
-@dataclass(frozen=True)
+@dataclass
 class _Paper:
     "One paper on the page: its claims file and its verdicts."
 
@@ -99,7 +95,7 @@ def _rests_on(claim: Claim) -> str:  # files, arithmetic or repetition
 def _row(paper: _Paper, n: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
     "A claim as the templates ask for it."
     printed = read_printed(verdict["printed"])
-    code = _code(verdict["verdict"], verdict["reason"])
+    code = NO_RUN if verdict["verdict"] == "cannot" and verdict["reason"] == NO_RUN else verdict["verdict"]
     labels = [verdict["of"], *(verdict[c] for c in ("row", "column") if verdict[c])]
     conventions = [c for c in verdict["convention"].split(", ") if c]
     why = [{"to": paper.id("c", c), "name": _words(c)} for c in conventions]
@@ -108,23 +104,16 @@ def _row(paper: _Paper, n: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
     if verdict["note"]:
         why.append({"to": paper.id("n", verdict["note"]), "name": "evidence"})
     return {
+        **verdict,
         "id": paper.id("k", n),
-        "claim": verdict["claim"],
-        "paper": paper.name,
-        "place": verdict["place"],
         "what": " \N{MIDDLE DOT} ".join(labels),
-        "printed": verdict["printed"],
         "ours": shown_value(verdict["value"], printed),
         "difference": shown_value(verdict["difference"], printed, signed=True) if code == "differs" else "",
         "verdict": code,
         "said": SAID[code],
         "why": why,
-        "source": verdict["source"],
-        "note": verdict["note"],
         "conventions": conventions,
         "named": ", ".join(_words(c) for c in conventions),
-        "reason": verdict["reason"],
-        "n_tried": verdict["n_tried"],
     }
 
 
@@ -135,38 +124,29 @@ def _papers(verdicts: pd.DataFrame, claims: Sequence[Claims]) -> list[_Paper]:
         paper = _Paper(file, number)
         of = verdicts[verdicts["paper"] == file.name].to_dict("records")
         basis = {c.id: _rests_on(c) for c in file.claims}
-        rows = [_row(paper, n, v) | {"rests_on": basis[v["claim"]]} for n, v in enumerate(of, 1)]
-        out.append(_Paper(file, number, rows))
+        paper.rows = [_row(paper, n, v) | {"rests_on": basis[v["claim"]]} for n, v in enumerate(of, 1)]
+        out.append(paper)
     return out
 
 # %% ../../nbs/ledger/03_page.ipynb #e66134a5
-class _Told:
-    "The notes that the page has told so far, and where."
-
-    def __init__(self, notebooks: str):
-        self.notebooks = notebooks
-        self.at: dict[str, str] = {}  # place on the page -> its title
-
-    def note(self, paper: _Paper, code: str, rows: list[dict[str, Any]], fallback: str = "") -> dict[str, Any]:
-        "A note for the template; one that was told before is a reference."
-        note = paper.claims.file.notes.get(code)
-        title = (note and note.title) or fallback or _heading(code)
-        here = {"paper": paper.name, "title": title, "rows": rows, "id": "", "again": ""}
-        if note is None:
-            says = "We have no explanation for it."
-            return here | {"says": says, "doubt": "", "notebook": "", "link": ""}
-        place = paper.id("n", code)
-        if place in self.at:
-            return here | {"again": place, "title": self.at[place]}
-        self.at[place] = title
-        return here | {"id": place, **_evidence(note, self.notebooks)}
+_Told = dict[str, str]  # the notes that the page has told so far: their places, with titles
 
 
-def _evidence(note: Evidence, notebooks: str) -> dict[str, str]:
-    "What a note says, with a link to its notebook where it is one of ours."
-    link = notebooks + note.notebook if note.notebook.startswith(("nbs/", "reports/")) else ""
+def _note(told: _Told, paper: _Paper, code: str, rows: list[dict[str, Any]], fallback: str = "") -> dict[str, Any]:
+    "A note for the template; one that was told before is a reference."
+    note = paper.claims.file.notes.get(code)
+    title = (note and note.title) or fallback or _heading(code)
+    here = {"paper": paper.name, "title": title, "rows": rows, "id": "", "again": ""}
+    if note is None:
+        return here | {"says": "We have no explanation for it.", "doubt": "", "notebook": "", "link": ""}
+    place = paper.id("n", code)
+    if place in told:
+        return here | {"again": place, "title": told[place]}
+    told[place] = title
+    link = f"../{note.notebook}" if note.notebook.startswith(("nbs/", "reports/")) else ""
     link = note.notebook if note.notebook.startswith("https://") else link
-    return {"says": note.says.strip(), "doubt": note.doubt.strip(), "notebook": note.notebook, "link": link}
+    says = {"says": note.says.strip(), "doubt": note.doubt.strip(), "notebook": note.notebook, "link": link}
+    return here | {"id": place} | says
 
 # %% ../../nbs/ledger/03_page.ipynb #83c23534
 def _discoveries(papers: Iterable[_Paper], told: _Told) -> list[dict[str, Any]]:
@@ -176,7 +156,7 @@ def _discoveries(papers: Iterable[_Paper], told: _Told) -> list[dict[str, Any]]:
         for code, note in paper.claims.file.notes.items():
             if note.discovery:
                 rows = [r for r in paper.having(note=code) if r["verdict"] in ("differs", "convention")]
-                found.append(told.note(paper, code, rows))
+                found.append(_note(told, paper, code, rows))
     return found
 
 
@@ -184,12 +164,10 @@ def _differences(papers: Iterable[_Paper], told: _Told) -> list[dict[str, Any]]:
     "What differs, by paper and by the note that tells of it."
     groups = []
     for paper in papers:
-        rows = paper.having(verdict="differs")
-        codes = dict.fromkeys(r["note"] for r in rows)
         notes = []
-        for code in codes:
-            of = [r for r in rows if r["note"] == code]
-            notes.append(told.note(paper, code, of, fallback=", ".join(dict.fromkeys(r["place"] for r in of))))
+        for code in dict.fromkeys(r["note"] for r in paper.having(verdict="differs")):
+            of = paper.having(verdict="differs", note=code)
+            notes.append(_note(told, paper, code, of, ", ".join(dict.fromkeys(r["place"] for r in of))))
         groups += [{"paper": paper.name, "notes": notes}] if notes else []
     return groups
 
@@ -214,7 +192,7 @@ def _conventions(papers: Iterable[_Paper], told: _Told) -> list[dict[str, Any]]:
             rows = [r for r in paper.having(verdict="convention") if code in r["conventions"]]
             if code == INPUTS and not rows:
                 continue
-            notes = [told.note(paper, note, []) for note in dict.fromkeys(r["note"] for r in rows) if note]
+            notes = [_note(told, paper, note, []) for note in dict.fromkeys(r["note"] for r in rows) if note]
             about = {"id": paper.id("c", code), "name": _heading(code), "says": says.strip()}
             listed.append(about | {"rows": rows, "notes": notes, "count": _named(paper, code, len(rows))})
         groups += [{"paper": paper.name, "conventions": listed}] if listed else []
@@ -237,10 +215,6 @@ def _reasons(papers: Iterable[_Paper]) -> list[dict[str, Any]]:
     return groups
 
 # %% ../../nbs/ledger/03_page.ipynb #face5b0c
-def _n(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 _NUMBERS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -259,10 +233,8 @@ def _introduction(papers: Sequence[_Paper]) -> list[str]:
     judged = n["equal"] + n["convention"] + n["differs"]
     of = f"{_n(len(papers), 'paper')} print{'s' if len(papers) == 1 else ''} {_n(len(rows), 'number')}"
     one = f"{of} in tables, labels of figures and sentences of results. {judged:,} of them can be computed, from the"
-    one += (
-        f" released files or from other printed numbers: {n['equal']:,} are equal as printed, {n['convention']:,} equal"
-    )
-    one += f" under a convention that is named, and {n['differs']:,} differ."
+    one += f" released files or from other printed numbers: {n['equal']:,} are equal as printed, {n['convention']:,}"
+    one += f" equal under a convention that is named, and {n['differs']:,} differ."
     basis = Counter(row["rests_on"] for row in rows if row["verdict"] in ("equal", "convention", "differs"))
     one += f" {basis['files']:,} of these values are made of released files; {basis['arithmetic']:,} follow from other"
     one += f" printed numbers, and {basis['repetition']:,} are the same number, printed in another place."
@@ -278,12 +250,10 @@ def _tried(papers: Sequence[_Paper]) -> str:
     equal = [r for r in rows if r["verdict"] == "convention"]
     times = sum(r["n_tried"] for r in tried)
     text = f"A convention is what one has to assume for a value to become the printed one. {_n(declared, 'convention')}"
-    text += f" {'is' if declared == 1 else 'are'} declared in the claims files, and each number names those that"
-    text += " apply to it."
-    text += f" In all, {_n(times, 'attempt')} on {_n(len(tried), 'number')} made {len(equal):,} of them equal."
-    return (
-        f"{text} That a number that follows from other printed numbers agrees within their rounding counts as one, too."
-    )
+    text += f" {'is' if declared == 1 else 'are'} declared in the claims files, and each number names those that apply"
+    text += f" to it. In all, {_n(times, 'attempt')} on {_n(len(tried), 'number')} made {len(equal):,} of them equal."
+    text += " That a number that follows from other printed numbers agrees within their rounding counts as one, too."
+    return text
 
 # %% ../../nbs/ledger/03_page.ipynb #3d2c239f
 class ReleaseFiles(NamedTuple):
@@ -293,12 +263,6 @@ class ReleaseFiles(NamedTuple):
     repository: str
     commit: str
     files: Mapping[str, str]  # path -> SHA-256
-
-    def told(self) -> dict[str, Any]:
-        "For the template."
-        said = _n(len(self.files), "file")
-        about = {"paper": self.paper, "repository": self.repository, "commit": self.commit, "said": said}
-        return about | {"hashes": sorted(self.files.items())}
 
 # %% ../../nbs/ledger/03_page.ipynb #dd42f5ac
 def _counts(verdicts: pd.DataFrame, papers: Sequence[_Paper]) -> list[dict[str, Any]]:
@@ -321,29 +285,24 @@ def ledger_page(
     verdicts: pd.DataFrame,  # of all papers, one row a claim: `judge_claims`
     claims: Sequence[Claims],  # the claims files, in the order of the page
     files: Sequence[ReleaseFiles] = (),  # what the values come from
-    *,
-    title: str = "",
-    notebooks: str = "../",  # what the path of a notebook is appended to: a folder beside the page's, or an address
 ) -> str:  # HTML
-    "One self-contained page of the verdicts on papers."
+    "One self-contained page of the verdicts on papers; it lies in a folder beside that of the notebooks."
     verdicts = pd.concat([verdicts[verdicts["paper"] == c.name] for c in claims], ignore_index=True)
     papers = _papers(verdicts, claims)
-    told = _Told(notebooks)
+    told: _Told = {}
     rows = [row for paper in papers for row in paper.rows]
     places = dict.fromkeys((row["paper"], row["place"]) for row in rows)
-    discoveries = _discoveries(papers, told)
-    differences = _differences(papers, told)
     return filled_template(
         "ledger.html",
         styles=("report.css", "ledger.css"),
         scripts=("tables.js", "ledger.js"),
         private=False,
-        title=title or _title(papers),
+        title=_title(papers),
         introduction=_introduction(papers),
         counts=_counts(verdicts, papers),
         verdicts=[{"code": code, "name": name} for code, name in SAID.items()],
-        discoveries=discoveries,
-        differences=differences,
+        discoveries=_discoveries(papers, told),  # first, so that their notes are told here
+        differences=_differences(papers, told),
         conventions=_conventions(papers, told),
         tried=_tried(papers),
         reasons=_reasons(papers),
@@ -351,5 +310,5 @@ def ledger_page(
         places=[{"paper": paper, "place": place} for paper, place in places],
         rows=rows,
         csv=base64.b64encode(verdicts.to_csv(index=False, float_format="%.10g").encode()).decode(),
-        files=[f.told() for f in files],
+        files=files,
     )

@@ -30,10 +30,7 @@ __all__ = ['Tables', 'PLAIN_FUNCTIONS', 'VERDICTS', 'NO_RUN', 'VERDICT_COLUMNS',
 Tables = Callable[[str], pd.DataFrame | None]  # name -> table; None where there is none
 
 
-def tables_of_run(
-    results: str | Path,  # a results folder
-    study: str,
-) -> Tables:
+def tables_of_run(results: str | Path, study: str) -> Tables:
     "The tables that the stages of a run left for one study."
 
     @cache
@@ -63,10 +60,9 @@ def _fits(column: pd.Series, wanted: Any) -> pd.Series:
 
 def _column(frame: pd.DataFrame, name: str, table: str) -> pd.Series:
     if name not in frame:
+        remedy = f"it has {', '.join(map(str, frame))}"
         got = f"{name!r}{nearest_name(name, frame.columns)}"
-        refuse(
-            f"ledger: the table {table} must have the column; got {got}", remedy=f"it has {', '.join(map(str, frame))}"
-        )
+        refuse(f"ledger: the table {table} must have the column; got {got}", remedy=remedy)
     return frame[name]
 
 
@@ -125,11 +121,8 @@ def _turned(frame: pd.DataFrame, declared: TableFile, name: str) -> pd.DataFrame
     return wide.reset_index()
 
 
-def tables_of_files(
-    claims: Claims,
-    folder: str | Path,  # of the release
-) -> Tables:
-    "The tables that a claims file declares, from the files of a release."
+def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
+    "The tables that a claims file declares, from the files of a release in a folder."
 
     @cache
     def find(name: str) -> pd.DataFrame | None:
@@ -230,11 +223,11 @@ class _Evaluation:
         if pattern in self.printed:
             return self.number(self.printed[pattern])
         wanted = ".*".join(map(re.escape, pattern.split("*")))
-        found = [c for i, c in self.printed.items() if re.fullmatch(wanted, i)]
+        found = [self.number(c) for i, c in self.printed.items() if re.fullmatch(wanted, i)]
         if not found:
-            got = f"{pattern!r}{nearest_name(pattern, self.printed)}"
-            refuse(f"ledger: printed must name a claim of this file; got {got}")
-        return [self.number(c) for c in found]
+            near = nearest_name(pattern, self.printed)
+            refuse(f"ledger: printed must name a claim of this file; got {pattern!r}{near}")
+        return found
 
     def number(self, claim: Claim) -> float:
         "One printed number."
@@ -318,16 +311,14 @@ def _called(function: Callable, of: Any, found: Any) -> Any:
 def _taken(result: Any, value: str | int | None) -> Any:
     "A field, an attribute or an index of what a function returned; `a.0` is the first of `a`."
     for part in [] if value is None else str(value).split("."):
-        if part.isdigit() and not isinstance(result, Mapping):
-            result = result[int(part)]
+        if isinstance(result, Mapping):
+            result = result[part]
         else:
-            result = result[part] if isinstance(result, Mapping) else getattr(result, part)
+            result = result[int(part)] if part.isdigit() else getattr(result, part)
     return result
 
 
-def described(
-    source: Source,
-) -> str:  # "score/accuracy[model=a].estimate", or "chi_square(...).statistic"
+def described(source: Source) -> str:  # "score/accuracy[model=a].estimate", or "chi_square(...).statistic"
     "How a value is had, as text."
     if isinstance(source, CellOf):
         where = ", ".join(f"{k}={v}" for k, v in source.where.items())
@@ -448,9 +439,7 @@ def judge_claims(
     return frame
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #8c7f2bf5
-def claims_by_verdict(
-    verdicts: pd.DataFrame,  # of any number of papers
-) -> pd.DataFrame:  # paper, claims, a column a verdict, not_run
+def claims_by_verdict(verdicts: pd.DataFrame) -> pd.DataFrame:  # paper, claims, a column a verdict, not_run
     "How many claims of each paper have each verdict; `not_run` are those of `cannot` that another run might decide."
     rows = []
     for paper, of in verdicts.groupby("paper", sort=False):

@@ -25,9 +25,7 @@ from ..subcommand import argument, subcommand
 __all__ = ['check_claims', 'verdicts_told', 'merged_verdicts', 'all_verdicts_on_papers']
 
 # %% ../../nbs/run/25_ledger.ipynb #151b5117
-def check_claims(
-    path: str | Path,  # a claims file
-) -> str:
+def check_claims(path: str | Path) -> str:
     """What a claims file holds, for the one who writes it.
 
     Raises: ValueError for what does not fit.
@@ -35,26 +33,23 @@ def check_claims(
     claims = load_claims(path)
     said = [claims_by_place(claims).to_string(index=False)]
     n = len(claims.claims)
-    computed = n - sum(c.cannot is not None for c in claims.claims)
+    computed = sum(c.cannot is None for c in claims.claims)
     said.append(f"{claims.name}: {n} claims, {computed} with what gives them, {n - computed} that nothing gives")
     said += [f"declared and never used: {name}" for name in unused_names(claims)]
     return "\n".join(said)
 
 # %% ../../nbs/run/25_ledger.ipynb #a78d0364
-_SHOWN = ["claim", "printed", "value", "difference", "convention"]
+_MOST = 20  # differences that are listed
 
 
-def verdicts_told(
-    verdicts: pd.DataFrame,  # of any number of papers
-    most: int = 20,  # differences that are listed
-) -> str:
+def verdicts_told(verdicts: pd.DataFrame) -> str:
     "Counts, and what differs, for a terminal."
     said = [claims_by_verdict(verdicts).to_string(index=False)]
     differs = verdicts[verdicts["verdict"] == "differs"]
     if len(differs):
-        listed = differs.head(most)[["paper", *_SHOWN[:-1]]].round({"value": 4, "difference": 4})
-        said += ["", "differs:", listed.to_string(index=False)]
-        said += [f"and {len(differs) - most} more"] if len(differs) > most else []
+        listed = differs.head(_MOST)[["paper", "claim", "printed", "value", "difference"]]
+        said += ["", "differs:", listed.round({"value": 4, "difference": 4}).to_string(index=False)]
+        said += [f"and {len(differs) - _MOST} more"] if len(differs) > _MOST else []
     missing = verdicts.attrs.get("missing")
     said += [f"not there: {', '.join(missing)}"] if missing else []
     return "\n".join(said)
@@ -68,12 +63,10 @@ def _stored(study: str, top: Path | None) -> pd.DataFrame | None:
     if run.exists():
         return pd.read_parquet(run)
     report = top / "reports" / "replication" / study / "verdicts.csv"
+    if not report.exists():
+        return None
     texts = dict.fromkeys([c for c in VERDICT_COLUMNS if c not in ("value", "difference", "n_tried")], str)
-    return (
-        pd.read_csv(report, dtype=texts, keep_default_na=False, na_values={"value": "", "difference": ""})
-        if report.exists()
-        else None
-    )
+    return pd.read_csv(report, dtype=texts, keep_default_na=False, na_values={"value": "", "difference": ""})
 
 
 def merged_verdicts(
@@ -104,14 +97,11 @@ def all_verdicts_on_papers(
         verdicts, changed = merged_verdicts(claims, stored)
         tables.append(verdicts)
         files.append(claims)
+        again = f"`mhbench replicate {study.name}`"
         if changed:
-            notes.append(
-                f"{claims.name}: {changed} claims were changed since its run: `mhbench replicate {study.name}`"
-            )
+            notes.append(f"{claims.name}: {changed} claims were changed since its run: {again}")
         if stored is None and (verdicts["reason"] == "no_run").any():
-            notes.append(
-                f"{claims.name}: no run here: `mhbench fetch {study.name}`, then `mhbench replicate {study.name}`"
-            )
+            notes.append(f"{claims.name}: no run here: `mhbench fetch {study.name}`, then {again}")
     return pd.concat(tables, ignore_index=True), files, notes
 
 # %% ../../nbs/run/25_ledger.ipynb #fec08c85
@@ -140,14 +130,12 @@ def _declared_files(claims: Claims, folder: Path) -> ReleaseFiles:
     return ReleaseFiles(claims.name, "", "", there)
 
 
-def _write_verdicts(
-    verdicts: pd.DataFrame, claims: list[Claims], to: Path, files: list[ReleaseFiles | None] | None = None
-) -> None:
+def _write_verdicts(verdicts: pd.DataFrame, claims: list[Claims], files: list[ReleaseFiles | None], to: Path) -> None:
     "As CSV, or as a page."
     if to.suffix == ".csv":
         verdicts.to_csv(to, index=False, float_format="%.10g")
     elif to.suffix == ".html":
-        to.write_text(ledger_page(verdicts, claims, [f for f in files or () if f]), encoding="utf-8")
+        to.write_text(ledger_page(verdicts, claims, [f for f in files if f]), encoding="utf-8")
     else:
         refuse(f"ledger: --to must end in .csv or .html; got {to.name!r}")
     print(f"written: {to}")
@@ -187,4 +175,4 @@ def _ledger(a: argparse.Namespace) -> None:
         files = [_declared_files(claims[0], folder)]
     print("\n".join([verdicts_told(verdicts), *notes]))
     if a.to:
-        _write_verdicts(verdicts, claims, Path(a.to), files)
+        _write_verdicts(verdicts, claims, files, Path(a.to))
