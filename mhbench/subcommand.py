@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
 # %% auto #0
-__all__ = ['SUBCOMMANDS', 'PARAMS', 'RESULTS', 'Subcommand', 'subcommand', 'command_group', 'argument', 'comma_separated',
-           'CommandParser', 'add_subcommands']
+__all__ = ['SUBCOMMANDS', 'PARAMS', 'RESULTS', 'Subcommand', 'subcommand', 'command_group', 'argument', 'several',
+           'comma_separated', 'CommandParser', 'add_subcommands']
 
 # %% ../nbs/01_subcommand.ipynb #31566fea
 class Subcommand(NamedTuple):
@@ -49,6 +49,11 @@ def command_group(word: str, text: str) -> None:
 def argument(*flags: str, **options: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     "What `add_argument` is to be given."
     return flags, options
+
+
+def several(flag: str, metavar: str, text: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+    "An option that may be given several times: a list, empty without it."
+    return argument(flag, action="append", default=[], metavar=metavar, help=text)
 
 
 def comma_separated(text: str) -> list[str]:

@@ -309,7 +309,8 @@ def _block_of(entry: ClaimEntry, row: str, column: str) -> _How | None:
 def _check_names(entry: ClaimEntry, file: ClaimsFile, place: str) -> None:
     "Refuse what an entry refers to and nothing declares."
     columns = [_joined(c) for c in entry.columns or []]
-    for how in [entry, *entry.blocks]:
+    said: list[ClaimEntry | Block] = [entry, *entry.blocks]
+    for how in said:
         wanted: dict[str, tuple[Iterable[str | None], Iterable[str]]] = {
             "reasons": ([how.cannot, *how.absent.values()], file.reasons),
             "conventions": ([*how.conventions, "random" if how.random else None], file.conventions),
@@ -321,8 +322,8 @@ def _check_names(entry: ClaimEntry, file: ClaimsFile, place: str) -> None:
             for name in (u for u in used if u and u not in declared):
                 got = f"{name!r}{nearest_name(name, declared)}"
                 refuse(f"load_claims: {what} must be declared; got {got}", place=place, remedy=f"add it to `{what}`")
-        for source in filter(None, [how.ours, *how.conventions.values()]):
-            if source.rounding not in ROUNDINGS:
+        for source in [how.ours, *how.conventions.values()]:
+            if source and source.rounding not in ROUNDINGS:
                 rule = f"load_claims: rounding must be one of {', '.join(ROUNDINGS)}"
                 refuse(f"{rule}; got {source.rounding!r}", place=place)
 

@@ -39,7 +39,8 @@ def _run_all(a: argparse.Namespace) -> None:
     load_params(root() / a.params)
     status, stops, left_out = run_all(fail_fast=a.fail_fast)
     if not status:
-        importlib.import_module("mhbench.run.commands").print_summary(a)
+        summary = parser(["summary"]).parse_args(["summary"])
+        importlib.import_module("mhbench.run.commands").print_summary(summary)
     if stops:
         raise RuntimeError("\n".join(stop_lines(stops, left_out)))
     if status:
@@ -140,10 +141,8 @@ No clone? mhbench init FOLDER. All commands: mhbench --help. One: mhbench COMMAN
 Tab completion: mhbench completion bash (or zsh, tcsh) says what to put where."""
 
 # %% ../../nbs/run/17_cli.ipynb #fccbce32
-def parser(
-    words: Sequence[str] = (),  # what was said
-) -> argparse.ArgumentParser:
-    "The command line's parser."
+def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
+    "The command line's parser, for what was said."
     if list(words[:1]) not in (["run"], ["inputs"], ["trained"]):
         importlib.import_module("mhbench.run.commands")  # which declares the other commands
     p = CommandParser(prog="mhbench", description="Evaluate language models in mental health, reproducibly.")
@@ -201,10 +200,8 @@ def main(
         return 1
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
-        print(
-            f"mhbench {a.command}: interrupted; what was answered is kept, and the next run goes on from there",
-            file=sys.stderr,
-        )
+        said = "interrupted; what was answered is kept, and the next run goes on from there"
+        print(f"mhbench {a.command}: {said}", file=sys.stderr)
         return 130
     except Exception as e:
         _noted(a, e)

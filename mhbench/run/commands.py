@@ -17,16 +17,22 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from ..ask.cache import cache_path
+from ..ask.probe import check
 from ..errors import refuse
 from ..records.schema import Item, read_records
+from ..report.findings import went_wrong
+from ..report.page import brief
+from ..report.tables import csv_text
 from . import edit, execute, fetch
 from .asking import asking, capped
 from .graph import root, runs
 from .panel import PLAN_OPTIONS, plan_humans
 from .params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
+from .plan import plan_run
 from ..stats.panel_design import cases_for_width, share_width
 from ..studies.registry import declare_commands
-from ..subcommand import PARAMS, argument, comma_separated, subcommand
+from ..subcommand import PARAMS, argument, comma_separated, several, subcommand
 
 # %% auto #0
 __all__ = ['selection', 'print_summary']
@@ -69,9 +75,7 @@ def _merge(a):
     "say what the next `dvc repro` runs: writes run.yaml, and nothing in params.yaml",
     PARAMS,
     argument("--studies", type=comma_separated, help="comma-separated, or all"),
-    argument(
-        "--models", type=comma_separated, help="comma-separated, or all; '' asks nobody: recorded answers are scored"
-    ),
+    argument("--models", type=comma_separated, help="comma-separated, or all; '' asks nobody, scores recorded answers"),
     argument("--items", default="", help="at most this many items a study, in each of its modes; 0 for all"),
     argument("--judges", type=comma_separated, help="who judges, in every study; by default judges follow the models"),
     argument("--demo", action="store_true", help="go back to the selection that came with the repository"),
@@ -141,29 +145,20 @@ def _bring_in(study: str, source: str | Path, options: dict, params: str) -> Non
     argument("path", nargs="?"),
     argument("--ratings", help="people's answers on its items: the page's SQLite file, or a table of ratings"),
     argument("--demo", action="store_true", help="go back to the corpus that the study had before: the demo's"),
-    argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="what the loader takes besides, e.g. key=number, strict=false",
-    ),
+    several("--option", "NAME=VALUE", "what the loader takes besides, e.g. key=number, strict=false"),
 )
 def _import(a):
     path = root() / a.params
     options = {}
     if a.demo == bool(a.path or a.ratings) or (a.demo and a.option):
-        refuse(
-            "import: PATH must be given, or --ratings, or --demo alone; got "
-            f"{a.path!r}{' and --demo' if a.demo else ''}"
-        )
-    if a.ratings:
-        print(*edit.name_ratings(a.study, a.ratings, params=path), sep="\n")
-    if a.ratings and not a.path:
-        return
+        got = f"{a.path!r}{' and --demo' if a.demo else ''}"
+        refuse(f"import: PATH must be given, or --ratings, or --demo alone; got {got}")
     if a.demo:
         now = edit.forget_corpus(a.study, params=path)
-        print(f"{a.study}: {now} again, as before the import; what was made of the other corpus is removed")
+        return print(f"{a.study}: {now} again, as before the import; what was made of the other corpus is removed")
+    if a.ratings:
+        print(*edit.name_ratings(a.study, a.ratings, params=path), sep="\n")
+    if not a.path:
         return
     for text in a.option:
         name, eq, value = text.partition("=")
@@ -198,14 +193,8 @@ def _fetch(a):
     _bring_in(a.name, got.corpus, dict(got.options), a.params)
 
 # %% ../../nbs/run/21_commands.ipynb #da84e419
-_COLUMNS = {
-    "requests": "requests",
-    "cached": "cached",
-    "to_ask": "to ask",
-    "prompt_tokens": "prompt tokens",
-    "completion_tokens": "answer tokens at most",
-    "cost_usd": "USD at most",
-}
+_COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens"}
+_COLUMNS |= {"completion_tokens": "answer tokens at most", "cost_usd": "USD at most"}
 
 
 def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
@@ -243,22 +232,15 @@ def print_summary(a: Any) -> None:
     top = root()
     folder = top / "results" / "report"
     if not (folder / "headline.md").exists():
-        refuse(
-            "summary: results/report must hold the report's tables; got none; run `dvc repro`", error=FileNotFoundError
-        )
+        rule = "results/report must hold the report's tables; got none; run `dvc repro`"
+        refuse(f"summary: {rule}", error=FileNotFoundError)
     main = pd.read_csv(folder / "headline.csv", keep_default_na=False, na_values=[""])
-    chosen = _of(_of(main, "study", getattr(a, "study", None)), "stage", getattr(a, "stage", None))
-    if getattr(a, "csv", False):
-        from mhbench.report.tables import csv_text
-
-        print(csv_text(chosen), end="")
-        return
-    everything = getattr(a, "everything", False)
-    for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))] if everything else []:
+    chosen = _of(_of(main, "study", a.study), "stage", a.stage)
+    if a.csv:
+        return print(csv_text(chosen), end="")
+    for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))] if a.everything else []:
         print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
-    if not everything:
-        from mhbench.report.page import brief
-
+    if not a.everything:
         lines = 30 if len(chosen) == len(main) else 2 * len(chosen)
         _show(brief(chosen, lines, _chance(top / "results")))
         print("\ndrawn from 0 to 1: o the estimate, - its 95% interval, | what guessing gives (of accuracies)")
@@ -273,25 +255,19 @@ def print_summary(a: Any) -> None:
 def _show(lines: list[str]) -> None:
     "Studies in bold on a terminal, plain text elsewhere."
     if not sys.stdout.isatty():
-        print(*lines, sep="\n")
-        return
+        return print(*lines, sep="\n")
     from rich.console import Console
 
     console = Console()
     for line in lines:
-        bold = "" if line.startswith(" ") else "bold"
-        console.print(line, style=bold, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, style="" if line.startswith(" ") else "bold", markup=False, highlight=False, soft_wrap=True)
 
 
 def _how_it_went(results: Path, run: dict) -> list[str]:  # three lines at most
     "What ran and who was asked, and what went wrong."
-    from mhbench.report.findings import went_wrong
-
-    parts = runs(run)
-    asked = ", ".join(run["models"]) or "nobody"
-    ran = f"ran: {', '.join(run['studies'])}; asked: {asked}"
-    wrong = went_wrong(results, run["studies"], parts)
-    told = [ran, f"what went wrong: {wrong[0] if wrong else 'nothing'}"]
+    wrong = went_wrong(results, run["studies"], runs(run))
+    told = [f"ran: {', '.join(run['studies'])}; asked: {', '.join(run['models']) or 'nobody'}"]
+    told.append(f"what went wrong: {wrong[0] if wrong else 'nothing'}")
     more = [f"  and {len(wrong) - 1} more notes on the page"] if len(wrong) > 1 else []
     return [*(shorten(x, 100, placeholder=" ...") for x in told), *more]
 
@@ -307,9 +283,8 @@ def _sizes(run: dict) -> list[str]:
         file = root() / "results" / "text" / "prepare" / study / "items.parquet"
         if file.exists():
             items = read_records(file, Item)
-            n = len(items)
-            cases = len({i.cluster for i in items})
-            out.append(f"{study}: {n} items of {cases} cases; the interval is at most {share_width(cases):.2f} wide")
+            n = len({i.cluster for i in items})
+            out.append(f"{study}: {len(items)} items of {n} cases; the interval is at most {share_width(n):.2f} wide")
     takes = ", ".join(f"{cases_for_width(w)} cases for {w:g}" for w in (0.2, 0.1, 0.05))
     return [*out, f"The 95% interval of an accuracy near .5 takes {takes}; fewer near 0 or 1."]
 
@@ -324,21 +299,15 @@ def _plan(a):
     if a.humans is not None:
         studies = load_params(root() / a.params)["run"]["studies"] if a.humans == "" else []
         return print(*plan_humans(a, studies), sep="\n")
-    from mhbench.run.plan import plan_run
-
     t = plan_run(a.params)
     shown = t.rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
     total = {"stage": "all", "study": "", "model": "", **{c: shown[c].sum(skipna=False) for c in _COLUMNS.values()}}
     print(pd.concat([shown, pd.DataFrame([total])]).to_string(index=False, formatters={"USD at most": _money}))
-    print(
-        "\nPrompt tokens are estimated from the texts' lengths. Answers that judges would read and that are not there"
-        " yet count at their longest."
-    )
-    if t["unlimited"].sum():
-        print(
-            f"{t['unlimited'].sum()} of the requests to ask have no max_tokens, so that their answers are not in the"
-            f" bounds; set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}"
-        )
+    print("\nPrompt tokens are estimated from the texts' lengths.", end=" ")
+    print("Answers that judges would read and that are not there yet count at their longest.")
+    if n := t["unlimited"].sum():
+        print(f"{n} of the requests to ask have no max_tokens, so that their answers are not in the bounds;", end=" ")
+        print(f"set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}")
     print("", *_sizes(load_params(root() / a.params)["run"]), sep="\n")
 
 
@@ -349,9 +318,6 @@ def _plan(a):
     argument("model", metavar="MODEL"),
 )
 def _check(a):
-    from mhbench.ask.cache import cache_path
-    from mhbench.ask.probe import check
-
     p = load_params(root() / a.params)
     if a.model not in p["models"]:
         refuse(f"check: MODEL must be among {', '.join(p['models'])}; got {a.model!r}", place=a.params)
@@ -359,7 +325,6 @@ def _check(a):
     with asking(entry, a.model, p["endpoints"]) as (model, endpoint):
         where = p["endpoints"][model.endpoint]
         report = check(model, endpoint, cache=cache_path(root()), entry=where)
-    print(report)
-    print(report.entry())
+    print(report, report.entry(), sep="\n")
     if not report.ok:
         raise RuntimeError(f"{a.model} cannot be used as it is entered; the lines above say why")

@@ -17,6 +17,7 @@ import pandas as pd
 
 from ..ask.reply import SERVICE
 from ..errors import refuse
+from ..report.page import ReportTable, Section, html_report, readable
 from .graph import root
 from ..stats.differences import mean_difference
 from ..steps.answers import NOT_SAID
@@ -65,10 +66,9 @@ def _metrics(folder: Path) -> pd.DataFrame:  # study, stage, measure, model, mod
 
 # %% ../../nbs/run/14_compare.ipynb #e37beff5
 def _read(folder: Path, name: str, gone: tuple[str, ...] = ()) -> Results:
-    found = []
     metrics = _metrics(folder / "metrics")
-    for file in sorted(folder.glob("*/*/headline.parquet")):
-        found.append(pd.read_parquet(file).assign(stage=file.parts[-3], study=file.parts[-2]))
+    files = sorted(folder.glob("*/*/headline.parquet"))
+    found = [pd.read_parquet(f).assign(stage=f.parts[-3], study=f.parts[-2]) for f in files]
     scored = [pd.read_parquet(f, columns=_OF_SCORES) for f in sorted(folder.glob("score/*/scores.parquet"))]
     if not found and not (gone and len(metrics)):
         remedy = "run `dvc repro` there, or `dvc fetch` for a commit whose results are not in the cache"
@@ -86,11 +86,9 @@ def results_of(
 
     Raises: FileNotFoundError where it holds none; ValueError for what neither a folder nor a revision is.
     """
-    for folder in (Path(run) / "results", Path(run)):
-        if folder.is_dir() and any(folder.glob("*/*/headline.parquet")):
-            return _read(folder, run)
     if Path(run).is_dir():
-        return _read(Path(run), run)
+        inside = Path(run) / "results"
+        return _read(inside if any(inside.glob("*/*/headline.parquet")) else Path(run), run)
     from dvc.api import DVCFileSystem
 
     try:
@@ -125,15 +123,11 @@ def _served(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], tuple[s
     return out
 
 
-def who_answered_in(
-    first: Results,
-    second: Results,
-) -> pd.DataFrame:  # study, model, first, first_days, second, second_days
-    "What answered in two runs, where it is not known to be the same."
-    rows, nobody = [], (NOT_SAID, NOT_SAID)
+def who_answered_in(first: Results, second: Results) -> pd.DataFrame:
+    "What answered in two runs, and when, where it is not known to be the same."
+    rows = []
     for name in dict.fromkeys([*first.served, *second.served]):
-        a = first.served.get(name, nobody)
-        b = second.served.get(name, nobody)
+        a, b = (run.served.get(name, (NOT_SAID, NOT_SAID)) for run in (first, second))
         if a[0] != b[0] or NOT_SAID in a[0]:
             rows.append((*name, *a, *b))
     return pd.DataFrame(rows, columns=["study", "model", "first", "first_days", "second", "second_days"])
@@ -202,10 +196,8 @@ def with_metrics(first: Results, second: Results) -> tuple[Results, Results]:
     gone = {*first.gone, *second.gone}
 
     def both(run: Results) -> Results:
-        parts = [
-            t[(t["stage"] + "/" + t["study"]).isin(gone) == kept]
-            for t, kept in ((run.main, False), (run.metrics, True))
-        ]
+        tables = ((run.main, False), (run.metrics, True))
+        parts = [t[(t["stage"] + "/" + t["study"]).isin(gone) == kept] for t, kept in tables]
         return run._replace(main=pd.concat([t for t in parts if len(t)] or parts[:1], ignore_index=True))
 
     return both(first), both(second)
@@ -216,12 +208,9 @@ def main_numbers(
     b: Results,
     paired: pd.DataFrame,  # of paired_accuracies
 ) -> pd.DataFrame:  # study, stage, measure, model, mode, n_first, n_second, first, second, estimate, ci_low, ci_high
-    """Every main number of either run, side by side; `estimate` is the second minus the first, with its interval where
-    both runs scored the same items.
-    """
-    both = _numbers(a.main).merge(
-        _numbers(b.main), on=[*_NUMBER, "nth"], how="outer", suffixes=("_first", "_second"), sort=False
-    )
+    "Every main number of both runs; `estimate` is second minus first, its interval where both scored the same items."
+    how: dict[str, Any] = {"on": [*_NUMBER, "nth"], "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
+    both = _numbers(a.main).merge(_numbers(b.main), **how)
     both["estimate"] = both["estimate_second"] - both["estimate_first"]
     both[["ci_low", "ci_high"]] = [_paired(row, paired) for row in both.itertuples()]
     named = both.rename(columns={"estimate_first": "first", "estimate_second": "second"})
@@ -249,6 +238,15 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
     return out
 
 # %% ../../nbs/run/14_compare.ipynb #5b33cfb7
+_WHO = "What answered, where that is not known to be the same in both"
+_WHERE = "An interval stands where both runs scored the same items; where it holds 0, nothing is shown."
+_GONE = (
+    "Results of {run} are in no cache here ({gone}): their numbers are those that git keeps in results/metrics, without"
+    " an interval of the difference, and no answers are compared item by item. To have these, make them: `git worktree"
+    " add ../other {run}`, `make repro` in ../other, and name ../other in place of {run}."
+)
+
+
 @subcommand(
     "compare",
     "two runs side by side, with paired differences: folders, commits, experiments",
@@ -257,38 +255,26 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
     argument("--to", default="", metavar="FILE", help="write the comparison as a page, too"),
 )
 def _compare(a):
-    from mhbench.report.page import ReportTable, Section, html_report, readable
-
     first, second = with_metrics(results_of(a.first), results_of(a.second))
     paired = paired_accuracies(first.scores, second.scores)
     main = main_numbers(first, second, paired)
-    told = [
-        f"{a.second} minus {a.first}. An interval stands where both runs scored the same items; where it holds 0,"
-        " nothing is shown."
-    ]
-    for run in (first, second):
-        if run.gone:
-            told.append(
-                f"Results of {run.name} are in no cache here ({', '.join(run.gone)}): their numbers are those that git"
-                " keeps in results/metrics, without an interval of the difference, and no answers are compared item by"
-                f" item. To have these, make them: `git worktree add ../other {run.name}`, `make repro` in ../other,"
-                f" and name ../other in place of {run.name}."
-            )
+    told = [f"{a.second} minus {a.first}. {_WHERE}"]
+    told += [_GONE.format(run=run.name, gone=", ".join(run.gone)) for run in (first, second) if run.gone]
     same = np.isclose(main["first"], main["second"], rtol=1e-5, atol=1e-9, equal_nan=True)  # git keeps six digits
     changed = main[~same]
     print(*told, sep="\n")
-    print(f"\n{len(changed)} of {len(main)} main numbers differ" + (":" if len(changed) else ""))
+    print(f"\n{len(changed)} of {len(main)} main numbers differ{':' if len(changed) else ''}")
     if len(changed):
         print(readable(changed.round({"first": 3, "second": 3})).to_string(index=False, na_rep="–"))
     print("\nRight answers on the items that both scored:")
     print(readable(paired.round({"first": 3, "second": 3})).to_string(index=False) if len(paired) else "none")
     answered = who_answered_in(first, second)
-    print("\nWhat answered, where that is not known to be the same in both:")
+    print(f"\n{_WHO}:")
     same_names = "none: the same answered under each name" if first.served and second.served else NOT_SAID
     print(answered.to_string(index=False) if len(answered) else same_names)
     if a.to:
         tables = [ReportTable("All main numbers", main), ReportTable("Right answers, item by item", paired)]
-        tables.append(ReportTable("What answered, where that is not known to be the same in both", answered))
+        tables.append(ReportTable(_WHO, answered))
         page = html_report(f"{a.first} and {a.second}", told, [Section("Two runs", tables=tables)])
         Path(a.to).write_text(page, encoding="utf-8")
         print(a.to)

@@ -23,7 +23,7 @@ from ..errors import optional, refuse
 from .edit import replaced
 from .graph import root
 from .shape import listed
-from ..subcommand import PARAMS, argument, subcommand
+from ..subcommand import PARAMS, argument, several, subcommand
 
 # %% auto #0
 __all__ = ['grid', 'sweep', 'cluster', 'run_point', 'moved', 'sweep_figure']
@@ -45,14 +45,11 @@ def grid(
         here: Any = params
         for part in name.split("."):
             if not isinstance(here, Mapping) or part not in here:
-                near = sorted(here) if isinstance(here, Mapping) else []
                 first = given.split(",")[0]
                 for inner in reversed(name.split(".")):
                     first = f"{{{inner}: {first}}}"
-                remedy = (
-                    f"where it is no slip, write it there first, so that the sweep has a place for it: {first[1:-1]}"
-                )
-                got = f"{name!r}, where {part} is none of {listed(near)}"
+                remedy = f"where it is no slip, write it there first, so that the sweep has a place: {first[1:-1]}"
+                got = f"{name!r}, where {part} is none of {listed(sorted(here) if isinstance(here, Mapping) else [])}"
                 refuse(f"sweep: a parameter must be in params.yaml; got {got}", remedy=remedy)
             here = here[part]
         values[name] = [yaml.safe_load(v) for v in given.split(",")]
@@ -74,25 +71,20 @@ def _base(top: Path, text: str) -> str:
 
 
 def _done(file: Path, base: str) -> list[dict]:
-    if not file.exists():
-        return []
-    with file.open(encoding="utf-8") as lines:
-        return [p for p in map(json.loads, lines) if p.get("base") == base]
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return [p for p in map(json.loads, lines) if p.get("base") == base]
 
 # %% ../../nbs/run/15_sweep.ipynb #cff15fdd
 def _main(top: Path, targets: Sequence[str]) -> list[dict]:
     "The main numbers that a point has made: the report's, or those of the stages that were asked for."
-    if not targets:
-        table = pd.read_csv(top / "results" / "report" / "headline.csv")
-        return json.loads(table.to_json(orient="records"))
-    found = []
+    found = [] if targets else [pd.read_csv(top / "results" / "report" / "headline.csv")]
     for target in targets:
         stage, _, study = target.partition("@")
         for file in sorted((top / "results" / stage).glob(f"{study or '*'}/headline.parquet")):
             found.append(pd.read_parquet(file).assign(stage=stage, study=file.parts[-2]))
     if not found:
-        remedy = "name a stage that has them, such as score or judge"
-        refuse(f"sweep: --target must have main numbers; got {list(targets)}", remedy=remedy)
+        got = f"{list(targets)}; name a stage that has them, such as score or judge"
+        refuse(f"sweep: --target must have main numbers; got {got}")
     return json.loads(pd.concat(found, ignore_index=True).to_json(orient="records"))
 
 
@@ -103,6 +95,9 @@ def _keep(file: Path, base: str, point: Mapping[str, Any], main: list[dict]) -> 
 
 def _said(point: Mapping[str, Any]) -> str:
     return ", ".join(f"{n}={v}" for n, v in point.items())
+
+
+_AGAIN = "mend it and say the same command again"
 
 # %% ../../nbs/run/15_sweep.ipynb #74041d8b
 def sweep(
@@ -148,8 +143,7 @@ def _one_by_one(
             print(f"[{k}/{n}] {_said(point)}", flush=True)
             file.write_text(_written(before, point), encoding="utf-8")
             if status := subprocess.run(run, cwd=file.parent).returncode:
-                again = "mend it and say the same command again"
-                raise RuntimeError(f"sweep: {_said(point)} ended with {status}; {again}")
+                raise RuntimeError(f"sweep: {_said(point)} ended with {status}; {_AGAIN}")
             _keep(kept, base, point, _main(file.parent, targets))
     finally:
         file.write_text(before, encoding="utf-8")
@@ -176,20 +170,18 @@ def cluster(
         executor = submitit.AutoExecutor(folder=str(logs), cluster=where)
         executor.update_parameters(**given)
     except (RuntimeError, NameError, ValueError, TypeError) as e:  # no such cluster here; no such option
-        refuse(
-            f"sweep: the cluster must be one that submitit knows, with its options; got {where!r}", place=str(e)[:300]
-        )
+        rule = "the cluster must be one that submitit knows, with its options"
+        refuse(f"sweep: {rule}; got {where!r}", place=str(e)[:300])
     return executor
 
 # %% ../../nbs/run/15_sweep.ipynb #e45903e9
 def _working_copy(top: Path, folder: Path, params: str, text: str) -> None:
     "The files that git has or would take, the point's parameters, and the clone's two caches."
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=top, capture_output=True, text=True
-    )
-    if listed.returncode:
+    git = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    known = subprocess.run(git, cwd=top, capture_output=True, text=True)
+    if known.returncode:
         refuse(f"sweep: the folder must be under git, which says what a copy holds; got {top}; git init")
-    for name in filter(None, listed.stdout.split("\0")):
+    for name in filter(None, known.stdout.split("\0")):
         if (top / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(top / name, folder / name)
@@ -221,15 +213,12 @@ def run_point(folder: str, run: list[str], targets: Sequence[str]) -> list[dict]
 def _as_jobs(
     todo: Mapping[int, dict], file: Path, kept: Path, run: list[str], targets: Sequence[str], base: str, executor: Any
 ) -> None:
-    top = file.parent
     before = file.read_text(encoding="utf-8")
-    jobs = {}
     folders = {k: kept.parent / "copies" / f"{base}-{k}" for k in todo}
     for k, point in todo.items():
-        _working_copy(top, folders[k], file.name, _written(before, point))
+        _working_copy(file.parent, folders[k], file.name, _written(before, point))
     with executor.batch():  # one array of jobs
-        for k in todo:
-            jobs[k] = executor.submit(run_point, str(folders[k]), run, list(targets))
+        jobs = {k: executor.submit(run_point, str(folders[k]), run, list(targets)) for k in todo}
     failed = []
     for k, point in todo.items():
         print(f"{_said(point)}: job {jobs[k].job_id}", flush=True)
@@ -242,7 +231,7 @@ def _as_jobs(
         print(f"{_said(point)}: done", flush=True)
         shutil.rmtree(folders[k])
     if failed:
-        raise RuntimeError("sweep: " + "; ".join(failed) + "; mend it and say the same command again")
+        raise RuntimeError(f"sweep: {'; '.join(failed)}; {_AGAIN}")
 
 # %% ../../nbs/run/15_sweep.ipynb #abebc7c3
 def moved(
@@ -277,26 +266,19 @@ def sweep_figure(table: pd.DataFrame, axes: Sequence[str]) -> Any:  # of moved; 
     PARAMS,
     argument("axes", nargs="+", metavar="NAME=V1,V2", help="e.g. judge.threshold=0.6,0.7,0.8"),
     argument("--name", default="sweep", help="of the folder in results/sweep"),
-    argument("--target", action="append", default=[], help="a stage of dvc.yaml; by default the whole pipeline"),
+    several("--target", "STAGE", "a stage of dvc.yaml; by default the whole pipeline"),
     argument("--on", default="", choices=["slurm", "local"], help="a job each point: on Slurm, or here at once"),
-    argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="of the jobs, as submitit calls it: timeout_min=60, slurm_partition=cpu",
-    ),
+    several("--option", "NAME=VALUE", "of the jobs, as submitit calls it: timeout_min=60, slurm_partition=cpu"),
 )
 def _sweep(a):
     from mhbench.report.style import save
 
-    logs = root() / "results" / "sweep" / a.name / "jobs"
-    executor = cluster(a.on, logs, a.option) if a.on else None
+    folder = root() / "results" / "sweep" / a.name
+    executor = cluster(a.on, folder / "jobs", a.option) if a.on else None
     table = sweep(a.axes, a.name, targets=a.target, params=a.params, executor=executor)
     names = [x.partition("=")[0] for x in a.axes]
     what = moved(table, names)
     print(what.to_string(index=False) if len(what) else "no main number depends on what was varied")
-    folder = root() / "results" / "sweep" / a.name
     table.to_csv(folder / "sweep.csv", index=False)
     drawing = sweep_figure(what, names)
     files = [folder / "sweep.csv", *(save(drawing, "sweep", folder) if drawing is not None else [])]
