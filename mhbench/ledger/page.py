@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from .claims import INPUTS, Claim, Claims, Evidence, PrintedNumber, read_printed
+from .claims import INPUTS, Claim, Claims, PrintedNumber, read_printed
 from .verdicts import NO_RUN, VERDICTS, claims_by_verdict
 from ..report.page import filled_template
 

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,13 +40,13 @@ def words_in_a_row(text: str, n: int = _WORDS) -> Iterator[str]:
     yield from (" ".join(words[k : k + n]) for k in range(len(words) - n + 1))
 
 
+@dataclass
 class Protected:
     "What a corpus holds that may not be shown."
 
-    def __init__(self, items: Sequence[Item], ratings: Iterable[Rating] = (), responses: Iterable[Response] = ()):
-        self.items = list(items)
-        self.ratings = list(ratings)
-        self.responses = list(responses)
+    items: Sequence[Item]
+    ratings: Sequence[Rating] = ()
+    responses: Sequence[Response] = ()
 
     @cached_property
     def names(self) -> set[str]:
@@ -125,22 +126,15 @@ def _made_by(source: str) -> str:
     return found[1] if found else ""
 
 
+@dataclass(frozen=True)
 class ShownOf:
     "What of a stage of one study may be shown."
 
-    def __init__(
-        self,
-        stage: str,
-        protected: Protected,
-        declared: Collection[str],  # "stage/name" of tables and figures by item that hold no label
-        pictures: Mapping[str, str],  # PNG as a notebook has it -> the figure's name
-        by_item: Collection[str],  # figures that name an item
-    ):
-        self.stage = stage
-        self.protected = protected
-        self.declared = declared
-        self.pictures = pictures
-        self.by_item = by_item
+    stage: str
+    protected: Protected
+    declared: Collection[str]  # "stage/name" of tables and figures by item that hold no label
+    pictures: Mapping[str, str]  # PNG as a notebook has it -> the figure's name
+    by_item: Collection[str]  # figures that name an item
 
     def may(self, name: str) -> bool:
         return f"{self.stage}/{name}" in self.declared
@@ -170,16 +164,6 @@ class ShownOf:
         return nb
 
 # %% ../../nbs/run/28_aggregates.ipynb #d23a3ba6
-def _pictures(folder: Path) -> dict[str, str]:
-    "The saved figures of a stage as a notebook shows them."
-    return {as_saved(file): file.stem for file in sorted(folder.glob("*.png"))}
-
-
-def _naming(folder: Path, protected: Protected) -> set[str]:
-    "The figures of a stage that name an item."
-    return {f.stem for f in folder.glob("*.svg") if protected.about_items(f.read_text(encoding="utf-8"))}
-
-
 def _without_paths(text: str, places: Mapping[str, str]) -> str:
     "A text with words in place of the folders of this machine."
     for path, word in sorted(places.items(), key=lambda x: -len(x[0])):
@@ -189,10 +173,9 @@ def _without_paths(text: str, places: Mapping[str, str]) -> str:
 
 def held_by(top: Path, study: str) -> Protected:
     "What a run's corpus holds."
-    folder = top / "results" / "text" / "prepare" / study
     kinds: dict[str, Any] = {"items": Item, "ratings": Rating, "recorded": Response}
-    there = {name: folder / f"{name}.parquet" for name in kinds}
-    return Protected(*(read_records(there[n], kind) if there[n].exists() else [] for n, kind in kinds.items()))
+    files = {name: top / "results/text/prepare" / study / f"{name}.parquet" for name in kinds}
+    return Protected(*(read_records(files[n], kind) if files[n].exists() else [] for n, kind in kinds.items()))
 
 # %% ../../nbs/run/28_aggregates.ipynb #cda8bf06
 def publish_aggregates(
@@ -218,7 +201,9 @@ def publish_aggregates(
         if not file.exists():
             refuse(f"publish: every stage must have run; got no {name}; dvc repro", error=FileNotFoundError)
         drawn = top / "figures" / stage / study
-        shown = ShownOf(stage, protected, declared, _pictures(drawn), _naming(drawn, protected))
+        pictures = {as_saved(png): png.stem for png in sorted(drawn.glob("*.png"))}
+        by_item = {f.stem for f in drawn.glob("*.svg") if protected.about_items(f.read_text(encoding="utf-8"))}
+        shown = ShownOf(stage, protected, declared, pictures, by_item)
         nb = shown.notebook(json.loads(_without_paths(file.read_text(encoding="utf-8"), words)))
         if stage != "report":
             made[folder / f"{stage}.ipynb"] = json.dumps(nb, indent=1, ensure_ascii=False) + "\n"
@@ -227,17 +212,13 @@ def publish_aggregates(
             table = pd.read_parquet(file)
             named = about(table, protected)
             if file.stem != "headline" and may_be_shown(named, table, f"{stage}/{file.stem}" in declared):
-                made[folder / _csv(stage, file.stem)] = csv_text(_rounded(table))
+                name = "verdicts" if (stage, file.stem) == ("ledger", "verdicts") else f"{stage}-{file.stem}"
+                made[folder / f"{name}.csv"] = csv_text(_rounded(table))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path, text in made.items():
         path.write_text(text, encoding="utf-8")
     return list(made)
-
-
-def _csv(stage: str, name: str) -> str:
-    "The file of a table: verdicts have it for their own."
-    return "verdicts.csv" if (stage, name) == ("ledger", "verdicts") else f"{stage}-{name}.csv"
 
 
 def _rounded(table: pd.DataFrame) -> pd.DataFrame:
@@ -294,6 +275,6 @@ def check_shown(
             "no item beside what is declared as shown": len(_named_in(file, protected, declared)),
             "no path of a machine": len(_OF_A_MACHINE.findall(text)),
         }
-        wrong = {rule: n for rule, n in found.items() if n}
-        for rule, n in wrong.items():
-            refuse(f"publish: a file must hold {rule}; got {n}", place=file.name, remedy="publish nothing of it")
+        for rule, n in found.items():
+            if n:
+                refuse(f"publish: a file must hold {rule}; got {n} ({file.name}); publish nothing of it")

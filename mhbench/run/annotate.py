@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from ..annotate.assignment import enrol, leave, share_conflicts
-from ..annotate.export import Exported, left_out, ratings, write_export
+from ..annotate.export import left_out, ratings, write_export
 from ..annotate.pages import LANGUAGES
 from ..annotate.preview import page_text
 from ..annotate.simulate import simulate
@@ -35,7 +35,7 @@ from .edit import DEMO, name_ratings, select
 from .graph import root
 from .new_study import READING, agreed, asked_encoding, asked_options, propose, summary, write_study
 from .params import load_params
-from ..subcommand import PARAMS, argument, comma_separated, command_group, subcommand
+from ..subcommand import PARAMS, argument, comma_separated, command_group, several, subcommand
 
 # %% auto #0
 __all__ = ['DEFAULT', 'PORT', 'STUDY', 'HOST', 'ROUND_KINDS', 'answers_file', 'print_links', 'print_overview', 'page_entry',
@@ -86,15 +86,18 @@ def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
         print(f"  {rater}: {outside}/in/{token}")
 
 # %% ../../nbs/run/11_annotate.ipynb #e5ef5b3c
+def _invited(store: Store, study: Study, people: list[str], role: str = "rater") -> dict[str, str]:
+    "The tokens of those who were not invited yet."
+    known = {r.rater for r in Register(store).raters()}
+    return enrol(store, study, [r for r in people if r not in known], role=role)
+
+
 def _prepare(a: argparse.Namespace) -> Path:
     "The file of answers with everybody invited, and the links on the screen."
     study, path = _study(a), answers_file(a)
     with open_store(path, study) as store:
-        known = {r.rater for r in Register(store).raters()}
-        people = a.raters or ([] if known else ["r1", "r2", "r3"])
-        new = [r for r in people if r not in known]
-        tokens = enrol(store, study, new)
-        tokens |= enrol(store, study, [r for r in a.resolver if r not in known], role="resolver")
+        people = a.raters or ([] if Register(store).raters() else ["r1", "r2", "r3"])
+        tokens = _invited(store, study, people) | _invited(store, study, a.resolver, "resolver")
         owner = enrol(store, study, ["owner"], role="owner")
     asked = f"{len(study.of_role('item'))} questions of kind {study.settings.kind}"
     print(f"{study.name}: {asked}; answers in {os.path.relpath(path)}")
@@ -247,20 +250,11 @@ def _check(a: argparse.Namespace) -> None:
         n = store.db.execute("SELECT count(*) FROM events").fetchone()[0]
         sound = store.db.execute("PRAGMA integrity_check").fetchone()[0]
     if wrong or sound != "ok":
-        refuse(
-            f"check: answers must be what the log replays to; got {len(wrong)} that are not ({sound})",
-            place="; ".join(wrong[:3]),
-            remedy="keep a copy of the file before anything else",
-        )
+        rule = f"check: answers must be what the log replays to; got {len(wrong)} that are not ({sound})"
+        refuse(rule, place="; ".join(wrong[:3]), remedy="keep a copy of the file before anything else")
     print(f"{n} events replay to the answers; the file is whole")
 
 # %% ../../nbs/run/11_annotate.ipynb #7d1e4e49
-def _said(out: Exported, folder: str) -> None:
-    raters = {r.rater for r in out.ratings}
-    print(f"{len(out.ratings)} ratings by {len(raters)} raters in {folder}")
-    print(*left_out(out), sep="\n")
-
-
 @subcommand(
     "annotate export",
     "write ratings, answers and the log",
@@ -270,7 +264,9 @@ def _said(out: Exported, folder: str) -> None:
 )
 def _export(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        _said(write_export(store, a.to, sheet=a.sheet), a.to)
+        out = write_export(store, a.to, sheet=a.sheet)
+    print(f"{len(out.ratings)} ratings by {len({r.rater for r in out.ratings})} raters in {a.to}")
+    print(*left_out(out), sep="\n")
 
 
 @subcommand(
@@ -291,10 +287,10 @@ def _tasks(a: argparse.Namespace) -> None:
         register = Register(store)
         share_conflicts(store, study)
         ids = {q.question_id for q in study.of_role("item")}
-        people = [r.rater for r in register.raters() if r.role != "owner" and r.active]
-        lists = {
-            r: [p.question_id for p in register.assigned(r) if p.question_id in ids and not p.occasion] for r in people
-        }
+        lists = {}
+        for rater in (r.rater for r in register.raters() if r.role != "owner" and r.active):
+            pages = register.assigned(rater)
+            lists[rater] = [p.question_id for p in pages if p.question_id in ids and not p.occasion]
     answers = [r for r in responses_of(entry, corpus, folder) if r.item_id in ids]
     made = label_studio_tasks(corpus.items, answers, lists, seed=study.settings.seed, language=study.settings.language)
     print(*write_tasks(made, a.to), sep="\n")
@@ -307,14 +303,11 @@ ROUND_KINDS = {  # kinds of question that a table gives by itself; the others ar
 }
 
 
-def _answered(
-    question: str,
-    flag: str,
-    given: str | None,  # on the command line
-    otherwise: str | None,  # None: it has to be said
-    ask: Callable[[str], str],
-) -> str:
-    "What the command line says, else the person at the terminal, else what is usual."
+_Ask = Callable[[str], str]
+
+
+def _answered(question: str, flag: str, given: str | None, otherwise: str | None, ask: _Ask) -> str:
+    "What the command line says, else the person at the terminal, else what is usual; None: it has to be said."
     if given is not None or (otherwise is not None and not sys.stdin.isatty()):
         return given or otherwise or ""
     if not sys.stdin.isatty():
@@ -329,13 +322,12 @@ def _number(text: str, flag: str, least: int) -> int:
     return int(text)
 
 # %% ../../nbs/run/11_annotate.ipynb #34f0717b
-def _one_width(items: list[Item], given: str | None, ask: Callable[[str], str]) -> list[str] | None:
+def _one_width(items: list[Item], given: str | None, ask: _Ask) -> list[str] | None:
     "The ids of the questions that sliders can rate together; None for all of the table."
     counts = Counter(len(i.options) for i in items if len(i.options) > 1)
     if not counts:
         refuse("annotate new: a question must have options for sliders; got none; --kind yes_no asks without options")
     told = ", ".join(f"{n} with {k} options" for k, n in counts.most_common())
-    rest = len(items) - counts.total()
     if len(counts) > 1:
         usual = str(counts.most_common(1)[0][0]) if sys.stdin.isatty() else None
         if given is None and usual is None:
@@ -345,13 +337,13 @@ def _one_width(items: list[Item], given: str | None, ask: Callable[[str], str]) 
     wanted = int(given) if given else next(iter(counts))
     if not counts[wanted]:
         refuse(f"annotate new: --n-options must be one that questions have; got {given} ({told})")
-    if rest or len(counts) > 1:
-        print(f"raters see {counts[wanted]} of {len(items)} questions: those with {wanted} options")
-        return [i.item_id for i in items if len(i.options) == wanted]
-    return None
+    if counts[wanted] == len(items):
+        return None
+    print(f"raters see {counts[wanted]} of {len(items)} questions: those with {wanted} options")
+    return [i.item_id for i in items if len(i.options) == wanted]
 
 # %% ../../nbs/run/11_annotate.ipynb #5fcb2116
-def _asks(given: list[str], ask: Callable[[str], str]) -> dict[str, str]:
+def _asks(given: list[str], ask: _Ask) -> dict[str, str]:
     "What yes_no asks about each item, by a short name."
     if not given:
         given = [_answered("What is asked about each item, e.g. relevant=Is it relevant?", "--ask", None, None, ask)]
@@ -374,19 +366,18 @@ def page_entry(
         print("Raters say", *(f"  {kind:8} {what}" for kind, what in ROUND_KINDS.items()), sep="\n")
     kind = _answered("Kind", "--kind", a.kind, "sliders", ask)
     if kind not in ROUND_KINDS:
-        kinds = ", ".join(ROUND_KINDS)
-        refuse(f"annotate new: --kind must be one of {kinds}; got {kind!r}; other kinds are about models' answers")
+        got = f"{kind!r}; other kinds are about models' answers"
+        refuse(f"annotate new: --kind must be one of {', '.join(ROUND_KINDS)}; got {got}")
     ids = _one_width(items, a.n_options, ask) if kind == "sliders" else None
     named = comma_separated(_answered("Raters, by pseudonym, with commas between", "--raters", a.raters, None, ask))
     every = _answered("Raters of each question, or all", "--per-item", a.per_item, "all", ask)
     repeats = _answered("Questions that a rater answers again at the end", "--repeats", a.repeats, "0", ask)
     spoken = {i.language for i in items if i.language in LANGUAGES}
     usual = spoken.pop() if len(spoken) == 1 else "en"
-    language = _answered(
-        f"Language of the page ({', '.join(LANGUAGES)})", "--page-language", a.page_language, usual, ask
-    )
+    choices = ", ".join(LANGUAGES)
+    language = _answered(f"Language of the page ({choices})", "--page-language", a.page_language, usual, ask)
     if language not in LANGUAGES:
-        refuse(f"annotate new: --page-language must be one of {', '.join(LANGUAGES)}; got {language!r}")
+        refuse(f"annotate new: --page-language must be one of {choices}; got {language!r}")
     rule: dict[str, Any] = {"rule": "everyone"}
     if every != "all":
         rule = {"rule": "core_and_split", "n_core": 0, "per_item": _number(every, "--per-item", 1)}
@@ -397,13 +388,6 @@ def page_entry(
     return entry | ({"consent": a.consent} if a.consent else {}), named
 
 # %% ../../nbs/run/11_annotate.ipynb #c8edc544
-def _invited(path: Path, study: Study, people: list[str]) -> dict[str, str]:
-    "The file of answers with everybody invited, and their tokens."
-    with open_store(path, study) as store:
-        known = {r.rater for r in Register(store).raters()}
-        return enrol(store, study, [r for r in people if r not in known])
-
-
 @subcommand(
     "annotate new",
     "a rating study from a table of questions: asks what it needs, shows a page, writes the entry, prints links",
@@ -411,13 +395,13 @@ def _invited(path: Path, study: Study, people: list[str]) -> dict[str, str]:
     argument("path", help="a .csv, .xlsx, .jsonl or .parquet file of questions"),
     argument("--raters", help="pseudonyms, comma-separated"),
     argument("--kind", help=f"what raters say: {', '.join(ROUND_KINDS)}"),
-    argument("--ask", action="append", default=[], metavar="NAME=QUESTION", help="yes_no: what is asked of each item"),
+    several("--ask", "NAME=QUESTION", "yes_no: what is asked of each item"),
     argument("--per-item", metavar="N", help="raters of each question; all: everybody rates all"),
     argument("--repeats", metavar="N", help="questions that a rater answers a second time, at the end"),
     argument("--n-options", metavar="N", help="ask those with this many options, where a table mixes them"),
     argument("--title", help="of the page"),
     argument("--page-language", help=f"{', '.join(LANGUAGES)}; every rater can change it"),
-    argument("--consent", action="append", default=[], help="a paragraph of what raters agree to; several times"),
+    several("--consent", "TEXT", "a paragraph of what raters agree to; several times"),
     argument("--answers", metavar="FILE", help="the file of answers"),
     argument("--replace", action="store_true", help="write an entry of that name anew"),
     argument("--yes", action="store_true", help="write without asking"),
@@ -425,21 +409,16 @@ def _invited(path: Path, study: Study, people: list[str]) -> dict[str, str]:
     *READING,
     *HOST,
 )
-def new_round(
-    a: argparse.Namespace,  # what the command line was given
-    ask: Callable[[str], str] = input,
-) -> None:
+def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
     """The command: read, ask, show, write, invite.
 
     Raises: ValueError where something has to be said and nobody can be asked.
     """
     params = root() / a.params
-    path = answers_file(a)
+    path = answers_file(a).resolve()
+    file = path.relative_to(root()).as_posix() if path.is_relative_to(root()) else str(path)
     if a.loader == "table" and not a.encoding:
         a.encoding = asked_encoding(a.path, ask)
-    file = (
-        path.resolve().relative_to(root()).as_posix() if path.resolve().is_relative_to(root()) else str(path.resolve())
-    )
     reading = {"loader": a.loader, "options": asked_options(a), "replace": a.replace, "params": params}
     stages: dict[str, Any] = {stage: {} for stage in QUESTION_KINDS["sliders"].stages}
     read = propose(a.study, a.path, besides=stages, **reading)  # the kind is asked for once the rows have been seen
@@ -451,7 +430,8 @@ def new_round(
         return print("nothing was written")
     stages = {stage: {} for stage in QUESTION_KINDS[page["kind"]].stages}
     proposal = propose(a.study, a.path, besides={"annotate": page, "ratings": file} | stages, **reading)
-    tokens = _invited(path, study, people)
+    with open_store(path, study) as store:
+        tokens = _invited(store, study, people)
     write_study(proposal, params, select=False)
     print(f"written to {a.params}; answers will be in {file}")
     print(f"Links, one a rater, shown this once (a new one: mhbench annotate invite {a.study} RATER):")
@@ -461,15 +441,6 @@ def new_round(
     print(f"  mhbench annotate status {a.study}\n  mhbench annotate close {a.study}")
 
 # %% ../../nbs/run/11_annotate.ipynb #a89e2c69
-def _close(store: Store) -> list[str]:  # who has been sent away
-    "Close every link but the owner's; answers stay."
-    register = Register(store)
-    active = [r.rater for r in register.raters() if r.active and r.role != "owner"]
-    for rater in active:
-        register.withdraw(rater)
-    return active
-
-
 def _select(study: str, params: Path) -> list[str]:  # sentences
     "The next run takes this study alone, and asks nobody where only the demo's models are chosen."
     run = load_params(params)["run"]
@@ -486,10 +457,7 @@ def _select(study: str, params: Path) -> list[str]:  # sentences
     argument("--yes", action="store_true", help="close though pages are open"),
     argument("--run", action="store_true", help="make labels, agreement and figures at once: mhbench run --all"),
 )
-def close_round(
-    a: argparse.Namespace,  # what the command line was given
-    ask: Callable[[str], str] = input,
-) -> None:
+def close_round(a: argparse.Namespace, ask: _Ask = input) -> None:
     """The command: look, close, wire, run.
 
     Raises: ValueError where nobody has completed a page, or pages are open and nobody can be asked whether to go on.
@@ -503,23 +471,23 @@ def close_round(
         found = ratings(store)
         kind = store.study.settings.kind
         if not found.ratings:
-            refuse(
-                f"close: a round must have a complete page; got none ({path.name}); wait, or look at annotate status"
-            )
+            got = f"none ({path.name}); wait, or look at annotate status"
+            refuse(f"close: a round must have a complete page; got {got}")
         rows = print_overview(store, store.study)
         n_open = sum(r["assigned"] - r["complete"] for r in rows if "withdrawn" not in r["marks"])
         if n_open and not a.yes and not agreed(f"{n_open} pages are open. Close the round?", "close", ask):
             return print("the round goes on")
-        closed = _close(store)
+        register = Register(store)
+        closed = [r.rater for r in register.raters() if r.active and r.role != "owner"]
+        for rater in closed:
+            register.withdraw(rater)
     print(f"closed: {', '.join(closed) or 'nobody was active'}; `mhbench annotate invite` opens a link again")
     print(*left_out(found), *name_ratings(a.study, path, params=params), *_select(a.study, params), sep="\n")
     if not QUESTION_KINDS[kind].stages:
-        return print(
-            f"no stage reads answers of kind {kind}: `mhbench annotate export {a.study}` writes them as tables"
-        )
+        tables = f"`mhbench annotate export {a.study}` writes them as tables"
+        return print(f"no stage reads answers of kind {kind}: {tables}")
     if not a.run:
         return print("Labels, agreement, figures and the report:\n  mhbench run --all")
     if importlib.import_module("mhbench.run.cli").main(["run", "--all"]):
-        raise RuntimeError(
-            "close: a stage did not end well, as told above; the round is closed and its answers are kept"
-        )
+        kept = "the round is closed and its answers are kept"
+        raise RuntimeError(f"close: a stage did not end well, as told above; {kept}")

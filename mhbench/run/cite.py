@@ -63,9 +63,7 @@ def software() -> str:
     return bibtex("mhbench", {k: v for k, v in fields.items() if v})
 
 # %% ../../nbs/run/29_cite.ipynb #2d309193
-def citations(
-    p: Mapping[str, Any],  # parameters, as `load_params` gives them
-) -> str:  # a BibTeX file
+def citations(p: Mapping[str, Any]) -> str:  # a BibTeX file
     "What a run used: papers, releases, software; its models in a comment."
     known = releases()
     written = papers()
@@ -77,9 +75,8 @@ def citations(
             commit = recorded(root() / Path(prepare["path"]).expanduser()).get("commit")
             out.append(_release(study, known[study], written.get(study, ""), commit))
     named = [f"{m} ({p['models'][m].get('provider') or 'provider not stated'})" for m in p["run"]["models"]]
-    told = (
-        f"Models of the run, whose papers mhbench does not know: {', '.join(named)}." if named else "No model is run."
-    )
+    unknown = f"Models of the run, whose papers mhbench does not know: {', '.join(named)}."
+    told = unknown if named else "No model is run."
     comment = textwrap.fill(told, 110, initial_indent="% ", subsequent_indent="% ")
     return "\n\n".join([software(), *out, comment]) + "\n"
 

@@ -85,10 +85,9 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
     ratings = read_records(rated, Rating) if rated.exists() else []
     accuracy = pd.read_parquet(results / "score" / study / "accuracy.parquet")
     strange = rows[(rows["answered_by"] != "majority") & rows["served"].isna()]
-    if len(strange) or not items.keys() >= set(rows["item_id"]):
-        got = (
-            f"scores of {len(strange)} answers and {len(set(rows['item_id']) - items.keys())} items that are not there"
-        )
+    unknown = set(rows["item_id"]) - items.keys()
+    if len(strange) or unknown:
+        got = f"scores of {len(strange)} answers and {len(unknown)} items that are not there"
         remedy = "run `dvc repro`; scores alone, as `dvc pull` brings them, are not enough"
         refuse(f"export: the answers of {study} must be those that were scored; got {got}", remedy=remedy)
     return Scored(study, rows, accuracy, items, ratings, core, *_judged(results, study))
@@ -303,28 +302,15 @@ class HumanRating(BaseModel):
     session: str | None = Field(description="Tells repeated ratings of one rater apart")
 
 
-def _rater_kind(r: Rating) -> str:
-    if r.by_model:
-        return "model"
-    return "simulated" if r.origin == "simulated" else "person"
-
-
 def human_ratings(s: Scored, private: bool) -> Iterator[dict[str, Any]]:
     "The ratings of a study's items, as the extension has them; those of protected items for `private` alone."
     free = {name for i in s.items.values() if private or not i.protected for name in (i.item_id, i.base)}
     for r in (r for r in s.ratings if r.item_id in free):
         shown = r.variant | ({"order": ",".join(map(str, r.order))} if r.order else {})
-        yield HumanRating(
-            evaluation_name=r.study,
-            sample_id=r.item_id,
-            rater_id=r.rater,
-            rater_kind=_rater_kind(r),
-            target=r.target,
-            score=r.value,
-            label=r.label,
-            shown=shown,
-            session=r.session,
-        ).model_dump()
+        kind = "simulated" if r.origin == "simulated" else "person"
+        of = {"evaluation_name": r.study, "sample_id": r.item_id, "target": r.target, "session": r.session}
+        by = {"rater_id": r.rater, "rater_kind": "model" if r.by_model else kind}
+        yield HumanRating(**of, **by, score=r.value, label=r.label, shown=shown).model_dump()
 
 # %% ../../nbs/run/32_eee.ipynb #efd4ff32
 def _jsonl(lines: Sequence[dict]) -> bytes:
@@ -353,9 +339,8 @@ def _main_result(row: Any, core: str | None) -> tuple[str, str]:  # by, group
     return ("all", "all") if core is None or row.set == core else ("set", str(row.set))
 
 
-def _of_model(
-    model: str, s: Scored, p: Mapping[str, Any], private: bool
-) -> tuple[dict[str, Any], list[dict]]:  # the run without its organisation and library, and its lines
+def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tuple[dict[str, Any], list[dict]]:
+    "A model's run without its organisation and library, and its lines."
     rows = s.rows[s.rows["model"] == model]
     info = _model_info(model, p, str(rows["origin"].iloc[0] if "origin" in rows else "asked"))
     at = _date(rows)

@@ -24,7 +24,7 @@ from ..records.staged import staged_folder
 from ..report.items import Answers, answers_of
 from ..report.page import headline
 from .eee import Scored, asked_text, scored, write_eee
-from .graph import graph, place, root, runs
+from .graph import graph, jobs, place, root, runs
 from .made import commit_of, how_made
 from .params import load_params
 from ..studies.demo import DEMO_STUDIES, demo_canary, demo_card
@@ -38,13 +38,9 @@ __all__ = ['Write', 'executed_notebooks', 'publish', 'inspect_logs', 'dataset_fo
 def executed_notebooks(run: dict) -> dict[str, Path]:
     "Where the executed notebooks of a run lie, by their names under `reports/`."
     out = {}
-    for node in graph().values():
-        if not node.parameters:
-            continue
-        for study in run.get(node.studies) or [] if node.studies else [None]:
-            for model in run["models"] if node.models else [None]:
-                name = "/".join(x for x in (node.name, study, model) if x)
-                out[f"{name}.ipynb"] = place("results", node.name, study, model) / "notebook.ipynb"
+    for node, study, model in jobs(run, graph()):
+        name = "/".join(x for x in (node.name, study, model) if x)
+        out[f"{name}.ipynb"] = place("results", node.name, study, model) / "notebook.ipynb"
     return out
 
 # %% ../../nbs/run/16_export.ipynb #c539d52b
@@ -64,10 +60,8 @@ def publish(
     for study in run["studies"]:
         items = read_records(place("results/text", "prepare", study) / "items.parquet", Item)
         if any(i.protected for i in items):
-            refuse(
-                f"publish: the corpora of the run must be free to publish; got protected items of {study}; publish its "
-                "report page by hand, if its authors agree"
-            )
+            got = f"protected items of {study}; publish its report page by hand, if its authors agree"
+            refuse(f"publish: the corpora of the run must be free to publish; got {got}")
     found = executed_notebooks(run) | {"report.html": top / "results" / "report.html"}
     if stages:
         found = {name: file for name, file in found.items() if Path(name).parts[0].removesuffix(".ipynb") in stages}
@@ -87,10 +81,6 @@ def publish(
 # %% ../../nbs/run/16_export.ipynb #bb7d4b96
 Write = Callable[[str, bytes], Path]  # of mhbench.records.staged.staged_folder
 
-
-def _short(*parts: str) -> str:
-    return hashlib.sha256("/".join(parts).encode()).hexdigest()[:22]
-
 # %% ../../nbs/run/16_export.ipynb #22f6809e
 _LETTERS = {1: "C", 0: "I"}  # correct, incorrect, as inspect_ai writes them; a part is a number
 _NUMBERS = {letter: float(number) for number, letter in _LETTERS.items()}
@@ -104,13 +94,8 @@ def _sample(row: Any, item: dict, said: dict) -> dict:
     choice = {"message": {"role": "assistant", "content": text, "source": "generate"}, "stop_reason": stop}
     value = "N" if pd.isna(row.correct) else _LETTERS.get(row.correct, float(row.correct))
     seen = {"category": row.category, "set": row.set, "case": row.cluster, "became": row.what, "judged": row.judged}
-    score = {
-        "value": value,
-        "answer": row.answer,
-        "explanation": row.judged,
-        "metadata": {"confidence": row.confidence},
-    }
-    score["metadata"] = {k: v for k, v in score["metadata"].items() if not pd.isna(v)}
+    sure = {} if pd.isna(row.confidence) else {"confidence": row.confidence}
+    score = {"value": value, "answer": row.answer, "explanation": row.judged, "metadata": sure}
     return {
         "id": row.item_id,
         "epoch": int(row.sample) + 1,
@@ -144,8 +129,11 @@ def inspect_logs(
         right = sum(_NUMBERS.get(v, v) for v in scored) / len(scored) if scored else 0.0
         ids = list(dict.fromkeys(s["id"] for s in samples))
         task = f"mhbench/{study}/{mode}".replace(" ", "_")
-        key = _short(str(study), str(model), str(mode))
+        key = hashlib.sha256(f"{study}/{model}/{mode}".encode()).hexdigest()[:22]
         when = dates[str(study), str(model)].isoformat()
+        counts = {"scored_samples": len(scored), "unscored_samples": len(samples) - len(scored)}
+        metrics: dict[str, Any] = {"accuracy": {"name": "accuracy", "value": right, "params": {}}} if scored else {}
+        score = {"name": "mhbench", "scorer": "mhbench", **counts, "params": {}, "metrics": metrics}
         log = {
             "version": 2,
             "status": "success",
@@ -163,20 +151,7 @@ def inspect_logs(
                 "metadata": {"mode": str(mode)},
             },
             "plan": {"name": "plan", "steps": [], "config": {}},
-            "results": {
-                "total_samples": len(samples),
-                "completed_samples": len(samples),
-                "scores": [
-                    {
-                        "name": "mhbench",
-                        "scorer": "mhbench",
-                        "scored_samples": len(scored),
-                        "unscored_samples": len(samples) - len(scored),
-                        "params": {},
-                        "metrics": {"accuracy": {"name": "accuracy", "value": right, "params": {}}} if scored else {},
-                    }
-                ],
-            },
+            "results": {"total_samples": len(samples), "completed_samples": len(samples), "scores": [score]},
             "stats": {"started_at": when, "completed_at": when, "model_usage": {}},
             "samples": samples,
         }
@@ -217,18 +192,14 @@ def dataset_folder(answers: Answers, main: pd.DataFrame, write: Write, *, privat
     rows = answers.rows.assign(text=[answers.texts.get(str(k), {}).get("text") for k in answers.rows.index])
     of = [answers.items.get(f"{s}/{i}", {}) for s, i in zip(rows["study"], rows["item_id"])]
     rows = rows.assign(question=[x.get("question") for x in of], options=[x.get("options") for x in of])
-    said = (
-        "Texts of protected items are here: do not publish this folder."
-        if private
-        else ("Of items of a protected corpus there are ids and scores, and no text.")
-    )
+    said = "Of items of a protected corpus there are ids and scores, and no text."
+    if private:
+        said = "Texts of protected items are here: do not publish this folder."
     named = {"models": ", ".join(rows["model"].unique()), "studies": ", ".join(rows["study"].unique()), "n": len(rows)}
     card = _CARD.format(**named, texts=said, version=__version__)
-    tables = {
-        f"{name}.parquet": table.to_parquet(None, index=False)
-        for name, table in (("answers", rows), ("headline", main))
-    }
-    return [write(name, content) for name, content in ({"README.md": card.encode()} | tables).items()]
+    tables = {"answers.parquet": rows, "headline.parquet": main}
+    made = [write("README.md", card.encode())]
+    return made + [write(name, table.to_parquet(None, index=False)) for name, table in tables.items()]
 
 # %% ../../nbs/run/16_export.ipynb #1bbf6436
 def bank_cards(results: str | Path, studies: Iterable[str], write: Write) -> list[Path]:
@@ -267,7 +238,7 @@ def card_results(
             entries = []
             for r in rows.itertuples():
                 said: dict[str, Any] = {"dataset": {"id": dataset, "task_id": s.study}, "value": float(r.estimate)}
-                said |= {"date": dates[str(model)].isoformat()}
+                said["date"] = dates[str(model)].isoformat()
                 said |= {"source": {"url": source, "name": "mhbench"}} if source else {}
                 entries.append(said | {"notes": _notes(r)})
             text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
@@ -339,9 +310,8 @@ def _to_mlflow(p: Mapping[str, Any], results: Path, uri: str, params: Path) -> s
     run = p["run"]
     made = how_made(results, run["studies"], p["seed"])
     of_run = {k: {name: p[k][name] for name in run[k]} for k in ("models", "studies")}
-    facts = dict(flat({k: v for k, v in p.items() if k != "endpoints"} | of_run)) | dict(
-        zip(made["what"], made["value"])
-    )
+    facts = dict(flat({k: v for k, v in p.items() if k != "endpoints"} | of_run))
+    facts |= dict(zip(made["what"], made["value"]))
     files = (results / "report.html", params.with_name("run.yaml"))
     return mlflow_run(headline(results, runs(run)), facts, files, uri)
 
@@ -374,8 +344,7 @@ def _export(a):
     results = root() / "results"
     run = p["run"]
     if a.kind == "mlflow":
-        print(_to_mlflow(p, results, a.to, root() / a.params))
-        return
+        return print(_to_mlflow(p, results, a.to, root() / a.params))
     with staged_folder(a.to) as write:
         if a.kind == "hf":
             answers = answers_of(results, run["studies"], run["models"], private=a.private, most=None)

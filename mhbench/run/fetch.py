@@ -14,7 +14,7 @@ import sys
 import tempfile
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -106,9 +106,7 @@ def releases() -> dict[str, Release]:  # study -> its release
     return found
 
 
-def release_of(
-    name: str,  # of a study
-) -> Release:
+def release_of(name: str) -> Release:
     """A study's release.
 
     Raises: ValueError for a study that has none.
@@ -267,45 +265,34 @@ def _failed(what: str, address: str, error: Exception) -> None:
     refuse(f"fetch: {what} must be whole; got {said}", place=address, remedy=remedy, error=ConnectionError)
 
 
-class _Wanted(NamedTuple):
-    "A file to download."
-
-    url: str
-    file: ReleasedFile
-
-
-def _download(name: str, wanted: Mapping[str, _Wanted], folder: Path) -> None:  # place -> where it comes from
+def _download(name: str, wanted: Mapping[str, tuple[str, ReleasedFile]], folder: Path) -> None:  # place -> URL, file
     "Download files to their places; one that nobody has held may be absent."
     with optional("fetch", "mhbench[sources]", "name a folder with --from"):
         import pooch
         import requests
         import tqdm
     pooch.get_logger().setLevel("WARNING")
-    known = {place: w.file.sha256 and f"sha256:{w.file.sha256}" for place, w in wanted.items()}
-    urls = {place: w.url for place, w in wanted.items()}
+    known = {place: file.sha256 and f"sha256:{file.sha256}" for place, (_, file) in wanted.items()}
+    urls = {place: url for place, (url, _) in wanted.items()}
     puppy = pooch.create(folder, base_url="", registry=known, urls=urls, retry_if_failed=RETRIES)
-    size = sum(w.file.size or 0 for w in wanted.values())
+    size = sum(file.size or 0 for _, file in wanted.values())
     with tqdm.tqdm(total=size, unit="B", unit_scale=True, desc=name, disable=None) as bar:
         get = pooch.HTTPDownloader(progressbar=_Bar(bar), timeout=_TIMEOUT_S, chunk_size=1 << 16)
-        for place, w in wanted.items():
+        for place, (url, file) in wanted.items():
             private_folder((folder / place).parent)
             try:
                 puppy.fetch(place, downloader=get)
             except (ValueError, requests.exceptions.RequestException) as e:
-                if w.file.sha256 or not _absent(e):
-                    _failed(place, w.url, e)
-
-
-def _absent(error: Exception) -> bool:
-    "Whether a server has said that there is no such file."
-    return getattr(getattr(error, "response", None), "status_code", None) in (404, 410)
+                absent = getattr(getattr(e, "response", None), "status_code", None) in (404, 410)
+                if file.sha256 or not absent:
+                    _failed(place, url, e)
 
 # %% ../../nbs/run/27_fetch.ipynb #2fc1a877
 def _unpack(name: str, release: Release, folder: Path) -> None:
     "Take the files of a release from the archive of its commit."
     with tempfile.TemporaryDirectory() as d:
         address = release.address(release.archive)
-        _download(name, {"archive.zip": _Wanted(address, ReleasedFile())}, Path(d))
+        _download(name, {"archive.zip": (address, ReleasedFile())}, Path(d))
         try:
             shutil.unpack_archive(Path(d) / "archive.zip", Path(d) / "unpacked")
         except (shutil.ReadError, zipfile.BadZipFile, OSError) as e:
@@ -313,18 +300,17 @@ def _unpack(name: str, release: Release, folder: Path) -> None:
         _take(name, release, Path(d) / "unpacked", folder)
 
 
-def _there(path: Path, file: ReleasedFile) -> bool:
-    "Whether a file is there, as it should be."
-    return path.is_file() and file.sha256 in (None, sha256_file(path))
-
-
 def _fill(name: str, release: Release, folder: Path) -> None:
     "Bring here what is not there yet."
-    rows = [row for row in release.files() if not _there(folder / row[0], row[2])]
-    if any(group.archived for *_, group in rows):
-        return _unpack(name, release, folder)
-    base = release.address(release.url)
-    _download(name, {place: _Wanted(base + group.url(n), file) for place, n, file, group in rows}, folder)
+    wanted = {}
+    for place, file_name, file, group in release.files():
+        path = folder / place
+        if path.is_file() and file.sha256 in (None, sha256_file(path)):
+            continue
+        if group.archived:
+            return _unpack(name, release, folder)
+        wanted[place] = (release.address(release.url) + group.url(file_name), file)
+    _download(name, wanted, folder)
 
 # %% ../../nbs/run/27_fetch.ipynb #97a3cb46
 def _writable(folder: Path) -> None:
@@ -334,11 +320,8 @@ def _writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as e:
-        refuse(
-            f"fetch: --to must be a folder that can be written; got {str(folder)!r} ({e.strerror})",
-            remedy="name another one with --to, or set MHBENCH_CORPORA",
-            error=PermissionError,
-        )
+        got = f"{str(folder)!r} ({e.strerror}); name another one with --to, or set MHBENCH_CORPORA"
+        refuse(f"fetch: --to must be a folder that can be written; got {got}", error=PermissionError)
 
 
 def _contents(folder: Path) -> dict[str, str]:  # path in the folder -> SHA-256
@@ -363,8 +346,8 @@ def fetch_release(
     """
     release = release_of(name)
     folder = (Path(to).expanduser() if to else corpora() / name).resolve()
-    _writable(folder)
     passed_over = 0
+    _writable(folder)
     if source is None:
         _fill(name, release, folder)
     else:
@@ -379,22 +362,17 @@ def fetch_release(
     for inside in {folder / place for f in files for place in PurePosixPath(f).parents}:
         inside.chmod(0o700)
     corpus = folder / release.imported.get("path", "")
-    options = dict(release.imported.get("options", {}))
     missing = [place for place in registry if place not in files]
+    options = dict(release.imported.get("options", {}))
     return Fetched(name, folder, corpus, options, files, unregistered, missing, passed_over)
 
 # %% ../../nbs/run/27_fetch.ipynb #6c37d6d7
-def unlock(
-    name: str,  # of a study
-) -> None:
+def unlock(name: str) -> None:
     "Ask for the password of a release's encrypted files, where it is not set and somebody is there to answer."
     variable = release_of(name).password
     if variable and not os.environ.get(variable) and sys.stdin is not None and sys.stdin.isatty():
-        readme = release_of(name).repository + "#readme"
-        said = getpass.getpass(
-            f"Password of the encrypted files (their authors tell researchers what it is: {readme}): "
-        )
-        os.environ[variable] = said.strip()
+        where = f"their authors tell researchers what it is: {release_of(name).repository}#readme"
+        os.environ[variable] = getpass.getpass(f"Password of the encrypted files ({where}): ").strip()
 
 # %% ../../nbs/run/27_fetch.ipynb #d3ed7cb1
 def _size(release: Release) -> str:
@@ -405,14 +383,10 @@ def _size(release: Release) -> str:
     return f"{_counted(len(files))}, {sum(file.size or 0 for file in files) / 1e6:.1f} MB{more}"
 
 
-def release_lines(
-    names: Sequence[str] = (),  # of studies; none: every release
-) -> list[str]:  # lines
+def release_lines() -> list[str]:
     "What can be fetched: files, size, licence, terms, and where it lies if it is here."
     out = []
     for name, release in releases().items():
-        if names and name not in names:
-            continue
         here = corpora() / name
         out += [f"{name}: {release.title}", f"  from     {release.repository} at {release.commit}"]
         out += [f"  files    {_size(release)}", f"  licence  {release.licence}", f"  terms    {release.terms}"]

@@ -68,9 +68,8 @@ def pilot_ratings(path: str | Path) -> tuple[list[Rating], float | None]:  # and
             about["value"] = float(number.replace(",", ".")) if number else None
             out.append(Rating(**about, label=label or None, study="pilot", source=path.name))
         except ValueError as e:
-            refuse(
-                f"pilot_ratings: a row must hold one number or label; got {str(e).splitlines()[-1].strip()} ({place})"
-            )
+            got = f"{str(e).splitlines()[-1].strip()} ({place})"
+            refuse(f"pilot_ratings: a row must hold one number or label; got {got}")
     return out, None
 
 # %% ../../nbs/run/30_panel.ipynb #14c59c48
@@ -86,14 +85,12 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
     needed = raters_of_each(c, width)
     given = pilot.groupby("item")["rater"].nunique()
     print(f"{c.n_ratings} ratings by {c.n_raters} raters of {len(given)} items")
+    interval = f"For an interval of a mean score no wider than {width:g}"
     if needed is None:
-        print(f"For an interval of a mean score no wider than {width:g} no number of raters up to 200 is enough.")
-        return
+        return print(f"{interval} no number of raters up to 200 is enough.")
     more = int((needed - given).clip(lower=0).sum())
-    print(
-        f"For an interval of a mean score no wider than {width:g}: {needed} raters an item; {more} answers are still "
-        f"to be given, {more * minutes / 60:.1f} hours in all."
-    )
+    hours = f"{more * minutes / 60:.1f} hours in all"
+    print(f"{interval}: {needed} raters an item; {more} answers are still to be given, {hours}.")
 
 
 @subcommand(
@@ -117,12 +114,11 @@ def _panel_design(a: argparse.Namespace) -> None:
         refuse("panel design: --width and --difference must be above 0")
     found, measured = pilot_ratings(a.ratings)
     pilot, label = pilot_table(found, a.label)
+    minutes = a.minutes or measured or MINUTES
     if a.each:
-        _print_each(pilot, a.width, a.minutes or measured or MINUTES)
-        return
+        return _print_each(pilot, a.width, minutes)
     mean = pilot_components(pilot)
     pair = pilot_components(pilot, difference=True) if a.difference is not None else None
-    minutes = a.minutes or measured or MINUTES
     counted = f'; counted: "{label}"' if label else ""
     print(f"{mean.n_ratings} ratings of a target by {mean.n_raters} raters of {mean.n_items} items{counted}")
     print("variance: " + ", ".join(f"{k.replace('_', ' ')} {v:.0%}" for k, v in mean.shares().items()))
@@ -162,9 +158,8 @@ def _from_table(path: str) -> _Known:
     table = read_table(Path(path).expanduser())
     at = {c.strip().lower(): c for c in table.columns}
     if gone := sorted({"people", "judge"} - set(at)):
-        refuse(
-            f"plan --humans: the pilot must have columns people and judge; got none named {', '.join(gone)} ({path})"
-        )
+        got = f"none named {', '.join(gone)} ({path})"
+        refuse(f"plan --humans: the pilot must have columns people and judge; got {got}")
     rows = [[_number(cell_text(row, at[c]), place) for c in ("people", "judge")] for place, row in table.rows]
     cases = [cell_text(row, at["case"]) if "case" in at else str(k) for k, (_, row) in enumerate(table.rows)]
     y, f = np.array(rows, float).reshape(-1, 2).T
@@ -214,13 +209,11 @@ def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
 _WORTH = 0.05  # narrower by less: no precision is bought
 
 
-def _sentence(p: Pilot, row: Any) -> str:
+def _sentence(row: Any) -> str:
     n, worth = int(row.labels), int(row.worth)
     if row.narrower < _WORTH:
-        return (
-            f"{n} labels: the interval becomes {max(0.0, row.narrower):.0%} narrower. The judge buys correction, not"
-            " precision: hire for the width that people alone give."
-        )
+        narrower = f"{n} labels: the interval becomes {max(0.0, row.narrower):.0%} narrower"
+        return f"{narrower}. The judge buys correction, not precision: hire for the width that people alone give."
     return f"{n} labels beside the judge are worth {worth} of people alone: {row.saved:.0%} of the labels are saved."
 
 
@@ -235,36 +228,23 @@ def _lines(known: _Known, labels: list[int]) -> list[str]:
     shown = table.assign(**{c: (100 * table[c]).round().astype(int).astype(str) + "%" for c in ("narrower", "saved")})
     out.append(shown.round(3).to_string(index=False))
     row = table.iloc[(table["labels"] - 100).abs().argmin()]
-    out.append(_sentence(p, row))
+    out.append(_sentence(row))
     if p.n:
-        sure = certificate(p.cautious(), judged, [int(row.labels)]).iloc[0]
-        low = f"{p.cautious().correlation:.2f}"
-        out.append(f"With the pilot's correlation at its lower 80% limit, {low}: {_sentence(p, sure)}")
+        low = p.cautious()
+        sure = _sentence(certificate(low, judged, [int(row.labels)]).iloc[0])
+        out.append(f"With the pilot's correlation at its lower 80% limit, {low.correlation:.2f}: {sure}")
     return out
 
 # %% ../../nbs/run/30_panel.ipynb #3844227c
+_HUMANS = "instead: how wide an interval n labels of people give, with a judge and without; from a table with columns"
+_HUMANS += " people and judge, or from the labels of the run"
 PLAN_OPTIONS = (
-    argument(
-        "--humans",
-        nargs="?",
-        const="",
-        metavar="PILOT",
-        help="instead: how wide an interval n labels of people give, with a judge and without; from a table with"
-        " columns people and judge, or from the labels of the run",
-    ),
+    argument("--humans", nargs="?", const="", metavar="PILOT", help=_HUMANS),
     argument("--labels", default="20,50,100,200", help="of people, with --humans: numbers, comma-separated"),
-    argument(
-        "--judged",
-        type=int,
-        help="with --humans: answers that the judge will have judged; by default as many as it has",
-    ),
-    argument(
-        "--correlation", type=float, help="with --humans: of people's and the judge's scores, where there is no pilot"
-    ),
+    argument("--judged", type=int, help="with --humans: how many answers the judge will have judged"),
+    argument("--correlation", type=float, help="with --humans: of people's and the judge's scores, without a pilot"),
     argument("--sd", type=float, default=1.0, help="with --correlation: standard deviation of people's scores"),
-    argument(
-        "--rates", help="with --humans, of labels: how often the judge finds what is correct, and wrong, as 0.9,0.7"
-    ),
+    argument("--rates", help="with --humans, of labels: how often the judge finds what is correct, and wrong: 0.9,0.7"),
     argument("--correct", type=float, default=0.5, help="with --rates: the share of answers that is correct"),
 )
 
@@ -288,17 +268,15 @@ def plan_humans(
     if a.correlation is not None or a.rates is not None:
         rates = _listed(a.rates, "--rates", float) if a.rates else None
         if rates is not None and len(rates) != 2:
-            refuse(
-                f"plan --humans: --rates must be two numbers, of what is correct and of what is wrong; got {a.rates!r}"
-            )
+            rule = "be two numbers, of what is correct and of what is wrong"
+            refuse(f"plan --humans: --rates must {rule}; got {a.rates!r}")
         card = pilot_of_card(a.correlation, a.sd, rates=(rates[0], rates[1]) if rates else None, correct=a.correct)
         known = [_Known("the judge's card", card, a.judged or 1000)]
     else:
         known = [_from_table(a.humans)] if a.humans else list(_from_run(root() / "results", studies))
     if not known:
         remedy = "give a table with columns people and judge, or --correlation or --rates from the judge's card"
-        refuse(
-            "plan --humans: the run must hold labels of people beside a judge's; got none of six cases", remedy=remedy
-        )
+        rule = "the run must hold labels of people beside a judge's; got none of six cases"
+        refuse(f"plan --humans: {rule}", remedy=remedy)
     named = [k._replace(judged=a.judged or k.judged) for k in known]
     return [line for k in named for line in (*_lines(k, labels), "")][:-1]

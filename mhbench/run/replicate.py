@@ -27,13 +27,13 @@ from ..errors import refuse, settings_from
 from ..records.database import private_file
 from ..report.page import headline
 from ..report.tables import markdown_table
-from .aggregates import check_shown, held_by, publish_aggregates
+from .aggregates import Protected, check_shown, held_by, publish_aggregates
 from .edit import corpus_lines, edit, import_corpus, read_corpus, select, study_lines
 from .fetch import Fetched, fetch_release, recorded, release_of, unlock
 from .graph import runs
 from .params import load_params
 from .workplace import code_files, init, package_identity, pipeline_files
-from ..studies.registry import RegisteredStudy, studies
+from ..studies.registry import studies
 from ..subcommand import argument, subcommand
 
 # %% auto #0
@@ -50,13 +50,13 @@ class Replication(BaseModel):
     shown: list[str] = []  # tables and figures by question that hold no label and no answer: "stage/name"
 
 
-def _file(study: RegisteredStudy) -> Path:
-    return study.folder / "replication.yaml"
+def _declared(file: str) -> dict[str, Path]:  # study -> its file of this name
+    return {study.name: study.folder / file for study in studies() if (study.folder / file).is_file()}
 
 
 def replications() -> list[str]:
     "The studies that have a replication."
-    return [study.name for study in studies() if _file(study).is_file()]
+    return list(_declared("replication.yaml"))
 
 
 def replication(name: str) -> Replication:
@@ -64,12 +64,13 @@ def replication(name: str) -> Replication:
 
     Raises: ValueError for a study without one, or an entry that is unknown or does not fit.
     """
-    found = next((_file(study) for study in studies() if study.name == name and _file(study).is_file()), None)
-    if found is None:
-        known = ", ".join(replications())
+    known = _declared("replication.yaml")
+    if name not in known:
         remedy = "`mhbench import` reads a corpus of every study; add a replication.yaml to the study's folder"
-        refuse(f"replicate: NAME must be a study whose files are released ({known}); got {name!r}", remedy=remedy)
-    return settings_from(yaml.safe_load(found.read_text(encoding="utf-8")), Replication, "replicate", str(found))
+        rule = f"be a study whose files are released ({', '.join(known)})"
+        refuse(f"replicate: NAME must {rule}; got {name!r}", remedy=remedy)
+    given = yaml.safe_load(known[name].read_text(encoding="utf-8"))
+    return settings_from(given, Replication, "replicate", str(known[name]))
 
 # %% ../../nbs/run/26_replicate.ipynb #ab91f0dc
 _MADE_OF = Path(".mhbench") / "replication.json"  # of a working folder: what its parameters were made of
@@ -131,14 +132,6 @@ def _set_up(top: Path, made: dict[str, Any], before: dict[str, Any]) -> bool:  #
     return False
 
 # %% ../../nbs/run/26_replicate.ipynb #8cced614
-def _section(section: dict[str, Any] | None, own: dict[str, Any]) -> dict[str, Any]:
-    return (section or {}) | own
-
-
-def _has_claims(name: str) -> bool:
-    return any((study.folder / "claims.yaml").is_file() for study in studies() if study.name == name)
-
-
 def _enter(top: Path, name: str, release: Fetched, said: Replication) -> list[str]:  # what was read
     "Point a working folder's study at a release, and say what of it is run."
     params = top / "params.yaml"
@@ -147,8 +140,8 @@ def _enter(top: Path, name: str, release: Fetched, said: Replication) -> list[st
     corpus, aside = read_corpus(prepare, release.corpus, name, options)
     import_corpus(name, release.corpus, options, corpus.settings, params=params)
     entry = load_params(params, lists=False)["studies"][name]
-    ours = {stage: own for stage, own in said.stages.items() if stage != "ledger" or _has_claims(name)}
-    entry |= {stage: _section(entry.get(stage), own) for stage, own in ours.items() if own is not None}
+    ours = {stage: own for stage, own in said.stages.items() if stage != "ledger" or name in _declared("claims.yaml")}
+    entry |= {stage: (entry.get(stage) or {}) | own for stage, own in ours.items() if own is not None}
     entry = {stage: section for stage, section in entry.items() if ours.get(stage, {}) is not None}
     if "ledger" in entry:
         entry["ledger"] = {"release": str(release.folder)} | entry["ledger"]
@@ -214,12 +207,11 @@ def _verdicts(top: Path, name: str) -> list[str]:
 def _main_numbers(top: Path) -> list[str]:
     "The first main numbers, one a line."
     main = headline(top / "results", runs(load_params(top / "params.yaml")["run"]))
-    shown = [
-        f"  {r.measure}, {r.model}, {r.mode}: {r.estimate:.3f} [{r.ci_low:.3f}, {r.ci_high:.3f}], n = {r.n}"
-        for r in main.head(_MOST).itertuples()
-    ]
-    more = [f"  and {len(main) - _MOST} more on the page"] if len(main) > _MOST else []
-    return ["", "main numbers [95% interval]", *shown, *more]
+    told = ["", "main numbers [95% interval]"]
+    for r in main.head(_MOST).itertuples():
+        interval = f"{r.estimate:.3f} [{r.ci_low:.3f}, {r.ci_high:.3f}]"
+        told.append(f"  {r.measure}, {r.model}, {r.mode}: {interval}, n = {r.n}")
+    return told + ([f"  and {len(main) - _MOST} more on the page"] if len(main) > _MOST else [])
 
 
 def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most a screen
@@ -290,15 +282,14 @@ def _index(top: Path, name: str, made: Sequence[Path]) -> str:
     )
 
 
-def _titles(top: Path, name: str) -> dict[str, list[dict[str, str]]]:  # stage -> name and title of its figures
+def _titles(top: Path, protected: Protected, name: str) -> dict[str, list[dict[str, str]]]:  # stage -> its figures
     "What the figures of a run say at their heads, for whoever shows them; nothing that names an item."
-    protected = held_by(top, name)
-    files = sorted((top / "figures").glob(f"*/{name}/figures.json"))
-    drawn = {file.parts[-3]: json.loads(file.read_text(encoding="utf-8")) for file in files}
-    return {
-        stage: [{k: e[k] for k in ("name", "title")} for e in entries if not protected.about_items(e["title"])]
-        for stage, entries in drawn.items()
-    }
+    found = {}
+    for file in sorted((top / "figures").glob(f"*/{name}/figures.json")):
+        drawn = json.loads(file.read_text(encoding="utf-8"))
+        shown = [figure for figure in drawn if not protected.about_items(figure["title"])]
+        found[file.parts[-3]] = [{"name": figure["name"], "title": figure["title"]} for figure in shown]
+    return found
 
 
 def publish_replication(
@@ -318,9 +309,10 @@ def publish_replication(
     table = pd.DataFrame([{"file": place} | known for place, known in files.items()])
     table.to_csv(folder / "release.csv", index=False)
     (folder / "README.md").write_text(_index(top, name, made), encoding="utf-8")
-    titles = json.dumps(_titles(top, name), indent=1, ensure_ascii=False)
+    protected = held_by(top, name)
+    titles = json.dumps(_titles(top, protected, name), indent=1, ensure_ascii=False)
     (folder / "figures.json").write_text(titles + "\n", encoding="utf-8")
-    check_shown(folder, held_by(top, name), replication(name).shown)
+    check_shown(folder, protected, replication(name).shown)
     return [*made, *(folder / file for file in ("release.csv", "README.md", "figures.json"))]
 
 # %% ../../nbs/run/26_replicate.ipynb #6f9c2879
