@@ -45,10 +45,7 @@ def settings_from(
     inside: str = "",  # the section that they stand in
     also: str = "",  # that the remedy says besides
 ) -> M:
-    """Settings as a record.
-
-    Raises: ValueError for one that is unknown or does not fit.
-    """
+    "Settings as a record. Raises: ValueError for one that is unknown or does not fit."
     from pydantic import ValidationError
 
     try:
@@ -68,10 +65,7 @@ def optional(
     install: str,  # what pip installs: an extra of mhbench, or the package itself
     otherwise: str = "",  # what one may do instead
 ) -> Iterator[None]:
-    """Import what an extra brings.
-
-    Raises: ImportError that says how to install what is not there.
-    """
+    "Import what an extra brings. Raises: ImportError that says how to install what is not there."
     try:
         yield
     except ModuleNotFoundError as e:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -149,27 +149,25 @@ def _note(told: _Told, paper: _Paper, code: str, rows: list[dict[str, Any]], fal
     return here | {"id": place} | says
 
 # %% ../../nbs/ledger/03_page.ipynb #83c23534
-def _discoveries(papers: Iterable[_Paper], told: _Told) -> list[dict[str, Any]]:
-    "The notes that are discoveries, in the order of the files."
-    found = []
-    for paper in papers:
-        for code, note in paper.claims.file.notes.items():
-            if note.discovery:
-                rows = [r for r in paper.having(note=code) if r["verdict"] in ("differs", "convention")]
-                found.append(_note(told, paper, code, rows))
-    return found
+def _by_paper(papers: Iterable[_Paper], name: str, listed: Callable[[_Paper], list]) -> list[dict[str, Any]]:
+    "What is listed of each paper, without papers of which there is nothing."
+    return [{"paper": paper.name, name: found} for paper in papers if (found := listed(paper))]
 
 
-def _differences(papers: Iterable[_Paper], told: _Told) -> list[dict[str, Any]]:
-    "What differs, by paper and by the note that tells of it."
-    groups = []
-    for paper in papers:
-        notes = []
-        for code in dict.fromkeys(r["note"] for r in paper.having(verdict="differs")):
-            of = paper.having(verdict="differs", note=code)
-            notes.append(_note(told, paper, code, of, ", ".join(dict.fromkeys(r["place"] for r in of))))
-        groups += [{"paper": paper.name, "notes": notes}] if notes else []
-    return groups
+def _discoveries(paper: _Paper, told: _Told) -> list[dict[str, Any]]:
+    "The notes that are discoveries, in the order of the file."
+    codes = [code for code, note in paper.claims.file.notes.items() if note.discovery]
+    rows = [row for row in paper.rows if row["verdict"] in ("differs", "convention")]
+    return [_note(told, paper, code, [row for row in rows if row["note"] == code]) for code in codes]
+
+
+def _differences(paper: _Paper, told: _Told) -> list[dict[str, Any]]:
+    "What differs, by the note that tells of it."
+    notes = []
+    for code in dict.fromkeys(r["note"] for r in paper.having(verdict="differs")):
+        of = paper.having(verdict="differs", note=code)
+        notes.append(_note(told, paper, code, of, ", ".join(dict.fromkeys(r["place"] for r in of))))
+    return notes
 
 
 def _named(paper: _Paper, code: str, equal: int) -> str:
@@ -183,36 +181,28 @@ def _named(paper: _Paper, code: str, equal: int) -> str:
     return said + (f", and {not_run:,} were not run here." if not_run else ".")
 
 
-def _conventions(papers: Iterable[_Paper], told: _Told) -> list[dict[str, Any]]:
+def _conventions(paper: _Paper, told: _Told) -> list[dict[str, Any]]:
     "The conventions that are declared, with what is equal under each."
-    groups = []
-    for paper in papers:
-        listed = []
-        for code, says in paper.claims.file.conventions.items():
-            rows = [r for r in paper.having(verdict="convention") if code in r["conventions"]]
-            if code == INPUTS and not rows:
-                continue
-            notes = [_note(told, paper, note, []) for note in dict.fromkeys(r["note"] for r in rows) if note]
-            about = {"id": paper.id("c", code), "name": _heading(code), "says": says.strip()}
-            listed.append(about | {"rows": rows, "notes": notes, "count": _named(paper, code, len(rows))})
-        groups += [{"paper": paper.name, "conventions": listed}] if listed else []
-    return groups
+    listed = []
+    for code, says in paper.claims.file.conventions.items():
+        rows = [r for r in paper.having(verdict="convention") if code in r["conventions"]]
+        if code == INPUTS and not rows:
+            continue
+        notes = [_note(told, paper, note, []) for note in dict.fromkeys(r["note"] for r in rows) if note]
+        about = {"id": paper.id("c", code), "name": _heading(code), "says": says.strip()}
+        listed.append(about | {"rows": rows, "notes": notes, "count": _named(paper, code, len(rows))})
+    return listed
 
 
-def _reasons(papers: Iterable[_Paper]) -> list[dict[str, Any]]:
+def _reasons(paper: _Paper) -> list[dict[str, Any]]:
     "Why numbers cannot be recomputed, and how many."
-    groups = []
-    for paper in papers:
-        listed = []
-        for code, says in paper.claims.file.reasons.items():
-            n = len(paper.having(verdict="cannot", reason=code))
-            listed += [{"id": paper.id("r", code), "n": n, "says": says.strip()}] if n else []
-        not_run = len(paper.having(verdict=NO_RUN))
-        if not_run:
-            says = "not run here: a run on the released files would decide."
-            listed.append({"id": paper.id("r", NO_RUN), "n": not_run, "says": says})
-        groups += [{"paper": paper.name, "reasons": listed}] if listed else []
-    return groups
+    known = {code: ("cannot", says.strip()) for code, says in paper.claims.file.reasons.items()}
+    known[NO_RUN] = (NO_RUN, "not run here: a run on the released files would decide.")
+    listed = []
+    for code, (verdict, says) in known.items():
+        n = len(paper.having(verdict=verdict, reason=code))
+        listed += [{"id": paper.id("r", code), "n": n, "says": says}] if n else []
+    return listed
 
 # %% ../../nbs/ledger/03_page.ipynb #face5b0c
 _NUMBERS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -301,11 +291,11 @@ def ledger_page(
         introduction=_introduction(papers),
         counts=_counts(verdicts, papers),
         verdicts=[{"code": code, "name": name} for code, name in SAID.items()],
-        discoveries=_discoveries(papers, told),  # first, so that their notes are told here
-        differences=_differences(papers, told),
-        conventions=_conventions(papers, told),
+        discoveries=[note for paper in papers for note in _discoveries(paper, told)],  # first: they are told here
+        differences=_by_paper(papers, "notes", lambda paper: _differences(paper, told)),
+        conventions=_by_paper(papers, "conventions", lambda paper: _conventions(paper, told)),
         tried=_tried(papers),
-        reasons=_reasons(papers),
+        reasons=_by_paper(papers, "reasons", _reasons),
         papers=[paper.name for paper in papers],
         places=[{"paper": paper, "place": place} for paper, place in places],
         rows=rows,

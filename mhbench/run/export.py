@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -160,31 +161,7 @@ def inspect_logs(
     return out
 
 # %% ../../nbs/run/16_export.ipynb #f757087f
-_CARD = """---
-pretty_name: "mhbench: answers and scores of a run"
-license: mit
-tags: [mental-health, evaluation]
-configs:
-- config_name: answers
-  default: true
-  data_files: answers.parquet
-- config_name: headline
-  data_files: headline.parquet
----
-
-# Answers and scores of a run of mhbench
-
-{n} answers of {models} to items of {studies}. One row of `answers` is one answer: `correct` is 1, 0 or a share, and
-empty where nothing was scored; `what` gives its status. One row of `headline` is a main result with its interval.
-
-**Texts.** {texts}
-
-**Questions.** `cards/` has a page for each demonstration bank: its items and their limitations.
-
-**Limitations.** No clinical conclusion can be drawn. Where an interval covers chance, the data do not show that model
-to differ from chance. Rows with `simulated` in the column `origin` were generated, not answered by a model or a
-person. Made by mhbench {version}.
-"""
+_CARD = resources.files("mhbench.report") / "templates" / "dataset.md"
 
 
 def dataset_folder(answers: Answers, main: pd.DataFrame, write: Write, *, private: bool = False) -> list[Path]:
@@ -196,7 +173,7 @@ def dataset_folder(answers: Answers, main: pd.DataFrame, write: Write, *, privat
     if private:
         said = "Texts of protected items are here: do not publish this folder."
     named = {"models": ", ".join(rows["model"].unique()), "studies": ", ".join(rows["study"].unique()), "n": len(rows)}
-    card = _CARD.format(**named, texts=said, version=__version__)
+    card = _CARD.read_text(encoding="utf-8").format(**named, texts=said, version=__version__)
     tables = {"answers.parquet": rows, "headline.parquet": main}
     made = [write("README.md", card.encode())]
     return made + [write(name, table.to_parquet(None, index=False)) for name, table in tables.items()]
@@ -270,10 +247,7 @@ def mlflow_run(
     uri: str,  # the tracking address
     name: str = "mhbench",  # of the experiment
 ) -> str:  # the run's id
-    """The main numbers as an MLflow run.
-
-    Raises: ImportError where MLflow is not installed.
-    """
+    "The main numbers as an MLflow run. Raises: ImportError where MLflow is not installed."
     with optional("export", "mhbench[mlflow]"):
         import mlflow
     mlflow.set_tracking_uri(uri)

@@ -107,10 +107,7 @@ def releases() -> dict[str, Release]:  # study -> its release
 
 
 def release_of(name: str) -> Release:
-    """A study's release.
-
-    Raises: ValueError for a study that has none.
-    """
+    "A study's release. Raises: ValueError for a study that has none."
     known = releases()
     if name not in known:
         refuse(f"fetch: NAME must be among {', '.join(known)}; got {name!r}", remedy="`mhbench fetch` lists them")

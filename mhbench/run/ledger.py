@@ -26,10 +26,7 @@ __all__ = ['check_claims', 'verdicts_told', 'merged_verdicts', 'all_verdicts_on_
 
 # %% ../../nbs/run/25_ledger.ipynb #151b5117
 def check_claims(path: str | Path) -> str:
-    """What a claims file holds, for the one who writes it.
-
-    Raises: ValueError for what does not fit.
-    """
+    "What a claims file holds, for the one who writes it. Raises: ValueError for what does not fit."
     claims = load_claims(path)
     said = [claims_by_place(claims).to_string(index=False)]
     n = len(claims.claims)

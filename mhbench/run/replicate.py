@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import shorten
@@ -229,21 +230,7 @@ def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most
     return [read[0], asked, *rest, *_verdicts(top, name), *main, *where]
 
 # %% ../../nbs/run/26_replicate.ipynb #5c3e7c60
-_INDEX = """# {title}
-
-What the authors' released files give, made by `mhbench replicate {name}` with mhbench {version}.
-
-{verdicts}- **Of what.** {n_files} files of {repository} at {commit}.
-  `release.csv` has the SHA-256 of each.{missing} Licence: {licence}.
-- **What is not here.** {terms}
-  So there is no text, and nothing about one item{shown}.
-  Whoever holds the files has the rest after the same command, in its working folder.
-- **When to make it again.** When these numbers are no longer what the code gives; `tests/test_replicate.py` looks
-  where the files are at hand. `mhbench replicate {name} --publish reports/replication` does it.
-
-Executed notebooks: {notebooks}.
-
-{tables}"""
+_INDEX = resources.files("mhbench.report") / "templates" / "replication.md"
 
 
 def _captions(top: Path, name: str) -> dict[str, str]:  # "stage-table" -> caption
@@ -265,7 +252,7 @@ def _index(top: Path, name: str, made: Sequence[Path]) -> str:
     tables = [f for f in made if f.suffix == ".csv"]
     rows = [(f"[{f.stem}]({f.name})", captions.get(f.stem, captions.get(f"ledger-{f.stem}", ""))) for f in tables]
     notebooks = [f"[{f.stem}]({f.name})" for f in made if f.suffix == ".ipynb"]
-    return _INDEX.format(
+    return _INDEX.read_text(encoding="utf-8").format(
         title=known.title,
         name=name,
         version=mhbench.__version__,
@@ -297,10 +284,7 @@ def publish_replication(
     name: str,  # of the study
     to: str | Path,  # a folder of it is made anew in this one
 ) -> list[Path]:  # the files written
-    """Write what a replication may show.
-
-    Raises: ValueError where something would be left that may not be shown.
-    """
+    "Write what a replication may show. Raises: ValueError where something would be left that may not be shown."
     release = json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"]
     folder = Path(to) / name
     with _inside(top):

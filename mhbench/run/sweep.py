@@ -196,10 +196,7 @@ def _working_copy(top: Path, folder: Path, params: str, text: str) -> None:
 
 # %% ../../nbs/run/15_sweep.ipynb #b9ce4380
 def run_point(folder: str, run: list[str], targets: Sequence[str]) -> list[dict]:
-    """In a job: run a point in its working copy, and give its main numbers.
-
-    Raises: RuntimeError where it fails.
-    """
+    "In a job: run a point in its working copy, and give its main numbers. Raises: RuntimeError where it fails."
     here = Path(folder)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env = os.environ | {"MHBENCH_ROOT": folder, "PATH": path}
