@@ -15,9 +15,7 @@ from ..errors import refuse
 from ..records.schema import Item
 from ..records.task import task_named, task_of, tasks, tasks_with
 from ..stats.calibration import calibration_error, expected_calibration_error, reliability_curve
-from ..stats.estimate import estimate
-from ..stats.resample import mean
-from .rates import COUNTS, average_models, rate_table, share_in_words
+from .rates import COUNTS, average_models, mean_of, rate_table, share_in_words
 from .score import RUN, mode_names, outcome_counts
 
 # %% auto #0
@@ -88,49 +86,28 @@ def average_breakdowns(
     return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/steps/13_accuracy.ipynb #8177ea4a
-def matching_table(
-    scores: pd.DataFrame,
-    *,
-    core: str | None = None,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # as rate_table, with `measure`: one row a comparison; none where nobody was asked to fill a gap
-    "The share of right terms of cloze items, as people compare and character for character (`mhbench.tasks.cloze`)."
+_MEASURES = [*RUN, "measure", "n", "n_clusters", *COUNTS[1:], "estimate", "ci_low", "ci_high", "interval", "level"]
+
+
+def matching_table(scores: pd.DataFrame, *, core: str | None = None, **settings: Any) -> pd.DataFrame:
+    """The share of right terms of cloze items, as people compare and character for character (`mhbench.tasks.cloze`).
+
+    Columns: as rate_table, with `measure`; no row where nobody was asked to fill a gap.
+    """
     cloze = on_core(scores, core)
     cloze = cloze[cloze["task"].isin(tasks_with("term")) & (cloze["mode"] != "free_form")]
     values = {"the same term": "correct", "the same string": "correct_strict"}
-    parts = [
-        rate_table(cloze, value, [], n_boot=n_boot, seed=seed).assign(measure=measure)
-        for measure, value in values.items()
-    ]
-    kept = [*RUN, "measure", "n", "n_clusters", *COUNTS[1:], "estimate", "ci_low", "ci_high", "interval", "level"]
-    return pd.concat(parts, ignore_index=True)[kept].sort_values(RUN, kind="stable", ignore_index=True)
+    parts = [rate_table(cloze, value, [], **settings).assign(measure=measure) for measure, value in values.items()]
+    return pd.concat(parts, ignore_index=True)[_MEASURES].sort_values(RUN, kind="stable", ignore_index=True)
 
 # %% ../../nbs/steps/13_accuracy.ipynb #455ba970
 def measures_table(
-    scores: pd.DataFrame,
-    items: Sequence[Item],
-    *,
-    core: str | None = None,
-    n_boot: int = 1000,
-    seed: int,
+    scores: pd.DataFrame, items: Sequence[Item], *, core: str | None = None, **settings: Any
 ) -> pd.DataFrame:  # as rate_table, with `measure` and `chance`; none where no task has further measures
     "What tasks measure of answers beside whether they are right; one that could not be read is measured as empty."
     central = on_core(scores, core)
     by_id = {i.item_id: i for i in items}
-    kept = [
-        *RUN,
-        "measure",
-        "n",
-        "n_clusters",
-        *COUNTS[1:],
-        "estimate",
-        "ci_low",
-        "ci_high",
-        "interval",
-        "level",
-        "chance",
-    ]
+    kept = [*_MEASURES, "chance"]
     parts = [pd.DataFrame(columns=kept)]
     for task in map(task_named, tasks()):
         own = central[(central["task"] == task.name) & (central["mode"] != "free_form")]
@@ -140,7 +117,7 @@ def measures_table(
             x = x.where(own["correct"].notna())
             chance = pd.Series([measure.chance(i) for i in of], own.index).where(x.notna())
             guessing = chance.groupby([own[c] for c in RUN]).mean().rename("chance").reset_index()
-            rates = rate_table(own.assign(measured=x), "measured", [], n_boot=n_boot, seed=seed, share=measure.share)
+            rates = rate_table(own.assign(measured=x), "measured", [], share=measure.share, **settings)
             parts.append(rates.merge(guessing, on=RUN).assign(measure=name)[kept])
     return pd.concat(parts if len(parts) == 1 else parts[1:], ignore_index=True)
 
@@ -187,14 +164,9 @@ def most_accurate(
 def models_in_order(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
     "The rows of a table by these models, in this order; of a model zero-shot and plain answers first."
     place = {m: k for k, m in enumerate(models)}
-    keys = pd.DataFrame(
-        {
-            "model": table["model"].map(place).fillna(len(place)),
-            "mode": table["mode"] != "zero_shot",
-            "many": table["answered_by"] != "plain",
-        }
-    )
-    return table.loc[keys.sort_values(list(keys), kind="stable").index]
+    keys = {"model": table["model"].map(place).fillna(len(place))}
+    keys |= {"mode": table["mode"] != "zero_shot", "many": table["answered_by"] != "plain"}
+    return table.loc[pd.DataFrame(keys).sort_values(list(keys), kind="stable").index]
 
 # %% ../../nbs/steps/13_accuracy.ipynb #ca65dbc2
 def in_panels(table: pd.DataFrame) -> pd.DataFrame:
@@ -245,12 +217,10 @@ def below_chance(
     return found
 
 # %% ../../nbs/steps/13_accuracy.ipynb #e5901293
-def about_accuracy(
-    accuracy: pd.DataFrame,  # of `breakdowns`
-    below: pd.DataFrame | None = None,  # of `below_chance`
-) -> list[str]:  # sentences
-    """Who is right most often and who least, in each way of asking, of those who answered at least half as many
-    questions as anybody; and what lies below chance. Simulated examinees are nobody to speak of.
+def about_accuracy(accuracy: pd.DataFrame, below: pd.DataFrame | None = None) -> list[str]:
+    """Sentences: who is right most often and who least, in each way of asking, of those who answered at least half as
+    many questions as anybody; and what lies below chance, as `below_chance` has it. Simulated examinees are nobody to
+    speak of.
     """
     out = []
     accuracy = _not_simulated(accuracy)
@@ -260,27 +230,28 @@ def about_accuracy(
         some = rows[rows["n"] >= rows["n"].max() / 2]
         ranked = some.sort_values("estimate", ascending=False, kind="stable")
         first, last = (f"{r['model']} ({share_in_words(r)})" for _, r in ranked.iloc[[0, -1]].iterrows())
-        many = f"of {len(ranked)} models {first} is right most often and {last} least often"
-        if ranked["estimate"].nunique() == 1:
-            many = f"{len(ranked)} models are right equally often, {first}"
+        one = f"of {len(ranked)} models {first} is right most often and {last} least often"
+        if len(ranked) == 1:
+            one = f"{first} is the one model"
+        elif ranked["estimate"].nunique() == 1:
+            one = f"{len(ranked)} models are right equally often, {first}"
         others = f"; {len(rows) - len(some)} more answered fewer than half as many questions"
-        one = many if len(ranked) > 1 else f"{first} is the one model"
         out.append(f"{how}: {one}{others if len(rows) > len(some) else ''}.")
-    below = None if below is None else _not_simulated(below)
-    if below is None or not len(below):
+    if below is None or not len(below := _not_simulated(below)):
         return out
-    at = [f"{r['model']}, {r['mode'].replace('_', ' ')}, {_of_group(r)}" for _, r in below.iterrows()]
-    said = "; ".join(f"{a} {share_in_words(r)} against {r['chance']:.2f}" for a, (_, r) in zip(at, below.iterrows()))
+    said = [_below_in_words(row) for _, row in below.iterrows()]
     of = f" ({len(below)} of {below.attrs['looked_at']} shares)" if "looked_at" in below.attrs else ""
-    return [*out, f"Below chance, where guessing would be right more often: {said}{of}."]
+    return [*out, f"Below chance, where guessing would be right more often: {'; '.join(said)}{of}."]
 
 
 def _not_simulated(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["origin"] != "simulated"] if "origin" in table else table
 
 
-def _of_group(row: pd.Series) -> str:
-    return "all items" if row["by"] == "all" else str(row["group"])
+def _below_in_words(row: pd.Series) -> str:
+    group = "all items" if row["by"] == "all" else row["group"]
+    place = f"{row['model']}, {row['mode'].replace('_', ' ')}, {group}"
+    return f"{place} {share_in_words(row)} against {row['chance']:.2f}"
 
 # %% ../../nbs/steps/13_accuracy.ipynb #afeaa754
 def _sure(plain: pd.DataFrame) -> pd.DataFrame:
@@ -313,26 +284,15 @@ def calibration_table(
     return pd.DataFrame(rows, columns=[*RUN, "by", "group", *measured])
 
 # %% ../../nbs/steps/13_accuracy.ipynb #88679c4b
-def _bin_limits(sure: pd.DataFrame, edges: np.ndarray, n_boot: int, seed: int) -> dict[str, list[float]]:
-    "The interval of each bin's accuracy, whole clusters drawn."
+def _bin_limits(sure: pd.DataFrame, edges: np.ndarray, **settings: Any) -> dict[str, list[float]]:
+    "The interval of each bin's accuracy."
     place = np.clip(np.searchsorted(edges, sure["confidence"], side="left") - 1, 0, len(edges) - 2)
-    out: dict[str, list[float]] = {"ci_low": [], "ci_high": []}
-    for k in range(len(edges) - 1):
-        here = sure[place == k]
-        right = here["correct"].to_numpy(float)
-        cluster = here["cluster"].to_numpy()
-        e = estimate(mean, right, clusters=cluster, n_boot=n_boot, seed=seed, share=True)
-        out["ci_low"].append(e.ci_low)
-        out["ci_high"].append(e.ci_high)
-    return out
+    found = [mean_of(sure[place == k], "correct", share=True, **settings) for k in range(len(edges) - 1)]
+    return {"ci_low": [e.ci_low for e in found], "ci_high": [e.ci_high for e in found]}
 
 
 def reliability_curves(
-    plain: pd.DataFrame,
-    *,
-    core: str | None = None,
-    n_boot: int = 1000,
-    seed: int,
+    plain: pd.DataFrame, *, core: str | None = None, **settings: Any
 ) -> pd.DataFrame:  # model (and mode), confidence, accuracy, n, ci_low, ci_high
     "Accuracy by bin of confidence, of the core set, with its interval."
     sure = _sure(plain if core is None else plain[plain["set"] == core])
@@ -341,7 +301,7 @@ def reliability_curves(
     for run, g in with_run(sure).groupby("model" if one_way else "run"):
         curve = reliability_curve(g["confidence"], g["correct"])
         columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
-        ends = _bin_limits(g, curve.edges, n_boot, seed)
+        ends = _bin_limits(g, curve.edges, **settings)
         out.append(pd.DataFrame({"model": run, **columns, **ends}))
     return pd.concat([o for o in out if len(o)] or out, ignore_index=True)
 

@@ -16,10 +16,10 @@ from scipy.stats import chi2
 
 from ..errors import refuse
 from ..stats.differences import mean_difference
-from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ..stats.jackknife import agreement_estimate
-from ..stats.resample import mean
 from ..stats.tests import adjust_within, detectable_difference, mcnemar, sign_flip_test
+from .rates import mean_of
 from .score import FAILED, RUN, UNSCORED, mode_names, outcome_counts, what_became, where_read
 
 # %% auto #0
@@ -148,41 +148,38 @@ def spread_over_runs(
     return Estimate.from_limits(sd, *np.minimum(ends, most), **about, kind="chi-square")
 
 # %% ../../nbs/steps/20_between_models.ipynb #6dab0fac
-def _run_rows(g: pd.DataFrame, settings: Mapping) -> list[dict]:
+def _run_rows(g: pd.DataFrame, **settings: Any) -> list[dict]:
     "The measures of one model, mode and temperature."
-    by_item = g.groupby("item_id", sort=True)
-    cluster = by_item["cluster"].first().to_numpy()
+    level = settings.get("level", 0.95)
     said = g["answer"].map(lambda a: tuple(a) or None).where(g["read"], None)
-    answer = g.assign(said=said).groupby("item_id", sort=True)["said"].agg(lambda x: _same(list(x)))
-    verdict = by_item["correct"].agg(lambda x: _same(x.dropna().tolist()))
+    by_item = g.assign(said=said).groupby("item_id", sort=True)
+    same = by_item.agg(
+        cluster=("cluster", "first"),
+        answer=("said", lambda x: _same(list(x))),
+        verdict=("correct", lambda x: _same(x.dropna().tolist())),
+    )
     found = {}
     if g["answer"].map(len).any():
-        found["same answer"] = estimate(mean, answer.to_numpy(float), clusters=cluster, share=True, **settings)
+        found["same answer"] = mean_of(same, "answer", share=True, **settings)
         found["Krippendorff's alpha of answers"] = agreement_estimate(
-            _matrix_of(g), "krippendorff_alpha", clusters=cluster, level=settings.get("level", 0.95)
+            _matrix_of(g), "krippendorff_alpha", clusters=same["cluster"].to_numpy(), level=level
         )
-    found["same verdict"] = estimate(mean, verdict.to_numpy(float), clusters=cluster, share=True, **settings)
+    found["same verdict"] = mean_of(same, "verdict", share=True, **settings)
     right = g.pivot(index="item_id", columns="sample", values="correct").sort_index()
     whole = right.notna().all(axis=1).to_numpy()
-    found["spread of accuracy"] = spread_over_runs(right.to_numpy(float)[whole], settings["level"])
+    found["spread of accuracy"] = spread_over_runs(right.to_numpy(float)[whole], level)
     return [{"measure": m} | e.row() for m, e in found.items()]
 
 # %% ../../nbs/steps/20_between_models.ipynb #60dd9664
-def run_to_run(
-    scores: pd.DataFrame,  # of score_responses
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
-) -> pd.DataFrame:  # one row a model, way of answering, temperature and measure; none where nothing was asked twice
-    """How far a model agrees with itself where it was asked the same item at the same temperature again.
+def run_to_run(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+    """How far a model agrees with itself where it was asked the same item at the same temperature again: one row a
+    model, way of answering, temperature and measure, none where nothing was asked twice.
 
     Columns: model, mode, answered_by, temperature, n_runs (the most of any item), measure, n (items), n_clusters,
     estimate, ci_low, ci_high, level, interval, n_failed, n_refused and n_unread (answers; a refusal and an unread
     answer agree with none).
     """
     rows = []
-    settings = {"n_boot": n_boot, "seed": seed, "level": level}
     asked = scores[(scores["answered_by"] != "majority") & (scores["mode"] != "free_form")]
     asked = asked[~asked["how"].isin(UNSCORED)]
     for run, g in asked.groupby(["model", "mode", "answered_by", "temperature"], sort=True):
@@ -194,9 +191,9 @@ def run_to_run(
         counts = {c: outcome_counts(g)[c] for c in _LOST}
         head = dict(zip(_RUNS, run)) | {"n_runs": int(again.groupby("item_id").size().max())}
         if again["read"].any():
-            rows += [head | r | counts for r in _run_rows(again, settings)]
+            rows += [head | r | counts for r in _run_rows(again, **settings)]
         else:
-            nothing = Estimate.from_limits(np.nan, n=again["item_id"].nunique(), level=level)
+            nothing = Estimate.from_limits(np.nan, n=again["item_id"].nunique(), level=settings.get("level", 0.95))
             rows.append(head | {"measure": "same answer"} | nothing.row() | counts)
     return pd.DataFrame(rows, columns=_RUNS)
 
@@ -220,13 +217,11 @@ def pair_names(
     return known.assign(pair=pair if names.nunique() < 2 else pair + ", " + names, way=names)
 
 # %% ../../nbs/steps/20_between_models.ipynb #cf60a009
-def prompt_wordings(
-    scores: Mapping[str, pd.DataFrame],  # name of the wording -> what score_responses returned; two of them
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # model, wording, n (items answered under both), estimate, ci_low, ci_high, interval
-    """Accuracy under each of two wordings of the prompt, and the paired difference, on the items of both.
+def prompt_wordings(scores: Mapping[str, pd.DataFrame], **settings: Any) -> pd.DataFrame:
+    """Accuracy under each of two wordings of the prompt, and the paired difference, on the items of both. `scores` are
+    by the name of the wording.
+
+    Columns: model, wording, n (items answered under both), estimate, ci_low, ci_high, interval.
 
     Source: Lamparth, Grabb et al. 2025, figure 17.
 
@@ -240,36 +235,28 @@ def prompt_wordings(
     if not len(both):
         refuse("prompt_wordings: scores must hold answers of a model to one item under both wordings; got none")
     a, b = scores
-    both[f"{a} - {b}"] = both[a] - both[b]
-    rows = [
-        {"model": model, "wording": w}
-        | (
-            estimate(mean, g[w].to_numpy(), clusters=g["cluster"].to_numpy(), share=True, n_boot=n_boot, seed=seed)
-            if w in scores
-            else mean_difference(g[w].to_numpy(), g["cluster"].to_numpy(), largest=1)
-        ).row()
-        for model, g in both.groupby("model", sort=True)
-        for w in (a, b, f"{a} - {b}")
-    ]
+    rows = []
+    for model, g in both.groupby("model", sort=True):
+        found = {w: mean_of(g, w, share=True, **settings) for w in scores}
+        found[f"{a} - {b}"] = mean_difference((g[a] - g[b]).to_numpy(), g["cluster"].to_numpy(), largest=1)
+        rows += [{"model": model, "wording": w} | e.row() for w, e in found.items()]
     return pd.DataFrame(rows)
 
 # %% ../../nbs/steps/20_between_models.ipynb #639ad6e9
 def wordings_compared(
-    scores: pd.DataFrame,  # of score_responses
+    scores: pd.DataFrame,
     wordings: Mapping[str, str],  # a model's entry with another wording of the prompt -> its entry with the first one
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,
 ) -> pd.DataFrame:  # as prompt_wordings; no row where no such pair answered an item under both
     """Every model that was asked under two wordings, as two entries: accuracy under each, and the paired difference.
 
     Source: Lamparth, Grabb et al. 2025, figure 17.
     """
-    columns = ["model", "wording", "n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
     parts = []
+    plain = scores[(scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")]
     for other, model in wordings.items():
-        plain = scores[(scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")]
         two = {name: plain[plain["model"] == name].assign(model=model) for name in (model, other)}
         if set(two[model]["item_id"]) & set(two[other]["item_id"]):
-            parts.append(prompt_wordings(two, n_boot=n_boot, seed=seed))
+            parts.append(prompt_wordings(two, **settings))
+    columns = ["model", "wording", *ESTIMATE_COLUMNS]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)

@@ -14,10 +14,10 @@ import pandas as pd
 from ..errors import refuse
 from ..records.schema import Item, Response
 from ..stats.differences import mean_difference
-from ..stats.estimate import Estimate, estimate
-from ..stats.resample import mean
+from ..stats.estimate import Estimate
 from ..stats.tests import sign_flip_test
 from .answers import Asked, answer_everything
+from .rates import mean_of
 from .score import is_correct, read_answer
 
 # %% auto #0
@@ -67,36 +67,32 @@ def closed_and_open(
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 # %% ../../nbs/steps/27_books.ipynb #77611686
-def _settings(part: pd.DataFrame, n_boot: int, seed: int) -> dict[str, Estimate]:
+def _settings(part: pd.DataFrame, **settings: Any) -> dict[str, Estimate]:
     a = part["closed"].to_numpy(float)
     b = part["opened"].to_numpy(float)
-    given = dict(clusters=part["cluster"].to_numpy(object), n_boot=n_boot, seed=seed)
+    found = part.assign(needs=((b == 1) & (a == 0)).astype(float), neither=((b == 0) & (a == 0)).astype(float))
     return {
-        "closed book": estimate(mean, a, share=True, **given),
-        "open book": estimate(mean, b, share=True, **given),
-        "open minus closed": mean_difference(b - a, given["clusters"], largest=1),
-        "needs the text": estimate(mean, ((b == 1) & (a == 0)).astype(float), share=True, **given),
-        "answered in neither": estimate(mean, ((b == 0) & (a == 0)).astype(float), share=True, **given),
+        "closed book": mean_of(found, "closed", share=True, **settings),
+        "open book": mean_of(found, "opened", share=True, **settings),
+        "open minus closed": mean_difference(b - a, part["cluster"].to_numpy(object), largest=1),
+        "needs the text": mean_of(found, "needs", share=True, **settings),
+        "answered in neither": mean_of(found, "neither", share=True, **settings),
     }
 
 
-def book_table(
-    answers: pd.DataFrame,  # of closed_and_open, of one examinee or several
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # examinee, setting, n_left_out, p, and the columns of an estimate
-    "Shares right without and with the text on the same questions, their difference, and how many need it."
+def book_table(answers: pd.DataFrame, *, seed: int, **settings: Any) -> pd.DataFrame:
+    """Shares right without and with the text on the same questions, their difference, and how many need it.
+
+    Columns: examinee, setting, n_left_out, p, and those of an estimate.
+    """
     rows = []
     for name, part in answers.groupby("examinee", sort=False):
         read = part.dropna(subset=["closed", "opened"])
         d = (read["opened"] - read["closed"]).to_numpy(float)
         p = sign_flip_test(d, read["cluster"].to_numpy(), seed=seed) if len(read) else np.nan
-        for setting, e in _settings(read, n_boot, seed).items():
-            of_pair = p if setting == "open minus closed" else np.nan
-            rows.append(
-                {"examinee": name, "setting": setting} | e.row() | {"n_left_out": len(part) - len(read), "p": of_pair}
-            )
+        for setting, e in _settings(read, **settings).items():
+            tested = {"n_left_out": len(part) - len(read), "p": p if setting == "open minus closed" else np.nan}
+            rows.append({"examinee": name, "setting": setting} | e.row() | tested)
     return pd.DataFrame(rows)
 
 # %% ../../nbs/steps/27_books.ipynb #05396e3c

@@ -17,7 +17,7 @@ from ..records.task import task_of
 from ..stats.calibration import cross_entropy
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ..stats.multi_reader import mean_over_raters, rater_components, two_way_jackknife
-from ..stats.resample import mean
+from .rates import mean_of
 from .score import RUN
 from ..tasks.multiple_choice import probabilities
 
@@ -39,16 +39,14 @@ def mean_rows(
     head: dict[str, Any],  # columns that say which number it is
     *,
     share: bool = False,  # values are 0 and 1
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,
 ) -> list[dict[str, Any]]:  # two rows, or none where nothing was rated
     "A mean in which every item counts alike, over items, and over items and raters."
     known = ratings.dropna(subset=["value"])
     if not len(known):
         return []
-    of_item = known.groupby("item", sort=False).agg(value=("value", "mean"), case=("case", "first"))
-    x = of_item["value"].to_numpy(float)
-    alone = estimate(mean, x, clusters=of_item["case"].to_numpy(), share=share, n_boot=n_boot, seed=seed)
+    of_item = known.groupby("item", sort=False).agg(value=("value", "mean"), cluster=("case", "first"))
+    alone = mean_of(of_item, "value", share=share, **settings)
     columns = [known[name].to_numpy() for name in ("value", "item", "rater")]
     both = mean_over_raters(*columns, cases=known["case"].to_numpy(), share=share)
     return _rows(head, known["rater"].nunique(), alone, both)
@@ -162,22 +160,20 @@ def rater_sample_rows(
     values: pd.DataFrame,  # of values_by_rater
     *,
     alone: Collection[str] = (),  # models that no other is compared with: simulated ones
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,
 ) -> pd.DataFrame:  # measure, RUN, against, random (items; items and raters), n_raters, n, estimate, ...
     "Each model, and each two in one way of asking, over items, and over items and raters."
     rows: list[dict] = []
-    same: dict[str, Any] = {"n_boot": n_boot, "seed": seed}
     for column, measure in _NAMED.items():
         known = values.assign(value=values[column]).dropna(subset=["value"])
         share = column == "right"
         for key, g in known.groupby(RUN, sort=False):
-            rows += mean_rows(g, {"measure": measure, **dict(zip(RUN, key)), "against": ""}, share=share, **same)
+            rows += mean_rows(g, {"measure": measure, **dict(zip(RUN, key)), "against": ""}, share=share, **settings)
         for way, g in known[~known["model"].isin(list(alone))].groupby(RUN[1:], sort=False):
             for one, other in combinations(dict.fromkeys(g["model"]), 2):
                 both = [g[g["model"] == m].set_index(["item", "rater"]) for m in (one, other)]
                 apart = both[0]["value"] - both[1]["value"]
                 paired = apart.rename("value").reset_index().merge(g[["item", "case"]].drop_duplicates(), on="item")
                 head = {"measure": measure, "model": one, **dict(zip(RUN[1:], way)), "against": other}
-                rows += mean_rows(paired, head, **same)
+                rows += mean_rows(paired, head, **settings)
     return pd.DataFrame(rows, columns=["measure", *RUN, "against", *RANDOM_COLUMNS])

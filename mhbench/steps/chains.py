@@ -5,8 +5,8 @@
 # %% ../../nbs/steps/18_chains.ipynb #35e8437b
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +45,11 @@ class Chains(NamedTuple):
     others: list[Response]  # of these, those to questions that have an expert rationale
 
     @property
+    def texts(self) -> tuple[list[list[str]], ...]:
+        "Steps, contexts and references."
+        return self.steps, self.contexts, self.references
+
+    @property
     def said(self) -> list[str]:
         "What each model said, as one text."
         return [" ".join(c) for c in self.steps]
@@ -73,28 +78,22 @@ def _context(item: Item) -> list[str]:
 def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Chains:
     "The chains among the responses of the modes that ask for reasoning."
     by_id = {i.item_id: i for i in items}
-    kept = []
-    others = []
-    left_out: Counter[str] = Counter()
+    chains = Chains([], [], [], [], {}, [])
     for r in responses:
         if r.mode not in CHAIN_MODES:
             continue
         item = by_id[r.item_id]
         why = _no_chain(item, r)
-        if why is None:
-            kept.append(r)
+        if why is not None:
+            chains.left_out[why] = chains.left_out.get(why, 0) + 1
+            if item.rationale:
+                chains.others.append(r)
             continue
-        left_out[why] += 1
-        if item.rationale:
-            others.append(r)
-    return Chains(
-        kept,
-        [split_steps(r.reasoning or r.text or "") for r in kept],
-        [_context(by_id[r.item_id]) for r in kept],
-        [split_steps(by_id[r.item_id].rationale or "") for r in kept],
-        dict(left_out),
-        others,
-    )
+        chains.responses.append(r)
+        chains.steps.append(split_steps(r.reasoning or r.text or ""))
+        chains.contexts.append(_context(item))
+        chains.references.append(split_steps(item.rationale or ""))
+    return chains
 
 
 def count_chains(chains: Chains) -> pd.DataFrame:  # one row
@@ -114,17 +113,16 @@ class Measures(NamedTuple):
     lm: Any = None
     grammar: Any = None
 
+    @property
+    def of_roscoe(self) -> dict[str, Any]:
+        "Those that ROSCOE takes, by its names."
+        return {"encoder": self.vectors, "nli": self.nli, "lm": self.lm, "grammar": self.grammar}
+
 
 def load_measures(
-    encoder: Any,  # "minilm", a hub id, a folder, or a mapping
-    bertscore: Any,  # the same
-    *,
-    nli: str | None = None,
-    lm: str | None = None,
-    grammar: str | None = None,
-    executor: Mapping[str, Any] | None = None,
+    encoder: Any, bertscore: Any, *, nli: Any = None, lm: Any = None, grammar: Any = None, executor: Any = None
 ) -> Measures:
-    """Load each model once.
+    """Load each model once: `encoder` and `bertscore` are "minilm", a hub id, a folder, or a mapping.
 
     Raises: what the loaders of mhbench.encode raise.
     """
@@ -143,25 +141,19 @@ def load_measures(
 def check_baseline(baseline: str | None, bertscore: Any) -> None:
     "Refuse a baseline that is not known, or not published for the network that is asked for."
     if baseline not in (None, "unrelated", "published"):
-        rule = "be unrelated, published or null"
-        remedy = "mend the section reasoning of params.yaml"
-        refuse(f"reasoning: baseline must {rule}; got {baseline!r}", remedy=remedy)
+        rule = f"baseline must be unrelated, published or null; got {baseline!r}"
+        refuse(f"reasoning: {rule}; mend the section reasoning of params.yaml")
     if baseline == "published" and not (isinstance(bertscore, dict) and {"name", "layer"} <= set(bertscore)):
-        refuse(
-            f"reasoning: bertscore must name a model and a layer where baseline is published; got {bertscore!r}; say "
-            "{name: microsoft/deberta-xlarge-mnli, layer: 40}, or baseline: unrelated, in params.yaml"
-        )
+        remedy = "say {name: microsoft/deberta-xlarge-mnli, layer: 40}, or baseline: unrelated, in params.yaml"
+        rule = "bertscore must name a model and a layer where baseline is published"
+        refuse(f"reasoning: {rule}; got {bertscore!r}", remedy=remedy)
 
 
 def bertscore_zero(
-    items: Iterable[Item],
-    baseline: str | None,  # unrelated, published, or None: not rescaled
-    bertscore: Any,  # what `words` was loaded from
-    *,
-    words: Encoder,
-    seed: int,
-) -> Baseline | None:  # None where scores stay as they are: none was asked for, or there are no two rationales
-    """The score of unrelated texts.
+    items: Iterable[Item], baseline: str | None, bertscore: Any, *, words: Encoder, seed: int
+) -> Baseline | None:
+    """The score of unrelated texts; None where scores stay as they are: no baseline was asked for, or there are no two
+    rationales. `words` was loaded from `bertscore`.
 
     Raises: ValueError for a baseline that is not known, or not published for this network.
     """
@@ -182,23 +174,12 @@ class ChainScores(NamedTuple):
 
 
 def chain_scores(
-    chains: Chains,
-    measures: Measures,
-    *,
-    zero: Baseline | None = None,  # of bertscore_zero
-    convention: str = "official",  # of ROSCOE
+    chains: Chains, measures: Measures, *, zero: Baseline | None = None, convention: str = "official"
 ) -> ChainScores:
-    """ROSCOE's scores, ROUGE, BERTScore (rescaled and raw) and the cosine with the reference, by chain."""
-    suite = roscoe(
-        chains.steps,
-        chains.contexts,
-        chains.references,
-        encoder=measures.vectors,
-        nli=measures.nli,
-        lm=measures.lm,
-        grammar=measures.grammar,
-        convention=convention,
-    )
+    """ROSCOE's scores by its convention, ROUGE, BERTScore (raw, and rescaled where it has a zero) and the cosine with
+    the reference, by chain.
+    """
+    suite = roscoe(*chains.texts, **measures.of_roscoe, convention=convention)
     raw = score_pairs(chains.said, chains.expert, encoder=measures.words)
     against = rouge(chains.said, chains.expert).assign(
         bertscore_f1=(rescale(raw, zero) if zero else raw).f1,
@@ -216,14 +197,7 @@ def absent_scores(scores: ChainScores) -> pd.DataFrame:  # score, why
 # %% ../../nbs/steps/18_chains.ipynb #0b49981c
 _COUNTED = ["n", "n_clusters", "n_not_asked", "n_missing", "n_refused"]
 _MEANS = ["score", "model", "mode", *_COUNTED, "estimate", "ci_low", "ci_high"]
-MAIN_SCORES = (
-    "faithfulness",
-    "informativeness_step",
-    "missing_step",
-    "reasoning_alignment",
-    "rougeL",
-    "bertscore_f1",
-)
+MAIN_SCORES = ("faithfulness", "informativeness_step", "missing_step", "reasoning_alignment", "rougeL", "bertscore_f1")
 
 
 def chain_table(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> pd.DataFrame:
@@ -234,15 +208,12 @@ def chain_table(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> 
     return pd.concat([about.assign(n_steps=[len(c) for c in chains.steps]), values], axis=1)
 
 # %% ../../nbs/steps/18_chains.ipynb #bb0fdcad
-def mean_scores(
-    items: Sequence[Item],
-    chains: Chains,
-    values: pd.DataFrame,  # of chain_scores
-    **settings: Any,  # n_boot and seed
-) -> pd.DataFrame:  # score, model, mode, n, n_clusters, n_not_asked, n_missing, n_refused, estimate, ...
-    """Each score's mean by model and mode, with a bootstrap over items (whole cases where items share one). Beside it
-    stand the questions with a rationale that were not asked, and those that were asked and have no value (`n_missing`):
-    no answer, one without a text, or a refusal (`n_refused`). A chain whose letter could not be read is a chain.
+def mean_scores(items: Sequence[Item], chains: Chains, values: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+    """Each score's mean by model and mode, with its interval over cases. Beside it stand the questions with a rationale
+    that were not asked, and those that were asked and have no value (`n_missing`): no answer, one without a text, or a
+    refusal (`n_refused`). A chain whose letter could not be read is a chain.
+
+    Columns: score, model, mode, n, n_clusters, n_not_asked, n_missing, n_refused, estimate, ci_low, ci_high.
     """
     scored = score_responses(items, [*chains.responses, *chains.others]).reset_index(drop=True)
     scored = scored.assign(mode=mode_names(scored))
@@ -272,20 +243,15 @@ def reasoning_metrics(chains: Chains, scores: ChainScores, means: pd.DataFrame, 
     }
 
 # %% ../../nbs/steps/18_chains.ipynb #fc31cc5b
-def conventions_apart(
-    items: Sequence[Item],
-    chains: Chains,
-    measures: Measures,
-    **settings: Any,  # n_boot and seed
-) -> pd.DataFrame:  # score, model, mode, convention, n, ..., the mean; no row for a score that they agree on
-    "Mean ROSCOE scores under each convention, of the scores that some chain has another value for."
-    texts = chains.steps, chains.contexts, chains.references
-    models = {"encoder": measures.vectors, "nli": measures.nli, "lm": measures.lm, "grammar": measures.grammar}
-    suites = {c: roscoe(*texts, **models, convention=c).reset_index(drop=True) for c in CONVENTIONS}
+def conventions_apart(items: Sequence[Item], chains: Chains, measures: Measures, **settings: Any) -> pd.DataFrame:
+    """Mean ROSCOE scores under each convention, of the scores that some chain has another value for.
+
+    Columns: score, model, mode, convention, n, ..., the mean; no row for a score that they agree on.
+    """
+    roscoe_of = partial(roscoe, *chains.texts, **measures.of_roscoe)
+    suites = {c: roscoe_of(convention=c).reset_index(drop=True) for c in CONVENTIONS}
     shared = [name for name in SCORES if all(name in suite for suite in suites.values())]
     one, *others = (suite[shared] for suite in suites.values())
     parts = [name for name in shared if any(not np.allclose(one[name], o[name], equal_nan=True) for o in others)]
-    means = [
-        mean_scores(items, chains, suite[parts], **settings).assign(convention=name) for name, suite in suites.items()
-    ]
-    return pd.concat(means, ignore_index=True)
+    means = {c: mean_scores(items, chains, suite[parts], **settings) for c, suite in suites.items()}
+    return pd.concat([table.assign(convention=c) for c, table in means.items()], ignore_index=True)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +17,10 @@ from ..encode.perplexity import load_lm
 from ..errors import refuse
 from ..records.schema import Item
 from ..records.table import csv_rows
-from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
-from ..stats.resample import mean
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
 from .answers import Asked
 from .contamination import ask_logprobs, compare_completions, complete, halves, local_logprobs, min_k
+from .rates import mean_of
 
 # %% auto #0
 __all__ = ['local_weights', 'Checked', 'check_model', 'check_recorded', 'similarity_columns', 'similarity_table', 'flag_table',
@@ -142,41 +143,31 @@ def similarity_columns(table: pd.DataFrame) -> list[str]:
     return [c for c in table if c.startswith(("levenshtein", "embedding"))]
 
 
-def similarity_table(
-    table: pd.DataFrame,  # the tables of several models, one below the other
-    **settings: Any,  # n_boot and seed
-) -> pd.DataFrame:  # model, similarity, n (questions compared), ...
-    "The mean similarity of each kind, with its interval over cases."
+def similarity_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+    """The mean similarity of each kind, with its interval over cases, from the tables of several models.
+
+    Columns: model, similarity, n (questions compared), ...
+    """
     rows = []
     for model, g in table.groupby("model", sort=False):
         for column in similarity_columns(table):
-            seen = g.dropna(subset=[column])
-            values = seen[column].to_numpy()
-            clusters = seen["cluster"].to_numpy()
-            ranks = column.endswith("_rank")  # from 0 to 1
-            found = estimate(mean, values, clusters=clusters, **settings, share=ranks)
-            rows.append({"model": model, "similarity": column.replace("_", ", "), **found.row()})
+            e = mean_of(g, column, share=column.endswith("_rank"), **settings)  # a rank goes from 0 to 1
+            rows.append({"model": model, "similarity": column.replace("_", ", "), **e.row()})
     return pd.DataFrame(rows, columns=["model", "similarity", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/15_contamination_tables.ipynb #d4ea01d8
-def flag_table(
-    table: pd.DataFrame,  # the tables of several models, one below the other
-    thresholds: Sequence[float],
-    **settings: Any,  # n_boot and seed
-) -> pd.DataFrame:  # model, similarity, above, flagged, n, ...
-    "How many completions are more similar than each threshold, and their share with its interval over cases."
+def flag_table(table: pd.DataFrame, thresholds: Sequence[float], **settings: Any) -> pd.DataFrame:
+    """How many completions are more similar than each threshold, and their share with its interval over cases.
+
+    Columns: model, similarity, above, flagged, n, ...
+    """
     rows = []
     own = [c for c in similarity_columns(table) if "_" not in c]
-    for model, g in table.groupby("model", sort=False):
-        for column in own:
-            seen = g.dropna(subset=[column])
-            values = seen[column].to_numpy()
-            clusters = seen["cluster"].to_numpy()
-            for threshold in thresholds:
-                above = values > threshold
-                about = {"model": model, "similarity": column, "above": threshold, "flagged": int(above.sum())}
-                found = estimate(mean, above.astype(float), clusters=clusters, **settings, share=True)
-                rows.append(about | found.row())
+    for (model, g), column, threshold in product(table.groupby("model", sort=False), own, thresholds):
+        seen = g.dropna(subset=[column])
+        flags = seen.assign(flag=(seen[column] > threshold).astype(float))
+        about = {"model": model, "similarity": column, "above": threshold, "flagged": int(flags["flag"].sum())}
+        rows.append(about | mean_of(flags, "flag", share=True, **settings).row())
     return pd.DataFrame(rows, columns=["model", "similarity", "above", "flagged", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/15_contamination_tables.ipynb #37b66ae1
@@ -184,7 +175,7 @@ def surprise_table(
     table: pd.DataFrame,  # the tables of several models, one below the other
     share: float,  # of the least likely tokens
     checks: Sequence[Checked],  # of the same models
-    **settings: Any,  # n_boot and seed
+    **settings: Any,
 ) -> pd.DataFrame:  # model, tokens, from, n, ..., absent (why there is no number)
     "The mean log-probability of the least likely tokens and of all, in nats, with intervals over cases."
     rows = []
@@ -193,16 +184,11 @@ def surprise_table(
         model = check.counts["model"]
         for tokens, column in columns.items():
             seen = table[table["model"] == model].dropna(subset=[column])
-            found = _mean_logprob(seen[column].to_numpy(), seen["cluster"].to_numpy(), **settings)
-            about = {"model": model, "tokens": tokens, "from": check.source}
-            rows.append(about | found.row() | {"absent": check.reason})
+            e = Estimate.from_limits(seen[column].mean(), n=len(seen), n_clusters=seen["cluster"].nunique())
+            if np.isfinite(seen[column]).all():
+                e = mean_of(seen, column, **settings)
+            rows.append({"model": model, "tokens": tokens, "from": check.source} | e.row() | {"absent": check.reason})
     return pd.DataFrame(rows, columns=["model", "tokens", "from", *ESTIMATE_COLUMNS, "absent"])
-
-
-def _mean_logprob(values: np.ndarray, clusters: np.ndarray, **settings: Any) -> Estimate:
-    if np.isfinite(values).all():
-        return estimate(mean, values, clusters=clusters, **settings)
-    return Estimate.from_limits(values.mean(), n=len(values), n_clusters=len(set(clusters)))
 
 # %% ../../nbs/steps/15_contamination_tables.ipynb #b40d3d1a
 def contamination_headline(similar: pd.DataFrame, surprise: pd.DataFrame) -> pd.DataFrame:

@@ -62,10 +62,7 @@ def level_scores(
     return LevelScores(varied.dropna(subset=["level"]), int(varied["level"].isna().sum()))
 
 # %% ../../nbs/steps/16_demographics.ipynb #9365eed8
-def absent_models(
-    scores: pd.DataFrame,  # of level_scores
-    models: Iterable[str],  # of the run
-) -> dict[str, str]:  # "model in set" -> why it has no row there
+def absent_models(scores: pd.DataFrame, models: Iterable[str]) -> dict[str, str]:  # "model in set" -> why
     "The models of a run that gave no answer in a set that others answered."
     out: dict[str, str] = {}
     for (name, attribute), g in scores.groupby(["set", "attribute"], sort=True):
@@ -78,12 +75,8 @@ _LEVELS = ["set", "attribute", "model", "mode", "by", "group", "n", "n_clusters"
 _LEVELS += ["estimate", "ci_low", "ci_high", "interval"]
 
 
-def level_table(
-    scores: pd.DataFrame,  # of level_scores
-    value: str = "correct",
-    **settings: Any,  # n_boot and seed, of `rate_table`
-) -> pd.DataFrame:  # as rate_table, with set and attribute; `by` is all or level
-    "Rates by set, model and level."
+def level_table(scores: pd.DataFrame, value: str = "correct", **settings: Any) -> pd.DataFrame:
+    "Rates by set, model and level: as rate_table, with set and attribute; `by` is all or level."
     parts = [pd.DataFrame(columns=_LEVELS)]
     for (name, attribute), g in scores.groupby(["set", "attribute"]):
         rates = rate_table(g, value, ["level"], **settings)
@@ -98,18 +91,13 @@ def levels_in_order(levels: Iterable[str], attribute: str) -> list[str]:
     return [x for x in known if x in found] + sorted(found - set(known))
 
 # %% ../../nbs/steps/16_demographics.ipynb #40fc272e
-def by_attribute(
-    table: pd.DataFrame,  # of level_table
-    attribute: str,
-) -> (
-    pd.DataFrame
-):  # its rows by level, with an ordered column `level`; the model is named with its set where two vary it
-    "The rows of one attribute, ready for a figure."
+def by_attribute(table: pd.DataFrame, attribute: str) -> pd.DataFrame:
+    """The rows of one attribute by level, ready for a figure, with an ordered column `level`; the model is named with
+    its set where two vary the attribute.
+    """
     out = table[(table["by"] == "level") & (table["attribute"] == attribute)]
     out = out.assign(level=pd.Categorical(out["group"], levels_in_order(out["group"], attribute), ordered=True))
-    if out["set"].nunique() > 1:
-        out = out.assign(model=out["model"] + ", " + out["set"])
-    return out
+    return out.assign(model=out["model"] + ", " + out["set"]) if out["set"].nunique() > 1 else out
 
 
 def _in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
@@ -124,20 +112,16 @@ def _in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
 
 # %% ../../nbs/steps/16_demographics.ipynb #4d072193
 def level_averages(
-    scores: pd.DataFrame,  # of level_scores
-    groups: Mapping[str, Sequence[str]],  # name -> models, each with a model of the scores
-    value: str = "correct",
-    *,
-    same: Mapping[str, str] | None = None,  # an entry -> the one that puts the same model under another wording
-    simulated: Collection[str] = (),  # who of the scores is simulated
-    **settings: Any,  # n_boot, seed and level, of `average_models`
-) -> pd.DataFrame:  # set, level, and the columns of mhbench.steps.rates.average_models
-    "Means over models of each level, the interval over cases drawn for all models together."
+    scores: pd.DataFrame, groups: Mapping[str, Sequence[str]], value: str = "correct", **settings: Any
+) -> pd.DataFrame:
+    """Means over models of each level by `average_models`, the interval over cases drawn for all models together.
+
+    Columns: set, level, and those of `average_models`.
+    """
     parts = [average_models(scores[:0], value, ["level"], **settings).assign(set="")]
     for name, g in scores.groupby("set"):
         here = {k: v for k, v in groups.items() if set(v) & set(g["model"])}
-        about: dict[str, Any] = {"same": same, "simulated": simulated, **settings}
-        found = average_models(g, value, ["level"], here, **about)
+        found = average_models(g, value, ["level"], here, **settings)
         parts.append(found[found["by"] == "level"].assign(set=name))
     out = pd.concat(parts[1:] or parts, ignore_index=True).drop(columns="level").rename(columns={"group": "level"})
     head = ["set", "level", "models", "n_models"]
@@ -146,11 +130,11 @@ def level_averages(
 
 # %% ../../nbs/steps/16_demographics.ipynb #2358b03c
 def paper_level_averages(
-    table: pd.DataFrame,  # of level_table
-    groups: Mapping[str, Sequence[str]],
-    simulated: Collection[str] = (),
-) -> pd.DataFrame:  # set, level, and the columns of mhbench.steps.rates.paper_averages
-    """Means over models of each level, as the paper averages: weighted by their inverse variance.
+    table: pd.DataFrame, groups: Mapping[str, Sequence[str]], simulated: Collection[str] = ()
+) -> pd.DataFrame:
+    """Means over models of each level of `level_table`, as the paper averages: weighted by their inverse variance.
+
+    Columns: set, level, and those of `paper_averages`.
 
     Source: Lamparth, Grabb et al. 2025, table 2.
     """
@@ -163,8 +147,9 @@ def value_axis(value: str) -> dict:  # xlabel and limits, as mhbench.report.figu
     return {"xlabel": "accuracy", "limits": (0, 1)} if value == "correct" else {"xlabel": value, "limits": None}
 
 # %% ../../nbs/steps/16_demographics.ipynb #6e906d98
+_TESTED = ["p", "p_mcnemar", "n_mcnemar", "sd", "detectable"]
 _PAIRS = ["set", "model", "first", "second", "n", "estimate", "ci_low", "ci_high"]
-_PAIRS += ["simultaneous_low", "simultaneous_high", "p", "p_mcnemar", "n_mcnemar", "sd", "detectable", "left_out"]
+_PAIRS += ["simultaneous_low", "simultaneous_high", *_TESTED, "left_out"]
 
 
 def _differences(pairs: pd.DataFrame, scores: pd.DataFrame, value: str) -> np.ndarray:  # (Q, P)
@@ -185,26 +170,14 @@ def _verdicts(pairs: pd.DataFrame, differences: np.ndarray, method: str, margin:
     return found
 
 # %% ../../nbs/steps/16_demographics.ipynb #2c22b55a
-def _pairs_of(
-    g: pd.DataFrame,
-    value: str,
-    n_permutations: int,
-    seed: int,
-    method: Literal["holm", "bh", "bonferroni"],
-    tests: int,  # pairs of all sets and models
-) -> list[dict]:
+def _pairs_of(g: pd.DataFrame, value: str, **settings: Any) -> list[dict]:
     "The pairs of levels of one set and model."
-    x = g[value].to_numpy(float)
-    questions = g["base_id"].to_numpy()
     levels = g["level"].to_numpy()
-    settings: dict[str, Any] = {"permutations": n_permutations, "seed": seed, "method": method, "tests": tests}
-    settings["largest"] = 1.0 if value == "correct" else np.inf
-    found = compare_levels(x, questions, levels, short="missing", **settings)
+    found = compare_levels(g[value].to_numpy(float), g["base_id"].to_numpy(), levels, short="missing", **settings)
     rows = []
     for d in found:
-        tested = {"p": d.p, "p_mcnemar": d.p_mcnemar, "n_mcnemar": d.n_mcnemar, "sd": d.sd, "detectable": d.detectable}
-        head = {"first": d.first, "second": d.second}
-        rows.append(head | d.difference.row() | tested | {"left_out": d.n_left_out})
+        tested = {name: getattr(d, name) for name in _TESTED}
+        rows.append({"first": d.first, "second": d.second} | d.difference.row() | tested | {"left_out": d.n_left_out})
     return rows
 
 
@@ -242,25 +215,24 @@ def level_pairs(
     rows = []
     known = where_read(scores, ["set", "model"]).dropna(subset=[value])
     asked = known[~known["model"].isin(simulated)].groupby(["set", "model"])["level"].nunique()
-    tests = max(int((asked * (asked - 1) // 2).sum()), 1)
+    how: dict[str, Any] = {"seed": seed, "largest": 1.0 if value == "correct" else np.inf}
+    tests: dict[str, Any] = {"tests": max(int((asked * (asked - 1) // 2).sum()), 1), "method": method}
     for (name, model), g in known.groupby(["set", "model"]):
         if g["level"].nunique() > 1:
-            found = _pairs_of(g, value, n_permutations, seed, method, tests)
+            found = _pairs_of(g, value, permutations=n_permutations, **tests, **how)
             rows += [{"set": name, "model": model} | r for r in found]
     pairs = pd.DataFrame(rows, columns=_PAIRS)
     drawn = pairs["model"].isin(simulated)
     for m in dict.fromkeys(["holm", "bh", method]):
         pairs[f"p_{m}"] = adjust_within(pairs["p"].to_numpy(float), drawn, m)
     pairs["detectable_corrected"], pairs["verdict"] = np.nan, None
-    largest = 1.0 if value == "correct" else np.inf
     for family in (drawn, ~drawn):
         if family.any():
             d = _differences(pairs[family], known, value)
-            s = simultaneous_intervals(d, seed=seed, largest=largest)
+            s = simultaneous_intervals(d, **how)
             pairs.loc[family, ["simultaneous_low", "simultaneous_high"]] = np.stack([s.ci_low, s.ci_high]).T
-            how = {"seed": seed, "largest": largest}
             pairs.loc[family, "verdict"] = _verdicts(pairs[family], d, method, margin, **how)
-        pairs.loc[family, "detectable_corrected"] = _detectable_together(pairs[family], largest)
+        pairs.loc[family, "detectable_corrected"] = _detectable_together(pairs[family], how["largest"])
     return pairs
 
 # %% ../../nbs/steps/16_demographics.ipynb #b9cb9700
@@ -292,11 +264,10 @@ def untested_models(pairs: pd.DataFrame) -> dict[str, str]:  # "model in set" ->
     return out
 
 # %% ../../nbs/steps/16_demographics.ipynb #aecff88d
-def pair_intervals(
-    pairs: pd.DataFrame,
-    attributes: Mapping[str, str] | None = None,  # evaluation set -> what it varies
-) -> pd.DataFrame:  # columns varied, group, model, n, estimate, ci_low, ci_high
-    "Every pair with its simultaneous interval, for a figure; NaN where a pair has no test, no row where none has."
+def pair_intervals(pairs: pd.DataFrame, attributes: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Every pair with its simultaneous interval, for a figure, and what its set varies, by `attributes`; NaN where a
+    pair has no test, no row where none has.
+    """
     if not len(tested_pairs(pairs)):
         return tested_pairs(pairs).assign(varied="", group="")
     ends = {"ci_low": pairs["simultaneous_low"], "ci_high": pairs["simultaneous_high"]}
@@ -319,13 +290,12 @@ def demographics_headline(
         which = "all means are equal"
         if largest["estimate"] != 0:
             which = f"{largest['first']} minus {largest['second']}, interval simultaneous over all sets and models"
-        ends = {"ci_low": largest["simultaneous_low"], "ci_high": largest["simultaneous_high"]}
         what = f"{name}: largest difference of two levels; {which}"
-        rows.append({"measure": what, "model": model, **largest[["n", "estimate"]].to_dict(), **ends})
-        count = int((g[f"p_{method}"] < ALPHA).sum())
+        ends = (largest["simultaneous_low"], largest["simultaneous_high"])
+        rows.append((what, model, largest["n"], largest["estimate"], *ends))
         family = f"p-values corrected ({method}) over all sets and models"
         differ = f"{name}: pairs of levels that differ, of {len(g)}; {family}"
-        rows.append({"measure": differ, "model": model, "n": largest["n"], "estimate": float(count)})
+        rows.append((differ, model, largest["n"], float((g[f"p_{method}"] < ALPHA).sum()), np.nan, np.nan))
     return pd.DataFrame(rows, columns=["measure", "model", "n", "estimate", "ci_low", "ci_high"])
 
 # %% ../../nbs/steps/16_demographics.ipynb #f3259b69

@@ -16,15 +16,7 @@ from ..encode.embeddings import Encoder
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from .rates import rate_table
-from mhbench.steps.score import (
-    FAILED,
-    NOT_READ,
-    REFUSED,
-    outcome_counts,
-    scorable,
-    score_responses,
-    what_became,
-)
+from .score import FAILED, NOT_READ, REFUSED, outcome_counts, scorable, score_responses, what_became
 from .truth import beside_truth
 
 # %% auto #0
@@ -74,9 +66,9 @@ def inconsistency_scores(
 def count_free_form(scores: pd.DataFrame) -> pd.DataFrame:  # one row
     "How many free-form responses there are, of how many models to how many questions, and what became of the others."
     counts = {"responses": len(scores), "models": scores["model"].nunique(), "questions": scores["item_id"].nunique()}
-    what = what_became(scores)
-    lost = {"empty": int((what == NOT_READ).sum()), "refused": int((what == REFUSED).sum())}
-    return pd.DataFrame([counts | lost | {"failed": int((what == FAILED).sum())}])
+    became = what_became(scores).value_counts()
+    lost = {"empty": NOT_READ, "refused": REFUSED, "failed": FAILED}
+    return pd.DataFrame([counts | {name: int(became.get(what, 0)) for name, what in lost.items()}])
 
 # %% ../../nbs/steps/19_freeform.ipynb #9c259d44
 def could_be_asked(items: Sequence[Item], scores: pd.DataFrame) -> pd.DataFrame:  # as `scorable` gives them
@@ -85,30 +77,23 @@ def could_be_asked(items: Sequence[Item], scores: pd.DataFrame) -> pd.DataFrame:
     return whole[whole["set"].fillna("").isin(scores["set"].fillna(""))]
 
 
-def inconsistency_table(
-    scores: pd.DataFrame,  # of inconsistency_scores
-    *,
-    whole: pd.DataFrame | None = None,  # of could_be_asked: counts what was not asked
-    **settings: Any,  # n_boot and seed
-) -> pd.DataFrame:
-    """Mean inconsistency by model and category, with a bootstrap over questions; lower is better. `n_unread` counts
-    empty answers, which have the highest inconsistency there is, as refusals have (`n_refused`).
+def inconsistency_table(scores: pd.DataFrame, *, whole: pd.DataFrame | None = None, **settings: Any) -> pd.DataFrame:
+    """Mean inconsistency by model and category, with its interval over questions; lower is better. `n_unread` counts
+    empty answers, which have the highest inconsistency there is, as refusals have (`n_refused`). With `whole`, of
+    `could_be_asked`, what was not asked is counted.
     """
     return rate_table(scores, "inconsistency", ["category"], **settings, whole=whole)
 
 
-def accuracy_beside(
-    items: Sequence[Item],
-    responses: Iterable[Response],
-    **settings: Any,  # n_boot and seed
-) -> pd.DataFrame:  # as inconsistency_table; no row where nobody was asked both ways
-    "Zero-shot accuracy of each model on the questions that it was also asked in free form."
+def accuracy_beside(items: Sequence[Item], responses: Iterable[Response], **settings: Any) -> pd.DataFrame:
+    """Zero-shot accuracy of each model on the questions that it was also asked in free form: as inconsistency_table, no
+    row where nobody was asked both ways.
+    """
     responses = list(responses)
     asked = {(r.model, r.item_id) for r in responses if r.mode == "free_form"}
     chosen = [r for r in responses if r.mode == "zero_shot" and (r.model, r.item_id) in asked]
     scores = score_responses(list(items), chosen)
-    whole = could_be_asked(items, scores)
-    return rate_table(scores, "correct", ["category"], **settings, whole=whole)
+    return rate_table(scores, "correct", ["category"], **settings, whole=could_be_asked(items, scores))
 
 # %% ../../nbs/steps/19_freeform.ipynb #3da66676
 ECHO = "sim-echo"  # repeats the preferred option word for word
@@ -121,17 +106,8 @@ def echo_truth(
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row without items
     "What the inconsistency of somebody who repeats the preferred option is: 0 by construction, under every encoder."
     once = {i.base: i for i in reversed(list(items)) if i.options and i.right}
-    said = [
-        Response(
-            item_id=i.item_id,
-            study=i.study,
-            model=ECHO,
-            origin="composed",
-            mode="free_form",
-            text=preferred_option(i),
-        )
-        for i in once.values()
-    ]
+    by: dict[str, Any] = {"model": ECHO, "origin": "composed", "mode": "free_form"}
+    said = [Response(item_id=i.item_id, study=i.study, text=preferred_option(i), **by) for i in once.values()]
     table = inconsistency_table(inconsistency_scores(once.values(), said, scorer), **settings)
     whole = table[table["by"] == "all"]
     return beside_truth(whole.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))

@@ -46,9 +46,7 @@ class Setting(Record):
     samples: int = Field(1, ge=1, description="at each temperature")
     temperatures: list[Annotated[float, Field(ge=0)]] | None = Field(None, description="None: the model's own")
     self_consistency: bool | Votes = Field(False, description="True: 25 more samples beside the plain one")
-    demonstrations: int | None = Field(
-        None, ge=1, description="few-shot modes: how many are drawn; None: as `generate` says"
-    )
+    demonstrations: int | None = Field(None, ge=1, description="few-shot modes: how many; None: as `generate` says")
     max_tokens: int | None = Field(None, ge=1, description="of the answer; a model's entry goes before it")
     n_items: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] | None = Field(
         None, description="a draw of this many base questions, or as many in each set; None: all"
@@ -135,45 +133,32 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
     With a number for each evaluation set, a set of fewer questions has some of those of a larger one; a set that is not
     named is not asked.
     """
-    out = [
-        i
-        for i in items
-        if (setting.categories is None or i.category in setting.categories)
-        and (setting.tasks is None or i.task in setting.tasks)
-        and (setting.sets is None or i.variant.get("set") in setting.sets)
-    ]
-    if isinstance(setting.n_items, dict):
-        kept = {
-            i.item_id
-            for name, n in setting.n_items.items()
-            for i in select_items(
-                [i for i in out if i.variant.get("set") == name], setting.model_copy(update={"n_items": n}), seed
-            )
-        }
-        return [i for i in out if i.item_id in kept]
-    return draw_items(out, setting.n_items, seed=seed)
+    out = list(items)
+    if setting.categories is not None:
+        out = [i for i in out if i.category in setting.categories]
+    if setting.tasks is not None:
+        out = [i for i in out if i.task in setting.tasks]
+    if setting.sets is not None:
+        out = [i for i in out if i.variant.get("set") in setting.sets]
+    if not isinstance(setting.n_items, dict):
+        return draw_items(out, setting.n_items, seed=seed)
+    kept: set[str] = set()
+    for name, n in setting.n_items.items():
+        of_set = [i for i in out if i.variant.get("set") == name]
+        kept |= {i.item_id for i in draw_items(of_set, n, seed=seed)}
+    return [i for i in out if i.item_id in kept]
 
 # %% ../../nbs/steps/02_generate.ipynb #b24fdcfd
 def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
-    wanted = (
-        task_of(item).choice
-        and mode in ("zero_shot", "few_shot")
-        and not model.thinking
-        and not temperature
-        and len(item.options) <= 26
-    )
-    return letters(len(item.options)) if wanted else None
+    "The letters, where a letter is all that is asked for."
+    direct = mode in ("zero_shot", "few_shot") and not model.thinking and not temperature
+    fits = task_of(item).choice and len(item.options) <= 26
+    return letters(len(item.options)) if direct and fits else None
 
 
-def _room(
-    model: Model,
-    mode: str,
-    setting: Setting,
-    wanted: list[str] | None,  # the letters, where a letter is all that is asked for
-    how: GenerationSettings,
-) -> int | None:
+def _room(model: Model, mode: str, setting: Setting, letter: bool, how: GenerationSettings) -> int | None:
     "The tokens that an answer may have: as the model's entry says, else the study's mode, else the stage."
-    kind: Literal["letter", "answer", "reasoning"] = "letter" if wanted else "answer"
+    kind: Literal["letter", "answer", "reasoning"] = "letter" if letter else "answer"
     if "cot" in mode:
         kind = "reasoning"
     return model.max_tokens.get(kind) or setting.max_tokens or getattr(how, f"max_tokens_{kind}")
@@ -236,30 +221,19 @@ def _requests(
             wanted = None if t.numbered else _letters(item, mode, model, warmth)
             sampling: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
             sampling |= _ends(item, mode, model)
-            room = _room(model, mode, setting, wanted, how)
+            room = _room(model, mode, setting, bool(wanted), how)
             named = name(item, mode, sample)
             yield item, Request(named, messages, sampling, sample, letters=wanted, room=room, numbered=t.numbered)
 
 # %% ../../nbs/steps/02_generate.ipynb #9fc7cf27
-def response(
-    item: Item,
-    request: Request,
-    answer: Answer,
-    model: Model,
-    mode: str,
-    *,
-    votes: bool = False,  # one of the samples of self-consistency
-) -> Response:
-    """One answer as a record.
+def response(item: Item, request: Request, answer: Answer, model: Model, mode: str, *, votes: bool = False) -> Response:
+    """One answer as a record; `votes` where it is one of the samples of self-consistency.
 
     Raises: RuntimeError where the answer is to another request.
     """
     if answer.id != request.id:
-        refuse(
-            f"response: answer must be to the request that was made; got {answer.id!r} for {request.id!r}; report "
-            "this with the endpoint's log",
-            error=RuntimeError,
-        )
+        rule = f"answer must be to the request that was made; got {answer.id!r} for {request.id!r}"
+        refuse(f"response: {rule}; report this with the endpoint's log", error=RuntimeError)
     came = carried(answer, Response) | {"mode": mode}
     if answer.status == "ok" and answer.text is None and answer.letter_logprobs is None:
         came |= {"status": "error", "error": "the endpoint gave an answer without a text"}
@@ -331,10 +305,8 @@ def generate(
     if delivery not in ("live", "batch"):
         refuse(f"generate: delivery must be live or batch; got {delivery!r}")
     if delivery == "batch" and replay != "use":
-        refuse(
-            f"generate: replay must be 'use' for delivery by batch; got {replay!r}; a batch is answered into the "
-            "cache, and replayed from it"
-        )
+        remedy = "a batch is answered into the cache, and replayed from it"
+        refuse(f"generate: replay must be 'use' for delivery by batch; got {replay!r}; {remedy}")
     asking = GenerationSettings(**how)
     feed = _Feed(items, model, asking)
     same: dict[str, Any] = {"cache": cache, "budget": budget, "max_failed": max_failed}
@@ -347,11 +319,8 @@ def generate(
         votes = asking.by_mode[mode].votes(request.sample)
         out.append(response(item, request, answer, model, mode, votes=votes))
     if len(out) != len(feed):
-        refuse(
-            f"generate: there must be one response a request; got {len(out)} for {len(feed)} requests ({model.name}); "
-            "report this with the endpoint's log",
-            error=RuntimeError,
-        )
+        got = f"{len(out)} for {len(feed)} requests ({model.name}); report this with the endpoint's log"
+        refuse(f"generate: there must be one response a request; got {got}", error=RuntimeError)
     return out
 
 # %% ../../nbs/steps/02_generate.ipynb #561206d1
@@ -359,12 +328,13 @@ def merged(
     parts: Sequence[Sequence[Response]],  # of generate with part=(0, n), (1, n), ..., in that order
     items: Sequence[Item],  # those that were given to each
     modes: Iterable[str] | Mapping[str, Mapping[str, Any]],  # likewise
-) -> list[Response]:  # as one process gives them
+) -> list[Response]:
     """The responses of all parts, in the order of one process.
 
     Raises: ValueError where parts overlap.
     """
-    mode, item = ({k: n for n, k in enumerate(x)} for x in (settings(modes), (i.item_id for i in items)))
+    mode = {m: k for k, m in enumerate(settings(modes))}
+    item = {i.item_id: k for k, i in enumerate(items)}
     out = merge(parts, key=lambda r: (r.item_id, r.mode, r.sample))
     return sorted(out, key=lambda r: (mode[r.mode], item[r.item_id], r.sample))
 
@@ -373,8 +343,6 @@ def _distinct(items: Sequence[Item]) -> None:
     seen: set = set()
     for i in items:
         if (i.study, i.item_id) in seen:
-            refuse(
-                f"generate: items must have ids of their own; got {i.item_id!r} twice ({i.source}); the loader that "
-                "made them must number them"
-            )
+            got = f"{i.item_id!r} twice ({i.source}); the loader that made them must number them"
+            refuse(f"generate: items must have ids of their own; got {got}")
         seen.add((i.study, i.item_id))

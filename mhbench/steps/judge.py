@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -121,26 +121,20 @@ def _request(case: Case, judge: Model, temperature: float | None, max_tokens: in
         sampling["stop"] = None
     names = [r.model for r in case.responses]
     who = "/".join([case.item.study, case.item.item_id, *names, case.rubric.name, str(case.repeat)])
-    return Request(
-        who,
-        with_system(messages(case.rubric, case.item, [answer_text(r) for r in case.responses]), judge.system),
-        sampling,
-        case.repeat,
-        form,
-        language=case.rubric.language,
-    )
+    shown = with_system(messages(case.rubric, case.item, [answer_text(r) for r in case.responses]), judge.system)
+    return Request(who, shown, sampling, case.repeat, form, language=case.rubric.language)
 
 # %% ../../nbs/steps/05_judge.ipynb #01ebcf86
 def _finder(
-    rubric: str | Rubric | None, kind: str | None, prompts_dir, language: str | None
+    rubric: str | Rubric | None, kind: str | None, prompts_dir: str | Path | None, language: str | None
 ) -> Callable[[Item], Rubric]:
     "From an item to its rubric."
-    named = _rubric(rubric, prompts_dir, language=language) if isinstance(rubric, str) else rubric
-    found = {}
+    if rubric is not None:
+        named = _rubric(rubric, prompts_dir, language=language) if isinstance(rubric, str) else rubric
+        return lambda item: named
+    found: dict[tuple, Rubric] = {}
 
-    def find(i):
-        if named is not None:
-            return named
+    def find(i: Item) -> Rubric:
         k = (i.study, i.category, i.task, i.language)
         if k not in found:
             found[k] = rubric_for(i, kind, prompts_dir, language=language)
@@ -167,8 +161,7 @@ def judge_requests(
 
     Raises: as `judge`.
     """
-    by_id = {(i.study, i.item_id): i for i in items}
-    check_responses(responses, by_id)
+    by_id = check_responses(responses, items)
     cases = _cases(responses, by_id, _finder(rubric, kind, prompts_dir, language), repeats, seed)
     return (_request(c, judge, temperature, max_tokens) for c in cases if not _mute(c))
 
@@ -188,11 +181,8 @@ def judge(
     max_tokens: int | None = None,  # None: enough for the schema; a thinking judge's own
     language: str | None = None,  # of the rubric; None: each item's own
     prompts_dir: str | Path | None = None,
-    budget: Any | None = None,
-    max_failed: int | None = None,
-    some_must_come: bool = False,  # end where a judge answered not one request, whatever max_failed allows
-    replay: Literal["use", "only", "off"] = "use",
     progress: bool | str = True,
+    **ask_options: Any,  # budget, max_failed, some_must_come and replay, of mhbench.ask.client.ask
 ) -> list[Judgment]:  # judges in order; responses in order, then repeats
     """Verdicts of one or several judges on responses.
 
@@ -201,8 +191,7 @@ def judge(
     """
     if repeats < 1:
         refuse(f"judge: repeats must be at least 1; got {repeats}")
-    by_id = {(i.study, i.item_id): i for i in items}
-    check_responses(responses, by_id)
+    by_id = check_responses(responses, items)
     find = _finder(rubric, kind, prompts_dir, language)
     cases = list(_cases(responses, by_id, find, repeats, seed))
     out = []
@@ -210,18 +199,13 @@ def judge(
         endpoint = endpoints if isinstance(endpoints, Endpoint) else _endpoint(endpoints, j)
         loud = [c for c in cases if not _mute(c)]
         asked = Counted(len(loud), (_request(c, j, temperature, max_tokens) for c in loud))
-        how: dict[str, Any] = {"cache": cache, "budget": budget, "max_failed": max_failed, "replay": replay}
-        how |= {"some_must_come": some_must_come}
-        answers = ask(asked, j, endpoint, progress=f"{j.name} judges" if progress is True else progress, **how)
+        named = f"{j.name} judges" if progress is True else progress
+        answers = ask(asked, j, endpoint, cache=cache, progress=named, **ask_options)
         got = [x for c in cases for x in judgments_of(c, _mute(c) or next(answers), j)]
         if (more := next(answers, None)) is not None:
-            refuse(
-                f"judge: there must be one answer a request; got another, {more.id!r}",
-                place=f"{j.name}",
-                remedy="report this with the endpoint's log",
-                error=RuntimeError,
-            )
-        out += _in_order(got, responses, find, by_id, j, repeats)
+            got = f"another, {more.id!r} ({j.name}); report this with the endpoint's log"
+            refuse(f"judge: there must be one answer a request; got {got}", error=RuntimeError)
+        out += _in_order(got, responses, find, by_id, j.name, repeats)
     return out
 
 # %% ../../nbs/steps/05_judge.ipynb #dc9b0180
@@ -234,42 +218,43 @@ def _mute(case: Case) -> Answer | None:
     return Answer(silent.item_id, status="error", error=why)
 
 
-def check_responses(responses: Sequence[Response], by_id: Mapping) -> None:
+def check_responses(responses: Sequence[Response], items: Iterable[Item]) -> dict[tuple[str, str], Item]:
+    "The items by study and id; every response must have its item, and none may be there twice."
+    by_id = {(i.study, i.item_id): i for i in items}
     seen: set = set()
     for r in responses:
         k = (r.study, r.item_id, r.model, r.mode, r.sample)
         if k[:2] not in by_id:
-            refuse(
-                f"judge: items must hold the item of every response; got none for {r.item_id!r} ({r.study}, "
-                f"{r.model}); pass the items that were asked"
-            )
+            got = f"none for {r.item_id!r} ({r.study}, {r.model}); pass the items that were asked"
+            refuse(f"judge: items must hold the item of every response; got {got}")
         if k in seen:
-            refuse(
-                f"judge: responses must be distinct by item, model, mode and sample; got {r.item_id!r} of {r.model} "
-                f"twice ({r.mode}, sample {r.sample})"
-            )
+            got = f"{r.item_id!r} of {r.model} twice ({r.mode}, sample {r.sample})"
+            refuse(f"judge: responses must be distinct by item, model, mode and sample; got {got}")
         seen.add(k)
+    return by_id
 
 
 def _endpoint(endpoints: Mapping[str, Endpoint], j: Model) -> Endpoint:
     if j.endpoint not in endpoints:
-        refuse(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(endpoints)}", place=f"{j.name}")
+        refuse(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(endpoints)}", place=j.name)
     return endpoints[j.endpoint]
 
 # %% ../../nbs/steps/05_judge.ipynb #79af3294
 def _in_order(
-    got: list[Judgment], responses: Sequence[Response], find, by_id: Mapping, j: Model, repeats: int
+    got: list[Judgment], responses: Sequence[Response], find: Callable, by_id: Mapping, judge: str, repeats: int
 ) -> list[Judgment]:
     "One judgment for each response, in their order, whatever became of it; then comparisons, in the order asked."
     there = {(g.study, g.item_id, g.model, g.mode, g.sample, g.repeat): g for g in got if g.kind != "pairwise"}
-    rubrics = [find(by_id[r.study, r.item_id]) for r in responses]
-    return [
-        there.get((r.study, r.item_id, r.model, r.mode, r.sample, k))
-        or unasked_judgment(r, _ruled(r, b), judge=j.name, kind=b.kind, rubric=b.name, repeat=k)
-        for r, b in zip(responses, rubrics)
-        if b.kind != "pairwise"
-        for k in range(repeats)
-    ] + [g for g in got if g.kind == "pairwise"]
+    out: list[Judgment] = []
+    for r in responses:
+        rubric = find(by_id[r.study, r.item_id])
+        if rubric.kind == "pairwise":
+            continue
+        by: dict[str, Any] = {"judge": judge, "kind": rubric.kind, "rubric": rubric.name}
+        for k in range(repeats):
+            came = there.get((r.study, r.item_id, r.model, r.mode, r.sample, k))
+            out.append(came or unasked_judgment(r, _ruled(r, rubric), repeat=k, **by))
+    return out + [g for g in got if g.kind == "pairwise"]
 
 # %% ../../nbs/steps/05_judge.ipynb #316ec82d
 def extras(

@@ -13,12 +13,7 @@ import pandas as pd
 
 from ..records.schema import Rating
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters, proportion
-from mhbench.stats.judge_error import (
-    bias_slope,
-    bland_altman,
-    leave_one_rater_out,
-    split_half_calibration,
-)
+from ..stats.judge_error import bias_slope, bland_altman, leave_one_rater_out, split_half_calibration
 from ..stats.multi_reader import mean_over_raters
 from ..stats.prediction_powered import Powered, prediction_powered
 from ..stats.resample import mean
@@ -148,18 +143,14 @@ def _above_raters(one: pd.DataFrame, people: np.ndarray, level: float) -> Estima
 
 # %% ../../nbs/steps/25_judge_people.ipynb #1882bc52
 def people_table(
-    table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points
-    ratings: Iterable[Rating],
-    *,
-    kind: Literal["score", "label"],
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    table: pd.DataFrame, ratings: Iterable[Rating], *, kind: Literal["score", "label"], level: float = 0.95, **settings
 ) -> pd.DataFrame:  # judge, measure, n, ..., reading
-    "Every judge beside people, on the answers that both have seen; no row where there is none."
+    """Every judge beside people, on the answers that both have seen; no row where there is none. `table` has verdicts:
+    judge, item_id, cluster, model, points.
+    """
     rated = rated_points(ratings, set(table["model"]))
     rows: list[dict] = []
-    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level}
+    settings["level"] = level
     for judge, g in table.groupby("judge", sort=True):
         one, people = _compared(g, rated)
         if not one["people"].notna().any():
@@ -181,19 +172,15 @@ def _width(e: Estimate) -> float:
 
 def _told(people: Estimate, both: Powered, bias: str) -> dict[str, str]:  # who -> how to read it
     "Which of the three to believe, and why."
-    out = {
-        "judge alone": f"not by itself: {bias} from people's labels, and its interval leaves out its errors",
-        "people alone": "right, and wider",
-    }
+    alone = f"not by itself: {bias} from people's labels, and its interval leaves out its errors"
     gain = 1 - _width(both.both) / _width(people)
     if np.isnan(both.both.ci_low) or both.power == 0 or gain < 0:
         why = "too few labels" if np.isnan(both.both.ci_low) else "the judge adds nothing here"
-        return out | {"people alone": f"believe this: {why}", "both": f"{why}: take people alone"}
+        return dict(zip(_THREE, (alone, f"believe this: {why}", f"{why}: take people alone")))
+    told = f"corrected for the judge's error, {gain:.0%} narrower than people alone"
     if gain < _WORTH:
-        return out | {
-            "both": f"believe this, {gain:.0%} narrower than people: the judge buys correction, not precision"
-        }
-    return out | {"both": f"believe this: corrected for the judge's error, {gain:.0%} narrower than people alone"}
+        told = f"{gain:.0%} narrower than people: the judge buys correction, not precision"
+    return dict(zip(_THREE, (alone, "right, and wider", f"believe this{',' if gain < _WORTH else ':'} {told}")))
 
 # %% ../../nbs/steps/25_judge_people.ipynb #219180ba
 _THREE = ("judge alone", "people alone", "both")
@@ -249,6 +236,5 @@ def whom_to_believe(table: pd.DataFrame) -> str:  # of together_table
     where = "" if use.all() else f" in {use.sum()} of {len(use)} and people alone elsewhere"
     if gain < _WORTH:
         return f"believe both{where}: the judge buys correction, not precision (intervals {gain:.0%} narrower)"
-    return (
-        f"believe both{where}: right as people are, and intervals {gain:.0%} narrower; the judge alone hides its errors"
-    )
+    told = f"right as people are, and intervals {gain:.0%} narrower; the judge alone hides its errors"
+    return f"believe both{where}: {told}"

@@ -37,20 +37,23 @@ class Part(NamedTuple):
     rubric: Rubric  # the same for all its answers
     responses: tuple[Response, ...]
 
+    @property
+    def how(self) -> dict[str, Any]:
+        "How the function `judge` is to ask."
+        return {"rubric": self.rubric, "repeats": self.repeats, "temperature": self.temperature, "seed": None}
+
 
 def _by_rubric(
     responses: Sequence[Response], items: Sequence[Item], name: str | None, kind: str, dir: str | Path | None
-) -> list[tuple[Rubric, list[Response]]]:
+) -> list[tuple[Rubric, tuple[Response, ...]]]:
     "The answers of each rubric: the one that is named, or each item's own."
     by_id = {i.item_id: i for i in items}
-    groups: dict[tuple, list[Response]] = {}
-    rubrics: dict[tuple, Rubric] = {}
+    groups: dict[tuple, tuple[Rubric, list[Response]]] = {}
     for r in responses:
         item = by_id[r.item_id]
         found = rubric(name, dir, language=item.language) if name else rubric_for(item, kind, dir)
-        rubrics[found.name, item.language] = found
-        groups.setdefault((found.name, item.language), []).append(r)
-    return [(rubrics[k], rs) for k, rs in groups.items()]
+        groups.setdefault((found.name, item.language), (found, []))[1].append(r)
+    return [(found, tuple(rs)) for found, rs in groups.values()]
 
 # %% ../../nbs/steps/23_judge_study.ipynb #fb5bad28
 def study_parts(
@@ -86,13 +89,13 @@ def study_parts(
     wanted = {i.item_id for i in known}
     groups = [r for r in known_group_answers(alone, prompts_dir) if r.item_id in wanted]
     how: dict[str, Any] = {"name": rubric_name, "kind": kind, "dir": prompts_dir}
-    parts = [Part("known groups", "as it is", 0.0, 1, r, tuple(rs)) for r, rs in _by_rubric(groups, items, **how)]
+    parts = [Part("known groups", "as it is", 0.0, 1, r, rs) for r, rs in _by_rubric(groups, items, **how)]
     for r, rs in _by_rubric(again, items, **how):
         if repeats > 1:
-            parts += [Part("repeats", "as it is", t, repeats, r, tuple(rs)) for t in temperatures]
+            parts += [Part("repeats", "as it is", t, repeats, r, rs) for t in temperatures]
         if kind == "score" and len(wordings) > 1 and "part" not in r.text:
             shown = [(w, reworded(r, w, prompts_dir)) for w in wordings]
-            parts += [Part("wordings", w, 0.0, wording_repeats, other, tuple(rs)) for w, other in shown]
+            parts += [Part("wordings", w, 0.0, wording_repeats, other, rs) for w, other in shown]
     return parts
 
 # %% ../../nbs/steps/23_judge_study.ipynb #0f4790f7
@@ -123,8 +126,7 @@ def part_requests(
     "What one judge is asked by `ask_parts`, for the plan; a request that two experiments share is counted once."
     out: dict[tuple, Request] = {}
     for p in parts:
-        how: dict[str, Any] = {"rubric": p.rubric, "repeats": p.repeats, "temperature": p.temperature, "seed": None}
-        for r in judge_requests(_alone(p.responses), items, model, prompts_dir=prompts_dir, **how):
+        for r in judge_requests(_alone(p.responses), items, model, prompts_dir=prompts_dir, **p.how):
             out.setdefault((str(r.messages), str(r.sampling), r.sample), r)
     return list(out.values())
 
@@ -150,8 +152,7 @@ def ask_parts(
                 continue
             got = judge_by_similarity(responses, items, asked.encoder, judge=asked.name, kind=kind, threshold=threshold)
         else:
-            how: dict[str, Any] = {"rubric": p.rubric, "repeats": p.repeats, "temperature": p.temperature, "seed": None}
-            got = judge(responses, items, asked.model, asked.endpoint, progress=False, **how, **settings)
+            got = judge(responses, items, asked.model, asked.endpoint, progress=False, **p.how, **settings)
         said += got
         about = {"experiment": p.experiment, "wording": p.wording, "temperature": p.temperature}
         frames.append(verdict_frame(got, items, kind).assign(**about))

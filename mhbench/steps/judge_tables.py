@@ -17,10 +17,10 @@ from ..stats.bias import family_bias, self_enhancement
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
 from ..stats.judge_error import EVEN_DIGITS, heaping, length_effect, within_slope
 from ..stats.repeatability import flip_rate, intraclass_correlation, repeated_sd, variance_components
-from ..stats.resample import mean
 from ..stats.simultaneous import simultaneous_intervals
 from .corruptions import CORRUPTIONS
 from .judge import shown_order
+from .rates import mean_of
 from .verdict_tables import verdict_frame
 
 # %% auto #0
@@ -54,90 +54,68 @@ def _kept(group: str, e: Estimate, margin: float) -> str:
     if e.n_clusters < fewest_clusters(e.level):  # a few references show nothing, whichever way they fall
         return "unsure"
     low, high = (e.estimate, e.estimate) if np.isnan(e.ci_low) else (e.ci_low, e.ci_high)
-    if group == "padded":
-        kept = -margin <= low and high <= margin
-        broken = high < -margin or low > margin
-    else:
-        kept = low >= margin
-        broken = high < margin
-    if kept:
+    most = margin if group == "padded" else np.inf
+    least = -margin if group == "padded" else margin
+    if least <= low and high <= most:
         return "kept"
-    return "broken" if broken else "unsure"
+    return "broken" if high < least or low > most else "unsure"
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #de825508
-def known_groups(
-    table: pd.DataFrame,  # of ask_parts
-    margins: Mapping[str, float] = MARGINS,
-    **settings: Any,  # n_boot, seed and level, of `estimate`
-) -> pd.DataFrame:  # judge, group, mean, n_failed, n, ... (difference to the reference), margin, share_kept, verdict
-    """What a judge makes of answers whose worth is known, and which margins it keeps.
+def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS, **settings: Any) -> pd.DataFrame:
+    """What a judge makes of answers whose worth is known, and which margins it keeps, from the verdicts of `ask_parts`.
+
+    Columns: judge, group, mean, n_failed, n, ... (difference to the reference), margin, share_kept, verdict.
 
     Raises: ValueError for a margin of no group.
     """
     if unknown := sorted(set(margins) - set(CORRUPTIONS)):
         refuse(f"known_groups: margins must be of {', '.join(CORRUPTIONS)}; got {unknown}")
-    t = table[table["experiment"] == "known groups"]
     rows = []
-    for judge, g in t.groupby("judge", sort=True):
-        wide = g.pivot(index=["item_id", "cluster"], columns="model", values="points")
+    for judge, g in table[table["experiment"] == "known groups"].groupby("judge", sort=True):
+        wide = g.pivot(index=["item_id", "cluster"], columns="model", values="points").reset_index("cluster")
+        reference = wide.get("reference", pd.Series(np.nan, wide.index))
         for group in CORRUPTIONS:
             name = group.replace(" ", "-")
-            margin = margins.get(group, np.nan)
-            own = g[g["model"] == name]
-            if not len(own):
+            if name not in wide:
                 continue
-            points = wide[name] if name in wide else pd.Series(np.nan, wide.index)
-            reference = wide["reference"] if "reference" in wide else pd.Series(np.nan, wide.index)
-            d = (points if group == "reference" else reference - points).dropna()
-            clusters = d.index.get_level_values("cluster").to_numpy()
-            e = estimate(mean, d.to_numpy(), clusters=clusters, **settings)
+            own = g.loc[g["model"] == name, "points"]
+            margin = margins.get(group, np.nan)
+            d = wide[name] if group == "reference" else reference - wide[name]
+            e = mean_of(wide.assign(d=d), "d", **settings)
+            d = d.dropna()
             good = d.abs() <= margin if group == "padded" else d >= margin
-            row = {"judge": judge, "group": group, "mean": own["points"].mean()}
-            row |= {"n_failed": int(own["points"].isna().sum())} | e.row()
-            row |= {
-                "margin": margin,
-                "share_kept": good.mean() if len(d) else np.nan,
-                "verdict": _kept(group, e, margin),
-            }
-            rows.append(row)
+            head = {"judge": judge, "group": group, "mean": own.mean(), "n_failed": int(own.isna().sum())}
+            kept = {"share_kept": good.mean() if len(d) else np.nan, "verdict": _kept(group, e, margin)}
+            rows.append(head | e.row() | {"margin": margin} | kept)
     columns = ["judge", "group", "mean", "n_failed", *ESTIMATE_COLUMNS, "margin", "share_kept", "verdict"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #63259ce8
 def repeatability_table(
-    table: pd.DataFrame,  # of ask_parts
-    cut: float = 75.0,  # points: two runs on different sides of it are a flip
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    table: pd.DataFrame, cut: float = 75.0, *, n_boot: int = 1000, seed: int, level: float = 0.95
 ) -> pd.DataFrame:  # judge, temperature, measure, runs, n_failed, n, ...
-    """How far a judge agrees with itself: standard deviation within answers, intraclass correlation, share of flips.
+    """How far a judge agrees with itself, in the verdicts of `ask_parts`: standard deviation within answers, intraclass
+    correlation, share of flips. Two runs on different sides of `cut` points are a flip.
 
     The correlation is between answers of different questions or cases: below three of them there is none.
     """
     rows: list[dict] = []
-    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level}
     repeated = table[table["experiment"] == "repeats"]
     for (judge, temperature), g in repeated.groupby(["judge", "temperature"], sort=True):
         wide = _runs(g)
         y = wide.to_numpy(float)
         of = wide.index.get_level_values("cluster").to_numpy()
         twice = (~np.isnan(y)).sum(1) > 1
-        head = {
-            "judge": judge,
-            "temperature": temperature,
-            "runs": y.shape[1],
-            "n_failed": int(g["points"].isna().sum()),
-        }
         passed = np.where(np.isnan(y), np.nan, y >= cut)
         kept = len(y) if len(set(of[twice])) > 2 else 0
-        on: dict[str, Any] = {"clusters": of[twice], **settings}
+        on: dict[str, Any] = {"clusters": of[twice], "n_boot": n_boot, "seed": seed, "level": level}
         found = {
             "sd within answers": repeated_sd(y, clusters=of, level=level),
             "intraclass correlation": intraclass_correlation(y[:kept], clusters=of[:kept], seed=seed, level=level),
             f"flips at {cut:g}": estimate(flip_rate, passed[twice], share=True, **on),
         }
+        head = {"judge": judge, "temperature": temperature, "runs": y.shape[1]}
+        head["n_failed"] = int(g["points"].isna().sum())
         rows += [head | {"measure": name} | e.row() for name, e in found.items()]
     return pd.DataFrame(rows, columns=["judge", "temperature", "measure", "runs", "n_failed", *ESTIMATE_COLUMNS])
 
@@ -145,7 +123,9 @@ def repeatability_table(
 _INSTRUMENTS = ("0 to 10", "1 to 5", "flipped")
 
 
-def _together(moves: Mapping[str, pd.Series], n_boot: int, seed: int, level: float) -> dict[str, tuple[float, float]]:
+def _together(
+    moves: Mapping[str, pd.Series], *, n_boot: int = 1000, seed: int, level: float = 0.95
+) -> dict[str, tuple[float, float]]:
     "Intervals of mean shifts that hold for all wordings at once, over cases."
     columns = {}
     for wording, d in moves.items():
@@ -158,43 +138,36 @@ def _together(moves: Mapping[str, pd.Series], n_boot: int, seed: int, level: flo
     return {w: (float(s.ci_low[k]), float(s.ci_high[k])) for k, w in enumerate(columns)}
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #d33dda2f
-def rewording_table(
-    table: pd.DataFrame,  # of ask_parts
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
-) -> (
-    pd.DataFrame
-):  # judge, wording, n_failed, n, ... (mean difference to the rubric as it is), sd (of differences), ...
-    "What other words, another order or another scale do to the scores of the same answers."
+def rewording_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+    """What other words, another order or another scale do to the scores of the same answers, in the verdicts of
+    `ask_parts`.
+
+    Columns: judge, wording, n_failed, n, ... (mean difference to the rubric as it is), sd (of differences),
+    simultaneous_low, simultaneous_high.
+    """
     rows = []
     for judge, g in table[table["experiment"] == "wordings"].groupby("judge", sort=True):
         wide = g.groupby([*_ANSWER, "wording"])["points"].mean().unstack("wording")
         if "as it is" not in wide:
             continue
         others = [w for w in dict.fromkeys(g["wording"]) if w != "as it is"]
-        moves = {w: (wide[w] - wide["as it is"]).dropna() if w in wide else pd.Series(dtype=float) for w in others}
-        joint = _together(moves, n_boot, seed, level)
+        moves = {w: (wide[w] - wide["as it is"]).dropna().rename("moved") for w in others}
+        joint = _together(moves, **settings)
         for wording, d in moves.items():
-            of = d.index.get_level_values("cluster").to_numpy() if len(d) else None
-            e = estimate(mean, d.to_numpy(float), clusters=of, n_boot=n_boot, seed=seed, level=level)
+            e = mean_of(d.reset_index(), "moved", **settings)
             failed = int(g.loc[g["wording"] == wording, "points"].isna().sum())
-            spread = float(d.std()) if len(d) > 1 else np.nan
             low, high = joint.get(wording, (np.nan, np.nan))
-            more = {"sd": spread, "simultaneous_low": low, "simultaneous_high": high}
+            more = {"sd": float(d.std()), "simultaneous_low": low, "simultaneous_high": high}
             rows.append({"judge": judge, "wording": wording, "n_failed": failed} | e.row() | more)
     columns = ["judge", "wording", "n_failed", *ESTIMATE_COLUMNS, "sd", "simultaneous_low", "simultaneous_high"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #1173fc03
-def component_table(
-    table: pd.DataFrame,  # of ask_parts
-    *,
-    seed: int,
-    level: float = 0.95,
-) -> pd.DataFrame:  # judge, component, n_left_out, n, ... (standard deviation in points), share, share_low, share_high
-    "Where the variance of a judge's scores comes from: the answer, the wording, both together, the run."
+def component_table(table: pd.DataFrame, *, seed: int, level: float = 0.95) -> pd.DataFrame:
+    """Where the variance of a judge's scores comes from: the answer, the wording, both together, the run.
+
+    Columns: judge, component, n_left_out, n, ... (standard deviation in points), share, share_low, share_high.
+    """
     rows = []
     worded = table[(table["experiment"] == "wordings") & ~table["wording"].isin(_INSTRUMENTS)]
     for judge, g in worded.groupby("judge", sort=True):
@@ -283,34 +256,24 @@ def habit_table(
     prompt, is worth within items.
     """
     rows: list[dict] = []
-    for judge, g in table.groupby("judge", sort=True):
-        g = g[g["points"].notna()]
-        if not len(g):
-            continue
-        rounds = _rounds(g, settings) if kind == "score" else {}
-        for name, (e, even) in rounds.items():
-            rows.append({"judge": judge, "measure": name} | e.row() | {"expected": even})
+    level = settings.get("level", 0.95)
+    for judge, g in table.dropna(subset=["points"]).groupby("judge", sort=True):
+        found = _rounds(g, settings) if kind == "score" else {}
         long = [words.get(k, 0) for k in zip(g["item_id"], g["model"])]
-        e = length_effect(g["points"], long, g["item_id"], level=settings.get("level", 0.95))
-        rows.append({"judge": judge, "measure": LENGTH} | e.row() | {"expected": np.nan})
+        found[LENGTH] = length_effect(g["points"], long, g["item_id"], level=level), np.nan
         at = [places.get((judge, *k), np.nan) for k in zip(g["item_id"], g["model"])]
         if not np.isnan(at).all():
-            e = within_slope(g["points"], at, g["item_id"], level=settings.get("level", 0.95))
-            rows.append({"judge": judge, "measure": "points a place further down"} | e.row() | {"expected": 0.0})
+            found["points a place further down"] = within_slope(g["points"], at, g["item_id"], level=level), 0.0
+        rows += [{"judge": judge, "measure": name} | e.row() | {"expected": even} for name, (e, even) in found.items()]
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "expected"])
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #4ac86513
 def preference_table(
-    table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points
-    lineages: Mapping[str, str],  # name -> family, of judges and students
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    table: pd.DataFrame, lineages: Mapping[str, str], *, n_boot: int = 1000, seed: int, level: float = 0.95
 ) -> pd.DataFrame:  # annotator, student, kind (self, family, other), n, ..., p_value, n_peers, left_out
     """How much more a judge gives than judges of other families give to the same answers: to itself, to its family, and
     to the others. What it gives to everybody is leniency, and no preference. There is no row for another's answers
-    that no judge of another family has seen.
+    that no judge of another family has seen. `lineages` has the family of judges and students by name.
     """
     judges = sorted(set(table["judge"]))
     students = sorted(set(table["model"]))
@@ -331,11 +294,21 @@ def preference_table(
     return pd.DataFrame([b.row() for b in found if b.difference.n])
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #b5bbaa69
-def _line(judge: str, question: str, e: Mapping[str, Any] | None, reading: str) -> dict:
-    kept = ESTIMATE_COLUMNS if e is not None else []
-    return {"judge": judge, "question": question, "reading": reading} | {k: e[k] for k in kept if e is not None}
+#| export
+
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #b82e56de
+def _largest_shift(moved: pd.DataFrame) -> tuple[str, dict, str]:
+    "The line of a judge's card on other words, from its rows of `rewording_table`."
+    known = moved.dropna(subset=["estimate"])
+    if not len(known):
+        return "other words", {}, "no verdict under another wording"
+    r = known.loc[known["estimate"].abs().idxmax()].to_dict()
+    r |= {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
+    told = f"points against the rubric as it is; the interval holds for all {len(moved)} wordings at once"
+    return f"other words: the largest shift ({r['wording']})", r, told
+
+
 def judge_card(
     judges: Sequence[str],
     groups: pd.DataFrame,  # of known_groups
@@ -348,38 +321,28 @@ def judge_card(
     "A judge's card: may this number be believed?"
     rows = []
     for judge in judges:
-        own = groups[groups["judge"] == judge]
+        tables = (t[t["judge"] == judge] if len(t) else t for t in (groups, repeats, wordings, habits, people))
+        own, again, moved, habit, beside = tables
+        lines: list[tuple[str, Mapping, str]] = []  # question, numbers, reading
         for verdict in ("broken", "unsure", "kept"):
             names = list(own.loc[own["verdict"] == verdict, "group"])
-            rows += [_line(judge, f"known groups: {verdict}", None, ", ".join(names))] if names else []
+            lines += [(f"known groups: {verdict}", {}, ", ".join(names))] if names else []
         for r in own[own["group"].isin(["dangerous", "fact changed"])].to_dict("records"):
             reading = f"points below the reference; the margin is {r['margin']:g}: {r['verdict']}"
-            rows.append(_line(judge, f"{r['group']}: how much lower", r, reading))
-        for r in repeats[repeats["judge"] == judge].to_dict("records"):
+            lines.append((f"{r['group']}: how much lower", r, reading))
+        for r in again.to_dict("records"):
             at = f"{r['measure']}, temperature {r['temperature']:g}"
-            rows.append(_line(judge, f"asked again: {at}", r, f"{r['runs']} runs; {r['n_failed']} verdicts failed"))
-        moved = wordings[wordings["judge"] == judge]
-        if len(moved):
-            r = moved.loc[moved["estimate"].abs().idxmax()].to_dict() if moved["estimate"].notna().any() else None
-            if r:
-                r |= {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
-            told = f"points against the rubric as it is; the interval holds for all {len(moved)} wordings at once"
-            reading = told if r else "no verdict under another wording"
-            rows.append(
-                _line(judge, f"other words: the largest shift ({r['wording']})" if r else "other words", r, reading)
-            )
-        for r in habits[habits["judge"] == judge].to_dict("records"):
+            lines.append((f"asked again: {at}", r, f"{r['runs']} runs; {r['n_failed']} verdicts failed"))
+        lines += [_largest_shift(moved)] if len(moved) else []
+        for r in habit.to_dict("records"):
             even = "" if np.isnan(r["expected"]) else f"{r['expected']:.2f} if it had no such habit"
-            even = _NOT_HELD if r["measure"] == LENGTH else even
-            rows.append(_line(judge, r["measure"], r, even))
-        for r in people[people["judge"] == judge].to_dict("records") if len(people) else []:
-            rows.append(_line(judge, f"against {raters}: {r['measure']}", r, r["reading"]))
-        absent = [
-            n
-            for n, t in (("asked again", repeats), (f"against {raters}", people))
-            if not len(t) or judge not in set(t["judge"])
-        ]
-        rows += [_line(judge, name, None, "not measured in this run") for name in absent]
+            lines.append((r["measure"], r, _NOT_HELD if r["measure"] == LENGTH else even))
+        lines += [(f"against {raters}: {r['measure']}", r, r["reading"]) for r in beside.to_dict("records")]
+        absent = {"asked again": again, f"against {raters}": beside}
+        lines += [(name, {}, "not measured in this run") for name, t in absent.items() if not len(t)]
+        for question, e, reading in lines:
+            numbers = {k: e[k] for k in ESTIMATE_COLUMNS if k in e}
+            rows.append({"judge": judge, "question": question, "reading": reading} | numbers)
     return pd.DataFrame(rows, columns=["judge", "question", *ESTIMATE_COLUMNS, "reading"])
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #d8cd3e46

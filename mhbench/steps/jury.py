@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -17,13 +15,13 @@ import pandas as pd
 
 from ..ask.request import Model
 from ..errors import refuse
-from ..records.schema import Judgment, Origin, frame, of_kind
+from ..records.schema import Judgment, Origin, of_kind
 from ..stats import bias
 from ..stats.estimate import Estimate
 from .verdicts import failed_verdict
 
 # %% auto #0
-__all__ = ['outcomes', 'position_bias_table', 'jury', 'scored_alike', 'same_lineage']
+__all__ = ['outcomes', 'position_bias_table', 'jury', 'same_lineage']
 
 # %% ../../nbs/steps/06_jury.ipynb #d194f163
 def outcomes(
@@ -51,25 +49,17 @@ def outcomes(
     return table.assign(axis=pd.Categorical(table["axis"], categories=table["axis"].unique(), ordered=True))
 
 # %% ../../nbs/steps/06_jury.ipynb #fd3d98fe
-def position_bias_table(
-    judgments: Iterable[Judgment],  # of kind pairwise
-    *,
-    n: int = 1000,  # bootstrap replicates, over items
-    seed: int = 0,
-) -> pd.DataFrame:  # two rows a judge and axis: consistency, first
-    "How far a judge's preference depends on which answer stands first: `position_bias` for every judge and axis."
+def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """How far a judge's preference depends on which answer stands first: `position_bias` for every judge and axis, with
+    `n` bootstrap replicates over items.
+
+    Columns: judge, rubric, axis, measure (consistency, first), n_pairs, n_failed, n, n_clusters, estimate, ...
+    """
     rows = []
     about = ["judge", "rubric", "axis"]
     for key, g in outcomes(judgments).groupby(about, sort=True, observed=True):
-
-        def seen(column, shown, other):
-            place = [
-                {a: "first", b: "second", None: None}.get(w, "tie") for w, a, b in zip(g[column], g[shown], g[other])
-            ]
-            return np.array(place, dtype=object)
-
-        forward = seen("a_first", "a", "b")
-        backward = seen("b_first", "b", "a")
+        forward = _places(g, "a_first", "a", "b")
+        backward = _places(g, "b_first", "b", "a")
         failed = int(g["consistent"].isna().sum())
         nothing = Estimate.from_limits(np.nan, n=0)
         found = {"consistency": nothing, "first": nothing}
@@ -81,6 +71,12 @@ def position_bias_table(
         rows += [head | {"measure": measure} | e.row() for measure, e in found.items()]
     columns = [*about, "measure", "n_pairs", "n_failed", "n", "n_clusters"]
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level"])
+
+
+def _places(g: pd.DataFrame, winner: str, first: str, second: str) -> np.ndarray:  # first, second, tie or None
+    "At which place the winner of each comparison in one order stood."
+    shown = zip(g[winner], g[first], g[second])
+    return np.array([{a: "first", b: "second", None: None}.get(w, "tie") for w, a, b in shown], dtype=object)
 
 # %% ../../nbs/steps/06_jury.ipynb #6295e73e
 def jury(
@@ -135,26 +131,6 @@ def _mean(scores: Sequence[float], rule: str, quorum: int) -> dict:
     if len(scores) < quorum:
         return failed_verdict("error", f"no quorum: {len(scores)} of {quorum} verdicts")
     return {"score": float(np.mean(scores) if rule == "mean" else np.median(scores))}
-
-# %% ../../nbs/steps/06_jury.ipynb #a30a62d2
-def scored_alike(
-    judgments: Iterable[Judgment],  # of kind score
-) -> pd.DataFrame:  # one row a rubric and pair of judges: n outputs with both scores, how many alike, mean difference
-    """How many outputs two judges give the same score.
-
-    Source: PsychiatryBench, table 3.
-    Raises: ValueError for judgments of another kind.
-    """
-    judgments = of_kind("scored_alike", judgments, "score")
-    output = ["study", "item_id", "model", "mode", "sample", "repeat"]
-    t = frame(judgments, Judgment)[["rubric", "judge", *output, "score"]]
-    rows = []
-    for name, g in t.groupby("rubric", sort=True):
-        wide = g.pivot(index=output, columns="judge", values="score").astype(float)
-        for a, b in combinations(wide.columns, 2):
-            d = (wide[a] - wide[b]).dropna().to_numpy()
-            rows.append((name, a, b, len(d), int((d == 0).sum()), float(d.mean()) if len(d) else math.nan))
-    return pd.DataFrame(rows, columns=["rubric", "judge_a", "judge_b", "n", "alike", "mean_difference"])
 
 # %% ../../nbs/steps/06_jury.ipynb #e4ebf2fc
 def same_lineage(

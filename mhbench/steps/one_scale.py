@@ -149,12 +149,10 @@ def people_duel_rows(
     *,
     cases: Mapping[str, Any] | None = None,  # item -> its case; None: the item
     penalty: float = 0.1,  # on the sum of squared log worths
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # axis, measure, model, against, random (items; items and raters), n_raters, n, estimate, ...
     "Wins of every two contestants (a tie is half a win), and worths, over items, and over items and raters."
     rows: list[dict] = []
-    same: dict[str, Any] = {"n_boot": n_boot, "seed": seed}
     people = duels[duels["kind"] == "person"]
     people = people.assign(case=people["item"] if cases is None else people["item"].map(cases))
     for axis, g in people.groupby("axis", sort=False):
@@ -164,14 +162,14 @@ def people_duel_rows(
             points = met["outcome"].map(_POINTS)
             value = points.where(met["first"] == one, 1 - points)
             head = {"axis": axis, "measure": "wins, a tie is half", "model": one, "against": other}
-            rows += mean_rows(met.assign(value=value), head, share=True, **same)
+            rows += mean_rows(met.assign(value=value), head, share=True, **settings)
         wins = _wins(g, models)
         who = np.repeat(np.arange(len(wins))[:, None], wins.shape[1], axis=1)
         of_item = g.groupby("item", sort=True)["case"].first().to_numpy()
         for k, model in enumerate(models):
             head = {"axis": axis, "measure": "worth", "model": model, "against": ""}
             statistic = partial(_worth, wins=wins, k=k, penalty=penalty)
-            rows += number_rows(statistic, who, of_item, head, share=True, **same)
+            rows += number_rows(statistic, who, of_item, head, share=True, **settings)
     return pd.DataFrame(rows, columns=["axis", "measure", "model", "against", *RANDOM_COLUMNS])
 
 # %% ../../nbs/steps/32_one_scale.ipynb #c6641ea0

@@ -20,7 +20,7 @@ from ..stats.resample import bootstrap, mean
 from .score import FAILED, JUDGED, NOT_READ, READ, REFUSED, RUN, what_became, where_read
 
 # %% auto #0
-__all__ = ['COUNTS', 'of_group', 'rate_table', 'first_entries', 'average_models', 'paper_averages', 'present_groups',
+__all__ = ['COUNTS', 'mean_of', 'of_group', 'rate_table', 'first_entries', 'average_models', 'paper_averages', 'present_groups',
            'absent_members', 'status_table', 'f1_table', 'declined_table', 'about_declined', 'share_in_words',
            'wide_cells']
 
@@ -31,6 +31,20 @@ _RATES = [*RUN, "by", "group", "n", "n_clusters", *COUNTS, *_MEASURED[2:]]
 _SHARES = ("correct", "correct_strict", "declined")  # of items, between 0 and 1
 _WITHIN = {"brier": (0.0, 2.0), "cross_entropy": (0.0, np.inf)}
 _OF_ANSWERS = ("correct", "measured")  # not known where answers came and none could be read
+
+
+def mean_of(table: pd.DataFrame, column: str, *, seed: int = 0, **settings: Any) -> Estimate:
+    """The mean of a column with its interval over cases, named in the column `cluster`; rows without a value are left
+    out. `settings` are those of `estimate`: share, within, level; a mean's interval is a formula and draws nothing.
+    """
+    known = table.dropna(subset=[column])
+    return estimate(mean, known[column].to_numpy(float), clusters=known["cluster"].to_numpy(), seed=seed, **settings)
+
+
+def _refuse_unknown(function: str, scores: pd.DataFrame, named: Sequence[str]) -> None:
+    if gone := [c for c in named if c not in scores]:
+        got = f"{gone}, which are not among {list(scores.columns)}"
+        refuse(f"{function}: value and by must name columns of scores; got {got}")
 
 
 def of_group(whole: pd.DataFrame, breakdown: str, name: str) -> pd.DataFrame:
@@ -46,10 +60,8 @@ def _grouped(column: pd.Series) -> tuple[np.ndarray, list[str]]:  # (N,) places 
     return codes, [str(x) for x in names]
 
 
-def _breakdowns(
-    table: pd.DataFrame, by: Sequence[str]
-) -> Iterator[tuple[str, np.ndarray, list[str]]]:  # breakdown, the place of each row's group, groups
-    "All rows as one group, then the groups of each breakdown."
+def _breakdowns(table: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[str, np.ndarray, list[str]]]:
+    "All rows as one group, then the groups of each breakdown: its name, the place of each row's group, the groups."
     yield "all", np.zeros(len(table), int), ["all"]
     for breakdown in by:
         yield breakdown, *_grouped(table[breakdown])
@@ -134,10 +146,7 @@ def rate_table(
 
     Raises: ValueError for a column that is not there.
     """
-    gone = [c for c in (value, *by) if c not in scores]
-    if gone:
-        got = f"{gone}, which are not among {list(scores.columns)}"
-        refuse(f"rate_table: value and by must name columns of scores; got {got}")
+    _refuse_unknown("rate_table", scores, [value, *by])
     every = scores["item_id"] if whole is None else pd.concat([scores["item_id"], whole["item_id"]])
     item = pd.factorize(every, sort=True)[0]  # numbers are looked up many times as fast as names
     asked = item[: len(scores)]
@@ -233,9 +242,7 @@ def average_models(
     *,
     same: Mapping[str, str] | None = None,  # an entry -> the one that puts the same model under another wording
     simulated: Collection[str] = (),  # who of the table is simulated
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,
 ) -> pd.DataFrame:
     """Means over models by way of answering and breakdown, for all models and for each named group, every model once
     and with equal weight; the interval is over cases, drawn for all models together.
@@ -247,10 +254,7 @@ def average_models(
 
     Raises: ValueError for a column that is not there, or a group that names no model of the scores.
     """
-    gone = [c for c in (value, *by) if c not in scores]
-    if gone:
-        found = f"{gone}, which are not among {list(scores.columns)}"
-        refuse(f"average_models: value and by must name columns of scores; got {found}")
+    _refuse_unknown("average_models", scores, [value, *by])
     known = list(dict.fromkeys(scores["model"]))
     same = dict(same or {})
     known = sorted(known, key=lambda m: m in same)  # the first wording counts, not another one
@@ -260,7 +264,6 @@ def average_models(
             remedy = "mend groups in params.yaml"
             refuse(f"average_models: a group must name models of the table; got {got}", remedy=remedy)
     named = {"all models": known} | {k: sorted(v, key=lambda m: m in same) for k, v in (groups or {}).items()}
-    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": value == "correct"}
     rows = []
     for run, of_run in scores.groupby(RUN[1:], sort=True):
         for breakdown, place, names in _breakdowns(of_run, by):
@@ -274,7 +277,7 @@ def average_models(
 
 # %% ../../nbs/steps/08_rates.ipynb #ef5a2d6a
 def _averages(
-    g: pd.DataFrame, value: str, groups: Mapping, same: Mapping, simulated: Collection, *, n_boot, seed, level, share
+    g: pd.DataFrame, value: str, groups: Mapping, same: Mapping, simulated: Collection, *, n_boot=1000, seed, level=0.95
 ) -> list[dict]:
     "One row a group of models that has an answer."
     models, sums, counts = _by_cluster(g, value)
@@ -293,7 +296,7 @@ def _averages(
         n = counts[:, at]
         about: dict[str, Any] = {"n": int(n.sum(0).min()), "n_clusters": int((n > 0).sum(0).min())}
         means = replicates[:, at].mean(axis=1)
-        e = Estimate.from_replicates(float(rates[at].mean()), means, **about, level=level, share=share)
+        e = Estimate.from_replicates(float(rates[at].mean()), means, **about, level=level, share=value == "correct")
         out = "; ".join(f"{m}: {reason}" for m, reason in why.items())
         who = {"models": name, "n_models": len(kept), "averaged": ", ".join(kept), "left_out": out}
         rows.append(who | e.row() | _between(rates[at], replicates[:, at], about["n_clusters"]))

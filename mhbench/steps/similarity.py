@@ -107,8 +107,7 @@ def judge_by_similarity(
             f"judge_by_similarity: kind must be label or score; got {kind!r}; an encoder compares an answer with its "
             "reference, and nothing else"
         )
-    by_id = {(i.study, i.item_id): i for i in items}
-    check_responses(responses, by_id)
+    by_id = check_responses(responses, items)
     of = [by_id[r.study, r.item_id] for r in responses]
     wanted = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in of]
     said = [(r.text or "").strip() for r in responses]

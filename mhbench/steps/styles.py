@@ -20,10 +20,10 @@ from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
 from ..records.task import task_of
 from ..stats.estimate import ESTIMATE_COLUMNS, estimate
-from ..stats.resample import mean
 from .answers import Asked, judge_everything
+from .rates import mean_of
 from .similarity import SIMILARITY
-from .verdict_tables import verdict_frame
+from .verdict_tables import same_score, verdict_frame
 from .verdicts import BY_RULE
 
 # %% auto #0
@@ -104,8 +104,8 @@ def styles_to_ask(
     return list(styles) if kind == "score" and len(readers) > 1 else list(styles[:1])
 
 # %% ../../nbs/steps/26_styles.ipynb #4d21f160
-def _alike(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
-    return (weights @ (a == b).astype(float)) / weights.sum(1)
+#| export
+
 
 # %% ../../nbs/steps/26_styles.ipynb #056caa2b
 def alike_by_style(
@@ -132,7 +132,7 @@ def alike_by_style(
             x = both[a].to_numpy(float)
             y = both[b].to_numpy(float)
             of = both.index.get_level_values("cluster").to_numpy()
-            e = estimate(_alike, x, y, clusters=of, **settings, share=True)
+            e = estimate(same_score, x, y, clusters=of, **settings, share=True)
             counts = {"alike": int((x == y).sum()), "apart": float(np.abs(x - y).mean()) if len(x) else np.nan}
             rows.append({"style": style, "first": a, "second": b} | counts | e.row())
     return pd.DataFrame(rows, columns=["style", "first", "second", "alike", *ESTIMATE_COLUMNS, "apart"])
@@ -160,27 +160,22 @@ def linked_scores(
     return pd.DataFrame(rows, columns=["judge", "model", "item_id", "cluster", "question", "points"])
 
 # %% ../../nbs/steps/26_styles.ipynb #38bb6782
-def mean_points(
-    table: pd.DataFrame,  # points, cluster, and the columns of `by`
-    by: Sequence[str],
-    **settings: Any,  # n_boot, seed and level, of `estimate`
-) -> pd.DataFrame:  # by, n_failed, n, ..., the mean in points
-    "Mean points of each group with an interval over cases, and how many verdicts failed."
+def mean_points(table: pd.DataFrame, by: Sequence[str], **settings: Any) -> pd.DataFrame:
+    """Mean points of each group with an interval over cases (columns points and cluster), and how many verdicts failed.
+
+    Columns: `by`, n_failed, n, ..., the mean in points.
+    """
     rows = []
     for key, g in table.groupby(list(by), sort=True, dropna=False):
-        seen = g[g["points"].notna()]
-        of = {"clusters": seen["cluster"].to_numpy(), **settings}
-        e = estimate(mean, seen["points"].to_numpy(float), **of)
-        rows.append(dict(zip(by, key)) | {"n_failed": len(g) - len(seen)} | e.row())
+        failed = {"n_failed": int(g["points"].isna().sum())}
+        rows.append(dict(zip(by, key)) | failed | mean_of(g, "points", **settings).row())
     return pd.DataFrame(rows, columns=[*by, "n_failed", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/26_styles.ipynb #12527cef
-def final_scores(
-    judgments: Sequence[Judgment],  # of kind score
-    items: Sequence[Item],
-    **settings: Any,  # n_boot, seed and level, of `estimate`
-) -> pd.DataFrame:  # judge, model, task, tier, n_failed, n, ...
+def final_scores(judgments: Sequence[Judgment], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
     """The final score of each task, from 0 to 100; follow-ups apart by how many they have.
+
+    Columns: judge, model, task, tier, n_failed, n, ...
 
     Source: PsychiatryBench, equation 14.
     """
@@ -188,11 +183,10 @@ def final_scores(
     tiers = {i.item_id: _tier(i) for i in items}
     first = table[(table["repeat"] == 0) & (table["sample"] == 0)]
     points = first.assign(points=100 * first["value"], task=first["category"], tier=first["item_id"].map(tiers))
-    whole = mean_points(points, ["judge", "model", "task"], **settings).assign(tier="all")
     apart = points[points["tier"] != ""]
-    parts = [whole, *([mean_points(apart, ["judge", "model", "task", "tier"], **settings)] if len(apart) else [])]
-    out = pd.concat(parts, ignore_index=True)
-    return out[["judge", "model", "task", "tier", "n_failed", *ESTIMATE_COLUMNS]]
+    parts = [mean_points(points, ["judge", "model", "task"], **settings).assign(tier="all")]
+    parts += [mean_points(apart, ["judge", "model", "task", "tier"], **settings)] if len(apart) else []
+    return pd.concat(parts, ignore_index=True)[["judge", "model", "task", "tier", "n_failed", *ESTIMATE_COLUMNS]]
 
 
 def _tier(item: Item) -> str:

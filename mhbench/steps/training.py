@@ -21,8 +21,7 @@ from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, letters
 from ..records.task import task_of
-from ..stats.estimate import estimate
-from ..stats.resample import mean
+from .rates import mean_of
 from .variants import answers_by_order, order_row
 
 # %% auto #0
@@ -67,18 +66,13 @@ def training_parts(
     if not learnt:
         refuse(f"training_parts: train must hold questions that the other parts do not share; got none of {len(train)}")
     kept = {"train": learnt, "validation": chosen, "test": tested}
-    rows = [
-        {
-            "part": part,
-            "items": len(came[part]),
-            "same_question": int((gone[part]["kind"] == "question").sum()),
-            "same_abstract": int((gone[part]["kind"] == "abstract").sum()),
-            "not_drawn": len(came[part]) - len(gone[part]) - len(kept[part]),
-            "kept": len(kept[part]),
-        }
-        for part in kept
-    ]
-    return TrainingParts(learnt, chosen, tested, pd.DataFrame(rows))
+    rows = []
+    for part, left in kept.items():
+        shared = [int((gone[part]["kind"] == kind).sum()) for kind in ("question", "abstract")]
+        not_drawn = len(came[part]) - len(gone[part]) - len(left)
+        rows.append((part, len(came[part]), *shared, not_drawn, len(left)))
+    columns = ["part", "items", "same_question", "same_abstract", "not_drawn", "kept"]
+    return TrainingParts(learnt, chosen, tested, pd.DataFrame(rows, columns=columns))
 
 # %% ../../nbs/steps/21_training.ipynb #e457aa97
 UNTRAINED = "untrained head"
@@ -134,10 +128,10 @@ def train_runs(
     return out
 
 # %% ../../nbs/steps/21_training.ipynb #2b724ea8
-def _row(items: Sequence[Item], said: Mapping[str, str], n_boot: int, seed: int) -> dict[str, Any]:
+def _row(items: Sequence[Item], said: Mapping[str, str], **settings: Any) -> dict[str, Any]:
     there = [i for i in items if i.item_id in said]
-    right = np.array([said[i.item_id] == i.key[0] for i in there], float)
-    e = estimate(mean, right, clusters=np.array([i.cluster for i in there]), n_boot=n_boot, seed=seed, share=True)
+    rights = [(said[i.item_id] == i.key[0], i.cluster) for i in there]
+    e = mean_of(pd.DataFrame(rights, columns=["right", "cluster"]), "right", share=True, **settings)
     counts = pd.Series(list(said.values()), dtype=object).value_counts()
     most = float(counts.iloc[0] / counts.sum()) if len(counts) else np.nan
     return e.row() | {"most_said": most, "n_missing": len(items) - len(there)}
@@ -164,42 +158,34 @@ def baselines(
     return {"longest option": _longest, f"always {most}": partial(_always, most)}
 
 # %% ../../nbs/steps/21_training.ipynb #bdeb53f5
-def run_table(
-    runs: Sequence[Run],
-    parts: TrainingParts,
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # model, variant, seed, epochs, best_epoch, n_truncated, and the columns of an estimate
-    "Accuracy on the test part of every run and baseline."
+def run_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd.DataFrame:
+    """Accuracy on the test part of every run and baseline.
+
+    Columns: model, variant, seed, epochs, best_epoch, n_truncated, and those of an estimate.
+    """
     rows = []
     for r in runs:
         facts = r.trained.facts
         head = {"model": r.model, "variant": r.variant, "seed": r.seed, "run": r.trained.key[:16]}
         head |= {"epochs": facts["epochs_trained"], "best_epoch": facts["best_epoch"]}
         head |= {"n_truncated": facts["n_truncated"], "n_too_long": facts["n_too_long"]}
-        rows.append(head | _row(parts.test, _said(r.scores), n_boot, seed))
+        rows.append(head | _row(parts.test, _said(r.scores), **settings))
     for name, answer in baselines(parts.train).items():
-        rows.append({"model": "–", "variant": name} | _row(parts.test, answer(parts.test), n_boot, seed))
+        rows.append({"model": "–", "variant": name} | _row(parts.test, answer(parts.test), **settings))
     return pd.DataFrame(rows)
 
 # %% ../../nbs/steps/21_training.ipynb #57df4d42
 def order_table(
-    runs: Sequence[Run],
-    parts: TrainingParts,
-    *,
-    n_orders: int = 4,  # of the options, in whole cycles
-    n_boot: int = 1000,
-    seed: int,
+    runs: Sequence[Run], parts: TrainingParts, *, n_orders: int = 4, seed: int, **settings: Any
 ) -> pd.DataFrame:  # model, variant, seed, and the columns of order_row
-    "The test part with its options in several orders: the mean, and how much the order decides."
+    "The test part with its options in so many orders, in whole cycles: the mean, and how much the order decides."
     who: list[tuple[dict[str, Any], Callable]]
     who = [({"model": r.model, "variant": r.variant, "seed": r.seed}, partial(_answers, r)) for r in runs]
     who += [({"model": "–", "variant": name}, answer) for name, answer in baselines(parts.train).items()]
     rows = []
     for head, answer in who:
         found = answers_by_order(parts.test, answer, n_orders, seed=seed)
-        rows.append(head | order_row(found, n_boot=n_boot, seed=seed))
+        rows.append(head | order_row(found, **settings))
     return pd.DataFrame(rows)
 
 
@@ -207,21 +193,19 @@ def _answers(run: Run, items: Sequence[Item]) -> dict[str, str]:
     return _said(_scores(run.trained, run.variant, items))
 
 # %% ../../nbs/steps/21_training.ipynb #573f9c8e
-def seed_table(
-    runs: Sequence[Run],
-    parts: TrainingParts,
-    **settings: Any,  # n_boot and seed
-) -> pd.DataFrame:  # model, variant, seeds, sd_seeds, and the columns of an estimate
+def seed_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd.DataFrame:
     """The mean over seeds by model and variant, with its interval over items (for these seeds), and the standard
     deviation over seeds.
+
+    Columns: model, variant, seeds, sd_seeds, and those of an estimate.
     """
     rows = []
     for (model, variant), group in _by_variant(runs).items():
         said = [_said(r.scores) for r in group]
         there = [i for i in parts.test if all(i.item_id in s for s in said)]
         right = np.array([[s[i.item_id] == i.key[0] for s in said] for i in there], float).reshape(len(there), -1)
-        clusters = np.array([i.cluster for i in there])
-        e = estimate(mean, right.mean(axis=1), clusters=clusters, **settings, share=True)
+        table = pd.DataFrame({"right": right.mean(axis=1), "cluster": [i.cluster for i in there]})
+        e = mean_of(table, "right", share=True, **settings)
         spread = float(right.mean(axis=0).std(ddof=1)) if len(group) > 1 and len(there) else np.nan
         rows.append({"model": model, "variant": variant, "seeds": len(group), "sd_seeds": spread} | e.row())
     measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -283,19 +267,16 @@ def run_cards(
     return out
 
 # %% ../../nbs/steps/21_training.ipynb #898da5f7
-def answering_runs(
-    runs: Sequence[Run],
-    top: str | Path = "/",  # folders are given from here
-) -> dict[str, dict[str, Any]]:  # model -> folder, run, seed
-    "The run that answers for each model in the stage generate: the first seed's, whatever the others came to."
-    first: dict[str, Run] = {}
+def answering_runs(runs: Sequence[Run], top: str | Path = "/") -> dict[str, dict[str, Any]]:
+    """The run that answers for each model in the stage generate: the first seed's, whatever the others came to. Folders
+    are given from `top`.
+    """
+    out: dict[str, dict[str, Any]] = {}
     for r in runs:
         if r.variant == TUNED:
-            first.setdefault(r.model, r)
-    return {
-        m: {"folder": os.path.relpath(r.trained.folder, top), "run": r.trained.key[:16], "seed": r.seed}
-        for m, r in first.items()
-    }
+            folder = os.path.relpath(r.trained.folder, top)
+            out.setdefault(r.model, {"folder": folder, "run": r.trained.key[:16], "seed": r.seed})
+    return out
 
 # %% ../../nbs/steps/21_training.ipynb #a12d5abe
 def training_metrics(parts: TrainingParts, means: pd.DataFrame) -> dict:

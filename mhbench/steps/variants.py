@@ -18,8 +18,7 @@ import pandas as pd
 from ..errors import refuse
 from ..records.schema import Item, letters
 from ..records.task import task_of
-from ..stats.estimate import estimate
-from ..stats.resample import mean
+from .rates import mean_of
 
 # %% auto #0
 __all__ = ['GENDERS', 'ETHNICITIES', 'AGES', 'AGE_BANDS', 'SETS', 'shuffled', 'fill', 'age_band', 'reorder', 'with_labels',
@@ -35,9 +34,8 @@ def shuffled(
 ) -> list[_T]:
     "The values in an order that depends on the key alone; all orders are equally likely."
     text = "\x1f".join(map(str, key))
-    return [
-        v for _, v in sorted(enumerate(values), key=lambda iv: hashlib.sha256(f"{text}\x1f{iv[0]}".encode()).digest())
-    ]
+    drawn = [hashlib.sha256(f"{text}\x1f{k}".encode()).digest() for k in range(len(values))]
+    return [values[k] for k in sorted(range(len(values)), key=drawn.__getitem__)]
 
 # %% ../../nbs/steps/01_variants.ipynb #e8b707ca
 GENDERS = ("male", "female", "nonbinary")
@@ -55,18 +53,15 @@ def fill(
 
     Raises: ValueError where the text has a placeholder for which nothing is given.
     """
-    for placeholder, value, name in (
-        ("<AGE>", None if age is None else f"{age}-year-old", "age"),
-        ("<NAT>", ethnicity, "ethnicity"),
-    ):
+    years = None if age is None else f"{age}-year-old"
+    for placeholder, value, name in (("<AGE>", years, "age"), ("<NAT>", ethnicity, "ethnicity")):
         if placeholder not in text:
             continue
         if value is None:
             refuse(f"fill: {name} must be given where the text has {placeholder}; got None; pass {name}=...")
-        vowel = re.match(r"(8\d?|11|18)-|[AEIO]", value) is not None
-        text = re.sub(r"\b([Aa])n?( \(?)" + placeholder, lambda m: m[1] + "n" * vowel + m[2] + value, text).replace(
-            placeholder, value
-        )
+        n = "n" if re.match(r"(8\d?|11|18)-|[AEIO]", value) else ""
+        filled = lambda m: f"{m[1]}{n}{m[2]}{value}"
+        text = re.sub(r"\b([Aa])n?( \(?)" + placeholder, filled, text).replace(placeholder, value)
     return text
 
 # %% ../../nbs/steps/01_variants.ipynb #2f13f11b
@@ -86,8 +81,8 @@ def age_band(
 def reorder(
     item: Item,  # with options
     order: Sequence[int],  # a permutation: order[i] is the option that comes to stand at place i
-    **changes,
-) -> Item:  # further fields to change
+    **changes: Any,  # further fields
+) -> Item:
     """The item with its options in another order, key and soft labels moved along, and the order in `order`.
 
     Raises: ValueError where `order` is no permutation of the options.
@@ -96,17 +91,13 @@ def reorder(
     if sorted(order) != list(range(n)):
         refuse(f"reorder: order must be a permutation of 0 to {n - 1}; got {order} ({item.item_id})")
     place = dict(zip((letters(n)[o] for o in order), letters(n)))
-    fields = (
-        item.model_dump()
-        | {
-            "options": [item.options[o] for o in order],
-            "key": task_of(item).moved(item.key, place),
-            "soft_labels": None if item.soft_labels is None else [item.soft_labels[o] for o in order],
-            "order": order,
-        }
-        | changes
-    )
-    return Item(**fields)
+    moved = {
+        "options": [item.options[o] for o in order],
+        "key": task_of(item).moved(item.key, place),
+        "soft_labels": None if item.soft_labels is None else [item.soft_labels[o] for o in order],
+        "order": order,
+    }
+    return Item(**item.model_dump() | moved | changes)
 
 # %% ../../nbs/steps/01_variants.ipynb #9286358b
 def with_labels(
@@ -121,16 +112,14 @@ def with_labels(
     items = list(items)
     unknown = sorted(set(labels) - {i.item_id for i in items})
     if unknown:
-        refuse(
-            f"with_labels: labels must be for items that are there; got {unknown[:5]}; leave them out, or add the items"
-        )
+        remedy = "leave them out, or add the items"
+        refuse(f"with_labels: labels must be for items that are there; got {unknown[:5]}; {remedy}")
     out = []
     for i in items:
         if i.item_id in labels:
             p = [float(x) for x in labels[i.item_id]]
-            i = Item(
-                **i.model_dump() | {"soft_labels": p, "key": [a for a, x in zip(letters(len(p)), p) if x == max(p)]}
-            )
+            key = [a for a, x in zip(letters(len(p)), p) if x == max(p)]
+            i = Item(**i.model_dump() | {"soft_labels": p, "key": key})
         out.append(i)
     return out
 
@@ -154,10 +143,8 @@ def split_items(
         return items
     mixed = next((i.item_id for i in items if i.split is not None), None)
     if mixed is not None:
-        refuse(
-            f"split_items: items must all have a split or none; got one with and others without ({mixed}); give every "
-            "item one, or take it away"
-        )
+        remedy = "give every item one, or take it away"
+        refuse(f"split_items: items must all have a split or none; got one with and others without ({mixed}); {remedy}")
     ids = shuffled(sorted({i.base for i in items}), seed, "split")
     kept = set(ids[: int(test * len(ids) + 0.5)])
     return [i.model_copy(update={"split": "test" if i.base in kept else "few_shot"}) for i in items]
@@ -224,22 +211,15 @@ def evaluation_set(
     Raises: ValueError for an unknown set, or an item that is no base question of multiple choice.
     """
     if name not in SETS:
-        refuse(
-            f"evaluation_set: name must be one of {', '.join(SETS)}; got {name!r}; published draws are read by "
-            "load_mentat_set"
-        )
+        remedy = "published draws are read by load_mentat_set"
+        refuse(f"evaluation_set: name must be one of {', '.join(SETS)}; got {name!r}; {remedy}")
     items = list(items)
     for i in items:
         if not task_of(i).choice or i.base_id is not None:
-            raise ValueError(
-                f"evaluation_set: items must be base questions of multiple choice; got task {i.task} with base_id"
-                f" {i.base_id!r} ({i.item_id}); "
-                + (
-                    "pass what the loader returned"
-                    if i.base_id is None
-                    else "a prompt that was drawn already stands as it is: say sets: [] in params.yaml"
-                )
-            )
+            remedy = "a prompt that was drawn already stands as it is: say sets: [] in params.yaml"
+            got = f"task {i.task} with base_id {i.base_id!r} ({i.item_id})"
+            rule = f"items must be base questions of multiple choice; got {got}"
+            refuse(f"evaluation_set: {rule}; {'pass what the loader returned' if i.base_id is None else remedy}")
     wanted = "few_shot" if name == "few_shot" else "test"
     return [
         _prompt(i, name, k, seed, paired)
@@ -290,13 +270,9 @@ def answers_by_order(
     return pd.DataFrame(rows, columns=["item_id", "cluster", "order", "option", "right"])
 
 # %% ../../nbs/steps/01_variants.ipynb #337248ba
-def order_row(
-    answers: pd.DataFrame,  # of answers_by_order
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> dict[str, Any]:  # n_orders, depends, lowest, highest, sd_orders, n_missing, and the columns of an estimate
-    """The mean over orders with its interval over items, and the spread over orders.
+def order_row(answers: pd.DataFrame, **settings: Any) -> dict[str, Any]:
+    """The mean over orders with its interval over items, and the spread over orders: n_orders, depends, lowest,
+    highest, sd_orders, n_missing, and the columns of an estimate.
 
     `depends` counts the questions whose answer is not the same option in every order. Questions without an answer in
     some order are counted in `n_missing`, and are in no other number.
@@ -307,9 +283,7 @@ def order_row(
     of_item = whole.groupby("item_id", sort=False).agg(
         right=("right", "mean"), options=("option", "nunique"), cluster=("cluster", "first")
     )
-    right = of_item["right"].to_numpy(float)
-    clusters = of_item["cluster"].to_numpy()
-    e = estimate(mean, right, clusters=clusters, n_boot=n_boot, seed=seed, share=True)
+    e = mean_of(of_item, "right", share=True, **settings)
     spread = {"lowest": by_order.min(), "highest": by_order.max(), "sd_orders": by_order.std(ddof=1)}
     counts = {"n_orders": int(answers["order"].nunique()), "depends": int((of_item["options"] > 1).sum())}
     return counts | spread | {"n_missing": int(answers["item_id"].nunique()) - len(of_item)} | e.row()

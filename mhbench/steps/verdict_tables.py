@@ -16,14 +16,14 @@ from ..errors import refuse
 from ..records.schema import Item, Judgment, frame
 from ..stats.agreement import ABSTAIN
 from ..stats.bias import shared_lineage
-from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
+from ..stats.estimate import ESTIMATE_COLUMNS, estimate
 from ..stats.jackknife import agreement_estimate
-from ..stats.resample import mean
+from .rates import mean_of
 from .verdicts import BY_RULE
 
 # %% auto #0
-__all__ = ['VERDICT_MEANS', 'lineage_guard', 'verdict_frame', 'count_verdicts', 'verdict_means', 'judges_compared', 'spending',
-           'verdict_metrics']
+__all__ = ['VERDICT_MEANS', 'lineage_guard', 'verdict_frame', 'count_verdicts', 'verdict_means', 'same_score', 'judges_compared',
+           'spending', 'verdict_metrics']
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #6b828681
 def lineage_guard(
@@ -43,9 +43,8 @@ VERDICT_MEANS = {"score": "mean score / 100", "label": "share judged correct"}  
 
 def _no_kind(function: str, kind: str) -> None:
     if kind not in VERDICT_MEANS:
-        refuse(
-            f"{function}: kind must be one of {', '.join(VERDICT_MEANS)}; got {kind!r}; duels have tables of their own"
-        )
+        got = f"{kind!r}; duels have tables of their own"
+        refuse(f"{function}: kind must be one of {', '.join(VERDICT_MEANS)}; got {got}")
 
 
 def verdict_frame(
@@ -79,39 +78,32 @@ def _parts(table: pd.DataFrame, by: str) -> list[tuple[str, str, pd.DataFrame]]:
     return [("all", "all", table), *((by, str(name), part) for name, part in table.groupby(by))]
 
 
-def verdict_means(
-    table: pd.DataFrame,  # of verdict_frame
-    kind: str,  # score or label
-    *,
-    by: str = "category",
-    **settings: Any,  # n_boot, seed and level, of `estimate`
-) -> pd.DataFrame:  # judge, model, by, group, n, ..., n_failed, n_by_rule, n_abstain
+def verdict_means(table: pd.DataFrame, kind: str, *, by: str = "category", **settings: Any) -> pd.DataFrame:
     """The mean verdict of each judge on each student, with its interval over cases. `n_by_rule` counts the answers that
     are empty or refusals: 0, or Incorrect, without a judge.
 
-    Raises: ValueError for another kind.
+    Columns: judge, model, by, group, n, ..., n_failed, n_by_rule, n_abstain.
+
+    Raises: ValueError for another kind than score or label.
     """
     _no_kind("verdict_means", kind)
     rows = []
     for (judge, model), g in table.groupby(["judge", "model"]):
         for breakdown, name, part in _parts(g, by):
-            seen = part.dropna(subset=["value"])
-            arrays = seen["value"].to_numpy(), seen["cluster"].to_numpy()
-            found = _mean(*arrays, share=kind == "label", within=(0.0, 1.0), **settings)
-            failed = (part["status"] != "ok").sum()
-            abstained = (part["label"] == ABSTAIN).sum()
+            e = mean_of(part, "value", share=kind == "label", within=(0.0, 1.0), **settings)
             head = {"judge": judge, "model": model, "by": breakdown, "group": name}
-            counts = {"n_failed": int(failed), "n_by_rule": int((part["text"] == BY_RULE).sum())}
-            rows.append(head | found.row() | counts | {"n_abstain": int(abstained)})
+            failed = {"n_failed": int((part["status"] != "ok").sum())}
+            counts = {"n_by_rule": int((part["text"] == BY_RULE).sum())}
+            rows.append(head | e.row() | failed | counts | {"n_abstain": int((part["label"] == ABSTAIN).sum())})
     columns = ["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "n_failed", "n_by_rule", "n_abstain"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #93128f0e
-def _mean(values: np.ndarray, clusters: np.ndarray, **settings: Any) -> Estimate:
-    return estimate(mean, values, clusters=clusters, **settings)
+#| export
+
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #914c2c48
-def _same_score(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
+def same_score(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
     return (weights @ (a == b)) / weights.sum(1)
 
 
@@ -120,7 +112,7 @@ def _absolute_difference(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -
 
 
 _COMPARISONS: dict[str, dict[str, Any]] = {
-    "score": {"same score": _same_score, "absolute difference": _absolute_difference},
+    "score": {"same score": same_score, "absolute difference": _absolute_difference},
     "label": {"percent agreement": "percent_agreement", "cohen kappa": "cohen_kappa", "pabak": "pabak"},
 }
 _SHARES = ("same score",)
