@@ -151,10 +151,7 @@ def best_first(accuracy: pd.DataFrame) -> list[str]:  # models
     return list(dict.fromkeys([*of_all["model"], *accuracy["model"]]))
 
 
-def most_accurate(
-    scores: pd.DataFrame,  # of mhbench.steps.score.score_responses
-    core: str | None = None,
-) -> list[str]:  # models
+def most_accurate(scores: pd.DataFrame, core: str | None = None) -> list[str]:  # models
     "The same, from scored responses of the core set: the order of models in every figure of a study."
     kept = on_core(scores[scores["correct"].notna()], core)
     whole = kept.groupby(RUN, as_index=False, observed=True)["correct"].agg(estimate="mean", n="size")
@@ -196,10 +193,7 @@ def from_the_best(accuracy: pd.DataFrame) -> pd.DataFrame:
 
 
 def below_chance(
-    accuracy: pd.DataFrame,  # of `breakdowns`
-    scores: pd.DataFrame,
-    items: Sequence[Item],
-    core: str | None = None,
+    accuracy: pd.DataFrame, scores: pd.DataFrame, items: Sequence[Item], core: str | None = None
 ) -> pd.DataFrame:  # rows of `accuracy` with `chance`; attrs["looked_at"]: of how many shares
     "The shares whose whole interval lies below what guessing reaches on the same questions."
     guess = {i.item_id: task_of(i).chance(i) for i in items}

@@ -63,12 +63,11 @@ def answer_everything(
     return list(shard(nearest_option(items, asked.encoder, model=asked.name, scale=asked.scale), *part))
 
 # %% ../../nbs/steps/12_answers.ipynb #2e476284
-def split_unasked(
-    responses: Sequence[Response],  # of answer_everything
-    asked: Asked,
-) -> tuple[list[Response], pd.DataFrame]:  # the responses to what can be asked; why, n: the others
+def split_unasked(responses: Sequence[Response], asked: Asked) -> tuple[list[Response], pd.DataFrame]:
     """The responses without those of an encoder or a classifier to what it cannot read: these items are not asked of
     it, and count as such.
+
+    Gives the responses to what can be asked, and a table of the others: why, n.
     """
     mute = [asked.model is None and r.text is None for r in responses]
     kept = [r for r, unread in zip(responses, mute) if not unread]
@@ -122,12 +121,11 @@ def n_terms(answers: pd.DataFrame, by: str, alike: Sequence[str]) -> pd.Series: 
     return answers.groupby([by, "task", *alike])["changed"].nunique().groupby(level=0).max()
 
 # %% ../../nbs/steps/12_answers.ipynb #26f66de6
-def who_answered(
-    items: Sequence[Item],
-    records: Sequence[Outcome],
-    record: type[Outcome] = Response,  # or Judgment, whose judges are meant
-) -> pd.DataFrame:  # model (or judge), what answered, changed, n, first, last (days), n_terms
-    "What answered under each name, on which days, and what of the requests it did not take."
+def who_answered(items: Sequence[Item], records: Sequence[Outcome], record: type[Outcome] = Response) -> pd.DataFrame:
+    """What answered under each name, on which days, and what of the requests it did not take.
+
+    Columns: model (or judge), what answered, changed, n, first, last (days), n_terms.
+    """
     by = "judge" if record is Judgment else "model"
     answers = _answers(items, records, record)
     names = [by, *(f"served_{name}" for name in (*SERVICE, "thought")), "changed"]
@@ -136,9 +134,7 @@ def who_answered(
     return out.assign(n_terms=out[by].map(n_terms(answers, by, _ALIKE[record])).astype("int64"))
 
 
-def about_who_answered(
-    table: pd.DataFrame,  # of who_answered
-) -> list[str]:  # sentences
+def about_who_answered(table: pd.DataFrame) -> list[str]:  # sentences
     "Whose answers are not all of one model, or not all under the same parameters."
     out: list[str] = []
     by = "judge" if "judge" in table else "model"

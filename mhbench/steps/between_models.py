@@ -198,10 +198,7 @@ def run_to_run(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=_RUNS)
 
 # %% ../../nbs/steps/20_between_models.ipynb #960063d9
-def pair_names(
-    pairs: pd.DataFrame,  # of model_pairs
-    order: Sequence[str] = (),  # models, the better of a pair is to be first; others as they stand
-) -> pd.DataFrame:
+def pair_names(pairs: pd.DataFrame, order: Sequence[str] = ()) -> pd.DataFrame:
     "The pairs with an interval, with columns `pair` and `way` that name them, and how they were asked, for people."
     known = pairs.dropna(subset=["ci_low"])
     names = mode_names(known.assign(n_votes=0)).str.replace(", majority of 0", ", majority").str.replace("_", " ")

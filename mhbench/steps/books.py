@@ -51,13 +51,10 @@ def _rights(items: Sequence[Item], responses: Sequence[Response]) -> dict[str, f
     return out
 
 # %% ../../nbs/steps/27_books.ipynb #398a95ae
-def closed_and_open(
-    items: Sequence[Item],  # multiple_choice
-    texts: Mapping[str, str],  # group_id -> the text
-    asked: Asked,  # in the mode zero_shot
-    **settings: Any,  # of answer_everything
-) -> pd.DataFrame:  # item_id, cluster, examinee, closed, opened (1 right, 0 wrong, NaN where it cannot be read)
+def closed_and_open(items: Sequence[Item], texts: Mapping[str, str], asked: Asked, **settings: Any) -> pd.DataFrame:
     """Every question answered without its text and with it.
+
+    Columns: item_id, cluster, examinee, closed, opened (1 right, 0 wrong, NaN where it cannot be read).
 
     Raises: ValueError for an item whose text is not there; what `answer_everything` raises.
     """
@@ -96,9 +93,7 @@ def book_table(answers: pd.DataFrame, *, seed: int, **settings: Any) -> pd.DataF
     return pd.DataFrame(rows)
 
 # %% ../../nbs/steps/27_books.ipynb #05396e3c
-def book_flags(
-    answers: pd.DataFrame,  # of closed_and_open
-) -> pd.DataFrame:  # item_id, n_examinees, flag; only flagged ones
+def book_flags(answers: pd.DataFrame) -> pd.DataFrame:  # item_id, n_examinees, flag; only flagged ones
     "Questions that every examinee answers without the text, or nobody with it."
     rows = []
     for item, of in answers.dropna(subset=["closed", "opened"]).groupby("item_id", sort=False):

@@ -29,11 +29,7 @@ __all__ = ['halves', 'Completions', 'compare_completions', 'SecondHalves', 'draw
            'min_k', 'Likelihoods', 'logprob_requests', 'ask_logprobs', 'local_logprobs']
 
 # %% ../../nbs/steps/10_contamination.ipynb #ff246e0c
-def halves(
-    text: str,  # a question
-    *,
-    min_words: int = 4,  # fewer words than this cannot be halved
-) -> tuple[str, str] | None:  # first and second half, or None
+def halves(text: str, *, min_words: int = 4) -> tuple[str, str] | None:  # None below `min_words` words
     """A question's two halves, cut between words; the second is the longer one where the number of words is odd.
 
     Source: Nguyen et al. 2025 (CounselingBench), appendix B.2.
@@ -178,11 +174,10 @@ def complete(
     return SecondHalves(seconds, completions, answers, dict(Counter(a.status for a in answers)))
 
 # %% ../../nbs/steps/10_contamination.ipynb #81686467
-def min_k(
-    logprobs: Sequence[Sequence[float]],  # one list of token log-probabilities a text, natural logs
-    k: float = 0.2,  # share of the tokens, in (0, 1]
-) -> np.ndarray:  # one mean a text; NaN for a text without tokens
+def min_k(logprobs: Sequence[Sequence[float]], k: float = 0.2) -> np.ndarray:
     """The mean log-probability of each text's least likely tokens; with k=1 the mean over all tokens.
+
+    `k` is the share of the tokens, in (0, 1]; a text without tokens has NaN.
 
     Source: Shi et al. 2024, Min-K% Prob.
     Raises: ValueError where k is outside (0, 1] or a log-probability is positive or missing.
@@ -241,10 +236,7 @@ def ask_logprobs(
     return Likelihoods(found, answers, dict(Counter(a.status for a in answers)), why)
 
 # %% ../../nbs/steps/10_contamination.ipynb #6f49f4fd
-def local_logprobs(
-    texts: Sequence[str],  # (n,)
-    lm: Any,  # of mhbench.encode.perplexity.load_lm
-) -> Likelihoods:
+def local_logprobs(texts: Sequence[str], lm: Any) -> Likelihoods:
     """The log-probabilities of texts' own tokens from a language model in this process, in the windows that its
     perplexity is computed in.
 

@@ -27,10 +27,7 @@ __all__ = ['local_weights', 'Checked', 'check_model', 'check_recorded', 'similar
            'surprise_table', 'contamination_headline', 'contamination_metrics']
 
 # %% ../../nbs/steps/15_contamination_tables.ipynb #ec9f19f8
-def local_weights(
-    named: Mapping[str, Any] | None,  # model -> a hub id, a folder, a .gguf, or "bundled"
-    asked: Sequence[str],  # the models of the stage
-) -> dict[str, Any]:
+def local_weights(named: Mapping[str, Any] | None, asked: Sequence[str]) -> dict[str, Any]:
     """Where each model's own weights lie on this machine.
 
     Raises: ValueError for a model that is not asked.

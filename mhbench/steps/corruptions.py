@@ -23,11 +23,11 @@ CORRUPTIONS = ("reference", "fact changed", "dangerous", "shortened", "padded", 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+|;\s+")
 
 
-def corruption_rules(
-    language: str,  # BCP 47; English where there are none
-    dir: str | Path | None = None,  # the user's folder
-) -> dict[str, Any]:  # opposites, negate, dangerous, padding
-    "The words of a language that the rules use."
+def corruption_rules(language: str, dir: str | Path | None = None) -> dict[str, Any]:
+    """The words of a language that the rules use.
+
+    By name: opposites, negate, dangerous, padding; English where the language has none.
+    """
     path = find("steps/corruptions.yaml", dir)
     if path is None:
         refuse("corrupted: prompts must hold steps/corruptions.yaml; got no such file; install the package again")
@@ -81,12 +81,10 @@ def _padded(text: str, rules: Mapping) -> str:
     return " ".join(out)
 
 # %% ../../nbs/steps/22_corruptions.ipynb #ca933d61
-def corrupted(
-    item: Item,  # task open
-    other: Item | None,  # whose reference is off the topic
-    dir: str | Path | None = None,
-) -> dict[str, str]:  # group -> text; a group whose rule does not apply is missing
+def corrupted(item: Item, other: Item | None, dir: str | Path | None = None) -> dict[str, str]:
     """A reference and what becomes of it by each rule.
+
+    By group; a group whose rule does not apply is missing.
 
     Raises: ValueError for an item that is not open.
     """
@@ -106,10 +104,7 @@ def corrupted(
     return {group: t for group, t in out.items() if t is not None}
 
 # %% ../../nbs/steps/22_corruptions.ipynb #f1d623e7
-def known_group_answers(
-    items: Sequence[Item],  # those of task open are taken
-    dir: str | Path | None = None,
-) -> list[Response]:  # `model` is the group
+def known_group_answers(items: Sequence[Item], dir: str | Path | None = None) -> list[Response]:  # `model` is the group
     "The answers of every known group, as a model's would be. Off the topic is the next item of another cluster."
     taken = [i for i in items if task_of(i).prose]
     out = []

@@ -277,12 +277,11 @@ def pair_intervals(pairs: pd.DataFrame, attributes: Mapping[str, str] | None = N
     return shown.sort_values("set", kind="stable")
 
 # %% ../../nbs/steps/16_demographics.ipynb #dc9baf20
-def demographics_headline(
-    pairs: pd.DataFrame,  # of level_pairs
-    method: str = "holm",
-) -> pd.DataFrame:  # measure, model, n, estimate, ci_low, ci_high
+def demographics_headline(pairs: pd.DataFrame, method: str = "holm") -> pd.DataFrame:
     """The largest difference of each set and model with its simultaneous interval; and, in a row of its own, how many
     of its pairs differ by corrected p-values. Both are corrected over all pairs of all sets and models.
+
+    Columns: measure, model, n, estimate, ci_low, ci_high.
     """
     rows = []
     for (name, model), g in tested_pairs(pairs).groupby(["set", "model"]):
@@ -299,12 +298,7 @@ def demographics_headline(
     return pd.DataFrame(rows, columns=["measure", "model", "n", "estimate", "ci_low", "ci_high"])
 
 # %% ../../nbs/steps/16_demographics.ipynb #f3259b69
-def demographics_metrics(
-    levels: LevelScores,
-    table: pd.DataFrame,  # of level_table
-    pairs: pd.DataFrame,  # of level_pairs
-    method: str = "holm",
-) -> dict:
+def demographics_metrics(levels: LevelScores, table: pd.DataFrame, pairs: pd.DataFrame, method: str = "holm") -> dict:
     "Counts of answers and pairs, and the rate of each level."
     by_level = table[table["by"] == "level"]
     return {

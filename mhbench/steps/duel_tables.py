@@ -56,10 +56,7 @@ def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
     return sum(k * (k - 1) // 2 for k in Counter(r.item_id for r in duelling).values())
 
 
-def count_proposals(
-    proposals: Iterable[Judgment],
-    none: str = "(no verdict)",  # what stands for a judge that named no kind
-) -> pd.DataFrame:  # judge, model, kind, n
+def count_proposals(proposals: Iterable[Judgment], none: str = "(no verdict)") -> pd.DataFrame:  # judge, model, kind, n
     "How often each judge named each kind of error."
     named = [(p.judge, p.model, p.label if p.status == "ok" else none) for p in proposals]
     table = pd.DataFrame(named, columns=["judge", "model", "kind"])
@@ -153,9 +150,6 @@ def declared_duels(
     return out
 
 
-def duel_truth(
-    strengths: pd.DataFrame,  # of mhbench.steps.duels.duel_strengths, of declared_duels
-    worths: Mapping[str, float] = MappingProxyType(WORTHS),
-) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH
-    "Declared and fitted worths."
+def duel_truth(strengths: pd.DataFrame, worths: Mapping[str, float] = MappingProxyType(WORTHS)) -> pd.DataFrame:
+    "Declared and fitted worths. Columns: those of mhbench.steps.truth.TRUTH."
     return beside_truth(strengths.assign(truth=strengths["model"].map(dict(worths)), quantity="worth in duels"))

@@ -57,11 +57,11 @@ def matched(
     return Matched(drawn, duelling, erring, len(meeting))
 
 # %% ../../nbs/steps/09_duels.ipynb #9ca516a4
-def error_sample(
-    scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed: int
-) -> pd.DataFrame:  # model, item_id, sample
+def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed: int) -> pd.DataFrame:
     """Wrong answers to annotate, `n` a model or as many as there are; a model's draw does not depend on the others. An
     answer that could not be read, or is a refusal, is not right and is no wrong answer either: it is not drawn.
+
+    Columns: model, item_id, sample.
 
     Source: Nguyen et al. 2025, section 7.1.
     """
@@ -103,9 +103,7 @@ def meeting(
     return matched(items, said, experts, n_items=n_items, n_errors=n_errors, seed=seed)
 
 # %% ../../nbs/steps/09_duels.ipynb #13be3098
-def duel_table(
-    judgments: Iterable[Judgment],  # of kind pairwise, both orders
-) -> pd.DataFrame:  # one row a judge, pair and axis
+def duel_table(judgments: Iterable[Judgment]) -> pd.DataFrame:  # one row a judge, pair and axis
     """How often each of two rationales wins on each axis, in both orders; axes in the order of the rubric.
 
     Columns: judge, axis, a, b, n (duels with a verdict in both orders), a_wins, b_wins, ties (both orders say tie),

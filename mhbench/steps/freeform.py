@@ -99,12 +99,11 @@ def accuracy_beside(items: Sequence[Item], responses: Iterable[Response], **sett
 ECHO = "sim-echo"  # repeats the preferred option word for word
 
 
-def echo_truth(
-    items: Sequence[Item],  # with a key or soft labels
-    scorer: Scorer | Encoder | str | None = None,
-    **settings: Any,  # n_boot and seed
-) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row without items
-    "What the inconsistency of somebody who repeats the preferred option is: 0 by construction, under every encoder."
+def echo_truth(items: Sequence[Item], scorer: Scorer | Encoder | str | None = None, **settings: Any) -> pd.DataFrame:
+    """What the inconsistency of somebody who repeats the preferred option is: 0 by construction, under every encoder.
+
+    Columns: TRUTH; no row without items.
+    """
     once = {i.base: i for i in reversed(list(items)) if i.options and i.right}
     by: dict[str, Any] = {"model": ECHO, "origin": "composed", "mode": "free_form"}
     said = [Response(item_id=i.item_id, study=i.study, text=preferred_option(i), **by) for i in once.values()]
@@ -113,11 +112,7 @@ def echo_truth(
     return beside_truth(whole.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
 
 # %% ../../nbs/steps/19_freeform.ipynb #9058377b
-def expected_inconsistency(
-    item: Item,  # with options and a key
-    chance: float,  # that the preferred option is said
-    scorer: Scorer | Encoder | str | None = None,
-) -> float:
+def expected_inconsistency(item: Item, chance: float, scorer: Scorer | Encoder | str | None = None) -> float:
     "The inconsistency to be expected of somebody who says the preferred option with a chance, else any other option."
     preferred = preferred_option(item)
     far = inconsistency(item.options, [preferred] * len(item.options), scorer=scorer)

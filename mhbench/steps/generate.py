@@ -81,9 +81,7 @@ class Setting(Record):
 DEFAULTS = {"free_form": {"samples": 10, "temperatures": [1.0]}}  # of modes that no study asks just once
 
 
-def settings(
-    modes: Iterable[str] | Mapping[str, Mapping[str, Any]],  # names, or names with their settings
-) -> dict[str, Setting]:
+def settings(modes: Iterable[str] | Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:
     """The settings of every mode, checked.
 
     Raises: ValueError for an unknown mode or a setting that does not fit.

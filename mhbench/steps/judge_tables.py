@@ -184,12 +184,11 @@ def component_table(table: pd.DataFrame, *, seed: int, level: float = 0.95) -> p
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #d0085d44
-def student_points(
-    judgments: Sequence[Judgment],  # of the judge stage
-    items: Sequence[Item],
-    kind: str,  # score or label
-) -> pd.DataFrame:  # judge, item_id, cluster, category, model, points
-    "Each judge's first verdict on each student's first answer, in points."
+def student_points(judgments: Sequence[Judgment], items: Sequence[Item], kind: str) -> pd.DataFrame:
+    """Each judge's first verdict on each student's first answer, in points.
+
+    Columns: judge, item_id, cluster, category, model, points.
+    """
     first: dict[tuple, Judgment] = {}
     for j in judgments:
         if j.kind == kind and j.sample == 0 and j.repeat == 0:
@@ -295,7 +294,7 @@ def preference_table(
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #b5bbaa69
 #| export
-
+#| export
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #b82e56de
 def _largest_shift(moved: pd.DataFrame) -> tuple[str, dict, str]:

@@ -42,13 +42,10 @@ def _wide(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.Da
 CATEGORIES = ("diagnosis", "monitoring", "treatment", "triage", "documentation")  # in the order of MENTAT's table 1
 
 
-def by_category(
-    averages: pd.DataFrame,  # of average_models or paper_averages: mode, answered_by, by, group, models, ...
-    mode: str = "zero_shot",
-    *,
-    as_published: bool = False,  # with a symmetric error in place of the interval's ends
-) -> pd.DataFrame:  # category, then a column a group of models; no row where no category was asked in that mode
+def by_category(averages: pd.DataFrame, mode: str = "zero_shot", *, as_published: bool = False) -> pd.DataFrame:
     """Mean accuracy by category of one mode.
+
+    Columns: category, then a column a group of models; no row where no category was asked in that mode.
 
     Source: Lamparth, Grabb et al. 2025, table 1.
     """
@@ -60,12 +57,10 @@ def by_category(
     return wide.loc[[*known, *(c for c in wide.index if c not in known)]].rename_axis("category").reset_index()
 
 # %% ../../nbs/steps/29_layouts.ipynb #27640a78
-def by_level(
-    averages: pd.DataFrame,  # set, level, models, n_models, estimate, ci_low, ci_high
-    *,
-    as_published: bool = False,
-) -> pd.DataFrame:  # set, level, then a column a group of models
+def by_level(averages: pd.DataFrame, *, as_published: bool = False) -> pd.DataFrame:
     """Mean accuracy by what the patient was said to be, one block an evaluation set.
+
+    Columns: set, level, then a column a group of models.
 
     Source: Lamparth, Grabb et al. 2025, table 2.
     """

@@ -32,11 +32,11 @@ from .judge_people import rated_points
 __all__ = ['rated_by_all', 'one_scale', 'scale_map', 'contrast_table', 'duels_of_all', 'people_duel_rows', 'duel_scales']
 
 # %% ../../nbs/steps/32_one_scale.ipynb #882d7709
-def rated_by_all(
-    table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points
-    ratings: Iterable[Rating],
-) -> pd.DataFrame:  # rater, kind (person, judge), item_id, case, model, points
-    "Every person's and every judge's rating of each answer, of answers that a judge and a person may both have seen."
+def rated_by_all(table: pd.DataFrame, ratings: Iterable[Rating]) -> pd.DataFrame:
+    """Every person's and every judge's rating of each answer, of answers that a judge and a person may both have seen.
+
+    Columns: rater, kind (person, judge), item_id, case, model, points.
+    """
     wide = rated_points(ratings, set(table["model"]))
     people = wide.stack().rename("points").reset_index().assign(kind="person")
     case = table.groupby("item_id")["cluster"].first().astype(str)
@@ -46,11 +46,11 @@ def rated_by_all(
     return both[["rater", "kind", "item_id", "case", "model", "points"]]
 
 
-def one_scale(
-    rated: pd.DataFrame,  # of rated_by_all
-    kind: Literal["score", "label"],
-) -> RaterFit | None:  # None where no person or no judge rated, or all ratings are alike
-    "The model of raters of people's and judges' ratings, with models as a facet."
+def one_scale(rated: pd.DataFrame, kind: Literal["score", "label"]) -> RaterFit | None:
+    """The model of raters of people's and judges' ratings, with models as a facet.
+
+    None where no person or no judge rated, or all ratings are alike.
+    """
     known = rated[rated["points"].isin([0, 100])] if kind == "label" else rated
     if known["kind"].nunique() < 2 or known["points"].nunique() < 2:
         return None
@@ -103,11 +103,11 @@ def contrast_table(
     return pd.DataFrame(rows, columns=[facet, "against", "raw", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/32_one_scale.ipynb #aa65d3a8
-def duels_of_all(
-    ratings: Iterable[Rating],  # those of a duel have who stood first and second; others are passed over
-    judgments: Iterable[Judgment] = (),  # of kind pairwise
-) -> pd.DataFrame:  # axis, item, rater, kind (person, judge), first, second, outcome (of DUEL)
-    "Every duel that a person or a judge decided, in the order in which it was shown."
+def duels_of_all(ratings: Iterable[Rating], judgments: Iterable[Judgment] = ()) -> pd.DataFrame:
+    """Every duel that a person or a judge decided, in the order in which it was shown.
+
+    Columns: axis, item, rater, kind (person, judge), first, second, outcome (of DUEL).
+    """
     rows = []
     for r in ratings:
         sides = [r.variant.get("first"), r.variant.get("second")]
@@ -173,11 +173,11 @@ def people_duel_rows(
     return pd.DataFrame(rows, columns=["axis", "measure", "model", "against", *RANDOM_COLUMNS])
 
 # %% ../../nbs/steps/32_one_scale.ipynb #c6641ea0
-def duel_scales(
-    duels: pd.DataFrame,  # of duels_of_all
-    fewest: int = 30,  # duels of an axis
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:  # checks, map and contrasts, each with the axis
-    "The model of raters of people's and judges' duels on each axis: leans, worths free of these, and differences."
+def duel_scales(duels: pd.DataFrame, fewest: int = 30) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """The model of raters of people's and judges' duels on each axis: leans, worths free of these, and differences.
+
+    Gives checks, map and contrasts, each with the axis, of every axis with so many duels.
+    """
     checks = [pd.DataFrame()]
     maps = [pd.DataFrame()]
     contrasts = [pd.DataFrame()]

@@ -20,13 +20,13 @@ from .variants import SETS
 
 # %% auto #0
 __all__ = ['MOST_REPLICATES', 'Seed', 'Positive', 'NonNegative', 'Share', 'Cosine', 'Weight', 'Points', 'Draws', 'Permutations',
-           'Once', 'Names', 'EvaluationSets', 'Breakdowns', 'Models', 'AskedModels', 'Judges', 'Entries', 'Endpoints',
-           'Families', 'CacheFile', 'Replay', 'MaxFailed', 'PromptsDir', 'Executing', 'EncoderThreshold', 'Correction',
-           'Groups', 'SameModel', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL', 'MINILM', 'ENCODER', 'GENERAL', 'OneOf',
-           'field', 'Parameters', 'Reported', 'Answered', 'AskingParameters', 'PrepareParameters', 'Spending',
-           'GenerateParameters', 'ScoreParameters', 'FreeformParameters', 'JudgeParameters', 'JudgeStudyParameters',
-           'DuelsParameters', 'MinK', 'ContaminationParameters', 'FinetuneParameters', 'DemographicsParameters',
-           'ReasoningParameters', 'LedgerParameters', 'ReportParameters']
+           'Once', 'Names', 'Seeds', 'EvaluationSets', 'Breakdowns', 'Models', 'AskedModels', 'Judges', 'Entries',
+           'Endpoints', 'Families', 'CacheFile', 'Replay', 'MaxFailed', 'PromptsDir', 'Executing', 'EncoderThreshold',
+           'Correction', 'Groups', 'SameModel', 'ByJudge', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL', 'MINILM', 'ENCODER',
+           'GENERAL', 'OneOf', 'field', 'Parameters', 'Reported', 'Answered', 'AskingParameters', 'PrepareParameters',
+           'Spending', 'GenerateParameters', 'ScoreParameters', 'FreeformParameters', 'JudgeParameters',
+           'JudgeStudyParameters', 'DuelsParameters', 'MinK', 'ContaminationParameters', 'FinetuneParameters',
+           'DemographicsParameters', 'ReasoningParameters', 'LedgerParameters', 'ReportParameters']
 
 # %% ../../nbs/steps/30_parameters.ipynb #de03e989
 MOST_REPLICATES = 1_000_000  # a thousand times the usual number of resamples
@@ -66,6 +66,7 @@ class OneOf:
         return core_schema.literal_schema(self.words)
 
 
+Seeds = Annotated[list[NonNegative], *Once]
 EvaluationSets = Annotated[list[Annotated[str, OneOf(SETS)]], *Once]
 Breakdowns = Annotated[
     list[Annotated[str, OneOf(c for c in columns(Score) if c not in columns(Score, int, float, bool))]],
@@ -82,8 +83,7 @@ Endpoints = Annotated[dict[str, dict[str, Any]], Field(description="of those ent
 Families = Annotated[dict[str, str], Field(description="every model's family, for the guard")]
 CacheFile = Annotated[str, Field(description='the file of answers; "" keeps them beside the results')]
 Replay = Annotated[
-    Literal["use", "only", "off"],
-    Field(description="what is not cached is asked, nothing is, or everything anew"),
+    Literal["use", "only", "off"], Field(description="what is not cached is asked, nothing is, or everything anew")
 ]
 MaxFailed = Annotated[
     NonNegative | None,
@@ -105,6 +105,7 @@ SameModel = Annotated[
     dict[str, str],
     Field(description="an entry -> the one that puts the same model under another wording or other settings"),
 ]
+ByJudge = Positive | dict[str, Positive | None] | None  # a number, or one for each judge
 LocalModel = str | dict[str, Any] | None  # "minilm", a hub id, a folder, or a mapping with `name`
 
 # %% ../../nbs/steps/30_parameters.ipynb #c84de992
@@ -190,21 +191,17 @@ class GenerateParameters(Parameters):
     model: str = "minilm"
     entries: Entries = MINILM
     endpoints: Endpoints = ENCODER
-    modes: dict[Mode, Setting | None] = field(
-        {"zero_shot": {}}, "mode -> {n_items, categories, samples, temperatures, max_tokens}"
-    )
+    modes: dict[Mode, Setting | None] = field({"zero_shot": {}}, "mode -> {n_items, samples, temperatures, ...}")
     cache: CacheFile = ""
     replay: Replay = "use"
     delivery: Literal["live", "batch"] = field("live", "at once, or by the endpoint's Batch API")
     budget: Spending | None = field(None, '{"max_cost_usd": ..., "max_tokens": ...}: stop before either is crossed')
     shard: list[NonNegative] = field(
-        [0, 1], "[i, n]: only the i-th of n parts; see `mhbench merge`", min_length=2, max_length=2
+        [0, 1], "[i, n]: the i-th of n parts; see `mhbench merge`", min_length=2, max_length=2
     )
     max_failed: MaxFailed = 0
     n_demonstrations: Positive = field(2, "examples in the few-shot modes")
-    max_tokens_reasoning: Positive | None = field(
-        200, "room of a chain of thought; what a model's entry says goes before all three"
-    )
+    max_tokens_reasoning: Positive | None = field(200, "room of a chain of thought; a model's entry goes first")
     max_tokens_letter: Positive | None = field(1, "room where the letters' log-probabilities are asked for")
     max_tokens_answer: Positive | None = field(200, "room of every other answer")
     max_truncated: Share = field(0.05, "a larger share of cut answers ends the stage; a model's entry may allow more")
@@ -222,9 +219,7 @@ class ScoreParameters(Answered):
     core: str | list[str] | None = field(None, 'the evaluation set of the main tables, e.g. "D0"; None: every item')
     groups: Groups = {}
     soft_labels: bool = field(False, "True: those that the stage preferences made of people's ratings")
-    prompt_pairs: dict[str, str] = field(
-        {}, "an entry with another wording of the prompt -> the same model's first entry"
-    )
+    prompt_pairs: dict[str, str] = field({}, "an entry with another wording of the prompt -> the model's first entry")
     same_model: SameModel = {}
     method: Correction = "holm"
     n_permutations: Permutations = 10000
@@ -235,9 +230,7 @@ class FreeformParameters(Answered):
     "Answers in a model's own words, matched with the options."
 
     study: str = "mentat"
-    encoder: LocalModel = field(
-        "minilm", '"minilm" is the bundled one; a hub id, a folder, or {"name": ..., "layer": 40}'
-    )
+    encoder: LocalModel = field("minilm", '"minilm" comes along; a hub id, a folder, or {"name": ..., "layer": 40}')
     executor: Executing = {}
     soft_labels: bool = field(False, "True: those that the stage preferences made of people's ratings")
 
@@ -271,20 +264,14 @@ class JudgeStudyParameters(AskingParameters):
     judges: Judges = ["minilm"]
     kind: Literal["label", "score"] = field("score", "a label may be Abstain; a score goes from 0 to 100")
     rubric: str | None = field(None, "a rubric by name; None takes each item's own")
-    n_items: Positive | dict[str, Positive | None] | None = field(
-        2, "questions whose answers are judged again; None: all; {judge: n} where they differ"
-    )
-    n_known: Positive | dict[str, Positive | None] | None = field(
-        6, "references corrupted by rule; None: all; {judge: n} where they differ"
-    )
+    n_items: ByJudge = field(2, "questions whose answers are judged again; None: all; {judge: n} where they differ")
+    n_known: ByJudge = field(6, "references corrupted by rule; None: all; {judge: n} where they differ")
     repeats: Positive = field(3, "how often each answer is judged at each temperature")
     temperatures: list[Annotated[float, Field(ge=0, le=2)]] = [0.0, 0.7]
     wordings: Annotated[list[Annotated[str, OneOf(WORDINGS)]], *Once] = list(WORDINGS)
     wording_repeats: Positive = 2
     cut: Points = field(75.0, "points: two runs on different sides of it are a flip")
-    margins: dict[Annotated[str, OneOf(CORRUPTIONS)], float] = field(
-        {}, "group -> points, beside the defaults of mhbench.steps.judge_tables"
-    )
+    margins: dict[Annotated[str, OneOf(CORRUPTIONS)], float] = field({}, "group -> points, beside the defaults")
     entries: Entries = MINILM
     endpoints: Endpoints = ENCODER
     lineages: Families = {"minilm": "minilm"}
@@ -330,16 +317,11 @@ class ContaminationParameters(AskingParameters):
     asked: AskedModels = ["gemma"]
     n_items: Positive | None = field(4, "questions to complete, drawn by seed; None: all")
     completions: dict[str, str] = field({}, "name -> a CSV (item_id, text) of second halves that were written before")
-    encoder: LocalModel = field(
-        "minilm", '"minilm" is the bundled one; a hub id or a folder; None leaves the similarity out'
-    )
+    encoder: LocalModel = field("minilm", '"minilm" comes along; a hub id or a folder; None leaves the similarity out')
     thresholds: list[Cosine] = field([0.8, 0.9], "a completion that is more similar is flagged")
     others: Positive = field(20, "questions that a completion is compared with besides its own")
     executor: Executing = {}
-    min_k: MinK = field(
-        {"share": 0.2, "lm": None},
-        "share of the least likely tokens; lm: model -> weights, where its endpoint gives none",
-    )
+    min_k: MinK = field({"share": 0.2, "lm": None}, "share of the least likely tokens; lm: model -> weights")
     entries: Entries = GEMMA
     endpoints: Endpoints = LOCAL
     prompts_dir: PromptsDir = None
@@ -361,13 +343,9 @@ class FinetuneParameters(Reported):
     validation_share: Share = 0.1
     options: dict[str, Any] = field({}, "what the loader takes besides")
     n_items: Positive | None = field(32, "a seeded draw of this many training questions; None: all")
-    seeds: Annotated[list[NonNegative], *Once] = field(
-        [0], "one run each; the first answers in the stage generate", min_length=1
-    )
-    baseline_seeds: Annotated[list[NonNegative], *Once] = field([], "of the runs on the options alone")
-    settings: TrainingSettings = field(
-        {"epochs": 1, "layers": 1, "max_length": 64}, "of mhbench.encode.finetune.TrainingSettings"
-    )
+    seeds: Seeds = field([0], "one run each; the first answers in the stage generate", min_length=1)
+    baseline_seeds: Seeds = field([], "of the runs on the options alone")
+    settings: TrainingSettings = field({"epochs": 1, "layers": 1, "max_length": 64}, "of mhbench.encode.finetune")
     n_orders: Positive = field(4, "of the options of the test part, in whole cycles; 24: all orders of four")
     runs: str = field(".mhbench/trained", "where models are kept")
 
@@ -381,9 +359,7 @@ class DemographicsParameters(Answered):
     )
     value: Literal["correct", "cross_entropy", "brier"] = field("correct", "what is compared")
     method: Correction = field("holm", "of p-values, over all pairs of all sets and models")
-    margin: Annotated[float, Field(gt=0)] = field(
-        0.05, "the smallest difference that would matter, declared beforehand, in units of value"
-    )
+    margin: Annotated[float, Field(gt=0)] = field(0.05, "the smallest difference that matters, in units of value")
     groups: Groups = {}
     same_model: SameModel = {}
     n_permutations: Permutations = 10000
@@ -393,15 +369,11 @@ class ReasoningParameters(Answered):
     "Chains of reasoning, measured."
 
     study: str = "counselingbench"
-    encoder: LocalModel = field(
-        "minilm", 'of sentences and tokens: "minilm" is the bundled one; a hub id, a folder, or {"name": ...}'
-    )
+    encoder: LocalModel = field("minilm", 'of sentences: "minilm" comes along; a hub id, a folder, or {"name": ...}')
     nli: LocalModel = field(None, "entailment model of the logical-inference scores; None: without them")
     lm: LocalModel = field(None, 'language model for perplexity; "bundled" is the one that comes along')
     grammar: LocalModel = field(None, "acceptability classifier")
-    bertscore: LocalModel = field(
-        "minilm", 'of its token vectors; the paper has {"name": "microsoft/deberta-xlarge-mnli", "layer": 40}'
-    )
+    bertscore: LocalModel = field("minilm", 'the paper has {"name": "microsoft/deberta-xlarge-mnli", "layer": 40}')
     baseline: Literal["unrelated", "published"] | None = field(
         "unrelated", "BERTScore's zero: unrelated rationales of this study, the published one, or None: not rescaled"
     )

@@ -22,13 +22,9 @@ __all__ = ['DECLARED', 'draw_and_vary', 'recorded_answers', 'every_prompt', 'dec
 
 # %% ../../nbs/steps/11_prepare.ipynb #8dec6282
 def draw_and_vary(
-    items: Sequence[Item],
-    n_items: int | None,  # at most this many base questions; None for all
-    sets: Sequence[str],  # evaluation sets; none: every item as it stands
-    *,
-    seed: int,
+    items: Sequence[Item], n_items: int | None, sets: Sequence[str], *, seed: int
 ) -> tuple[list[Item], list[Item]]:  # what was drawn, and what will be asked
-    "Draw questions by seed, and make their evaluation sets."
+    "Draw questions by seed, and make their evaluation sets; where none is named, every item is asked as it stands."
     drawn = draw_items(items, n_items, seed=seed)
     if not sets:
         return drawn, drawn
@@ -52,12 +48,7 @@ def recorded_answers(
         yield from load_answers(Path(top) / Path(file).expanduser(), items, name, others=others)
 
 # %% ../../nbs/steps/11_prepare.ipynb #71081102
-def every_prompt(
-    items: Sequence[Item],  # base questions
-    sets: Sequence[str],  # evaluation sets; none: the items as they stand
-    *,
-    seed: int,
-) -> list[Item]:
+def every_prompt(items: Sequence[Item], sets: Sequence[str], *, seed: int) -> list[Item]:
     "All that a run could ask: every question in every set, whichever are drawn or kept back for examples."
 
     def whole(name: str) -> list[Item]:

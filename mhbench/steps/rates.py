@@ -205,10 +205,7 @@ def _between(rates: np.ndarray, replicates: np.ndarray, k: int) -> dict[str, flo
     return about
 
 
-def first_entries(
-    table: pd.DataFrame,  # with a column model
-    same: Mapping[str, str],  # an entry -> the one that puts the same model under another wording
-) -> pd.DataFrame:
+def first_entries(table: pd.DataFrame, same: Mapping[str, str]) -> pd.DataFrame:
     "The rows of every model once: without entries that put another wording to a model that has rows itself."
     there = set(table["model"])
     return table[[same.get(m, m) == m or same[m] not in there for m in table["model"]]]
@@ -343,20 +340,17 @@ def paper_averages(
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/08_rates.ipynb #325357f0
-def present_groups(
-    groups: Mapping[str, Sequence[str]],  # name -> models
-    models: Iterable[str],  # of the run
-) -> dict[str, Sequence[str]]:
+def present_groups(groups: Mapping[str, Sequence[str]], models: Iterable[str]) -> dict[str, Sequence[str]]:
     "The groups that have a model in this run."
     known = set(models)
     return {name: members for name, members in groups.items() if known & set(members)}
 
 
-def absent_members(
-    groups: Mapping[str, Sequence[str]],  # name -> models
-    models: Iterable[str],  # of the run
-) -> dict[str, str]:  # "group NAME" -> who of it is not there
-    "The groups that are not whole in this run, so that a mean over some of them is not taken for one over all."
+def absent_members(groups: Mapping[str, Sequence[str]], models: Iterable[str]) -> dict[str, str]:
+    """The groups that are not whole in this run, so that a mean over some of them is not taken for one over all.
+
+    By "group NAME".
+    """
     known = set(models)
     gone = {name: [m for m in members if m not in known] for name, members in groups.items()}
     return {f"group {name}": f"{', '.join(who)} did not answer here" for name, who in gone.items() if who}
@@ -381,10 +375,7 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     return out
 
 # %% ../../nbs/steps/08_rates.ipynb #d41fab39
-def f1_table(
-    scores: pd.DataFrame,  # what score_responses returned
-    **settings: Any,  # n_boot, seed and level
-) -> pd.DataFrame:
+def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     """Macro F1 over the option letters by model and way of answering, for single-letter items that were answered, with
     a bootstrap interval over clusters; no row where not one answer could be read.
     """
@@ -405,12 +396,10 @@ def f1_table(
 _DECLINED = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_failed", "n_refused", "n_unread", *_MEASURED[2:]]
 
 
-def declined_table(
-    scores: pd.DataFrame,  # what score_responses returned
-    by: Sequence[str] = ("category",),
-    **settings: Any,  # n_boot, seed and level
-) -> pd.DataFrame:  # as rate_table, with `measure`; no row where every answer came and was read
+def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",), **settings: Any) -> pd.DataFrame:
     """How often each model declined, and between which bounds its share of right answers lies.
+
+    Columns: as rate_table, with `measure`; no row where every answer came and was read.
 
     Source: of the bounds, Manski 1989.
     """
@@ -476,14 +465,9 @@ def _cell(r: Any, digits: int, times: float) -> str:
 
 
 def wide_cells(
-    table: pd.DataFrame,  # estimate, ci_low, ci_high, the columns named, and n where it is known
-    row: str | Sequence[str],
-    column: str,
-    digits: int = 3,
-    *,
-    times: float = 1.0,  # 100 for percent
+    table: pd.DataFrame, row: str | Sequence[str], column: str, digits: int = 3, *, times: float = 1.0
 ) -> pd.DataFrame:  # the columns of `row`, then one of text for each value of `column`; in order of appearance
-    "A tidy table as a reader knows it from the paper."
+    "A tidy table as a reader knows it from the paper; `times` 100 for percent."
     rows = [row] if isinstance(row, str) else list(row)
     if not len(table):
         return pd.DataFrame(columns=rows)

@@ -31,9 +31,7 @@ DECLINED = ("refused", "filtered")  # those of a refusal in its field, and of a 
 UNSCORED = ("judge", "free form")  # not right or wrong here: a judge, or the freeform stage, sees to them
 
 
-def says_nothing(
-    response: Response,
-) -> str | None:  # refused, filtered, empty; None where it says something
+def says_nothing(response: Response) -> str | None:  # refused, filtered, empty; None where it says something
     "Why an answer that came and was not read says nothing; an error is no answer, and is not asked for."
     if response.status in DECLINED:
         return response.status
@@ -67,9 +65,7 @@ def is_correct(
 RUN = ["model", "mode", "answered_by", "n_votes"]  # what is reported apart: one way of answering, of one model
 
 
-def mode_names(
-    table: pd.DataFrame,  # with mode, answered_by and n_votes
-) -> pd.Series:  # text, on the table's index
+def mode_names(table: pd.DataFrame) -> pd.Series:  # text, on the table's index
     "What the way of answering of each row is called in a figure: the mode, and where there was a vote, its part in it."
     votes = table["n_votes"].astype(str)
     return table["mode"].where(
@@ -235,10 +231,7 @@ def none_read(scores: pd.DataFrame) -> bool:
     return bool((what == NOT_READ).any() and not (what == READ).any())
 
 # %% ../../nbs/steps/07_score.ipynb #71159ca6
-def where_read(
-    scores: pd.DataFrame,  # what score_responses returned
-    groups: Sequence[str],  # columns: the answers of one rate are those that agree in all of them
-) -> pd.DataFrame:
+def where_read(scores: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
     "The same rows; `correct` is missing in a group that has unread answers and not one that could be read."
     what = what_became(scores)
     known = scores["correct"].notna()
@@ -279,12 +272,11 @@ def with_soft_labels(
     return out
 
 # %% ../../nbs/steps/07_score.ipynb #af045bb9
-def self_consistency(
-    scores: pd.DataFrame,  # what score_responses returned
-    items: Sequence[Item],
-) -> pd.DataFrame:  # the same columns; one row an item, model and mode with several samples
+def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFrame:
     """The majority answer over the samples of an item, as rows like any other response's: `answered_by` is `majority`,
     `n_votes` says of how many, and `how` whether a tie was broken.
+
+    One row an item, model and mode with several samples.
     """
     by_id = {i.item_id: i for i in items}
     rows = []

@@ -162,11 +162,7 @@ class Known(NamedTuple):
         return names[0] if more else names[1]
 
 # %% ../../nbs/steps/33_stopping.ipynb #c387da72
-def take_look(
-    known: Known,
-    comparisons: Sequence[Compared],
-    asked: Iterable[str],  # who was asked in the latest batch
-) -> list[Compared]:
+def take_look(known: Known, comparisons: Sequence[Compared], asked: Iterable[str]) -> list[Compared]:
     "What the answers so far decide; what was decided stays so."
     on = set(asked)
     now = [
@@ -327,11 +323,7 @@ def recorded_as_asked(responses: Sequence[Response]) -> Callable[[list[Item]], l
     return lambda batch: [r for i in batch for r in of.get(i.item_id, [])]
 
 
-def participants(
-    stop: Stopping,
-    everybody: Iterable[str],  # models of the run
-    recorded: Iterable[str],  # whose answers came in a file
-) -> list[str]:
+def participants(stop: Stopping, everybody: Iterable[str], recorded: Iterable[str]) -> list[str]:
     "Who of those that there are is compared, in one order."
     there = sorted({*everybody, *recorded})  # the same in the stage of every model
     return [name for name in there if stop.models is None or name in stop.models]

@@ -34,12 +34,10 @@ __all__ = ['STYLES', 'PARAPHRASES', 'WORDINGS', 'style_rubric', 'judge_in_styles
 STYLES = ("basic", "points", "holistic")
 
 
-def style_rubric(
-    study: str,
-    style: str,  # one of STYLES
-    dir: str | Path | None = None,  # the user's folder
-) -> str | None:  # the rubric's name; None: each item's own
+def style_rubric(study: str, style: str, dir: str | Path | None = None) -> str | None:
     """The rubric of a style: the study's, where it has one.
+
+    None: each item's own rubric.
 
     Raises: ValueError for an unknown style, or one that the study has no rubric for.
     """
@@ -91,11 +89,7 @@ def judge_in_styles(
     return out
 
 # %% ../../nbs/steps/26_styles.ipynb #d84f955a
-def styles_to_ask(
-    styles: Sequence[str],
-    judges: Sequence[str],  # the kinds of their endpoints
-    kind: str,  # of verdicts: score or label
-) -> list[str]:
+def styles_to_ask(styles: Sequence[str], judges: Sequence[str], kind: str) -> list[str]:
     """The styles that verdicts are asked in: the first alone where no two models can be compared in them.
 
     That is so for labels, and where fewer than two judges read a rubric, which an encoder does not.
@@ -105,17 +99,13 @@ def styles_to_ask(
 
 # %% ../../nbs/steps/26_styles.ipynb #4d21f160
 #| export
-
+#| export
 
 # %% ../../nbs/steps/26_styles.ipynb #056caa2b
-def alike_by_style(
-    said: Sequence[tuple[str, Judgment]],  # of kind score
-    items: Sequence[Item],
-    **settings: Any,  # n_boot, seed and level, of `estimate`
-) -> (
-    pd.DataFrame
-):  # style, first, second (judges), alike, n, ... (share scored alike), apart (mean absolute difference)
+def alike_by_style(said: Sequence[tuple[str, Judgment]], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
     """How many outputs two judges give the same score, style by style.
+
+    Columns: style, first, second (judges), alike, n, ... (share scored alike), apart (mean absolute difference).
 
     Source: PsychiatryBench, appendix, table 3.
     """
@@ -138,13 +128,12 @@ def alike_by_style(
     return pd.DataFrame(rows, columns=["style", "first", "second", "alike", *ESTIMATE_COLUMNS, "apart"])
 
 # %% ../../nbs/steps/26_styles.ipynb #9fd3be84
-def linked_scores(
-    judgments: Sequence[Judgment],
-    items: Sequence[Item],
-) -> pd.DataFrame:  # judge, model, item_id, cluster, question (1, 2, ...), asked (the question's text), points
+def linked_scores(judgments: Sequence[Judgment], items: Sequence[Item]) -> pd.DataFrame:
     """What each judge gave for each of the linked questions; a verdict that failed has rows without points.
 
     A similarity is one number for the whole answer, so that an encoder has no row here.
+
+    Columns: judge, model, item_id, cluster, question (1, 2, ...), asked (the question's text), points.
     """
     by_id = {i.item_id: i for i in items if task_of(i).linked}
     rows = []

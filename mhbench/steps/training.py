@@ -219,11 +219,11 @@ def _by_variant(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
     return out
 
 # %% ../../nbs/steps/21_training.ipynb #3c9f209a
-def learning_curves(
-    runs: Sequence[Run],
-    value: str = "accuracy",  # of the validation part; or loss, of both parts
-) -> pd.DataFrame:  # run, epoch, estimate, ci_low, ci_high, seeds: mean and range over seeds
-    "Accuracy or loss by epoch: the mean over seeds, and the lowest and the highest seed as a band."
+def learning_curves(runs: Sequence[Run], value: str = "accuracy") -> pd.DataFrame:
+    """Accuracy or loss by epoch: the mean over seeds, and the lowest and the highest seed as a band.
+
+    Columns: run, epoch, estimate, ci_low, ci_high, seeds: mean and range over seeds.
+    """
     rows = [
         (f"{r.model}, {r.variant}" + ("" if value == "accuracy" else f", {h.part}"), int(np.ceil(h.epoch)), h)
         for r in runs
@@ -241,13 +241,8 @@ def _seeds(runs: Sequence[Run]) -> dict[str, int]:
     return {name + part: n for name, n in counts.items() for part in ("", ", training", ", validation")}
 
 # %% ../../nbs/steps/21_training.ipynb #250b3d81
-def run_cards(
-    runs: Sequence[Run],
-    parts: TrainingParts,
-    table: pd.DataFrame,  # of run_table
-    study: str,
-) -> dict[str, str]:  # name of a file -> Markdown
-    "One model card a fine-tuned run."
+def run_cards(runs: Sequence[Run], parts: TrainingParts, table: pd.DataFrame, study: str) -> dict[str, str]:
+    "One model card a fine-tuned run. By the name of its file, in Markdown."
     of_part = parts.counts.set_index("part")
     by_run = table.dropna(subset=["run"]).drop_duplicates(["run", "variant"]).set_index(["run", "variant"])
     out = {}

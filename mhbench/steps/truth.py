@@ -38,9 +38,7 @@ def _beside(rows: Iterable[Mapping]) -> pd.DataFrame:
     return pd.DataFrame(made, columns=TRUTH)
 
 
-def beside_truth(
-    found: pd.DataFrame,  # columns model, quantity, truth, n, estimate, ci_low, ci_high
-) -> pd.DataFrame:  # columns TRUTH
+def beside_truth(found: pd.DataFrame) -> pd.DataFrame:  # columns TRUTH
     "Estimates of any kind, each beside its truth; rows without one of the two are left out."
     return _beside(found.dropna(subset=["truth", "estimate"]).to_dict("records"))
 
@@ -63,12 +61,8 @@ def _one_chance(declared: pd.Series) -> float:
     return float(known.iloc[0]) if len(known) and known.max() - known.min() < 1e-6 else np.nan
 
 
-def accuracy_truth(
-    accuracy: pd.DataFrame,  # of mhbench.steps.accuracy.breakdowns
-    scores: pd.DataFrame,  # the answers that its first rows rest on
-    declared: pd.DataFrame,  # of mhbench.steps.prepare.declared_skill
-) -> pd.DataFrame:  # columns TRUTH
-    "Declared and estimated accuracy, of all items and by category."
+def accuracy_truth(accuracy: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
+    "Declared and estimated accuracy, of all items and by category. Columns: TRUTH."
     rows, known = [], _known(scores, declared)
     for r in accuracy[accuracy["by"].isin(["all", "category"])].to_dict("records"):
         mine = known[(known["model"] == r["model"]) & (known["mode"] == r["mode"])]
@@ -80,11 +74,7 @@ def accuracy_truth(
     return beside_truth(pd.DataFrame(rows, columns=TRUTH[:-2]))
 
 
-def pairs_truth(
-    pairs: pd.DataFrame,  # of mhbench.steps.between_models.model_pairs
-    scores: pd.DataFrame,
-    declared: pd.DataFrame,
-) -> pd.DataFrame:  # columns TRUTH
+def pairs_truth(pairs: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:  # columns TRUTH
     "Declared and estimated differences between two examinees, on the items that both answered."
     wide = _known(scores, declared).pivot_table(index="item_id", columns="model", values="right")
     rows = []
@@ -95,12 +85,8 @@ def pairs_truth(
     return beside_truth(pd.DataFrame(rows, columns=TRUTH[:-2]))
 
 # %% ../../nbs/steps/28_truth.ipynb #b2edd71e
-def calibration_truth(
-    calibration: pd.DataFrame,  # of mhbench.steps.accuracy.calibration_table
-    scores: pd.DataFrame,
-    declared: pd.DataFrame,
-) -> pd.DataFrame:  # columns TRUTH
-    "How far the declared sureness is from the declared skill, and the estimated calibration error."
+def calibration_truth(calibration: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
+    "How far the declared sureness is from the declared skill, and the estimated calibration error. Columns: TRUTH."
     rows = []
     known = _known(scores, declared).dropna(subset=["sureness", "confidence"])
     for r in calibration[calibration["by"] == "all"].to_dict("records"):
@@ -112,10 +98,7 @@ def calibration_truth(
 
 # %% ../../nbs/steps/28_truth.ipynb #7148749d
 def levels_truth(
-    table: pd.DataFrame,  # of mhbench.steps.demographics.level_table
-    pairs: pd.DataFrame,  # of mhbench.steps.demographics.level_pairs
-    scores: pd.DataFrame,  # of mhbench.steps.demographics.level_scores
-    declared: pd.DataFrame,
+    table: pd.DataFrame, pairs: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame
 ) -> pd.DataFrame:  # columns TRUTH
     "Declared and estimated accuracy by level of the patient, and differences within questions."
     rows = []
@@ -172,12 +155,11 @@ def truth_over_seeds(scores: pd.DataFrame, declared: pd.DataFrame, *, draws: int
     return pd.DataFrame(rows, columns=SEEDS)
 
 # %% ../../nbs/steps/28_truth.ipynb #612a9da9
-def memory_truth(
-    flags: pd.DataFrame,  # of mhbench.steps.contamination_tables.flag_table
-    declared: pd.DataFrame,
-    bases: Mapping[str, str],  # item_id -> its question
-) -> pd.DataFrame:  # columns TRUTH
-    "The declared share of questions that somebody knows by heart, and the share whose second half it writes."
+def memory_truth(flags: pd.DataFrame, declared: pd.DataFrame, bases: Mapping[str, str]) -> pd.DataFrame:
+    """The declared share of questions that somebody knows by heart, and the share whose second half it writes.
+
+    Columns: TRUTH.
+    """
     rows = []
     known = declared.assign(base=declared["item_id"].map(bases))
     for r in flags[flags["model"].isin(set(declared["model"]))].to_dict("records"):

@@ -44,11 +44,7 @@ AGES = tuple(range(18, 66))  # years, both ends included
 AGE_BANDS = ((18, 33), (33, 49), (49, 66))  # from, up to but without
 
 
-def fill(
-    text: str,
-    age: int | None = None,  # years; needed where the text has <AGE>
-    ethnicity: str | None = None,  # needed where it has <NAT>
-) -> str:
+def fill(text: str, age: int | None = None, ethnicity: str | None = None) -> str:
     """A text with its placeholders filled, and the article before each made to fit.
 
     Raises: ValueError where the text has a placeholder for which nothing is given.
@@ -65,9 +61,7 @@ def fill(
     return text
 
 # %% ../../nbs/steps/01_variants.ipynb #2f13f11b
-def age_band(
-    age: int | str,  # years
-) -> str:  # e.g. "18-33"
+def age_band(age: int | str) -> str:  # e.g. "18-33"
     """The band of the paper's tables: 18-33, 33-49, 49-65; a shared end belongs to the older band.
 
     Source: Lamparth, Grabb et al. 2025, table 2.
@@ -100,10 +94,7 @@ def reorder(
     return Item(**item.model_dump() | moved | changes)
 
 # %% ../../nbs/steps/01_variants.ipynb #9286358b
-def with_labels(
-    items: Iterable[Item],  # base questions
-    labels: Mapping[str, Sequence[float]],  # item_id -> one probability an option
-) -> list[Item]:  # the same items in the same order
+def with_labels(items: Iterable[Item], labels: Mapping[str, Sequence[float]]) -> list[Item]:
     """Items with soft labels replaced where `labels` has them, and the key set to the most probable option (several on
     a tie).
 
@@ -251,11 +242,7 @@ def option_orders(
 
 # %% ../../nbs/steps/01_variants.ipynb #8e8a4c53
 def answers_by_order(
-    items: Sequence[Item],  # multiple_choice, with one key each
-    answer: Callable[[list[Item]], Mapping[str, str]],  # item_id -> letter; what it cannot answer is left out
-    n_orders: int,
-    *,
-    seed: int,
+    items: Sequence[Item], answer: Callable[[list[Item]], Mapping[str, str]], n_orders: int, *, seed: int
 ) -> pd.DataFrame:  # item_id, cluster, order (a number), option (its place as it is; None: no answer), right
     "What is answered in each order."
     orders = {n: option_orders(n, n_orders, seed=seed) for n in {len(i.options) for i in items}}

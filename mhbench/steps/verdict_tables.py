@@ -26,12 +26,11 @@ __all__ = ['VERDICT_MEANS', 'lineage_guard', 'verdict_frame', 'count_verdicts', 
            'spending', 'verdict_metrics']
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #6b828681
-def lineage_guard(
-    judges: Sequence[str],
-    students: Sequence[str],
-    lineages: Mapping[str, str],  # name -> family
-) -> pd.DataFrame:  # judge, student, lineage
-    "Every pair of judge and student of one lineage."
+def lineage_guard(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> pd.DataFrame:
+    """Every pair of judge and student of one lineage.
+
+    Columns: judge, student, lineage.
+    """
     families = {name: name for name in [*judges, *students]} | dict(lineages)
     pairs = [(p.judge, p.student, p.lineage) for p in shared_lineage(judges, students, families)]
     return pd.DataFrame(pairs, columns=["judge", "student", "lineage"])
@@ -47,12 +46,10 @@ def _no_kind(function: str, kind: str) -> None:
         refuse(f"{function}: kind must be one of {', '.join(VERDICT_MEANS)}; got {got}")
 
 
-def verdict_frame(
-    judgments: Iterable[Judgment],
-    items: Iterable[Item],  # those that were judged, at least
-    kind: str,  # score or label
-) -> pd.DataFrame:  # the fields of a judgment, category, cluster, value (0 to 1; NaN without a verdict, or abstained)
+def verdict_frame(judgments: Iterable[Judgment], items: Iterable[Item], kind: str) -> pd.DataFrame:
     """One row a verdict, with what is averaged.
+
+    Columns: the fields of a judgment, category, cluster, value (0 to 1; NaN without a verdict, or abstained).
 
     Raises: ValueError for another kind, or a judgment whose item is not there.
     """
@@ -100,7 +97,7 @@ def verdict_means(table: pd.DataFrame, kind: str, *, by: str = "category", **set
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #93128f0e
 #| export
-
+#| export
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #914c2c48
 def same_score(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
@@ -125,12 +122,10 @@ def _by_run(table: pd.DataFrame, kind: str) -> pd.DataFrame:
     return shown.pivot(index=["item_id", "cluster", "model", "mode", "sample"], columns="run", values=kind)
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #332bb8f8
-def judges_compared(
-    table: pd.DataFrame,  # of verdict_frame
-    kind: str,  # score or label
-    **settings: Any,  # n_boot, seed and level, of `estimate`
-) -> pd.DataFrame:  # first, second, measure, outputs (that both have judged), n (without abstentions), ...
+def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFrame:
     """Every pair of judges, or of a judge's repetitions, on what both have judged; what the rule decided is left out.
+
+    Columns: first, second, measure, outputs (that both have judged), n (without abstentions), ...
 
     Raises: ValueError for another kind.
     """

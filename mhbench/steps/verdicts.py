@@ -24,11 +24,8 @@ __all__ = ['BY_RULE', 'schema', 'answer_text', 'split_parts', 'messages', 'verdi
            'judgments_of', 'by_rule', 'unasked_judgment']
 
 # %% ../../nbs/steps/04_verdicts.ipynb #120c334a
-def schema(
-    rubric: Rubric,  # what is judged
-    n: int = 1,  # answers in one request (label), or linked questions (score)
-) -> dict:  # a JSON schema
-    "The JSON schema of a judge's verdict."
+def schema(rubric: Rubric, n: int = 1) -> dict:  # a JSON schema
+    "The JSON schema of a judge's verdict on `n` answers at once (label), or on so many linked questions (score)."
 
     def thing(fields):
         return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
@@ -54,10 +51,7 @@ def answer_text(r: Response) -> str:
     return (r.text or "").strip() or "(no text)"
 
 # %% ../../nbs/steps/04_verdicts.ipynb #d3a2f0df
-def split_parts(
-    text: str,  # an answer to linked questions
-    n: int,  # how many there are, at least 1
-) -> list[str] | None:  # one text a question; None where they cannot be told apart
+def split_parts(text: str, n: int) -> list[str] | None:  # one text a question; None where they cannot be told apart
     "The answers to numbered questions, where each begins a line with its number, in order and once."
     number = r"(?m)^[ \t]*[*_#]*[ \t]*(?:Q(?:uestion)?|Frage|A(?:nswer)?)?[ \t]*(\d+)[*_]*[ \t]*[:.)\]-][*_]*[ \t]*"
     marks = list(re.finditer(number, text))
@@ -223,10 +217,7 @@ def judgments_of(case: Case, answer: Answer, judge: Model) -> list[Judgment]:
 BY_RULE = "by rule: the answer is empty or a refusal"  # in place of what a judge wrote
 
 
-def by_rule(
-    r: Response,
-    kind: str,  # score or label; others have no such verdict
-) -> dict[str, Any] | None:
+def by_rule(r: Response, kind: str) -> dict[str, Any] | None:
     "The verdict on an answer that says nothing: 0, or Incorrect; None where a judge has to be asked."
     if r.status == "error" or not says_nothing(r):
         return None
