@@ -203,8 +203,8 @@ def judge(
         answers = ask(asked, j, endpoint, cache=cache, progress=named, **ask_options)
         got = [x for c in cases for x in judgments_of(c, _mute(c) or next(answers), j)]
         if (more := next(answers, None)) is not None:
-            got = f"another, {more.id!r} ({j.name}); report this with the endpoint's log"
-            refuse(f"judge: there must be one answer a request; got {got}", error=RuntimeError)
+            where = f"({j.name}); report this with the endpoint's log"
+            refuse(f"judge: there must be one answer a request; got another, {more.id!r} {where}", error=RuntimeError)
         out += _in_order(got, responses, find, by_id, j.name, repeats)
     return out
 
