@@ -131,7 +131,7 @@ def test_one_contrast_has_one_p_value_whatever_it_is_corrected_over():
     scores = table(5)
     every = model_pairs(scores.assign(temperature=0.0), n_boot=10, seed=1)
     asked = {"b": "a", "c": "a"}
-    got = tables.medical_models(scores, asked, mode="zero_shot", method="holm", n_boot=50, seed=1, every_two=every)
+    got = tables.medical_models(scores, asked, mode="zero_shot", method="holm", seed=1, every_two=every)
     overall = got[got["group"] == "all"].set_index("medical")
     pairs = every.set_index(["first", "second"])
     for medical in asked:
@@ -167,7 +167,7 @@ def test_the_test_over_cases_keeps_its_level():
 def test_an_unanswered_question_is_left_out_of_the_pair_and_counted():
     scores = table(1)
     scores.loc[scores.index[0], ["correct", "status"]] = [np.nan, "error"]
-    row = competency.paired_models(scores, {"b": "a"}, seed=1, n_boot=20).iloc[0]
+    row = competency.paired_models(scores, {"b": "a"}, seed=1).iloc[0]
     assert (row["n"], row["n_left_out"]) == (71, 1)
 
 
@@ -194,7 +194,7 @@ def test_finetuned_and_competency_tests_are_scipys():
 def test_one_contrast_has_one_sign_and_one_family():
     "Both tables subtract the general model; each family is corrected over what its caption names."
     scores = table(5)
-    by_pair = tables.medical_models(scores, {"b": "a", "c": "a"}, mode="zero_shot", method="holm", n_boot=50, seed=1)
+    by_pair = tables.medical_models(scores, {"b": "a", "c": "a"}, mode="zero_shot", method="holm", seed=1)
     over = tables.over_pairs(by_pair, method="holm").set_index("group")
     wide = scores.pivot(index="item_id", columns="model", values="correct").mean()
     overall = by_pair[by_pair["group"] == "all"].set_index("medical")

@@ -5,7 +5,8 @@
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #7ff974f4
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
@@ -19,17 +20,18 @@ from ...stats.consensus import interval_column
 from ...stats.differences import group_difference, mean_difference
 from ...stats.estimate import NO_WIDTH, OF_COUNTS, Estimate, estimate
 from ...stats.metrics import accuracy, f1, precision, recall
-from ...stats.resample import Interval, bootstrap, cluster_mean, mean, percentile_interval
-from ...stats.tests import adjust_p, paired_t, sign_flip_test
+from ...stats.resample import Interval, as_scalar, bootstrap, cluster_mean, mean, percentile_interval
+from ...stats.tests import adjust_p, adjust_within, paired_t, sign_flip_test
+from ...steps.parameters import Correction
 from ...steps.rates import of_group
 from ...steps.score import RUN, none_read, outcome_counts, where_read
 
 # %% auto #0
-__all__ = ['PASS_MARK', 'EXPERT_LEVEL', 'MEASURES', 'paper_interval', 'competency_table', 'against_marks', 'paired_models',
-           'over_units', 'compare_finetuned', 'compare_competencies', 'competency_differences']
+__all__ = ['MARKS', 'MEASURES', 'paper_interval', 'competency_table', 'against_marks', 'paired_models', 'over_units',
+           'compare_finetuned', 'compare_competencies', 'competency_differences']
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #b3852281
-PASS_MARK, EXPERT_LEVEL = 0.63, 0.90
+MARKS = {"pass mark": 0.63, "expert level": 0.90}
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #cdd32138
 def paper_interval(
@@ -52,24 +54,14 @@ def paper_interval(
     code = np.arange(length) if units is None else np.unique(np.asarray(units), return_inverse=True)[1]
     k = int(code.max(initial=-1)) + 1
     if k == 0 or n < 1 or (size is not None and size < 1):
-        refuse(
-            f"paper_interval: there must be a question, and size and n of 1 or more; got {k} questions, size {size}, n "
-            f"{n}"
-        )
+        got = f"{k} questions, size {size}, n {n}"
+        refuse(f"paper_interval: there must be a question, and size and n of 1 or more; got {got}")
     draws = np.random.default_rng(seed).multinomial(size or k, np.full(k, 1 / k), n).astype(float)
     r = np.asarray(statistic(*arrays, weights=draws[:, code]), float)
     estimate = np.asarray(statistic(*arrays, weights=np.ones((1, length))), float)[0]
     low, high = percentile_interval(r, level)
-    return Interval(
-        estimate if estimate.ndim else float(estimate),
-        low,
-        high,
-        k,
-        r,
-        int(np.isnan(r.reshape(n, -1)).any(1).sum()),
-        level,
-        "paper",
-    )
+    undefined = int(np.isnan(r.reshape(n, -1)).any(1).sum())
+    return Interval(as_scalar(estimate), low, high, k, r, undefined, level, "paper")
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c8a0295d
 MEASURES = ("accuracy", "macro precision", "macro recall", "macro f1")
@@ -80,10 +72,11 @@ def _letters(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     key, said = g["key"], g["answer"]
     bad = g.loc[(key.map(len) != 1).to_numpy(), "item_id"]
     if len(bad):
+        remedy = "leave such questions out, and say how many"
         refuse(
             "competency_table: every question must have one right letter; got another key",
-            place=f"{bad.iloc[0]}",
-            remedy="leave such questions out, and say how many",
+            place=bad.iloc[0],
+            remedy=remedy,
         )
     return np.array([k[0] for k in key], object), np.array([a[0] if len(a) == 1 else "" for a in said], object)
 
@@ -91,12 +84,8 @@ def _letters(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 def _four(key: np.ndarray, said: np.ndarray, *, weights: np.ndarray, classes: Sequence[str]) -> np.ndarray:  # (B, 4)
     "The four measures for every row of weights."
     truth, answers = key.tolist(), said.tolist()
-    return np.column_stack(
-        [
-            accuracy(truth, answers, weights=weights),
-            *(m(truth, answers, classes=classes, weights=weights) for m in (precision, recall, f1)),
-        ]
-    )
+    averaged = [m(truth, answers, classes=classes, weights=weights) for m in (precision, recall, f1)]
+    return np.column_stack([accuracy(truth, answers, weights=weights), *averaged])
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #6aa5c38a
 def competency_table(
@@ -104,11 +93,9 @@ def competency_table(
     by: Sequence[str] = ("category",),
     *,
     interval: Literal["case", "question", "paper"] = "case",
+    whole: pd.DataFrame | None = None,  # every question, asked or not, as `mhbench.steps.score.scorable` gives them
     n_boot: int = 1000,
     seed: int,
-    level: float | None = None,  # None: 0.95, and 0.99 for the paper's
-    size: int = 100,  # questions in a sample of the paper's
-    whole: pd.DataFrame | None = None,  # every question, asked or not, as `mhbench.steps.score.scorable` gives them
 ) -> pd.DataFrame:
     """The four measures with intervals by model, way of answering and group; "all" is always there.
 
@@ -119,98 +106,93 @@ def competency_table(
     """
     if interval not in ("case", "question", "paper"):
         refuse(f"competency_table: interval must be case, question or paper; got {interval!r}")
-    level = level or (0.99 if interval == "paper" else 0.95)
+    level = 0.99 if interval == "paper" else 0.95
+    choice = scores[scores["task"].isin(tasks_with("choice"))].assign(all="all")
     rows = []
-    for run, m in scores[scores["task"].isin(tasks_with("choice"))].groupby(RUN, sort=True):
-        for breakdown, name, g in [
-            ("all", "all", m),
-            *((b, str(k), g) for b in by for k, g in m.dropna(subset=[b]).groupby(b, sort=True)),
-        ]:
-            known = g.dropna(subset=["correct"]).sort_values(["item_id", "sample"], kind="stable")
-            if known.empty:
-                continue
-            sizes = dict(n=known["item_id"].nunique(), n_clusters=known["cluster"].nunique())
-            head = dict(zip(RUN, run)) | dict(by=breakdown, group=name, level=level) | sizes
-            counts = outcome_counts(g)
-            head |= {"n_missing": counts["n_failed"], "n_refused": counts["n_refused"], "n_unread": counts["n_unread"]}
-            if whole is not None:
-                every = of_group(whole[whole["task"].isin(tasks_with("choice"))], breakdown, name)
-                head["n_not_asked"] = len(set(every["item_id"]) - set(g["item_id"]))
-            if none_read(known):
-                nothing = Estimate.from_limits(np.nan, n=head["n"], n_clusters=head["n_clusters"], level=level).row()
-                rows += [nothing | {"measure": m} | head for m in MEASURES]
-                continue
-            rows += [r | head for r in _measured(known, interval, n_boot, seed, level, size)]
+    for (*run, breakdown), g in _groups(choice, by):
+        known = g.dropna(subset=["correct"]).sort_values(["item_id", "sample"], kind="stable")
+        if known.empty:
+            continue
+        units = {"n": known["item_id"].nunique(), "n_clusters": known["cluster"].nunique()}
+        name = str(g[breakdown].iloc[0])
+        head = dict(zip(RUN, run)) | {"by": breakdown, "group": name, "level": level} | units
+        counts = outcome_counts(g)
+        head |= {"n_missing": counts["n_failed"], "n_refused": counts["n_refused"], "n_unread": counts["n_unread"]}
+        if whole is not None:
+            every = of_group(whole[whole["task"].isin(tasks_with("choice"))], breakdown, name)
+            head["n_not_asked"] = len(set(every["item_id"]) - set(g["item_id"]))
+        if none_read(known):
+            nothing = Estimate.from_limits(np.nan, **units, level=level).row()
+            rows += [nothing | {"measure": m} | head for m in MEASURES]
+        else:
+            rows += [r | head for r in _measured(known, interval, n_boot, seed, level)]
     columns = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_not_asked", "n_missing"]
     columns += ["n_refused", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=[c for c in columns if whole is not None or c != "n_not_asked"])
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #19e94b23
-def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: float, size: int) -> list[dict]:
+def _groups(choice: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple, pd.DataFrame]]:
+    "The answers of each run, all together and by group: run and breakdown, and the rows."
+    for run, m in choice.groupby(RUN, sort=True):
+        for breakdown in ("all", *by):
+            for _, g in m.groupby(breakdown, sort=True):
+                yield (*run, breakdown), g
+
+
+def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: float) -> list[dict]:
     "The four measures of one group, each with the kind of interval that it could be given."
     key, said = _letters(g)
-    classes = sorted(set(key))
-
-    def four(key, said, *, weights):
-        return _four(key, said, weights=weights, classes=classes)
-
+    four = partial(_four, classes=sorted(set(key)))
     units = g["cluster" if interval == "case" else "item_id"].to_numpy()
     if interval == "paper":
-        i = paper_interval(four, key, said, size=size, n=n_boot, level=level, seed=seed, units=units)
+        i = paper_interval(four, key, said, n=n_boot, level=level, seed=seed, units=units)
     else:
         i = bootstrap(four, key, said, clusters=units, n=n_boot, seed=seed, level=level)
-    has = dict(n=g["item_id"].nunique(), n_clusters=len(set(units)))
+    has = {"n": g["item_id"].nunique(), "n_clusters": len(set(units))}
     found = [Estimate.from_interval(interval_column(i, k), share=True, **has) for k in range(4)]
     if interval != "paper":
-        right = (np.asarray(key) == np.asarray(said)).astype(float)
+        right = (key == said).astype(float)
         found[0] = estimate(mean, right, clusters=units, seed=seed, level=level, share=True)._replace(n=has["n"])
-    kinds = {"bootstrap": interval, "paper": interval} | (
-        {} if found[0].estimate in (0, 1) else dict.fromkeys(OF_COUNTS, interval)
-    )
-    return [e.row() | dict(measure=m, interval=kinds.get(e.kind, e.kind)) for m, e in zip(MEASURES, found)]
+    kinds = dict.fromkeys(["bootstrap", "paper"], interval)
+    if found[0].estimate not in (0, 1):
+        kinds |= dict.fromkeys(OF_COUNTS, interval)
+    return [e.row() | {"measure": m, "interval": kinds.get(e.kind, e.kind)} for m, e in zip(MEASURES, found)]
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #8318aea2
 def against_marks(
     table: pd.DataFrame,  # columns estimate, ci_low, ci_high
-    marks: Mapping[str, float] | None = None,  # name -> mark; None: the pass mark and the expert level
+    marks: Mapping[str, float] = MARKS,  # name -> mark
 ) -> pd.DataFrame:  # the table with one more column a mark: above, below or open
     """Whether the interval lies above a mark, below it, or across it; open where there is no interval.
 
     Source: Nguyen et al. 2025, section 5 (the marks; the rule is ours).
     """
-    out = table.copy()
-    for name, mark in ({"pass mark": PASS_MARK, "expert level": EXPERT_LEVEL} if marks is None else marks).items():
-        out[name] = np.select([out["ci_low"] >= mark, out["ci_high"] < mark], ["above", "below"], "open")
-    return out
+    sides = {m: [table["ci_low"] >= mark, table["ci_high"] < mark] for m, mark in marks.items()}
+    return table.assign(**{m: np.select(side, ["above", "below"], "open") for m, side in sides.items()})
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #311ff33d
-def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame:
-    "One row a question: its case, its group, and each model's mean."
+def _items(scores: pd.DataFrame, mode: str) -> pd.DataFrame:
+    "One row a question: its case, its competency, and each model's mean."
     of = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain")]
     of = where_read(of, ["model"])
     if of.empty:
         refuse(f"competency: scores must have answers in mode {mode!r}; got {sorted(scores['mode'].unique())}")
-    wide = of.pivot_table(index="item_id", columns="model", values=value, aggfunc="mean", dropna=False)
-    about = of.groupby("item_id").agg(case=("cluster", "first"), group=(by, "first"))
-    return about.join(wide)
+    wide = of.pivot_table(index="item_id", columns="model", values="correct", aggfunc="mean", dropna=False)
+    return of.groupby("item_id").agg(case=("cluster", "first"), group=("category", "first")).join(wide)
 
 
-def _robust(estimate: float, deviations: np.ndarray, clusters: np.ndarray, df: int) -> tuple[float, float, float]:
-    "Cluster-robust standard error, t and two-sided p; NaN where nothing varies or there are too few clusters."
+def _robust_p(estimate: float, deviations: np.ndarray, clusters: np.ndarray, df: int) -> float:
+    "Two-sided p of the cluster-robust t-test; NaN where nothing varies or there are too few clusters."
     u = pd.Series(deviations).groupby(clusters).sum().to_numpy()
     if len(u) < 2 or df < 1:
-        return np.nan, np.nan, np.nan
+        return np.nan
     se = np.sqrt(len(u) / (len(u) - 1) * (u**2).sum())
-    t = estimate / se if se > 1e-12 else np.nan
-    return float(se), float(t), float(2 * stats.t.sf(abs(t), df))
+    return float(2 * stats.t.sf(abs(estimate / se), df)) if se > 1e-12 else np.nan
 
 
-def _in_families(out: pd.DataFrame, p: str, method: Literal["holm", "bh", "bonferroni"]) -> pd.DataFrame:
+def _in_families(out: pd.DataFrame, p: str, method: Correction) -> pd.DataFrame:
     "The rows with `p_adjusted`: all questions are one family, and the groups another."
-    out["p_adjusted"] = np.nan
-    for family in (out["group"] == "all", out["group"] != "all"):
-        out.loc[family, "p_adjusted"] = adjust_p(out.loc[family, p], method)
-    return out
+    return out.assign(p_adjusted=adjust_within(out[p], out["group"] == "all", method))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c5c64216
 def paired_models(
@@ -218,12 +200,8 @@ def paired_models(
     pairs: Mapping[str, str],  # medical model -> its general counterpart
     *,
     mode: str = "zero_shot",
-    value: str = "correct",
-    by: str = "category",
-    method: Literal["holm", "bh", "bonferroni"] = "holm",
-    n_boot: int = 1000,
+    method: Correction = "holm",
     seed: int,
-    level: float = 0.95,
 ) -> pd.DataFrame:
     """Medical minus general on the questions that both answered, of all questions and of each group.
 
@@ -233,68 +211,63 @@ def paired_models(
     Source: Fisher 1935, section 21.
     Raises: ValueError for a model or mode that is not there.
     """
-    wide = _items(scores, mode, value, by)
+    wide = _items(scores, mode)
     rows = []
     for medical, general in pairs.items():
         gone = [m for m in (medical, general) if m not in wide]
         if gone:
-            refuse(
-                f"paired_models: pairs must name models that answered in mode {mode!r} "
-                f"({', '.join(wide.columns[2:])}); got {gone[0]!r}"
-            )
+            there = f"models that answered in mode {mode!r} ({', '.join(wide.columns[2:])})"
+            refuse(f"paired_models: pairs must name {there}; got {gone[0]!r}")
         for name, g in [("all", wide), *wide.groupby("group", sort=True)]:
             both = g.dropna(subset=[medical, general])
-            d = (both[medical] - both[general]).to_numpy()
-            row: dict[str, Any] = dict(medical=medical, general=general, group=str(name), n=len(both))
-            row |= dict(n_clusters=both["case"].nunique(), n_left_out=len(g) - len(both))
-            if row["n_clusters"] < 2:
-                rows.append(row)
-                continue
             case = both["case"].to_numpy()
-            t = paired_t(both[medical], both[general])
-            p_case = sign_flip_test(d, case, tests=len(pairs), seed=seed)
-            difference = mean_difference(d, case, largest=1, level=level)
-            rows.append(difference.row() | row | dict(t=t.statistic, df=t.df, p=t.p, p_case=p_case))
+            row: dict[str, Any] = {"medical": medical, "general": general, "group": str(name), "n": len(both)}
+            row |= {"n_clusters": len(set(case)), "n_left_out": len(g) - len(both)}
+            if row["n_clusters"] > 1:
+                d = (both[medical] - both[general]).to_numpy()
+                t = paired_t(both[medical], both[general])
+                row = mean_difference(d, case, largest=1).row() | row | {"t": t.statistic, "df": t.df, "p": t.p}
+                row["p_case"] = sign_flip_test(d, case, tests=len(pairs), seed=seed)
+            rows.append(row)
     columns = ["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high"]
     out = pd.DataFrame(rows, columns=[*columns, "interval", "level", "t", "df", "p", "p_case"])
     return _in_families(out, "p_case", method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a2c46d51
-def _over_units(a: np.ndarray, b: np.ndarray, level: float) -> dict:
+def _over_units(a: np.ndarray, b: np.ndarray) -> dict:
     "Mean difference of two columns of shares over the units that have both, with the t interval, within -1 and 1."
-    both = ~(np.isnan(a) | np.isnan(b))
+    both = ~np.isnan(a - b)
     d = (a - b)[both]
-    value = d.mean() if len(d) else np.nan
     if len(d) < 2:
-        return Estimate.from_limits(value, n=len(d), level=level).row()
+        return Estimate.from_limits(d.mean() if len(d) else np.nan, n=len(d)).row()
     t = paired_t(a[both], b[both])
-    half = stats.t.ppf((1 + level) / 2, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
-    low, high = np.clip([value - half, value + half], -1, 1)
-    difference = Estimate.from_limits(value, low, high, n=len(d), level=level, kind="t")
-    return difference.row() | dict(t=t.statistic, df=t.df, p=t.p)
+    half = stats.t.ppf(0.975, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
+    ends = np.clip([d.mean() - half, d.mean() + half], -1, 1)
+    row = Estimate.from_limits(d.mean(), *ends, n=len(d), kind="t").row()
+    return row | {"t": t.statistic, "df": t.df, "p": t.p}
 
 
 _TESTED = ["n", "estimate", "ci_low", "ci_high", "interval", "level", "t", "df", "p", "p_adjusted"]
 
 
-def _over_clusters(d: np.ndarray, clusters: np.ndarray, level: float) -> dict:
-    "Mean of the differences d over units, the t interval and test robust to clusters of units."
+def _over_clusters(d: np.ndarray, clusters: np.ndarray) -> dict:
+    "Mean of the differences of shares d over units, the t interval and test robust to clusters of units."
     there = ~np.isnan(d)
     m = cluster_mean(d[there], clusters[there], 0.0)
-    tested = {"t": m.mean / m.se if m.se > NO_WIDTH else np.nan, "df": m.df}
-    tested["p"] = float(2 * stats.t.sf(abs(tested["t"]), m.df))
-    half = stats.t.ppf((1 + level) / 2, max(m.df, 1)) * m.se
+    half = stats.t.ppf(0.975, max(m.df, 1)) * m.se
     ends = np.clip([m.mean - half, m.mean + half], -1, 1)
-    difference = Estimate.from_limits(m.mean, *ends, n=m.n, n_clusters=m.n_clusters, level=level, kind="t")
-    return difference.row() | (tested if m.n_clusters > 1 else {})
+    row = Estimate.from_limits(m.mean, *ends, n=m.n, n_clusters=m.n_clusters, kind="t").row()
+    if m.n_clusters < 2:
+        return row
+    t = m.mean / m.se if m.se > NO_WIDTH else np.nan
+    return row | {"t": t, "df": m.df, "p": float(2 * stats.t.sf(abs(t), m.df))}
 
 
 def over_units(
     differences: pd.DataFrame,  # one row a unit, such as a pair of models; one column a competency (or mode)
     *,
     clusters: Sequence | None = None,  # a label a unit: those that share one are not independent; None: all are
-    method: Literal["holm", "bh", "bonferroni"] = "holm",
-    level: float = 0.95,
+    method: Correction = "holm",
 ) -> pd.DataFrame:  # one row a column
     """The mean of each column's differences of shares over units, with a t-test against 0. `p_adjusted` is corrected
     over the columns without "all", which is a family by itself, as in `paired_models`. Of clusters, the test is
@@ -303,7 +276,7 @@ def over_units(
     Source: Bell and McCaffrey 2002.
     """
     of = np.arange(len(differences)) if clusters is None else np.asarray(clusters)
-    rows = [dict(group=c) | _over_clusters(x.to_numpy(float), of, level) for c, x in differences.items()]
+    rows = [{"group": c} | _over_clusters(x.to_numpy(float), of) for c, x in differences.items()]
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
     return _in_families(out, "p", method)
 
@@ -311,9 +284,6 @@ def over_units(
 def compare_finetuned(
     accuracies: pd.DataFrame,  # one row a model, one column a competency (or mode)
     pairs: Mapping[str, str],  # medical model -> its general counterpart
-    *,
-    method: Literal["holm", "bh", "bonferroni"] = "holm",
-    level: float = 0.95,
 ) -> pd.DataFrame:  # one row a column
     """Medical minus general, a pair of models one unit; pairs with the same general model are one cluster. Corrected as
     by `over_units`. `t_alone` and `p_alone` are the paired t-test's, which takes pairs as independent, as the paper.
@@ -323,22 +293,19 @@ def compare_finetuned(
     """
     gone = [m for p in pairs.items() for m in p if m not in accuracies.index]
     if gone:
-        refuse(
-            f"compare_finetuned: pairs must name rows of accuracies; got {gone[0]!r}, not among "
-            f"{', '.join(map(str, accuracies.index))}"
-        )
+        got = f"{gone[0]!r}, not among {', '.join(map(str, accuracies.index))}"
+        refuse(f"compare_finetuned: pairs must name rows of accuracies; got {got}")
     medical, general = (accuracies.loc[list(names)].to_numpy(float) for names in (pairs, pairs.values()))
     differences = pd.DataFrame(medical - general, columns=accuracies.columns)
-    alone = over_units(differences, level=level)
-    found = over_units(differences, clusters=list(pairs.values()), method=method, level=level)
+    alone = over_units(differences)
+    found = over_units(differences, clusters=list(pairs.values()))
     return found.assign(t_alone=alone["t"], p_alone=alone["p"])
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a7dfa7b1
 def compare_competencies(
     accuracies: pd.DataFrame,  # one row a model, one column a competency
     *,
-    method: Literal["holm", "bh", "bonferroni"] = "holm",
-    level: float = 0.95,
+    method: Correction = "holm",
 ) -> pd.DataFrame:  # one row a pair of columns
     """First minus second, a model one unit: paired t-test for each pair of competencies, corrected over pairs.
 
@@ -347,10 +314,8 @@ def compare_competencies(
     """
     if accuracies.shape[1] < 2:
         refuse(f"compare_competencies: accuracies must have two columns or more; got {list(accuracies.columns)}")
-    rows = [
-        dict(first=a, second=b) | _over_units(accuracies[a].to_numpy(float), accuracies[b].to_numpy(float), level)
-        for a, b in combinations(accuracies.columns, 2)
-    ]
+    of = {c: accuracies[c].to_numpy(float) for c in accuracies}
+    rows = [{"first": a, "second": b} | _over_units(of[a], of[b]) for a, b in combinations(of, 2)]
     out = pd.DataFrame(rows).reindex(columns=["first", "second", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
@@ -359,10 +324,7 @@ def competency_differences(
     scores: pd.DataFrame,
     *,
     mode: str = "zero_shot",
-    value: str = "correct",
-    by: str = "category",
-    method: Literal["holm", "bh", "bonferroni"] = "holm",
-    level: float = 0.95,
+    method: Correction = "holm",
 ) -> pd.DataFrame:
     """First minus second, a case one unit: the mean over models of each question, compared between competencies,
     which may be asked in the same cases.
@@ -371,22 +333,23 @@ def competency_differences(
     Source: Zou and Donner 2008 (interval); Liang and Zeger 1986; Cameron and Miller 2015, section VI.
     Raises: ValueError for a mode that is not there, or fewer than two competencies.
     """
-    wide = _items(scores, mode, value, by).dropna(subset=["group"])
-    wide = wide[wide.drop(columns=["case", "group"]).notna().any(axis=1)]
-    x = wide.drop(columns=["case", "group"]).mean(axis=1).to_numpy(float)
-    group = wide["group"].to_numpy()
+    wide = _items(scores, mode).dropna(subset=["group"]).set_index(["case", "group"])
+    x = wide.mean(axis=1).dropna()
+    case, group = (x.index.get_level_values(name).to_numpy() for name in ("case", "group"))
+    x = x.to_numpy(float)
     names = sorted(set(group))
     if len(names) < 2:
-        refuse(f"competency_differences: questions must belong to two groups or more; got {names} (column {by})")
-    case, rows = wide["case"].to_numpy(), []
+        refuse(f"competency_differences: questions must belong to two groups or more; got {names} (column category)")
+    rows = []
     for a, b in combinations(names, 2):
-        first, second = group == a, group == b
+        first = group == a
+        second = group == b
         use = first | second
-        difference = group_difference(x[use], second[use], case[use], share=value == "correct", level=level)
+        difference = group_difference(x[use], second[use], case[use], share=True)
         part = first * (x - x[first].mean()) / first.sum() - second * (x - x[second].mean()) / second.sum()
         cases = [len(set(case[m])) for m in (first, second)]
-        row = dict(first=a, second=b, n_first=int(first.sum()), n_second=int(second.sum()))
-        row |= dict(cases_first=cases[0], cases_second=cases[1]) | difference.row()
-        rows.append(row | {"p": _robust(difference.estimate, part[use], case[use], min(cases) - 1)[2]})
+        row = {"first": a, "second": b, "n_first": int(first.sum()), "n_second": int(second.sum())}
+        row |= {"cases_first": cases[0], "cases_second": cases[1]} | difference.row()
+        rows.append(row | {"p": _robust_p(difference.estimate, part[use], case[use], min(cases) - 1)})
     out = pd.DataFrame(rows)
     return out.assign(p_adjusted=adjust_p(out["p"], method))

@@ -5,10 +5,10 @@
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #84918ccd
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,8 @@ from ...stats.tests import adjust_p, clustered_chi_square
 from .load import ERRORS, load_counselingbench_errors
 
 # %% auto #0
-__all__ = ['error_sheet', 'error_table', 'Collected', 'write_errors', 'compare_errors', 'judge_agreement', 'error_labels',
-           'proposed_errors']
+__all__ = ['AGREEMENT', 'error_sheet', 'error_table', 'Collected', 'write_errors', 'compare_errors', 'judge_agreement',
+           'error_labels', 'proposed_errors']
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #2760aceb
 _TO_FILL_IN = ["item_id", "model", "rater", "label", "comment"]
@@ -51,41 +51,32 @@ def error_sheet(
         i = by_id.get(d.item_id)
         r = said.get((d.model, d.item_id, d.sample))
         if i is None or r is None:
-            refuse(
-                f"error_sheet: items and responses must hold what was drawn; got none ({d.model}, {d.item_id}, sample "
-                f"{d.sample}, mode {mode}); pass those that were scored"
-            )
-        row = {"item_id": i.item_id, "model": r.model, "rater": "", "label": "", "comment": ""}
+            place = f"{d.model}, {d.item_id}, sample {d.sample}, mode {mode}"
+            remedy = "pass those that were scored"
+            refuse("error_sheet: items and responses must hold what was drawn; got none", place=place, remedy=remedy)
+        row = dict.fromkeys(_TO_FILL_IN, "") | {"item_id": i.item_id, "model": r.model}
         row |= i.context | {"question": i.question} | {f"option {a}": o for a, o in zip("ABCDEFGHIJ", i.options)}
         shown = {"key": ", ".join(i.key), "expert": i.rationale or "", "rationale": r.reasoning or r.text or ""}
         rows.append(row | shown)
-    return pd.DataFrame(rows or [], columns=None if rows else _TO_FILL_IN).fillna("")
+    return pd.DataFrame(rows, columns=None if rows else _TO_FILL_IN).fillna("")
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #8c723728
-def _resolved(
-    ratings: Iterable[Rating],
-) -> pd.Series:  # (item_id, model) -> the label of most annotators; None where there is none
-    "Ratings whose target is the model that erred, brought together."
-    ratings = list(ratings)
-    bad = next((r for r in ratings if r.label not in (*ERRORS, "Abstain")), None)
-    if bad is not None:
-        refuse(
-            f"error_table: labels must be one of {', '.join(ERRORS)} or Abstain; got {bad.label!r} ({bad.item_id}, "
-            f"{bad.rater})"
-        )
-    wide = pd.DataFrame(
-        [(r.rater, r.item_id, r.target, r.label) for r in ratings], columns=["rater", "item_id", "model", "label"]
-    )
-    if wide.empty:
-        return pd.Series([], dtype=object, index=pd.MultiIndex.from_arrays([[], []], names=["item_id", "model"]))
-    if (twice := wide.duplicated(["rater", "item_id", "model"])).any():
-        refuse(
-            f"error_table: an annotator must label a rationale once; got two labels ({wide[twice].iloc[0]['item_id']}, "
-            f"{wide[twice].iloc[0]['rater']})"
-        )
-    wide = wide.pivot(index="rater", columns=["item_id", "model"], values="label").astype(object)
+def _resolved(ratings: Iterable[Rating]) -> pd.DataFrame:  # item_id, model, label (None where no label has a majority)
+    "Ratings whose target is the model that erred, brought together by the majority of their annotators."
+    said: dict[tuple[str, str, str], str] = {}
+    for r in ratings:
+        place = f"{r.item_id}, {r.rater}"
+        if r.label not in (*ERRORS, ABSTAIN):
+            rule = f"be one of {', '.join(ERRORS)} or Abstain"
+            refuse(f"error_table: labels must {rule}; got {r.label!r}", place=place)
+        if (r.rater, r.item_id, r.target) in said:
+            refuse("error_table: an annotator must label a rationale once; got two labels", place=place)
+        said[r.rater, r.item_id, r.target] = r.label
+    if not said:
+        return pd.DataFrame(columns=["item_id", "model", "label"], dtype=object)
+    wide = pd.Series(said, dtype=object).rename_axis(["rater", "item_id", "model"]).unstack(["item_id", "model"])
     labels = majority(wide.where(wide.notna(), None).to_numpy(object))
-    return pd.Series([None if pd.isna(x) else x for x in labels], index=wide.columns, dtype=object)
+    return wide.columns.to_frame(index=False).assign(label=[None if pd.isna(x) else x for x in labels])
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #03a88909
 _INTERVAL = ["estimate", "ci_low", "ci_high", "interval", "level"]
@@ -98,8 +89,6 @@ def _case_of(items: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarra
 def error_table(
     ratings: Iterable[Rating],  # target: the model that erred; label: one of ERRORS, or Abstain
     cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
-    *,
-    level: float = 0.95,
 ) -> pd.DataFrame:  # one row a model and kind
     """How many of each model's errors are of each kind, by the majority of the annotators; cases are a sample.
 
@@ -109,13 +98,13 @@ def error_table(
     Raises: ValueError for another label, or two labels of one annotator.
     """
     rows = []
-    for model, g in _resolved(ratings).groupby(level="model", sort=True):
+    for model, g in _resolved(ratings).groupby("model", sort=True):
         known = g.dropna()
-        of = _case_of(known.index.get_level_values("item_id"), cases)
+        of = _case_of(known["item_id"], cases)
         for kind in ERRORS:
-            has = (known == kind).to_numpy(float)
-            share = estimate(mean, has, clusters=of, seed=0, level=level, share=True)
-            rows.append(share.row() | dict(model=model, kind=kind, count=int(has.sum()), n_open=len(g) - len(known)))
+            has = (known["label"] == kind).to_numpy(float)
+            head = {"model": model, "kind": kind, "count": int(has.sum()), "n_open": len(g) - len(known)}
+            rows.append(head | estimate(mean, has, clusters=of, seed=0, share=True).row())
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_clusters", "n_open", *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #e773c449
@@ -136,18 +125,20 @@ def write_errors(
     Raises: ValueError for what that function refuses, an answer that an annotator labelled twice, or no label at all.
     """
     known = None if items is None else list(items)
-    ratings, n_empty = [], 0
-    seen: dict[tuple, str] = {}
+    ratings: list[Rating] = []
+    n_rows = 0
     for sheet in sheets:
-        got = load_counselingbench_errors(sheet, known, unlabelled="skip")
-        n_empty += sum(1 for _ in csv_rows(sheet, ("item_id", "label"))) - len(got)
-        for r in got:
-            if (r.item_id, r.target, r.rater) in seen:
-                place = f"{r.source} and {seen[r.item_id, r.target, r.rater]}"
-                rule = "label a rationale once"
-                refuse(f"write_errors: an annotator must {rule}; got {r.rater}: {r.item_id}, {r.target}", place=place)
-            seen[r.item_id, r.target, r.rater] = r.source
-        ratings += got
+        ratings += load_counselingbench_errors(sheet, known, unlabelled="skip")
+        n_rows += sum(1 for _ in csv_rows(sheet, ("item_id", "label")))
+    n_empty = n_rows - len(ratings)
+    seen: dict[tuple, str] = {}
+    for r in ratings:
+        key = (r.item_id, r.target, r.rater)
+        if key in seen:
+            got = f"{r.rater}: {r.item_id}, {r.target}"
+            place = f"{r.source} and {seen[key]}"
+            refuse(f"write_errors: an annotator must label a rationale once; got {got}", place=place)
+        seen[key] = r.source
     if not ratings:
         refuse(f"write_errors: the sheets must hold a label; got none in {n_empty} rows")
     columns = ["item_id", "model", "rater", "label", "comment", "origin"]
@@ -161,7 +152,6 @@ def compare_errors(
     cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
     *,
     seed: int,
-    method: Literal["holm", "bh", "bonferroni"] = "holm",
 ) -> pd.DataFrame:  # one row a pair of models
     """Chi-square test of independence of model and kind of error, for each pair of models, by dealing whole cases.
 
@@ -169,31 +159,28 @@ def compare_errors(
     Source: Nguyen et al. 2025, section 7.2.1 (the statistic); Good 2005, section 3.2 (the p-value).
     """
     known = _resolved(ratings).dropna()
-    models = sorted(set(known.index.get_level_values("model")))
+    pairs = list(combinations(sorted(set(known["model"])), 2))
     rows = []
-    of_model = known.index.get_level_values("model")
-    tests = len(models) * (len(models) - 1) // 2
-    for a, b in combinations(models, 2):
-        both = known[(of_model == a) | (of_model == b)]
-        who = both.index.get_level_values("model")
-        row = dict(first=a, second=b, n_first=int((who == a).sum()), n_second=int((who == b).sum()))
-        if both.nunique() > 1:
-            of = _case_of(both.index.get_level_values("item_id"), cases)
-            c, smallest = clustered_chi_square(both.to_numpy(), who, of, tests=tests, seed=seed)
-            row |= dict(chi2=c.statistic, df=c.df, p=c.p, smallest_expected=smallest)
+    for a, b in pairs:
+        both = known[known["model"].isin([a, b])]
+        who = both["model"].to_numpy()
+        row = {"first": a, "second": b, "n_first": int((who == a).sum()), "n_second": int((who == b).sum())}
+        if both["label"].nunique() > 1:
+            of = _case_of(both["item_id"], cases)
+            c, smallest = clustered_chi_square(both["label"].to_numpy(), who, of, tests=len(pairs), seed=seed)
+            row |= {"chi2": c.statistic, "df": c.df, "p": c.p, "smallest_expected": smallest}
         rows.append(row)
     columns = ["first", "second", "n_first", "n_second", "chi2", "df", "p", "smallest_expected"]
     out = pd.DataFrame(rows).reindex(columns=columns)
-    return out.assign(p_adjusted=adjust_p(out["p"].astype(float), method))
+    return out.assign(p_adjusted=adjust_p(out["p"].astype(float)))
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #522e2e6d
+AGREEMENT = {"percent agreement": "percent_agreement", "Cohen's kappa": "cohen_kappa"}
+
+
 def judge_agreement(
     judgments: Iterable[Judgment],  # of kind label, with the labels of ERRORS
     ratings: Iterable[Rating],  # as for error_table
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
 ) -> pd.DataFrame:  # two rows a judge: agreement and kappa
     """How far a judge's kind of error agrees with the majority of the annotators.
 
@@ -201,50 +188,44 @@ def judge_agreement(
     n_failed, n_open (no majority, or not annotated), estimate, ci_low, ci_high, interval, level.
     Raises: ValueError for judgments of another kind.
     """
-    truth, rows = _resolved(ratings), []
-    judgments = of_kind("judge_agreement", judgments, "label")
-    table = pd.DataFrame(
-        [(j.judge, j.item_id, j.model, j.label if j.status == "ok" else None, j.status) for j in judgments],
-        columns=["judge", "item_id", "model", "label", "status"],
+    proposed = of_kind("judge_agreement", judgments, "label")
+    said = pd.DataFrame(
+        [(j.judge, j.item_id, j.model, j.label, j.status) for j in proposed],
+        columns=["judge", "item_id", "model", "proposed", "status"],
+        dtype=object,
     )
-    for judge, g in table.groupby("judge", sort=True):
-        people = np.array([truth.get((i, m)) for i, m in zip(g["item_id"], g["model"])], object)
-        failed = (g["status"] != "ok").to_numpy()
-        abstained = (g["label"] == "Abstain").to_numpy()
-        open_ = pd.isna(people)
-        use = ~(failed | abstained | open_)
-        head = dict(judge=judge, n_labels=int(use.sum()), n_abstained=int(abstained.sum()))
-        head |= dict(n_failed=int(failed.sum()), n_open=int(open_.sum()))
-        said = g["label"].to_numpy(object)[use]
-        kept = people[use]
-        questions = g["item_id"].to_numpy(object)[use]
-        for name, measure in (("percent agreement", "percent_agreement"), ("Cohen's kappa", "cohen_kappa")):
-            found = agreement_estimate(np.stack([said, kept]), measure, clusters=questions, level=level)
-            rows.append(found.row() | head | dict(measure=name))
-    return pd.DataFrame(
-        rows,
-        columns=["judge", "measure", "n", "n_clusters", "n_labels", "n_abstained", "n_failed", "n_open", *_INTERVAL],
-    )
+    rows = []
+    for judge, g in said.merge(_resolved(ratings), how="left", on=["item_id", "model"]).groupby("judge", sort=True):
+        failed = g["status"] != "ok"
+        abstained = ~failed & (g["proposed"] == ABSTAIN)
+        unsettled = g["label"].isna()
+        kept = g[~(failed | abstained | unsettled)]
+        head = {"judge": judge, "n_labels": len(kept), "n_abstained": int(abstained.sum())}
+        head |= {"n_failed": int(failed.sum()), "n_open": int(unsettled.sum())}
+        both = kept[["proposed", "label"]].to_numpy(object).T
+        for name, measure in AGREEMENT.items():
+            found = agreement_estimate(both, measure, clusters=kept["item_id"].to_numpy(object))
+            rows.append(found.row() | head | {"measure": name})
+    counts = ["n", "n_clusters", "n_labels", "n_abstained", "n_failed", "n_open"]
+    return pd.DataFrame(rows, columns=["judge", "measure", *counts, *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #0e5cc33a
 def error_labels(
     ratings: Iterable[Rating],
-    students: Sequence[str],  # the models whose rationales may be labelled
+    students: Collection[str],  # the models whose rationales may be labelled
 ) -> list[Rating]:
     "The ratings that name the kind of an error of one of these models."
     return [r for r in ratings if r.label in (*ERRORS, ABSTAIN) and r.target in students]
 
 
-def proposed_errors(
-    stage: Any, *, proposals: Sequence[Judgment], students: Sequence[str], n_boot: int, seed: int, **found: Any
-) -> Iterator[Any]:
+def proposed_errors(stage: Any, *, proposals: Sequence[Judgment], students: Sequence[str], **found: Any) -> Iterator:
     """Errors, as the judge and as people see them
 
     Proposals, not labels: they count for something as far as they agree with people on the rationales that both
     labelled.
     """
     people = error_labels(stage.ratings, students)
-    agreed = judge_agreement(proposals if people else [], people, n_boot=n_boot, seed=seed)
+    agreed = judge_agreement(proposals if people else [], people)
     print(f"{len(people)} labels of errors by {stage.people}")
     nothing = "no error was labelled both by people and by a judge"
     caption = f"Agreement of the judge's kinds of error with those that {stage.people} named; higher is better"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,19 +15,13 @@ from ...ask.request import parameter_count
 from ...records.schema import Item, Rating
 from ...records.task import tasks_with
 from ...stats.jackknife import agreement_estimate
+from ...steps.parameters import Correction
 from ...steps.rates import wide_cells
 from ...steps.score import mode_names
-from mhbench.studies.counselingbench.competency import (
-    against_marks,
-    compare_competencies,
-    competency_differences,
-    competency_table,
-    over_units,
-    paired_models,
-)
+from . import competency
 from .fields import COMPETENCIES
 from .inspect import count_cases
-from .load import ERRORS
+from .errors import AGREEMENT, error_labels
 
 # %% auto #0
 __all__ = ['SHORT', 'ANNOTATORS', 'short_names', 'case_table', 'Choice', 'choice_scores', 'measure_table', 'accuracies',
@@ -51,12 +45,10 @@ def case_table(items: Sequence[Item]) -> pd.DataFrame:  # by, group, n_questions
 
     Source: Nguyen et al. 2025, tables A1 and A2.
     """
-    parts = []
-    for by in ("publisher", "condition", "ethnicity_group", "category"):
-        heading = "competency" if by == "category" else by.replace("_", " ")
-        parts.append(count_cases(list(items), by).rename_axis("group").reset_index().assign(by=heading))
-    cases = pd.concat(parts, ignore_index=True)
-    return cases.assign(group=short_names(cases["group"]))[["by", "group", "n_questions", "n_cases", "share"]]
+    headings = {"publisher": "publisher", "condition": "condition", "ethnicity_group": "ethnicity group"}
+    parts = {heading: count_cases(items, by) for by, heading in (headings | {"category": "competency"}).items()}
+    cases = pd.concat(parts, names=["by", "group"]).reset_index()
+    return cases.assign(group=short_names(cases["group"]))
 
 
 class Choice(NamedTuple):
@@ -80,31 +72,33 @@ def choice_scores(scores: pd.DataFrame) -> Choice:  # scores: of the score stage
     return Choice(choice, choice.loc[choice["category"].isna(), "item_id"].nunique())
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #117af13b
-_STANDING = ["model", "mode", "n", "n_clusters", "n_not_asked", "n_missing", "n_refused", "n_unread", "n_tied"]
-_STANDING += ["estimate", "ci_low", "ci_high"]
-
-
 def measure_table(
     choice: pd.DataFrame,  # of choice_scores
-    *,
-    interval: Literal["case", "question", "paper"] = "case",
-    n_boot: int = 1000,
-    seed: int,
-    whole: pd.DataFrame | None = None,  # every question, asked or not
-) -> pd.DataFrame:  # of competency_table, competencies abbreviated
-    """Accuracy and macro precision, recall and F1 by setting and competency.
+    **how: Any,  # interval, whole, n_boot and seed, of competency_table
+) -> pd.DataFrame:
+    """Accuracy and macro precision, recall and F1 by setting and competency, which is abbreviated.
 
     Raises: ValueError for an unknown interval, or a question without one right letter.
     """
-    table = competency_table(choice, interval=interval, n_boot=n_boot, seed=seed, whole=whole)
+    table = competency.competency_table(choice, **how)
     return table.assign(group=short_names(table["group"]))
+
+
+_PLACE = {group: k for k, group in enumerate(["all", *SHORT])}
+
+
+def _in_order(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    "Rows by these columns; competencies in the paper's order, after all questions together."
+    return rows.sort_values(list(columns), key=lambda c: c.map(_PLACE) if c.name == "group" else c, kind="stable")
 
 
 def accuracies(table: pd.DataFrame) -> pd.DataFrame:  # table: of measure_table
     "The rows of accuracy, competencies in the paper's order after all questions together."
-    rows = table[table["measure"] == "accuracy"].drop(columns="measure")
-    place = rows["group"].map({g: k for k, g in enumerate(["all", *SHORT])})
-    return rows.assign(_at=place).sort_values(["mode", "model", "_at"], kind="stable").drop(columns="_at")
+    return _in_order(table[table["measure"] == "accuracy"].drop(columns="measure"), "mode", "model", "group")
+
+
+_STANDING = ["model", "mode", "n", "n_clusters", "n_not_asked", "n_missing", "n_refused", "n_unread", "n_tied"]
+_STANDING += ["estimate", "ci_low", "ci_high", "level", "interval"]
 
 
 def standings(accuracy: pd.DataFrame, choice: pd.DataFrame, marks: Mapping[str, float]) -> pd.DataFrame:
@@ -112,19 +106,19 @@ def standings(accuracy: pd.DataFrame, choice: pd.DataFrame, marks: Mapping[str, 
 
     Source: Nguyen et al. 2025, section 5.
     """
-    total = against_marks(accuracy[accuracy["by"] == "all"], marks)
+    total = competency.against_marks(accuracy[accuracy["by"] == "all"], marks)
     tied = choice[choice["how"] == "majority: tie"].groupby(["model", "mode"]).size().rename("n_tied").reset_index()
     out = total.merge(tied, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})
-    return out[[c for c in (*_STANDING, "level", "interval", *marks) if c in out]]
+    return out[[c for c in (*_STANDING, *marks) if c in out]]
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #e5d77efc
-def _in_order(accuracy: pd.DataFrame) -> pd.DataFrame:
+_MODES_OF_PAPER = ("zero_shot", "few_shot", "few_shot_cot", "cot")
+
+
+def _by_mode(accuracy: pd.DataFrame) -> pd.DataFrame:
     "Rows by way of answering, as the paper's table 2 orders them; the plain answer before votes."
     plain = accuracy["mode"].str.partition(",")[0].map({m: k for k, m in enumerate(_MODES_OF_PAPER)})
-    return accuracy.assign(_plain=plain).sort_values(["_plain", "mode"], kind="stable").drop(columns="_plain")
-
-
-_MODES_OF_PAPER = ("zero_shot", "few_shot", "few_shot_cot", "cot")
+    return accuracy.assign(_plain=plain).sort_values(["_plain", "mode"], kind="stable")
 
 
 def by_setting(accuracy: pd.DataFrame) -> pd.DataFrame:  # model, then a column a mode: cells of text
@@ -132,7 +126,7 @@ def by_setting(accuracy: pd.DataFrame) -> pd.DataFrame:  # model, then a column 
 
     Source: Nguyen et al. 2025, table 2.
     """
-    return wide_cells(_in_order(accuracy[accuracy["by"] == "all"]), "model", "mode")
+    return wide_cells(_by_mode(accuracy[accuracy["by"] == "all"]), "model", "mode")
 
 
 def by_competency(accuracy: pd.DataFrame) -> pd.DataFrame:  # mode, model, all, then a column a competency: text
@@ -141,7 +135,7 @@ def by_competency(accuracy: pd.DataFrame) -> pd.DataFrame:  # mode, model, all, 
 
     Source: Nguyen et al. 2025, tables 3, A8 and A9.
     """
-    wide = wide_cells(_in_order(accuracy), ["mode", "model"], "group")
+    wide = wide_cells(_by_mode(accuracy), ["mode", "model"], "group")
     return wide.reindex(columns=["mode", "model", "all", *SHORT]).fillna("–")
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #45c7724a
@@ -156,14 +150,11 @@ def model_table(
     kinds = {True: "medical", False: "general", None: "not stated"}
     rows = []
     for name, facts in registry.items():
-        said = {k: facts.get(k) or "not stated" for k in ("released", "data", "licence")}
-        about = {"kind": kinds[facts.get("medical")], "model": name, "released": said["released"]}
-        about |= {"fine-tuned on": said["data"], "base": pairs.get(name, "–")}
-        rows.append(about | {"size": parameter_count(facts.get("parameters")), "licence": said["licence"]})
-    order = {kind: k for k, kind in enumerate(("general", "medical", "not stated"))}
+        released, data, licence = (facts.get(k) or "not stated" for k in ("released", "data", "licence"))
+        size = parameter_count(facts.get("parameters"))
+        rows.append((kinds[facts.get("medical")], name, released, data, pairs.get(name, "–"), size, licence))
     columns = ["kind", "model", "released", "fine-tuned on", "base", "size", "licence"]
-    table = pd.DataFrame(rows, columns=columns)  # no row where every answer is recorded
-    return table.sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable", ignore_index=True)
+    return pd.DataFrame(rows, columns=columns).sort_values("kind", kind="stable", ignore_index=True)
 
 
 def question_counts(accuracy: pd.DataFrame) -> pd.DataFrame:  # one row, a column a competency
@@ -175,22 +166,15 @@ def question_counts(accuracy: pd.DataFrame) -> pd.DataFrame:  # one row, a colum
 def radar_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     "What a radar chart is drawn from: the competencies of one mode; no row where fewer than three were asked."
     rows = accuracy[(accuracy["by"] != "all") & (accuracy["mode"] == mode)]
-    ordered = rows.sort_values("group", key=lambda g: g.map(SHORT.index), kind="stable")
-    return ordered if ordered["group"].nunique() > 2 else ordered[:0]
+    return _in_order(rows if rows["group"].nunique() > 2 else rows[:0], "group")
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #3f177f0b
 def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     "The accuracies of one mode, all questions first, then the competencies in the paper's order."
-    order = ["all", *SHORT]
     rows = accuracy[accuracy["mode"] == mode]
-    rows = rows.assign(model=pd.Categorical(rows["model"], _most_accurate_first(rows)))
-    return rows.sort_values("group", key=lambda g: g.map(order.index), kind="stable")
-
-
-def _most_accurate_first(rows: pd.DataFrame) -> list[str]:  # models
-    "Models by their accuracy on all questions."
     total = rows[rows["group"] == "all"].sort_values("estimate", ascending=False, kind="stable")
-    return list(dict.fromkeys([*total["model"], *rows["model"]]))
+    models = list(dict.fromkeys([*total["model"], *rows["model"]]))  # the most accurate first
+    return _in_order(rows.assign(model=pd.Categorical(rows["model"], models)), "group")
 
 
 def level_of(rows: pd.DataFrame) -> float:
@@ -198,41 +182,23 @@ def level_of(rows: pd.DataFrame) -> float:
     return float(rows["level"].iloc[0]) if len(rows) else 0.95
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #08125470
-_OVER_MODELS = ["first", "second", "n", "estimate", "ci_low", "ci_high", "p", "p_adjusted"]
-_OVER_CASES = ["first", "second", "n_first", "n_second", "cases_first", "cases_second"]
-_OVER_CASES += ["estimate", "ci_low", "ci_high", "p", "p_adjusted"]
-_MEDICAL = ["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high"]
-_MEDICAL += ["t", "df", "p", "p_case", "p_adjusted", "p_every_two"]
-_OVER_PAIRS = ["group", "n", "n_general", "estimate", "ci_low", "ci_high", "t", "df", "p", "p_adjusted"]
-
-
-def _wide(accuracy: pd.DataFrame, mode: str, columns: Sequence[str]) -> pd.DataFrame:
+def _wide(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     "One row a model, a column a competency that somebody was asked."
-    of = accuracy[accuracy["mode"] == mode]
-    return (
-        of.pivot(index="model", columns="group", values="estimate").reindex(columns=columns).dropna(axis=1, how="all")
-    )
+    wide = accuracy[accuracy["mode"] == mode].pivot(index="model", columns="group", values="estimate")
+    return wide.reindex(columns=SHORT).dropna(axis=1, how="all")
 
 
-def over_models(accuracy: pd.DataFrame, *, mode: str, method: Literal["holm", "bh", "bonferroni"]) -> pd.DataFrame:
+def over_models(accuracy: pd.DataFrame, *, mode: str, method: Correction) -> pd.DataFrame:
     "One competency and another, each model one unit; no row below two competencies."
-    wide = _wide(accuracy, mode, SHORT)
-    if wide.shape[1] < 2:
-        return pd.DataFrame(columns=_OVER_MODELS)
-    return compare_competencies(wide, method=method)
+    wide = _wide(accuracy, mode)
+    return pd.DataFrame() if wide.shape[1] < 2 else competency.compare_competencies(wide, method=method)
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #312ed79a
-def over_cases(
-    accuracy: pd.DataFrame,
-    choice: pd.DataFrame,
-    *,
-    mode: str,
-    method: Literal["holm", "bh", "bonferroni"],
-) -> pd.DataFrame:
+def over_cases(accuracy: pd.DataFrame, choice: pd.DataFrame, *, mode: str, method: Correction) -> pd.DataFrame:
     "One competency and another, cases as a sample; no row below two competencies."
-    if _wide(accuracy, mode, SHORT).shape[1] < 2:
-        return pd.DataFrame(columns=_OVER_CASES)
-    out = competency_differences(choice, mode=mode, method=method)
+    if _wide(accuracy, mode).shape[1] < 2:
+        return pd.DataFrame()
+    out = competency.competency_differences(choice, mode=mode, method=method)
     return out.assign(first=short_names(out["first"]), second=short_names(out["second"]))
 
 
@@ -253,31 +219,27 @@ def medical_models(
     asked: Mapping[str, str],
     *,
     mode: str,
-    method: Literal["holm", "bh", "bonferroni"],
-    n_boot: int,
-    seed: int,
     every_two: pd.DataFrame | None = None,  # of model_pairs: every two models, the same contrasts among them
+    **how: Any,  # method and seed, of paired_models
 ) -> pd.DataFrame:
     """Medical minus general on the questions that both answered; no row without a pair. `p_every_two` is corrected over
     every two models instead of these pairs, for all questions together.
     """
     if not asked:
-        return pd.DataFrame(columns=_MEDICAL)
-    out = paired_models(choice, asked, mode=mode, method=method, n_boot=n_boot, seed=seed)
+        return pd.DataFrame()
+    out = competency.paired_models(choice, asked, mode=mode, **how)
     known: dict[frozenset, float] = {}
     if every_two is not None:
         of = every_two[(every_two["mode"] == mode) & (every_two["answered_by"] == "plain")]
         known = {frozenset((r.first, r.second)): r.p_adjusted for r in of.itertuples()}
-    both = [frozenset(x) if group == "all" else None for *x, group in out[["medical", "general", "group"]].to_numpy()]
-    return out.assign(
-        group=short_names(out["group"]), p_every_two=[known.get(x, np.nan) if x else np.nan for x in both]
-    )
+    p = pd.Series([known.get(frozenset(pair), np.nan) for pair in zip(out["medical"], out["general"])])
+    return out.assign(group=short_names(out["group"]), p_every_two=p.where(out["group"] == "all"))
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #f53a840e
 def over_pairs(
     medical: pd.DataFrame,  # of medical_models
     *,
-    method: Literal["holm", "bh", "bonferroni"],
+    method: Correction,
 ) -> pd.DataFrame:
     """Medical minus general, each pair one unit; each pair on the questions that both answered. One pair has a
     difference and no test; no row without a pair. Pairs that share a general model are not independent: the test is
@@ -286,10 +248,10 @@ def over_pairs(
     Source: Nguyen et al. 2025, sections 5.4 and 6.3; Liang and Zeger 1986.
     """
     if not len(medical):
-        return pd.DataFrame(columns=_OVER_PAIRS)
+        return pd.DataFrame()
     of = medical.pivot(index=["medical", "general"], columns="group", values="estimate")
     general = of.index.get_level_values("general")
-    out = over_units(of[[g for g in ("all", *SHORT) if g in of]], clusters=general, method=method)
+    out = competency.over_units(of[[g for g in ("all", *SHORT) if g in of]], clusters=general, method=method)
     counted = medical.dropna(subset=["estimate"]).groupby("group")["general"].nunique()
     out.insert(2, "n_general", out["group"].map(counted).fillna(0).astype(int))
     return out
@@ -303,18 +265,16 @@ def annotator_agreement(
     cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
 ) -> pd.DataFrame:  # measure, n, n_clusters, estimate, ci_low, ci_high; no row below two questions that both labelled
     "How far the two annotators agree on the competency of a question."
-    columns = ["measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
     of = [(r.item_id, r.rater, r.label) for r in ratings if r.target == "competency" and r.rater in ANNOTATORS]
     labels = pd.DataFrame(of, columns=["item_id", "rater", "label"])
     wide = labels.pivot(index="item_id", columns="rater", values="label").dropna()
     if set(wide) != set(ANNOTATORS) or len(wide) < 2:
-        return pd.DataFrame(columns=columns)
-    first, second = (wide[a].to_numpy(object) for a in ANNOTATORS)
-    both = np.stack([first, second])
+        return pd.DataFrame()
+    both = wide[[*ANNOTATORS]].to_numpy(object).T
     case = np.array([(cases or {}).get(i, i) for i in wide.index], object)
-    same, kappa = (agreement_estimate(both, m, clusters=case) for m in ("percent_agreement", "cohen_kappa"))
-    rows = [{"measure": "percent agreement", **same.row()}, {"measure": "Cohen's kappa", **kappa.row()}]
-    return pd.DataFrame(rows, columns=columns)
+    found = {name: agreement_estimate(both, m, clusters=case).row() for name, m in AGREEMENT.items()}
+    columns = ["measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
+    return pd.DataFrame([{"measure": name} | row for name, row in found.items()], columns=columns)
 
 
 class ErrorLabels(NamedTuple):
@@ -326,8 +286,7 @@ class ErrorLabels(NamedTuple):
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #c133613f
 def labelled_errors(ratings: Iterable[Rating], choice: pd.DataFrame) -> ErrorLabels:
     "The labels of errors that are of a wrong answer of this run."
-    models = set(choice["model"])
-    named = [r for r in ratings if r.label in (*ERRORS, "Abstain") and r.target in models]
+    named = error_labels(ratings, set(choice["model"]))
     wrong = choice[choice["correct"] == 0]
     erred = set(zip(wrong["item_id"], wrong["model"], strict=True))
     kept = [r for r in named if (r.item_id, r.target) in erred]
@@ -341,10 +300,9 @@ def competency_headline(accuracy: pd.DataFrame) -> pd.DataFrame:  # measure, mod
 
 
 def competency_metrics(
-    choice: Choice, table: pd.DataFrame, standing: pd.DataFrame, marks: Iterable[str], errors: ErrorLabels
-) -> dict:
+    choice: Choice, table: pd.DataFrame, standing: pd.DataFrame, marks: Mapping, errors: ErrorLabels
+):
     "Counts, every measure, and where each setting stands."
-    marks = list(marks)
     return {
         "n_questions": choice.scores["item_id"].nunique(),
         "n_cases": choice.scores["cluster"].nunique(),
