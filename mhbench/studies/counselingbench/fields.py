@@ -79,17 +79,13 @@ _ETHNIC = {
 
 def ethnicity_group(text: str | None) -> str | None:
     "The broad group that a case's ethnicity falls into; None where the text names none."
-    if not text:
-        return None
-    t = re.sub(r"non[- ]hispanic", "", text.casefold())
-    if re.search(r"multi-?racial|bi-?racial|mixed", t):
-        return "Multiracial"
+    t = re.sub(r"non[- ]hispanic", "", (text or "").casefold())
     found = []
     for group, pattern in _ETHNIC.items():
-        t, n = re.subn(rf"\b(?:{pattern})", "", t)
-        if n:
-            found.append(group)
-    if len(found) > 1:
+        rest = re.sub(rf"\b(?:{pattern})", "", t)
+        found += [group] if rest != t else []
+        t = rest
+    if len(found) > 1 or re.search(r"multi-?racial|bi-?racial|mixed", t):
         return "Multiracial"
     return found[0] if found else None
 
@@ -162,22 +158,17 @@ def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str 
     Source: Nguyen et al. 2025, section 3.
     Raises: ValueError where the three differ in length.
     """
-    labels: list[str | None] = []
-    how: list[str] = []
     try:
-        votes = list(zip(first, second, third, strict=True))
+        found = [_settled(*votes) for votes in zip(first, second, third, strict=True)]
     except ValueError:
-        refuse(
-            "break_ties: first, second and third must have one label a question each; got lists of different lengths"
-        )
-    for a, b, c in votes:
-        if a == b:
-            labels.append(a)
-            how.append("agreed")
-        elif c in (a, b):
-            labels.append(c)
-            how.append("tie_broken")
-        else:
-            labels.append(None)
-            how.append("undecided" if c is None else "three_ways")
-    return Resolved(labels, how)
+        rule = "have one label a question each"
+        refuse(f"break_ties: first, second and third must {rule}; got lists of different lengths")
+    return Resolved([label for label, _ in found], [how for _, how in found])
+
+
+def _settled(first: str, second: str, third: str | None) -> tuple[str | None, str]:
+    if first == second:
+        return first, "agreed"
+    if third in (first, second):
+        return third, "tie_broken"
+    return None, "undecided" if third is None else "three_ways"

@@ -5,6 +5,7 @@
 # %% ../../../nbs/studies/counselingbench/03_inspect.ipynb #dbcb61d5
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -17,7 +18,7 @@ from .load import question_rows
 __all__ = ['inspect_counselingbench', 'count_cases']
 
 # %% ../../../nbs/studies/counselingbench/03_inspect.ipynb #75499934
-def inspect_counselingbench(csv: str | Path, *, encoding: str = "utf-8-sig") -> pd.DataFrame:
+def inspect_counselingbench(csv: str | Path) -> pd.DataFrame:
     """Every oddity of one file, one row each: place, kind, value.
 
     Kinds: `no question`, `repeated question` (the same words within a case), `no rationale`, `no mental status`, `label
@@ -25,32 +26,27 @@ def inspect_counselingbench(csv: str | Path, *, encoding: str = "utf-8-sig") -> 
     """
     out = []
     seen: dict[tuple[str, ...], str] = {}  # the questions, and where each was first
-    for place, row, _ in question_rows(csv, encoding):
-        case = (
-            row["publisher"],
-            row["exam"],
-            INSTRUCTION_LINE.sub("", plain_text(row["demographic"])),
-            plain_text(row["question"]),
-        )
-        if not case[-1]:
-            out.append((place, "no question", row["number"]))
-        elif case in seen:
-            out.append((place, "repeated question", seen[case]))
-        seen.setdefault(case, place)
-        if not row.get("explanation", "").strip():
-            out.append((place, "no rationale", row["number"]))
-        if not row["mental_status"].strip():
-            out.append((place, "no mental status", row["number"]))
-        h = row["label_h"]
-        s = row["label_s"]
-        label = row["label"]
+    for place, row, _ in question_rows(csv):
+        case = INSTRUCTION_LINE.sub("", plain_text(row["demographic"]))
+        question = (row["publisher"], row["exam"], case, plain_text(row["question"]))
+        if question in seen and question[-1]:
+            out.append((place, "repeated question", seen[question]))
+        seen.setdefault(question, place)
+        for kind, column in (
+            ("question", "question"),
+            ("rationale", "explanation"),
+            ("mental status", "mental_status"),
+        ):
+            if not row.get(column, "").strip():
+                out.append((place, f"no {kind}", row["number"]))
+        h, s, label = row["label_h"], row["label_s"], row["label"]
         if h and s and label and h != s and label not in (h, s):
             out.append((place, "label without majority", label))
     return pd.DataFrame(out, columns=["place", "kind", "value"])
 
 # %% ../../../nbs/studies/counselingbench/03_inspect.ipynb #34b83231
 def count_cases(
-    items: list[Item],  # of CounselingBench
+    items: Sequence[Item],  # of CounselingBench
     by: str,  # publisher, condition, category, or a field of the demographics, such as ethnicity_group
     *,
     several: bool = False,  # by condition: under each diagnosis rather than the first
@@ -67,8 +63,7 @@ def count_cases(
             return (i.variant.get("conditions", "").split() or ["(none)"])[: None if several else 1]
         return [(i.category if by == "category" else i.variant.get(by)) or "(none)"]
 
-    pairs = pd.DataFrame([(v, i.group_id) for i in items for v in values(i)], columns=[by, "group_id"])
-    table = pairs.groupby(by)["group_id"].agg(n_questions="size", n_cases="nunique")
-    return table.assign(share=table["n_questions"] / max(len(items), 1)).sort_values(
-        ["n_questions", "n_cases"], ascending=False
-    )
+    pairs = pd.DataFrame({by: map(values, items), "case": [i.group_id for i in items]}).explode(by)
+    table = pairs.groupby(by)["case"].agg(n_questions="size", n_cases="nunique")
+    table = table.assign(share=table["n_questions"] / max(len(items), 1))
+    return table.sort_values(["n_questions", "n_cases"], ascending=False)

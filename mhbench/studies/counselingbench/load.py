@@ -19,18 +19,8 @@ from ...records.ratings import pseudonyms
 from ...records.schema import Item, Origin, Rating, Record, Response, Validated, letters, validate
 from ...records.table import csv_rows
 from ..corpus import Corpus, corpus_of
-from mhbench.studies.counselingbench.fields import (
-    COMPETENCIES,
-    INSTRUCTION_LINE,
-    LEADING_NUMBER,
-    break_ties,
-    competency,
-    condition,
-    ethnicity_group,
-    icd_blocks,
-    parse_demographics,
-    plain_text,
-)
+from . import fields
+from .fields import competency, plain_text
 
 # %% auto #0
 __all__ = ['ERRORS', 'CounselingRow', 'question_rows', 'load_counselingbench', 'run_of', 'load_counselingbench_responses',
@@ -107,7 +97,7 @@ class CounselingRow(Record):
             raise ValueError(f"correct_answer_letter must name the choice that correct_answer gives, {self.right}")
         for name in ("label", "label_h", "label_s", "label_third"):
             if getattr(self, name) is not None and competency(getattr(self, name)) is None:
-                raise ValueError(f"{name} must be one of {list(COMPETENCIES)}")
+                raise ValueError(f"{name} must be one of {list(fields.COMPETENCIES)}")
         label, h, s = (competency(x) if x else None for x in (self.label, self.label_h, self.label_s))
         if label and h and h == s != label:
             raise ValueError(f"label must be the annotators' where they agree, {self.label_h!r}")
@@ -121,27 +111,28 @@ class CounselingRow(Record):
         h, s, third = (competency(x) if x else None for x in (self.label_h, self.label_s, self.label_third))
         if not (h and s):
             return None, None
-        got = break_ties([h], [s], [third])
+        got = fields.break_ties([h], [s], [third])
         return got.labels[0], got.how[0]
 
     @property
     def case_text(self) -> str:
-        return INSTRUCTION_LINE.sub("", plain_text(self.demographic))
+        return fields.INSTRUCTION_LINE.sub("", plain_text(self.demographic))
 
     @property
     def item_id(self) -> str:
         def slug(t):
             return re.sub(r"[^a-z0-9]+", "-", t.casefold()).strip("-")
 
-        digest = hashlib.sha256("\n".join([plain_text(self.question), *self.choices]).encode()).hexdigest()[:8]
+        digest = _digest(plain_text(self.question), *self.choices)[:8]
         return f"counselingbench-{slug(self.publisher)}-{slug(self.exam)}-{slug(self.number)}-{digest}"
 
     @property
     def group_id(self) -> str:
-        return (
-            "counselingbench-case-"
-            + hashlib.sha256("\n".join([self.publisher, self.exam, self.case_text]).encode()).hexdigest()[:10]
-        )
+        return f"counselingbench-case-{_digest(self.publisher, self.exam, self.case_text)[:10]}"
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 _REQUIRED = tuple(c for c, field in _COLUMNS.items() if CounselingRow.model_fields[field].is_required())
@@ -154,7 +145,7 @@ class _Asked(CounselingRow):
 _Asked.__name__ = "CounselingRow"  # what an error calls it
 
 
-def question_rows(path, encoding) -> Iterator[tuple[str, dict, dict]]:
+def question_rows(path, encoding: str = "utf-8-sig") -> Iterator[tuple[str, dict, dict]]:
     for place, raw in csv_rows(path, _REQUIRED, encoding):
         row: dict[str, str | None] = {field: raw[c] for c, field in _COLUMNS.items() if c in raw}
         for field in ("correct_answer_letter", "label", "label_h", "label_s", "label_third"):
@@ -174,12 +165,12 @@ def _row(place: str, row: dict, strict: bool) -> CounselingRow | None:
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #75e426f9
 def _item(place: str, r: CounselingRow) -> dict[str, Any]:
-    demographics = parse_demographics(r.demographic)
-    conditions = icd_blocks(demographics.get("diagnosis", "")) or icd_blocks(r.problem)
-    details = demographics | {"ethnicity_group": ethnicity_group(demographics.get("ethnicity"))}
+    demographics = fields.parse_demographics(r.demographic)
+    conditions = fields.icd_blocks(demographics.get("diagnosis", "")) or fields.icd_blocks(r.problem)
+    details = demographics | {"ethnicity_group": fields.ethnicity_group(demographics.get("ethnicity"))}
     details |= {"conditions": " ".join(conditions)}
     shown = {
-        "Patient demographics": LEADING_NUMBER.sub("", r.case_text),
+        "Patient demographics": fields.LEADING_NUMBER.sub("", r.case_text),
         "Mental status exam": r.mental_status,
         "Presenting problem": r.problem,
         "Other contexts": r.other,
@@ -194,7 +185,7 @@ def _item(place: str, r: CounselingRow) -> dict[str, Any]:
         context={k: plain_text(v) for k, v in shown.items() if v.strip()},
         rationale=re.sub(r"^Explanation:\s*", "", plain_text(r.explanation)) or None,
         category=r.resolved[0],
-        topic=condition(conditions),
+        topic=fields.condition(conditions),
         variant={k: v for k, v in details.items() if v},
         group_id=r.group_id,
         split="test",
@@ -214,24 +205,21 @@ def load_counselingbench(
     Source: Nguyen et al. 2025, section 3; the files of their release.
     Raises: ValueError at the first row that does not fit, if `strict`.
     """
-    places = []
-
-    def noted():
-        before: set[str] = set()
-        for file in csv:
-            here = []
-            for place, row, _ in question_rows(file, encoding):
-                question = _row(place, row, strict=False)
-                here.append(question.item_id if question else place)
-                if here[-1] not in before:
-                    places.append(place)
-                    yield place, row
-            before |= set(here)
-
-    rows, bad = validate(noted(), _Asked, strict=strict, set_aside=set_aside, unique="item_id")
-    refused = {b["place"] for b in bad}
-    kept = [p for p in places if p not in refused]
-    return Validated(validate(((p, _item(p, r)) for p, r in zip(kept, rows)), Item, unique="item_id").records, bad)
+    rows, before = [], set()
+    for file in csv:
+        here = set()
+        for place, row, _ in question_rows(file, encoding):
+            question = _row(place, row, strict=False)
+            name = question.item_id if question else place
+            here.add(name)
+            if name not in before:
+                rows.append((place, row))
+        before |= here
+    got = validate(rows, _Asked, strict=strict, set_aside=set_aside, unique="item_id")
+    refused = {b["place"] for b in got.set_aside}
+    kept = [place for place, _ in rows if place not in refused]
+    items = [(place, _item(place, r)) for place, r in zip(kept, got.records)]
+    return got._replace(records=validate(items, Item, unique="item_id").records)
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #cf3a8d87
 _MODES = {"zero-shot": "zero_shot", "few-shot": "few_shot", "zero-shot-cot": "cot", "few-shot-cot": "few_shot_cot"}
@@ -243,12 +231,10 @@ def run_of(csv: str | Path) -> tuple[str, str]:
     Raises: ValueError where the name has another form.
     """
     parts = Path(csv).stem.split("_")
-    if len(parts) < 2 or parts[-3 if len(parts) > 3 else 1] not in _MODES:
-        refuse(
-            f"run_of: csv must be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}; got "
-            f"{Path(csv).name!r}; pass model and mode"
-        )
-    at = len(parts) - 3 if len(parts) > 3 else 1
+    at = max(len(parts) - 3, 1)
+    if len(parts) < 2 or parts[at] not in _MODES:
+        rule = f"be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}"
+        refuse(f"run_of: csv must {rule}; got {Path(csv).name!r}; pass model and mode")
     return "_".join(parts[:at]), _MODES[parts[at]]
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #12f74dda
@@ -257,7 +243,6 @@ def load_counselingbench_responses(
     *,
     model: str | None = None,  # by default from the file's name
     mode: str | None = None,  # likewise
-    temperature: float = 0.0,
     strict: bool = True,  # False: leave rows out that are no questions; load_counselingbench names them
     encoding: str = "utf-8-sig",
 ) -> tuple[list[Response], dict[str, str]]:  # responses, and item_id -> the authors' parse
@@ -269,15 +254,12 @@ def load_counselingbench_responses(
         named = run_of(csv)
         model = model or named[0]
         mode = mode or named[1]
-    run = {"study": "counselingbench", "model": model, "mode": mode, "temperature": float(temperature)}
+    run = {"study": "counselingbench", "model": model, "mode": mode, "temperature": 0.0}
     rows, parsed = [], {}
     for place, row, raw in question_rows(csv, encoding):
         if "raw_pred" not in raw:
-            refuse(
-                f"load_counselingbench_responses: columns must include 'raw_pred'; got {list(raw)}",
-                place=f"{place}",
-                remedy="this file holds questions alone",
-            )
+            got = f"{list(raw)} ({place}); this file holds questions alone"
+            refuse(f"load_counselingbench_responses: columns must include 'raw_pred'; got {got}")
         if (question := _row(place, row, strict)) is None:
             continue
         item_id = question.item_id
@@ -302,12 +284,8 @@ def load_counselingbench_labels(
     rows = []
     for place, row, raw in question_rows(csv, encoding):
         if not {"label", "label_h", "label_s"} & set(raw):
-            refuse(
-                "load_counselingbench_labels: columns must include 'label', or 'label_h' and 'label_s'; got "
-                f"{list(raw)}",
-                place=f"{place}",
-                remedy="this file has no competencies",
-            )
+            got = f"{list(raw)} ({place}); this file has no competencies"
+            refuse(f"load_counselingbench_labels: columns must include 'label', or 'label_h' and 'label_s'; got {got}")
         if (r := _row(place, row, strict)) is None:
             continue
         said = {"h": r.label_h, "s": r.label_s, "third": r.label_third, "resolved": r.resolved[0]}
@@ -348,30 +326,25 @@ def load_counselingbench_errors(
     Raises: ValueError for a missing column, another label, a label given twice, or a question that is not there.
     """
     spelt = {x.casefold(): x for x in (*ERRORS, "Abstain")}
-    rows = [
-        (place, {k: v.strip() or None for k, v in raw.items() if k in ErrorRow.model_fields})
-        for place, raw in csv_rows(csv, ("item_id", "model", "rater", "label"), encoding)
-        if unlabelled == "refuse" or raw["label"].strip()
-    ]
-    for _, row in rows:
-        row["label"] = spelt.get((row["label"] or "").casefold(), row["label"])
-        row["origin"] = row.get("origin") or "recorded"
+    rows = []
+    for place, raw in csv_rows(csv, ("item_id", "model", "rater", "label"), encoding):
+        row = {k: v.strip() or None for k, v in raw.items() if k in ErrorRow.model_fields}
+        label = row["label"] or ""
+        if unlabelled == "refuse" or label:
+            rows.append((place, row | {"label": spelt.get(label.casefold(), label or None)}))
+            rows[-1][1]["origin"] = row.get("origin") or "recorded"
     found = validate(rows, ErrorRow, unique="annotation").records
     known = None if items is None else {i.item_id for i in items}
-    gone = next(((p, r) for (p, _), r in zip(rows, found) if known is not None and r.item_id not in known), None)
-    if gone:
-        refuse(
-            f"load_counselingbench_errors: item_id must name a question of the corpus; got {gone[1].item_id!r}",
-            place=f"{gone[0]}",
-            remedy="take the ids from results/prepare/counselingbench/items.parquet",
-        )
     shown = pseudonyms(r.rater for r in found if r.origin != "simulated")
-    kept = {"item_id", "label", "origin", "comment"}
-    whose = [{"rater": shown.get(r.rater, r.rater), "target": r.model} for r in found]
-    return [
-        Rating(**r.model_dump(include=kept), **who, study="counselingbench", source=place)
-        for (place, _), r, who in zip(rows, found, whose)
-    ]
+    out = []
+    for (place, _), r in zip(rows, found):
+        if known is not None and r.item_id not in known:
+            got = f"{r.item_id!r} ({place}); take the ids from results/prepare/counselingbench/items.parquet"
+            refuse(f"load_counselingbench_errors: item_id must name a question of the corpus; got {got}")
+        same = r.model_dump(include={"item_id", "label", "origin", "comment"})
+        who = {"rater": shown.get(r.rater, r.rater), "target": r.model}
+        out.append(Rating(**same, **who, study="counselingbench", source=place))
+    return out
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #d4b5bd88
 _HOW = {
@@ -382,9 +355,9 @@ _HOW = {
 }
 
 
-def _tie_breaks(csv: Path, strict: bool = True, encoding: str = "utf-8-sig") -> list[str]:
+def _tie_breaks(csv: Path, strict: bool = True, **how: Any) -> list[str]:
     "How competencies came about where the file has annotators and no final label; nothing where it has one for all."
-    rows = [_row(place, row, strict) for place, row, _ in question_rows(csv, encoding)]
+    rows = [_row(place, row, strict) for place, row, _ in question_rows(csv, **how)]
     found = Counter(r.resolved[1] for r in rows if r is not None)
     return [f"{found[k]} competencies without a final label: {what}" for k, what in _HOW.items() if found[k]]
 
@@ -400,10 +373,8 @@ def _runs(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[d
         try:
             run = (model, mode) if model and mode and len(files) == 1 else run_of(file)
         except ValueError:
-            notes.append(
-                f"{file.name}: its answers are left out, because its name does not say whose they are: give"
-                " the options model and mode"
-            )
+            why = "its name does not say whose they are: give the options model and mode"
+            notes.append(f"{file.name}: its answers are left out, because {why}")
             continue
         if run in found.values():
             other = next(f for f, r in found.items() if r == run)
@@ -429,27 +400,24 @@ def load(
     """
     every = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
     same = {k: v for k, v in options.items() if k in ("strict", "encoding")}
-    columns = {
-        f: next((set(row) for _, row in csv_rows(f, encoding=same.get("encoding", "utf-8-sig"))), set()) for f in every
-    }
+    encoded = {k: v for k, v in same.items() if k == "encoding"}
+    columns = {f: set(dict(next(csv_rows(f, **encoded), ("", {}))[1])) for f in every}
     files = [f for f in every if path.is_file() or columns[f] >= set(_REQUIRED)]
     if not files:
-        rule = "be a file of the release, or a folder with one or more"
-        got = f"{[f.name for f in every]}"
-        refuse(f"load_corpus: path must {rule}; got {got}", place=f"{path}", remedy="name the file itself")
+        got = f"{[f.name for f in every]} ({path}); name the file itself"
+        refuse(f"load_corpus: path must be a file of the release, or a folder with one or more; got {got}")
     files.sort(key=lambda f: not _LABELS & columns[f])  # questions with competencies first
     corpus = corpus_of(load_counselingbench(*files, **options))
     asked = {i.item_id for i in corpus.items}
-    corpus.notes += [
-        f"{f.name}: not taken, because it is not in a layout of the release" for f in every if f not in files
-    ]
+    strange = [f.name for f in every if f not in files]
+    corpus.notes += [f"{name}: not taken, because it is not in a layout of the release" for name in strange]
     for f in [f for f in files if _LABELS & columns[f]]:
         corpus.notes += _tie_breaks(f, **same)
         corpus.ratings += [r for r in load_counselingbench_labels(f, **same) if r.item_id in asked]
     runs, notes = _runs([f for f in files if "raw_pred" in columns[f]], model, mode)
-    said = [
-        r for f, run in runs.items() for r in load_counselingbench_responses(f, model=run[0], mode=run[1], **same)[0]
-    ]
+    said = []
+    for f, (whose, how) in runs.items():
+        said += load_counselingbench_responses(f, model=whose, mode=how, **same)[0]
     corpus.responses = [r for r in said if r.item_id in asked]
     if n := len(said) - len(corpus.responses):
         notes.append(f"{n} of {len(said)} recorded answers are left out, with the questions that are set aside")

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ...errors import refuse
@@ -17,8 +17,10 @@ from ...report.figures import radar
 from ...report.seen import overlapping
 from ...stats.estimate import estimate
 from ...stats.resample import mean
+from ...steps.rates import wide_cells
 from ...steps.score import score_responses, where_read
 from .fields import COMPETENCIES
+from .tables import in_paper_order
 
 # %% auto #0
 __all__ = ['PAPER_SCORES', 'RADAR', 'reasoning_layout', 'accuracy_beside_bertscore', 'radar_charts', 'as_published']
@@ -49,32 +51,26 @@ def reasoning_layout(
     Source: Nguyen et al. 2025, table 4.
     """
 
-    def cell(r, turned: bool) -> str:
-        if r is None or not np.isfinite(r.estimate):
-            return "\N{EN DASH}"
-        x = np.array([r.estimate, r.ci_low, r.ci_high], float)
-        x = (1 - x)[[0, 2, 1]] if turned else x
-        tail = f" [{x[1]:.{digits}f}, {x[2]:.{digits}f}]" if np.isfinite(x[1:]).all() else ""
-        return f"{x[0]:.{digits}f}{tail}"
-
-    rows = []
-    for (model, mode), g in means.groupby(["model", "mode"], sort=False):
-        by_score = {r.score: r for r in g.itertuples()}
-        cells = {c: cell(by_score.get(s), s == "repetition_step") for c, s in PAPER_SCORES.items()}
-        rows.append({"model": model, "mode": mode, "n": int(g["n"].max())} | cells)
-    return pd.DataFrame(rows, columns=["model", "mode", "n", *PAPER_SCORES])
+    turned = means["score"] == "repetition_step"
+    limits = ["estimate", "ci_low", "ci_high"]
+    shown = means.assign(column=means["score"].map({score: c for c, score in PAPER_SCORES.items()}))
+    shown.loc[turned, limits] = 1 - shown.loc[turned, ["estimate", "ci_high", "ci_low"]].to_numpy(float)
+    run = ["model", "mode"]
+    wide = wide_cells(shown.dropna(subset=["column"]).drop(columns="n"), run, "column", digits)
+    n = means.groupby(run, sort=False)["n"].max().astype(int).reset_index()
+    out = n.merge(wide, on=run, how="left").reindex(columns=[*run, "n", *PAPER_SCORES])
+    return out.fillna("–")
 
 # %% ../../../nbs/studies/counselingbench/07_reasoning.ipynb #65da4910
 RADAR = ("accuracy", "BERTScore")
 
 
-def _measured(scores: pd.DataFrame, value: str, measure: str, n_boot: int, seed: int) -> list[dict]:
+def _measured(scores: pd.DataFrame, value: str, measure: str, **settings: Any) -> list[dict]:
     "Means of items by model and competency, whole cases drawn."
     rows = []
     for (model, category), g in scores.dropna(subset=[value, "category"]).groupby(["model", "category"]):
         x = g.groupby("item_id", sort=True).agg(x=(value, "mean"), cluster=("cluster", "first"))
-        same: dict[str, Any] = {"clusters": x["cluster"].to_numpy(), "n_boot": n_boot, "seed": seed}
-        e = estimate(mean, x["x"].to_numpy(float), share=value == "correct", **same)
+        e = estimate(mean, x["x"].to_numpy(float), clusters=x["cluster"], share=value == "correct", **settings)
         rows.append({"model": model, "measure": measure, "group": COMPETENCIES.get(category, category)} | e.row())
     return rows
 
@@ -86,8 +82,7 @@ def accuracy_beside_bertscore(
     *,
     models: Sequence[str] | None = None,  # None: the `most` with the highest accuracy that also reasoned
     most: int = 4,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # model, measure, group (a competency, abbreviated), n, estimate, ci_low, ci_high
     """Zero-shot accuracy and the BERTScore of the chains of thought, by competency; n is 0 where none of it was asked.
     No row for a model without both.
@@ -108,16 +103,12 @@ def accuracy_beside_bertscore(
         right = plain[plain["model"].isin(both)].groupby("model")["correct"].mean()
         models = right.sort_values(ascending=False, kind="stable").index[:most].tolist()
     plain, reasoned = (t[t["model"].isin(models)] for t in (plain, chains))
-    rows = _measured(where_read(plain, ["model", "category"]), "correct", "accuracy", n_boot, seed)
-    rows += _measured(reasoned, "bertscore_f1", "BERTScore", n_boot, seed)
-    order = {g: k for k, g in enumerate(COMPETENCIES.values())}
-    out = pd.DataFrame(rows, columns=columns)
-    every = pd.MultiIndex.from_product([models, RADAR, order], names=columns[:3])
-    asked = pd.MultiIndex.from_frame(out[columns[:3]])
-    none = every.difference(asked).to_frame(index=False).assign(n=0)
-    out = pd.concat([out, none], ignore_index=True)[columns]
-    place = out["group"].map(order).fillna(len(order))
-    return out.assign(_at=place).sort_values(["model", "measure", "_at"], kind="stable")[columns].reset_index(drop=True)
+    rows = _measured(where_read(plain, ["model", "category"]), "correct", "accuracy", **settings)
+    rows += _measured(reasoned, "bertscore_f1", "BERTScore", **settings)
+    found = pd.DataFrame(rows, columns=columns)
+    every = pd.DataFrame(product(models, RADAR, COMPETENCIES.values()), columns=columns[:3])
+    out = every.merge(found, how="outer").fillna({"n": 0}).astype({"n": int})
+    return in_paper_order(out, *columns[:3]).reset_index(drop=True)
 
 # %% ../../../nbs/studies/counselingbench/07_reasoning.ipynb #9e1d4d3f
 def radar_charts(beside: pd.DataFrame) -> pd.DataFrame:  # of accuracy_beside_bertscore

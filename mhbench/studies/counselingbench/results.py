@@ -39,7 +39,8 @@ def read_result_file(
     """
     text = Path(path).read_text(encoding="utf-8")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    group, rows = "Overall", []
+    rows: list[tuple] = []
+    group = "Overall"
     for name, line in zip(lines, lines[1:]):
         if set(name) == {"#"}:
             group = COMPETENCIES.get(competency(line) or "", line)
@@ -78,12 +79,10 @@ def source_questions(
     """How many questions of each source a released file has: its rows, those with a text, and those whose text has five
     characters or more, blanks counted, which the authors' script keeps.
     """
-    found = [
-        (r["publisher"], len(r["question"]), bool(r["question"].strip())) for _, r, _ in question_rows(csv, "utf-8-sig")
-    ]
-    frame = pd.DataFrame(found, columns=["source", "length", "with_text"])
-    of = frame.assign(rows=1, five_characters=frame["length"] >= 5).groupby("source")
-    return of[["rows", "with_text", "five_characters"]].sum().astype(int).reset_index()
+    asked = [(r["publisher"], r["question"]) for _, r, _ in question_rows(csv)]
+    found = [(source, 1, bool(text.strip()), len(text) >= 5) for source, text in asked]
+    table = pd.DataFrame(found, columns=["source", "rows", "with_text", "five_characters"])
+    return table.groupby("source").sum().astype(int).reset_index()
 
 # %% ../../../nbs/studies/counselingbench/11_results.ipynb #eb2632de
 MADE_FROM = {  # medical model -> the general one that table A4 names, as the result files call them
@@ -124,9 +123,9 @@ def pair_tests(
         general, medical = (accuracies.loc[list(names), group].to_numpy(float) for names in (pairs.values(), pairs))
         d = (general - medical).round(12)
         test = paired_t(general, medical)
-        found = {"group": group, "n": len(d), "general_leads": int((d > 0).sum()), "mean": d.mean(), "largest": d.max()}
-        rows.append(found | {"smallest": d.min(), "t": test.statistic, "p": test.p})
-    out = pd.DataFrame(rows)
+        rows.append((group, len(d), int((d > 0).sum()), d.mean(), d.max(), d.min(), test.statistic, test.p))
+    columns = ["group", "n", "general_leads", "mean", "largest", "smallest", "t", "p"]
+    out = pd.DataFrame(rows, columns=columns)
     family = (out["group"] != "Overall") | with_overall
     return out.assign(p_adjusted=out["p"].where(~family, adjust_p(out["p"].where(family), "bh")))
 
@@ -136,11 +135,8 @@ def _printed(claims: Claims) -> pd.DataFrame:  # place, row, column, model, grou
     rows = []
     for c in claims.claims:
         where = getattr(c.ours, "where", {})
-        run = str(where.get("run", ""))
-        group = where.get("group", "")
-        rows.append(
-            (c.place, c.row, c.column, run.partition("_")[0], run.partition("_")[2], group, float(c.number.value))
-        )
+        model, _, setting = str(where.get("run", "")).partition("_")
+        rows.append((c.place, c.row, c.column, model, setting, where.get("group", ""), float(c.number.value)))
     return pd.DataFrame(rows, columns=["place", "row", "column", "model", "setting", "group", "value"])
 
 
@@ -158,9 +154,8 @@ def zero_shot_accuracies(
 ) -> pd.DataFrame:  # a row a model, columns Overall and the five competencies; missing where a file has none
     "The same of the authors' result files."
     of = results[(results["measure"] == "accuracy") & (results["setting"] == "zero-shot_None_0")]
-    return of.pivot(index="model", columns="group", values="middle").reindex(
-        columns=["Overall", *COMPETENCIES.values()]
-    )
+    wide = of.pivot(index="model", columns="group", values="middle")
+    return wide.reindex(columns=["Overall", *COMPETENCIES.values()])
 
 
 def all_pair_tests(
@@ -229,9 +224,6 @@ def _family(model: str) -> str:
     return re.sub(r"^llama3-|-(llama3|lm|\d+b).*$", "", model.casefold())
 
 # %% ../../../nbs/studies/counselingbench/11_results.ipynb #abb61b76
-_MEANS = "reasoning_table_overall.csv"
-
-
 def reasoning_means(
     csv: str | Path,  # the authors' table: a row a model, a column a score
 ) -> pd.DataFrame:  # the columns of result_table; a run is MODEL_reasoning
@@ -260,8 +252,7 @@ def beside_released(
     """
     columns = {"zero_shot": "ZS", "few_shot": "FS"}
     files = {"zero_shot": "zero-shot_None_0", "few_shot": "few-shot_None_2"}
-    every = _printed(claims)
-    printed = every[every["place"] == "Table 2"].set_index(["model", "column"])["value"]
+    printed = _printed(claims).query("place == 'Table 2'").set_index(["model", "column"])["value"]
     found = results[(results["group"] == "Overall") & (results["measure"] == "accuracy")].set_index("run")["middle"]
     ours = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain") & accuracy["mode"].isin(columns)]
     out = ours[["model", "mode", "n", "estimate", "ci_low", "ci_high"]].reset_index(drop=True)
@@ -288,12 +279,12 @@ def released_results(
     release: str | Path,  # folder of the release
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # as of result_table
     "The result files of a release, with the means of the reasoning scores where they are there."
+    read, unread = pd.DataFrame(), pd.DataFrame()
     release = Path(release)
-    found = [result_table(f.parent) for f in _beside(release, "*_zero-shot_None_0.txt")[:1]]
-    means = [reasoning_means(f) for f in _beside(release, _MEANS)[:1]]
-    read = [*(r for r, _ in found), *means]
-    unread = found[0][1] if found else pd.DataFrame(columns=["file", "why"])
-    return pd.concat(read, ignore_index=True) if read else pd.DataFrame(), unread
+    for file in _beside(release, "*_zero-shot_None_0.txt")[:1]:
+        read, unread = result_table(file.parent)
+    means = [reasoning_means(f) for f in _beside(release, "reasoning_table_overall.csv")[:1]]
+    return pd.concat([read, *means], ignore_index=True), unread
 
 # %% ../../../nbs/studies/counselingbench/11_results.ipynb #0d15c000
 def authors_results(

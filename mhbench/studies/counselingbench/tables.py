@@ -19,16 +19,16 @@ from ...steps.parameters import Correction
 from ...steps.rates import wide_cells
 from ...steps.score import mode_names
 from . import competency
+from .errors import AGREEMENT, error_labels
 from .fields import COMPETENCIES
 from .inspect import count_cases
-from .errors import AGREEMENT, error_labels
 
 # %% auto #0
-__all__ = ['SHORT', 'ANNOTATORS', 'short_names', 'case_table', 'Choice', 'choice_scores', 'measure_table', 'accuracies',
-           'standings', 'by_setting', 'by_competency', 'model_table', 'question_counts', 'radar_rows', 'interval_rows',
-           'level_of', 'over_models', 'over_cases', 'pairs_asked', 'pairs_not_asked', 'medical_models', 'over_pairs',
-           'annotator_agreement', 'ErrorLabels', 'labelled_errors', 'competency_headline', 'competency_metrics',
-           'uncounted_settings']
+__all__ = ['SHORT', 'ANNOTATORS', 'short_names', 'case_table', 'Choice', 'choice_scores', 'measure_table', 'in_paper_order',
+           'accuracies', 'standings', 'by_setting', 'by_competency', 'model_table', 'question_counts', 'radar_rows',
+           'interval_rows', 'level_of', 'over_models', 'over_cases', 'pairs_asked', 'pairs_not_asked', 'medical_models',
+           'over_pairs', 'annotator_agreement', 'ErrorLabels', 'labelled_errors', 'competency_headline',
+           'competency_metrics', 'uncounted_settings']
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #d912e238
 SHORT = list(COMPETENCIES.values())  # in the paper's order
@@ -87,14 +87,14 @@ def measure_table(
 _PLACE = {group: k for k, group in enumerate(["all", *SHORT])}
 
 
-def _in_order(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
+def in_paper_order(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
     "Rows by these columns; competencies in the paper's order, after all questions together."
     return rows.sort_values(list(columns), key=lambda c: c.map(_PLACE) if c.name == "group" else c, kind="stable")
 
 
 def accuracies(table: pd.DataFrame) -> pd.DataFrame:  # table: of measure_table
     "The rows of accuracy, competencies in the paper's order after all questions together."
-    return _in_order(table[table["measure"] == "accuracy"].drop(columns="measure"), "mode", "model", "group")
+    return in_paper_order(table[table["measure"] == "accuracy"].drop(columns="measure"), "mode", "model", "group")
 
 
 _STANDING = ["model", "mode", "n", "n_clusters", "n_not_asked", "n_missing", "n_refused", "n_unread", "n_tied"]
@@ -166,7 +166,7 @@ def question_counts(accuracy: pd.DataFrame) -> pd.DataFrame:  # one row, a colum
 def radar_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     "What a radar chart is drawn from: the competencies of one mode; no row where fewer than three were asked."
     rows = accuracy[(accuracy["by"] != "all") & (accuracy["mode"] == mode)]
-    return _in_order(rows if rows["group"].nunique() > 2 else rows[:0], "group")
+    return in_paper_order(rows if rows["group"].nunique() > 2 else rows[:0], "group")
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #3f177f0b
 def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
@@ -174,7 +174,7 @@ def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     rows = accuracy[accuracy["mode"] == mode]
     total = rows[rows["group"] == "all"].sort_values("estimate", ascending=False, kind="stable")
     models = list(dict.fromkeys([*total["model"], *rows["model"]]))  # the most accurate first
-    return _in_order(rows.assign(model=pd.Categorical(rows["model"], models)), "group")
+    return in_paper_order(rows.assign(model=pd.Categorical(rows["model"], models)), "group")
 
 
 def level_of(rows: pd.DataFrame) -> float:
