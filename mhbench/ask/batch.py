@@ -10,8 +10,10 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,8 @@ from .transport import api_key, headers_of, proxy_for
 from ..errors import optional, refuse, say
 
 # %% auto #0
-__all__ = ['ENDED', 'BatchPending', 'batch_folder', 'load_state', 'save_state', 'write_parts', 'BatchUnreadable', 'submit',
-           'poll', 'read_line', 'merge_part', 'ask_batch']
+__all__ = ['ENDED', 'BatchPending', 'batch_folder', 'load_state', 'save_state', 'write_parts', 'BatchUnreadable', 'read_line',
+           'Batches', 'ask_batch']
 
 # %% ../../nbs/ask/21_batch.ipynb #e811cc72
 class BatchPending(RuntimeError):
@@ -55,11 +57,8 @@ def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest
         parts = json.loads(path.read_text(encoding="utf-8"))
         lost = [p for p in parts if not (p["merged"] or (Path(folder) / p["file"]).exists())]
     except (ValueError, KeyError, TypeError) as e:
-        refuse(
-            f"ask_batch: state.json must hold the state of the batches; got {e}",
-            place=f"{path}",
-            remedy="delete it; what the cache holds stays, and the rest is asked anew",
-        )
+        remedy = "delete it; what the cache holds stays, and the rest is asked anew"
+        refuse(f"ask_batch: state.json must hold the state of the batches; got {e}", place=str(path), remedy=remedy)
     for p in lost:
         say(f"the batch {p['batch_id']} is given up, since {p['file']} was deleted; its questions are asked anew")
         p.update(merged=True, given_up=True)
@@ -134,187 +133,198 @@ class BatchUnreadable(RuntimeError):
     "What a service gives back for a batch cannot be read; what could be read is kept."
 
 
-def _client(endpoint: Endpoint):
-    "The openai package's client, with the key from the environment; proxies and .netrc as in `mhbench.ask.transport`."
-    with optional("ask_batch", "mhbench[batch]"):
-        import httpx
-        from openai import OpenAI
-    if endpoint.through != "http":
-        refuse("ask_batch: delivery must be live for an endpoint of kind litellm; got batch", place=endpoint.name)
-    headers, _ = headers_of(endpoint)
-    more = {h: v for h, v in headers.items() if h not in ("Content-Type", "Authorization")}
-    proxy = proxy_for(endpoint.base_urls[0])
-    direct: Any = httpx.Client(trust_env=False, proxy=proxy, timeout=endpoint.timeout_s, follow_redirects=False)
-    return OpenAI(
-        base_url=endpoint.base_urls[0],
-        api_key=api_key(endpoint) or "none",
-        max_retries=5,
-        timeout=endpoint.timeout_s,
-        default_headers=more or None,
-        http_client=direct,
-    )
-
-
-def _remedy(part: dict[str, Any], folder: str | Path) -> str:
-    return (
-        f"run again to fetch it once more; where it stays so, delete {str(Path(folder) / part['file'])!r} and run"
-        " again: what the cache holds stays, and the batch's other questions are asked anew"
-    )
-
-# %% ../../nbs/ask/21_batch.ipynb #7b9e3a83
-def submit(
-    part: dict[str, Any],
-    folder: str | Path,
-    model: Model,
-    client,
-    given_up: Sequence[str] = (),  # batches that were lost, and are not taken up again
-) -> None:
-    "Upload a part and create its batch, or find the batch that an earlier process created for it."
-    from openai import NotFoundError
-
-    def ours(b) -> bool:
-        mine = (b.metadata or {}).get("mhbench") == part["sha256"]
-        return mine and b.status not in ENDED[1:] and b.id not in given_up
-
-    since = time.time() - 3 * 86400
-    recent = itertools.takewhile(lambda b: b.created_at > since, client.batches.list(limit=100))  # newest first
-    try:
-        there = next(filter(ours, recent), None)
-    except NotFoundError:
-        there = None
-    if there is None:
-        with open(Path(folder) / part["file"], "rb") as f:
-            part["file_id"] = client.files.create(file=f, purpose="batch").id
-        there = client.batches.create(
-            input_file_id=part["file_id"],
-            endpoint=f"/v1{INTERFACES[model.api].path}",
-            completion_window="24h",
-            metadata={"mhbench": part["sha256"]},
-        )
-    part.update(batch_id=there.id, file_id=there.input_file_id, status=there.status)
-
-# %% ../../nbs/ask/21_batch.ipynb #8f9bf4e7
-def poll(part: dict[str, Any], folder: str | Path, client) -> bool:  # True when it has ended
-    """Ask how a batch is.
-
-    Raises: BatchUnreadable where the service has forgotten it.
-    """
-    from openai import NotFoundError
-
-    try:
-        b = client.batches.retrieve(part["batch_id"])
-    except NotFoundError:
-        raise BatchUnreadable(
-            f"ask_batch: the service must know the batch {part['batch_id']}; got 404, which means that it was deleted"
-            f" or has expired; {_remedy(part, folder)}"
-        ) from None
-    part.update(status=b.status, output=b.output_file_id, errors=b.error_file_id)
-    if b.status == "failed" and b.errors and b.errors.data:
-        part["error"] = str(b.errors.data[0].message)[:300]
-    return b.status in ENDED
-
-# %% ../../nbs/ask/21_batch.ipynb #23902594
 def read_line(
-    line: str | bytes,
-    requests: dict[str, Request],  # by key
+    line: bytes,
+    requests: Mapping[str, Request],  # by key
     model: Model,
     discount: float,
-    secrets: Secrets | None = None,
+    secrets: Secrets,
 ) -> Answer:  # by its request_key; of status error where it cannot be used as it is
-    """One line of an output or error file.
-
-    Raises: ValueError where it is no line of such a file.
-    """
-    secrets = secrets or Secrets()
-    raw = secrets.clean_bytes(line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass"))
+    "One line of an output or error file. Raises: ValueError where it is no line of such a file."
     try:
-        d = json.loads(raw)
+        d = json.loads(secrets.clean_bytes(line))
         key = d.get("custom_id")
         response = d.get("response") or {}
-        status = response.get("status_code")
         body = response.get("body")
     except (AttributeError, RecursionError):
         raise ValueError("a line that is no object") from None
-
-    def unusable(why: str | None) -> Answer:
-        return Answer(status="error", error=why, request_key=key)
-
+    unusable = Answer(status="error", request_key=key)
     if key not in requests:
-        return unusable("an answer to a request that was not in the batch")
-    if status != 200:
-        return unusable(secrets.clean(plain(words(json.dumps(body or d.get("error") or {}).encode())))[:300])
+        return replace(unusable, error="an answer to a request that was not in the batch")
+    if response.get("status_code") != 200:
+        said = words(json.dumps(body or d.get("error") or {}).encode())
+        return replace(unusable, error=secrets.clean(plain(said))[:300])
     try:
         answer = read_reply(json.dumps(body).encode(), requests[key], model, requests[key].room)
     except Malformed as e:
-        return unusable(f"a malformed reply, {plain(str(e))}")
-    if answer.status == "error":
-        return unusable(answer.error)  # not the JSON asked for: the ordinary path asks, and repairs
-    if answer.thought and answer.status == "truncated" and not answer.text:
-        return unusable("a thought that was cut")  # the ordinary path gives it room
+        return replace(unusable, error=f"a malformed reply, {plain(str(e))}")
+    if answer.status == "error":  # not the JSON asked for: the ordinary path asks, and repairs
+        return replace(unusable, error=answer.error)
+    if answer.thought and answer.status == "truncated" and not answer.text:  # the ordinary path gives it room
+        return replace(unusable, error="a thought that was cut")
     usd = cost(model, *answer.tokens[:2], *answer.tokens[3:])
     answer.cost_usd = None if usd is None else (1 - discount) * usd
-    answer.attempts, answer.request_key = 1, key
+    answer.attempts = 1
+    answer.request_key = key
     return answer
 
-# %% ../../nbs/ask/21_batch.ipynb #ed5a17d5
-def merge_part(
-    part: dict[str, Any],
-    requests: dict[str, Request],
-    model: Model,
-    endpoint: Endpoint,
-    cache: Cache,
-    client,
-    discount: float,
-    folder: str | Path = ".",
-    study: str = "",
-) -> None:
-    """Read the answers of a batch that has ended into the cache; count what it did not answer, with the first reason.
+# %% ../../nbs/ask/21_batch.ipynb #7b9e3a83
+@dataclass
+class Batches:
+    "The batches of one model at one endpoint."
 
-    Raises: BatchUnreadable where a file is cut or is none, after keeping what could be read of it.
-    """
-    answered = set()
-    wrong = [part["error"]] if part.get("error") else []
-    torn = None
-    secrets = headers_of(endpoint)[1]
-    for file_id in filter(None, (part.get("output"), part.get("errors"))):
-        rows = []
-        for n, line in enumerate(_content(client, file_id, part, folder).split(b"\n"), 1):
-            if not line.strip():
-                continue
-            try:
-                answer = read_line(line, requests, model, discount, secrets)
-            except ValueError as e:
-                start = plain(line[:40].decode("utf-8", "replace"))
-                torn = torn or f"line {n} of {file_id} is no JSON ({e!s:.60}): {start!r}"
-                continue
-            if answer.status == "error":
-                wrong.append(answer.error)
-                continue
-            names = (model.name, endpoint.who, answer.status)
-            rows.append(Row(str(answer.request_key), *names, True, time.time(), answer.to_json(), study))
-        for i in range(0, len(rows), 1000):
-            cache.put_many(rows[i : i + 1000])
-        answered |= {r.key for r in rows}
-    if torn:
-        raise BatchUnreadable(
-            f"ask_batch: the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(torn)};"
-            f" {len(answered)} of {part['lines']} answers could be read and are kept; {_remedy(part, folder)}"
+    model: Model
+    endpoint: Endpoint
+    cache: Cache
+    folder: Path
+    discount: float = 0.5
+    study: str = ""
+
+    def __post_init__(self):
+        self.parts = load_state(self.folder)
+
+    @property
+    def under_way(self) -> list[dict[str, Any]]:
+        "The parts whose answers have not been read."
+        return [p for p in self.parts if not p["merged"]]
+
+    @cached_property
+    def client(self) -> Any:
+        "The openai package's client, with the key from the environment; proxies and .netrc as in the transport."
+        with optional("ask_batch", "mhbench[batch]"):
+            import httpx
+            from openai import OpenAI
+        if self.endpoint.through != "http":
+            rule = "delivery must be live for an endpoint of kind litellm; got batch"
+            refuse(f"ask_batch: {rule}", place=self.endpoint.name)
+        base = self.endpoint.base_urls[0]
+        most = self.endpoint.timeout_s
+        headers, _ = headers_of(self.endpoint)
+        more = {h: v for h, v in headers.items() if h not in ("Content-Type", "Authorization")}
+        direct: Any = httpx.Client(trust_env=False, proxy=proxy_for(base), timeout=most, follow_redirects=False)
+        known = {"api_key": api_key(self.endpoint) or "none", "default_headers": more or None}
+        return OpenAI(base_url=base, max_retries=5, timeout=most, http_client=direct, **known)
+
+    def missing(self, requests: Mapping[str, Request]) -> list[Request]:  # by key
+        "Requests that are neither in the cache nor in a batch under way."
+        asked = [line["custom_id"] for p in self.under_way for line in _lines(self.folder / p["file"])]
+        known = {*asked, *self.cache.get_many(list(requests))}
+        return [r for k, r in requests.items() if k not in known]
+
+    def go_on(self):
+        "Submit what has not been, and read the answers of the batches that have ended."
+        for part in self.under_way:
+            if part["batch_id"] is None:
+                self.submit(part)
+                save_state(self.folder, self.parts)
+            if self.poll(part):
+                self.merge(part)
+            save_state(self.folder, self.parts)
+
+    def wait(self, progress: bool, poll_s: float, wait_s: float | None):
+        "Go on until all have ended. Raises: BatchPending after `wait_s`."
+        began = time.monotonic()
+        seen = None
+        while self.under_way:
+            self.go_on()
+            counts = dict(sorted(Counter(p["status"] for p in self.parts).items()))
+            if progress and counts != seen and not os.environ.get("CI"):
+                print(f"{self.model.name}: batches {counts}", flush=True)
+                seen = counts
+            if self.under_way and wait_s is not None and time.monotonic() - began > wait_s:
+                rule = f"batches must end within {wait_s:g} s (wait_s); got {counts} in {self.folder.name}"
+                raise BatchPending(f"ask_batch: {rule}; run again to take them up")
+            if self.under_way:
+                time.sleep(poll_s)
+
+    def submit(self, part: dict[str, Any]):
+        "Upload a part and create its batch, or find the batch that an earlier process created for it."
+        from openai import NotFoundError
+
+        given_up = [p["batch_id"] for p in self.parts if p.get("given_up")]  # lost, and not taken up again
+
+        def ours(b) -> bool:
+            mine = (b.metadata or {}).get("mhbench") == part["sha256"]
+            return mine and b.status not in ENDED[1:] and b.id not in given_up
+
+        since = time.time() - 3 * 86400
+        listed = self.client.batches.list(limit=100)  # newest first
+        try:
+            there = next(filter(ours, itertools.takewhile(lambda b: b.created_at > since, listed)), None)
+        except NotFoundError:
+            there = None
+        if there is None:
+            with open(self.folder / part["file"], "rb") as f:
+                part["file_id"] = self.client.files.create(file=f, purpose="batch").id
+            there = self.client.batches.create(
+                input_file_id=part["file_id"],
+                endpoint=f"/v1{INTERFACES[self.model.api].path}",
+                completion_window="24h",
+                metadata={"mhbench": part["sha256"]},
+            )
+        part.update(batch_id=there.id, file_id=there.input_file_id, status=there.status)
+
+    def poll(self, part: dict[str, Any]) -> bool:  # True when it has ended
+        "Ask how a batch is."
+        b = self._kept(part, "it", self.client.batches.retrieve, part["batch_id"])
+        part.update(status=b.status, output=b.output_file_id, errors=b.error_file_id)
+        if b.status == "failed" and b.errors and b.errors.data:
+            part["error"] = str(b.errors.data[0].message)[:300]
+        return b.status in ENDED
+
+    def _kept(self, part: dict[str, Any], what: str, call: Callable[[str], Any], id: str) -> Any:
+        "What the service keeps of a batch. Raises: BatchUnreadable where it has forgotten it."
+        from openai import NotFoundError
+
+        try:
+            return call(id)
+        except NotFoundError:
+            rule = f"the service must have batch {part['batch_id']}; got 404 for {what}, deleted or expired"
+            raise BatchUnreadable(f"ask_batch: {rule}; {self._remedy(part)}") from None
+
+    def _remedy(self, part: dict[str, Any]) -> str:
+        return (
+            f"run again to fetch it once more; where it stays so, delete {str(self.folder / part['file'])!r} and run"
+            " again: what the cache holds stays, and the batch's other questions are asked anew"
         )
-    unanswered = part["lines"] - len(answered)
-    part.update(merged=True, answered=len(answered), unanswered=unanswered, reason=wrong[0] if wrong else None)
 
-# %% ../../nbs/ask/21_batch.ipynb #36f89da7
-def _content(client, file_id: str, part: dict[str, Any], folder: str | Path) -> bytes:
-    "A file of the service."
-    from openai import NotFoundError
+    def merge(self, part: dict[str, Any]):
+        """Read the answers of a batch that has ended into the cache; count what it did not answer, and why.
 
-    try:
-        return client.files.content(file_id).content
-    except NotFoundError:
-        raise BatchUnreadable(
-            f"ask_batch: the service must have the file {file_id} of batch {part['batch_id']}; got 404;"
-            f" {_remedy(part, folder)}"
-        ) from None
+        Raises: BatchUnreadable where a file is cut or is none, after keeping what could be read of it.
+        """
+        asked = _lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
+        requests = {r["id"]: Request(**r) for r in asked}  # whether or not this call asks for them
+        secrets = headers_of(self.endpoint)[1]
+        wrong = [part["error"]] if part.get("error") else []
+        torn = None
+        answered = set()
+        for file_id in filter(None, (part.get("output"), part.get("errors"))):
+            rows = []
+            content = self._kept(part, f"the file {file_id}", self.client.files.content, file_id).content
+            for n, line in enumerate(content.split(b"\n"), 1):
+                if not line.strip():
+                    continue
+                try:
+                    answer = read_line(line, requests, self.model, self.discount, secrets)
+                except ValueError as e:
+                    start = plain(line[:40].decode("utf-8", "replace"))
+                    torn = torn or f"line {n} of {file_id} is no JSON ({e!s:.60}): {start!r}"
+                    continue
+                if answer.status == "error":
+                    wrong.append(answer.error)
+                    continue
+                names = (self.model.name, self.endpoint.who, answer.status)
+                rows.append(Row(str(answer.request_key), *names, True, time.time(), answer.to_json(), self.study))
+            for i in range(0, len(rows), 1000):
+                self.cache.put_many(rows[i : i + 1000])
+            answered |= {r.key for r in rows}
+        if torn:
+            rule = f"the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(torn)}"
+            kept = f"{len(answered)} of {part['lines']} answers could be read and are kept"
+            raise BatchUnreadable(f"ask_batch: {rule}; {kept}; {self._remedy(part)}")
+        unanswered = part["lines"] - len(answered)
+        part.update(merged=True, answered=len(answered), unanswered=unanswered, reason=wrong[0] if wrong else None)
 
 # %% ../../nbs/ask/21_batch.ipynb #6ca0abdb
 def ask_batch(
@@ -342,47 +352,22 @@ def ask_batch(
         yield from Recorder.active[-1].ask(requests, model, endpoint, cache=cache or cache_path(), study=study)
         return
     if model.api == "messages":
-        refuse(
-            "ask_batch: delivery must be live for a model of api messages; got batch: Anthropic's batches bear no mark"
-            " by which another process would know them",
-            place=model.name,
-        )
+        rule = "delivery must be live for a model of api messages; got batch"
+        why = "Anthropic's batches bear no mark by which another process would know them"
+        refuse(f"ask_batch: {rule}: {why}", place=model.name)
     cache = cache if isinstance(cache, Cache) else Cache(cache or cache_path())
     requests = list(requests)
     folder = Path(folder or batch_folder(model, endpoint, cache))
+    batches = Batches(model, endpoint, cache, folder, discount, study)
     terms = terms_for(requests, model, endpoint, cache)
-    by_key = {wire(r, model, endpoint, terms).key: r for r in requests}
-    client, parts = None, load_state(folder)
-    new = _missing(by_key, cache, parts, folder)
+    new = batches.missing({wire(r, model, endpoint, terms).key: r for r in requests})
     wires = [wire(r, model, endpoint, terms) for r in new]
     if new:
         if budget is not None:
             _check(wires, model, budget, discount)
-        parts += write_parts(new, model, endpoint, folder, terms=terms, most_lines=most_lines)
-        save_state(folder, parts)
-    began, seen = time.monotonic(), None
-    while any(not p["merged"] for p in parts):
-        client = client or _client(endpoint)
-        for p in (p for p in parts if not p["merged"]):
-            if p["batch_id"] is None:
-                submit(p, folder, model, client, [x["batch_id"] for x in parts if x.get("given_up")])
-                save_state(folder, parts)
-            if poll(p, folder, client):
-                asked = _requests_of(folder, p)
-                merge_part(p, asked, model, endpoint, cache, client, discount, folder, study)
-            save_state(folder, parts)
-        counts = {s: sum(p["status"] == s for p in parts) for s in sorted({p["status"] for p in parts})}
-        if progress and counts != seen and not os.environ.get("CI"):
-            print(f"{model.name}: batches {counts}", flush=True)
-            seen = counts
-        if all(p["merged"] for p in parts):
-            break
-        if wait_s is not None and time.monotonic() - began > wait_s:
-            raise BatchPending(
-                f"ask_batch: batches must end within {wait_s:g} s (wait_s); got {counts} in {folder.name}; run again to"
-                " take them up"
-            )
-        time.sleep(poll_s)
+        batches.parts += write_parts(new, model, endpoint, folder, terms=terms, most_lines=most_lines)
+        save_state(folder, batches.parts)
+    batches.wait(bool(progress), poll_s, wait_s)
     if budget is not None:
         got = [Answer.from_json(row.value) for row in cache.get_many([w.key for w in wires]).values()]
         tokens = sum(a.prompt_tokens + a.completion_tokens for a in got)
@@ -391,31 +376,18 @@ def ask_batch(
         requests, model, endpoint, cache=cache, budget=budget, max_failed=max_failed, progress=progress, study=study
     )
 
-# %% ../../nbs/ask/21_batch.ipynb #a24236d8
-def _missing(by_key: dict[str, Request], cache: Cache, parts: list[dict], folder: Path) -> list[Request]:
-    "Requests that are neither in the cache nor in a batch under way."
-    under_way = [line["custom_id"] for p in parts if not p["merged"] for line in _lines(folder / p["file"])]
-    known = {*under_way, *cache.get_many(list(by_key))}
-    return [r for k, r in by_key.items() if k not in known]
-
-
-def _requests_of(folder: Path, part: dict[str, Any]) -> dict[str, Request]:
-    "What is needed to read a part's answers, by key, whether or not this call asks for them."
-    asked = _lines(folder / part["file"].replace(".jsonl", ".asked.jsonl"))
-    return {r["id"]: Request(**r) for r in asked}
-
 # %% ../../nbs/ask/21_batch.ipynb #962ec2e2
 def _check(new: list[Wire], model: Model, budget: Budget, discount: float) -> None:
     "Refuse to submit what could cross the budget."
     budget.check(model)
     if any(w.most is None for w in new):
-        remedy = "set it in the model's entry"
-        refuse("ask_batch: sampling must have max_tokens where there is a budget; got none", remedy=remedy)
+        rule = "sampling must have max_tokens where there is a budget; got none"
+        refuse(f"ask_batch: {rule}", remedy="set it in the model's entry")
     prompt = sum(estimate_tokens(w.body) for w in new)
     completion = sum(w.most or 0 for w in new)
     usd = (1 - discount) * (cost(model, prompt, completion) or 0.0)
     if not budget.fits(usd, prompt + completion):
+        got = f"got {budget!r}, and {len(new)} requests may take {usd:.4f} USD and {prompt + completion} tokens"
         raise BudgetReached(
-            f"ask_batch: the budget must leave room for the batch; got {budget!r}, and {len(new)} requests may take"
-            f" {usd:.4f} USD and {prompt + completion} tokens; raise the budget and run again"
+            f"ask_batch: the budget must leave room for the batch; {got}; raise the budget and run again"
         )

@@ -83,10 +83,7 @@ def _stored(row: Row) -> tuple:
 
 
 def _row(stored: tuple) -> Row:
-    """A row as it was put.
-
-    Raises: sqlite3.DatabaseError where its digest is not that of its value.
-    """
+    "A row as it was put. Raises: sqlite3.DatabaseError where its digest is not that of its value."
     key, model, endpoint, status, final, created, value, study, checked = stored
     if digest(value) != checked:
         raise sqlite3.DatabaseError(f"row {key.hex()} does not match its digest")
@@ -122,9 +119,9 @@ class Runs:
         try:
             with FileLock(self._file(owner), timeout=0):
                 self._file(owner).unlink(missing_ok=True)  # its process was killed
-            return False
         except Timeout:
             return True
+        return False
 
     def end(self, owner: str | None = None):
         "A run of this process ends; or all of them do."
@@ -177,10 +174,8 @@ class AnswerFile(Database):
         self._stat: Any = None  # of the file that was opened for writing
         self._runs = Runs(self.path)
         if readonly and not self.path.exists():
-            raise CacheError(
-                f"Cache: path must be an existing cache where readonly; got {str(self.path)!r}, which is not there;"
-                " import one first (`mhbench cache import FILE`)"
-            )
+            rule = f"path must be an existing cache where readonly; got {str(self.path)!r}, which is not there"
+            raise CacheError(f"Cache: {rule}; import one first (`mhbench cache import FILE`)")
         self._guard(self._open)
 
     def close(self):
@@ -202,10 +197,8 @@ class AnswerFile(Database):
         try:
             private_file(self.path)
         except OSError as e:
-            raise CacheError(
-                f"Cache: {str(self.path)!r} cannot be made ({e.strerror}); set MHBENCH_CACHE to a file on a disk"
-                " that can be written"
-            ) from None
+            remedy = "set MHBENCH_CACHE to a file on a disk that can be written"
+            raise CacheError(f"Cache: {str(self.path)!r} cannot be made ({e.strerror}); {remedy}") from None
         self._db = connect(self.path)
         new = self._must_be_ours()
         write_ahead(self._db)
@@ -258,13 +251,11 @@ class Cache(AnswerFile):
         self,
         keys: Sequence[str],  # hexadecimal request keys
         failures: bool = False,  # True: noted failures too (a replay)
-    ) -> dict[str, Row]:  # those that are there
-        "Look keys up."
-        return self._guard(self._read, keys, failures)
-
-    def _read(self, keys: Sequence[str], failures: bool = False) -> dict[str, Row]:
-        sql = f"SELECT {_COLUMNS} FROM answers WHERE key IN ({{}}){'' if failures else ' AND final = 1'}"
-        rows = (_row(r) for r in self._select(sql, keys))
+    ) -> dict[str, Row]:
+        "The rows of the keys that are there."
+        final = "" if failures else " AND final = 1"
+        sql = f"SELECT {_COLUMNS} FROM answers WHERE key IN ({{}}){final}"
+        rows = self._guard(lambda: [_row(r) for r in self._select(sql, keys)])
         return {row.key: row for row in rows}
 
     def _select(self, sql: str, keys: Sequence[str]) -> Iterator[tuple]:
@@ -325,14 +316,14 @@ class Cache(AnswerFile):
         return self._guard(self._take, keys, owner)
 
     def _take(self, keys: Sequence[str], owner: str) -> Taken:
-        found = self._read(keys)
+        found = self.get_many(keys)
         rest = [k for k in keys if k not in found]
         held = self._held(rest, owner)
         if len(held) == len(rest):
             return Taken(found, set())
         self._runs.begin(owner)
         with transaction(self._db):
-            found |= self._read(rest)
+            found |= self.get_many(rest)
             mine = set(rest) - found.keys() - self._held(rest, owner)
             marks = ((bytes.fromhex(k), owner) for k in mine)
             self._db.executemany("INSERT OR REPLACE INTO asking VALUES (?, ?, 0)", marks)
@@ -439,10 +430,8 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
                     raise ValueError("key is not a SHA-256")
                 rows.append(r)
         except (ValueError, TypeError, EOFError, OSError) as e:
-            refuse(
-                f"import_file: file must be an export of a cache; got {e} ({Path(file).name}:{len(rows) + 1}); export "
-                "it again"
-            )
+            where = f"{Path(file).name}:{len(rows) + 1}"
+            refuse(f"import_file: file must be an export of a cache; got {e}", place=where, remedy="export it again")
     held = cache.get_many([r.key for r in rows])
     kept = sorted(r.key for r in rows if r.key in held and held[r.key].value != r.value)
     for i in range(0, len(rows), 1000):
@@ -459,17 +448,13 @@ def prune(
 ) -> int:  # rows deleted
     "Delete rows, and give the space back."
     if older_than_days is not None and not 0 < older_than_days < math.inf:
-        refuse(
-            f"prune: older_than_days must be a number of days above 0; got {older_than_days!r}; nothing was deleted; "
-            "all answers of a model go with `model`"
-        )
+        rule = f"older_than_days must be a number of days above 0; got {older_than_days!r}; nothing was deleted"
+        refuse(f"prune: {rule}", remedy="all answers of a model go with `model`")
     before = None if older_than_days is None else time.time() - 86400 * older_than_days
     where, args = _where(("model = ?", model), ("status = ?", status), ("created < ?", before))
     if not args:
-        refuse(
-            "prune: one of model, status, older_than_days must be given; got none; to start afresh, delete the file "
-            "yourself"
-        )
+        rule = "one of model, status, older_than_days must be given; got none"
+        refuse(f"prune: {rule}", remedy="to start afresh, delete the file yourself")
     before_it = len(cache)
     cache.query(f"DELETE FROM answers WHERE {where}", args)
     cache.query("VACUUM")

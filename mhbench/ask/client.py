@@ -112,10 +112,7 @@ def ask(
     study: str = "",
     some_must_come: bool = False,
 ) -> Iterator[Answer]:
-    """Ask a model: `aask` for code that is not asynchronous, with the same arguments.
-
-    Raises: as `aask`.
-    """
+    "Ask a model: `aask` for code that is not asynchronous, with the same arguments. Raises: as `aask`."
     if Recorder.active:
         known = None if replay == "off" else cache
         yield from Recorder.active[-1].ask(requests, model, endpoint, cache=known, study=study)

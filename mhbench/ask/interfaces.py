@@ -93,10 +93,7 @@ def _counted(usage: Any, prompt: Any, details: dict[str, Any]) -> dict[str, Any]
 
 
 def chat_of_response(reply: dict[str, Any]) -> dict[str, Any]:
-    """A response as the reply to a chat.
-
-    Raises: ValueError for an image, or where it has not ended.
-    """
+    "A response as the reply to a chat. Raises: ValueError for an image, or where it has not ended."
     usage = reply.get("usage") or {}
     out = {**reply, "usage": _counted(usage, usage.get("input_tokens"), usage.get("input_tokens_details") or {})}
     if reply.get("error") or reply.get("status") in ("failed", "cancelled", "queued", "in_progress"):
@@ -159,10 +156,7 @@ def _declined(reply: dict[str, Any], text: str) -> str:
 
 
 def chat_of_message(reply: dict[str, Any]) -> dict[str, Any]:
-    """A message as the reply to a chat.
-
-    Raises: ValueError for an image.
-    """
+    "A message as the reply to a chat. Raises: ValueError for an image."
     if reply.get("type") == "error":
         return reply
     usage = reply.get("usage") or {}

@@ -28,10 +28,7 @@ __all__ = ['Asking', 'dated', 'Ledger']
 # %% ../../nbs/ask/17_ledger.ipynb #ef7bfdb2
 @dataclass
 class Asking:
-    """Who is asked, and how.
-
-    Raises: ValueError where one of these does not fit the others.
-    """
+    "Who is asked, and how. Raises: ValueError where one of these does not fit the others."
 
     model: Model
     endpoint: Endpoint
@@ -231,10 +228,7 @@ class Ledger:
         return out
 
     def end(self):
-        """The last answer has been handed on.
-
-        Raises: TooManyFailed where not one came, and one must.
-        """
+        "The last answer has been handed on. Raises: TooManyFailed where not one came, and one must."
         self.progress.tick(last=True)
         if said := served_apart(self.served):
             say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {said}")

@@ -559,10 +559,7 @@ def parse_choice(
     *,
     numbered: bool = False,  # whether the prompt numbered the options from 1; it is numbers that are read then
 ) -> Parsed:
-    """The one option that a text answers with.
-
-    Raises: ValueError where there are no options.
-    """
+    "The one option that a text answers with. Raises: ValueError where there are no options."
     parsed = parse_choices(text, options, numbered=numbered)
     return parsed if len(parsed.letters) <= 1 else Parsed((), "conflict", parsed.evidence, parsed.found)
 

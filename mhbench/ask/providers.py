@@ -27,10 +27,7 @@ def presets() -> dict[str, Path]:  # kind -> file; a user's own goes before the 
 
 
 def preset(kind: str) -> dict[str, Any]:  # fields of an Endpoint
-    """What is known of a kind of endpoint.
-
-    Raises: ValueError for a kind that is not known, or a file that is no preset.
-    """
+    "What is known of a kind of endpoint. Raises: ValueError for a kind that is not known, or a file that is no preset."
     import yaml
 
     there = presets()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from .request import Answer, Model, Request, Tokens, interface_of, limit_of, only_a_letter
 from .secrets import plain
 from .terms import LASTING
+from .thinking import split_thinking
 
 # %% auto #0
 __all__ = ['SERVICE', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'first_top', 'opens_thought', 'split_reasoning',
@@ -24,11 +25,9 @@ __all__ = ['SERVICE', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'f
 # %% ../../nbs/ask/11_reply.ipynb #56d42730
 def spellings(letter: str) -> list[str]:  # one capital letter
     "The tokens that stand for an option letter."
-    return [f"{before}{letter}{after}" for before in ("", " ", "(", " (") for after in ("", ")", ".", ":")] + [
-        letter.lower(),
-        f"({letter.lower()}",
-        f"{letter.lower()})",
-    ]
+    capital = [f"{before}{letter}{after}" for before in ("", " ", "(", " (") for after in ("", ")", ".", ":")]
+    small = letter.lower()
+    return [*capital, small, f"({small}", f"{small})"]
 
 
 @lru_cache(maxsize=64)
@@ -61,9 +60,8 @@ def letter_logprobs(
     if not any(found.values()):
         return None
     bound = min(len(spellings("A")) * least, max(1 - listed, 1e-12))
-    return Letters(
-        {c: math.log(min(p or bound, 1.0)) for c, p in found.items()}, [c for c, p in found.items() if not p]
-    )
+    logprobs = {c: math.log(min(p or bound, 1.0)) for c, p in found.items()}
+    return Letters(logprobs, [c for c, p in found.items() if not p])
 
 # %% ../../nbs/ask/11_reply.ipynb #675ec4b3
 _OPENING = frozenset(" \n\t(*[\"'`$\\")
@@ -132,8 +130,6 @@ def split_reasoning(
     """
     if not (thinking or _OPENS.match(text) or text.lstrip().startswith("<|channel|>")):
         return None, text
-    from mhbench.ask.thinking import split_thinking
-
     return split_thinking(text)
 
 # %% ../../nbs/ask/11_reply.ipynb #e2102e00
@@ -265,10 +261,7 @@ def read_reply(
     model: Model,
     limit: int | None = None,  # tokens that the answer might have; by default what request and model say
 ) -> Answer:  # as it came: attempts, cost and key are not in it
-    """The answer in a reply's body.
-
-    Raises: Malformed, with what is wrong with it; nothing else, whatever the bytes.
-    """
+    "The answer in a reply's body. Raises: Malformed, with what is wrong with it; nothing else, whatever the bytes."
     reply, tokens = _loaded(raw), Tokens()
     try:
         reply = interface_of(request, model).says(reply)
@@ -427,24 +420,16 @@ def complaint_in(raw: bytes) -> Complaint:  # the body of an error
     try:
         said = json.loads(raw)
         words, param = _walk(said, 4)
+        code = _CODE.search(raw.decode("utf-8", "replace"))
         whole = said[0] if isinstance(said, list) and said else said
-        error = whole.get("error") if isinstance(whole, dict) else None
-        return Complaint(words or "an empty body", param, code=_code(said, 4), error=isinstance(error, dict))
+        error = isinstance(whole, dict) and isinstance(whole.get("error"), dict)
+        return Complaint(words or "an empty body", param, code=code[1] if code else None, error=error)
     except (ValueError, RecursionError):
         page = raw[:100_000].decode("utf-8", "replace").strip()
         return Complaint(page or "an empty body", of_api=not page.startswith("<"))
 
 
-def _code(e: Any, depth: int) -> str | None:
-    "The code or type of an error that stands for a parameter that is not taken, wherever it stands."
-    inside = e if isinstance(e, list) else []
-    if isinstance(e, dict):
-        inside = list(e.values())
-        for own in (e.get("code"), e.get("type")):
-            if own in LASTING:
-                return own
-    found = [_code(part, depth - 1) for part in inside] if depth else []
-    return next((code for code in found if code), None)
+_CODE = re.compile(rf'"(?:code|type)"\s*:\s*"({"|".join(LASTING)})"')
 
 
 def words(raw: bytes) -> str:  # the body of an error

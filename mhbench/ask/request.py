@@ -291,10 +291,7 @@ class Answer:
         text: str,  # as `to_json` wrote it
         **more: Any,  # id, request_key, cached
     ) -> Answer:
-        """An answer that the cache kept.
-
-        Raises: ValueError where the text could not be an answer's.
-        """
+        "An answer that the cache kept. Raises: ValueError where the text could not be an answer's."
         try:
             answer = _STORED.validate_json(text)
         except ValidationError as e:

@@ -73,10 +73,7 @@ def rubric(
     *,
     language: str | None = None,  # the rubric in this language where there is one, else in English
 ) -> Rubric:
-    """A rubric by name.
-
-    Raises: ValueError for a name without a file, or a rubric that does not say what its kind needs.
-    """
+    "A rubric by name. Raises: ValueError for a name without a file, or a rubric that does not say what its kind needs."
     files = _chain(name, dir, language)
     d: dict[str, Any] = {}
     for f in files:
@@ -179,10 +176,7 @@ def parse_yes_no(text: str | None) -> Verdict:
 
 # %% ../../nbs/ask/02_rubrics.ipynb #6e5ad5c4
 def parse_score(text: str | None, low: float = 0, high: float = 100) -> Verdict:
-    """The score that a text gives on a scale.
-
-    Raises: ValueError where the scale is empty.
-    """
+    "The score that a text gives on a scale. Raises: ValueError where the scale is empty."
     if not low < high:
         refuse(f"parse_score: low must be below high; got {low} and {high}")
     number = r"([-−]?\d+(?:[.]\d+)?)"

@@ -44,15 +44,6 @@ class Terms:
         names = dict(self.renamed)
         return {names.get(k, k): v for k, v in body.items() if k not in self.dropped}
 
-    def to_json(self) -> str:
-        "As the cache keeps it."
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Terms:
-        "As `to_json` wrote it."
-        return _STORED.validate_json(text)
-
 
 _STORED = TypeAdapter(Terms)
 
@@ -92,8 +83,8 @@ def known_terms(
     if row is None or time.time() - row.created > days * 86400:
         return said
     try:
-        found = Terms.from_json(row.value)
-    except (ValueError, KeyError, TypeError):
+        found = _STORED.validate_json(row.value)
+    except ValueError:
         return said
     renamed = tuple({**dict(said.renamed), **dict(found.renamed)}.items())
     return replace(found, renamed=renamed, dropped=tuple(dict.fromkeys((*said.dropped, *found.dropped))))
@@ -101,7 +92,8 @@ def known_terms(
 
 def keep_terms(cache: Any, endpoint: Any, model: Any, terms: Terms) -> None:
     "Keep what was found out, for the next run."
-    row = Row(terms_key(endpoint, model), model.name, endpoint.who, "terms", False, time.time(), terms.to_json())
+    value = json.dumps(asdict(terms), sort_keys=True)
+    row = Row(terms_key(endpoint, model), model.name, endpoint.who, "terms", False, time.time(), value)
     cache.put_many([row])
 
 # %% ../../nbs/ask/07_terms.ipynb #e7eaa841
@@ -221,14 +213,9 @@ class Refusal:
 
     @classmethod
     def of(
-        cls,
-        status: int,
-        text: str,  # all that the endpoint says; "" where it was no API that spoke
-        body: dict[str, Any],
-        param: str | None = None,
-        code: str | None = None,
+        cls, status: int, text: str, body: dict[str, Any], param: str | None = None, code: str | None = None
     ) -> Refusal:
-        "A refusal, from what came back for a request."
+        "A refusal, from all that the endpoint says; empty where it was no API that spoke."
         return cls(status, own_words(text, body), body, param, code)
 
     @property

@@ -99,10 +99,7 @@ async def read_body(
     response: Any,  # of aiohttp, not unpacked
     most: int,  # bytes, unpacked
 ) -> bytes:
-    """A reply's body.
-
-    Raises: Malformed where it is longer than `most`, or packed in a way that was not asked for.
-    """
+    "A reply's body. Raises: Malformed where it is longer than `most`, or packed in a way that was not asked for."
     coding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip", "deflate"):
         raise Malformed(f"a body with Content-Encoding {plain(coding)[:20]}, which was not asked for")
@@ -186,10 +183,7 @@ class Transport:
             return Reply(response.status, response.headers, self.secrets.clean_bytes(raw))
 
     async def ask(self, job: Job, model: Model, base: str) -> Answer:
-        """Send a job once, and read its answer.
-
-        Raises: Failed for whatever else may come of it.
-        """
+        "Send a job once, and read its answer. Raises: Failed for whatever else may come of it."
         import aiohttp
 
         mine = f"mhb-{job.wire.key[:16]}-{job.tries}"
@@ -304,10 +298,7 @@ class LiteLLM(Transport):
     no_key = "litellm reads the key from the environment: see its page on the service for the variable's name"
 
     def connect(self):
-        """Load litellm, quietly.
-
-        Raises: ImportError where it is not installed.
-        """
+        "Load litellm, quietly. Raises: ImportError where it is not installed."
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise its import calls another host
         with optional("ask", "mhbench[litellm]"):
             import litellm
