@@ -142,7 +142,7 @@ def read_line(
 ) -> Answer:  # by its request_key; of status error where it cannot be used as it is
     "One line of an output or error file. Raises: ValueError where it is no line of such a file."
     try:
-        d = json.loads(secrets.clean_bytes(line))
+        d = json.loads(secrets.clean_answer(line))
         key = d.get("custom_id")
         response = d.get("response") or {}
         body = response.get("body")

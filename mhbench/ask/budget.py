@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 
-from .request import Model, Request, Tokens, limit_of
+from .request import Model, Tokens
 from .retry import Job
-from .terms import Terms
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['BYTES_PER_TOKEN', 'BudgetReached', 'TooManyFailed', 'cost', 'Budget', 'estimate_tokens', 'max_completion', 'Purse']
+__all__ = ['BYTES_PER_TOKEN', 'BudgetReached', 'TooManyFailed', 'cost', 'Budget', 'estimate_tokens', 'Purse']
 
 # %% ../../nbs/ask/13_budget.ipynb #9ee5b50c
 class BudgetReached(RuntimeError):
@@ -45,9 +44,8 @@ class Budget:
 
     def __init__(self, max_cost_usd: float | None = None, max_tokens: int | None = None):
         if max_cost_usd is None and max_tokens is None:
-            refuse(
-                "Budget: max_cost_usd or max_tokens must be given; got neither; leave the budget out to ask without one"
-            )
+            rule = "max_cost_usd or max_tokens must be given; got neither"
+            refuse(f"Budget: {rule}", remedy="leave the budget out to ask without one")
         self.max_cost_usd = max_cost_usd
         self.max_tokens = max_tokens
         self.cost_usd = 0.0
@@ -61,17 +59,16 @@ class Budget:
         Raises: ValueError where money is limited and the model's price is unknown.
         """
         if self.max_cost_usd is not None and not model.price:
-            refuse(
-                f"Budget: price must be known where money is limited; got none (model {model.name}); write price: "
-                "{prompt: ..., completion: ...} (US dollars a million tokens) into its entry, or limit max_tokens"
-            )
+            rule = "price must be known where money is limited; got none"
+            remedy = "write price: {prompt: ..., completion: ...} (US dollars a million tokens) into its entry"
+            refuse(f"Budget: {rule} (model {model.name}); {remedy}, or limit max_tokens")
 
     def fits(self, usd: float | None, tokens: int) -> bool:
         "Whether a request that may cost this much can be sent."
-        usd = usd or 0.0
-        return (self.max_cost_usd is None or self.cost_usd + self._held_usd + usd <= self.max_cost_usd + 1e-12) and (
-            self.max_tokens is None or self.tokens + self._held_tokens + tokens <= self.max_tokens
-        )
+        usd = self.cost_usd + self._held_usd + (usd or 0.0)
+        tokens = self.tokens + self._held_tokens + tokens
+        paid = self.max_cost_usd is None or usd <= self.max_cost_usd + 1e-12
+        return paid and (self.max_tokens is None or tokens <= self.max_tokens)
 
     def hold(self, usd: float | None, tokens: int):
         self._held_usd += usd or 0.0
@@ -96,11 +93,6 @@ def estimate_tokens(body: bytes) -> int:  # a request's body
     "A prompt's tokens, estimated from its bytes."
     return math.ceil(len(body) / BYTES_PER_TOKEN)
 
-
-def max_completion(request: Request, model: Model, terms: Terms | None = None) -> int | None:
-    "The most tokens that an answer may have."
-    return limit_of(request, model, terms)[1]
-
 # %% ../../nbs/ask/13_budget.ipynb #500f93b5
 class Purse:
     "What one call of `ask` spends: its prices, estimates that replies correct, and a budget that may be shared."
@@ -119,27 +111,22 @@ class Purse:
         prompt = math.ceil(estimate_tokens(job.body) * self.ratio)
         most = job.wire.most
         price = self.model.price
-        written = (
-            prompt if price.get("cache_write", 0.0) > price.get("prompt", 0.0) else 0
-        )  # the dearest that it can be
+        dear = price.get("cache_write", 0.0) > price.get("prompt", 0.0)
+        written = prompt if dear else 0  # the dearest that it can be
         job.held = (cost(self.model, prompt, most or 0, written=written), prompt + (most or 0))
         if self.budget is None:
             return True
         if most is None:
-            refuse(
-                f"ask: sampling must have max_tokens where there is a budget; got none ({job.request.id}); set it in"
-                " the model's entry"
-            )
+            rule = f"sampling must have max_tokens where there is a budget; got none ({job.request.id})"
+            refuse(f"ask: {rule}; set it in the model's entry")
         if self.budget.fits(*job.held):
             self.budget.hold(*job.held)
             return True
         if waits:
             return False
-        raise BudgetReached(
-            f"ask: the budget must leave room for the next request; got {self.budget!r}, and {job.request.id} may"
-            f" take {job.held[0] or 0.0:.6f} USD and {job.held[1]} tokens; the answers so far are kept: raise the"
-            " budget and run again"
-        )
+        may = f"{job.request.id} may take {job.held[0] or 0.0:.6f} USD and {job.held[1]} tokens"
+        rule = f"the budget must leave room for the next request; got {self.budget!r}, and {may}"
+        raise BudgetReached(f"ask: {rule}; the answers so far are kept: raise the budget and run again")
 
     def free(self, job: Job):
         "Give back what was set aside."

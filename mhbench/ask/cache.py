@@ -14,7 +14,7 @@ import sqlite3
 import time
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -258,11 +258,13 @@ class Cache(AnswerFile):
         rows = self._guard(lambda: [_row(r) for r in self._select(sql, keys)])
         return {row.key: row for row in rows}
 
-    def _select(self, sql: str, keys: Sequence[str]) -> Iterator[tuple]:
+    def _select(self, sql: str, keys: Sequence[str]) -> list[tuple]:
         "Rows by key, for more keys than one statement takes."
+        found = []
         for i in range(0, len(keys), 500):
             part = [bytes.fromhex(k) for k in keys[i : i + 500]]
-            yield from self._db.execute(sql.format(",".join("?" * len(part))), part)
+            found += self._db.execute(sql.format(",".join("?" * len(part))), part).fetchall()
+        return found
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Row]:  # rows that another process had stored first
         "Commit rows in one transaction; a final answer that is already there stays, and is returned."

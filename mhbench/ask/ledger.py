@@ -44,14 +44,11 @@ class Asking:
         if self.replay not in ("use", "only", "off"):
             refuse(f"ask: replay must be use, only or off; got {self.replay!r}")
         if self.replay == "only" and self.cache is None:
-            refuse(
-                "ask: cache must be given where replay is only; got None; import one with `mhbench cache import FILE`"
-            )
+            rule = "cache must be given where replay is only; got None"
+            refuse(f"ask: {rule}", remedy="import one with `mhbench cache import FILE`")
         if self.model.endpoint != self.endpoint.name:
-            refuse(
-                f"ask: endpoint must be the model's own, {self.model.endpoint!r}; got {self.endpoint.name!r}",
-                place=self.model.name,
-            )
+            rule = f"endpoint must be the model's own, {self.model.endpoint!r}; got {self.endpoint.name!r}"
+            refuse(f"ask: {rule}", place=self.model.name)
         if self.replay == "only" and not isinstance(self.cache, Cache):
             self.cache = Cache(self.cache, readonly=True)
         self.cache = open_cache(self.cache)
@@ -211,12 +208,9 @@ class Ledger:
         self.first_error = self.first_error or f"{answer.id}: {answer.error}"
         most = self.asking.max_failed
         if most is not None and self.failed > most:
-            self.halt(
-                TooManyFailed(
-                    f"ask: at most {most} requests may fail (max_failed); got {self.failed} (the first is"
-                    f" {self.first_error}); the answers so far are kept: mend the cause and run again"
-                )
-            )
+            got = f"got {self.failed} (the first is {self.first_error})"
+            rule = f"at most {most} requests may fail (max_failed); {got}"
+            self.halt(TooManyFailed(f"ask: {rule}; the answers so far are kept: mend the cause and run again"))
 
     def take(self) -> list[Answer]:
         "The answers whose turn it is."
@@ -233,11 +227,9 @@ class Ledger:
         if said := served_apart(self.served):
             say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {said}")
         if self.asking.some_must_come and 0 < self.handed_on == self.failed:
-            refuse(
-                f"ask: answers must come to one request at least, whatever max_failed allows; got none to {self.failed}"
-                f" ({self.asking.model.name}; {self.first_error}); mend the cause and run again",
-                error=TooManyFailed,
-            )
+            rule = "answers must come to one request at least, whatever max_failed allows"
+            got = f"got none to {self.failed} ({self.asking.model.name}; {self.first_error})"
+            refuse(f"ask: {rule}; {got}; mend the cause and run again", error=TooManyFailed)
 
     def readmit(self, jobs: list[Job]):
         "Put jobs anew, under the terms that are known now and with the keys that they have now."

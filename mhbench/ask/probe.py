@@ -21,13 +21,8 @@ from .terms import Terms, changes_of_terms, keep_terms, known_terms
 __all__ = ['questions', 'Report', 'check']
 
 # %% ../../nbs/ask/22_probe.ipynb #84aa53b7
-_VERDICT = {
-    "type": "object",
-    "properties": {"label": {"enum": ["Correct", "Incorrect"]}},
-    "required": ["label"],
-}
-
-
+_LABELS = {"label": {"enum": ["Correct", "Incorrect"]}}
+_VERDICT = {"type": "object", "properties": _LABELS, "required": ["label"]}
 _OPTIONS = {"A": "chair", "B": "apple", "C": "river"}
 
 

@@ -45,10 +45,8 @@ def template_parts(template: str, where: str) -> tuple:
             inner = stack.pop()
             stack[-1].append(("[[", tuple(inner)))
         else:
-            refuse(
-                f"render: template must be well formed; got {token!r} at character {m.start()} ({where}); write {{{{ "
-                "for a brace, and close every [[ with ]]"
-            )
+            got = f"got {token!r} at character {m.start()} ({where})"
+            refuse(f"render: template must be well formed; {got}; write {{{{ for a brace, and close every [[ with ]]")
     if len(stack) > 1:
         refuse(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open ({where})")
     return (*stack[0], template[end:])
@@ -146,11 +144,8 @@ def find(
     Raises: FileNotFoundError where `dir` is given and is no folder.
     """
     if dir is not None and not Path(dir).is_dir():
-        refuse(
-            f"find: dir must be a folder of templates; got {str(dir)!r}, which is not there; leave it out for the "
-            "bundled texts",
-            error=FileNotFoundError,
-        )
+        rule = f"dir must be a folder of templates; got {str(dir)!r}, which is not there"
+        refuse(f"find: {rule}; leave it out for the bundled texts", error=FileNotFoundError)
     own = Path(dir) / name if dir is not None else None
     return own if own is not None and own.is_file() else bundled_texts().get(name)
 
@@ -232,10 +227,9 @@ def template(
         layout = {k: data.get(k, ours) for k, ours in _LAYOUT.items()}
         omit = frozenset(data.get("omit") or ())
         return Template(name, path, parts, layout, labels, omit, tuple(data.get("examples") or ()))
-    refuse(
-        f"template: there must be a prompt for mode {mode}; got none in {', '.join(_candidates(item, language))} "
-        f"({item.item_id}); add one of these files to your prompts folder, or choose another mode"
-    )
+    got = f"got none in {', '.join(_candidates(item, language))} ({item.item_id})"
+    remedy = "add one of these files to your prompts folder, or choose another mode"
+    refuse(f"template: there must be a prompt for mode {mode}; {got}; {remedy}")
 
 # %% ../../nbs/ask/01_prompts.ipynb #f9f8c6b2
 def field_label(field: str, labels: Mapping[str, str]) -> str:

@@ -33,18 +33,15 @@ def preset(kind: str) -> dict[str, Any]:  # fields of an Endpoint
     there = presets()
     if kind not in there:
         near = difflib.get_close_matches(str(kind), there, n=1)
-        refuse(
-            f"endpoint: kind must be among {', '.join(there)}; got {kind!r}",
-            remedy=f"did you mean {near[0]}?" if near else "any OpenAI-compatible service is openai with its base_urls",
-        )
+        other = f"did you mean {near[0]}?" if near else "any OpenAI-compatible service is openai with its base_urls"
+        refuse(f"endpoint: kind must be among {', '.join(there)}; got {kind!r}", remedy=other)
     try:
         fields = yaml.safe_load(there[kind].read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
         refuse(f"endpoint: the preset must be a YAML file; got {e!s:.200}", place=f"{there[kind]}")
     if not isinstance(fields, dict) or "name" in fields:
-        refuse(
-            f"endpoint: the preset must hold fields of an endpoint, without its name; got {fields!r:.80}", place=kind
-        )
+        rule = "the preset must hold fields of an endpoint, without its name"
+        refuse(f"endpoint: {rule}; got {fields!r:.80}", place=kind)
     return fields
 
 # %% ../../nbs/ask/10_providers.ipynb #d76567cc
@@ -63,8 +60,6 @@ def endpoint(
     if "base_urls" in settings and settings["base_urls"] != known.get("base_urls") and "base_urls" in known:
         known.pop("api_key_env", None)
     if "base_urls" not in settings and "base_urls" not in known and known.get("through", "http") == "http":
-        refuse(
-            f"endpoint: base_urls must be given for kind {kind}; got none (endpoints.{name}); see "
-            f"{presets()[kind].name}"
-        )
+        rule = f"base_urls must be given for kind {kind}; got none (endpoints.{name})"
+        refuse(f"endpoint: {rule}; see {presets()[kind].name}")
     return Endpoint(name=name, **{**known, **settings})

@@ -5,6 +5,7 @@
 # %% ../../nbs/ask/12_retry.ipynb #274f00db
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import heapq
 import json
@@ -168,21 +169,15 @@ def retry_after(
     now: float | None = None,  # seconds since 1970
 ) -> float | None:  # seconds
     "How long the endpoint asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date."
-    if (ms := headers.get("retry-after-ms")) is not None:
-        try:
-            return max(0.0, float(ms) / 1000)
-        except ValueError:
-            pass
-    if (s := headers.get("Retry-After")) is None:
-        return None
-    try:
-        return max(0.0, float(s)) if math.isfinite(float(s)) else None
-    except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(s).timestamp() - (time.time() if now is None else now))
-    except (TypeError, ValueError, OverflowError):
-        return None
+    said = headers.get("Retry-After")
+    for value, unit in ((headers.get("retry-after-ms"), 1000), (said, 1)):
+        with contextlib.suppress(TypeError, ValueError):
+            seconds = float(value) / unit
+            return max(0.0, seconds) if math.isfinite(seconds) else None
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        date = email.utils.parsedate_to_datetime(said).timestamp()
+        return max(0.0, date - (time.time() if now is None else now))
+    return None
 
 
 def pause(
@@ -191,9 +186,7 @@ def pause(
     draw: float = 1.0,  # uniform in [0, 1)
     first: float = 0.5,  # the first pause, in seconds
 ) -> float:  # seconds
-    """The pause before the next try: `first`, doubling up to 60 times that, half of it at random; never less than the
-    endpoint asks.
-    """
+    "The pause before the next try: `first`, doubling up to 60 times that, half of it at random; no less than is asked."
     return max(min(60.0, 2.0 ** min(tries - 1, 10)) * first * (0.5 + 0.5 * draw), (asked or 0.0) * (1 + 0.05 * draw))
 
 # %% ../../nbs/ask/12_retry.ipynb #eb749553

@@ -57,10 +57,8 @@ def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple 
     tag = (language or "en").split("-")[0].lower()
     path = (find(f"rubrics/{name}.{tag}.yaml", dir) if tag != "en" else None) or find(f"rubrics/{name}.yaml", dir)
     if path is None:
-        refuse(
-            f"rubric: name must be one of {', '.join(rubrics(dir))}; got {name!r}; add rubrics/{name}.yaml to your "
-            "prompts folder"
-        )
+        rule = f"name must be one of {', '.join(rubrics(dir))}; got {name!r}"
+        refuse(f"rubric: {rule}; add rubrics/{name}.yaml to your prompts folder")
     if path in seen:
         refuse(f"rubric: extends must not come back to where it began; got {name!r} again ({path})")
     data = load_text(path, _ENTRIES)

@@ -16,8 +16,7 @@ from .learning import Learner
 from .ledger import Asking, Ledger
 from .request import Answer, Request, Server, Tokens
 from .retry import Failed, Job, Limiter, Patience, Queue, Replicas, pause
-from .secrets import Secrets
-from .transport import transport_to
+from .transport import Transport, transport_to
 
 # %% auto #0
 __all__ = ['WATCH_S', 'NextStep', 'NextSteps', 'Flight', 'Scheduler']
@@ -42,17 +41,11 @@ class NextStep(NamedTuple):
 class NextSteps:
     "What becomes of the jobs of one call."
 
-    def __init__(
-        self,
-        asking: Asking,
-        learner: Learner,
-        limiter: Limiter,
-        secrets: Callable[[], Secrets] = Secrets,  # those that may appear nowhere
-    ):
+    def __init__(self, asking: Asking, learner: Learner, limiter: Limiter, transport: Transport):
         self.asking = asking
         self.learner = learner
         self.limiter = limiter
-        self.secrets = secrets
+        self.transport = transport
         self.patience = Patience(asking.endpoint, limiter)
         self.purse = Purse(asking.model, None if asking.replay == "only" else asking.budget)
         self.ending = False  # nothing goes again for what it might teach
@@ -68,9 +61,8 @@ class NextSteps:
         if not self.ending and (again := self._taught(job, answer)):
             return again
         self.learner.takes(job)
-        secrets = self.secrets()
-        text = answer.text or ""
-        answer.text = secrets.clean_answer(text)
+        secrets = self.transport.secrets
+        answer.text = secrets.clean_answer(answer.text or "")
         answer.reasoning = answer.reasoning and secrets.clean_answer(answer.reasoning)
         wrong = answer.error if answer.status == "error" else None
         if wrong and job.request.schema is not None and not job.repaired and not self.ending:
@@ -97,7 +89,7 @@ class NextSteps:
             self._spend(job, Tokens(*failed.tokens))
         elif failed.billed:
             self.purse.suppose(job)
-        job.error = self.secrets().clean_line(failed.words)
+        job.error = self.transport.secrets.clean_line(failed.words)
         learns = failed.status >= 400 and failed.kind in ("refused", "again")
         if learns and not (job.request.echo or self.ending) and (again := self._learn(job, failed)):
             return again
@@ -117,7 +109,9 @@ class NextSteps:
         lasts = self.learner.lasts(job, found)
         mixes = self.learner.mixes(found)
         if lasts and not mixes:
-            self.learner.adopt(found, self.secrets().clean_line(f"{failed.status}: {failed.refusal.words}", 300))
+            self.learner.adopt(
+                found, self.transport.secrets.clean_line(f"{failed.status}: {failed.refusal.words}", 300)
+            )
             return NextStep(anew=True) if self.learner.outdated(job) else None
         job.faults += 1
         if job.faults >= self.asking.endpoint.max_attempts:
@@ -132,7 +126,7 @@ class NextSteps:
         answer.changed = list(job.wire.changed)
         answer.tokens = job.spent
         answer.cost_usd = cost(self.asking.model, *job.spent[:2], *job.spent[3:])
-        answer.error = answer.error and self.secrets().clean_line(answer.error)
+        answer.error = answer.error and self.transport.secrets.clean_line(answer.error)
         return NextStep(answer, final)
 
     def _spend(self, job: Job, tokens: Tokens):
@@ -217,7 +211,7 @@ class Scheduler:
         self.ledger = Ledger(requests, asking, self.learner, self.queue, self.halt)
         self.flight = Flight(asking, self._settle, self.halt)
         self.limiter = self.flight.limiter
-        self.steps = NextSteps(asking, self.learner, self.limiter, lambda: self.flight.transport.secrets)
+        self.steps = NextSteps(asking, self.learner, self.limiter, self.flight.transport)
         self.settled: list[tuple[Job, Answer, bool]] = []  # to be committed at the end of this turn of the loop
         self.stop: BaseException | None = None  # nothing new is begun
         self.wake = asyncio.Event()

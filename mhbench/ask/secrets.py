@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os.path
 import re
+from typing import AnyStr
 from urllib.parse import urlsplit
 
 # %% auto #0
@@ -73,29 +74,18 @@ class Secrets:
     def __repr__(self):
         return f"Secrets({len(self._values)})"
 
-    def clean(self, text: str) -> str:  # an error, or a part of it
-        "A text in which no secret stands."
+    def clean(self, text: AnyStr, shortest: int = 1) -> AnyStr:
+        "A text, or a body, in which no secret of so many characters or more stands."
         for v in self._values:
-            text = _without(text, v, "[key]")
+            if len(v) >= shortest:
+                text = _without(text, v, "[key]") if isinstance(text, str) else _without(text, v.encode(), b"[key]")
         return text
 
-    def clean_line(
-        self,
-        text: str,  # an endpoint's words
-        most: int = 1000,  # characters
-    ) -> str:
-        "One line without control characters and secrets, cut."
+    def clean_line(self, text: str, most: int = 1000) -> str:
+        "One line without control characters and secrets, cut after so many characters."
         text = self.clean(plain(text))
         return text if len(text) <= most else f"{text[:most]} ..."
 
-    def clean_answer(self, text: str) -> str:  # a model's words, in which a short key may be an ordinary word
-        "An answer in which no secret of eight characters or more stands."
-        for v in self._values:
-            text = _without(text, v, "[key]") if len(v) >= SHORTEST else text
-        return text
-
-    def clean_bytes(self, raw: bytes) -> bytes:  # a body
-        "A body in which no secret of eight characters or more stands."
-        for v in self._values:
-            raw = _without(raw, v.encode(), b"[key]") if len(v) >= SHORTEST else raw
-        return raw
+    def clean_answer(self, text: AnyStr) -> AnyStr:
+        "A model's words, in which a short key may be an ordinary word, without secrets of eight characters or more."
+        return self.clean(text, SHORTEST)

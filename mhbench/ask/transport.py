@@ -54,10 +54,8 @@ def _from_environment(variable: str, what: str, endpoint: Endpoint) -> str:
     value = os.environ.get(variable, "").strip()
     if not value or any(ord(c) < 32 for c in value):
         got = "a text of several lines" if value else "nothing"
-        refuse(
-            f"ask: the environment variable {variable} must hold {what} endpoint {endpoint.name!r}; got {got}; "
-            f"export {variable}=... and run again"
-        )
+        rule = f"the environment variable {variable} must hold {what} endpoint {endpoint.name!r}; got {got}"
+        refuse(f"ask: {rule}; export {variable}=... and run again")
     return value
 
 
@@ -180,7 +178,7 @@ class Transport:
             base + path, data=body, headers={"X-Request-Id": mine}, **self._how(base)
         ) as response:
             raw = await read_body(response, self.endpoint.max_reply_bytes)
-            return Reply(response.status, response.headers, self.secrets.clean_bytes(raw))
+            return Reply(response.status, response.headers, self.secrets.clean_answer(raw))
 
     async def ask(self, job: Job, model: Model, base: str) -> Answer:
         "Send a job once, and read its answer. Raises: Failed for whatever else may come of it."
@@ -230,7 +228,7 @@ class Transport:
             self._offered = []
             try:
                 async with self.session.get(f"{base}/models", **self._how(base)) as response:
-                    raw = self.secrets.clean_bytes(await read_body(response, 4 << 20))
+                    raw = self.secrets.clean_answer(await read_body(response, 4 << 20))
                 listed = json.loads(raw).get("data") if response.status == 200 else []
                 self._offered = [plain(str(m["id"])) for m in listed][:500]
             except Exception:
@@ -321,8 +319,8 @@ class LiteLLM(Transport):
         except Exception as e:
             status, said = _error(e)
             headers = getattr(getattr(e, "response", None), "headers", None) or {}
-            return Reply(status, headers, self.secrets.clean_bytes(json.dumps(said).encode()))
-        return Reply(200, {}, self.secrets.clean_bytes(got.model_dump_json().encode()))
+            return Reply(status, headers, self.secrets.clean_answer(json.dumps(said).encode()))
+        return Reply(200, {}, self.secrets.clean_answer(got.model_dump_json().encode()))
 
     async def offered(self, base: str) -> list[str]:
         "None: litellm has no list of what a service offers."
