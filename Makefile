@@ -47,7 +47,7 @@ test: data  ## notebooks as tests (those of stages by tests/test_stages.py; thos
 
 data-update: $(READY)  ## after a change of a demo bank: copy the banks, add them to DVC, push them to the bundled remote
 	rm -rf data
-	$(BIN)/python -c "import shutil, pathlib; from mhbench.studies.demo import demo_files; [(pathlib.Path('data', n).parent.mkdir(parents=True, exist_ok=True), shutil.copy(p, pathlib.Path('data', n))) for n, p in demo_files().items()]"
+	$(BIN)/python -c "import shutil, pathlib; from mhbench.corpus.demo import demo_files; [(pathlib.Path('data', n).parent.mkdir(parents=True, exist_ok=True), shutil.copy(p, pathlib.Path('data', n))) for n, p in demo_files().items()]"
 	$(BIN)/dvc add --quiet data
 	$(BIN)/dvc push --quiet data.dvc
 

@@ -11,9 +11,9 @@ from itertools import chain
 
 import numpy as np
 
+from mhbench.corpus.demo import demo_path
 from mhbench.corpus.passages import nearest_passages
 from mhbench.corpus.pubmed import read_pubmed
-from mhbench.studies.demo import demo_path
 
 
 def vectors(n: int, seed: int) -> np.ndarray:

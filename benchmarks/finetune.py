@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from transformers import DataCollatorForMultipleChoice, Trainer, set_seed
 
+from mhbench.corpus.demo import demo_path
 from mhbench.encode.finetune import TrainingData, _arguments, finetune, training_settings, untrained_model
 from mhbench.encode.multiple_choice import load_multiple_choice
 from mhbench.records.schema import Item
-from mhbench.studies.demo import demo_path
 from mhbench.studies.mhqa.load import load_mhqa
 
 N = int(sys.argv[1]) if len(sys.argv) > 1 else 64

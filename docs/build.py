@@ -18,6 +18,8 @@ from finder import index_of
 from gallery import Picture, pictures
 from sphinx.cmd.build import main as sphinx
 
+from mhbench.corpus.demo import demo_card, demo_path
+from mhbench.corpus.load import load_corpus
 from mhbench.ledger.page import ledger_page
 from mhbench.ledger.verdicts import claims_by_verdict
 from mhbench.report.tables import markdown_table
@@ -25,8 +27,6 @@ from mhbench.run.ledger import all_verdicts_on_papers
 from mhbench.run.params import WRITTEN
 from mhbench.run.shape import stage_classes
 from mhbench.steps.parameters import GIVEN
-from mhbench.studies.corpus import load_corpus
-from mhbench.studies.demo import demo_card, demo_path
 
 TOP = Path(__file__).resolve().parents[1]
 JOBS = "2"

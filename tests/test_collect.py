@@ -16,8 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from mhbench.corpus.collect import Eutils, collect_baseline, collect_literature, fetch, keyword_query
+from mhbench.corpus.demo import demo_path
 from mhbench.corpus.pubmed import literature_manifest, literature_table, merge_topics, read_pubmed
-from mhbench.studies.demo import demo_path
 
 DAY = datetime.date
 XML = (demo_path("mhqa") / "literature" / "pubmed_demo.xml").read_text(encoding="utf-8")

@@ -13,11 +13,11 @@ from conftest import ROOT
 
 from mhbench.ask import parse
 from mhbench.ask.providers import presets
+from mhbench.registry import studies
 from mhbench.report.page import GLOSSARY
 from mhbench.run.graph import pipeline
 from mhbench.run.params import WRITTEN
 from mhbench.run.shape import stage_classes, stale_cells
-from mhbench.studies.registry import studies
 
 
 def text(*path: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from mhbench.ledger.claims import load_claims, unused_names
 from mhbench.ledger.verdicts import judge_claims
+from mhbench.registry import claims_file
 from mhbench.studies.counselingbench.results import (
     MADE_FROM,
     all_pair_tests,
@@ -16,7 +17,6 @@ from mhbench.studies.counselingbench.results import (
     printed_accuracies,
     released_results,
 )
-from mhbench.studies.registry import claims_file
 
 TABLES = {"Table 1": 5, "Table 2": 22 * 5, "Table 3": 22 * 5, "Table 4": 12 * 12, "Table A1": 6, "Table A2": 29 * 2}
 TABLES |= {"Table A8": 18 * 6, "Table A9": 23 * 6, "Table A13": 6 * 7}

@@ -13,6 +13,7 @@ import pytest
 from examples import notebook_functions
 
 from mhbench.ask.prompts import build
+from mhbench.corpus.demo import DEMO_STUDIES, demo_canary, demo_files, demo_path
 from mhbench.records.anki import load_anki
 from mhbench.records.schema import Response
 from mhbench.steps.score import score_responses
@@ -22,7 +23,6 @@ from mhbench.studies.counselingbench.load import (
     load_counselingbench_errors,
     load_counselingbench_labels,
 )
-from mhbench.studies.demo import DEMO_STUDIES, demo_canary, demo_files, demo_path
 from mhbench.studies.medqade.load import load_panel, load_students
 from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
 from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mhbench.studies.registry import added
+from mhbench.registry import added
 
 ROOT = Path(__file__).parents[1]
 PAPERS = yaml.safe_load((ROOT / "docs" / "papers.yaml").read_text(encoding="utf-8"))

@@ -6,7 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from examples import notebook_functions
 
+from mhbench.corpus.demo import demo_canary, demo_path
+from mhbench.corpus.load import load_corpus
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item
 from mhbench.run.edit import import_corpus
@@ -16,10 +19,8 @@ from mhbench.stats.resample import mean
 from mhbench.steps.prepare import declared_skill, every_prompt, recorded_answers
 from mhbench.steps.rates import paper_averages
 from mhbench.steps.score import score_responses
-from mhbench.studies.corpus import load_corpus
-from mhbench.studies.demo import demo_canary, demo_path
-from mhbench.studies.examinees import EXAMINEES, examinee_files, simulate_completions
 
+DEMO = notebook_functions("corpus/10_demo_examinees.ipynb")
 SEED = 20250107
 SETS = {"mentat": ["D0", "D_G", "D_A", "D_N"]}
 MADE = {"seed": SEED, "canary": demo_canary()}
@@ -34,10 +35,10 @@ def banks():
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_files_are_what_the_declarations_make(banks, study):
     folder = demo_path(study) / "examinees"
-    made = examinee_files(banks[study], SETS.get(study, []), **MADE)
+    made = DEMO.examinee_files(banks[study], SETS.get(study, []), **MADE)
     if study == "counselingbench":
-        made["sim-memory-completions.csv"] = simulate_completions(
-            banks[study], EXAMINEES[3], seed=SEED, canary=demo_canary()
+        made["sim-memory-completions.csv"] = DEMO.simulate_completions(
+            banks[study], DEMO.EXAMINEES[3], seed=SEED, canary=demo_canary()
         )
     assert {f.name: f.read_text(encoding="utf-8") for f in folder.iterdir()} == made
 
@@ -46,8 +47,9 @@ def test_every_study_has_all_examinees_and_what_they_answered_is_scored_as_decla
     params = yaml.safe_load((root / "params.yaml").read_text(encoding="utf-8"))
     for study, items in banks.items():
         tables = params["studies"][study]["prepare"]["answers"]
-        assert list(tables)[: len(EXAMINEES)] == [e.name for e in EXAMINEES]
-        assert sorted(f"{name}.csv" for name in tables) == sorted(examinee_files(items, SETS.get(study, []), **MADE))
+        assert list(tables)[: len(DEMO.EXAMINEES)] == [e.name for e in DEMO.EXAMINEES]
+        made = DEMO.examinee_files(items, SETS.get(study, []), **MADE)
+        assert sorted(f"{name}.csv" for name in tables) == sorted(made)
         asked = every_prompt(items, SETS.get(study, []), seed=SEED)
         said = [r for r in recorded_answers([], asked, tables, root) if r.mode != "free_form"]
         scores = score_responses(asked, said).merge(declared_skill(tables, asked, root), on=["model", "item_id"])

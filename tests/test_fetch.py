@@ -259,7 +259,7 @@ def test_a_study_of_one_s_own_brings_its_release(server, tmp_path, monkeypatch):
     study.mkdir(parents=True)
     (study / "__init__.py").write_text("")
     (study / "study.py").write_text(
-        "from mhbench.studies.registry import RegisteredStudy\nSTUDY = RegisteredStudy(name='sixth')\n"
+        "from mhbench.registry import RegisteredStudy\nSTUDY = RegisteredStudy(name='sixth')\n"
     )
     file = {"size": len(A), "sha256": hashlib.sha256(A).hexdigest()}
     entry = {"title": "Sixth", "licence": "CC0", "terms": "None.", "repository": server.url, "commit": COMMIT}

@@ -35,7 +35,7 @@ class Answers:
     "The demonstration questions, and what these endpoints say of them."
 
     def __init__(self):
-        from mhbench.studies.corpus import load_corpus
+        from mhbench.corpus.load import load_corpus
 
         self.items = load_corpus("mhqa", ROOT / "data" / "mhqa", study="mhqa").items
         self.by_question = {i.question: i for i in self.items}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mhbench.ask.budget import TooManyFailed
 from mhbench.ask.request import Model, limit_of
+from mhbench.corpus.load import load_corpus
 from mhbench.encode.embeddings import bundled_encoder
 from mhbench.encode.finetune import TrainingSettings
 from mhbench.encode.multiple_choice import prepare_choices
@@ -26,7 +27,6 @@ from mhbench.steps.contamination import complete
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, merged, select_items, settings
 from mhbench.steps.score import read_answer, score_responses
 from mhbench.steps.similarity import nearest_option
-from mhbench.studies.corpus import load_corpus
 
 MODEL = Model(name="m", endpoint="here", served="served", sampling={"temperature": 0.0, "max_tokens": 8})
 

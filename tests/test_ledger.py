@@ -23,9 +23,9 @@ from mhbench.ledger.verdicts import (
     tables_of_files,
     tables_of_run,
 )
+from mhbench.registry import claims_file, studies
 from mhbench.run.cli import main
 from mhbench.run.ledger import all_verdicts_on_papers
-from mhbench.studies.registry import claims_file, studies
 
 PAPERS = [study.name for study in studies()]
 OUTSIDE = {"empathy": "docs/ledgers/empathy.yaml", "mentalbench": "docs/ledgers/mentalbench.yaml"}

@@ -15,9 +15,9 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.proportion import proportion_confint
 
+from mhbench.corpus.demo import demo_path
 from mhbench.records.schema import Judgment, Rating, read_records, write_records
 from mhbench.run.execute import run_stage
-from mhbench.studies.demo import demo_path
 from mhbench.studies.medqade.simulate import SIMULATED_JUDGES, expected_bias
 
 HARD = {"Easy": 0, "Medium": 1, "Hard": 2}

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mhbench.studies.demo import demo_path
+from mhbench.corpus.demo import demo_path
 from mhbench.studies.mentat.annotations import AnnotationArrays, annotation_arrays, load_annotations
 from mhbench.studies.mentat.heldout import label_certainty, left_out_raters, predicting_raters, tempered, top_shares
 from mhbench.studies.mentat.readings import both_readings

@@ -20,12 +20,12 @@ import pytest
 import yaml
 from conftest import BIN, ENV, ROOT, run
 
+from mhbench.corpus.load import load_corpus
 from mhbench.records.questions import guess_layout, load_questions
 from mhbench.records.ratings import guess_rating_columns, load_ratings
 from mhbench.records.schema import Item, read_records
 from mhbench.records.table import read_table
 from mhbench.run.new_study import asked_encoding, example, propose, summary
-from mhbench.studies.corpus import load_corpus
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:^`(?P<file>[\w./-]+)`:\n\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -596,7 +596,7 @@ def package(tmp_path, monkeypatch):
 
 GOOD = """
 from mhbench.records.schema import Item
-from mhbench.studies.corpus import Corpus
+from mhbench.corpus.load import Corpus
 
 def load(path, study, n=0):
     item = Item(item_id="q1", study=study, task="open", question="Why?", key=["because"], source="here")

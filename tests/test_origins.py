@@ -8,6 +8,8 @@ from matplotlib.figure import Figure
 
 from mhbench.annotate.export import ratings_of_file
 from mhbench.corpus.adjudicate import decide_keys, decided_items, key_agreement, simulate_readers
+from mhbench.corpus.demo import demo_path
+from mhbench.corpus.load import load_corpus
 from mhbench.records.answers import all_simulated, load_answers
 from mhbench.records.schema import Item, Rating, Response, read_records, write_records
 from mhbench.report.findings import Front, asked, before_reading
@@ -16,8 +18,6 @@ from mhbench.run.stage import Stage
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.rates import status_table
 from mhbench.steps.score import score_responses
-from mhbench.studies.corpus import load_corpus
-from mhbench.studies.demo import demo_path
 
 
 def item(name: str, canary: str | None) -> Item:

@@ -16,12 +16,12 @@ from conftest import BIN, ENV, run
 from faults.batch import BatchServer
 from faults.server import FaultServer
 
+from mhbench.corpus.demo import demo_files
 from mhbench.records.schema import Item, Response, read_records
 from mhbench.run import inputs
 from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
 from mhbench.run.graph import graph, selective
-from mhbench.studies.demo import demo_files
 
 
 @pytest.fixture(scope="session")

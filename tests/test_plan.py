@@ -10,11 +10,11 @@ from mhbench.ask.plan import Recorder
 from mhbench.ask.providers import endpoint as endpoint_of
 from mhbench.ask.request import Model
 from mhbench.corpus.compose import compose_with, making_recipe, read_with
+from mhbench.corpus.demo import demo_path
 from mhbench.corpus.pubmed import read_pubmed
 from mhbench.run import plan
 from mhbench.run.execute import run_stage
 from mhbench.run.graph import graph, root, selective
-from mhbench.studies.demo import demo_path
 
 STUDIES = {
     "psychiatrybench": {"approach", "generate", "judge"},

@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 
 import mhbench.studies
+from mhbench.registry import added, studies
 from mhbench.report.page import collect
 from mhbench.run.execute import run_stage
 from mhbench.run.inputs import record_inputs
-from mhbench.studies.registry import added, studies
 
 SIXTH = '''
 import pandas as pd
 
-from mhbench.studies.registry import RegisteredStudy
+from mhbench.registry import RegisteredStudy
 
 STUDY = RegisteredStudy(
     name="{name}", tables={{"score": "study:count"}}, loaders={{"sixth": "study:load"}}

@@ -18,10 +18,10 @@ from conftest import BIN, ENV, ROOT, run
 
 from mhbench.ledger.claims import load_claims
 from mhbench.ledger.verdicts import judge_claims, tables_of_run
+from mhbench.registry import claims_file
 from mhbench.run import replicate as command
 from mhbench.run.aggregates import check_shown, held_by, written_out
 from mhbench.run.replicate import replicate, replication, replications
-from mhbench.studies.registry import claims_file
 
 COMMITTED = ROOT / "reports" / "replication"
 IDS = re.compile(r"\b(?:mentat-\d|mhqa-\d|counselingbench-[a-z])")

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from mhbench.studies.corpus import load_corpus
+from mhbench.corpus.load import load_corpus
 from mhbench.studies.counselingbench.fields import (
     COMPETENCIES,
     break_ties,

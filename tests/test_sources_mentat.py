@@ -407,8 +407,8 @@ def test_real_draw_comes_through_the_loader(folder, password, monkeypatch):
     """The authors' own sets by the name that a recipe gives them, all four at once, and refused as questions to draw
     from.
     """
+    from mhbench.corpus.load import load_corpus
     from mhbench.steps.variants import evaluation_set
-    from mhbench.studies.corpus import load_corpus
 
     monkeypatch.setenv("MHBENCH_MENTAT_PASSWORD", password)
     corpus = load_corpus("mentat", folder, sets=["D0_release", "D_G_release", "D_A_release", "D_N_release"])

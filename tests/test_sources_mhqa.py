@@ -10,11 +10,11 @@ from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mhbench.corpus.load import load_corpus
 from mhbench.corpus.splits import shared_items
 from mhbench.records.table import csv_rows
 from mhbench.run.edit import import_corpus
 from mhbench.run.params import load_params
-from mhbench.studies.corpus import load_corpus
 from mhbench.studies.mhqa.load import (
     TOPICS,
     TYPES,

@@ -16,8 +16,8 @@ from packaging.utils import canonicalize_name
 
 CODE = """
 import mhbench, sys
-from mhbench.studies.corpus import load_corpus
-from mhbench.studies.demo import demo_path
+from mhbench.corpus.load import load_corpus
+from mhbench.corpus.demo import demo_path
 from mhbench.ask.prompts import build
 for study in ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"):
     items = load_corpus(study, demo_path(study), **({"language": "en"} if study == "medqade" else {})).items

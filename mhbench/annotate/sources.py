@@ -15,11 +15,11 @@ import pandas as pd
 import yaml
 
 from .study import Study, build_study
+from ..corpus.demo import demo_path
+from ..corpus.load import Corpus, load_corpus
 from ..errors import refuse
 from ..records.schema import Mode, Response, read_records
 from ..steps.duels import error_sample
-from ..studies.corpus import Corpus, load_corpus
-from ..studies.demo import demo_path
 
 # %% auto #0
 __all__ = ['demo_names', 'demo_entry', 'entry_of', 'responses_of', 'entry_corpus', 'study_of']

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..registry import studies
 from .fetch import Release, recorded, releases
 from .graph import root
 from .params import load_params
-from ..studies.registry import studies
 from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0

@@ -21,6 +21,7 @@ from ..ask.cache import cache_path
 from ..ask.probe import check
 from ..errors import refuse
 from ..records.schema import Item, read_records
+from ..registry import declare_commands
 from ..report.findings import went_wrong
 from ..report.page import brief
 from ..report.tables import csv_text
@@ -31,7 +32,6 @@ from .panel import PLAN_OPTIONS, plan_humans
 from .params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
 from .plan import plan_run
 from ..stats.panel_design import cases_for_width, share_width
-from ..studies.registry import declare_commands
 from ..subcommand import PARAMS, argument, comma_separated, several, subcommand
 
 # %% auto #0

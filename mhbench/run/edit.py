@@ -20,18 +20,18 @@ import yaml
 
 from ..annotate.export import ratings_of_file
 from ..annotate.study import QUESTION_KINDS
+from ..corpus.load import Corpus, load_corpus
 from ..errors import refuse
 from ..records.answers import all_simulated
 from ..records.database import private_file
 from ..records.schema import Item, Response, read_records, write_records
+from ..registry import rated_sections, studies
 from .asking import asked_with, capped
 from .graph import graph, items_file, place, root, selective
 from .inputs import sha256
 from .params import DEMO, HERE, RUN_FILE, check_params, goes_through, kind_of, load_params, stage_parameters
 from .shape import read_tree
 from ..steps.generate import merged
-from ..studies.corpus import Corpus, load_corpus
-from ..studies.registry import rated_sections, studies
 
 # %% auto #0
 __all__ = ['FOR_RATINGS', 'merge_shards', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'read_corpus',

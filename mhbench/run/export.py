@@ -19,6 +19,7 @@ import pandas as pd
 import yaml
 
 from .. import __version__
+from ..corpus.demo import DEMO_STUDIES, demo_canary, demo_card
 from ..errors import optional, refuse
 from ..records.schema import Item, read_records
 from ..records.staged import staged_folder
@@ -28,7 +29,6 @@ from .eee import Scored, asked_text, scored, write_eee
 from .graph import graph, jobs, place, root, runs
 from .made import commit_of, how_made
 from .params import load_params
-from ..studies.demo import DEMO_STUDIES, demo_canary, demo_card
 from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ..errors import optional, refuse, settings_from
 from ..records.database import make_private, private_folder, sha256_file
-from ..studies.registry import studies
+from ..registry import studies
 
 # %% auto #0
 __all__ = ['RECORD', 'RETRIES', 'ReleasedFile', 'FileGroup', 'Release', 'releases', 'release_of', 'corpora', 'recorded',

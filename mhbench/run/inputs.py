@@ -18,10 +18,10 @@ from ..ask.providers import preset, presets
 from ..ask.request import SPEED
 from ..errors import refuse
 from ..records.database import private_file, sha256_file
+from ..registry import claims_file, studies
 from .graph import graph, keep_private, pipeline, root, selective
 from .params import compared_with, load_params, simulated_left_out, stage_parameters
 from .workplace import record_package
-from ..studies.registry import claims_file, studies
 
 # %% auto #0
 __all__ = ['sha256', 'check_source', 'deciding', 'hashes_of', 'record_inputs', 'record_trained']

@@ -15,10 +15,10 @@ from ..ledger.claims import Claims, claims_by_place, load_claims, unused_names
 from ..ledger.page import ReleaseFiles, ledger_page
 from ..ledger.verdicts import VERDICT_COLUMNS, claims_by_verdict, judge_claims, no_tables, tables_of_files
 from ..records.database import sha256_file
+from ..registry import claims_file, studies
 from .fetch import recorded, releases
 from .graph import root
 from .params import load_params
-from ..studies.registry import claims_file, studies
 from ..subcommand import argument, subcommand
 
 # %% auto #0

@@ -21,18 +21,18 @@ import pandas as pd
 import yaml
 
 from ..annotate.export import study_ratings
+from ..corpus.load import Corpus, load_corpus
 from ..errors import refuse
 from ..records.questions import guess_layout
 from ..records.ratings import guess_rating_columns
 from ..records.schema import Item, letters
 from ..records.table import Table, as_windows_1252, read_table
 from ..records.task import task_of
+from ..registry import rated_sections
 from .edit import FOR_RATINGS, edit, study_lines
 from .graph import root
 from .inputs import sha256
 from .params import load_params
-from ..studies.corpus import Corpus, load_corpus
-from ..studies.registry import rated_sections
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
 # %% auto #0

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict
 import mhbench
 from ..errors import refuse, settings_from
 from ..records.database import private_file
+from ..registry import studies
 from ..report.page import headline
 from ..report.tables import markdown_table
 from .aggregates import Protected, check_shown, held_by, publish_aggregates
@@ -34,7 +35,6 @@ from .fetch import Fetched, fetch_release, recorded, release_of, unlock
 from .graph import runs
 from .params import load_params
 from .workplace import code_files, init, package_identity, pipeline_files
-from ..studies.registry import studies
 from ..subcommand import argument, subcommand
 
 # %% auto #0

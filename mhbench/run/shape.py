@@ -28,6 +28,7 @@ from ..ask.secrets import plain, secret_header
 from ..encode.parallel import Executor
 from ..encode.store import StoreSettings
 from ..errors import refuse
+from ..registry import studies
 from .graph import graph, root
 from mhbench.steps.parameters import (
     GENERAL,
@@ -42,7 +43,6 @@ from mhbench.steps.parameters import (
     field,
 )
 from ..steps.stopping import Comparing
-from ..studies.registry import studies
 
 # %% auto #0
 __all__ = ['EntryName', 'RUN_FILE', 'TEXT_KEY', 'stage_classes', 'Closed', 'section', 'LocalServer', 'Sampling', 'Selection',

@@ -39,12 +39,12 @@ from mhbench.records.schema import (
     read_records,
     write_records,
 )
+from ..registry import added
+from ..registry import studies as registered
 from ..report.style import introduce, natural, save, title_of, who
 from ..report.tables import with_interval
 from .graph import before, graph, items_file, root
 from ..steps.rates import COUNTS
-from ..studies.registry import added
-from ..studies.registry import studies as registered
 
 # %% auto #0
 __all__ = ['write_metrics', 'synthetic', 'known_origins', 'origin_column', 'as_saved', 'Stage']

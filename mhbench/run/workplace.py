@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import mhbench
+from ..corpus.demo import demo_files
 from ..errors import refuse
-from ..studies.demo import demo_files
 from ..subcommand import argument, subcommand
 
 # %% auto #0

@@ -165,7 +165,7 @@ class PrepareParameters(Parameters):
     "A corpus as items."
 
     study: str = "mentat"
-    loader: str = field("mentat", "a name that mhbench.studies.corpus.find_loader knows")
+    loader: str = field("mentat", "a name that mhbench.corpus.load.find_loader knows")
     path: str = field("data/mentat", "relative to the repository's root")
     options: dict[str, Any] = field({}, 'of the loader, e.g. {"strict": False} to set bad rows aside')
     sha256: str | None = field(None, "of an imported source: a changed file is refused", pattern="^[0-9a-f]{64}$")

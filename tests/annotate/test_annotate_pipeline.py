@@ -13,10 +13,10 @@ from mhbench.annotate.export import study_ratings
 from mhbench.annotate.question import RatedAnswer
 from mhbench.annotate.simulate import opinion
 from mhbench.annotate.store import Change, open_store
+from mhbench.corpus.load import load_corpus
 from mhbench.records.schema import Rating, read_records
 from mhbench.run.params import check_params, load_params
 from mhbench.stats.hierarchical import hierarchical_bradley_terry
-from mhbench.studies.corpus import load_corpus
 
 FILE = ".mhbench/annotate/mentat.sqlite"
 

@@ -7,6 +7,7 @@ import zipfile
 import pytest
 from conftest import ROOT
 
+from mhbench.corpus.load import load_corpus
 from mhbench.records.anki import Note, cloze_question, load_anki
 from mhbench.records.answers import load_answers
 from mhbench.records.labelstudio import load_label_studio
@@ -16,7 +17,6 @@ from mhbench.run.cli import main
 from mhbench.run.edit import merge_shards
 from mhbench.run.inputs import record_inputs
 from mhbench.run.params import load_params, stage_parameters
-from mhbench.studies.corpus import load_corpus
 
 ITEMS = [
     Item(

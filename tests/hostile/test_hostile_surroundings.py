@@ -18,12 +18,12 @@ import yaml
 from conftest import BIN, ENV, ROOT
 
 from mhbench.ask.cache import Cache, Row, new_owner, prune
+from mhbench.corpus.load import load_corpus
 from mhbench.records.answers import load_answers
 from mhbench.report.page import ReportTable, Section, html_report, write_tables
 from mhbench.run import cli
 from mhbench.run.graph import before, graph
 from mhbench.run.inputs import sha256
-from mhbench.studies.corpus import load_corpus
 
 # -- file systems
 

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from ...corpus.load import Corpus, corpus_of
 from ...errors import refuse
 from ...records.ratings import pseudonyms
 from ...records.schema import Item, Origin, Rating, Record, Response, Validated, letters, validate
 from ...records.table import csv_rows
-from ..corpus import Corpus, corpus_of
 from . import fields
 from .fields import competency, plain_text
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ...records.schema import Mode
+from ...registry import RegisteredStudy
 from ...steps.parameters import Answered, Correction, SameModel, field
-from ..registry import RegisteredStudy
 
 # %% auto #0
 __all__ = ['STUDY', 'CompetencyParameters']

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...corpus.load import Corpus
 from ...errors import refuse
 from ...records.anki import load_anki
 from ...records.labelstudio import Annotated, load_label_studio
 from ...records.schema import Rating, Response, validate
 from ...records.table import csv_rows
-from ..corpus import Corpus
 
 # %% auto #0
 __all__ = ['PANEL_LABELS', 'PANEL_DIFFICULTIES', 'load_panel', 'panel_sections', 'load_students', 'load_exports', 'load']

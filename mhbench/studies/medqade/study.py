@@ -5,8 +5,8 @@
 # %% ../../../nbs/studies/medqade/10_study.ipynb #2d8760b2
 from __future__ import annotations
 
+from ...registry import RegisteredStudy
 from ...steps.parameters import Families, Models, Positive, Reported, Share, field
-from ..registry import RegisteredStudy
 
 # %% auto #0
 __all__ = ['STUDY', 'PanelParameters']

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from ...corpus.load import Corpus
 from ...errors import refuse
 from ...records.schema import Item, Response
-from ..corpus import Corpus
 from .annotations import Reading, load_annotations, reading_note
 from .questions import load_mentat
 from .results import RESULT_SETS, load_mentat_results, result_files

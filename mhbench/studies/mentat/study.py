@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ...registry import RegisteredStudy
 from ...steps.parameters import MOST_REPLICATES, Draws, Names, NonNegative, Permutations, Reported, Weight, field
-from ..registry import RegisteredStudy
 
 # %% auto #0
 __all__ = ['STUDY', 'PreferencesParameters', 'AgreementParameters']

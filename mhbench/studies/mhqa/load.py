@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 from pydantic import Field, model_validator
 
+from ...corpus.load import Corpus, corpus_of, one_file
 from ...errors import refuse
 from ...records.schema import Item, Record, Response, Validated, letters, validate
 from ...records.table import csv_rows, read_table
-from ..corpus import Corpus, corpus_of, one_file
 
 # %% auto #0
 __all__ = ['TOPICS', 'TYPES', 'mend_encoding', 'mend_option', 'compared_text', 'MHQARow', 'load_mhqa', 'inspect_mhqa',

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...corpus.load import load_corpus
 from ...records.draw import draw_items
 from ...records.schema import Item, Judgment, letters
 from ...records.task import tasks_with
@@ -25,7 +26,6 @@ from ...steps.rates import of_group, wide_cells
 from ...steps.score import NONE_READ, none_read, outcome_counts, where_read
 from ...steps.similarity import nearest_option
 from ...steps.training import TUNED, UNTRAINED, Run
-from ..corpus import load_corpus
 from .load import TOPICS, TYPES
 
 # %% auto #0

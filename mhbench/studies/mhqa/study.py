@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ...records.schema import Mode
+from ...registry import RegisteredStudy
 from mhbench.steps.parameters import (
     AskingParameters,
     Cosine,
@@ -21,7 +22,6 @@ from mhbench.steps.parameters import (
     Share,
     field,
 )
-from ..registry import RegisteredStudy
 
 # %% auto #0
 __all__ = ['STUDY', 'CollectParameters', 'ComposeParameters', 'KeysParameters', 'ProfileParameters']

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from ...corpus.load import Corpus
 from ...errors import refuse
 from ...records.schema import Item, Validated, validate
 from ...records.table import json_rows
-from ..corpus import Corpus
 from ..mhqa.load import load_mhqa
 from mhbench.studies.psychiatrybench.rows import (
     EMI_FORMS,

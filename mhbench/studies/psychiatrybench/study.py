@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...registry import RegisteredStudy
 from mhbench.steps.parameters import (
     GEMMA,
     LOCAL,
@@ -24,7 +25,6 @@ from mhbench.steps.parameters import (
     PromptsDir,
     field,
 )
-from ..registry import RegisteredStudy
 
 # %% auto #0
 __all__ = ['STUDY', 'ApproachParameters', 'ClassificationParameters', 'FormatsParameters', 'StandingsParameters']
