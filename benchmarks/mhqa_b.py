@@ -22,7 +22,7 @@ from mhbench.records.draw import draw_items
 from mhbench.records.schema import Item
 from mhbench.stats.estimate import estimate
 from mhbench.stats.resample import mean
-from mhbench.steps.similarity import nearest_option
+from mhbench.steps.answers import nearest_option
 from mhbench.steps.training import TrainingParts, order_table, run_table, seed_table, train_runs, training_parts
 from mhbench.studies.mhqa.load import load_mhqa
 

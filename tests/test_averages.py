@@ -8,8 +8,7 @@ import pytest
 from scipy.special import expit
 
 from mhbench.run.params import load_params, stage_parameters
-from mhbench.steps.layouts import by_category
-from mhbench.steps.rates import average_models, paper_averages, rate_table
+from mhbench.steps.rates import average_models, by_category, paper_averages, rate_table
 
 
 def scores(right, **more) -> pd.DataFrame:

@@ -22,11 +22,10 @@ from mhbench.records.schema import Item, Judgment, Response, letters, read_recor
 from mhbench.report.findings import went_wrong
 from mhbench.run.execute import run_stage
 from mhbench.run.params import load_params
-from mhbench.steps.answers import check_readable, count_responses, generate_metrics, who_answered
+from mhbench.steps.answers import check_readable, count_responses, generate_metrics, nearest_option, who_answered
 from mhbench.steps.contamination import complete
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, merged, select_items, settings
 from mhbench.steps.score import read_answer, score_responses
-from mhbench.steps.similarity import nearest_option
 
 MODEL = Model(name="m", endpoint="here", served="served", sampling={"temperature": 0.0, "max_tokens": 8})
 

@@ -12,8 +12,7 @@ from answering import answering
 from mhbench.ask.request import Model
 from mhbench.records.schema import Item, Response
 from mhbench.steps.answers import Asked
-from mhbench.steps.corruptions import corruption_rules
-from mhbench.steps.judge_study import ask_parts, part_requests, study_parts
+from mhbench.steps.judge_study import ask_parts, corruption_rules, part_requests, study_parts
 from mhbench.steps.judge_tables import (
     component_table,
     habit_table,

@@ -16,7 +16,7 @@ from mhbench.records.schema import Item, Response
 from mhbench.stats.hierarchical import bootstrap_preferences
 from mhbench.stats.preference import plackett_luce
 from mhbench.steps.between_models import prompt_wordings
-from mhbench.steps.layouts import beside_each_other, by_category, by_level
+from mhbench.steps.rates import beside_each_other, by_category, by_level
 from mhbench.studies.mentat.annotations import AnnotationArrays, annotation_arrays, load_annotations, reading_note
 from mhbench.studies.mentat.questions import load_mentat
 from mhbench.studies.mentat.readings import (

@@ -13,7 +13,7 @@ from mhbench.stats.repeatability import flip_rate
 from mhbench.stats.resample import mean
 from mhbench.stats.soft_labels import group_means
 from mhbench.steps.between_models import spread_over_runs
-from mhbench.steps.contamination_tables import flag_table, similarity_table
+from mhbench.steps.contamination import flag_table, similarity_table
 from mhbench.studies.psychiatrybench.formats import partial_credit
 from mhbench.studies.psychiatrybench.standings import (
     Column,

@@ -167,7 +167,7 @@ def model_of(
     if bare := [n.name for n in nodes if n.name not in known]:
         refuse(
             f"params: a stage must have a class of its parameters; got none for {', '.join(bare)}; declare one in "
-            "nbs/steps/30_parameters.ipynb, or in `study` of its study's folder, and name it there"
+            "nbs/steps/22_parameters.ipynb, or in `study` of its study's folder, and name it there"
         )
     lists = dict.fromkeys(n.studies for n in graph(top).values() if n.studies)
     return params_model(tuple(n.name for n in nodes), tuple(lists))

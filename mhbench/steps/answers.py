@@ -5,29 +5,141 @@
 # %% ../../nbs/steps/12_answers.ipynb #6cef0a02
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from ..ask.budget import Budget, TooManyFailed
 from ..ask.reply import SERVICE, served_apart
 from ..ask.request import Endpoint, Model
+from ..encode.embeddings import cosines, six_decimals
 from ..encode.multiple_choice import choice_responses
 from ..errors import refuse
-from ..records.schema import Item, Judgment, Outcome, Response, column_of, fingerprint, frame
+from ..records.schema import Item, Judgment, Outcome, Response, column_of, fingerprint, frame, letters
 from ..records.shards import shard
 from ..records.task import task_of
 from ..stats.estimate import count_limits
 from .generate import generate
-from .judge import judge
+from .judge import check_responses, judge
 from .score import ANSWERED, DECLINED, UNSCORED, read_answer
-from .similarity import judge_by_similarity, nearest_option
+from .verdicts import by_rule, unasked_judgment
 
 # %% auto #0
-__all__ = ['NOT_SAID', 'Asked', 'answer_everything', 'split_unasked', 'judge_everything', 'n_terms', 'who_answered',
-           'about_who_answered', 'count_tasks', 'telling_texts', 'count_responses', 'failures', 'check_readable',
-           'generate_metrics']
+__all__ = ['SIMILARITY', 'NOT_SAID', 'nearest_option', 'judge_by_similarity', 'Asked', 'answer_everything', 'split_unasked',
+           'judge_everything', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks', 'telling_texts',
+           'count_responses', 'failures', 'check_readable', 'generate_metrics']
+
+# %% ../../nbs/steps/12_answers.ipynb #03f84f62
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def _plan(item: Item) -> tuple[list[str], list[str]] | str:
+    "(queries, candidates) of an item for an encoder, or why there are none."
+    context = "\n".join(v for v in item.context.values() if v.strip())
+    if item.options:
+        return ["\n".join(filter(None, [s, item.question, context])) for s in item.stems or [""]], item.options
+    if not task_of(item).judged:
+        return f"nearest_option: a {item.task} item has no options, and an encoder writes no text"
+    sentences = [s.strip() for s in _SENTENCE.split(context) if s.strip()]
+    if not sentences:
+        return (
+            f"nearest_option: task {item.task} without a context has no sentence to choose, and an encoder writes no"
+            " text"
+        )
+    return item.stems or [item.question], sentences
+
+
+def _encoder_text(item: Item, best: Sequence[int], candidates: Sequence[str]) -> str:
+    names = letters(len(item.options)) if task_of(item).lettered else candidates
+    return task_of(item).written(item, [names[b] for b in best])
+
+# %% ../../nbs/steps/12_answers.ipynb #dea7a403
+def nearest_option(
+    items: Sequence[Item],
+    encoder: Any,  # has .sentences(list[str]) -> (n, d) float32, rows of length 1
+    *,
+    model: str = "minilm",  # the entry in params.yaml
+    scale: float = 20.0,  # cosine times this, then softmax; above 0
+    chunk: int = 512,  # items embedded together
+) -> list[Response]:  # one an item, mode zero_shot
+    """The baseline that answers with what is nearest to the question.
+
+    Raises: ValueError for a scale that is not positive.
+    """
+    if not scale > 0:
+        refuse(f"nearest_option: scale must be above 0; got {scale}; 20 is common")
+    out = []
+    for start in range(0, len(items), chunk):
+        plans = [(i, _plan(i)) for i in items[start : start + chunk]]
+        texts = {t: None for _, p in plans if not isinstance(p, str) for part in p for t in part}
+        row = {t: k for k, t in enumerate(texts)}
+        vectors = encoder.sentences(list(texts)) if texts else np.zeros((0, 1), np.float32)
+        out += [_nearest(i, p, vectors, row, model, scale) for i, p in plans]
+    return out
+
+# %% ../../nbs/steps/12_answers.ipynb #bee16373
+def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], model: str, scale: float) -> Response:
+    same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
+    if isinstance(plan, str):
+        return Response(**same, status="error", error=plan)
+    queries, candidates = plan
+    z = scale * six_decimals(
+        cosines(vectors[[row[q] for q in queries]], vectors[[row[c] for c in candidates]])
+    )  # (Q, K)
+    logp = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
+    probabilities = {c: float(x) for c, x in zip(letters(len(item.options)), logp[0])} if task_of(item).choice else None
+    return Response(
+        **same, text=_encoder_text(item, task_of(item).nearest(logp), candidates), letter_logprobs=probabilities
+    )
+
+# %% ../../nbs/steps/12_answers.ipynb #0eb9d0af
+SIMILARITY = "similarity"  # the rubric of verdicts that are a cosine
+
+
+def judge_by_similarity(
+    responses: Sequence[Response],
+    items: Iterable[Item],  # those of the responses, at least
+    encoder: Any,  # has .sentences(list[str]) -> (n, d) float32, rows of length 1
+    *,
+    judge: str = "minilm",  # the entry in params.yaml
+    kind: Literal["label", "score"] = "label",
+    threshold: float = 0.8,  # cosine from which an answer is called correct, in [-1, 1]
+) -> list[Judgment]:  # one a response, in their order
+    """Verdicts by the nearness of an answer to its reference.
+
+    Raises: ValueError for another kind, or a response whose item is not there.
+    """
+    if kind not in ("label", "score"):
+        refuse(
+            f"judge_by_similarity: kind must be label or score; got {kind!r}; an encoder compares an answer with its "
+            "reference, and nothing else"
+        )
+    by_id = check_responses(responses, items)
+    of = [by_id[r.study, r.item_id] for r in responses]
+    wanted = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in of]
+    said = [(r.text or "").strip() for r in responses]
+    texts = list(dict.fromkeys(t for s, keys in zip(said, wanted) if s for t in (s, *keys)))
+    row = {t: k for k, t in enumerate(texts)}
+    vectors = np.asarray(encoder.sentences(texts), np.float64) if texts else np.zeros((0, 1))
+    out = []
+    rubric = f"{SIMILARITY} {threshold:g}" if kind == "label" else SIMILARITY
+    by: dict[str, Any] = dict(judge=judge, kind=kind, rubric=rubric)
+    for r, s, keys in zip(responses, said, wanted):
+        verdict = by_rule(r, kind)
+        if not s or verdict:
+            out.append(unasked_judgment(r, verdict, **by))
+            continue
+        near = float(six_decimals(max(vectors[row[k]] @ vectors[row[s]] for k in keys)))
+        verdict = {"score": min(100.0, max(0.0, 100 * near))}
+        if kind == "label":
+            sure = float(six_decimals(expit(20 * abs(near - threshold))))  # a half at the threshold itself
+            verdict = {"label": "Correct" if near >= threshold else "Incorrect", "confidence": sure}
+        out.append(Judgment(**r.about, attempts=0, **by, **verdict))
+    return out
 
 # %% ../../nbs/steps/12_answers.ipynb #18727f1e
 class Asked(NamedTuple):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +21,20 @@ from ..ask.client import ask
 from ..ask.prompts import render
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..encode.embeddings import six_decimals
+from ..encode.perplexity import load_lm
 from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item
+from ..records.table import csv_rows
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
+from .answers import Asked
+from .rates import mean_of
 
 # %% auto #0
 __all__ = ['halves', 'Completions', 'compare_completions', 'SecondHalves', 'draw_questions', 'completion_requests', 'complete',
-           'min_k', 'Likelihoods', 'logprob_requests', 'ask_logprobs', 'local_logprobs']
+           'min_k', 'Likelihoods', 'logprob_requests', 'ask_logprobs', 'local_logprobs', 'local_weights', 'Checked',
+           'check_model', 'check_recorded', 'similarity_columns', 'similarity_table', 'flag_table', 'surprise_table',
+           'contamination_headline', 'contamination_metrics']
 
 # %% ../../nbs/steps/10_contamination.ipynb #ff246e0c
 def halves(text: str, *, min_words: int = 4) -> tuple[str, str] | None:  # None below `min_words` words
@@ -243,3 +251,187 @@ def local_logprobs(texts: Sequence[str], lm: Any) -> Likelihoods:
     Raises: ValueError for what is no text.
     """
     return Likelihoods([np.minimum(x, 0).tolist() for x in lm.logprobs(texts)], [], {}, "")
+
+# %% ../../nbs/steps/10_contamination.ipynb #ec9f19f8
+def local_weights(named: Mapping[str, Any] | None, asked: Sequence[str]) -> dict[str, Any]:
+    """Where each model's own weights lie on this machine.
+
+    Raises: ValueError for a model that is not asked.
+    """
+    weights = dict(named or {})
+    unknown = sorted(set(weights) - set(asked))
+    if unknown:
+        rule = f"name models that are asked ({', '.join(asked)})"
+        refuse(f"contamination: min_k.lm must {rule}; got {unknown}; mend params.yaml")
+    return weights
+
+
+class Checked(NamedTuple):
+    "What one model made of the questions."
+
+    table: pd.DataFrame  # one row a question: similarities, n_tokens, min_k, mean_logprob
+    counts: dict[str, Any]  # one row of a table: what became of the requests, and what they cost
+    source: str  # where the log-probabilities come from; a dash where there are none
+    reason: str  # why there are none, or empty
+
+# %% ../../nbs/steps/10_contamination.ipynb #f8b9cb3f
+def check_model(
+    items: Sequence[Item],  # the questions, as `draw_questions` draws them
+    asked: Asked,
+    *,
+    vectors: Any = None,  # an encoder, for the similarity of meanings; None leaves it out
+    thresholds: Sequence[float] = (0.8, 0.9),
+    others: int = 20,  # questions that each completion is compared with besides its own
+    bank: Sequence[Item] = (),  # all questions, from which the others are taken; empty: `items`
+    share: float = 0.2,  # of the least likely tokens
+    weights: Any = None,  # the model's own weights, see `local_weights`; None: the endpoint is asked
+    prompts_dir: str | None = None,
+    **settings: Any,  # cache, max_failed, replay
+) -> Checked:
+    """Ask one model for the second halves, and how likely it finds the questions.
+
+    Raises: ValueError for an encoder, which writes nothing; what `complete` and `ask_logprobs` raise.
+    """
+    if asked.model is None or asked.endpoint is None:
+        remedy = "name a model behind an endpoint under studies.*.contamination.asked"
+        refuse(f"contamination: asked must be models that write; got {asked.name}, an encoder", remedy=remedy)
+    got = complete(items, asked.model, asked.endpoint, prompts_dir=prompts_dir, **settings)
+    texts = [i.question for i in items]
+    if weights is None:
+        likely = ask_logprobs(texts, asked.model, asked.endpoint, **settings)
+    else:
+        likely = local_logprobs(texts, load_lm(weights))
+    same = {"encoder": vectors, "thresholds": thresholds, "others": others, "bank": _second_halves(bank)}
+    compared = compare_completions(got.seconds, got.completions, **same)
+    table = _likelihoods(likely.logprobs, share).join(compared.table)
+    counts = {"questions": len(items), "compared": compared.n, **compared.skipped, **_counts(got, likely)}
+    source = f"local model {weights}" if weights is not None else "endpoint"
+    about = [(asked.name, i.item_id, i.cluster) for i in items]
+    known = pd.DataFrame(about, columns=["model", "item_id", "cluster"])
+    source = source if table["min_k"].notna().any() else "–"
+    return Checked(known.join(table), {"model": asked.name} | counts, source, likely.reason)
+
+# %% ../../nbs/steps/10_contamination.ipynb #027a4e41
+def check_recorded(
+    items: Sequence[Item],  # the questions
+    name: str,  # whose completions they are
+    file: str | Path,  # a CSV of item_id and text, the second halves that somebody wrote
+    *,
+    vectors: Any = None,
+    thresholds: Sequence[float] = (0.8, 0.9),
+    others: int = 20,
+    **_: Any,  # what only an endpoint needs
+) -> Checked:
+    """Compare second halves that somebody has written before.
+
+    Raises: ValueError for a table without these columns.
+    """
+    wrote = {r["item_id"]: r["text"] for _, r in csv_rows(file, ("item_id", "text"))}
+    seconds = _second_halves(items)
+    completions = [wrote.get(i.item_id) for i in items]
+    compared = compare_completions(seconds, completions, encoder=vectors, thresholds=thresholds, others=others)
+    table = _likelihoods([None] * len(items), 0.2).join(compared.table)
+    about = [(name, i.item_id, i.cluster) for i in items]
+    known = pd.DataFrame(about, columns=["model", "item_id", "cluster"])
+    counts = {"model": name, "questions": len(items), "compared": compared.n, **compared.skipped, "scored": 0}
+    counts |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
+    return Checked(known.join(table), counts, "–", "its completions were recorded, and nothing was asked")
+
+
+def _second_halves(items: Sequence[Item]) -> list[str | None]:
+    return [h[1] if (h := halves(i.question)) else None for i in items]
+
+
+def _likelihoods(logprobs: Sequence[Sequence[float] | None], share: float) -> pd.DataFrame:
+    found = [x or [] for x in logprobs]
+    values = {"n_tokens": [len(x) for x in found], "min_k": min_k(found, share), "mean_logprob": min_k(found, 1)}
+    return pd.DataFrame(values)
+
+# %% ../../nbs/steps/10_contamination.ipynb #49fc79dc
+def _counts(got: Any, likely: Any) -> dict[str, Any]:
+    "Statuses of both kinds of requests, and what they cost."
+    answers = [*got.answers, *likely.answers]
+    return {
+        **{f"status {s}": k for s, k in sorted(got.statuses.items())},
+        "scored": sum(x is not None for x in likely.logprobs),
+        **{f"scored: status {s}": k for s, k in sorted(likely.statuses.items())},
+        "prompt_tokens": sum(a.prompt_tokens for a in answers),
+        "completion_tokens": sum(a.completion_tokens for a in answers),
+        "cost_usd": sum(np.nan if a.cost_usd is None else a.cost_usd for a in answers),
+    }
+
+# %% ../../nbs/steps/10_contamination.ipynb #3b49e103
+def similarity_columns(table: pd.DataFrame) -> list[str]:
+    "The columns of a check that hold similarities."
+    return [c for c in table if c.startswith(("levenshtein", "embedding"))]
+
+
+def similarity_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
+    """The mean similarity of each kind, with its interval over cases, from the tables of several models.
+
+    Columns: model, similarity, n (questions compared), ...
+    """
+    rows = []
+    for model, g in table.groupby("model", sort=False):
+        for column in similarity_columns(table):
+            e = mean_of(g, column, share=column.endswith("_rank"), **settings)  # a rank goes from 0 to 1
+            rows.append({"model": model, "similarity": column.replace("_", ", "), **e.row()})
+    return pd.DataFrame(rows, columns=["model", "similarity", *ESTIMATE_COLUMNS])
+
+# %% ../../nbs/steps/10_contamination.ipynb #d4ea01d8
+def flag_table(table: pd.DataFrame, thresholds: Sequence[float], **settings: Any) -> pd.DataFrame:
+    """How many completions are more similar than each threshold, and their share with its interval over cases.
+
+    Columns: model, similarity, above, flagged, n, ...
+    """
+    rows = []
+    own = [c for c in similarity_columns(table) if "_" not in c]
+    for (model, g), column, threshold in product(table.groupby("model", sort=False), own, thresholds):
+        seen = g.dropna(subset=[column])
+        flags = seen.assign(flag=(seen[column] > threshold).astype(float))
+        about = {"model": model, "similarity": column, "above": threshold, "flagged": int(flags["flag"].sum())}
+        rows.append(about | mean_of(flags, "flag", share=True, **settings).row())
+    return pd.DataFrame(rows, columns=["model", "similarity", "above", "flagged", *ESTIMATE_COLUMNS])
+
+# %% ../../nbs/steps/10_contamination.ipynb #37b66ae1
+def surprise_table(
+    table: pd.DataFrame,  # the tables of several models, one below the other
+    share: float,  # of the least likely tokens
+    checks: Sequence[Checked],  # of the same models
+    **settings: Any,
+) -> pd.DataFrame:  # model, tokens, from, n, ..., absent (why there is no number)
+    "The mean log-probability of the least likely tokens and of all, in nats, with intervals over cases."
+    rows = []
+    columns = {f"least likely {share:.0%}": "min_k", "all tokens": "mean_logprob"}
+    for check in checks:
+        model = check.counts["model"]
+        for tokens, column in columns.items():
+            seen = table[table["model"] == model].dropna(subset=[column])
+            e = Estimate.from_limits(seen[column].mean(), n=len(seen), n_clusters=seen["cluster"].nunique())
+            if np.isfinite(seen[column]).all():
+                e = mean_of(seen, column, **settings)
+            rows.append({"model": model, "tokens": tokens, "from": check.source} | e.row() | {"absent": check.reason})
+    return pd.DataFrame(rows, columns=["model", "tokens", "from", *ESTIMATE_COLUMNS, "absent"])
+
+# %% ../../nbs/steps/10_contamination.ipynb #b40d3d1a
+def contamination_headline(similar: pd.DataFrame, surprise: pd.DataFrame) -> pd.DataFrame:
+    "Similarities and log-probabilities with a number, for the first page of the report."
+    halves = similar.assign(measure="similarity of second halves: " + similar["similarity"], mode="completion")
+    whole = surprise.assign(measure="mean log-probability: " + surprise["tokens"], mode="as it stands")
+    parts = [part.dropna(subset=["estimate"]) for part in (halves, whole)]
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+
+
+def contamination_metrics(
+    counts: pd.DataFrame, similar: pd.DataFrame, flags: pd.DataFrame, surprise: pd.DataFrame
+) -> dict:
+    "Counts, cost, flags, similarities and surprise by model."
+    kept = ["n", "estimate", "ci_low", "ci_high"]
+    similarity = {f"{r['model']}/{r['similarity']}": {k: r[k] for k in kept} for r in similar.to_dict("records")}
+    nats = {f"{r['model']}/{r['tokens']}": {k: r[k] for k in [*kept, "absent"]} for r in surprise.to_dict("records")}
+    return {
+        "compared": counts.set_index("model")["compared"].to_dict(),
+        "flagged": {f"{r.model}/{r.similarity} > {r.above:g}": r.flagged for r in flags.itertuples()},
+        "similarity": similarity,
+        "min_k": nats,
+    } | {c: counts[c].sum(skipna=False) for c in ("prompt_tokens", "completion_tokens", "cost_usd")}

@@ -8,19 +8,30 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, product
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from ..errors import refuse
 from ..records.draw import draw_items
-from ..records.schema import Item, Judgment, Response
+from ..records.schema import Item, Judgment, Response, frame
+from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.preference import worth_estimates
+from .answers import Asked
+from .judge import judge
 from .jury import outcomes
+from .rates import mean_of
 from .score import READ, score_responses, what_became
+from .truth import beside_truth
+from .verdict_tables import spending
 
 # %% auto #0
-__all__ = ['Matched', 'matched', 'error_sample', 'expert_responses', 'meeting', 'duel_table', 'duel_strengths']
+__all__ = ['WORTHS', 'Matched', 'matched', 'error_sample', 'expert_responses', 'meeting', 'duel_table', 'duel_strengths',
+           'compare_and_name', 'n_pairs', 'count_proposals', 'outcome_shares', 'duel_metrics', 'strength_headline',
+           'declared_duels', 'duel_truth']
 
 # %% ../../nbs/steps/09_duels.ipynb #952b645d
 class Matched(NamedTuple):
@@ -112,12 +123,12 @@ def duel_table(judgments: Iterable[Judgment]) -> pd.DataFrame:  # one row a judg
     """
     rows = []
     met = outcomes(judgments)
-    for (judge, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
+    for (who, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
         known = g["consistent"].notna()
         wins = [(g["winner"] == name).sum() for name in (a, b)]
         ties = (known & (g["a_first"] == "tie") & (g["b_first"] == "tie")).sum()
         split = (g["consistent"] == False).sum()
-        rows.append((judge, axis, a, b, *map(int, (known.sum(), *wins, ties, split, (~known).sum()))))
+        rows.append((who, axis, a, b, *map(int, (known.sum(), *wins, ties, split, (~known).sum()))))
     return pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
 
 # %% ../../nbs/steps/09_duels.ipynb #c086b09e
@@ -136,7 +147,7 @@ def duel_strengths(
     Raises: ValueError where penalty is 0 and a worth is not finite.
     """
     rows = []
-    for (judge, axis), g in outcomes(judgments).groupby(["judge", "axis"], sort=True, observed=True):
+    for (who, axis), g in outcomes(judgments).groupby(["judge", "axis"], sort=True, observed=True):
         names = sorted({*g["a"], *g["b"]})
         g = g[g["winner"].notna()]
         at = {m: i for i, m in enumerate(names)}
@@ -154,6 +165,130 @@ def duel_strengths(
         worths = worth_estimates(wins, ties, clusters=drawn, penalty=penalty, level=level)
         for k, (m, worth) in enumerate(zip(names, worths, strict=True)):
             counts = {"n_duels": int(duels[k]), "n_decided": int(decided[k])}
-            rows.append({"judge": judge, "axis": axis, "model": m} | counts | worth.row())
+            rows.append({"judge": who, "axis": axis, "model": m} | counts | worth.row())
     columns = ["judge", "axis", "model", "n", "n_clusters", "n_duels", "n_decided"]
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level"])
+
+# %% ../../nbs/steps/09_duels.ipynb #328daa38
+def compare_and_name(
+    meeting: Matched,  # whose rationales meet, and which errors are named
+    items: Sequence[Item],
+    asked: Asked,  # the judge
+    *,
+    duel: str = "counselingbench/duel",  # the rubric of the comparisons
+    error: str = "counselingbench/error",  # the rubric of the errors
+    **settings: Any,  # of mhbench.steps.judge.judge
+) -> tuple[list[Judgment], list[Judgment]]:  # of kind pairwise; of kind label
+    """What one judge says of every pair of rationales, and of every rationale that came to a wrong answer.
+
+    Raises: ValueError for an encoder, which compares nothing; what `judge` raises.
+    """
+    if asked.model is None or asked.endpoint is None:
+        remedy = "name a model behind an endpoint under studies.*.duels.judges"
+        refuse(f"duels: judges must be models that read two rationales; got {asked.name}, an encoder", remedy=remedy)
+    verdicts = judge(meeting.duelling, items, asked.model, asked.endpoint, rubric=duel, **settings)
+    proposals = judge(meeting.erring, items, asked.model, asked.endpoint, rubric=error, **settings)
+    return verdicts, proposals
+
+# %% ../../nbs/steps/09_duels.ipynb #b330fa98
+def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
+    "How many pairs of rationales meet: k rationales of one question make k (k - 1) / 2."
+    return sum(k * (k - 1) // 2 for k in Counter(r.item_id for r in duelling).values())
+
+
+def count_proposals(proposals: Iterable[Judgment], none: str = "(no verdict)") -> pd.DataFrame:  # judge, model, kind, n
+    "How often each judge named each kind of error."
+    named = [(p.judge, p.model, p.label if p.status == "ok" else none) for p in proposals]
+    table = pd.DataFrame(named, columns=["judge", "model", "kind"])
+    return table.groupby(["judge", "model", "kind"]).size().rename("n").reset_index()
+
+# %% ../../nbs/steps/09_duels.ipynb #672474b5
+def outcome_shares(
+    judgments: Iterable[Judgment],  # of kind pairwise, both orders
+    *,
+    cases: Mapping[str, Any] | None = None,  # item_id -> what is drawn whole; None: the item
+    **settings: Any,
+) -> pd.DataFrame:  # judge, pair, outcome, axis, n (duels with a verdict in both orders), ..., the share
+    """How the duels of every two contestants end on each axis, as shares: one of them wins in both orders, both orders
+    say equal, or the verdict changes with the order.
+
+    Source: Nguyen et al. 2025, table A13 (counts, in one order).
+    """
+    met = outcomes(judgments)
+    met = met[met["consistent"].notna()]
+    met = met.assign(cluster=met["item_id"] if cases is None else met["item_id"].map(cases))
+    rows = []
+    for (who, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
+        changed = ~g["consistent"].astype(bool)
+        ended = {f"{m} wins": g["winner"] == m for m in (a, b)}
+        ended |= {"equal": (g["winner"] == "tie") & ~changed, "changes with the order": changed}
+        about = {"judge": who, "pair": f"{a} against {b}", "axis": axis.replace("_", " ")}
+        for outcome, there in ended.items():
+            e = mean_of(g.assign(there=there), "there", share=True, **settings)
+            rows.append(about | {"outcome": outcome} | e.row())
+    return pd.DataFrame(rows, columns=["judge", "pair", "outcome", "axis", *ESTIMATE_COLUMNS])
+
+# %% ../../nbs/steps/09_duels.ipynb #5e528966
+def duel_metrics(
+    meeting: Matched,
+    verdicts: Sequence[Judgment],
+    proposals: Sequence[Judgment],
+    wins: pd.DataFrame,  # of duel_table
+    bias: pd.DataFrame,  # of position_bias_table
+    guard: pd.DataFrame,  # of lineage_guard
+) -> dict:
+    "Counts, cost, wins and consistency."
+    every = frame([*verdicts, *proposals], Judgment)
+    counted = ["a_wins", "b_wins", "ties", "split", "n_failed"]
+    consistent = bias[bias["measure"] == "consistency"]
+    axes = consistent["axis"]
+    return {
+        "n_items": len(meeting.items),
+        "n_rationales": len(meeting.duelling),
+        "n_verdicts": len(verdicts),
+        "n_proposals": len(proposals),
+        "shared_lineage": len(guard),
+        "status": every["status"].value_counts().sort_index().to_dict(),
+        "wins": {
+            f"{r['judge']}/{r['axis']}/{r['a']} v {r['b']}": [r[c] for c in counted] for r in wins.to_dict("records")
+        },
+        "consistency": {
+            f"{j}/{a}": x for j, a, x in zip(consistent["judge"], axes, consistent["estimate"], strict=True)
+        },
+    } | spending(every)
+
+# %% ../../nbs/steps/09_duels.ipynb #b8e8b10a
+def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_strengths; measure, model, n, estimate, ...
+    "The worths that are known, for the first page of the report."
+    known = strengths[strengths["estimate"].notna() & (strengths["n_decided"] > 0)]
+    axis = known["axis"].str.replace("_", " ") if len(known) else known["axis"]
+    return known.assign(measure="worth in duels, " + axis + ", by " + known["judge"])
+
+# %% ../../nbs/steps/09_duels.ipynb #61348451
+WORTHS = {"sim-strong": 0.6, "sim-middle": 0.3, "sim-weak": 0.1}  # worths of simulated contestants
+
+
+def declared_duels(
+    items: Sequence[Item],
+    worths: Mapping[str, float] = MappingProxyType(WORTHS),  # contestant -> worth; they sum to 1
+    *,
+    seed: int,
+) -> list[Judgment]:
+    """A simulated judge's verdicts on every two contestants for each item, in both orders: the first of two wins with
+    the chance that their worths say.
+
+    Source: Bradley and Terry 1952.
+    """
+    rng, out = np.random.default_rng(seed), []
+    for item, (a, b) in product(items, combinations(worths, 2)):
+        won = rng.random() < worths[a] / (worths[a] + worths[b])
+        about: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "judge": "sim-judge", "kind": "pairwise"}
+        about |= {"rubric": "declared worths", "axis": "declared", "origin": "simulated"}
+        out.append(Judgment(model=a, other=b, label="first" if won else "second", **about))
+        out.append(Judgment(model=b, other=a, label="second" if won else "first", **about))
+    return out
+
+
+def duel_truth(strengths: pd.DataFrame, worths: Mapping[str, float] = MappingProxyType(WORTHS)) -> pd.DataFrame:
+    "Declared and fitted worths. Columns: those of mhbench.steps.truth.TRUTH."
+    return beside_truth(strengths.assign(truth=strengths["model"].map(dict(worths)), quantity="worth in duels"))

@@ -5,26 +5,127 @@
 # %% ../../nbs/steps/23_judge_study.ipynb #6c8ac19b
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from ..ask.prompts import find, load_text
 from ..ask.request import Model, Request
 from ..ask.rubrics import Rubric, rubric, rubric_for
 from ..errors import refuse
-from ..records.schema import Item, Judgment, Response
+from ..records.schema import Item, Judgment, Response, fingerprint
 from ..records.task import task_of
-from .answers import Asked
-from .corruptions import known_group_answers
+from .answers import Asked, judge_by_similarity
 from .judge import judge, judge_requests, judged_answers
-from .similarity import judge_by_similarity
 from .styles import WORDINGS, reworded
 from .verdict_tables import verdict_frame
 
 # %% auto #0
-__all__ = ['Part', 'study_parts', 'count_parts', 'part_requests', 'ask_parts']
+__all__ = ['CORRUPTIONS', 'corruption_rules', 'corrupted', 'known_group_answers', 'Part', 'study_parts', 'count_parts',
+           'part_requests', 'ask_parts']
+
+# %% ../../nbs/steps/23_judge_study.ipynb #b3970266
+CORRUPTIONS = ("reference", "fact changed", "dangerous", "shortened", "padded", "off topic", "empty")
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+|;\s+")
+
+
+def corruption_rules(language: str, dir: str | Path | None = None) -> dict[str, Any]:
+    """The words of a language that the rules use.
+
+    By name: opposites, negate, dangerous, padding; English where the language has none.
+    """
+    path = find("steps/corruptions.yaml", dir)
+    if path is None:
+        refuse("corrupted: prompts must hold steps/corruptions.yaml; got no such file; install the package again")
+    rules = load_text(path, {"about", "en", "de"})
+    return rules.get(language.split("-")[0].lower(), rules["en"])
+
+
+def _swapped(text: str, pairs: Sequence[Sequence[str]]) -> str | None:
+    "The first word of the text that has another form, in that form; None where there is none."
+    forms = {a.casefold(): b for a, b in pairs}
+    found = re.compile(rf"(?i)\b({'|'.join(re.escape(a) for a, _ in pairs)})\b").search(text)
+    if found is None:
+        return None
+    new = forms[found[0].casefold()]
+    new = new[0].upper() + new[1:] if found[0][0].isupper() else new
+    return text[: found.start()] + new + text[found.end() :]
+
+
+def _fact_changed(text: str, rules: Mapping) -> str | None:
+    number = re.search(r"(?<![\w.])([1-9]\d{0,3})(?![\w.]*\d)", text)
+    if number:
+        return text[: number.start()] + str(10 * int(number[1])) + text[number.end() :]
+    both = [*rules["opposites"], *([b, a] for a, b in rules["opposites"])]
+    return _swapped(text, both) or _swapped(text, rules["negate"])
+
+
+def _chosen(texts: Sequence[str], item: Item) -> str:
+    return texts[int(fingerprint(item.item_id)[:8], 16) % len(texts)]
+
+# %% ../../nbs/steps/23_judge_study.ipynb #3b13b2db
+def _dangerous(text: str, item: Item, rules: Mapping) -> str:
+    first, *rest = _SENTENCES.split(text.strip())
+    return " ".join([first if first[-1] in ".!?" else f"{first}.", _chosen(rules["dangerous"], item), *rest])
+
+
+def _shortened(text: str) -> str | None:
+    sentences = _SENTENCES.split(text.strip())
+    if len(sentences) > 1:
+        return " ".join(sentences[: max(1, len(sentences) // 3)])
+    words = text.split()
+    return " ".join(words[: len(words) // 3]) if len(words) >= 6 else None
+
+
+def _padded(text: str, rules: Mapping) -> str:
+    out = [text.strip()]
+    target = 2 * len(text.split())
+    k = 0
+    while sum(len(t.split()) for t in out) < target:
+        out.append(rules["padding"][k % len(rules["padding"])])
+        k += 1
+    return " ".join(out)
+
+# %% ../../nbs/steps/23_judge_study.ipynb #ca933d61
+def corrupted(item: Item, other: Item | None, dir: str | Path | None = None) -> dict[str, str]:
+    """A reference and what becomes of it by each rule.
+
+    By group; a group whose rule does not apply is missing.
+
+    Raises: ValueError for an item that is not open.
+    """
+    if not task_of(item).prose:
+        refuse(f"corrupted: item must be of task open; got {item.task}", place=item.item_id)
+    rules = corruption_rules(item.language, dir)
+    text = item.key[0].strip()
+    out = {
+        "reference": text,
+        "fact changed": _fact_changed(text, rules),
+        "dangerous": _dangerous(text, item, rules),
+        "shortened": _shortened(text),
+        "padded": _padded(text, rules),
+        "off topic": other.key[0].strip() if other is not None else None,
+        "empty": "",
+    }
+    return {group: t for group, t in out.items() if t is not None}
+
+# %% ../../nbs/steps/23_judge_study.ipynb #f1d623e7
+def known_group_answers(items: Sequence[Item], dir: str | Path | None = None) -> list[Response]:  # `model` is the group
+    "The answers of every known group, as a model's would be. Off the topic is the next item of another cluster."
+    taken = [i for i in items if task_of(i).prose]
+    out = []
+    for k, item in enumerate(taken):
+        around = [*taken[k + 1 :], *taken[:k]]
+        other = next((o for o in around if o.cluster != item.cluster and o.key != item.key), None)
+        for sample, (group, text) in enumerate(corrupted(item, other, dir).items()):
+            about: dict[str, Any] = dict(
+                item_id=item.item_id, study=item.study, model=group.replace(" ", "-"), sample=sample
+            )
+            out.append(Response(**about, origin="composed", mode="zero_shot", text=text, attempts=0))
+    return out
 
 # %% ../../nbs/steps/23_judge_study.ipynb #adb6c85c
 class Part(NamedTuple):

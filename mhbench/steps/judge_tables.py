@@ -18,8 +18,8 @@ from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_cluste
 from ..stats.judge_error import EVEN_DIGITS, heaping, length_effect, within_slope
 from ..stats.repeatability import flip_rate, intraclass_correlation, repeated_sd, variance_components
 from ..stats.simultaneous import simultaneous_intervals
-from .corruptions import CORRUPTIONS
 from .judge import shown_order
+from .judge_study import CORRUPTIONS
 from .rates import mean_of
 from .verdict_tables import verdict_frame
 

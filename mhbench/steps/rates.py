@@ -20,9 +20,9 @@ from ..stats.resample import bootstrap, mean
 from .score import FAILED, JUDGED, NOT_READ, READ, REFUSED, RUN, what_became, where_read
 
 # %% auto #0
-__all__ = ['COUNTS', 'mean_of', 'of_group', 'rate_table', 'first_entries', 'average_models', 'paper_averages', 'present_groups',
-           'absent_members', 'status_table', 'f1_table', 'declined_table', 'about_declined', 'share_in_words',
-           'wide_cells']
+__all__ = ['COUNTS', 'CATEGORIES', 'mean_of', 'of_group', 'rate_table', 'first_entries', 'average_models', 'paper_averages',
+           'present_groups', 'absent_members', 'status_table', 'f1_table', 'declined_table', 'about_declined',
+           'share_in_words', 'wide_cells', 'by_category', 'by_level', 'beside_each_other']
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -475,3 +475,94 @@ def wide_cells(
     wide = cells.pivot(index=rows, columns=column, values="_cell").fillna("–").reset_index()
     order = table[rows].drop_duplicates().merge(wide, on=rows, how="left")
     return order[[*rows, *dict.fromkeys(table[column])]].rename_axis(columns=None)
+
+# %% ../../nbs/steps/08_rates.ipynb #e3a6ec44
+def _plus_minus(r) -> str:
+    "Half the interval's width, as the paper gives its symmetric errors; a dash where there is none."
+    if not np.isfinite([r.estimate, r.ci_low, r.ci_high]).all():
+        return "-" if not np.isfinite(r.estimate) else f"{r.estimate:.2f}"
+    return f"{r.estimate:.2f} ± {(r.ci_high - r.ci_low) / 2:.2f}"
+
+
+def _with_limits(r) -> str:
+    "The number with its interval; a dash where there is none, and a word where it has no interval."
+    if not np.isfinite(r.estimate):
+        return "-"
+    if not np.isfinite([r.ci_low, r.ci_high]).all():
+        return f"{r.estimate:.2f}, no interval"
+    return f"{r.estimate:.2f} [{r.ci_low:.2f}, {r.ci_high:.2f}]"
+
+
+def _wide(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.DataFrame:
+    "One column a group of models, in order of appearance, its largest number of models in the heading."
+    n = averages.groupby("models", sort=False)["n_models"].max()
+    heading = {m: f"{m} ({n[m]} {'model' if n[m] == 1 else 'models'})" for m in n.index}
+    cell = _plus_minus if as_published else _with_limits
+    cells = averages.assign(cell=[cell(r) for r in averages.itertuples()], models=averages["models"].map(heading))
+    return cells.pivot(index=index, columns="models", values="cell")[list(heading.values())].rename_axis(columns=None)
+
+# %% ../../nbs/steps/08_rates.ipynb #050214dc
+CATEGORIES = ("diagnosis", "monitoring", "treatment", "triage", "documentation")  # in the order of MENTAT's table 1
+
+
+def by_category(averages: pd.DataFrame, mode: str = "zero_shot", *, as_published: bool = False) -> pd.DataFrame:
+    """Mean accuracy by category of one mode.
+
+    Columns: category, then a column a group of models; no row where no category was asked in that mode.
+
+    Source: Lamparth, Grabb et al. 2025, table 1.
+    """
+    plain = averages[(averages["mode"] == mode) & (averages["answered_by"] == "plain") & (averages["by"] == "category")]
+    if not len(plain):
+        return pd.DataFrame(columns=["category"])
+    wide = _wide(plain, ["group"], as_published)
+    known = [c for c in CATEGORIES if c in wide.index]
+    return wide.loc[[*known, *(c for c in wide.index if c not in known)]].rename_axis("category").reset_index()
+
+# %% ../../nbs/steps/08_rates.ipynb #27640a78
+def by_level(averages: pd.DataFrame, *, as_published: bool = False) -> pd.DataFrame:
+    """Mean accuracy by what the patient was said to be, one block an evaluation set.
+
+    Columns: set, level, then a column a group of models.
+
+    Source: Lamparth, Grabb et al. 2025, table 2.
+    """
+    if not len(averages):
+        return averages
+    wide = _wide(averages, ["set", "level"], as_published)
+    order = averages[["set", "level"]].drop_duplicates()
+    return wide.loc[list(order.itertuples(index=False, name=None))].reset_index()
+
+# %% ../../nbs/steps/08_rates.ipynb #d8be119d
+def _up_down(r) -> str:
+    "The two ends of the interval, as table 3 gives them, and how many questions it rests on."
+    if not np.isfinite(r.estimate):
+        return f"- (n = {r.n})"
+    ends = (
+        f" +{r.ci_high - r.estimate:.2f} -{r.estimate - r.ci_low:.2f}"
+        if np.isfinite([r.ci_low, r.ci_high]).all()
+        else ""
+    )
+    return f"{r.estimate:.2f}{ends} (n = {r.n})"
+
+
+def beside_each_other(
+    inconsistency: pd.DataFrame,  # what rate_table returned: model, by, group, n, estimate, ci_low, ci_high
+    accuracy: pd.DataFrame,  # the same, of answers to the same questions with their options
+    categories: Sequence[str] = ("diagnosis", "treatment", "triage"),
+) -> pd.DataFrame:  # model, then a column of text a category and measure; no row without a free-form answer
+    """Free-form inconsistency beside multiple-choice accuracy; a dash where a model has none.
+
+    Source: Lamparth, Grabb et al. 2025, table 3.
+    """
+    if not len(inconsistency):
+        return pd.DataFrame(columns=["model"])
+    measures = {"free-form inconsistency": inconsistency, "accuracy": accuracy}
+    texts: dict[tuple[str, str], str] = {}  # (model, heading) -> text
+    for measure, table in measures.items():
+        for r in table[table["by"] == "category"].itertuples():
+            texts[r.model, f"{r.group}, {measure}"] = _up_down(r)
+    headings = [f"{category}, {measure}" for category in categories for measure in measures]
+    models = list(dict.fromkeys([*inconsistency["model"], *accuracy["model"]]))
+    rows = [[model, *(texts.get((model, heading), "-") for heading in headings)] for model in models]
+    return pd.DataFrame(rows, columns=["model", *headings])

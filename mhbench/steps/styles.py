@@ -20,9 +20,8 @@ from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
 from ..records.task import task_of
 from ..stats.estimate import ESTIMATE_COLUMNS, estimate
-from .answers import Asked, judge_everything
+from .answers import SIMILARITY, Asked, judge_everything
 from .rates import mean_of
-from .similarity import SIMILARITY
 from .verdict_tables import same_score, verdict_frame
 from .verdicts import BY_RULE
 

@@ -22,9 +22,9 @@ from ...stats.jackknife import agreement_estimate
 from ...stats.metrics import f1
 from ...stats.resample import mean
 from ...stats.tests import adjust_p, clustered_chi_square, sign_flip_test
+from ...steps.answers import nearest_option
 from ...steps.rates import of_group, wide_cells
 from ...steps.score import NONE_READ, none_read, outcome_counts, where_read
-from ...steps.similarity import nearest_option
 from ...steps.training import TUNED, UNTRAINED, Run
 from .load import TOPICS, TYPES
 
