@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 from scipy.optimize import brentq
+from scipy.special import digamma
 
 from ..errors import refuse
 from .agreement import ABSTAIN, label_matrix
@@ -29,11 +30,8 @@ DIFFICULTY = {"Easy": 0.0, "Medium": 1.0, "Hard": 2.0}
 EDGES = (0.5, 1.0, 1.5)
 
 
-def mean_difficulty(
-    labels: Any,  # (R, N) names in scale, or numbers; NaN or None where missing
-    scale: Mapping[str, float] = DIFFICULTY,
-) -> np.ndarray:  # (N,) NaN where nobody rated
-    """The mean difficulty of each item.
+def mean_difficulty(labels: Any, scale: Mapping[str, float] = DIFFICULTY) -> np.ndarray:  # (N,) NaN: nobody rated
+    """The mean difficulty of each item, from labels (R, N) that are names in `scale` or numbers.
 
     Source: MedQADE, section 4.4.1.
     """
@@ -45,15 +43,13 @@ def mean_difficulty(
     return divide(x[np.where(codes < 0, len(values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
 
 
-def bin_names(edges: Sequence[float] = EDGES) -> list[str]:  # one a bin, from the easiest to the hardest
-    "What the bins of difficulty are called."
+def bin_names(edges: Sequence[float] = EDGES) -> list[str]:
+    "What the bins of difficulty are called, from the easiest to the hardest."
     between = [f"{low:g} to {high:g}" for low, high in zip(edges, edges[1:])]
     return [f"<= {edges[0]:g}", *between, f">= {edges[-1]:g}"]
 
 
-def difficulty_bins(
-    difficulty: np.ndarray, edges: Sequence[float] = EDGES
-) -> np.ndarray:  # (N,) 0..len(edges), -1 where NaN
+def difficulty_bins(difficulty: np.ndarray, edges: Sequence[float] = EDGES) -> np.ndarray:  # 0..len(edges); -1: NaN
     """Bins that include their upper edge, but for the last edge, which belongs to the hardest bin.
 
     Source: MedQADE, section 4.4.1.
@@ -63,18 +59,11 @@ def difficulty_bins(
     return np.where(np.isnan(d), -1, np.where(d == edges[-1], len(edges), b))
 
 # %% ../../nbs/stats/06_abstention.ipynb #a40a35fe
-def difficulty_strata(
-    difficulty: np.ndarray,  # (N,) mean difficulty; NaN where nobody rated
-    edges: Sequence[float] = EDGES,
-    *,
-    not_rated: str = "not rated",  # what stands for NaN; it comes last
-) -> pd.Categorical:  # (N,) ordered from the easiest bin to the hardest; bins without an item keep their place
-    "The bin of each item by name, in the order of difficulty and not of the alphabet."
-    unrated = np.isnan(difficulty)
-    names = [*bin_names(edges), *([not_rated] if unrated.any() else [])]
-    return pd.Categorical.from_codes(
-        np.where(unrated, len(names) - 1, difficulty_bins(difficulty, edges)), names, ordered=True
-    )
+def difficulty_strata(difficulty: np.ndarray, edges: Sequence[float] = EDGES) -> pd.Categorical:
+    "The bin of each item by name, ordered from the easiest to the hardest; what nobody rated comes last."
+    bins = difficulty_bins(difficulty, edges)
+    names = [*bin_names(edges), *["not rated"] * int((bins < 0).any())]
+    return pd.Categorical.from_codes(np.where(bins < 0, len(names) - 1, bins), names, ordered=True)
 
 # %% ../../nbs/stats/06_abstention.ipynb #0f591293
 class Abstention(NamedTuple):
@@ -90,23 +79,18 @@ class Abstention(NamedTuple):
 
     def rows(self) -> list[dict]:
         "One row a bin."
-        return [
-            {
-                "difficulty": b,
-                **Estimate.from_interval(
-                    interval_column(self.rate, k), n=self.n_items[k], n_clusters=self.n_clusters[k], share=True
-                ).row(),
-                "n_ratings": int(self.n_ratings[k]),
-            }
-            for k, b in enumerate(self.bins)
-        ]
+        rows = []
+        for k, name in enumerate(self.bins):
+            about: dict[str, Any] = {"n": self.n_items[k], "n_clusters": self.n_clusters[k], "share": True}
+            e = Estimate.from_interval(interval_column(self.rate, k), **about)
+            rows.append({"difficulty": name, **e.row(), "n_ratings": int(self.n_ratings[k])})
+        return rows
 
 # %% ../../nbs/stats/06_abstention.ipynb #f7090f9e
 def abstention_by_difficulty(
     labels: Any,  # (R, N); None or NaN: not asked
     difficulty: np.ndarray,  # (N,) mean difficulty
     *,
-    abstain: str = ABSTAIN,
     edges: Sequence[float] = EDGES,
     **kwargs,  # n, seed, clusters, level, method: as in bootstrap
 ) -> Abstention:
@@ -122,7 +106,7 @@ def abstention_by_difficulty(
         refuse("abstention_by_difficulty: difficulty must be given for at least one item; got none")
     bins = difficulty_bins(d, edges)
     asked = (~pd.isna(x)).sum(0).astype(float)
-    gone = (x == abstain).sum(0).astype(float)
+    gone = (x == ABSTAIN).sum(0).astype(float)
     z = one_hot(bins, len(edges) + 1)
     d0 = np.where(bins < 0, 0.0, d)
     a = asked * (bins >= 0)
@@ -137,28 +121,16 @@ def abstention_by_difficulty(
     names = bin_names(edges)
     of = group_codes(kwargs.get("clusters"), len(d), "clusters")
     n_clusters = np.array([len(np.unique(of[(bins == k) & (asked > 0)])) for k in range(len(names))])
-    return Abstention(
-        names,
-        interval_column(i, slice(0, len(names))),
-        z.T @ (asked > 0),
-        n_clusters,
-        z.T @ asked,
-        interval_column(i, len(names)),
-        int((bins < 0).sum()),
-    )
+    rate, slope = (interval_column(i, k) for k in (slice(0, len(names)), len(names)))
+    return Abstention(names, rate, z.T @ (asked > 0), n_clusters, z.T @ asked, slope, int((bins < 0).sum()))
 
 # %% ../../nbs/stats/06_abstention.ipynb #06f32bad
-def _harmonic(n: np.ndarray) -> np.ndarray:
-    from scipy.special import digamma
-
-    return digamma(n + 1.0)
-
-
 def _area(m: np.ndarray, e: np.ndarray) -> np.ndarray:
     "Area from counts and errors of ties (..., G), the most confident first."
     n0 = np.cumsum(m, -1) - m
     e0 = np.cumsum(e, -1) - e
-    tie = np.where(m > 0, e + (e0 - e * n0 / np.maximum(m, 1)) * (_harmonic(n0 + m) - _harmonic(n0)), 0.0)
+    harmonic = digamma(n0 + m + 1.0) - digamma(n0 + 1.0)  # of both, less Euler's constant
+    tie = np.where(m > 0, e + (e0 - e * n0 / np.maximum(m, 1)) * harmonic, 0.0)
     return divide(tie.sum(-1), m.sum(-1))
 
 
@@ -167,10 +139,8 @@ def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.
     c = np.asarray(confidence, float)
     y = np.asarray(correct, float)
     if c.shape != y.shape or c.ndim != 1:
-        refuse(
-            f"{function}: confidence and correct must be one number an item each, same shape; got {c.shape} and "
-            f"{y.shape}"
-        )
+        rule = "be one number an item each, same shape"
+        refuse(f"{function}: confidence and correct must {rule}; got {c.shape} and {y.shape}")
     if ((y < 0) | (y > 1)).any():
         refuse(f"{function}: correct must be 1, 0 or NaN; got {np.nanmin(y)} to {np.nanmax(y)}")
     has = ~np.isnan(c + y)
@@ -182,13 +152,9 @@ def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.
     return np.where(has, 1 - y, 0.0), of, -thresholds, has
 
 # %% ../../nbs/stats/06_abstention.ipynb #373ab504
-def risk_coverage_area(
-    confidence: Any,  # (N,) any increasing scale; NaN is left out
-    correct: Any,  # (N,) 1 right, 0 wrong, NaN unknown
-    *,
-    weights: np.ndarray | None = None,  # (B, N) whole numbers
-) -> Any:  # in [0, 1]; (B,) with weights
-    """Area under the risk-coverage curve, ties averaged over their orders.
+def risk_coverage_area(confidence: Any, correct: Any, *, weights: np.ndarray | None = None) -> Any:  # in [0, 1]; (B,)
+    """Area under the risk-coverage curve, ties averaged over their orders; confidence (N,) on any increasing scale, and
+    correct (N,) 1, 0, or NaN where it is unknown.
 
     Source: Geifman and El-Yaniv 2017; El-Yaniv and Wiener 2010.
     """
@@ -214,11 +180,7 @@ class RiskCoverage(NamedTuple):
     left_out: int  # items without a confidence or a verdict
 
 # %% ../../nbs/stats/06_abstention.ipynb #757e9b4c
-def risk_coverage(
-    confidence: Any,
-    correct: Any,  # as in risk_coverage_area
-    **kwargs,  # n, seed, clusters, level, method: as in bootstrap
-) -> RiskCoverage:
+def risk_coverage(confidence: Any, correct: Any, **kwargs) -> RiskCoverage:  # n, seed, clusters, ...: as in bootstrap
     """The risk-coverage curve with its area.
 
     Source: El-Yaniv and Wiener 2010; excess: Geifman, Uziel and El-Yaniv 2019.
@@ -228,14 +190,9 @@ def risk_coverage(
     e = np.bincount(of[has], weights=error[has])
     area = bootstrap(risk_coverage_area, np.asarray(confidence, float), np.asarray(correct, float), **kwargs)
     best = _area(*np.array([[has.sum() - e.sum(), e.sum()], [0.0, e.sum()]]))
-    return RiskCoverage(
-        m.cumsum() / has.sum(),
-        e.cumsum() / m.cumsum(),
-        thresholds,
-        area,
-        float(area.estimate - best),
-        int((~has).sum()),
-    )
+    covered = m.cumsum()
+    excess = float(area.estimate - best)
+    return RiskCoverage(covered / has.sum(), e.cumsum() / covered, thresholds, area, excess, int((~has).sum()))
 
 # %% ../../nbs/stats/06_abstention.ipynb #c541c8c6
 BETS = np.array([0.4, 0.7, 1.0])  # of the largest that cannot lose more than all

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,35 +34,34 @@ def _encode(
         x = np.where(pd.isna(x), np.array(None), x)
         kinds = {type(v) for v in x.ravel()} - {type(None)}
         if len(kinds) > 1 and not all(issubclass(k, (int, float, np.number)) for k in kinds):
-            refuse(
-                f"{function}: labels must be of one kind, all strings or all numbers; got "
-                f"{sorted(k.__name__ for k in kinds)}; map one to the other"
-            )
+            found = f"{sorted(k.__name__ for k in kinds)}; map one to the other"
+            refuse(f"{function}: labels must be of one kind, all strings or all numbers; got {found}")
         x = np.where(np.isin(x, list(ignore)), np.array(None), x) if len(ignore) else x
     codes, values = pd.factorize(x.ravel(), sort=True)
     values = list(values)
     if categories is not None:
         unknown = [v for v in values if v not in set(categories)]
         if unknown:
-            refuse(
-                f"{function}: labels must be among categories {list(categories)}; got {unknown}; add them, or name "
-                "them in ignore"
-            )
+            remedy = "add them, or name them in ignore"
+            refuse(f"{function}: labels must be among categories {list(categories)}; got {unknown}; {remedy}")
         place = np.array([list(categories).index(v) for v in values] + [-1])
         codes = place[codes]
         values = list(categories)
     return codes.reshape(x.shape), values
 
 # %% ../../nbs/stats/03_agreement.ipynb #15dc7d13
-def _pair(a: Any, b: Any, ignore: Sequence, categories: Sequence | None, function: str) -> tuple[np.ndarray, list]:
-    "Two raters' labels as codes of one list of categories, shape (2, N)."
+def _table_of_two(
+    a: Any, b: Any, ignore: Sequence, categories: Sequence | None, weights: Any, function: str
+) -> tuple[np.ndarray, list]:
+    "The table (B, K, K) of two raters' labels, and its categories."
     a = np.asarray(a, dtype=object)
     b = np.asarray(b, dtype=object)
     if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
-        refuse(
-            f"{function}: a and b must be one label an item each, same shape (n_items,); got {a.shape} and {b.shape}"
-        )
-    return _encode(np.stack([a, b]), ignore, categories, function)
+        rule = "be one label an item each, same shape (n_items,)"
+        refuse(f"{function}: a and b must {rule}; got {a.shape} and {b.shape}")
+    codes, values = _encode(np.stack([a, b]), ignore, categories, function)
+    w = unit_weights(weights, len(a), function)
+    return contingency_tables(codes[:1], codes[1:], max(len(values), 1), w)[:, 0], values
 
 
 def label_matrix(
@@ -70,10 +70,8 @@ def label_matrix(
     "The labels of several raters as codes, shape (R, N)."
     x = np.asarray(labels)
     if x.ndim != 2 or x.shape[0] < raters or x.shape[1] < 1:
-        refuse(
-            f"{function}: labels must have shape (n_raters, n_items) with at least {raters} raters and 1 item; got "
-            f"{x.shape}; transpose it if items are rows"
-        )
+        rule = f"have shape (n_raters, n_items) with at least {raters} raters and 1 item"
+        refuse(f"{function}: labels must {rule}; got {x.shape}; transpose it if items are rows")
     return _encode(labels, ignore, categories, function)
 
 # %% ../../nbs/stats/03_agreement.ipynb #9353e9ed
@@ -95,20 +93,11 @@ def _percent_agreement(t: np.ndarray) -> np.ndarray:
 
 
 def percent_agreement(
-    a: Sequence,  # (N,) one rater's labels
-    b: Sequence,  # (N,) the other's
-    *,
-    ignore: Sequence = (ABSTAIN,),  # labels that count as missing
-    weights: np.ndarray | None = None,  # (B, N)
+    a: Sequence, b: Sequence, *, ignore: Sequence = (ABSTAIN,), weights: np.ndarray | None = None
 ) -> Any:  # in [0, 1]; (B,) with weights
-    """The share of items that both rated on which they agree."""
-    x, v = _pair(a, b, ignore, None, "percent_agreement")
-    return as_result(
-        _percent_agreement(
-            contingency_tables(x[:1], x[1:], max(len(v), 1), unit_weights(weights, x.shape[1], "percent_agreement"))
-        )[:, 0],
-        weights,
-    )
+    "The share of items that both raters labelled on which they agree; labels in `ignore` count as missing."
+    t, _ = _table_of_two(a, b, ignore, None, weights, "percent_agreement")
+    return as_result(_percent_agreement(t), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #2c37920f
 def _cohen_kappa(t: np.ndarray, weighting: str | None = None, at: np.ndarray | None = None) -> np.ndarray:
@@ -135,23 +124,18 @@ def cohen_kappa(
     """Agreement of two raters beyond chance, with each rater's own marginals as chance.
 
     Source: Cohen 1960; weighted: Cohen 1968.
+
     Raises: ValueError for an unknown weighting or distance, and for distances of labels that are no numbers.
     """
     if weighting not in (None, "linear", "quadratic"):
         refuse(f"cohen_kappa: weighting must be None, 'linear' or 'quadratic'; got {weighting!r}")
     if distances not in ("positions", "values"):
         refuse(f"cohen_kappa: distances must be 'positions' or 'values'; got {distances!r}")
-    x, v = _pair(a, b, ignore, categories, "cohen_kappa")
+    t, v = _table_of_two(a, b, ignore, categories, weights, "cohen_kappa")
     if distances == "values" and any(isinstance(label, str) for label in v):
         refuse(f"cohen_kappa: labels must be numbers for distances of values; got {v[:5]}; take positions")
-    return as_result(
-        _cohen_kappa(
-            contingency_tables(x[:1], x[1:], max(len(v), 1), unit_weights(weights, x.shape[1], "cohen_kappa")),
-            weighting,
-            np.asarray(v or [0], float) if distances == "values" else None,
-        )[:, 0],
-        weights,
-    )
+    at = np.asarray(v or [0], float) if distances == "values" else None
+    return as_result(_cohen_kappa(t, weighting, at), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #78580f1f
 def _pabak(t: np.ndarray, categories: int = 2) -> np.ndarray:
@@ -159,29 +143,23 @@ def _pabak(t: np.ndarray, categories: int = 2) -> np.ndarray:
 
 
 def pabak(
-    a: Sequence,  # (N,)
-    b: Sequence,  # (N,)
+    a: Sequence,
+    b: Sequence,
     *,
     categories: int = 2,  # how many there are to choose from, used or not; at least 2
     ignore: Sequence = (ABSTAIN,),
-    weights: np.ndarray | None = None,  # (B, N)
+    weights: np.ndarray | None = None,
 ) -> Any:  # in [-1/(K-1), 1]; (B,) with weights
     """Prevalence-adjusted, bias-adjusted kappa.
 
     Source: Byrt, Bishop and Carlin 1993; K categories: Brennan and Prediger 1981.
     """
-    x, v = _pair(a, b, ignore, None, "pabak")
-    if categories < max(2, len(v)):
-        refuse(
-            f"pabak: categories must be at least 2 and cover the labels; got {categories} for {v}; pass "
-            f"categories={max(2, len(v))}"
-        )
-    return as_result(
-        _pabak(
-            contingency_tables(x[:1], x[1:], max(len(v), 1), unit_weights(weights, x.shape[1], "pabak")), categories
-        )[:, 0],
-        weights,
-    )
+    t, v = _table_of_two(a, b, ignore, None, weights, "pabak")
+    least = max(2, len(v))
+    if categories < least:
+        rule = "be at least 2 and cover the labels"
+        refuse(f"pabak: categories must {rule}; got {categories} for {v}; pass categories={least}")
+    return as_result(_pabak(t, categories), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #2f1af025
 LEVELS = ("nominal", "ordinal", "interval", "ratio")
@@ -203,9 +181,8 @@ def _alpha_moments(m: np.ndarray, s1: np.ndarray, s2: np.ndarray, w: np.ndarray)
     within = 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1)
     n, t1, t2, d = _total(w, np.stack([m, s1, s2, within], -1)).T
     between = 2 * (n * t2 - t1**2)
-    return 1 - (n - 1) * divide(
-        d, np.where(between > 1e-12 * n * t2, between, 0.0)
-    )  # all alike: rounding is not variance
+    between = np.where(between > 1e-12 * n * t2, between, 0.0)  # all alike: rounding is not variance
+    return 1 - (n - 1) * divide(d, between)
 
 
 def _alpha_counts(c: np.ndarray, delta: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -265,30 +242,23 @@ def krippendorff_alpha(
     codes, values = label_matrix(ratings, ignore, categories, f)
     w = unit_weights(weights, codes.shape[1], f)
     if level in ("interval", "ratio") and any(isinstance(v, str) for v in values):
-        refuse(
-            f"{f}: ratings must be numbers at level {level}; got {values[:5]}; use ordinal with categories, or map "
-            "them to numbers"
-        )
+        remedy = "use ordinal with categories, or map them to numbers"
+        refuse(f"{f}: ratings must be numbers at level {level}; got {values[:5]}; {remedy}")
+    of_rater = np.ones((1, len(codes))) if rater_weights is None else unit_weights(rater_weights, len(codes), f)
+    given = weights if rater_weights is None else rater_weights
     if not values:
-        return as_result(
-            np.full(max(len(w), 1 if rater_weights is None else len(rater_weights)), np.nan),
-            weights if rater_weights is None else rater_weights,
-        )
+        return as_result(np.full(max(len(w), len(of_rater)), np.nan), given)
     x = np.asarray(values, float) if level in ("interval", "ratio") else np.arange(len(values), dtype=float)
     if level == "ratio" and x.min() < 0:
         refuse(f"{f}: ratings must not be negative at level ratio; got {x.min()}; use interval")
-    of_rater = np.ones((1, len(codes))) if rater_weights is None else unit_weights(rater_weights, len(codes), f)
     if level == "interval":
         has = (codes >= 0).astype(float)
         y = np.where(codes >= 0, (x - x.mean())[codes], 0.0)  # centred: differences are all that matter
         a = _alpha_moments(of_rater @ has, of_rater @ y, of_rater @ y**2, w)
-    else:
-        c = np.tensordot(of_rater, (codes[:, :, None] == np.arange(len(x))).astype(float), 1)
-        if level == "ordinal":
-            a = _alpha_ordinal(c, w)
-        else:
-            a = _alpha_counts(c, _squared_distances(x, level), w)
-    return as_result(a, weights if rater_weights is None else rater_weights)
+        return as_result(a, given)
+    c = np.tensordot(of_rater, (codes[:, :, None] == np.arange(len(x))).astype(float), 1)
+    a = _alpha_ordinal(c, w) if level == "ordinal" else _alpha_counts(c, _squared_distances(x, level), w)
+    return as_result(a, given)
 
 # %% ../../nbs/stats/03_agreement.ipynb #6aeb1f12
 def _pairs_within(
@@ -304,11 +274,7 @@ def _pairs_within(
 
 
 def fleiss_kappa(
-    labels: Any,  # (R, N)
-    *,
-    categories: Sequence | None = None,
-    ignore: Sequence = (ABSTAIN,),
-    weights: np.ndarray | None = None,  # (B, N)
+    labels: Any, *, categories: Sequence | None = None, ignore: Sequence = (ABSTAIN,), weights: np.ndarray | None = None
 ) -> Any:  # at most 1; NaN where undefined; (B,) with weights
     """Agreement of any number of raters beyond chance, chance from the pooled marginals.
 
@@ -320,11 +286,11 @@ def fleiss_kappa(
 
 # %% ../../nbs/stats/03_agreement.ipynb #d6c9118f
 def gwet_ac1(
-    labels: Any,  # (R, N)
+    labels: Any,
     *,
     categories: Sequence | None = None,  # all there are to choose from; those seen if None
     ignore: Sequence = (ABSTAIN,),
-    weights: np.ndarray | None = None,  # (B, N)
+    weights: np.ndarray | None = None,
 ) -> Any:  # at most 1; NaN with one category; (B,) with weights
     """Agreement of any number of raters beyond chance, steady under lopsided marginals.
 
@@ -336,14 +302,10 @@ def gwet_ac1(
     return as_result(1 - divide(1 - p_a, 1 - p_e), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #1060aad4
-def _pabak_of(t: np.ndarray) -> np.ndarray:
-    return _pabak(t, max(2, t.shape[-1]))
-
-
 METRICS: dict[str, Callable] = {
     "cohen_kappa": _cohen_kappa,
     "percent_agreement": _percent_agreement,
-    "pabak": _pabak_of,
+    "pabak": lambda t: _pabak(t, max(2, t.shape[-1])),
 }
 
 
@@ -368,38 +330,24 @@ class Pairwise(NamedTuple):
     undefined: int  # pairs for which it is not
 
 # %% ../../nbs/stats/03_agreement.ipynb #ba913f08
+def _of_pairs(labels, metric, function, weights=None, ignore=(ABSTAIN,), categories=None) -> np.ndarray:
+    "The coefficient (B, P) of every pair of rows."
+    formula = known_metric(metric, function)
+    codes, values = label_matrix(labels, ignore, categories, function)
+    i, j = np.triu_indices(len(codes), 1)
+    w = unit_weights(weights, codes.shape[1], function)
+    return formula(contingency_tables(codes[i], codes[j], max(len(values), 1), w))
+
+
 def pairwise(
-    labels: Any,  # (R, N)
-    metric: str = "cohen_kappa",  # a name in METRICS
-    *,
-    ignore: Sequence = (ABSTAIN,),
-    categories: Sequence | None = None,
+    labels: Any, metric: str = "cohen_kappa", *, ignore: Sequence = (ABSTAIN,), categories: Sequence | None = None
 ) -> Pairwise:
-    """A coefficient of two raters for every pair of rows, and its mean."""
-    formula = known_metric(metric, "pairwise")
-    x, v = label_matrix(labels, ignore, categories, "pairwise")
-    i, j = np.triu_indices(len(x), 1)
-    values = formula(contingency_tables(x[i], x[j], max(len(v), 1), np.ones((1, x.shape[1]))))[0]
-    return Pairwise(
-        list(zip(i.tolist(), j.tolist())), values, as_scalar(mean_defined(values)), int(np.isnan(values).sum())
-    )
+    """A coefficient of two raters, a name in METRICS, for every pair of rows (R, N), and its mean."""
+    values = _of_pairs(labels, metric, "pairwise", None, ignore, categories)[0]
+    pairs = list(combinations(range(len(np.asarray(labels))), 2))
+    return Pairwise(pairs, values, as_scalar(mean_defined(values)), int(np.isnan(values).sum()))
 
 # %% ../../nbs/stats/03_agreement.ipynb #fd1a3280
-def mean_pairwise(
-    labels: Any,  # (R, N)
-    metric: str = "cohen_kappa",
-    *,
-    ignore: Sequence = (ABSTAIN,),
-    categories: Sequence | None = None,
-    weights: np.ndarray | None = None,  # (B, N)
-) -> Any:  # (B,) with weights
-    """The mean of `pairwise`, as a statistic for the bootstrap."""
-    formula = known_metric(metric, "mean_pairwise")
-    x, v = label_matrix(labels, ignore, categories, "mean_pairwise")
-    i, j = np.triu_indices(len(x), 1)
-    return as_result(
-        mean_defined(
-            formula(contingency_tables(x[i], x[j], max(len(v), 1), unit_weights(weights, x.shape[1], "mean_pairwise")))
-        ),
-        weights,
-    )
+def mean_pairwise(labels: Any, metric: str = "cohen_kappa", *, weights: Any = None, **how: Any) -> Any:
+    """The mean of `pairwise`, ignore and categories as there, as a statistic for the bootstrap: (B,) with weights."""
+    return as_result(mean_defined(_of_pairs(labels, metric, "mean_pairwise", weights, **how)), weights)

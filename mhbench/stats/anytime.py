@@ -16,10 +16,8 @@ from .resample import group_codes
 __all__ = ['stakes', 'Observed', 'observed', 'log_wealth', 'wealth_path', 'confidence_sequence', 'closed']
 
 # %% ../../nbs/stats/27_anytime.ipynb #02f03121
-def stakes(
-    n_largest: int,  # questions that may be asked, 1 or more
-) -> np.ndarray:  # (K,)
-    "Fractions of the wealth that are staked, each with an equal part of it."
+def stakes(n_largest: int) -> np.ndarray:  # (K,)
+    "Fractions of the wealth that are staked, each with an equal part of it; n_largest questions may be asked."
     return np.geomspace(min(0.3, 2 / np.sqrt(n_largest)), 0.9, 10)
 
 # %% ../../nbs/stats/27_anytime.ipynb #630d58c3
@@ -86,11 +84,8 @@ def _log_gain(sums: np.ndarray, a: Observed, null: np.ndarray | float) -> np.nda
     return np.log1p((sums / (a.longest * (null - a.low)))[..., None] * a.stake)
 
 
-def log_wealth(
-    a: Observed,
-    null: np.ndarray | float,  # (P,) or a number above `low`: the mean is at most this
-) -> np.ndarray:  # (P,) log of the e-value against it
-    """The wager that the mean is larger, after all answers.
+def log_wealth(a: Observed, null: np.ndarray | float) -> np.ndarray:  # (P,) log of the e-value
+    """The wager that the mean is larger than `null` (P,), or a number above `low`, after all answers.
 
     Source: Waudby-Smith and Ramdas 2024, equation (23) and appendix B.3; cases: Ramdas et al. 2020, section 5.
     """
@@ -104,10 +99,7 @@ def log_wealth(
     return np.logaddexp.reduce(gain.sum(0), -1) - np.log(len(a.stake))
 
 # %% ../../nbs/stats/27_anytime.ipynb #51f4a2b5
-def wealth_path(
-    a: Observed,
-    null: float,  # the mean is at most this
-) -> np.ndarray:  # (T, P) log of the e-process
+def wealth_path(a: Observed, null: float) -> np.ndarray:  # (T, P) log of the e-process
     "`log_wealth` after every answer."
     y = np.where(np.isnan(a.values), 0.0, a.values - null)
     if a.cases is None:
@@ -124,23 +116,19 @@ def wealth_path(
     return np.logaddexp.reduce(np.cumsum(steps, 0), -1) - np.log(len(a.stake))
 
 # %% ../../nbs/stats/27_anytime.ipynb #d0cb0789
-def _lower(a: Observed, log_bar: float, steps: int = 40) -> np.ndarray:  # (P,)
+def _lower(a: Observed, log_bar: float) -> np.ndarray:  # (P,)
     low = np.full(a.values.shape[1], a.low)
     high = np.where(np.isnan(a.mean), a.low, a.mean)
-    for _ in range(steps):
+    for _ in range(40):
         middle = (low + high) / 2
-        room = np.maximum(middle, a.low + 1e-12)
-        beaten = log_wealth(a, room) >= log_bar
+        beaten = log_wealth(a, np.maximum(middle, a.low + 1e-12)) >= log_bar
         low = np.where(beaten, middle, low)
         high = np.where(beaten, high, middle)
     return low
 
 
-def confidence_sequence(
-    a: Observed,
-    level: float = 0.95,  # in (0, 1)
-) -> tuple[np.ndarray, np.ndarray]:  # (P,) limits that hold whenever one stops
-    """Limits of the means after all answers so far.
+def confidence_sequence(a: Observed, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:  # (P,) each
+    """Limits of the means after all answers so far, that hold whenever one stops.
 
     Source: Waudby-Smith and Ramdas 2024, theorem 3 and section 4.
     """
@@ -152,9 +140,7 @@ def confidence_sequence(
     return low, np.maximum(high, low)
 
 # %% ../../nbs/stats/27_anytime.ipynb #e1a39023
-def closed(
-    e: np.ndarray,  # (P,) e-values of as many null hypotheses
-) -> np.ndarray:  # (P,) adjusted
+def closed(e: np.ndarray) -> np.ndarray:  # (P,) each
     """E-values adjusted for their number: one that reaches 1/alpha is rejected, with an error of alpha over all.
 
     Source: Vovk and Wang 2021, algorithm 1.

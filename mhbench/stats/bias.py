@@ -6,38 +6,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..errors import refuse
-from .agreement import ABSTAIN
+from .agreement import ABSTAIN, mean_defined
 from .estimate import Estimate, estimate, fewest_clusters
-from .resample import divide, group_codes, mean
+from .resample import group_codes, mean
 from .tests import sign_flip_test
 
 # %% auto #0
 __all__ = ['as_scores', 'Shared', 'shared_lineage', 'Bias', 'self_enhancement', 'family_bias', 'PositionBias', 'position_bias']
 
 # %% ../../nbs/stats/05_bias.ipynb #51c0bec3
-def as_scores(
-    labels: Any,  # any shape, strings
-    positive: str = "Correct",  # 1
-    negative: str = "Incorrect",  # 0
-    missing: Sequence = (ABSTAIN,),  # NaN, as None and NaN are
-) -> np.ndarray:  # the same shape, 1, 0 or NaN
-    """Labels as scores.
+_SCORES = {"Correct": 1.0, "Incorrect": 0.0, None: np.nan}
 
-    Raises: ValueError for a label that is none of these.
+
+def as_scores(labels: Any) -> np.ndarray:
+    """Labels of any shape as scores: 1 of "Correct", 0 of "Incorrect", NaN where nothing was said.
+
+    Raises: ValueError for another label.
     """
     x = np.asarray(labels, dtype=object)
-    x = np.where(pd.isna(x), np.array(None), x)
-    gone = (x == None) | np.isin(x, list(missing))  # noqa: E711 (by element)
-    unknown = sorted({str(v) for v in x[~gone]} - {positive, negative})
+    x = np.where(pd.isna(x) | (x == ABSTAIN), np.array(None), x)
+    unknown = sorted({str(v) for v in x.ravel() if v not in _SCORES})
     if unknown:
-        refuse(f"as_scores: labels must be {positive!r}, {negative!r} or among missing {list(missing)}; got {unknown}")
-    return np.where(gone, np.nan, (x == positive).astype(float))
+        refuse(f"as_scores: labels must be 'Correct', 'Incorrect' or among missing ['Abstain']; got {unknown}")
+    return np.array([_SCORES[v] for v in x.ravel()], float).reshape(x.shape)
 
 # %% ../../nbs/stats/05_bias.ipynb #aedf4077
 class Shared(NamedTuple):
@@ -51,32 +49,24 @@ class Shared(NamedTuple):
 
 def _lineage(name: str, lineages: Mapping[str, str], function: str) -> str:
     if not lineages.get(name):
-        refuse(
-            f"{function}: lineages must name a family for every model; got none for {name!r}; add it, e.g. "
-            f"lineages[{name!r}] = 'gemma'"
-        )
+        remedy = f"add it, e.g. lineages[{name!r}] = 'gemma'"
+        refuse(f"{function}: lineages must name a family for every model; got none for {name!r}; {remedy}")
     return lineages[name]
 
 # %% ../../nbs/stats/05_bias.ipynb #7b2750ba
 def shared_lineage(
-    judges: Sequence[str],
-    students: Sequence[str],
-    lineages: Mapping[str, str],  # name to family, for all of them
-    *,
-    strict: bool = False,  # True: a shared lineage is an error
+    judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], *, strict: bool = False
 ) -> list[Shared]:
-    """Every pair of judge and student that share a lineage.
+    """Every pair of judge and student that share a lineage, by the family of each name; with `strict` it is an error.
 
     Raises: ValueError for a name without a lineage; with `strict`, where any pair is found.
     """
     of = {m: _lineage(m, lineages, "shared_lineage") for m in [*judges, *students]}
     found = [Shared(j, s, of[j], j == s) for j in judges for s in students if of[j] == of[s]]
     if strict and found:
-        raise ValueError(
-            "shared_lineage: no judge may share a lineage with a student it judges; got "
-            + ", ".join(f"{x.judge} judging {x.student} ({x.lineage})" for x in found)
-            + "; take a judge of another lineage, or strict=False to report the bias instead"
-        )
+        pairs = ", ".join(f"{x.judge} judging {x.student} ({x.lineage})" for x in found)
+        remedy = "take a judge of another lineage, or strict=False to report the bias instead"
+        refuse(f"shared_lineage: no judge may share a lineage with a student it judges; got {pairs}; {remedy}")
     return found
 
 # %% ../../nbs/stats/05_bias.ipynb #b81a7d2a
@@ -93,15 +83,10 @@ class Bias(NamedTuple):
 
     def row(self) -> dict:
         "One row of a table."
-        return {
-            "annotator": self.annotator,
-            "student": self.student,
-            "kind": self.kind,
-            **self.difference.row(),
-            "p_value": np.nan if np.isnan(self.difference.ci_low) else self.p,
-            "n_peers": len(self.peers),
-            "left_out": self.left_out,
-        }
+        p = np.nan if np.isnan(self.difference.ci_low) else self.p
+        names = {"annotator": self.annotator, "student": self.student, "kind": self.kind}
+        counts = {"n_peers": len(self.peers), "left_out": self.left_out}
+        return {**names, **self.difference.row(), "p_value": p, **counts}
 
 # %% ../../nbs/stats/05_bias.ipynb #266a575a
 def _where_told(e: Estimate, values: np.ndarray, units: np.ndarray) -> Estimate:
@@ -112,63 +97,37 @@ def _where_told(e: Estimate, values: np.ndarray, units: np.ndarray) -> Estimate:
     return e._replace(ci_low=np.nan, ci_high=np.nan, kind="few")
 
 
-def _bias(
-    scores: Any,
-    annotators: Sequence[str],
-    students: Sequence[str],
-    lineages: Mapping[str, str],
-    kinds: Sequence[str],
-    function: str,
-    *,
-    clusters: Any = None,
-    tests: int | None = None,
-    n: int = 1000,
-    seed: int,
-    level: float = 0.95,
-) -> list[Bias]:
+def _bias(scores, annotators, students, lineages, kinds, function, *, tests=None, n=1000, **settings) -> list[Bias]:
     x = np.asarray(scores, float)
     if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
-        refuse(
-            f"{function}: scores must have shape (n_annotators, n_students, n_items), here ({len(annotators)}, "
-            f"{len(students)}, n); got {x.shape}"
-        )
+        rule = f"have shape (n_annotators, n_students, n_items), here ({len(annotators)}, {len(students)}, n)"
+        refuse(f"{function}: scores must {rule}; got {x.shape}")
     for what, names in (("annotators", annotators), ("students", students)):
         if len(set(names)) != len(names):
             refuse(f"{function}: {what} must be different names; got {list(names)}")
     of = {m: _lineage(m, lineages, function) for m in [*annotators, *students]}
-    found, columns = [], []
-    for i, a in enumerate(annotators):
+    found = []
+    for (i, a), (k, s) in product(enumerate(annotators), enumerate(students)):
+        kind = "family" if of[s] == of[a] else "other"
+        kind = "self" if s == a else kind
+        if kind not in kinds:
+            continue
         peers = [j for j, p in enumerate(annotators) if of[p] != of[a]]
-        for k, s in enumerate(students):
-            kind = "family" if of[s] == of[a] else "other"
-            if s == a:
-                kind = "self"
-            if kind not in kinds:
-                continue
-            if not peers:
-                refuse(
-                    f"{function}: annotators must include peers of another lineage than {a!r} ({of[a]}); got "
-                    f"{list(annotators)}"
-                )
-            has = ~np.isnan(x[peers, k])
-            consensus = divide(np.where(has, x[peers, k], 0.0).sum(0), has.sum(0).astype(float))
-            found.append((a, s, kind, tuple(annotators[p] for p in peers)))
-            columns.append(x[i, k] - consensus)
-    if not found:
-        return []
-    d = np.column_stack(columns)
-    empty = [f[:2] for f, c in zip(found, columns) if np.isnan(c).all() and f[2] != "other"]
+        if not peers:
+            rule = f"include peers of another lineage than {a!r} ({of[a]})"
+            refuse(f"{function}: annotators must {rule}; got {list(annotators)}")
+        found.append((a, s, kind, tuple(annotators[j] for j in peers), x[i, k] - mean_defined(x[peers, k].T)))
+    empty = [f[:2] for f in found if np.isnan(f[4]).all() and f[2] != "other"]
     if empty:
         refuse(f"{function}: every pair must share at least one scored item with a peer; got none for {empty}")
-    units = group_codes(clusters, len(d), "clusters")
-    tests = len(found) if tests is None else tests
+    units = group_codes(settings.get("clusters"), x.shape[2], "clusters")
+    shared: dict[str, Any] = {"tests": tests or len(found), "seed": settings["seed"]}
     out = []
-    for (a, s, kind, beside), c in zip(found, d.T):
-        has = ~np.isnan(c)
-        p = sign_flip_test(c[has], units[has], tests=tests, seed=seed) if has.any() else np.nan
-        difference = estimate(mean, c, clusters=clusters, n_boot=n, seed=seed, level=level)
-        difference = _where_told(difference, c, units)
-        out.append(Bias(a, s, kind, difference, beside, int((~has).sum()), p))
+    for a, s, kind, beside, difference in found:
+        has = ~np.isnan(difference)
+        p = sign_flip_test(difference[has], units[has], **shared) if has.any() else np.nan
+        e = _where_told(estimate(mean, difference, n_boot=n, **settings), difference, units)
+        out.append(Bias(a, s, kind, e, beside, int((~has).sum()), p))
     return out
 
 # %% ../../nbs/stats/05_bias.ipynb #9d22ee66
@@ -199,9 +158,8 @@ def family_bias(
 
     Source: MedQADE, section 4.4.4.
     """
-    return _bias(
-        scores, annotators, students, lineages, ("family", "other") if others else ("family",), "family_bias", **kwargs
-    )
+    kinds = ("family", "other") if others else ("family",)
+    return _bias(scores, annotators, students, lineages, kinds, "family_bias", **kwargs)
 
 # %% ../../nbs/stats/05_bias.ipynb #258be363
 class PositionBias(NamedTuple):
@@ -221,10 +179,8 @@ def position_bias(
     x = np.asarray(forward, dtype=object)
     y = np.asarray(backward, dtype=object)
     if x.shape != y.shape or x.ndim != 1:
-        refuse(
-            f"position_bias: forward and backward must be one verdict a pair each, same shape; got {x.shape} and "
-            f"{y.shape}"
-        )
+        rule = "be one verdict a pair each, same shape"
+        refuse(f"position_bias: forward and backward must {rule}; got {x.shape} and {y.shape}")
     value = {"first": 1.0, "second": 0.0, "tie": 0.5}
     unknown = sorted({str(v) for v in [*x, *y] if not pd.isna(v)} - set(value))
     if unknown:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from ..errors import refuse
 from .estimate import Estimate
-from .resample import as_result, divide, unit_weights
+from .resample import as_result, divide, group_codes, unit_weights
 
 # %% auto #0
 __all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'reliability_curve', 'expected_calibration_error',
@@ -24,21 +24,19 @@ def _distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
     p = np.asarray(soft, float)
     q = np.asarray(probs, float)
     if p.shape != q.shape or p.ndim != 2:
-        refuse(
-            f"{function}: soft and probs must have one row a unit and one column an option each; got shapes {p.shape} "
-            f"and {q.shape}; pad shorter rows with zeros"
-        )
+        rule = "have one row a unit and one column an option each"
+        refuse(f"{function}: soft and probs must {rule}; got {p.shape} and {q.shape}; pad shorter rows with zeros")
     for name, x in (("soft", p), ("probs", q)):
         bad = np.flatnonzero(~((x >= 0).all(1) & (np.abs(x.sum(1) - 1) < 1e-6)))
         if len(bad):
-            refuse(
-                f"{function}: {name} must be probabilities that sum to 1 in every row; got {x[bad[0]].tolist()} (unit "
-                f"{bad[0]})"
-            )
+            rule = "be probabilities that sum to 1 in every row"
+            refuse(f"{function}: {name} must {rule}; got {x[bad[0]].tolist()} (unit {bad[0]})")
     return p, q
 
 
-def _mean_of(x: np.ndarray, weights, function) -> Any:
+def _mean_of(x: np.ndarray, each: bool, weights, function) -> Any:
+    if each:
+        return x
     w = unit_weights(weights, len(x), function)
     with np.errstate(invalid="ignore"):
         infinite = (w[:, np.isinf(x)] > 0).any(1)
@@ -53,7 +51,7 @@ def cross_entropy(
     floor: float = 0.0,  # probabilities below it are raised to it
     relative: bool = False,  # take off the soft labels' entropy
     each: bool = False,  # one value a unit
-    weights: np.ndarray | None = None,  # (B, N)
+    weights: np.ndarray | None = None,
 ) -> Any:  # nats; inf where a preferred option has probability 0
     """The mean cross-entropy of a model's probabilities under the soft labels.
 
@@ -66,23 +64,18 @@ def cross_entropy(
         h = -np.where(p > 0, p * np.log(np.maximum(q, floor)), 0).sum(1)
         if relative:
             h = h + np.where(p > 0, p * np.log(p), 0).sum(1)
-    return h if each else _mean_of(h, weights, "cross_entropy")
+    return _mean_of(h, each, weights, "cross_entropy")
 
 # %% ../../nbs/stats/11_calibration.ipynb #4b0cf804
 def brier(
-    soft: np.ndarray,  # (N, K)
-    probs: np.ndarray,  # (N, K)
-    *,
-    each: bool = False,  # one value a unit
-    weights: np.ndarray | None = None,  # (B, N)
+    soft: np.ndarray, probs: np.ndarray, *, each: bool = False, weights: np.ndarray | None = None
 ) -> Any:  # in [0, 2]
     """The mean squared distance of a model's probabilities from the soft labels, summed over options.
 
     Source: Brier 1950, which sums over all classes; for two classes this is twice the common one-column form.
     """
     p, q = _distributions(soft, probs, "brier")
-    b = ((q - p) ** 2).sum(1)
-    return b if each else _mean_of(b, weights, "brier")
+    return _mean_of(((q - p) ** 2).sum(1), each, weights, "brier")
 
 # %% ../../nbs/stats/11_calibration.ipynb #523e5447
 def letter_probabilities(
@@ -105,34 +98,24 @@ class Reliability(NamedTuple):
     accuracy: np.ndarray  # share right
 
 # %% ../../nbs/stats/11_calibration.ipynb #7efbc983
-def _binned(confidence, right, bins, strategy, function) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _binned(confidence, right, function, bins=10, strategy="width") -> tuple[np.ndarray, ...]:
+    "Confidence, right, the edges of bins, and whether a unit lies in each (N, M)."
     c = np.asarray(confidence, float)
     r = np.asarray(right, float)
     if c.shape != r.shape or c.ndim != 1:
         refuse(f"{function}: confidence and right must have one entry a unit each; got shapes {c.shape} and {r.shape}")
-    if not ((c >= 0) & (c <= 1)).all():
-        refuse(
-            f"{function}: confidence must be in [0, 1]; got {c[~((c >= 0) & (c <= 1))][0]}; leave out units without "
-            "one, and say how many"
-        )
+    outside = c[~((c >= 0) & (c <= 1))]
+    if len(outside):
+        remedy = "leave out units without one, and say how many"
+        refuse(f"{function}: confidence must be in [0, 1]; got {outside[0]}; {remedy}")
     if bins < 1 or strategy not in ("width", "mass"):
         refuse(f"{function}: bins must be 1 or more and strategy width or mass; got {bins} and {strategy!r}")
-    if strategy == "width":
-        edges = np.linspace(0, 1, bins + 1)
-    else:
-        edges = np.unique(
-            np.concatenate(
-                [[0], np.quantile(c, np.linspace(0, 1, bins + 1)[1:-1], method="inverted_cdf") if len(c) else [], [1]]
-            )
-        )
-    return (
-        c,
-        r,
-        edges,
-        (
-            np.clip(np.searchsorted(edges, c, side="left") - 1, 0, len(edges) - 2)[:, None] == np.arange(len(edges) - 1)
-        ).astype(float),
-    )
+    edges = np.linspace(0, 1, bins + 1)
+    if strategy == "mass":
+        inner = np.quantile(c, edges[1:-1], method="inverted_cdf") if len(c) else []
+        edges = np.unique(np.concatenate([[0], inner, [1]]))
+    place = np.clip(np.searchsorted(edges, c, side="left") - 1, 0, len(edges) - 2)
+    return c, r, edges, (place[:, None] == np.arange(len(edges) - 1)).astype(float)
 
 # %% ../../nbs/stats/11_calibration.ipynb #71e7d5bd
 def reliability_curve(
@@ -141,34 +124,23 @@ def reliability_curve(
     *,
     bins: int = 10,
     strategy: Literal["width", "mass"] = "width",
-    weights: np.ndarray | None = None,  # (B, N)
+    weights: np.ndarray | None = None,
 ) -> Reliability:
     "Mean confidence and accuracy in bins of confidence."
-    c, r, edges, member = _binned(confidence, right, bins, strategy, "reliability_curve")
+    c, r, edges, member = _binned(confidence, right, "reliability_curve", bins, strategy)
     w = unit_weights(weights, len(c), "reliability_curve")
     n = w @ member
-    return Reliability(
-        edges,
-        *(
-            as_result(x, weights)
-            for x in (n, divide(w @ (member * c[:, None]), n), divide(w @ (member * r[:, None]), n))
-        ),
-    )
+    means = [divide(w @ (member * x[:, None]), n) for x in (c, r)]
+    return Reliability(edges, *(as_result(x, weights) for x in (n, *means)))
 
 
-def expected_calibration_error(
-    confidence: Sequence,
-    right: Sequence,
-    *,
-    bins: int = 10,
-    strategy: Literal["width", "mass"] = "width",
-    weights: np.ndarray | None = None,
-) -> Any:
-    """The mean gap between confidence and accuracy over bins, weighted by their units; in [0, 1].
+def expected_calibration_error(confidence: Sequence, right: Sequence, *, weights: Any = None, **binning: Any) -> Any:
+    """The mean gap between confidence and accuracy over bins, weighted by their units; in [0, 1]. The bins are those of
+    `reliability_curve`.
 
     Source: Guo et al. 2017, equation 3.
     """
-    c, r, _, member = _binned(confidence, right, bins, strategy, "expected_calibration_error")
+    c, r, _, member = _binned(confidence, right, "expected_calibration_error", **binning)
     w = unit_weights(weights, len(c), "expected_calibration_error")
     return as_result(divide(np.abs(w @ (member * (r - c)[:, None])).sum(1), w.sum(1)), weights)
 
@@ -189,7 +161,8 @@ def _error_limits(seen: float, gap: np.ndarray, w: np.ndarray, s: np.ndarray, t:
         return float(seen - w @ each) / max(float(sd), 1e-300)
 
     def crossing(where: np.ndarray, level: float) -> float:  # surprise falls with the error
-        low, high = 0.0, 1.0
+        low = 0.0
+        high = 1.0
         for _ in range(40):
             middle = (low + high) / 2
             low, high = (middle, high) if surprise(middle, where) > level else (low, middle)
@@ -216,11 +189,11 @@ def calibration_error(
     Source: Guo et al. 2017 (the error); Bröcker 2012 and Kumar, Liang and Ma 2019 (the bias); Leone, Nelson and
     Nottingham 1961 (folded normal variables); the interval is ours.
     """
-    c, r, _, member = _binned(confidence, right, bins, strategy, "calibration_error")
+    c, r, _, member = _binned(confidence, right, "calibration_error", bins, strategy)
     n = len(c)
     if not n:
         return Estimate.from_limits(np.nan, n=0, level=level)
-    of = np.unique(np.arange(n) if clusters is None else np.asarray(clusters), return_inverse=True)[1]
+    of = group_codes(clusters, n, "clusters")
     k = int(of.max()) + 1
     member = member[:, member.any(0)]
     size = member.sum(0)

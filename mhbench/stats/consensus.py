@@ -15,14 +15,7 @@ from ..errors import refuse
 from .agreement import ABSTAIN, contingency_tables, known_metric, label_matrix, mean_defined
 from .estimate import Estimate
 from .jackknife import Jackknife, coefficient_estimate, jackknife, lowest_value, range_limits
-from mhbench.stats.resample import (
-    Interval,
-    as_scalar,
-    draw_weights,
-    group_codes,
-    percentile_interval,
-    seed_sequence,
-)
+from .resample import Interval, as_scalar, draw_weights, group_codes, percentile_interval, seed_sequence
 
 # %% auto #0
 __all__ = ['FEWEST_COMPARED', 'one_hot', 'majority', 'Ceiling', 'interval_column', 'leave_one_out_ceiling', 'Alignment',
@@ -49,12 +42,9 @@ def _decode(codes: np.ndarray, values: list) -> np.ndarray:
 
 
 def majority(
-    labels: Any,  # (R, N)
-    *,
-    rule: str = "majority",  # or "plurality"
-    ignore: Sequence = (ABSTAIN,),
+    labels: Any, *, rule: str = "majority", ignore: Sequence = (ABSTAIN,)
 ) -> np.ndarray:  # (N,) None or NaN where there is no consensus
-    """The label of more than half of the raters who gave one; ties have none."""
+    """The label of more than half of the raters (R, N) who gave one, or, by "plurality", of most; ties have none."""
     x, v = label_matrix(labels, ignore, None, "majority", raters=1)
     return _decode(_vote(one_hot(x, max(len(v), 1)).sum(0), rule), v)
 
@@ -69,13 +59,9 @@ class Ceiling(NamedTuple):
 def interval_column(i: Interval, k: Any) -> Interval:
     "One value, or several, of an interval of a vector."
     r = i.replicates[:, k]
-    return i._replace(
-        estimate=as_scalar(i.estimate[k]),
-        ci_low=as_scalar(i.ci_low[k]),
-        ci_high=as_scalar(i.ci_high[k]),
-        replicates=r,
-        undefined=int(np.isnan(r.reshape(len(r), -1)).any(1).sum()),
-    )
+    undefined = int(np.isnan(r.reshape(len(r), -1)).any(1).sum())
+    value, low, high = (as_scalar(x[k]) for x in i[:3])
+    return i._replace(estimate=value, ci_low=low, ci_high=high, replicates=r, undefined=undefined)
 
 
 def _others(x: np.ndarray, k: int, rule: str) -> np.ndarray:
@@ -132,30 +118,19 @@ class Alignment(NamedTuple):
 
     def row(self) -> dict:
         "One row of a table."
-        named = {"ceiling": self.ceiling, "difference": self.difference}
-        limits = {
-            name + end: value
-            for name, e in named.items()
-            for end, value in (("", e.estimate), ("_low", e.ci_low), ("_high", e.ci_high))
-        }
-        rest = {"p_value": self.p_value, "overlap": self.overlap, "n_left_out": self.n_left_out}
-        return {**self.agreement.row(), **limits, **rest}
+        row = self.agreement.row()
+        for name, e in (("ceiling", self.ceiling), ("difference", self.difference)):
+            row |= {name: e.estimate, f"{name}_low": e.ci_low, f"{name}_high": e.ci_high}
+        return row | {"p_value": self.p_value, "overlap": self.overlap, "n_left_out": self.n_left_out}
 
 # %% ../../nbs/stats/04_consensus.ipynb #a91c7e02
 FEWEST_COMPARED = 30  # answers: the interval of a difference of two coefficients holds in .91 of samples of twenty
 
 
-def _aligned(
-    j: Jackknife,  # of agreement, ceiling, difference
-    metric: str,
-    own: np.ndarray,  # (R, N) codes of the annotator
-    top: np.ndarray,  # of the raters
-    others: np.ndarray,  # what both are set against
-    k: int,
-    of: np.ndarray,
-    level: float,
-) -> Alignment:
-    "The three estimates."
+def _aligned(j, metric, own, top, others, k, of, level, left_out) -> Alignment:
+    """From the jackknife of agreement, ceiling and difference; the annotator's codes `own` (R, N) and the raters' `top`
+    are set against those of `others`.
+    """
     about: dict[str, Any] = {"n": own.shape[1], "n_clusters": j.n_clusters, "level": level}
     first, second = (
         coefficient_estimate(j.at(i), metric, *_beside(np.stack([x, others]), k, of), **about)
@@ -168,7 +143,7 @@ def _aligned(
     difference = Estimate.from_limits(d.value, *limits, **about, kind="few" if few else "t")
     p = np.nan if np.isnan(difference.ci_low) else d.p_value()
     overlap = bool(first.ci_low <= second.ci_high and second.ci_low <= first.ci_high)
-    return Alignment(first, second, difference, p, overlap, 0)
+    return Alignment(first, second, difference, p, overlap, left_out)
 
 # %% ../../nbs/stats/04_consensus.ipynb #70090cee
 def alignment(
@@ -193,10 +168,8 @@ def alignment(
     panel = np.asarray(labels, dtype=object)
     several = np.atleast_2d(np.asarray(annotator, dtype=object))
     if panel.ndim != 2 or several.shape[1] != panel.shape[1]:
-        refuse(
-            f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for labels "
-            f"{panel.shape}"
-        )
+        found = f"{np.shape(annotator)} for labels {panel.shape}"
+        refuse(f"{f}: annotator must have one label an item of the panel; got {found}")
     x, v = label_matrix(np.vstack([panel, several]), ignore, None, f)
     x, y, k = x[: len(panel)], x[len(panel) :], max(len(v), 1)
     others = _others(x, k, rule)
@@ -220,8 +193,8 @@ def alignment(
     out = []
     for a in y:
         j = jackknife(lambda columns, *, weights: compared(a, weights), np.arange(len(a)), clusters=clusters)
-        out.append(_aligned(j, metric, np.where(x >= 0, a, -1), np.where(a >= 0, x, -1), others, k, of, level))
-        out[-1] = out[-1]._replace(n_left_out=int(((a < 0) & (whole >= 0)).sum()))
+        own, top = np.where(x >= 0, a, -1), np.where(a >= 0, x, -1)
+        out.append(_aligned(j, metric, own, top, others, k, of, level, int(((a < 0) & (whole >= 0)).sum())))
     return out[0] if np.ndim(annotator) == 1 else out
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
@@ -236,10 +209,6 @@ class Ensemble(NamedTuple):
     best_single: tuple[int, ...]  # the best annotator alone
     candidates: list[tuple[int, ...]]
     values: np.ndarray  # the score of each candidate on the data
-
-
-def _odd_subsets(n: int) -> list[tuple[int, ...]]:
-    return [m for size in range(1, n + 1, 2) for m in combinations(range(n), size)]
 
 
 def _inner(rng: np.random.Generator, counts: np.ndarray, inner: int) -> np.ndarray:
@@ -290,18 +259,15 @@ def best_ensemble(
     panel = np.asarray(labels, dtype=object)
     several = np.asarray(annotators, dtype=object)
     if several.ndim != 2 or panel.ndim != 2 or several.shape[1] != panel.shape[1]:
-        refuse(
-            f"{f}: annotators must have shape (n_annotators, n_items) with the items of labels; got {several.shape} "
-            f"for labels {panel.shape}"
-        )
+        rule = "have shape (n_annotators, n_items) with the items of labels"
+        refuse(f"{f}: annotators must {rule}; got {several.shape} for labels {panel.shape}")
     if len(several) > 15:
         refuse(f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(several)}; leave out the weakest")
     x, v = label_matrix(np.vstack([panel, several]), ignore, None, f)
     k = max(len(v), 1)
-    subsets = _odd_subsets(len(several))
-    verdict, consensus, of = _patterns(
-        x[: len(panel)], x[len(panel) :], subsets, k, rule, group_codes(clusters, x.shape[1], "clusters")
-    )
+    subsets = [m for size in range(1, len(several) + 1, 2) for m in combinations(range(len(several)), size)]
+    cluster = group_codes(clusters, x.shape[1], "clusters")
+    verdict, consensus, of = _patterns(x[: len(panel)], x[len(panel) :], subsets, k, rule, cluster)
 
     def scores(w):
         t = contingency_tables(verdict, consensus[None], k, w @ of)
@@ -309,35 +275,29 @@ def best_ensemble(
 
     s = {m: y[0] for m, y in scores(np.ones((1, len(of)))).items()}
     if any(not np.isfinite(y).any() for y in s.values()):
-        raise ValueError(
-            f"{f}: no ensemble has a defined agreement with the panel; check that labels have a consensus with more"
-            " than one label"
-        )
+        remedy = "check that labels have a consensus with more than one label"
+        refuse(f"{f}: no ensemble has a defined agreement with the panel; {remedy}")
     rng = np.random.default_rng(seed_sequence(seed).spawn(2)[1])
     outer: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
     corrected: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
-    for w in draw_weights(
-        len(of), n, seed=seed, chunk=max(len(of), 8_000_000 // (len(subsets) * k * k * inner) * len(of))
-    ):
+    rows = 8_000_000 // (len(subsets) * k * k * inner)
+    for w in draw_weights(len(of), n, seed=seed, chunk=max(1, rows) * len(of)):
         here = scores(w)
         there = scores(_inner(rng, w, inner))
         for m in metrics:
             again = there[m].reshape(len(w), inner, -1)
-            found = np.where(
-                np.isfinite(again.max(2)), again.max(2), np.nan
-            )  # an inner replicate may leave nothing defined
+            found = again.max(2)
+            found = np.where(np.isfinite(found), found, np.nan)  # an inner replicate may leave nothing defined
             luck = found - np.where(np.isnan(found), 0.0, np.take_along_axis(here[m], again.argmax(2), 1))
             corrected[m].append(here[m].max(1) - mean_defined(luck))
             outer[m].append(here[m])
     codes, unit = _held(verdict, consensus, of)
+    about: dict[str, Any] = {"n": x.shape[1], "n_clusters": len(of), "level": level}
     results = {}
     for m in metrics:
-        result = _search_result(
-            m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, len(of), level
-        )
+        result = _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, about)
         j = jackknife(lambda _, *, weights, m=m: scores(weights)[m], np.arange(len(of)))
         best = int(s[m].argmax())
-        about: dict[str, Any] = {"n": x.shape[1], "n_clusters": len(of), "level": level}
         alone = coefficient_estimate(j.at(best), m, codes[[best, -1]], k, unit, **about)
         lowest = lowest_value(m, codes[[best, -1]], k)
         results[m] = result._replace(score=_of_the_best(alone, j, result.score, lowest, seed))
@@ -352,12 +312,7 @@ def _held(verdict: np.ndarray, consensus: np.ndarray, of: np.ndarray) -> tuple[n
 
 
 def _of_the_best(
-    alone: Estimate,  # of the winner, as if it had been chosen beforehand
-    j: Jackknife,  # of all candidates (M,)
-    corrected: Estimate,
-    lowest: float,  # value of the measure
-    seed: int,
-    draws: int = 2000,
+    alone: Estimate, j: Jackknife, corrected: Estimate, lowest: float, seed: int, draws: int = 2000
 ) -> Estimate:
     "The winner's limits: below it reaches as far as the luckiest of all candidates may be above its worth."
     kept = np.isfinite(j.left_out).all(0)
@@ -371,44 +326,27 @@ def _of_the_best(
     luck = (rng.normal(size=(draws, len(apart))) @ (apart[:, varies] / size[varies]) / scale).max(1)
     winner = j.at(int(np.argmax(j.value)))
     low, _ = range_limits(winner.value, winner.se, float(np.quantile(luck, alone.level)), lowest)
-    about: dict[str, Any] = {"n": alone.n, "n_clusters": alone.n_clusters, "level": alone.level}
-    about["undefined"] = corrected.undefined
-    return Estimate.from_limits(corrected.estimate, np.fmin(low, alone.ci_low), alone.ci_high, **about, kind="search")
+    limits = np.fmin(low, alone.ci_low), alone.ci_high
+    about: dict[str, Any] = {"n": alone.n, "n_clusters": alone.n_clusters, "undefined": corrected.undefined}
+    return Estimate.from_limits(corrected.estimate, *limits, **about, level=alone.level, kind="search")
 
 # %% ../../nbs/stats/04_consensus.ipynb #f050d36d
 def _search_result(
-    metric: str, s: np.ndarray, outer: np.ndarray, corrected: np.ndarray, subsets: list, n_units: int, level: float
+    metric: str, s: np.ndarray, outer: np.ndarray, corrected: np.ndarray, subsets: list, about: dict[str, Any]
 ) -> Ensemble:
     best, win = int(s.argmax()), outer.argmax(1)
     defined = np.isfinite(outer.max(1)) & np.isfinite(corrected)
     if not defined.any():
-        refuse(
-            f"best_ensemble: at least one replicate must have a defined {metric}; got none; there are too few items "
-            "with a consensus"
-        )
-    truth = np.where(defined, s[win], np.nan)  # what each replicate's winner is worth
-    optimism = float(np.nanmean(np.where(defined, outer.max(1), np.nan) - truth))
-    error = float(np.nanmean(np.where(defined, corrected, np.nan) - truth))
-    once = s[best] - optimism
-    undefined = int((~defined).sum())
+        rule = f"at least one replicate must have a defined {metric}"
+        refuse(f"best_ensemble: {rule}; got none; there are too few items with a consensus")
+    truth = s[win][defined]  # what each replicate's winner is worth
+    optimism = float((outer.max(1)[defined] - truth).mean())
+    error = float((corrected[defined] - truth).mean())
+    score = Estimate.from_limits(s[best] - optimism - error, **about, undefined=int((~defined).sum()))
     alone = np.where(np.isfinite(outer[:, best]), outer[:, best], np.nan)
-    apparent = Interval(
-        float(s[best]),
-        *percentile_interval(alone, level),
-        n_units,
-        alone,
-        int(np.isnan(alone).sum()),
-        level,
-        "percentile",
-    )
+    undefined, level = int(np.isnan(alone).sum()), about["level"]
+    limits = percentile_interval(alone, level)
+    apparent = Interval(float(s[best]), *limits, about["n_clusters"], alone, undefined, level)
     single = max((j for j, m in enumerate(subsets) if len(m) == 1), key=lambda j: s[j])
-    return Ensemble(
-        subsets[best],
-        Estimate.from_limits(once - error, n=n_units, level=level, undefined=undefined),
-        apparent,
-        optimism,
-        float((win == best)[defined].mean()),
-        subsets[single],
-        subsets,
-        s,
-    )
+    won = float((win == best)[defined].mean())
+    return Ensemble(subsets[best], score, apparent, optimism, won, subsets[single], subsets, s)

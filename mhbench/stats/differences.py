@@ -55,7 +55,7 @@ def score_limits(
 def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[np.ndarray, np.ndarray]:
     "Score limits of effective pairs, for differences of 1 at most, in units of `largest`."
     size = np.abs(np.nan_to_num(d)) / largest
-    single = _alone(d, m, largest)
+    single = (np.asarray(m.n_clusters) == m.n) & np.isin(size, (0, 1)).all(0)  # each a case by itself, right or wrong
     with np.errstate(invalid="ignore", divide="ignore"):
         b, c = (np.where(np.nan_to_num(s * d) > 0, size, 0).sum(0) / m.n for s in (1, -1))
         simple = b + c - (m.mean / largest) ** 2
@@ -65,11 +65,6 @@ def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[n
     b, c, n = (np.nan_to_num(x) for x in (b * n, c * n, n))
     t = stats.t.isf(ndtr(-z), np.maximum(m.df, 1))
     return score_limits(b, c, np.maximum(n, 1e-9), np.where(single, z, t))
-
-
-def _alone(d: np.ndarray, m: ClusterMean, largest: float) -> np.ndarray:
-    "Whether each pair is a case by itself, and right or wrong."
-    return (np.asarray(m.n_clusters) == m.n) & np.isin(np.abs(np.nan_to_num(d)), (0, largest)).all(0)
 
 
 def difference_limits(
@@ -101,13 +96,9 @@ def difference_limits(
 
 # %% ../../nbs/stats/18_differences.ipynb #fc7eff3f
 def mean_difference(
-    differences: np.ndarray,  # (N,) one a unit, first minus second; NaN is left out
-    clusters: np.ndarray | None = None,  # (N,) labels of cases; None: each unit by itself
-    *,
-    largest: float = np.inf,  # the largest difference that is possible: 1 for shares
-    level: float = 0.95,
+    differences: np.ndarray, clusters: np.ndarray | None = None, *, largest: float = np.inf, level: float = 0.95
 ) -> Estimate:  # kind score or hall; few where cases carry no interval
-    """The mean of paired differences with its interval over cases.
+    """The mean of paired differences (N,), first minus second, with its interval over cases; as `difference_limits`.
 
     Source: Tango 1998; Korn and Graubard 1998; Bell and McCaffrey 2002; Hall 1992.
 
@@ -119,12 +110,9 @@ def mean_difference(
     return Estimate.from_limits(m.mean, low, high, n=m.n, n_clusters=m.n_clusters, level=level, kind=kind)
 
 # %% ../../nbs/stats/18_differences.ipynb #c32ee4a4
-def independent_difference(
-    first: Estimate,
-    second: Estimate,  # of other units
-    correlation: float = 0.0,  # of the two estimates, where they share cases
-) -> Estimate:  # n is that of both together, n_clusters the smaller; no interval where one of them has none
-    """First minus second, with the interval that their own intervals make.
+def independent_difference(first: Estimate, second: Estimate, correlation: float = 0.0) -> Estimate:
+    """First minus second, of other units, with the interval that their own intervals make, none where one has none; the
+    correlation is that of the two estimates, where they share cases.
 
     Source: Newcombe 1998; Zou and Donner 2008.
 
@@ -140,22 +128,15 @@ def independent_difference(
     low = value - arm(first.estimate - first.ci_low, second.ci_high - second.estimate)
     high = value + arm(first.ci_high - first.estimate, second.estimate - second.ci_low)
     k = min(first.n_clusters, second.n_clusters)
-    n = first.n + second.n
-    kinds = {first.kind, second.kind}
-    if "few" in kinds:
-        return Estimate(n, k, value, np.nan, np.nan, first.level, "few")
-    return Estimate.from_limits(value, low, high, n=n, n_clusters=k, level=first.level, kind="mover")
+    kind = "few" if "few" in (first.kind, second.kind) else "mover"
+    return Estimate.from_limits(value, low, high, n=first.n + second.n, n_clusters=k, level=first.level, kind=kind)
 
 # %% ../../nbs/stats/18_differences.ipynb #900682a5
 def group_difference(
-    x: np.ndarray,  # (N,)
-    second: np.ndarray,  # (N,) bool
-    clusters: np.ndarray | None = None,  # (N,) labels of cases, which both groups may share
-    *,
-    share: bool = False,  # the values are shares of 0 to 1
-    level: float = 0.95,
+    x: np.ndarray, second: np.ndarray, clusters: np.ndarray | None = None, *, share: bool = False, level: float = 0.95
 ) -> Estimate:
-    """The mean of the first group minus that of the second, with its interval over the cases of both.
+    """The mean of the first group minus that of the second (N,) bool, with its interval over the cases of both, which
+    they may share.
 
     Source: Zou and Donner 2008 (limits); the correlation is the plug-in one.
     """
@@ -165,8 +146,7 @@ def group_difference(
     arms = [estimate(mean, x[part], clusters=of[part], seed=0, share=share, level=level) for part in (~second, second)]
     if len(set(of)) < 2:
         return Estimate.from_limits(arms[0].estimate - arms[1].estimate, n=len(x), n_clusters=len(set(of)), level=level)
-    u, v = (
-        np.bincount(of[part], x[part] - e.estimate, of.max(initial=-1) + 1) for part, e in zip((~second, second), arms)
-    )
+    apart = x - np.where(second, arms[1].estimate, arms[0].estimate)
+    u, v = (np.bincount(of[part], apart[part], of.max() + 1) for part in (~second, second))
     length = float(np.sqrt((u @ u) * (v @ v)))
     return independent_difference(arms[0], arms[1], float(u @ v) / length if length > 0 else 0.0)

@@ -21,12 +21,8 @@ __all__ = ['EXACT_BELOW', 'OF_COUNTS', 'NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CA
            'with_width', 'fewest_clusters', 'effective_n', 'mean_limits', 'Estimate', 'estimate', 'proportion']
 
 # %% ../../nbs/stats/02_estimate.ipynb #94e86f68
-def agresti_coull(
-    share: float,  # 0 to 1
-    n: float,  # independent units, above 0; no whole number where it is an effective one
-    level: float = 0.95,
-) -> tuple[float, float]:
-    """Agresti and Coull's interval for a share.
+def agresti_coull(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Agresti and Coull's interval for a share of n independent units; no whole number where n is an effective one.
 
     Source: Agresti and Coull 1998; Brown, Cai and DasGupta 2001, section 4.1.2.
     """
@@ -38,18 +34,15 @@ def agresti_coull(
     return max(0.0, centre - half), min(1.0, centre + half)
 
 # %% ../../nbs/stats/02_estimate.ipynb #643d1840
-def wilson(
-    k: float,  # successes, 0 to n
-    n: float,  # trials, above 0; no whole number where it is an effective one
-    level: float = 0.95,
-) -> tuple[float, float]:
-    """Wilson's score interval for a proportion.
+def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval for k successes in n trials; no whole numbers where n is an effective one.
 
     Source: Wilson 1927; Agresti and Coull 1998.
     """
     if not (n > 0 and 0 <= k <= n):
         refuse(f"wilson: k must be between 0 and n, and n above 0; got k={k}, n={n}")
-    z, p = float(ndtri(0.5 + level / 2)), k / n
+    z = float(ndtri(0.5 + level / 2))
+    p = k / n
     middle = p + z * z / (2 * n)
     half = z * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
     scale = 1 + z * z / n
@@ -62,11 +55,7 @@ EXACT_BELOW = 10  # independent units
 OF_COUNTS = ("agresti-coull", "clopper-pearson")  # kinds of limits of a share
 
 
-def count_limits(
-    k: float,  # successes, 0 to n
-    n: int,  # independent units, above 0
-    level: float = 0.95,
-) -> tuple[float, float, str]:  # limits, and how they were made
+def count_limits(k: float, n: int, level: float = 0.95) -> tuple[float, float, str]:  # limits, and how they were made
     """Limits of the share of k in n independent units: exact where they are few, Agresti and Coull's where not.
 
     Source: Clopper and Pearson 1934; Agresti and Coull 1998.
@@ -82,11 +71,8 @@ def count_limits(
 NO_WIDTH = 1e-9  # limits that are no further apart are one number
 
 
-def with_width(
-    ci_low: Any,  # a number, or an array of any shape
-    ci_high: Any,  # the same shape
-) -> tuple[np.ndarray, np.ndarray]:  # float arrays of that shape
-    "The limits, NaN where they are no interval: where they have no width, or one is missing."
+def with_width(ci_low: Any, ci_high: Any) -> tuple[np.ndarray, np.ndarray]:
+    "The limits, of any shape, NaN where they are no interval: where they have no width, or one is missing."
     low = np.asarray(ci_low, float)
     high = np.asarray(ci_high, float)
     with np.errstate(invalid="ignore"):
@@ -94,9 +80,7 @@ def with_width(
     return np.where(wide, low, np.nan), np.where(wide, high, np.nan)
 
 
-def fewest_clusters(
-    level: float = 0.95,  # in (0, 1)
-) -> int:
+def fewest_clusters(level: float = 0.95) -> int:
     """The fewest independent units whose range holds the median of their population with `level`.
 
     Source: Thompson 1936 (the range as an interval of the median).
@@ -104,13 +88,9 @@ def fewest_clusters(
     return int(np.ceil(1 - np.log2(1 - level) - 1e-9))
 
 # %% ../../nbs/stats/02_estimate.ipynb #ea6b642d
-def effective_n(
-    share: float,  # above 0 and below 1
-    variance: float,  # of the share, above 0
-    n_clusters: int,  # from which the variance was estimated, 2 or more
-    level: float = 0.95,
-) -> float:
-    """How many independent answers are worth as much as those of a sample of clusters.
+def effective_n(share: float, variance: float, n_clusters: int, level: float = 0.95) -> float:
+    """How many independent answers are worth as much as those of a sample of clusters, from which the variance of the
+    share was estimated.
 
     Source: Kish 1965 (effective size); Korn and Graubard 1998 (degrees of freedom); Dean and Pagano 2015.
     """
@@ -142,11 +122,8 @@ def _without_skewness(q: Any, a: Any) -> Any:
     return np.where(np.abs(a) < 1e-9, q, 3 / some * (np.cbrt(1 + some * (q - some / 6)) - 1))
 
 
-def mean_limits(
-    m: ClusterMean,  # of one column or several
-    tail: float = 0.025,  # beyond each limit
-) -> tuple[Any, Any]:  # NaN for fewer than two cases
-    """Limits of means over cases by Student's t, with the skewness taken out.
+def mean_limits(m: ClusterMean, tail: float = 0.025) -> tuple[Any, Any]:  # NaN for fewer than two cases
+    """Limits of means over cases by Student's t, with the skewness taken out; `tail` lies beyond each.
 
     Source: Hall 1992 (the transformation); Zhou and Dinh 2005 (with quantiles of t).
     """
@@ -155,14 +132,8 @@ def mean_limits(
 
 # %% ../../nbs/stats/02_estimate.ipynb #7412baae
 ESTIMATE_COLUMNS = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
-NEEDS_CASES = (
-    "bootstrap",
-    "bca",
-    "bounds",
-    "hall",
-    "jackknife",
-    "prediction-powered",
-)  # kinds of limits that few cases make too narrow
+# kinds of limits that few cases make too narrow
+NEEDS_CASES = ("bootstrap", "bca", "bounds", "hall", "jackknife", "prediction-powered")
 
 
 class Estimate(NamedTuple):
@@ -201,9 +172,7 @@ class Estimate(NamedTuple):
         fewest = fewest_clusters(level)
         low, high = map(float, with_width(ci_low, ci_high))
         if np.isnan(value) or np.isnan(low):
-            low = np.nan
-            high = np.nan
-            kind = kind if kind == "few" else "none"
+            low, high, kind = np.nan, np.nan, kind if kind == "few" else "none"
             if share and n_clusters > 0 and min(abs(value), abs(1 - value)) <= NO_WIDTH:
                 low, high, kind = count_limits(round(value) * n_clusters, n_clusters, level)
         several = kind in ("few", *NEEDS_CASES) or (kind in OF_COUNTS and n_clusters < n)
@@ -261,14 +230,9 @@ class Estimate(NamedTuple):
 def _has_value(array: np.ndarray, axis: int) -> np.ndarray:  # (N,) bool
     "Which units have any value along `axis`."
     there = ~np.asarray(pd.isna(array))
-    axis %= array.ndim
-    return np.asarray(there.any(axis=tuple(k for k in range(array.ndim) if k != axis)))
+    return np.asarray(np.moveaxis(there, axis, 0).reshape(array.shape[axis], -1).any(1))
 
 # %% ../../nbs/stats/02_estimate.ipynb #2e1dc89f
-def _finite(x: np.ndarray) -> bool:
-    return x.ndim == 1 and not np.isinf(x.astype(float)).any()
-
-
 def _of_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool) -> Estimate:
     "A mean with its interval over cases, by the formulas above."
     there = ~np.isnan(x)
@@ -297,10 +261,7 @@ def estimate(
     seed: int | np.random.SeedSequence,
     level: float = 0.95,  # in (0, 1)
     share: bool = False,  # the number is a share of 0 to 1
-    within: tuple[float, float] = (
-        -np.inf,
-        np.inf,
-    ),  # the values that the number can have: limits beyond are moved there
+    within: tuple[float, float] = (-np.inf, np.inf),  # what the number can be: limits beyond are moved there
     method: str | None = None,  # "percentile" or "bca"; None: the formula of a mean, percentiles of other numbers
     axis: int = 0,  # of the units
 ) -> Estimate:
@@ -314,27 +275,22 @@ def estimate(
     arrays = tuple(np.asarray(a) for a in arrays)
     if arrays and all(a.ndim and a.shape[axis] == 0 for a in arrays):
         return Estimate.from_limits(np.nan, n=0, level=level)
-    if statistic is mean and method is None and strata is None and _finite(arrays[0]):
-        found = _of_mean(np.asarray(arrays[0], float), clusters, level, share)
+    x = arrays[0]
+    if statistic is mean and method is None and strata is None and x.ndim == 1 and not np.isinf(x.astype(float)).any():
+        found = _of_mean(x.astype(float), clusters, level, share)
         return found._replace(ci_low=max(found.ci_low, within[0]), ci_high=min(found.ci_high, within[1]))
     about: dict[str, Any] = {"clusters": clusters, "strata": strata, "n": n_boot, "seed": seed, "level": level}
     i = bootstrap(statistic, *arrays, **about, method=method or "percentile", axis=axis)
     if np.ndim(i.estimate):
-        refuse(
-            f"estimate: statistic must give one number; got shape {np.shape(i.estimate)}; take bootstrap, and "
-            "Estimate.from_interval for each value"
-        )
+        remedy = "take bootstrap, and Estimate.from_interval for each value"
+        refuse(f"estimate: statistic must give one number; got shape {np.shape(i.estimate)}; {remedy}")
     has = np.logical_and.reduce([_has_value(a, axis) for a in arrays])
     of = np.arange(len(has)) if clusters is None else np.asarray(clusters)
     return Estimate.from_interval(i, n=int(has.sum()), n_clusters=len(set(of[has].tolist())), share=share)
 
 # %% ../../nbs/stats/02_estimate.ipynb #d6434b27
-def proportion(
-    k: int,  # how many of them
-    n: int,  # how many there are; 0 gives no estimate
-    level: float = 0.95,
-) -> Estimate:
-    """The share of k in n independent units.
+def proportion(k: int, n: int, level: float = 0.95) -> Estimate:
+    """The share of k in n independent units; without an estimate where there are none.
 
     Source: Agresti and Coull 1998; Clopper and Pearson 1934 (few units).
     """

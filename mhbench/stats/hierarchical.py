@@ -5,7 +5,7 @@
 # %% ../../nbs/stats/08_hierarchical.ipynb #59087c09
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -52,9 +52,9 @@ def _pairs(x: np.ndarray, question: np.ndarray, rater: np.ndarray, ties: bool) -
     unit, p = np.nonzero(~np.isnan(d) if ties else ~np.isnan(d) & (d != 0))
     d = d[unit, p]
     at = question[unit] * x.shape[1]
-    return _Pairs(
-        at + np.where(d >= 0, i[p], j[p]), at + np.where(d >= 0, j[p], i[p]), rater[unit], unit, (d == 0).astype(float)
-    )
+    first = at + np.where(d >= 0, i[p], j[p])
+    second = at + np.where(d >= 0, j[p], i[p])
+    return _Pairs(first, second, rater[unit], unit, (d == 0).astype(float))
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #0d7467df
 class _Losses(NamedTuple):
@@ -72,40 +72,16 @@ def _losses(u: np.ndarray, o: np.ndarray, tie: np.ndarray, symmetric: bool) -> _
     if symmetric:
         half = u / 2
         most = np.maximum(np.abs(half), o)
-        won = np.exp(half - most)
-        lost = np.exp(-half - most)
-        tied = np.exp(o - most)
-        total = won + lost + tied
+        each = np.exp(np.stack([half, -half, o]) - most)
+        total = each[0] + each[1] + each[2]
         value = most + np.log(total) - np.where(tie == 1, o, half)
-        won = won / total
-        lost = lost / total
-        tied = tied / total
+        won, lost, tied = each / total
         lead = won - lost
         first = (lead - (1 - tie)) / 2, tied - tie
         return _Losses(value, *first, (won + lost - lead**2) / 4, -tied * lead / 2, tied * (1 - tied))
     wrong = expit(-o - u)  # equation 3 with y = 1
     spread = wrong * (1 - wrong)
     return _Losses(np.logaddexp(0, -o - u), -wrong, -wrong, spread, spread, spread)
-
-# %% ../../nbs/stats/08_hierarchical.ipynb #40240979
-def _objective(
-    x: np.ndarray, pairs: _Pairs, weight: np.ndarray, n_betas: int, n_raters: int, symmetric: bool, penalty: float
-) -> tuple[float, np.ndarray]:
-    "Penalised negative log-likelihood and its gradient; x holds betas, slopes, offsets."
-    betas, slopes, offsets = np.split(x, [n_betas, n_betas + n_raters])
-    gap = betas[pairs.first] - betas[pairs.second]
-    a = slopes[pairs.rater]
-    loss = _losses(a * gap, offsets[pairs.rater], pairs.tie, symmetric)
-    by_u = weight * loss.by_u
-    by_o = weight * loss.by_o
-    g = np.concatenate(
-        [
-            np.bincount(pairs.first, by_u * a, n_betas) - np.bincount(pairs.second, by_u * a, n_betas),
-            np.bincount(pairs.rater, by_u * gap, n_raters) - 2 * penalty * (1 - slopes),
-            np.bincount(pairs.rater, by_o, n_raters) + 2 * penalty * offsets,
-        ]
-    )
-    return float((weight * loss.value).sum()) + penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes)), g
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #82398ea1
 class _Problem(NamedTuple):
@@ -114,17 +90,39 @@ class _Problem(NamedTuple):
     pairs: _Pairs
     questions: np.ndarray
     raters: np.ndarray
+    question: np.ndarray  # of each annotation, its code
+    rater: np.ndarray
     rated: np.ndarray  # (Q, K) bool
     finite: np.ndarray  # (Q,) bool
     symmetric: bool
     bounds: np.ndarray  # (2, 2 * A): lower and upper ones of slopes and offsets
     penalty: float
 
+    def parts(self, x: np.ndarray) -> list[np.ndarray]:
+        "Betas, slopes and offsets of all parameters."
+        return np.split(x, [self.rated.size, self.rated.size + len(self.raters)])
+
+
+def _objective(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> tuple[float, np.ndarray]:
+    "Penalised negative log-likelihood and its gradient."
+    betas, slopes, offsets = p.parts(x)
+    i, j, r = pairs[:3]
+    gap = betas[i] - betas[j]
+    a = slopes[r]
+    loss = _losses(a * gap, offsets[r], pairs.tie, p.symmetric)
+    by_u = weight * loss.by_u
+    by_o = weight * loss.by_o
+    by_beta = np.bincount(i, by_u * a, len(betas)) - np.bincount(j, by_u * a, len(betas))
+    by_slope = np.bincount(r, by_u * gap, len(slopes)) - 2 * p.penalty * (1 - slopes)
+    by_offset = np.bincount(r, by_o, len(slopes)) + 2 * p.penalty * offsets
+    value = (weight * loss.value).sum() + p.penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes))
+    return float(value), np.concatenate([by_beta, by_slope, by_offset])
+
 # %% ../../nbs/stats/08_hierarchical.ipynb #9b1adb0a
 def _problem(
-    scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, function
-) -> tuple[_Problem, np.ndarray]:
-    "The checked arguments, and the index of each annotation's question."
+    scores, questions, raters, function, offset="paper", slope_bounds=(0.5, 2.0), offset_bounds=(-3.0, 3.0), penalty=5.0
+) -> _Problem:
+    "The checked arguments."
     x = score_matrix(scores, function)
     if len(x) == 0:
         refuse(f"{function}: scores must not be empty; got no annotation")
@@ -141,22 +139,17 @@ def _problem(
     if not 0 <= penalty < np.inf:
         refuse(f"{function}: penalty must be zero or more; got {penalty}")
     (uq, q), (ur, r) = (np.unique(l, return_inverse=True) for l in labels)
-    shape = (len(uq), x.shape[1])
-    symmetric = offset == "symmetric"
-    pairs = _pairs(x, q, r, symmetric)
-    rated = np.zeros(shape, bool)
+    k = x.shape[1]
+    pairs = _pairs(x, q, r, offset == "symmetric")
+    rated = np.zeros((len(uq), k), bool)
     np.logical_or.at(rated, q, ~np.isnan(x))
-    beats = np.zeros((shape[0] * shape[1], shape[1]), bool)
-    beats[pairs.first, pairs.second % shape[1]] = True
+    beats = np.zeros((rated.size, k), bool)
+    beats[pairs.first, pairs.second % k] = True
     t = pairs.tie == 1
-    beats[pairs.second[t], pairs.first[t] % shape[1]] = True
+    beats[pairs.second[t], pairs.first[t] % k] = True
+    finite = strongly_connected(beats.reshape(-1, k, k), rated)
     bounds = np.repeat(np.array([slope_bounds, offset_bounds], dtype=float), len(ur), axis=0).T
-    return (
-        _Problem(
-            pairs, uq, ur, rated, strongly_connected(beats.reshape(*shape, shape[1]), rated), symmetric, bounds, penalty
-        ),
-        q,
-    )
+    return _Problem(pairs, uq, ur, q, r, rated, finite, offset == "symmetric", bounds, penalty)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #c2b4ca46
 class _Arrow(NamedTuple):
@@ -169,13 +162,11 @@ class _Arrow(NamedTuple):
 
 def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> _Arrow:
     k = p.rated.shape[1]
-    n_betas = p.rated.size
-    n_raters = len(p.raters)
-    betas, slopes, offsets = np.split(x, [n_betas, n_betas + n_raters])
-    i = pairs.first
-    j = pairs.second
-    r = pairs.rater
-    gap, a = betas[i] - betas[j], slopes[r]
+    betas, slopes, offsets = p.parts(x)
+    n_betas, n_raters = len(betas), len(slopes)
+    i, j, r = pairs[:3]
+    gap = betas[i] - betas[j]
+    a = slopes[r]
     loss = _losses(a * gap, offsets[r], pairs.tie, p.symmetric)
 
     apart = np.bincount(i * k + j % k, weight * a**2 * loss.by_uu, n_betas * k).reshape(-1, k, k)
@@ -228,9 +219,6 @@ def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarr
     pairs = _Pairs(*(v[weight > 0] for v in p.pairs))
     weight = weight[weight > 0]
 
-    def value(at):
-        return _objective(at, pairs, weight, n_betas, n_raters, p.symmetric, p.penalty)
-
     def moved(x, step):
         return np.r_[x[:n_betas] + step[:n_betas], np.clip(x[n_betas:] + step[n_betas:], *p.bounds)]
 
@@ -238,7 +226,7 @@ def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarr
         "Where the first of some ever shorter steps leads that improves enough, or as far as the digits go; else None."
         for share in (1, 0.5, 0.25, 0.125):
             at = moved(x, share * step)
-            found = value(at)
+            found = _objective(at, p, pairs, weight)
             if found[0] <= f + 1e-4 * g @ (at - x) or abs(found[0] - f) <= 1e-12 * max(1, abs(f)):
                 return at, *found
         return None
@@ -246,7 +234,7 @@ def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarr
     x = np.r_[np.zeros(n_betas), np.ones(n_raters), np.zeros(n_raters)]
     is_slope = np.arange(2 * n_raters) < n_raters
     convex, damping = True, 0.0  # convex: slopes are still held at 1
-    f, g = value(x)
+    f, g = _objective(x, p, pairs, weight)
     for _ in range(200):
         raters, by_rater = x[n_betas:], g[n_betas:]
         rest = np.r_[g[:n_betas], np.clip(raters - by_rater, *p.bounds) - raters]
@@ -271,26 +259,15 @@ def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarr
 # %% ../../nbs/stats/08_hierarchical.ipynb #e9ab3792
 def _fit(p: _Problem, weights: np.ndarray | None = None) -> HierarchicalFit:
     "One fit, with weights (n,) of annotations."
-    (n_questions, k), n_raters, n_betas = p.rated.shape, len(p.raters), p.rated.size
     x, nll, converged = _minimised(p, weights)
-    betas, slopes, offsets = np.split(x, [n_betas, n_betas + n_raters])
-    betas = np.where(p.rated, betas.reshape(n_questions, k), np.nan)
+    betas, slopes, offsets = p.parts(x)
+    betas = np.where(p.rated, betas.reshape(p.rated.shape), np.nan)
     betas -= np.nanmean(betas, 1, keepdims=True)  # only differences count: sum to zero
     worth = np.exp(betas - np.nanmax(betas, 1, keepdims=True))
+    probs = worth / np.nansum(worth, 1, keepdims=True)
     n_ties = int(p.pairs.tie.sum())
-    return HierarchicalFit(
-        worth / np.nansum(worth, 1, keepdims=True),
-        betas,
-        p.questions,
-        p.raters,
-        slopes,
-        offsets,
-        nll,
-        converged,
-        p.finite,
-        len(p.pairs.unit) - n_ties,
-        n_ties,
-    )
+    of_raters = p.questions, p.raters, slopes, offsets
+    return HierarchicalFit(probs, betas, *of_raters, nll, converged, p.finite, len(p.pairs.unit) - n_ties, n_ties)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #e926a8bb
 def hierarchical_bradley_terry(
@@ -309,15 +286,11 @@ def hierarchical_bradley_terry(
 
     Raises: ValueError for arguments that do not fit.
     """
-    problem, _ = _problem(
-        scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "hierarchical_bradley_terry"
-    )
+    f = "hierarchical_bradley_terry"
+    problem = _problem(scores, questions, raters, f, offset, slope_bounds, offset_bounds, penalty)
     if not problem.rated.any(1).all():
-        refuse(
-            "hierarchical_bradley_terry: every question must have a rated option; got none",
-            place=f"{problem.questions[~problem.rated.any(1)][0]}",
-            remedy="leave it out",
-        )
+        question = problem.questions[~problem.rated.any(1)][0]
+        refuse(f"{f}: every question must have a rated option; got none ({question}); leave it out")
     with threadpool_limits(1, user_api="blas"):
         return _fit(problem)
 
@@ -340,19 +313,17 @@ class PreferenceRefits(NamedTuple):
     offsets: Refits  # values (A,)
     n_unconverged: int  # replicates in which the gradient did not vanish
     n_redrawn: int  # draws that were made again because a rater was missing
-    slope_bounds: tuple[float, float] = (0.5, 2.0)  # between which parameters were sought: an end there is no estimate
-    offset_bounds: tuple[float, float] = (-3.0, 3.0)
+    slope_bounds: tuple[float, float]  # between which parameters were sought: an end there is no estimate
+    offset_bounds: tuple[float, float]
 
 
-def _draws(
-    problem: _Problem, question: np.ndarray, rater: np.ndarray, n: int, seed: int, function: str, attempts: int = 200
-) -> tuple[np.ndarray, int]:
+def _draws(problem: _Problem, n: int, seed: int) -> tuple[np.ndarray, int]:
     "Weights (n, n_annotations) in which no rater vanishes, and how many were drawn in vain."
     kept: list[np.ndarray] = []
     vain = 0
-    onehot = (rater[:, None] == np.arange(len(problem.raters))).astype(float)
-    for s in np.random.SeedSequence(seed).spawn(attempts):
-        w = np.concatenate(list(draw_weights(len(question), n, seed=s, strata=question)))
+    onehot = (problem.rater[:, None] == np.arange(len(problem.raters))).astype(float)
+    for s in np.random.SeedSequence(seed).spawn(200):
+        w = np.concatenate(list(draw_weights(len(onehot), n, seed=s, strata=problem.question)))
         ok = (w @ onehot > 0).all(1)
         need = n - sum(len(w) for w in kept)
         good = np.flatnonzero(ok)[:need]
@@ -360,24 +331,21 @@ def _draws(
         kept.append(w[good])
         if len(good) == need:
             return np.concatenate(kept), vain
-    refuse(
-        f"{function}: raters must have enough annotations for a draw to hold them all; got {int(onehot.sum(0).min())} "
-        f"for {problem.raters[onehot.sum(0).argmin()]!r}; join raters of few annotations under one name"
-    )
+    counts = onehot.sum(0)
+    found = f"{int(counts.min())} for {problem.raters[counts.argmin()]!r}"
+    rule = "raters must have enough annotations for a draw to hold them all"
+    refuse(f"bootstrap_preferences: {rule}; got {found}; join raters of few annotations under one name")
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #ad470ff7
 def bootstrap_preferences(
     scores: np.ndarray,
     questions: np.ndarray,
-    raters: np.ndarray,  # as in hierarchical_bradley_terry
+    raters: np.ndarray,
     *,
     n: int = 100,  # replicates
     seed: int,
     level: float = 0.95,  # share of the refits between the ends
-    offset: Literal["paper", "symmetric"] = "paper",
-    slope_bounds: tuple[float, float] = (0.5, 2.0),
-    offset_bounds: tuple[float, float] = (-3.0, 3.0),
-    penalty: float = 5.0,
+    **model: Any,  # offset, slope_bounds, offset_bounds, penalty: as in hierarchical_bradley_terry
 ) -> PreferenceRefits:
     """The hierarchical model and the spread of its refits over annotations, drawn within questions, no rater lost.
 
@@ -385,11 +353,8 @@ def bootstrap_preferences(
 
     Raises: ValueError for arguments that do not fit, or raters too rare to be in every draw.
     """
-    problem, question = _problem(
-        scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "bootstrap_preferences"
-    )
-    rater = np.unique(np.asarray(raters), return_inverse=True)[1]
-    weights, vain = _draws(problem, question, rater, n, seed, "bootstrap_preferences")
+    problem = _problem(scores, questions, raters, "bootstrap_preferences", **model)
+    weights, vain = _draws(problem, n, seed)
     with threadpool_limits(1, user_api="blas"):  # many small products: threads would wait for each other
         fit, *fits = [_fit(problem, w) for w in (None, *weights)]
 
@@ -397,6 +362,7 @@ def bootstrap_preferences(
         r = np.array([getattr(f, name) for f in fits])
         return Refits(getattr(fit, name), *percentile_interval(r, level), r)
 
-    probs, slopes, offsets = (spread(name) for name in ("probs", "slopes", "offsets"))
     failed = sum(not f.converged for f in fits)
-    return PreferenceRefits(fit, probs, slopes, offsets, failed, vain, slope_bounds, offset_bounds)
+    spreads = (spread("probs"), spread("slopes"), spread("offsets"))
+    bounds = [tuple(problem.bounds[:, at].tolist()) for at in (0, -1)]
+    return PreferenceRefits(fit, *spreads, failed, vain, bounds[0], bounds[1])

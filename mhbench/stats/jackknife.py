@@ -16,7 +16,7 @@ from scipy import stats
 from ..errors import refuse
 from .agreement import ABSTAIN, METRICS, krippendorff_alpha, label_matrix, mean_pairwise
 from .estimate import Estimate
-from .resample import as_scalar, group_codes
+from .resample import as_scalar, group_codes, without_each
 
 # %% auto #0
 __all__ = ['MOST_LEFT_OUT', 'FEWEST_LEFT_OUT', 'Jackknife', 'jackknife', 'range_limits', 'lowest_agreement', 'lowest_value',
@@ -50,7 +50,7 @@ class Jackknife(NamedTuple):
         excess = np.nan_to_num(np.maximum(0.0, excess))
         return as_scalar(1 / (1 / (g - 1) + excess / (2 * g)))
 
-    def at(self, k: Any) -> Jackknife:
+    def at(self, k: int) -> Jackknife:
         "One value of several."
         return Jackknife(as_scalar(self.value[k]), self.left_out[:, k], self.n_clusters)
 
@@ -83,21 +83,13 @@ def jackknife(
     k = int(of.max(initial=-1)) + 1
     if k < 2:
         refuse(f"jackknife: clusters must be at least two; got {k}; there is nothing to leave out")
-    parts = min(k, MOST_LEFT_OUT)
-    group = of if k == parts else np.random.default_rng(0).permutation(k)[of] % parts
-    rows = max(1, 4_000_000 // n)
-    weights = ((np.arange(s, min(s + rows, parts))[:, None] != group).astype(float) for s in range(0, parts, rows))
-    left_out = np.concatenate([statistic(*arrays, weights=w) for w in weights])
+    left_out = np.concatenate([statistic(*arrays, weights=w) for w in without_each(of, MOST_LEFT_OUT)])
     return Jackknife(as_scalar(statistic(*arrays, weights=np.ones((1, n)))[0]), left_out, k)
 
 # %% ../../nbs/stats/25_jackknife.ipynb #51b72dda
-def range_limits(
-    value: float,
-    se: float,
-    times: float,  # how many standard errors: a quantile of t
-    lowest: float = -1.0,  # below 1
-) -> tuple[float, float]:
-    """Score limits of a value between `lowest` and 1; NaN where it is 1, or its standard error 0 or unknown.
+def range_limits(value: float, se: float, times: float, lowest: float = -1.0) -> tuple[float, float]:
+    """Score limits of a value between `lowest` and 1, `times` (a quantile of t) its standard errors away; NaN where it
+    is 1, or its standard error 0 or unknown.
 
     Source: Wilson 1927; Dean and Pagano 2015 (effective size).
     """
@@ -167,12 +159,9 @@ def coefficient_estimate(
     of: np.ndarray,  # (N,) the unit of each item
     *,
     distance: np.ndarray | None = None,  # of the categories, as for `lowest_agreement`
-    n: int,
-    n_clusters: int,
-    level: float = 0.95,
+    **about: Any,  # n, n_clusters, level
 ) -> Estimate:
     "A coefficient with its interval, or the reason why there is none."
-    about: dict[str, Any] = {"n": n, "n_clusters": n_clusters, "level": level}
     value = float(j.value)
     perfect = bool(j.value > 1 - 1e-9)
     lowest = lowest_value(measure, codes, n_categories, distance)
@@ -181,7 +170,7 @@ def coefficient_estimate(
         return Estimate.from_limits(value, **about)._replace(kind="none" if np.isnan(value) else "few")
     if units < 2 or (np.isnan(j.se) and not perfect):
         return Estimate.from_limits(value, **about)._replace(kind="rare")
-    times = stats.t.ppf(0.5 + level / 2, np.fmin(j.df, units))
+    times = stats.t.ppf(0.5 + about["level"] / 2, np.fmin(j.df, units))
     if perfect and measure == "percent_agreement":
         return Estimate.from_limits(value, **about, share=True)
     if perfect:

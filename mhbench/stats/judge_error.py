@@ -13,8 +13,9 @@ from scipy import stats
 from scipy.special import ndtri
 
 from ..errors import refuse
+from .differences import independent_difference
 from .estimate import Estimate, estimate
-from .resample import divide, mean
+from .resample import divide, group_codes, mean
 
 # %% auto #0
 __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 'split_half_calibration', 'pass_rates', 'LeftOut',
@@ -65,14 +66,8 @@ def _spread(d: np.ndarray, of: np.ndarray) -> _Spread:
     return _Spread(float(np.sqrt(s2)), max(1.0, min(normal, robust)), together * k / (k + 10))
 
 # %% ../../nbs/stats/16_judge_error.ipynb #2681e3b5
-def bland_altman(
-    judge: Any,  # (N,) scores; NaN where there is none
-    people: Any,  # (N,) the mean of people's scores of the same answers
-    *,
-    clusters: Any = None,  # (N,)
-    **settings: Any,  # n_boot, seed and level, of `estimate`
-) -> Limits:
-    """Bias and limits of agreement of a judge with people.
+def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: Any) -> Limits:  # as in `estimate`
+    """Bias and limits of agreement of a judge with people's mean scores of the same answers (N,).
 
     Source: Bland and Altman 1986; 2007 (several answers to a case); Zou 2013 (intervals of the limits).
     Raises: ValueError for fewer than three answers that both have scored.
@@ -80,8 +75,9 @@ def bland_altman(
     y, x, there = _both(judge, people, "bland_altman")
     if len(y) < 3:
         refuse(f"bland_altman: judge and people must share three answers or more; got {len(y)}")
-    of = np.unique(np.arange(len(y)) if clusters is None else np.asarray(clusters)[there], return_inverse=True)[1]
-    d, z = y - x, float(ndtri(0.975))
+    of = group_codes(None if clusters is None else np.asarray(clusters)[there], len(y), "clusters")
+    d = y - x
+    z = float(ndtri(0.975))
     bias = estimate(mean, d, clusters=of, **settings)
     about: dict[str, Any] = {"n": len(y), "n_clusters": bias.n_clusters, "level": bias.level}
     if bias.n_clusters < 2 or np.ptp(d) == 0:
@@ -133,14 +129,9 @@ def _fieller(a: np.ndarray, b: np.ndarray, level: float) -> tuple[float, float]:
     return (middle - np.sqrt(root)) / square, (middle + np.sqrt(root)) / square
 
 # %% ../../nbs/stats/16_judge_error.ipynb #715306f2
-def bias_slope(
-    judge: Any,  # (N,) scores; NaN where there is none
-    people: Any,  # (R, N) people's; NaN where a rater did not score
-    *,
-    clusters: Any = None,  # (N,)
-    level: float = 0.95,
-) -> Estimate:  # points of bias a point of the true score; without an estimate where no answer has two raters
-    """How a judge's bias changes with the true score, the raters' errors taken out.
+def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 0.95) -> Estimate:
+    """How a judge's bias (N,) changes with the true score, in points a point, the errors of raters (R, N) taken out;
+    without an estimate where no answer has two raters.
 
     Source: Fuller 1987, section 1.2 (errors in variables); Fieller 1954 (interval).
     """
@@ -179,15 +170,7 @@ class Calibrated(NamedTuple):
     gain: Estimate  # before minus after, on the same answers
 
 # %% ../../nbs/stats/16_judge_error.ipynb #c00db55e
-def split_half_calibration(
-    judge: Any,  # (N,)
-    people: Any,  # (N,)
-    *,
-    clusters: Any = None,  # (N,) halves are made of whole clusters
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
-) -> Calibrated:
+def split_half_calibration(judge: Any, people: Any, *, clusters: Any = None, seed: int, **settings: Any) -> Calibrated:
     """A linear calibration, fitted on one half of the cases and tried on the other.
 
     Raises: ValueError for fewer than six cases that both have scored.
@@ -204,8 +187,7 @@ def split_half_calibration(
     intercept = float(x[fit].mean() - slope * y[fit].mean())
     before = np.abs(y[test] - x[test])
     after = np.abs(intercept + slope * y[test] - x[test])
-    settings: dict[str, Any] = dict(clusters=of[test], n_boot=n_boot, seed=seed, level=level)
-    parts = [estimate(mean, d, **settings) for d in (before, after, before - after)]
+    parts = [estimate(mean, d, clusters=of[test], seed=seed, **settings) for d in (before, after, before - after)]
     return Calibrated(intercept, slope, *parts)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #4edce856
@@ -214,14 +196,9 @@ def _pull(said: np.ndarray, which: np.ndarray, of: np.ndarray) -> np.ndarray:
     return np.bincount(of[which], said[which] - said[which].mean(), of.max() + 1) / which.sum()
 
 
-def pass_rates(
-    said: Any,  # (N,) bool: the judge calls it correct
-    good: Any,  # (N,) bool: people call it correct
-    own: Any,  # (N,) bool: the judge's own answer, or its family's
-    clusters: Any,  # (N,)
-    **settings: Any,  # n_boot, seed and level, of `estimate`
-) -> dict[str, Estimate]:  # "wrong" and "right": the pass rate of own answers less that of others', by people's label
-    """How much more often a judge passes its own answers than others' that people labelled alike.
+def pass_rates(said: Any, good: Any, own: Any, clusters: Any, **settings: Any) -> dict[str, Estimate]:
+    """How much more often a judge passes (`said`) its own answers, or its family's, than others' that people labelled
+    alike, `good` or not: "wrong" and "right".
 
     Source: Zou and Donner 2008 (interval); equal rates given the truth: Hardt, Price and Srebro 2016.
     """
@@ -232,17 +209,12 @@ def pass_rates(
     for name, these in (("wrong", ~np.asarray(good, bool)), ("right", np.asarray(good, bool))):
         sides = [these & mine, these & ~mine]
         a, b = (estimate(mean, x[s], clusters=of[s], share=True, **settings) for s in sides)
-        about: dict[str, Any] = {"n": int(these.sum()), "n_clusters": min(a.n_clusters, b.n_clusters), "level": a.level}
-        if not (a.n and b.n):
-            out[name] = Estimate.from_limits(np.nan, **about)
-            continue
-        u, v = (_pull(x, s, of) for s in sides)
-        r = float(np.nan_to_num(divide(u @ v, np.sqrt((u @ u) * (v @ v)))))
-        down = (a.estimate - a.ci_low, b.ci_high - b.estimate)
-        up = (a.ci_high - a.estimate, b.estimate - b.ci_low)
-        ends = [np.sqrt(f**2 + g**2 - 2 * r * f * g) for f, g in (down, up)]
-        d = a.estimate - b.estimate
-        out[name] = Estimate.from_limits(d, d - ends[0], d + ends[1], **about, kind="MOVER")
+        r = 0.0
+        if a.n and b.n:
+            u, v = (_pull(x, s, of) for s in sides)
+            r = float(np.nan_to_num(divide(u @ v, np.sqrt((u @ u) * (v @ v)))))
+        found = independent_difference(a, b, r)
+        out[name] = found._replace(kind="MOVER" if found.kind == "mover" else "none")
     return out
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e289ea06
@@ -255,14 +227,9 @@ class LeftOut(NamedTuple):
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e3ef0bb6
 def leave_one_rater_out(
-    scores: Any,  # (R, N) people's; NaN where a rater did not score
-    judge: Any,  # (N,)
-    raters: Sequence[str],  # R names
-    *,
-    clusters: Any = None,  # (N,)
-    **settings: Any,  # n_boot, seed and level, of `estimate`
+    scores: Any, judge: Any, raters: Sequence[str], *, clusters: Any = None, **settings: Any
 ) -> list[LeftOut]:
-    """Every rater against the judge, by the mean of the other raters.
+    """Every rater (R, N) against the judge (N,), by the mean of the other raters.
 
     Source: the idea of the alternative annotator test of Calderon et al. 2025, with distances and intervals of ours.
     Raises: ValueError for shapes that do not fit, or fewer than two raters.
@@ -280,11 +247,9 @@ def leave_one_rater_out(
         use = has.any(0) & ~np.isnan(x[r]) & ~np.isnan(y)
         mine = np.abs(x[r] - middle)[use]
         its = np.abs(y - middle)[use]
-        of = None if clusters is None else np.asarray(clusters)[use]
-        settings |= dict(clusters=of)
+        settings |= dict(clusters=None if clusters is None else np.asarray(clusters)[use])
         won = (its < mine) + 0.5 * (its == mine)
-        found = (estimate(mean, its - mine, **settings), estimate(mean, won, **settings, share=True))
-        out.append(LeftOut(name, *found))
+        out.append(LeftOut(name, estimate(mean, its - mine, **settings), estimate(mean, won, **settings, share=True)))
     return out
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e3deb7d3
@@ -297,18 +262,12 @@ class Heaping(NamedTuple):
     share_of_commonest: Estimate
 
 
-def heaping(
-    scores: Any,  # (N,) 0 to 100; NaN where there is none
-    *,
-    clusters: Any = None,
-    **settings: Any,  # n_boot, seed and level, of `estimate`
-) -> Heaping:
-    "The shares of scores on multiples of 5 and 10, how many scores differ, and the commonest."
+def heaping(scores: Any, *, clusters: Any = None, **settings: Any) -> Heaping:  # n_boot, seed and level, of `estimate`
+    "The shares of scores (0 to 100) on multiples of 5 and 10, how many scores differ, and the commonest."
     y = np.asarray(scores, float)
     there = ~np.isnan(y)
     y = y[there]
-    of = None if clusters is None else np.asarray(clusters)[there]
-    settings |= dict(clusters=of, share=True)
+    settings |= dict(clusters=None if clusters is None else np.asarray(clusters)[there], share=True)
     on = {step: (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float) for step in EVEN_DIGITS}
     values, counts = np.unique(y, return_counts=True)
     commonest = float(values[counts.argmax()]) if len(values) else np.nan
@@ -319,13 +278,7 @@ def heaping(
 EVEN_DIGITS = {5: 21 / 101, 10: 11 / 101}  # shares of multiples where last digits are even
 
 
-def within_slope(
-    scores: Any,  # (N,)
-    x: Any,  # (N,) what may affect them; NaN: unknown
-    items: Any,  # (N,) which item is answered
-    *,
-    level: float = 0.95,
-) -> Estimate:  # points a unit of x
+def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Estimate:  # points a unit of x
     """The slope of the score on x among the answers to one item, over all items.
 
     Source: Bell and McCaffrey 2002 (leaving clusters out); Carter, Schnepel and Steigerwald 2017 (effective clusters).
@@ -334,16 +287,13 @@ def within_slope(
     x = np.asarray(x, float)
     of = np.asarray(items)
     there = ~np.isnan(y) & ~np.isnan(x)
-    y = y[there]
-    x = x[there]
-    of = np.unique(of[there], return_inverse=True)[1]
+    y, x, of = y[there], x[there], np.unique(of[there], return_inverse=True)[1]
     size = np.bincount(of)
     x_, y_ = (v - (divide(np.bincount(of, v), size))[of] for v in (x, y))
     square = np.bincount(of, x_**2)
-    product = np.bincount(of, x_ * y_)
     varies = square > 1e-12
     square = square[varies]
-    product = product[varies]
+    product = np.bincount(of, x_ * y_)[varies]
     k = int(varies.sum())
     if not k:
         return Estimate.from_limits(np.nan, n=0, level=level)
@@ -358,12 +308,8 @@ def within_slope(
 
 # %% ../../nbs/stats/16_judge_error.ipynb #225e935d
 def length_effect(
-    scores: Any,  # (N,)
-    words: Any,  # (N,) how long each answer is; an empty one is left out
-    items: Any,  # (N,) which item it answers
-    *,
-    level: float = 0.95,
+    scores: Any, words: Any, items: Any, *, level: float = 0.95
 ) -> Estimate:  # points a doubling, within items
-    "The slope of the score on the logarithm of the length, within items."
+    "The slope of the score on the logarithm of the length, within items; an empty answer is left out."
     n = np.asarray(words, float)
     return within_slope(scores, np.where(n >= 1, np.log2(np.maximum(n, 1)), np.nan), items, level=level)

@@ -68,15 +68,11 @@ class LabelProbabilities(NamedTuple):
         return self.values[:, self.classes.index(label)]
 
 
-def label_votes(
-    labels: Any,  # (R, N)
-    *,
-    ignore: Sequence = (ABSTAIN,),
-) -> LabelProbabilities:
-    "The share of raters who gave each label."
+def label_votes(labels: Any, *, ignore: Sequence = (ABSTAIN,)) -> LabelProbabilities:
+    "The share of raters who gave each label, from labels (R, N)."
     said = _listed(labels, ignore, (), "label_votes")
     votes = said.votes()
-    n = said.votes().sum(1, keepdims=True)
+    n = votes.sum(1, keepdims=True)
     return LabelProbabilities(said.classes, np.where(n > 0, votes / np.maximum(n, 1), np.nan))
 
 # %% ../../nbs/stats/19_label_models.ipynb #edddf08d
@@ -118,15 +114,8 @@ def _group_shares(p: np.ndarray, w: np.ndarray, group: np.ndarray) -> np.ndarray
 
 
 def _expectation_maximisation(
-    said: _Labels,
-    start: np.ndarray,  # (N, K)
-    group: np.ndarray,  # (N,) codes
-    w: np.ndarray,  # (N,) weights
-    smoothing: float,
-    *,
-    tolerance: float,
-    most: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:  # probabilities, shares, errors, rounds
+    said: _Labels, start: np.ndarray, group: np.ndarray, w: np.ndarray, smoothing: float, *, tolerance: float, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     p, n, k = start, *start.shape
     cells = said.rater * len(said.values) + said.said
     for rounds in range(1, most + 1):
@@ -167,11 +156,12 @@ def dawid_skene(
     common = votes.sum(0) / votes.sum()
     total = votes.sum(1, keepdims=True)
     start = np.where(total > 0, votes / np.maximum(total, 1), common)
-    found = _expectation_maximisation(
-        said, start, group, asked.astype(float), smoothing, tolerance=tolerance, most=most
+    settings: dict[str, Any] = {"tolerance": tolerance, "most": most}
+    p, shares, errors, rounds = _expectation_maximisation(
+        said, start, group, asked.astype(float), smoothing, **settings
     )
-    p = np.where(asked[:, None], found[0], np.nan)
-    return DawidSkene(LabelProbabilities(said.classes, p), *found[1:3], said.values, found[3])
+    p = np.where(asked[:, None], p, np.nan)
+    return DawidSkene(LabelProbabilities(said.classes, p), shares, errors, said.values, rounds)
 
 # %% ../../nbs/stats/19_label_models.ipynb #27a714c9
 def severity_labels(

@@ -36,25 +36,18 @@ def _pair(
         refuse(f"{function}: truth and answers must have one entry a unit each; got {len(truth)} and {len(answers)}")
     at = next((i for i, t in enumerate(truth) if _missing(t)), None)
     if at is not None:
-        refuse(
-            f"{function}: truth must not be missing; got {truth[at]!r} (unit {at}); leave out units without a key, and "
-            "say how many"
-        )
-    seen = {x for x in truth} | {x for x in answers if not _missing(x)}
+        remedy = "leave out units without a key, and say how many"
+        refuse(f"{function}: truth must not be missing; got {truth[at]!r} (unit {at}); {remedy}")
+    seen = set(truth) | {x for x in answers if not _missing(x)}
     names = list(classes) if classes is not None else sorted(seen, key=lambda x: (str(type(x)), x))
-    strange = {x for x in truth} - set(names)
+    strange = set(truth) - set(names)
     if strange:
         refuse(f"{function}: classes must include every true class; got none for {sorted(map(str, strange))}")
     known = {x: i for i, x in enumerate(names)}
     return _codes(truth, known), _codes(answers, known), names
 
 # %% ../../nbs/stats/10_metrics.ipynb #a52d6e9b
-def accuracy(
-    truth: Sequence,  # (N,) the key, no entry missing
-    answers: Sequence,  # (N,) None, NaN or "" where there is none
-    *,
-    weights: np.ndarray | None = None,  # (B, N)
-) -> Any:  # a float in [0, 1]; with weights (B,)
+def accuracy(truth: Sequence, answers: Sequence, *, weights: np.ndarray | None = None) -> Any:  # in [0, 1]
     """The share of units answered right.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equation 1; and equation 4 for single sub-questions of a set.
@@ -75,18 +68,37 @@ class ClassScores(NamedTuple):
     support: np.ndarray  # weight of the true members
     answered: np.ndarray  # weight of the units answered with the class
 
+# %% ../../nbs/stats/10_metrics.ipynb #2d03a5be
+def _drawn(support: np.ndarray, is_true: np.ndarray) -> np.ndarray:
+    "Whether a class (K,) may count in a replicate (B, K): not where it has members, and none of them was drawn."
+    return (support > 0) | ~is_true.any(0)
 
-def _counts(
-    truth, answers, classes, weights, function
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+
+class _Counts(NamedTuple):
+    "Weights (B, K) by class, of units."
+
+    hit: np.ndarray  # answered with it, and rightly
+    answered: np.ndarray
+    support: np.ndarray  # that belong to it
+    counts: np.ndarray  # bool: whether it may count; not where it has members, and none of them was drawn
+    total: np.ndarray  # (B,) of all units
+    classes: list
+
+    def scores(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        "What each score divides by what."
+        f1 = 2 * self.hit, self.answered + self.support
+        return {"precision": (self.hit, self.answered), "recall": (self.hit, self.support), "f1": f1}
+
+
+def _counts(truth, answers, classes, weights, function) -> _Counts:
     t, a, names = _pair(truth, answers, function, classes)
     w = unit_weights(weights, len(t), function)
-    k = np.arange(len(names))
-    is_true = (t[:, None] == k).astype(float)
-    is_answer = (a[:, None] == k).astype(float)
-    return w @ (is_true * is_answer), w @ is_answer, w @ is_true, is_true, w
+    is_true = (t[:, None] == np.arange(len(names))).astype(float)
+    is_answer = (a[:, None] == np.arange(len(names))).astype(float)
+    support = w @ is_true
+    return _Counts(w @ (is_true * is_answer), w @ is_answer, support, _drawn(support, is_true), w.sum(1), names)
 
-
+# %% ../../nbs/stats/10_metrics.ipynb #2fd1c36a
 def class_scores(
     truth: Sequence, answers: Sequence, *, classes: Sequence | None = None, weights: np.ndarray | None = None
 ) -> ClassScores:
@@ -95,58 +107,35 @@ def class_scores(
 
     Raises: ValueError where lengths differ, truth is missing, or a true class is not among `classes`.
     """
-    hit, answered, support, _, _ = _counts(truth, answers, classes, weights, "class_scores")
-    names = _pair(truth, answers, "class_scores", classes)[2]
-    p, r, f = (np.nan_to_num(divide(x, y)) for x, y in ((hit, answered), (hit, support), (2 * hit, answered + support)))
-    return ClassScores(names, *((x if weights is not None else x[0]) for x in (p, r, f, support, answered)))
+    c = _counts(truth, answers, classes, weights, "class_scores")
+    scores = [np.nan_to_num(divide(*parts)) for parts in c.scores().values()]
+    return ClassScores(c.classes, *(x if weights is not None else x[0] for x in (*scores, c.support, c.answered)))
 
 # %% ../../nbs/stats/10_metrics.ipynb #194b146f
 Average = Literal["macro", "weighted", "micro"]
 
 
-def _drawn(
-    support: np.ndarray,  # (B, K) weight of the true members in each replicate
-    is_true: np.ndarray,  # (N, K)
-) -> np.ndarray:  # (B, K) bool
-    "Whether a class may count in a replicate: not where it has members, and none of them was drawn."
-    return (support > 0) | ~is_true.any(0)
-
-
-def _averaged(which: str, truth, answers, average, classes, weights) -> Any:
+def _averaged(which: str, truth, answers, average="macro", classes=None, weights=None) -> Any:
     if average not in ("macro", "weighted", "micro"):
         refuse(f"{which}: average must be macro, weighted or micro; got {average!r}; class_scores gives every class")
-    hit, answered, support, is_true, w = _counts(truth, answers, classes, weights, which)
-    top, bottom = {"precision": (hit, answered), "recall": (hit, support), "f1": (2 * hit, answered + support)}[which]
+    c = _counts(truth, answers, classes, weights, which)
+    top, bottom = c.scores()[which]
     if average == "micro":
-        return as_result(np.where(w.sum(1) > 0, np.nan_to_num(divide(top.sum(1), bottom.sum(1))), np.nan), weights)
+        return as_result(np.where(c.total > 0, np.nan_to_num(divide(top.sum(1), bottom.sum(1))), np.nan), weights)
     scores = np.nan_to_num(divide(top, bottom))
-    there = (answered + support > 0) if classes is None else _drawn(support, is_true)
-    share = support if average == "weighted" else there
+    there = (c.answered + c.support > 0) if classes is None else c.counts
+    share = c.support if average == "weighted" else there
     return as_result(divide((scores * share).sum(1), share.sum(1).astype(float)), weights)
 
 
-def precision(
-    truth: Sequence,
-    answers: Sequence,
-    *,
-    average: Average = "macro",
-    classes: Sequence | None = None,
-    weights: np.ndarray | None = None,
-) -> Any:
+def precision(truth: Sequence, answers: Sequence, **how: Any) -> Any:  # average, classes, weights: as in `f1`
     "Of the units answered with a class, the share that belong to it, averaged over classes."
-    return _averaged("precision", truth, answers, average, classes, weights)
+    return _averaged("precision", truth, answers, **how)
 
 # %% ../../nbs/stats/10_metrics.ipynb #ffbf1f38
-def recall(
-    truth: Sequence,
-    answers: Sequence,
-    *,
-    average: Average = "macro",
-    classes: Sequence | None = None,
-    weights: np.ndarray | None = None,
-) -> Any:
+def recall(truth: Sequence, answers: Sequence, **how: Any) -> Any:  # average, classes, weights: as in `f1`
     "Of the units that belong to a class, the share answered with it, averaged over classes."
-    return _averaged("recall", truth, answers, average, classes, weights)
+    return _averaged("recall", truth, answers, **how)
 
 
 def f1(
@@ -179,13 +168,9 @@ class Settings(NamedTuple):
     divergence: Any  # equation 10
 
 # %% ../../nbs/stats/10_metrics.ipynb #f9263d22
-def compare_settings(
-    first: Sequence | np.ndarray,  # (N,) bool, right in the first setting (the full format)
-    second: Sequence | np.ndarray,  # (N,) bool, right in the second (separated)
-    *,
-    weights: np.ndarray | None = None,  # (B, N)
-) -> Settings:
-    """Counts and rates of units that are right in both settings, one, or neither.
+def compare_settings(first: Any, second: Any, *, weights: np.ndarray | None = None) -> Settings:
+    """Counts and rates of units that are right in both settings, the first (the full format), the second (separated),
+    or neither.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equations 6-10.
     Raises: ValueError where lengths differ or an entry is not 0 or 1.
@@ -193,33 +178,18 @@ def compare_settings(
     f = np.asarray(first, float)
     s = np.asarray(second, float)
     if f.shape != s.shape or f.ndim != 1:
-        refuse(
-            f"compare_settings: first and second must have one entry a unit each; got shapes {f.shape} and {s.shape}"
-        )
-    if not (np.isin(f, (0, 1)).all() and np.isin(s, (0, 1)).all()):
-        refuse(
-            "compare_settings: first and second must be right or wrong, 1 or 0; got another value; compare on the "
-            "units that both settings have"
-        )
+        refuse(f"compare_settings: first and second must have one entry a unit each; got {f.shape} and {s.shape}")
+    if not np.isin([f, s], (0, 1)).all():
+        remedy = "compare on the units that both settings have"
+        refuse(f"compare_settings: first and second must be right or wrong, 1 or 0; got another value; {remedy}")
     w = unit_weights(weights, len(f), "compare_settings")
     n = w.sum(1)
     c = w @ (f * s)
     o_f = w @ (f * (1 - s))
     o_s = w @ ((1 - f) * s)
     none = w @ ((1 - f) * (1 - s))
-    values = (
-        n,
-        c + o_f,
-        c + o_s,
-        c,
-        none,
-        o_f,
-        o_s,
-        divide(c + none, n),
-        divide(c, c + o_f + o_s),
-        divide(o_f + o_s, n),
-    )
-    return Settings(*(as_result(v, weights) for v in values))
+    rates = divide(c + none, n), divide(c, c + o_f + o_s), divide(o_f + o_s, n)
+    return Settings(*(as_result(v, weights) for v in (n, c + o_f, c + o_s, c, none, o_f, o_s, *rates)))
 
 # %% ../../nbs/stats/10_metrics.ipynb #1cd86ac3
 class SetScores(NamedTuple):
@@ -230,11 +200,9 @@ class SetScores(NamedTuple):
     sizes: np.ndarray  # (S,) sub-questions
 
 
-def set_scores(
-    sets: Sequence,  # (T,) which set each sub-question belongs to
-    right: Sequence,  # (T,) bool; several answers to one sub-question are wrong (equation 5)
-) -> SetScores:
-    """Partial credit a set.
+def set_scores(sets: Sequence, right: Sequence) -> SetScores:
+    """Partial credit a set, from the set of each sub-question and whether it was answered right; several answers to
+    one sub-question are wrong (equation 5).
 
     Source: Fouda et al. 2025 (PsychiatryBench), equation 2; its mean over sets is equation 3.
     Raises: ValueError where lengths differ or an entry is not 0 or 1.
@@ -242,10 +210,7 @@ def set_scores(
     names = np.asarray(sets)
     c = np.asarray(right, float)
     if names.shape != c.shape or names.ndim != 1:
-        refuse(
-            f"set_scores: sets and right must have one entry a sub-question each; got shapes {names.shape} and "
-            f"{c.shape}"
-        )
+        refuse(f"set_scores: sets and right must have one entry a sub-question each; got {names.shape} and {c.shape}")
     if not np.isin(c, (0, 1)).all():
         refuse("set_scores: right must be 1 or 0; got another value; an answer that is missing is 0")
     if not len(names):
@@ -256,47 +221,34 @@ def set_scores(
     return SetScores(names[np.sort(first)], np.bincount(codes, c) / sizes, sizes)
 
 # %% ../../nbs/stats/10_metrics.ipynb #ed9f523a
-def indicator(
-    units: Sequence[Sequence],
-    labels: Sequence,  # the list, in order
-) -> tuple[np.ndarray, np.ndarray]:  # (N, L) bool, and (N,) how many names are not on the list
+def indicator(units: Sequence[Sequence], labels: Sequence) -> tuple[np.ndarray, np.ndarray]:  # (N, L) bool, and (N,)
     "Label sets as a table of zeros and ones, and the count of distinct names that are not on the list."
     at = {x: j for j, x in enumerate(labels)}
     if len(at) != len(labels):
         refuse("indicator: labels must differ from one another; got a repeated one")
     table = np.zeros((len(units), len(labels)), bool)
-    unknown = np.zeros(len(units), int)
     for i, names in enumerate(units):
         if isinstance(names, str):
             refuse(f"indicator: units must hold a list of labels each; got the text {names!r} (unit {i})")
-        for name in set(names):
-            if name in at:
-                table[i, at[name]] = True
-            else:
-                unknown[i] += 1
-    return table, unknown
+        table[i, [at[name] for name in set(names) if name in at]] = True
+    return table, np.array([len(set(names) - set(at)) for names in units], int)
 
 
 def _tables(truth, answers, function) -> tuple[np.ndarray, np.ndarray]:
-    y, p = np.asarray(truth), np.asarray(answers)
+    y = np.asarray(truth)
+    p = np.asarray(answers)
     if y.shape != p.shape or y.ndim != 2:
-        refuse(
-            f"{function}: truth and answers must have one row a unit and one column a label each; got shapes {y.shape} "
-            f"and {p.shape}; make them with indicator"
-        )
+        rule = "have one row a unit and one column a label each"
+        refuse(f"{function}: truth and answers must {rule}; got {y.shape} and {p.shape}; make them with indicator")
     if not (np.isin(y, (0, 1)).all() and np.isin(p, (0, 1)).all()):
         refuse(f"{function}: truth and answers must hold 0 and 1; got another value")
     return y.astype(float), p.astype(float)
 
 # %% ../../nbs/stats/10_metrics.ipynb #304e68b4
 def subset_accuracy(
-    truth: np.ndarray,  # (N, L) bool
-    answers: np.ndarray,  # (N, L) bool
-    unknown: Sequence | None = None,  # (N,) names besides the list
-    *,
-    weights: np.ndarray | None = None,  # (B, N)
-) -> Any:  # a float in [0, 1]; with weights (B,)
-    """The share of units whose labels are answered exactly.
+    truth: np.ndarray, answers: np.ndarray, unknown: Sequence | None = None, *, weights: np.ndarray | None = None
+) -> Any:  # in [0, 1]; with weights (B,)
+    """The share of units whose labels (N, L) are answered exactly, without unknown names (N,) besides the list.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equation 11.
     """
@@ -367,10 +319,8 @@ def majority_vote(
         refuse(f"majority_vote: ties must be first or none; got {ties!r}")
     rows = [list(r) for r in samples]
     if len({len(r) for r in rows}) > 1:
-        refuse(
-            f"majority_vote: samples must be as many for every unit; got {sorted({len(r) for r in rows})}; fill up "
-            "with None"
-        )
+        sizes = sorted({len(r) for r in rows})
+        refuse(f"majority_vote: samples must be as many for every unit; got {sizes}; fill up with None")
     known = {x: i for i, x in enumerate(dict.fromkeys(x for r in rows for x in r if not _missing(x)))}
     n, k = len(rows), len(known)
     if not n or not k:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.special import ndtri
 
 from ..errors import refuse
 from .estimate import Estimate, wilson
+from .resample import group_codes, without_each
 
 # %% auto #0
 __all__ = ['FEWEST_RATERS', 'FEWEST_ITEMS', 'RaterComponents', 'rater_components', 'mean_over_raters', 'two_way_jackknife']
@@ -47,18 +49,13 @@ def _differing(group: np.ndarray, source: np.ndarray) -> float:
     return float((n - np.bincount(of_group, size**2) / n).sum())
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #362d419d
-def _solve(
-    y: np.ndarray,  # (K,)
-    sources: dict[str, np.ndarray],  # (K,) of each component the groups that share it; single ratings come last
-) -> dict[str, float]:
+def _solve(y: np.ndarray, sources: dict[str, np.ndarray]) -> dict[str, float]:
     "The component of each source."
     groups = [np.zeros(len(y), int), *list(sources.values())[:-1]]
     expected = np.array([[_differing(g, s) for s in sources.values()] for g in groups])
     if np.linalg.matrix_rank(expected / expected[0, -1]) < len(sources):
-        refuse(
-            f"rater_components: ratings must tell {', '.join(sources)} apart; these do not; let raters share items, "
-            "and each rate several"
-        )
+        remedy = "let raters share items, and each rate several"
+        refuse(f"rater_components: ratings must tell {', '.join(sources)} apart; these do not; {remedy}")
     found = np.linalg.solve(expected, [_squares(y - y.mean(), g) for g in groups])
     return dict(zip(sources, found.tolist()))
 
@@ -80,13 +77,8 @@ class RaterComponents(NamedTuple):
         total = sum(known.values())
         return {name: value / total if total > 0 else np.nan for name, value in known.items()}
 
-    def standard_error(
-        self,
-        n_items: float,
-        n_raters: float,
-        ratings_per_item: float | None = None,  # different raters of an item, spread evenly; None: all of them
-    ) -> float:
-        """Of the mean over n_items new items, each rated by some of n_raters new raters.
+    def standard_error(self, n_items: float, n_raters: float, ratings_per_item: float | None = None) -> float:
+        """Of the mean over n_items new items, each rated by ratings_per_item of n_raters new raters, or all of them.
 
         Source: Brennan 2001, section 4.4 (absolute error of a mean).
         """
@@ -97,12 +89,9 @@ class RaterComponents(NamedTuple):
         item, rater, crossed, rest = np.maximum(self[:4], 0.0)
         return float(np.sqrt(item / n_items + rater / n_raters + (crossed + rest) / (n_items * each)))
 
-    def generalizability(
-        self,
-        n_raters: float = 1,  # whose mean is taken
-        absolute: bool = True,  # scores count as they are (the index of dependability); False: only their order
-    ) -> float:  # 0 to 1
-        """How far the mean of so many raters tells items apart.
+    def generalizability(self, n_raters: float = 1, absolute: bool = True) -> float:
+        """How far the mean of so many raters tells items apart, from 0 to 1: where scores count as they are (the index
+        of dependability), or, not `absolute`, only their order.
 
         Source: Brennan 2001, equations 2.40 (generalizability coefficient) and 2.41 (index of dependability).
         """
@@ -111,12 +100,9 @@ class RaterComponents(NamedTuple):
         return float(item / (item + error)) if item + error > 0 else np.nan
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #0a2b0d0e
-def rater_components(
-    values: Any,  # (K,) ratings, or differences of two models; NaN is left out
-    items: Any,  # (K,) label of the item of each
-    raters: Any,  # (K,) label of its rater
-) -> RaterComponents:
-    """Components of variance of ratings in any pattern of who rated what.
+def rater_components(values: Any, items: Any, raters: Any) -> RaterComponents:
+    """Components of variance of ratings (K,), or of differences of two models, in any pattern of who rated what: the
+    labels of each one's item and rater (K,). NaN is left out.
 
     Source: Henderson 1953, method 1; Searle, Casella and McCulloch 1992, section 5.3.
     Raises: ValueError where the pattern does not tell items and raters apart.
@@ -139,11 +125,7 @@ def rater_components(
     return RaterComponents(**found, n_items=counts[0], n_raters=counts[1], n_ratings=counts[2])
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #affaa0ba
-def _covariances(
-    w: np.ndarray,  # (K,) adding up to one
-    rater: np.ndarray,  # (K,) codes
-    source: np.ndarray,  # (K,) codes
-) -> tuple[np.ndarray, np.ndarray]:  # (R, R) and (groups,)
+def _covariances(w: np.ndarray, rater: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "For a component of 1: the covariance of the raters' parts of a mean, and each group's weight in the mean."
     carried = np.zeros((int(source.max()) + 1, int(rater.max()) + 1))
     np.add.at(carried, (source, rater), w)
@@ -152,9 +134,7 @@ def _covariances(
     return parts.T @ parts, of_group
 
 
-def _variance(
-    y: np.ndarray, w: np.ndarray, sources: dict[str, np.ndarray]
-) -> tuple[float, float]:  # of the weighted mean, and its degrees of freedom
+def _variance(y: np.ndarray, w: np.ndarray, sources: dict[str, np.ndarray]) -> tuple[float, float]:
     "Between raters, and what raters share."
     rater = sources["rater"]
     component = {name: max(0.0, x) for name, x in _solve(y, sources).items()}
@@ -188,7 +168,7 @@ def _sources(item: np.ndarray, rater: np.ndarray, case: np.ndarray | None) -> di
     size = {name: len(np.unique(codes)) for name, codes in every.items()}
     if size["case"] == size["item"]:
         del every["case"]
-    for name, narrower in (("case_by_rater", "item_by_rater"), ("item_by_rater", "rest")):
+    for name, narrower in pairwise(("case_by_rater", "item_by_rater", "rest")):
         if size[name] == size[narrower]:
             del every[name]
     return every
@@ -237,7 +217,8 @@ def mean_over_raters(
     item = _codes(items, len(y), "items")
     rater = _codes(raters, len(y), "raters")
     case = item if cases is None else _codes(cases, len(y), "cases")
-    y, item, rater, case = (pd.factorize(x[use])[0] if x is not y else y[use] for x in (y, item, rater, case))
+    y = y[use]
+    item, rater, case = (pd.factorize(codes[use])[0] for codes in (item, rater, case))
     n, n_units, n_raters = (len(np.unique(x)) for x in (item, case, rater))
     if not n:
         return _too_few(np.nan, 0, 0, level, 0)
@@ -248,14 +229,6 @@ def mean_over_raters(
     return _estimate(float(w @ y), *_variance(y, w, _sources(item, rater, case)), n, n_units, level, share)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #7d53de02
-def _without_units(n: int, clusters: np.ndarray | None, most: int = 200) -> np.ndarray:  # (U, n) 1 and 0
-    "Weights that leave out one item, case, or group of these in turn."
-    unit = np.arange(n) if clusters is None else pd.factorize(np.asarray(clusters))[0]
-    k = int(unit.max()) + 1
-    group = np.random.default_rng(0).permutation(k)[unit] % most if k > most else unit
-    return (np.arange(min(k, most))[:, None] != group).astype(float)
-
-
 def two_way_jackknife(
     statistic: Callable,  # of ratings (R, N) and weights=(B, N) of items: (B,) numbers
     ratings: Any,  # (R, N)
@@ -271,12 +244,11 @@ def two_way_jackknife(
     Source: Obuchowski and Rockette 1995 (jackknife covariances); Hillis 2007 (degrees of freedom).
     """
     x = np.asarray(ratings)
-    weights = np.vstack([np.ones(x.shape[1]), _without_units(x.shape[1], clusters)])
-    r, u = len(x), len(weights) - 1
-    n_units = x.shape[1] if clusters is None else len(set(np.asarray(clusters).tolist()))
+    of = group_codes(clusters, x.shape[1], "clusters")
+    weights = np.vstack([np.ones(len(of)), *without_each(of, 200)])
+    r, u, n_units = len(x), len(weights) - 1, int(of.max()) + 1
     if r < fewest or n_units < 2:
-        value = float(statistic(x, weights=weights[:1])[0])
-        return _too_few(value, x.shape[1], n_units, level, r, fewest)
+        return _too_few(float(statistic(x, weights=weights[:1])[0]), len(of), n_units, level, r, fewest)
     found = np.stack([statistic(part, weights=weights) for part in [x, *(np.delete(x, k, 0) for k in range(r))]])
     if below_one:
         with np.errstate(divide="ignore"):
@@ -287,7 +259,7 @@ def two_way_jackknife(
     shared = max(0.0, (covariance.sum() - np.trace(covariance)) / (r * (r - 1)))
     variance = between + shared
     df = variance**2 / (between**2 / (r - 1) + shared**2 / (u - 1)) if variance > 0 else np.nan
-    e = _estimate(float(found[0, 0]), variance, df, x.shape[1], n_units, level, share)
+    e = _estimate(float(found[0, 0]), variance, df, len(of), n_units, level, share)
     if not below_one:
         return e
     value, high, low = (1 - float(np.exp(end)) for end in e[2:5])

@@ -3,6 +3,7 @@
 # %% ../../nbs/stats/23_panel_design.ipynb #657092b1
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from itertools import combinations
@@ -66,7 +67,7 @@ def pilot_components(
     for y in columns:
         y = y.dropna()
         try:
-            found.append(rater_components(y, y.index.get_level_values("item"), y.index.get_level_values("rater")))
+            found.append(rater_components(y, *(y.index.get_level_values(name) for name in ("item", "rater"))))
         except ValueError as e:
             reason = str(e)
     if not found:
@@ -89,13 +90,9 @@ def _t_and_error(c: RaterComponents, n_items: float, n_raters: float, each: floa
 
 
 def mean_width(
-    components: RaterComponents,  # of a mean, or of a difference
-    n_items: float,
-    n_raters: float,  # 2 or more
-    per_item: float | None = None,  # raters an item; None: all
-    level: float = 0.95,
-) -> float:  # from the lower limit to the upper one
-    """The expected width of the interval of a mean over other items and other raters.
+    components: RaterComponents, n_items: float, n_raters: float, per_item: float | None = None, level: float = 0.95
+) -> float:
+    """The expected width of the interval of a mean over other items and other raters, per_item of them or all an item.
 
     Source: Brennan 2001, section 4.4; Hillis 2007 (degrees of freedom).
     """
@@ -141,18 +138,13 @@ class Aim(NamedTuple):
         return least_difference(pair, n, raters, each, power=self.power, level=self.level) <= self.difference
 
 
-def _fewest_items(aim: Aim, mean: RaterComponents, pair: RaterComponents | None, raters: int, each: int, most: int):
+def _fewest_items(
+    aim: Aim, mean: RaterComponents, pair: RaterComponents | None, raters: int, each: int, most: int
+) -> int | None:
     "By halving; None where `most` are not enough."
-    low, high = 2, most
-    if not aim.reached(mean, pair, high, raters, each):
+    if not aim.reached(mean, pair, most, raters, each):
         return None
-    while low < high:
-        middle = (low + high) // 2
-        if aim.reached(mean, pair, middle, raters, each):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return 2 + bisect_left(range(2, most), True, key=lambda n: aim.reached(mean, pair, n, raters, each))
 
 # %% ../../nbs/stats/23_panel_design.ipynb #5ef90031
 def panel_designs(
@@ -228,22 +220,14 @@ def with_more(designs: pd.DataFrame, pilot: pd.DataFrame) -> pd.DataFrame:  # wi
 
 
 def same_raters(
-    mean: RaterComponents,
-    aim: Aim,
-    raters: int,
-    *,
-    pair: RaterComponents | None = None,
-    max_items: int = 2000,
+    mean: RaterComponents, aim: Aim, raters: int, *, pair: RaterComponents | None = None, max_items: int = 2000
 ) -> int | None:  # None: no number of items is enough, or there are too few raters for an interval
     "The fewest items, each rated by all of these raters."
     return None if raters < FEWEST_RATERS else _fewest_items(aim, mean, pair, raters, raters, max_items)
 
 
 def raters_of_each(
-    components: RaterComponents,  # of ratings of things that are of interest one by one
-    width: float,
-    level: float = 0.95,
-    max_raters: int = 200,
+    components: RaterComponents, width: float, level: float = 0.95, max_raters: int = 200
 ) -> int | None:  # None: more than `max_raters`
     """The fewest raters of each thing whose mean has an interval, over other raters, that is no wider.
 
@@ -261,22 +245,12 @@ def share_width(n: int, share: float = 0.5, level: float = 0.95) -> float:
     return high - low
 
 
-def cases_for_width(
-    width: float,  # between 0 and 1
-    share: float = 0.5,  # that is expected; of .5 most cases are needed
-    level: float = 0.95,
-) -> int:
-    """The fewest cases from which on the interval of a share is no wider.
+def cases_for_width(width: float, share: float = 0.5, level: float = 0.95) -> int:
+    """The fewest cases from which on the interval of the share that is expected is no wider; of .5 most are needed.
 
     Source: Agresti and Coull 1998.
     """
     if not 0 < width < 1:
         refuse(f"cases_for_width: width must lie between 0 and 1; got {width}")
-    low, high = 1, int(np.ceil(20 / width**2))
-    while low < high:
-        middle = (low + high) // 2
-        if share_width(middle, share, level) <= width:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    most = int(np.ceil(20 / width**2))
+    return 1 + bisect_left(range(1, most), True, key=lambda n: share_width(n, share, level) <= width)

@@ -21,12 +21,8 @@ from .resample import ClusterMean, cluster_mean, group_codes, mean
 __all__ = ['tuned_power', 'Powered', 'prediction_powered', 'Pilot', 'pilot_of', 'pilot_of_card', 'planned_width', 'certificate']
 
 # %% ../../nbs/stats/28_prediction_powered.ipynb #fbad5299
-def tuned_power(
-    people: np.ndarray,  # (n,) labels
-    judge: np.ndarray,  # (n,) of the same answers
-    others: np.ndarray,  # (N,) the judge on answers without a label
-) -> float:  # lambda, 0 to 1
-    """How much of a judge makes the variance least.
+def tuned_power(people: np.ndarray, judge: np.ndarray, others: np.ndarray) -> float:  # lambda, 0 to 1
+    """How much of a judge makes the variance least, from people and judge on labelled answers and the judge on others.
 
     Source: Angelopoulos, Duchi and Zrnic 2023, PPI++, section 6.
     """
@@ -64,15 +60,11 @@ def _with_pairs(m: ClusterMean, spread: float, power: float, pairs: float) -> tu
     return float(centre), float(effect * squares / total**2)
 
 
-def _together(
-    m: ClusterMean,  # of y - power f over labelled answers
-    spread: float,  # variance of these
-    others: ClusterMean,  # of f over the others
-    between: float,  # covariance of the two means
-    power: float,
-    pairs: float = 0.0,  # of each pair of labels that are added; 0: no share
-    fitted: float = 1.0,  # what a fitted lambda adds to the variance
-) -> _Part:
+def _together(m, spread, others, between, power, pairs=0.0, fitted=1.0) -> _Part:
+    """Means m of y - power f over labelled answers, with their variance `spread`, and of f over the others, with the
+    covariance `between` of the two; `pairs` of each pair of labels are added for a share, and a fitted lambda makes
+    the variance `fitted` times as large.
+    """
     judged = power * others.mean if power > 0 else 0.0
     of_judge = power * others.se if power > 0 else 0.0
     centre, labelled = _with_pairs(m, spread, power, pairs) if pairs else (m.mean, m.se**2 * fitted)
@@ -139,9 +131,8 @@ def _read(people: Any, judge: Any, clusters: Any, strata: Any) -> tuple[np.ndarr
     f = np.asarray(judge, float)
     if y.shape != f.shape or y.ndim != 1 or np.isnan(f).any():
         rule = "have one number an answer, and judge no NaN"
-        refuse(
-            f"prediction_powered: people and judge must {rule}; got {y.shape} and {f.shape}, {np.isnan(f).sum()} NaN"
-        )
+        found = f"{y.shape} and {f.shape}, {np.isnan(f).sum()} NaN"
+        refuse(f"prediction_powered: people and judge must {rule}; got {found}")
     of = group_codes(clusters, len(y), "clusters")
     return y, f, of, np.zeros(len(y), int) if strata is None else group_codes(strata, len(y), "strata")
 
@@ -225,14 +216,8 @@ def _effect(x: np.ndarray, of: np.ndarray) -> float:
     return max(1.0, cluster_mean(x, of).se ** 2 / alone) if alone > 1e-12 and len(set(of.tolist())) < len(x) else 1.0
 
 
-def pilot_of(
-    people: Any,  # (n,)
-    judge: Any,  # (n,) of the same answers
-    *,
-    clusters: Any = None,
-    share: bool = False,
-) -> Pilot:
-    """What a pilot says.
+def pilot_of(people: Any, judge: Any, *, clusters: Any = None, share: bool = False) -> Pilot:
+    """What a pilot of answers (n,) that both have labelled says.
 
     Raises: ValueError for fewer than six answers.
     """
@@ -306,12 +291,10 @@ def planned_width(
     return min(1.0, high) - max(0.0, low) if p.share else high - low
 
 
-def certificate(
-    p: Pilot,
-    judged: int,  # answers that the judge judges
-    labels: Sequence[int] = (20, 50, 100, 200),  # of people
-) -> pd.DataFrame:  # labels, people_alone, with_judge (widths), narrower, worth (labels of people alone), saved
-    "What labels of people will buy, with a judge and without."
+def certificate(p: Pilot, judged: int, labels: Sequence[int] = (20, 50, 100, 200)) -> pd.DataFrame:
+    """What labels of people will buy, with a judge of `judged` answers and without: the widths, how much narrower, how
+    many labels of people alone they are worth, and what share is saved.
+    """
     rows = []
     least = fewest_clusters() * (p.n / p.n_clusters if p.n_clusters else 1.0)  # labels: fewer make no interval
     for n in (k for k in labels if least <= k < judged):

@@ -5,7 +5,8 @@
 # %% ../../nbs/stats/07_preference.ipynb #6f99c988
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import chain, permutations, product
+from math import factorial, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,22 +26,18 @@ __all__ = ['score_matrix', 'pairwise_wins', 'pairwise_ties', 'Strengths', 'stron
 def score_matrix(scores: Any, function: str) -> np.ndarray:
     x = np.asarray(scores, float)
     if x.ndim != 2 or x.shape[1] < 2:
-        refuse(
-            f"{function}: scores must have shape (n_annotations, n_options) with two options or more; got {x.shape}; "
-            "one row an annotation"
-        )
+        rule = "have shape (n_annotations, n_options) with two options or more"
+        refuse(f"{function}: scores must {rule}; got {x.shape}; one row an annotation")
     if np.isinf(x).any():
+        row = int(np.isinf(x).any(1).argmax())
         refuse(
-            f"{function}: scores must be finite, or NaN where an option was not rated; got an infinite one (row "
-            f"{int(np.isinf(x).any(1).argmax())})"
+            f"{function}: scores must be finite, or NaN where an option was not rated; got an infinite one (row {row})"
         )
     return x
 
 
-def pairwise_wins(
-    scores: np.ndarray,  # (n, K) float, higher is better; NaN where not rated
-) -> np.ndarray:  # (K, K) float64, [i, j] = annotations that score i above j
-    """How often each option is scored above each other.
+def pairwise_wins(scores: np.ndarray) -> np.ndarray:  # (K, K), [i, j] = annotations that score i above j
+    """How often each option is scored above each other, from scores (n, K), higher is better, NaN where not rated.
 
     Raises: ValueError for another shape, or infinite scores.
     """
@@ -48,9 +45,7 @@ def pairwise_wins(
     return (x[:, :, None] > x[:, None, :]).sum(0).astype(float)  # NaN compares as False
 
 
-def pairwise_ties(
-    scores: np.ndarray,  # (n, K) float
-) -> np.ndarray:  # (K, K) float64, symmetric, zero diagonal
+def pairwise_ties(scores: np.ndarray) -> np.ndarray:  # (K, K), symmetric, zero diagonal
     "How often two options are scored alike."
     x = score_matrix(scores, "pairwise_ties")
     t = (x[:, :, None] == x[:, None, :]).sum(0).astype(float)
@@ -67,10 +62,7 @@ class Strengths(NamedTuple):
     tie: float | None = None  # log nu of Davidson's model; None where ties were not modelled
 
 
-def strongly_connected(
-    beats: np.ndarray,  # (..., K, K) bool
-    rated: np.ndarray,  # (..., K) bool
-) -> np.ndarray:  # (...) bool
+def strongly_connected(beats: np.ndarray, rated: np.ndarray) -> np.ndarray:  # (..., K, K) and (..., K) bool: (...) bool
     "Whether every rated option can be reached from every other along wins: Ford's condition."
     k = beats.shape[-1]
     reach = beats | np.eye(k, dtype=bool)
@@ -85,19 +77,16 @@ def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
         refuse(f"{function}: penalty must be zero or more; got {penalty}")
     if penalty == 0 and not strongly_connected(beats, np.ones(len(beats), bool)):
         never_lost, never_won = (np.flatnonzero(~x.any(1)).tolist() for x in (beats.T, beats))
-        refuse(
-            f"{function}: the comparisons must connect all options both ways for a finite estimate; got options "
-            f"{never_lost} that never lost and {never_won} that never won; pass penalty, e.g. 0.1"
-        )
+        rule = "the comparisons must connect all options both ways for a finite estimate"
+        found = f"options {never_lost} that never lost and {never_won} that never won"
+        refuse(f"{function}: {rule}; got {found}; pass penalty, e.g. 0.1")
 
 # %% ../../nbs/stats/07_preference.ipynb #bbad3231
 def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, function: str) -> None:
     "What Davidson's model asks beside connection: wins, ties, and a closed walk of more wins than ties."
     if not (ties.any() and wins.any()):
-        refuse(
-            f"{function}: with ties, both wins and ties must occur; got {'only ties' if ties.any() else 'no ties'}; "
-            "leave ties out"
-        )
+        found = "only ties" if ties.any() else "no ties"
+        refuse(f"{function}: with ties, both wins and ties must occur; got {found}; leave ties out")
     if penalty > 0:
         return
     length = np.where(wins, -1.0, np.where(ties, 1.0, 0.0))  # csgraph takes 0 as no edge
@@ -106,10 +95,10 @@ def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, fun
     except NegativeCycleError:
         return
     levels = (levels - levels.min()).astype(int).tolist()
+    rule = "some closed walk along wins and ties must hold more wins than ties for a finite estimate"
+    found = "each win goes down a level or more and each tie spans one at most"
     refuse(
-        f"{function}: with ties, some closed walk along wins and ties must hold more wins than ties for a finite "
-        f"estimate; got none: with the options on levels {levels} each win goes down a level or more and each tie "
-        "spans one at most; pass penalty, e.g. 0.1"
+        f"{function}: with ties, {rule}; got none: with the options on levels {levels} {found}; pass penalty, e.g. 0.1"
     )
 
 # %% ../../nbs/stats/07_preference.ipynb #95d2a1af
@@ -132,49 +121,47 @@ def _penalties(k: int, modelled: int, penalty: float) -> tuple[np.ndarray, np.nd
 
 
 def _curvature(x: np.ndarray, total: np.ndarray, q: np.ndarray) -> np.ndarray:
-    "Second derivatives of the negative log-likelihood, (F, F); q (P, O) are the outcomes' probabilities."
-    m = np.einsum("po,pof->pf", q, x)
-    return np.einsum("po,pof,pog->fg", total * q, x, x) - np.einsum("pf,pg->fg", total * m, m)
+    "Second derivatives of the negative log-likelihood, (..., F, F); q (..., P, O) are the outcomes' probabilities."
+    m = np.einsum("...po,pof->...pf", q, x)
+    squares = np.tensordot(total * q, x[:, :, :, None] * x[:, :, None, :], 2)
+    return squares - np.swapaxes(total * m, -1, -2) @ m
 
 
 def _newton(
-    x: np.ndarray,  # (P, O, F) features of the outcomes of each pair
-    n: np.ndarray,  # (P, O) counts
-    ridge: np.ndarray,
-    gauge: np.ndarray,  # (F, F)
-) -> tuple[np.ndarray, float]:
-    "Maximum of a log-linear likelihood: coefficients (F,) and the negative log-likelihood."
+    x: np.ndarray, n: np.ndarray, ridge: np.ndarray, gauge: np.ndarray, function: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Maxima of the log-linear likelihoods of T tables of counts n (T, P, O), with features x (P, O, F) of the outcomes
+    of each pair: coefficients (T, F) and the negative log-likelihoods (T,).
+    """
+    total = n.sum(2, keepdims=True)
+    small = 1e-10 * np.maximum(1.0, n.sum((1, 2)))
+    b = np.zeros((len(n), x.shape[2]))
 
     def value(b):
-        z = x @ b
-        return -(n * (z - np.logaddexp.reduce(z, 1)[:, None])).sum() + b @ ridge @ b / 2
+        z = np.tensordot(b, x, (1, 2))
+        likelihood = (n * (z - np.logaddexp.reduce(z, 2, keepdims=True))).sum((1, 2))
+        return (b @ ridge * b).sum(1) / 2 - likelihood
 
-    b = np.zeros(x.shape[2])
-    total = n.sum(1, keepdims=True)
     for _ in range(100):
-        q = softmax(x @ b, 1)
-        g = np.einsum("po,pof->f", total * q - n, x) + ridge @ b
-        if np.abs(g).max() < 1e-10 * max(1.0, n.sum()):
-            return b, float(value(b))
-        step = np.linalg.solve(_curvature(x, total, q) + ridge + gauge, g)
-        s = 1.0
-        while value(b - s * step) > value(b) + 1e-12 * abs(value(b)) and s > 1e-10:
-            s /= 2
-        b = b - s * step
-    refuse(
-        f"bradley_terry: Newton's method must end within 100 steps; got a gradient of {np.abs(g).max():.2g}; raise "
-        "penalty",
-        error=RuntimeError,
-    )
+        q = softmax(np.tensordot(b, x, (1, 2)), 2)
+        g = np.tensordot(total * q - n, x, 2) + b @ ridge
+        if (np.abs(g).max(1) < small).all():
+            return b, value(b)
+        step = np.linalg.solve(_curvature(x, total, q) + ridge + gauge, g[:, :, None])[:, :, 0]
+        now = value(b)
+        for _ in range(40):
+            worse = value(b - step) > now + 1e-12 * np.abs(now)
+            if not worse.any():
+                break
+            step[worse] /= 2
+        b = b - step
+    found = f"a gradient of {np.abs(g).max():.2g}; raise penalty"
+    refuse(f"{function}: Newton's method must end within 100 steps; got {found}", error=RuntimeError)
 
 # %% ../../nbs/stats/07_preference.ipynb #ddc081ca
-def bradley_terry(
-    wins: np.ndarray,  # (K, K), [i, j] = times i beat j
-    ties: np.ndarray | None = None,  # (K, K) symmetric; models ties as Davidson does
-    *,
-    penalty: float = 0.0,  # lambda, on the sum of squared betas
-) -> Strengths:
-    """Maximum-likelihood worths from counts of wins, and of ties.
+def bradley_terry(wins: np.ndarray, ties: np.ndarray | None = None, *, penalty: float = 0.0) -> Strengths:
+    """Maximum-likelihood worths from counts of wins (K, K), [i, j] = times i beat j, and of ties, symmetric and modelled
+    as Davidson does; `penalty` is lambda, on the sum of squared betas.
 
     Source: Bradley and Terry 1952; ties: Davidson 1970, equation 2.4.
 
@@ -194,51 +181,28 @@ def bradley_terry(
         _refuse_runaway_ties((w > 0) & off, (t > 0) & off, penalty, f)
     x, i, j = _features(k, modelled)
     counts = np.stack([w[i, j], w[j, i], t[i, j]][: 2 + modelled], 1)
-    b, nll = _newton(x, counts, *_penalties(k, modelled, penalty))
+    (b,), (nll,) = _newton(x, counts[None], *_penalties(k, modelled, penalty), f)
     betas = b[:k] - b[:k].mean()
-    return Strengths(softmax(betas), betas, nll, float(b[k]) if modelled else None)
+    return Strengths(softmax(betas), betas, float(nll), float(b[k]) if modelled else None)
 
 # %% ../../nbs/stats/07_preference.ipynb #5ffc88e2
-def bradley_terry_of_each(
-    wins: np.ndarray,  # (N, K, K), [n, i, j] = times i beat j in the n-th table
-    *,
-    penalty: float,  # lambda, on the sum of squared betas; above 0
-) -> tuple[np.ndarray, np.ndarray]:  # probabilities (N, K), and the penalised negative log-likelihoods (N,)
-    """Bradley and Terry's model of many tables of wins, without ties.
+def bradley_terry_of_each(wins: np.ndarray, *, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+    """Bradley and Terry's model of many tables of wins (N, K, K), without ties: probabilities (N, K), and the negative
+    log-likelihoods (N,), a penalty above 0 on the sum of squared betas included.
 
     Source: Bradley and Terry 1952.
 
     Raises: ValueError for another shape, or a penalty of 0; RuntimeError where Newton's method does not end.
     """
+    f = "bradley_terry_of_each"
     w = np.asarray(wins, float)
     if w.ndim != 3 or w.shape[1] != w.shape[2]:
-        refuse(f"bradley_terry_of_each: wins must have shape (N, K, K); got {w.shape}")
+        refuse(f"{f}: wins must have shape (N, K, K); got {w.shape}")
     if not 0 < penalty < np.inf:
-        refuse(f"bradley_terry_of_each: penalty must be above 0, so that each estimate is finite; got {penalty}")
-    played = w + w.swapaxes(1, 2)
-    b = np.zeros(w.shape[:2])
-    small = 1e-10 * np.maximum(1.0, w.sum((1, 2)))
-
-    def value(b):
-        gap = b[:, :, None] - b[:, None, :]
-        return (w * np.logaddexp(0, -gap)).sum((1, 2)) + penalty * (b**2).sum(1)
-
-    for _ in range(100):
-        p = expit(b[:, :, None] - b[:, None, :])
-        g = (played * p - w).sum(2) + 2 * penalty * b
-        if (np.abs(g).max(1) < small).all():
-            return softmax(b, axis=1), value(b)
-        v = played * p * (1 - p)
-        h = -v + (v.sum(2) + 2 * penalty)[:, :, None] * np.eye(w.shape[1])
-        step = np.linalg.solve(h, g[:, :, None])[:, :, 0]
-        now = value(b)
-        for _ in range(40):
-            worse = value(b - step) > now + 1e-12 * np.abs(now)
-            if not worse.any():
-                break
-            step[worse] /= 2
-        b = b - step
-    refuse("bradley_terry_of_each: Newton's method must end within 100 steps; raise penalty", error=RuntimeError)
+        refuse(f"{f}: penalty must be above 0, so that each estimate is finite; got {penalty}")
+    x, i, j = _features(w.shape[1], 0)
+    b, nll = _newton(x, np.stack([w[:, i, j], w[:, j, i]], 2), *_penalties(w.shape[1], 0, penalty), f)
+    return softmax(b, axis=1), nll
 
 # %% ../../nbs/stats/07_preference.ipynb #2128b192
 def _of_logits(probs: np.ndarray, n_more: int) -> np.ndarray:
@@ -253,6 +217,7 @@ def _half_widths(wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: fl
     k = wins.shape[1]
     modelled = int(fit.tie is not None)
     cases = len(wins)
+    tail = 0.5 + level / 2
     x, i, j = _features(k, modelled)
     q = softmax(x @ np.r_[fit.betas, [fit.tie] * modelled], axis=1)
     counts = np.stack([wins[:, i, j], wins[:, j, i], ties[:, i, j]][: 2 + modelled], 2)  # (G, P, O)
@@ -262,7 +227,6 @@ def _half_widths(wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: fl
     scores = np.einsum("gpo,pof->gf", counts - total * q, x) @ to_logits.T
     sandwich = cases / (cases - 1) * (scores**2).sum(0)
     model = (to_logits * _of_logits(fit.probs, modelled)).sum(1)
-    tail = 0.5 + level / 2
     return np.maximum(ndtri(tail) * np.sqrt(model), stats.t.ppf(tail, cases - 1) * np.sqrt(sandwich))
 
 # %% ../../nbs/stats/07_preference.ipynb #9ae9faaa
@@ -285,27 +249,25 @@ def worth_estimates(
     of = np.unique(np.arange(len(w)) if clusters is None else np.asarray(clusters), return_inverse=True)[1][met]
     of = np.unique(of, return_inverse=True)[1]
     cases = int(of.max(initial=-1)) + 1
+    enough = cases >= fewest_clusters(level)
     there = (w + w.swapaxes(1, 2) + t).any((0, 1))
     out = [Estimate.from_limits(np.nan, n=0, level=level)] * w.shape[1]
     if there.sum() < 2:
         return out
     each = (np.arange(cases)[:, None] == of).astype(float)
     w, t = (np.tensordot(each, z[met][:, there][:, :, there], 1) for z in (w, t))
-    about: dict[str, Any] = {"n": cases, "level": level}
-    fit = None
-    low = np.full(int(there.sum()), np.nan)
-    high = np.full(int(there.sum()), np.nan)
+    probs = np.full(there.sum(), 1 / there.sum())
+    half = np.full(len(probs), np.nan)
+    kind = "none"
     if w.any():
         fit = bradley_terry(w.sum(0), t.sum(0) if t.any() else None, penalty=penalty)
-    if fit is not None and cases >= fewest_clusters(level):
-        half = _half_widths(w, t, fit, penalty, level)
-        low = expit(logit(fit.probs) - half)
-        high = expit(logit(fit.probs) + half)
-    worths = np.full(len(low), 1 / len(low)) if fit is None else fit.probs
-    few = "few" if fit is not None and cases < fewest_clusters(level) else "none"
-    for at, p, l, h in zip(np.flatnonzero(there), worths, low, high):
-        e = Estimate.from_limits(p, l, h, **about, kind="sandwich")
-        out[at] = e._replace(kind=few) if np.isnan(e.ci_low) else e
+        probs = fit.probs
+        half = _half_widths(w, t, fit, penalty, level) if enough else half
+        kind = "sandwich" if enough else "few"
+    low = expit(logit(probs) - half)
+    high = expit(logit(probs) + half)
+    for at, *limits in zip(np.flatnonzero(there), probs, low, high):
+        out[at] = Estimate.from_limits(*limits, n=cases, level=level, kind=kind)
     return out
 
 # %% ../../nbs/stats/07_preference.ipynb #4626f89b
@@ -317,26 +279,17 @@ def _orders(row: np.ndarray, limit: int = 5040) -> tuple[list[list[int]], int, i
     groups = [rated[row[rated] == s].tolist() for s in sorted(set(row[rated]), reverse=True)]
     if len(groups) < 2:
         return [], 0, len(rated)
-    n = int(np.prod([float(np.prod(np.arange(1, len(g) + 1))) for g in groups[:-1]]))
+    n = prod(factorial(len(g)) for g in groups[:-1])
     if n > limit:
-        refuse(
-            f"plackett_luce: scores must leave at most {limit} orders open in a row; got {n}; use bradley_terry, which "
-            "models ties"
-        )
+        rule = f"leave at most {limit} orders open in a row"
+        refuse(f"plackett_luce: scores must {rule}; got {n}; use bradley_terry, which models ties")
     rest = groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
-    return (
-        [[o for g in p for o in g] + rest for p in product(*(list(permutations(g)) for g in groups[:-1]))],
-        len(rated) - len(groups[-1]),
-        len(rated),
-    )
+    orders = [[*chain(*placed), *rest] for placed in product(*map(permutations, groups[:-1]))]
+    return orders, len(rated) - len(groups[-1]), len(rated)
 
 # %% ../../nbs/stats/07_preference.ipynb #1fa0c825
-def plackett_luce(
-    scores: np.ndarray,  # (n, K) float, higher is better; ties and NaN allowed
-    *,
-    penalty: float = 0.0,  # lambda, on the sum of squared betas
-) -> Strengths:
-    """Maximum-likelihood worths from rankings, ties summed over the orders that they allow.
+def plackett_luce(scores: np.ndarray, *, penalty: float = 0.0) -> Strengths:
+    """Maximum-likelihood worths from rankings by scores (n, K), ties and NaN summed over the orders that they allow.
 
     Source: Plackett 1975; Luce 1959; partial rankings: Fagin et al. 2006, section 2.
 
@@ -344,7 +297,7 @@ def plackett_luce(
     """
     x = score_matrix(scores, "plackett_luce")
     _refuse_infinite(pairwise_wins(x) > 0, penalty, "plackett_luce")
-    rows = [(orders, ranked, rated) for orders, ranked, rated in map(_orders, x) if orders]
+    rows = [row for row in map(_orders, x) if row[0]]
     k = x.shape[1]
     if not rows:
         return Strengths(np.full(k, 1 / k), np.zeros(k), 0.0)
@@ -368,9 +321,8 @@ def plackett_luce(
         g = np.bincount(order.ravel(), (share * (expected - chosen)).ravel(), k)
         return -total.sum() + penalty * b @ b, g + 2 * penalty * b
 
-    o = minimize(
-        objective, np.zeros(k), jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-8}
-    )
+    options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-8}
+    o = minimize(objective, np.zeros(k), jac=True, method="L-BFGS-B", options=options)
     if np.abs(objective(o.x)[1]).max() > 1e-4 * max(1, len(rows)):
         refuse(f"plackett_luce: the optimiser must end; got {o.message}; raise penalty", error=RuntimeError)
     betas = o.x - o.x.mean()

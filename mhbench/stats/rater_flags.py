@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,12 +57,10 @@ LOWER_AGREEMENT = 0.1  # of agreement below the others', to be worth a flag
 
 def _accuracies(ratings: np.ndarray, ignore: Sequence) -> np.ndarray:  # (R,)
     "By Dawid and Skene's model; NaN where it has none, or two raters cannot tell who of them is right."
-    if len(ratings) < 3:
-        return np.full(len(ratings), np.nan)
-    try:
-        return dawid_skene(ratings, ignore=ignore).accuracy()
-    except (ValueError, RuntimeError):
-        return np.full(len(ratings), np.nan)
+    if len(ratings) > 2:
+        with suppress(ValueError, RuntimeError):
+            return dawid_skene(ratings, ignore=ignore).accuracy()
+    return np.full(len(ratings), np.nan)
 
 
 def _differs(d: np.ndarray, case: np.ndarray, level: float) -> tuple[float, bool]:
@@ -99,11 +98,7 @@ def _flat_pages(x: np.ndarray, page: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return ((count > 2) & (low == high)).sum(1), (count > 2).sum(1)
 
 
-def too_many(
-    k: int,
-    n: int,  # k of n
-    alpha: float,
-) -> bool:
+def too_many(k: int, n: int, alpha: float) -> bool:
     "Whether k slips of n are half of them or more, or more than an attentive rater's."
     return k > 0 and bool(2 * k >= n or stats.binom.sf(k - 1, n, SLIPS) < alpha)
 

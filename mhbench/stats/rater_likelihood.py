@@ -5,7 +5,8 @@
 # %% ../../nbs/stats/20_rater_likelihood.ipynb #af4d6324
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag, null_space
@@ -45,10 +46,8 @@ def category_table(
     return category_log_probs(worth, p["severity"], np.exp(p["spread"]), cuts, steps)
 
 # %% ../../nbs/stats/20_rater_likelihood.ipynb #abd0aa39
-def zero_sum(
-    n: int,
-) -> np.ndarray:  # (n, n - 1), orthonormal
-    "A basis of the vectors of n numbers that sum to zero."
+def zero_sum(n: int) -> np.ndarray:  # (n, n - 1)
+    "An orthonormal basis of the vectors of n numbers that sum to zero."
     return null_space(np.ones((1, n))) if n > 1 else np.zeros((n, 0))
 
 
@@ -87,42 +86,36 @@ class ModelParameters(NamedTuple):
         return {b.name: values[self.where(b.name)] for b in self.blocks}
 
 # %% ../../nbs/stats/20_rater_likelihood.ipynb #6dd07dee
+@dataclass
 class Categories:
     "Ratings by category: scales, labels and duels."
 
+    values: np.ndarray  # (N,) int, 0 to K - 1
+    answer: np.ndarray  # (N,) int
+    rater: np.ndarray  # (N,) int
+    steps: np.ndarray  # (K,)
+    by_rater: bool  # every rater has a readiness for the categories between the ends
+    flipped: Any = None  # (N,) bool: the rating is of minus the worth (a duel seen in the other order)
     shared = ("cuts",)  # parameters that are not a rater's own
 
-    def __init__(
-        self,
-        values: np.ndarray,  # (N,) int, 0 to K - 1
-        answer: np.ndarray,  # (N,) int
-        rater: np.ndarray,  # (N,) int
-        steps: np.ndarray,  # (K,)
-        by_rater: bool,  # every rater has a readiness for the categories between the ends
-        flipped: np.ndarray
-        | None = None,  # (N,) bool: the rating is of minus the worth (a duel seen in the other order)
-    ) -> None:
-        self.values = values
-        self.answer = answer
-        self.rater = rater
-        self.steps = np.asarray(steps, float)
-        self.by_rater = by_rater and len(steps) > 2
-        self.flipped = np.zeros(len(values), bool) if flipped is None else flipped
-        self.n_raters = int(rater.max()) + 1
-        self.n_categories = len(steps)
-        cell = (rater + self.n_raters * self.flipped) * self.n_categories + values
-        shape = (int(answer.max()) + 1, 2 * self.n_raters * self.n_categories)
-        self.counts = csr_array((np.ones(len(values)), (answer, cell)), shape=shape)
+    def __post_init__(self) -> None:
+        self.steps = np.asarray(self.steps, float)
+        self.by_rater = self.by_rater and len(self.steps) > 2
+        self.flipped = np.zeros(len(self.values), bool) if self.flipped is None else self.flipped
+        self.n_raters = int(self.rater.max()) + 1
+        self.n_categories = len(self.steps)
+        cell = (self.rater + self.n_raters * self.flipped) * self.n_categories + self.values
+        shape = (int(self.answer.max()) + 1, 2 * self.n_raters * self.n_categories)
+        self.counts = csr_array((np.ones(len(cell)), (self.answer, cell)), shape=shape)
         self.by_cell = self.counts.T.tocsr()
 
     def blocks(self) -> list[ParameterBlock]:
         "Its parameters beside severity and spread."
-        middle = self.n_categories - 2
         found = [ParameterBlock("cuts", np.eye(self.n_categories - 1), 0.01)]
-        return (
-            found
-            + [ParameterBlock("readiness", np.kron(zero_sum(self.n_raters), np.eye(middle)), 0.25)] * self.by_rater
-        )
+        if self.by_rater:
+            basis = np.kron(zero_sum(self.n_raters), np.eye(self.n_categories - 2))
+            found.append(ParameterBlock("readiness", basis, 0.25))
+        return found
 
     def table(self, p: dict[str, np.ndarray], grid: np.ndarray) -> np.ndarray:  # (R, G, K)
         "The log probability of every rater's every category at every worth."
@@ -169,38 +162,29 @@ class Categories:
         w = weight[self.answer]
         rest = w * (self.steps[self.values][:, None] - np.tensordot(self.steps, probability, 1))
         own = np.where(self.flipped, -1, 1) * np.exp(p["spread"])[self.rater]
-        by_cut = np.column_stack(
-            [(self.values == k) - (w * probability[k]).sum(1) for k in range(1, self.n_categories)]
-        )
+        missed = [(self.values == k) - (w * q).sum(1) for k, q in enumerate(probability)]
+        by_cut = np.column_stack(missed[1:])
         found = {"severity": -rest.sum(1, keepdims=True), "spread": (own * (rest @ grid))[:, None], "cuts": by_cut}
         return found | ({"readiness": by_cut[:, :-1]} if self.by_rater else {})
 
 # %% ../../nbs/stats/20_rater_likelihood.ipynb #2f7270f2
+@dataclass
 class SliderPoints:
     "Ratings by points of a slider, in units of their standard deviation."
 
+    values: np.ndarray  # (N,) float
+    answer: np.ndarray  # (N,) int
+    rater: np.ndarray  # (N,) int
     shared = ("level", "noise")  # parameters that are not a rater's own
 
-    def __init__(
-        self,
-        values: np.ndarray,  # (N,) float
-        answer: np.ndarray,  # (N,) int
-        rater: np.ndarray,  # (N,) int
-    ) -> None:
-        self.values = values
-        self.answer = answer
-        self.rater = rater
-        self.n_raters = int(rater.max()) + 1
-        self.n_answers = int(answer.max()) + 1
+    def __post_init__(self) -> None:
+        self.n_raters = int(self.rater.max()) + 1
+        self.n_answers = int(self.answer.max()) + 1
 
     def blocks(self) -> list[ParameterBlock]:
         "Its parameters beside severity and spread; noise in logarithms."
-        one = np.eye(1)
-        return [
-            ParameterBlock("level", one),
-            ParameterBlock("noise", one),
-            ParameterBlock("noise_by_rater", zero_sum(self.n_raters), 4.0),
-        ]
+        own = ParameterBlock("noise_by_rater", zero_sum(self.n_raters), 4.0)
+        return [ParameterBlock("level", np.eye(1)), ParameterBlock("noise", np.eye(1)), own]
 
     def parts(self, p: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (N,) each
         "Of each rating: its rater's spread, what the answer's worth has to explain, and one over the noise's variance."
@@ -287,21 +271,17 @@ def over_worths(
     weight /= total
     shift = weight @ grid - mean[row]
     square = (weight @ grid**2 - 2 * mean[row] * shift - mean[row] ** 2) / sd**2
-    return Integral(
-        float((np.log(total) + top).sum()),
-        weight,
-        (shift / sd - (prior * z).sum(1)[row]) / sd,
-        square - (prior * z**2).sum(1)[row],
-        np.zeros(0),
-    )
+    by_mean = (shift / sd - (prior * z).sum(1)[row]) / sd
+    by_log_sd = square - (prior * z**2).sum(1)[row]
+    return Integral(float((np.log(total) + top).sum()), weight, by_mean, by_log_sd, np.zeros(0))
 
 # %% ../../nbs/stats/20_rater_likelihood.ipynb #1136db99
 def over_items(
-    log_likelihood: np.ndarray,  # (U, G)
-    grid: np.ndarray,  # (G,) even
-    mean: np.ndarray,  # (D,) different means
-    row: np.ndarray,  # (U,) int, whose mean an answer has
-    sd: float,
+    log_likelihood: np.ndarray,
+    grid: np.ndarray,
+    mean: np.ndarray,
+    row: np.ndarray,
+    sd: float,  # all as in `over_worths`
     item: np.ndarray,  # (U,) int
     item_sd: float,
     ease: np.ndarray,  # (Q,) even, for what a question adds to its answers' worths
@@ -338,10 +318,6 @@ def over_items(
     added, m = (of_item @ ease)[item], mean[row]
     square = second + (of_item @ ease**2)[item] - 2 * both + m**2 + 2 * m * (added - first)
     cut = [(of_item @ (kernel * z**power).sum(2).T)[item, row] for power in (1, 2)]  # the ends of the grid
-    return Integral(
-        float((highest + np.log(total)).sum() + top.sum()),
-        weight,
-        ((first - added - m) / sd - cut[0]) / sd,
-        square / sd**2 - cut[1],
-        of_item @ z_item**2 - prior @ z_item**2,
-    )
+    value = float((highest + np.log(total)).sum() + top.sum())
+    by_mean = ((first - added - m) / sd - cut[0]) / sd
+    return Integral(value, weight, by_mean, square / sd**2 - cut[1], of_item @ z_item**2 - prior @ z_item**2)

@@ -48,13 +48,9 @@ class RaterCheck(NamedTuple):
 
 
 def design_checks(
-    values: Any,  # (N,)
-    answers: Any,  # (N,) what was rated
-    raters: Any,  # (N,)
-    categories: Sequence[Hashable] | None = None,  # in order; None: a slider
-    fewest: int = 10,  # ratings of a rater
+    values: Any, answers: Any, raters: Any, categories: Sequence[Hashable] | None = None, fewest: int = 10
 ) -> list[RaterCheck]:
-    "Whether ratings can tell raters from answers."
+    "Whether ratings can tell raters from answers: `fewest` ratings of each rater or more, without categories on a slider."
     answer = pd.factorize(np.asarray(answers))[0]
     rater = pd.factorize(np.asarray(raters))[0]
     names = list(dict.fromkeys(raters))
@@ -241,9 +237,7 @@ def _predicted(problem: _Problem, p: dict[str, np.ndarray], weight: np.ndarray) 
     return found
 
 
-def misfits(
-    fit: RaterFit,
-) -> pd.DataFrame:  # by rater: misfit, se
+def misfits(fit: RaterFit) -> pd.DataFrame:  # by rater: misfit, se
     """The mean square of a rater's residuals over their variance: 1 where the model describes the rater.
 
     Source: Wright and Masters 1982, chapter 5 (infit); Gelfand 1996 (prediction from all other ratings).
@@ -303,10 +297,10 @@ def _of_answers(codes: np.ndarray, answer: np.ndarray, name: str) -> np.ndarray:
 # %% ../../nbs/stats/21_rater_model.ipynb #ac403dd0
 def _problem(
     family: Categories | SliderPoints,
-    design: np.ndarray,  # (D, F)
-    row: np.ndarray,  # (U,) int
-    item: np.ndarray | None,  # (U,) int
-    facets: list[np.ndarray],  # the basis of each
+    design: np.ndarray,
+    row: np.ndarray,
+    item: np.ndarray | None,
+    facets: list[np.ndarray],
     spreads: bool | None,
 ) -> _Problem:
     "What is to be maximised."
@@ -336,19 +330,9 @@ def _fitted(problem: _Problem, about: dict[str, Any], before: list[RaterCheck], 
     if smallest > 0 and largest < 1e-3 and all(c.passed for c in before[: 3 if (problem.design < 0).any() else 2]):
         scores = None if cluster is None else _by_cluster(problem, p, i, cluster)
         covariance = _covariance(hessian, parameters.basis, scores)
-    fit = RaterFit(
-        **about,
-        parameters=parameters,
-        values=values,
-        covariance=covariance,
-        log_likelihood=i.value,
-        checks=before,
-        grid=problem.grid,
-        weight=i.weight,
-        ratings=_predicted(problem, p, i.weight),
-        level=problem.design[problem.row],
-        cluster=cluster,
-    )
+    about |= {"parameters": parameters, "values": values, "covariance": covariance, "log_likelihood": i.value}
+    about |= {"grid": problem.grid, "weight": i.weight, "ratings": _predicted(problem, p, i.weight)}
+    fit = RaterFit(**about, checks=before, level=problem.design[problem.row], cluster=cluster)
     after = _fit_checks(fit, largest, smallest)
     if not all(c.passed for c in after):
         fit = fit._replace(covariance=np.full_like(covariance, np.nan))
@@ -506,11 +490,10 @@ def _estimates(
 
 # %% ../../nbs/stats/21_rater_model.ipynb #8d23d08e
 def rater_quantities(
-    fit: RaterFit,
-    reference: Sequence[Hashable] | None = None,  # raters whose mean is 0, as people's; None: all
-    level: float = 0.95,
+    fit: RaterFit, reference: Sequence[Hashable] | None = None, level: float = 0.95
 ) -> pd.DataFrame:  # rater, quantity, the columns of an estimate
-    """Severity or lean, in points and on the model's scale, spread, readiness and misfit of each rater.
+    """Severity or lean, in points and on the model's scale, spread, readiness and misfit of each rater; 0 is the mean of
+    the raters in `reference`, as people's, or of all.
 
     Source: Linacre 1989 (severity); Wright and Masters 1982 (infit); the delta method for points.
     """
@@ -554,15 +537,17 @@ def rater_quantities(
     return pd.DataFrame(rows)
 
 # %% ../../nbs/stats/21_rater_model.ipynb #eb0733cf
+def _places(fit: RaterFit, facet: str) -> np.ndarray:
+    "Where the levels of a facet stand among those of all."
+    start = sum(len(v) for v in list(fit.facets.values())[: list(fit.facets).index(facet)])
+    return np.arange(start, start + len(fit.facets[facet]))
+
+
 def facet_levels(
-    fit: RaterFit,
-    facet: str = "model",
-    level: float = 0.95,
+    fit: RaterFit, facet: str = "model", level: float = 0.95
 ) -> pd.DataFrame:  # the facet, quantity, raw, the columns of an estimate
     "Each level of a facet, on the model's scale and in points of the mean rater, beside the raw mean of its ratings."
-    names = fit.facets[facet]
-    start = sum(len(v) for v in list(fit.facets.values())[: list(fit.facets).index(facet)])
-    own = np.arange(start, start + len(names))
+    own = _places(fit, facet)
     place = fit.parameters.where("facets").start + own
     found = {"worth": _with_se(fit, lambda v: fit.unit * v[place])}
 
@@ -580,29 +565,23 @@ def facet_levels(
     for quantity, (value, se) in found.items():
         estimates = _estimates(fit, value, se, counts, max(fit.n_clusters - 1, 1), level)
         shown = raw if quantity == "points" else np.full(len(raw), np.nan)
-        rows += [{facet: n, "quantity": quantity, "raw": r} | e.row() for n, r, e in zip(names, shown, estimates)]
+        named = zip(fit.facets[facet], shown, estimates)
+        rows += [{facet: name, "quantity": quantity, "raw": r} | e.row() for name, r, e in named]
     return pd.DataFrame(rows)
 
 
 def facet_contrast(
-    fit: RaterFit,
-    first: Hashable,
-    second: Hashable,
-    facet: str = "model",
-    level: float = 0.95,
+    fit: RaterFit, first: Hashable, second: Hashable, facet: str = "model", level: float = 0.95
 ) -> Estimate:
     "The first level minus the second, on the model's scale."
-    start = fit.parameters.where("facets").start
-    start += sum(len(v) for v in list(fit.facets.values())[: list(fit.facets).index(facet)])
-    one, other = (start + fit.facets[facet].index(name) for name in (first, second))
+    place = fit.parameters.where("facets").start + _places(fit, facet)
+    one, other = (place[fit.facets[facet].index(name)] for name in (first, second))
     value, se = _with_se(fit, lambda v: fit.unit * (v[one] - v[other]))
     n = np.array([len(fit.ratings)])
     return _estimates(fit, value, se, n, max(fit.n_clusters - 1, 1), level)[0]
 
 # %% ../../nbs/stats/21_rater_model.ipynb #65b821da
-def label_probabilities(
-    fit: RaterFit,
-) -> pd.DataFrame:  # answers x categories, rows sum to 1
+def label_probabilities(fit: RaterFit) -> pd.DataFrame:  # answers x categories, rows sum to 1
     """How probable it is that each category is the one that the median rater would give most likely.
 
     Raises: ValueError for sliders, which have no categories.

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import refuse
 from .estimate import Estimate
 from .jackknife import jackknife
-from .resample import group_codes
+from .resample import as_result, divide, group_codes, unit_weights
 
 FEWEST_CLUSTERS = 3  # questions or cases, for an interval of a component
 
@@ -33,21 +33,15 @@ def _runs(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return k, middle, squares
 
 
-def within_item_sd(
-    scores: Any,  # (N, K); NaN where a verdict failed
-    *,
-    weights: np.ndarray | None = None,  # (B, N)
-) -> Any:  # in points; NaN where no answer was judged twice; with weights (B,)
-    """The pooled standard deviation of repeated scores of one answer.
+def within_item_sd(scores: Any, *, weights: np.ndarray | None = None) -> Any:  # with weights (B, N): (B,)
+    """The pooled standard deviation of repeated scores (N, K) of one answer, in points; NaN where no answer was judged
+    twice.
 
     Source: Bland and Altman 1996, Measurement error.
     """
     k, _, squares = _runs(scores, "within_item_sd")
-    w = np.ones((1, len(k))) if weights is None else np.asarray(weights, float)
-    df = w @ np.maximum(k - 1, 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        sd = np.sqrt((w @ squares) / df)
-    return sd if weights is not None else float(sd[0])
+    w = unit_weights(weights, len(k), "within_item_sd")
+    return as_result(np.sqrt(divide(w @ squares, w @ np.maximum(k - 1, 0))), weights)
 
 # %% ../../nbs/stats/15_repeatability.ipynb #b4a5daf4
 FEWEST_ANSWERS = 30  # judged twice or more, for an interval of their standard deviation
@@ -77,12 +71,8 @@ def repeated_sd(
     return Estimate.from_limits(value, *np.exp(of_log.limits(level)), **about, kind="jackknife")
 
 # %% ../../nbs/stats/15_repeatability.ipynb #2f0728d2
-def flip_rate(
-    passed: Any,  # (N, K) 1 or 0; NaN where a verdict failed
-    *,
-    weights: np.ndarray | None = None,  # (B, N)
-) -> Any:  # a share; NaN where no answer was judged twice; with weights (B,)
-    "The share of pairs of runs that disagree, averaged over the answers that were judged twice or more."
+def flip_rate(passed: Any, *, weights: np.ndarray | None = None) -> Any:  # with weights (B, N): (B,)
+    "The share of pairs of runs (N, K) of 1 or 0 that disagree, averaged over the answers that were judged twice or more."
     x = np.asarray(passed, float)
     if x.ndim != 2 or not np.isin(x[~np.isnan(x)], (0, 1)).all():
         refuse(f"flip_rate: passed must be a table of 1 and 0, one row an answer; got shape {x.shape}")
@@ -91,10 +81,8 @@ def flip_rate(
     twice = (k > 1).astype(float)
     pairs = np.maximum(k * (k - 1) / 2, 1)
     share = ones * (k - ones) / pairs * twice
-    w = np.ones((1, len(k))) if weights is None else np.asarray(weights, float)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rate = (w @ share) / (w @ twice)
-    return rate if weights is not None else float(rate[0])
+    w = unit_weights(weights, len(k), "flip_rate")
+    return as_result(divide(w @ share, w @ twice), weights)
 
 # %% ../../nbs/stats/15_repeatability.ipynb #ba1da475
 def _effective_df(squares: np.ndarray, df: np.ndarray) -> float:
@@ -127,11 +115,11 @@ def _strata(y: np.ndarray, of: np.ndarray) -> _Strata:  # y: (N,) or (N, W), eff
     "Sums of squares around the mean, split by cluster."
     y = y.reshape(len(y), -1)
     size = np.bincount(of).astype(float)
-    n, k, columns = len(y), len(size), y.shape[1]
+    n, k = len(y), len(size)
     means = np.stack([np.bincount(of, column) for column in y.T], 1) / size[:, None]
     within = np.bincount(of, ((y - means[of]) ** 2).sum(1))
     between = size * ((means - y.mean(0)) ** 2).sum(1)
-    times = max(columns - 1, 1)  # rows of crossed effects sum to zero
+    times = max(y.shape[1] - 1, 1)  # rows of crossed effects sum to zero
     df_between = np.full(k, (k - 1) / k * times)
     shared = (n - (size**2).sum() / n) / (k - 1)
     if n == k:
@@ -157,9 +145,7 @@ def intraclass_correlation(
     use = k > 1
     of = np.unique(group_codes(clusters, len(k), "clusters")[use], return_inverse=True)[1]
     n = int(use.sum())
-    k = k[use]
-    middle = middle[use]
-    squares = squares[use]
+    k, middle, squares = k[use], middle[use], squares[use]
     units = len(np.unique(of))
     about: dict[str, Any] = {"n": n, "n_clusters": units, "level": level}
     if n < 2:
@@ -171,10 +157,8 @@ def intraclass_correlation(
     if between + (k0 - 1) * within <= 0:
         return Estimate.from_limits(np.nan, **about)
     value = (between - within) / (between + (k0 - 1) * within)
-    if units < FEWEST_CLUSTERS and within > 0:
-        return Estimate.from_limits(value, **about)._replace(kind="few")
-    if within == 0:
-        return Estimate.from_limits(value, **about)
+    if units < FEWEST_CLUSTERS or within == 0:
+        return Estimate.from_limits(value, **about, kind="few" if within > 0 else "none")
     rng = np.random.default_rng(seed)
     strata = _strata(middle, of)
     df = _effective_df(np.bincount(of, squares), np.bincount(of, k - 1))
@@ -200,7 +184,7 @@ def two_way_intraclass_correlation(
         rule = "have a column a rater, two or more, and `of` be consistency or agreement"
         refuse(f"two_way_intraclass_correlation: scores must {rule}; got shape {y.shape} and {of!r}")
     use = ~np.isnan(y).any(1)
-    w = np.ones((1, len(y))) if weights is None else np.asarray(weights, float)
+    w = unit_weights(weights, len(y), "two_way_intraclass_correlation")
     y, w, k = y[use], w[:, use], y.shape[1]
     n = w.sum(1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -214,7 +198,7 @@ def two_way_intraclass_correlation(
         ms_e = np.maximum(total - rows - columns, 0) / ((n - 1) * (k - 1))
         level = k / n * (ms_c - ms_e) if of == "agreement" else 0.0
         icc = (ms_r - ms_e) / (ms_r + (k - 1) * ms_e + level)
-    return icc if weights is not None else float(icc[0])
+    return as_result(icc, weights)
 
 # %% ../../nbs/stats/15_repeatability.ipynb #7b92eca7
 class Components(NamedTuple):
@@ -253,12 +237,7 @@ def _from_mean_squares(squares: dict[str, tuple[Any, float]]) -> dict[str, Any]:
     return found
 
 
-def _drawn_components(
-    y: np.ndarray,  # (N, W, R)
-    of: np.ndarray,  # (N,) codes of clusters
-    n_draws: int,
-    rng: np.random.Generator,
-) -> dict[str, np.ndarray]:
+def _drawn_components(y: np.ndarray, of: np.ndarray, n_draws: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     "Components under the generalized distribution of their mean squares."
     n, w, r = y.shape
     cell, by_item = y.mean(2), y.mean((1, 2))
@@ -324,7 +303,6 @@ def variance_components(
 
     sd = tuple(with_limits(np.sqrt(found[name]), np.sqrt(replicates[name])) for name in order)
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = tuple(
-            with_limits(found[name] / total if total > 0 else np.nan, replicates[name] / every) for name in order
-        )
+        part = {name: np.float64(found[name]) / total for name in order}
+        share = tuple(with_limits(part[name], replicates[name] / every) for name in order)
     return Components(names, sd, share, left_out)

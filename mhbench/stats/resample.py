@@ -17,7 +17,8 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = ['MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval', 'as_scalar', 'unit_weights', 'as_result',
-           'divide', 'percentile_interval', 'bca_interval', 'kinds', 'bootstrap', 'mean', 'ClusterMean', 'cluster_mean']
+           'divide', 'percentile_interval', 'bca_interval', 'kinds', 'without_each', 'bootstrap', 'mean', 'ClusterMean',
+           'cluster_mean']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
 def group_codes(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
@@ -26,10 +27,8 @@ def group_codes(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
         return np.arange(n)
     labels = np.asarray(labels)
     if labels.shape != (n,):
-        refuse(
-            f"bootstrap: {name} must be one label a unit, shape ({n},); got shape {labels.shape}; units lie along "
-            "`axis`"
-        )
+        rule = f"be one label a unit, shape ({n},)"
+        refuse(f"bootstrap: {name} must {rule}; got shape {labels.shape}; units lie along `axis`")
     return pd.factorize(labels, use_na_sentinel=False)[0]
 
 # %% ../../nbs/stats/01_resample.ipynb #558e3fe2
@@ -56,10 +55,8 @@ def draw_weights(
     of_cluster = np.zeros(k, int)
     of_cluster[cluster] = stratum
     if (of_cluster[cluster] != stratum).any():
-        refuse(
-            "draw_weights: clusters must each lie within one stratum; got one that spans two; leave strata out, or "
-            "join them"
-        )
+        remedy = "leave strata out, or join them"
+        refuse(f"draw_weights: clusters must each lie within one stratum; got one that spans two; {remedy}")
     members = [np.flatnonzero(of_cluster == s) for s in range(int(stratum.max()) + 1)]
     rngs = [np.random.default_rng(s) for s in seed_sequence(seed).spawn(len(members))]
     rows = max(1, min(n, chunk // n_units))
@@ -77,7 +74,7 @@ def _draw(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> 
     fast.
     """
     n = len(members)
-    columns = slice(None) if len(members) == counts.shape[1] else members
+    columns = slice(None) if n == counts.shape[1] else members
     step = max(1, 100_000 // n)
     offset = np.arange(step)[:, None] * n
     for s in range(0, len(counts), step):
@@ -157,11 +154,8 @@ def divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
         return np.where(np.abs(bottom) > 1e-12, top / bottom, np.nan)
 
 # %% ../../nbs/stats/01_resample.ipynb #0ec9acec
-def percentile_interval(
-    replicates: np.ndarray,  # (B, ...), NaN where undefined
-    level: float = 0.95,  # in (0, 1)
-) -> tuple[Any, Any]:  # low and high, shape (...)
-    """The central `level` of the replicates; NaN replicates are left out.
+def percentile_interval(replicates: np.ndarray, level: float = 0.95) -> tuple[Any, Any]:  # shape (...) each
+    """The central `level` of the replicates (B, ...); NaN replicates are left out.
 
     Source: Efron 1981.
     """
@@ -220,11 +214,8 @@ def bca_interval(
 MOST_DRAWS = 20_000_000  # units drawn one by one in all replicates together; beyond, by kind where kinds are few
 
 
-def kinds(
-    arrays: tuple[np.ndarray, ...],  # N units along `axis` of each
-    axis: int = 0,
-) -> np.ndarray | None:  # (N,) codes 0..k-1 in order of first appearance; None where there are more than N / 20
-    "Which units are equal in every array."
+def kinds(arrays: tuple[np.ndarray, ...], axis: int = 0) -> np.ndarray | None:  # (N,) in order of first appearance
+    "Codes of the kinds of units that are equal in every array; None where there are more than N / 20."
     n = arrays[0].shape[axis]
     code, size = np.zeros(n, int), 1
     for a in arrays:
@@ -251,12 +242,9 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
         def evaluate(w):
             values = np.asarray(statistic(*arrays, weights=w), float)
             if values.shape[:1] != (len(w),):
-                refuse(
-                    f"bootstrap: statistic must return one value a row of weights, first axis {len(w)}; got shape "
-                    f"{values.shape}",
-                    place=f"{name}",
-                    remedy="wrap it in a function without the argument `weights` to have it called once a replicate",
-                )
+                rule = f"return one value a row of weights, first axis {len(w)}"
+                remedy = "wrap it in a function without the argument `weights` to have it called once a replicate"
+                refuse(f"bootstrap: statistic must {rule}; got shape {values.shape} ({name}); {remedy}")
             return values
 
     else:
@@ -269,12 +257,14 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
     return evaluate
 
 
-def _left_out(cluster: np.ndarray, chunk: int = 4_000_000) -> Iterator[np.ndarray]:
-    "Weights that leave each cluster out in turn."
-    k = int(cluster.max()) + 1
-    rows = max(1, chunk // len(cluster))
-    for start in range(0, k, rows):
-        yield (np.arange(start, min(start + rows, k))[:, None] != cluster).astype(float)
+def without_each(unit: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    "Weights (b, N) that leave out each unit (N,) in turn; more units than `most` in groups, put together at random."
+    k = int(unit.max()) + 1
+    parts = min(k, most)
+    group = unit if k == parts else np.random.default_rng(0).permutation(k)[unit] % parts
+    rows = max(1, 4_000_000 // len(unit))
+    for start in range(0, parts, rows):
+        yield (np.arange(start, min(start + rows, parts))[:, None] != group).astype(float)
 
 # %% ../../nbs/stats/01_resample.ipynb #515b1b69
 def bootstrap(
@@ -297,17 +287,16 @@ def bootstrap(
     arrays = tuple(np.asarray(a) for a in arrays)
     sizes = sorted({a.shape[axis] if a.ndim else 0 for a in arrays})
     if len(sizes) != 1 or sizes[0] == 0:
-        refuse(
-            f"bootstrap: arrays must have the same number of units along axis {axis}, at least 1; got "
-            f"{[a.shape for a in arrays]}"
-        )
+        rule = f"have the same number of units along axis {axis}, at least 1"
+        refuse(f"bootstrap: arrays must {rule}; got {[a.shape for a in arrays]}")
     if method not in ("percentile", "bca"):
         refuse(f"bootstrap: method must be 'percentile' or 'bca'; got {method!r}")
     n_units = sizes[0]
     evaluate = _evaluator(statistic, arrays, axis)
     estimate = evaluate(np.ones((1, n_units)))[0]
     cluster = group_codes(clusters, n_units, "clusters")
-    alone = strata is None and int(cluster.max()) + 1 == n_units
+    n_clusters = int(cluster.max()) + 1
+    alone = strata is None and n_clusters == n_units
     weighted = "weights" in inspect.signature(statistic).parameters
     code = kinds(arrays, axis) if n * n_units > MOST_DRAWS and alone and weighted else None
     if code is not None:
@@ -318,28 +307,21 @@ def bootstrap(
         draws = draw_weights(n_units, n, seed=seed, clusters=clusters, strata=strata)
         replicates = np.concatenate([evaluate(w) for w in draws])
     if method == "bca":
-        jackknife = np.concatenate([evaluate(w) for w in _left_out(cluster)])
+        jackknife = np.concatenate([evaluate(w) for w in without_each(cluster, n_clusters)])
         of = None if strata is None else np.asarray(strata)[np.unique(cluster, return_index=True)[1]]
         low, high = bca_interval(replicates, estimate, jackknife, of, level)
     else:
         low, high = percentile_interval(replicates, level)
     undefined = int(np.isnan(replicates.reshape(n, -1)).any(1).sum())
-    n_clusters = int(cluster.max()) + 1
     return Interval(as_scalar(estimate), low, high, n_clusters, replicates, undefined, level, method, n_units)
 
 # %% ../../nbs/stats/01_resample.ipynb #11291c04
-def mean(
-    x: np.ndarray,  # (N,) or (N, k), NaN is left out
-    *,
-    weights: np.ndarray | None = None,  # (b, N)
-) -> Any:  # a float or (k,); with weights (b,) or (b, k)
-    "The mean over units, for every row of weights."
+def mean(x: np.ndarray, *, weights: np.ndarray | None = None) -> Any:  # a float or (k,); with weights (b,) or (b, k)
+    "The mean over units (N,) or (N, k), NaN left out, for every row of weights (b, N)."
     x = np.asarray(x, float)
-    w = np.ones((1, len(x))) if weights is None else np.asarray(weights, float)
+    w = unit_weights(weights, len(x), "mean")
     has = ~np.isnan(x)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        m = (w @ np.where(has, x, 0.0)) / (w @ has.astype(float))
-    return as_scalar(m[0]) if weights is None else m
+    return as_result(divide(w @ np.where(has, x, 0.0), w @ has.astype(float)), weights)
 
 # %% ../../nbs/stats/01_resample.ipynb #a46260aa
 class ClusterMean(NamedTuple):

@@ -22,11 +22,8 @@ __all__ = ['FEWEST_RATINGS', 'FEWEST_OF_A_QUESTION', 'soft_labels', 'GroupMeans'
            'question_alphas', 'mean_alpha']
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #cefd2a9a
-def soft_labels(
-    probs: np.ndarray,  # (Q, K), rows sum to 1; NaN for an option that is not there
-    wrong_options: np.ndarray,  # (Q, K) bool, True where an option is objectively wrong
-) -> np.ndarray:  # (Q, K), rows sum to 1
-    """Preference probabilities with wrong options at zero and the rest rescaled.
+def soft_labels(probs: np.ndarray, wrong_options: np.ndarray) -> np.ndarray:  # (Q, K) each, wrong_options bool
+    """Preference probabilities with wrong options at zero and the rest rescaled; NaN for an option that is not there.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
 
@@ -37,17 +34,14 @@ def soft_labels(
     if wrong.dtype != bool or wrong.shape != p.shape:
         refuse(f"soft_labels: wrong_options must be bool of shape {p.shape}; got {wrong.dtype} of shape {wrong.shape}")
     if (p < 0).any() or not np.allclose(np.nansum(p, -1), 1, atol=1e-6):
-        refuse(
-            "soft_labels: probs must be probabilities that sum to 1 in each row; got sums from "
-            f"{np.nansum(p, -1).min():.6f} to {np.nansum(p, -1).max():.6f}"
-        )
+        sums = np.nansum(p, -1)
+        rule = "be probabilities that sum to 1 in each row"
+        refuse(f"soft_labels: probs must {rule}; got sums from {sums.min():.6f} to {sums.max():.6f}")
     kept = np.where(wrong, 0.0, np.nan_to_num(p))
     total = kept.sum(-1, keepdims=True)
     if (total <= 0).any():
-        refuse(
-            "soft_labels: an option with probability must be left in every question; got none (row "
-            f"{int(np.argmin(total))}); look at wrong_options"
-        )
+        rule = "an option with probability must be left in every question"
+        refuse(f"soft_labels: {rule}; got none (row {int(np.argmin(total))}); look at wrong_options")
     return kept / total
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #6dac6b41
@@ -117,14 +111,8 @@ def _one_each(who: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray: 
     return (order == first[:, who]).astype(float)
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #f60b2d18
-def _over_raters(
-    rows: np.ndarray, who: np.ndarray, scale: str, annotations: np.ndarray, alpha: float, level: float
-) -> tuple[float, float]:
-    "Limits of a question's alpha, from each rater left out."
-    raters = who.max() + 1
-    without = [krippendorff_alpha(rows, scale, rater_weights=annotations * (who != r)) for r in range(raters)]
-    j = Jackknife(alpha, np.nanmean(without, axis=1), int(raters))
-    return range_limits(alpha, j.se, float(stdtrit(j.df, 0.5 + level / 2)), -1 / (raters - 1))
+#| export
+
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #ec936354
 def question_alphas(
@@ -163,13 +151,14 @@ def question_alphas(
             annotations = _one_each(who, _DRAWS, np.random.default_rng(s.spawn(1)[0]))
         alpha[k] = np.nanmean(krippendorff_alpha(rows, scale, rater_weights=annotations))
         if size[k] >= FEWEST_OF_A_QUESTION:
-            low[k], high[k] = _over_raters(rows, who, scale, annotations, alpha[k], level)
+            without = [krippendorff_alpha(rows, scale, rater_weights=annotations * (who != r)) for r in range(size[k])]
+            j = Jackknife(alpha[k], np.nanmean(without, axis=1), int(size[k]))
+            times = float(stdtrit(j.df, 0.5 + level / 2))
+            low[k], high[k] = range_limits(alpha[k], j.se, times, -1 / (size[k] - 1))
     return QuestionAlphas(names, alpha, *with_width(low, high), size)
 
 
-def mean_alpha(
-    alphas: np.ndarray,  # (Q,) of questions; NaN where there is none
-) -> Estimate:
-    "The mean over questions, with its interval over questions."
+def mean_alpha(alphas: np.ndarray) -> Estimate:
+    "The mean over questions (Q,), NaN where there is none, with its interval over questions."
     known = np.asarray(alphas, float)
     return estimate(mean, known[~np.isnan(known)], seed=0)

@@ -42,12 +42,10 @@ def paired_t(a: Sequence, b: Sequence) -> Comparison:
 
     Raises: ValueError where lengths differ or there are fewer than two units.
     """
-    d = np.asarray(a, float) - np.asarray(b, float) if np.shape(a) == np.shape(b) else None
-    if d is None or d.ndim != 1 or len(d) < 2:
-        refuse(
-            f"paired_t: a and b must have one score a unit each, two units or more; got shapes {np.shape(a)} and "
-            f"{np.shape(b)}"
-        )
+    if np.shape(a) != np.shape(b) or np.ndim(a) != 1 or len(a) < 2:
+        rule = "have one score a unit each, two units or more"
+        refuse(f"paired_t: a and b must {rule}; got shapes {np.shape(a)} and {np.shape(b)}")
+    d = np.asarray(a, float) - np.asarray(b, float)
     se = d.std(ddof=1) / np.sqrt(len(d))
     t = d.mean() / se if se > 0 else np.nan
     return Comparison(float(t), len(d) - 1, float(2 * stats.t.sf(abs(t), len(d) - 1)), len(d))
@@ -62,31 +60,25 @@ def mcnemar(a: Sequence | np.ndarray, b: Sequence | np.ndarray) -> Comparison:
     return Comparison(s.only_first, np.nan, float(stats.binomtest(int(s.only_first), n).pvalue) if n else 1.0, n)
 
 # %% ../../nbs/stats/12_tests.ipynb #8beb1c75
-def chi_square(
-    table: Sequence[Sequence[float]],  # counts, one row a group, one column an outcome
-) -> Comparison:
-    """Pearson's chi-square test of independence, without continuity correction.
+def chi_square(table: Sequence[Sequence[float]]) -> Comparison:
+    """Pearson's chi-square test of independence of counts, one row a group, one column an outcome, without continuity
+    correction.
 
     Raises: ValueError where a row or a column is empty or a count is negative.
     """
     t = np.asarray(table, float)
     if t.ndim != 2 or min(t.shape) < 2 or (t < 0).any() or (t.sum(0) == 0).any() or (t.sum(1) == 0).any():
-        refuse(
-            "chi_square: table must have two or more rows and columns, counts of 0 or more and no empty row or "
-            f"column; got {t.tolist()}"
-        )
+        rule = "have two or more rows and columns, counts of 0 or more and no empty row or column"
+        refuse(f"chi_square: table must {rule}; got {t.tolist()}")
     expected = t.sum(1, keepdims=True) * t.sum(0) / t.sum()
     x = ((t - expected) ** 2 / expected).sum()
     df = (t.shape[0] - 1) * (t.shape[1] - 1)
     return Comparison(float(x), df, float(stats.chi2.sf(x, df)), int(t.sum()))
 
 # %% ../../nbs/stats/12_tests.ipynb #ca656663
-def goodness_of_fit(
-    counts: Sequence[float],  # (K,) one an outcome
-    expected: Sequence[float],  # (K,) counts that are known without error; brought to the same sum
-) -> Comparison:
-    """Pearson's chi-square test that counts come from a given distribution. Where `expected` is itself a sample, the
-    test of two samples is `chi_square`, and this one finds differences that are not there.
+def goodness_of_fit(counts: Sequence[float], expected: Sequence[float]) -> Comparison:
+    """Pearson's chi-square test that counts come from a given distribution, brought to the same sum. Where `expected` is
+    itself a sample, the test of two samples is `chi_square`, and this one finds differences that are not there.
 
     Source: Pearson 1900.
     Raises: ValueError for two counts of different length, a negative count, or an expected count of 0.
@@ -94,20 +86,15 @@ def goodness_of_fit(
     o = np.asarray(counts, float)
     e = np.asarray(expected, float)
     if o.ndim != 1 or o.shape != e.shape or len(o) < 2 or (o < 0).any() or (e <= 0).any():
-        refuse(
-            "goodness_of_fit: counts and expected must have one number for each of two or more outcomes, none below 0 "
-            f"and none expected of 0; got {o.tolist()} and {e.tolist()}"
-        )
+        rule = "have one number for each of two or more outcomes, none below 0 and none expected of 0"
+        refuse(f"goodness_of_fit: counts and expected must {rule}; got {o.tolist()} and {e.tolist()}")
     e = e * o.sum() / e.sum()
     x = ((o - e) ** 2 / e).sum()
     return Comparison(float(x), len(o) - 1, float(stats.chi2.sf(x, len(o) - 1)), int(o.sum()))
 
 # %% ../../nbs/stats/12_tests.ipynb #0023139e
-def adjust_p(
-    p: Sequence[float],  # (M,) in [0, 1]; NaN stays NaN and is not counted
-    method: Literal["holm", "bh", "bonferroni"] = "holm",
-) -> np.ndarray:  # (M,)
-    """P-values corrected for how many there are.
+def adjust_p(p: Sequence[float], method: Literal["holm", "bh", "bonferroni"] = "holm") -> np.ndarray:  # (M,)
+    """P-values corrected for how many there are; NaN stays NaN and is not counted.
 
     Source: Holm 1979; Benjamini and Hochberg 1995.
     """
@@ -129,11 +116,9 @@ def adjust_p(
 
 # %% ../../nbs/stats/12_tests.ipynb #a8cbfd70
 def adjust_within(
-    p: Sequence[float],  # (M,) in [0, 1]; NaN stays NaN and is not counted
-    families: Sequence[Any],  # (M,) of which family each test is
-    method: Literal["holm", "bh", "bonferroni"] = "holm",
+    p: Sequence[float], families: Sequence[Any], method: Literal["holm", "bh", "bonferroni"] = "holm"
 ) -> np.ndarray:  # (M,)
-    "P-values corrected within each family, for how many tests it has."
+    "P-values corrected within each family, for how many tests it has, as `adjust_p` does."
     raw = np.asarray(p, float)
     of = np.asarray(families, object)
     out = np.full(len(raw), np.nan)
@@ -147,12 +132,8 @@ _WIDEST = 20_000  # values that a sum of several kinds of terms can take, for it
 _OPEN = 20  # draws as large as the observed, below which a test that shares its error is drawn on
 
 
-def draws_for(
-    tests: int,  # that share the error
-    n: int = 10_000,  # draws at least
-    alpha: float = 0.05,
-) -> int:
-    "Draws that a test needs to be found significant among others; warns where so many are more than are made."
+def draws_for(tests: int, n: int = 10_000, alpha: float = 0.05) -> int:
+    "Draws, n at least, that a test needs to be found significant among others; warns where these are more than are made."
     needed = max(n, int(np.ceil(20 * tests / alpha)))
     most = max(n, MOST_PERMUTATIONS)
     if tests / (most + 1) > alpha:
@@ -161,17 +142,17 @@ def draws_for(
     return min(needed, most)
 
 
-def _p_of_draws(
-    as_large: Callable[[int], int],  # of so many further draws, how many are as large as the observed
-    n: int,
-    tests: int,
-) -> float:
-    "(as large + 1) / (draws + 1), of n draws, and of more where these leave it open."
-    found = as_large(n)
+def _p_of_draws(as_large: Callable[[int], int], n: int, tests: int, rows: int) -> float:
+    "(as large + 1) / (draws + 1), of n draws, `rows` of them at once, and of more where these leave it open."
+
+    def found(n: int) -> int:
+        return sum(as_large(min(rows, n - done)) for done in range(0, n, rows))
+
+    first = found(n)
     draws = draws_for(tests, n)
-    if found >= _OPEN or draws == n:
-        return (found + 1) / (n + 1)
-    return (found + as_large(draws - n) + 1) / (draws + 1)
+    if first >= _OPEN or draws == n:
+        return (first + 1) / (n + 1)
+    return (first + found(draws - n) + 1) / (draws + 1)
 
 # %% ../../nbs/stats/12_tests.ipynb #96a23e27
 def _distribution(values: np.ndarray, probabilities: np.ndarray, many: int) -> np.ndarray:
@@ -220,11 +201,8 @@ def exact_p(
 
 # %% ../../nbs/stats/12_tests.ipynb #e023f9a5
 def _dealings(
-    x: np.ndarray,  # (N,) scores, sorted by stratum
-    s: np.ndarray,  # (N,) bool
-    code: np.ndarray,  # (N,) strata 0..Q-1, sorted
-    many: bool,  # whether strata of many kinds are too many
-) -> list[tuple[np.ndarray, np.ndarray, int]] | None:  # None where strata are large, or of many kinds
+    x: np.ndarray, s: np.ndarray, code: np.ndarray, many: bool
+) -> list[tuple[np.ndarray, np.ndarray, int]] | None:
     "What a dealing gives the second label in each kind of stratum, with what probability; and how many strata it has."
     size = np.bincount(code)
     n_second = np.bincount(code[s], minlength=code[-1] + 1)
@@ -245,11 +223,7 @@ def _dealings(
     return out
 
 # %% ../../nbs/stats/12_tests.ipynb #dec92188
-def _dealt(
-    s: np.ndarray,  # (N,) bool
-    code: np.ndarray,  # (N,) strata 0..Q-1, sorted
-    u: np.ndarray,  # (b, N) random numbers
-) -> np.ndarray:  # (b, N) bool
+def _dealt(s: np.ndarray, code: np.ndarray, u: np.ndarray) -> np.ndarray:
     "Labels dealt anew within strata: those of a stratum in the order of their random numbers."
     size = np.bincount(code)
     if (size == 2).all():  # pairs, as most are: no copy of the random numbers
@@ -292,10 +266,8 @@ def stratified_permutation_test(
     s = np.asarray(second)
     g = np.asarray(strata)
     if x.ndim != 1 or s.shape != x.shape or g.shape != x.shape or s.dtype != bool:
-        refuse(
-            f"{f}: scores, second (bool) and strata must have one entry a score; got shapes {x.shape}, {s.shape} "
-            f"({s.dtype}), {g.shape}"
-        )
+        found = f"{x.shape}, {s.shape} ({s.dtype}), {g.shape}"
+        refuse(f"{f}: scores, second (bool) and strata must have one entry a score; got shapes {found}")
     has = ~np.isnan(x)
     code = np.unique(g, return_inverse=True)[1]
     counts = np.bincount(code[has] * 2 + s[has], minlength=2 * (code.max(initial=0) + 1)).reshape(-1, 2)
@@ -303,9 +275,7 @@ def stratified_permutation_test(
     if not keep.any():
         refuse(f"{f}: some stratum must have both labels; got none of {len(counts)}; nothing can be compared within")
     order = np.flatnonzero(keep)[np.argsort(code[keep], kind="stable")]
-    x = x[order]
-    s = s[order]
-    code = np.unique(code[order], return_inverse=True)[1]
+    x, s, code = x[order], s[order], np.unique(code[order], return_inverse=True)[1]
     n_strata = int(code[-1]) + 1
     counts = np.stack([np.bincount(code[~s]), np.bincount(code[s])])
     # T is linear in the labels: T = sum_i x_i (z_i / n_qb - (1 - z_i) / n_qa) / Q
@@ -313,7 +283,6 @@ def stratified_permutation_test(
     base = (x / counts[0][code]).sum() / n_strata
     observed = gain[s].sum() - base
     rng = np.random.default_rng(seed)
-    rows = max(1, 200_000 // len(x))
     left_out = int(len(has) - len(x))
     terms = _dealings(x, s, code, False)
     # of the sum over strata; each has its own shift, what it gives the first label
@@ -325,16 +294,14 @@ def stratified_permutation_test(
     together = _dealings(x, s, code, True) if n * len(x) > MOST_DRAWS else None
 
     def as_large(n: int) -> int:
-        found = 0
-        if together is not None:
+        if together is None:
+            t = _dealt(s, code, rng.random((n, len(x)))) @ gain - base
+        else:
             t = sum(rng.multinomial(m, p, size=n) @ values for values, p, m in together) / n_strata - base
-            return int((np.abs(t) >= abs(observed) - 1e-12).sum())
-        for done in range(0, n, rows):
-            t = _dealt(s, code, rng.random((min(rows, n - done), len(x)))) @ gain - base
-            found += int((np.abs(t) >= abs(observed) - 1e-12).sum())
-        return found
+        return int((np.abs(t) >= abs(observed) - 1e-12).sum())
 
-    return PermutationTest(float(observed), _p_of_draws(as_large, n, tests), n_strata, left_out)
+    rows = max(1, 200_000 // len(x)) if together is None else MOST_PERMUTATIONS
+    return PermutationTest(float(observed), _p_of_draws(as_large, n, tests, rows), n_strata, left_out)
 
 # %% ../../nbs/stats/12_tests.ipynb #82701820
 class LevelDifference(NamedTuple):
@@ -392,55 +359,36 @@ def compare_levels(
     q = np.asarray(questions)
     l = np.asarray(levels)
     if x.ndim != 1 or q.shape != x.shape or l.shape != x.shape:
-        refuse(
-            f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {x.shape}, "
-            f"{q.shape}, {l.shape}"
-        )
+        found = f"{x.shape}, {q.shape}, {l.shape}"
+        refuse(f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {found}")
     names = np.unique(l).tolist() if order is None else list(order)
     if set(names) != set(np.unique(l)) or len(names) < 2:
         refuse(f"compare_levels: order must hold the levels, two or more; got {names} for {np.unique(l).tolist()}")
     tests = len(names) * (len(names) - 1) // 2 if tests is None else tests
     rows: list[tuple] = []  # first, second, and the fields of LevelDifference without p_adjusted
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
-        of = ((l == a) | (l == b)) & ~np.isnan(x)
+        either = (l == a) | (l == b)
+        of = either & ~np.isnan(x)
         m, single = _paired(x[of], l[of] == b, np.unique(q[of], return_inverse=True)[1])
         d = m[0] - m[1]
         if len(d) < 2:
             if short == "raise":
-                refuse(
-                    f"compare_levels: two levels must share two questions or more; got {len(d)} ({a}, {b}); pair them, "
-                    "compare as independent groups, or pass short='missing'"
-                )
+                remedy = "pair them, compare as independent groups, or pass short='missing'"
+                rule = "two levels must share two questions or more"
+                refuse(f"compare_levels: {rule}; got {len(d)} ({a}, {b}); {remedy}")
             few = mean_difference(d, level=level)
-            rows.append((a, b, few, np.nan, np.nan, 0, np.nan, np.nan, int(((l == a) | (l == b)).sum())))
+            rows.append((a, b, few, np.nan, np.nan, 0, np.nan, np.nan, int(either.sum())))
             continue
-        t = stratified_permutation_test(
-            x[(l == a) | (l == b)],
-            (l == b)[(l == a) | (l == b)],
-            q[(l == a) | (l == b)],
-            n=permutations,
-            tests=tests,
-            seed=s,
-        )
+        shared: dict[str, Any] = {"n": permutations, "tests": tests, "seed": s}
+        t = stratified_permutation_test(x[either], (l == b)[either], q[either], **shared)
         ones = m[:, single].T
         exact = mcnemar(ones[:, 0], ones[:, 1]).p if len(ones) and np.isin(ones, (0, 1)).all() else np.nan
         sd = float(d.std(ddof=1))
         most = 1.0 if np.isin(x[of], (0, 1)).all() else np.inf
         most = most if largest is None else largest
         seen = detectable_difference(len(d), se=sd / np.sqrt(len(d)), power=power, alpha=1 - level, largest=most)
-        rows.append(
-            (
-                a,
-                b,
-                mean_difference(d, largest=most, level=level),
-                t.p,
-                exact,
-                len(ones),
-                sd,
-                seen,
-                t.n_left_out,
-            )
-        )
+        difference = mean_difference(d, largest=most, level=level)
+        rows.append((a, b, difference, t.p, exact, len(ones), sd, seen, t.n_left_out))
     adjusted = adjust_p([r[3] for r in rows], method)
     return [LevelDifference(str(a), str(b), i, p, float(pa), *rest) for (a, b, i, p, *rest), pa in zip(rows, adjusted)]
 
@@ -463,9 +411,8 @@ def sign_flip_test(
     of = np.arange(len(d)) if clusters is None else np.asarray(clusters)
     if d.ndim != 1 or not len(d) or np.isnan(d).any() or of.shape != d.shape:
         rule = "be numbers, one or more, with a cluster each"
-        refuse(
-            f"sign_flip_test: differences must {rule}; got shape {d.shape}, {int(np.isnan(d).sum())} NaN, {of.shape}"
-        )
+        found = f"shape {d.shape}, {int(np.isnan(d).sum())} NaN, {of.shape}"
+        refuse(f"sign_flip_test: differences must {rule}; got {found}")
     total = np.bincount(np.unique(of, return_inverse=True)[1], d)
     total = total[np.abs(total) > 1e-12]  # what is 0 is 0 with either sign
     if not len(total):
@@ -480,22 +427,18 @@ def sign_flip_test(
     if not np.isnan(exact):
         return exact
     rng = np.random.default_rng(seed)
-    rows = max(1, 4_000_000 // len(total))
     kind = kinds((size,)) if n * len(total) > MOST_DRAWS else None
 
     def as_large(n: int) -> int:
-        found = 0
-        if kind is not None:  # of each size, how many are left positive is binomial
+        if kind is None:
+            sums = (1 - 2 * rng.integers(0, 2, (n, len(total)), dtype=np.int8)) @ total
+        else:  # of each size, how many are left positive is binomial
             many = np.bincount(kind)
             each = size[np.unique(kind, return_index=True)[1]]
             sums = (2 * rng.binomial(many, 0.5, (n, len(many))) - many) @ each
-            return int((np.abs(sums) >= observed).sum())
-        for done in range(0, n, rows):
-            signs = 1 - 2 * rng.integers(0, 2, (min(rows, n - done), len(total)), dtype=np.int8)
-            found += int((np.abs(signs @ total) >= observed).sum())
-        return found
+        return int((np.abs(sums) >= observed).sum())
 
-    return _p_of_draws(as_large, n, tests)
+    return _p_of_draws(as_large, n, tests, max(1, 4_000_000 // len(total)) if kind is None else MOST_PERMUTATIONS)
 
 # %% ../../nbs/stats/12_tests.ipynb #ccad8aee
 def _tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:  # (draws, G, L)
@@ -533,8 +476,8 @@ def clustered_chi_square(
     np.add.at(counts, (of, group, label), 1)
     if counts.shape[1] > 2 and ((counts.sum(2) > 0).sum(1) > 1).any():
         refuse("clustered_chi_square: of three groups or more, each cluster must lie in one; compare them two by two")
-    whole = chi_square(counts.sum(0))
     table = counts.sum(0)
+    whole = chi_square(table)
     expected = table.sum(0) * table.sum(1, keepdims=True) / table.sum()
     if len(counts) == len(label) and expected.min() >= 5:
         return whole, float(expected.min())
@@ -542,15 +485,12 @@ def clustered_chi_square(
     rng = np.random.default_rng(seed)
 
     def as_large(n: int) -> int:
-        found = 0
-        rows = max(1, 2_000_000 // len(counts))
-        for done in range(0, n, rows):
-            t = _tables(counts, min(rows, n - done), rng)
-            by_chance = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)
-            found += int((np.nansum(divide((t - by_chance) ** 2, by_chance), (1, 2)) >= whole.statistic - 1e-9).sum())
-        return found
+        t = _tables(counts, n, rng)
+        by_chance = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)
+        return int((np.nansum(divide((t - by_chance) ** 2, by_chance), (1, 2)) >= whole.statistic - 1e-9).sum())
 
-    return whole._replace(p=_p_of_draws(as_large, n, tests)), float(expected.min())
+    p = _p_of_draws(as_large, n, tests, max(1, 2_000_000 // len(counts)))
+    return whole._replace(p=p), float(expected.min())
 
 # %% ../../nbs/stats/12_tests.ipynb #8b1a9ee7
 def detectable_difference(
@@ -561,10 +501,9 @@ def detectable_difference(
     alpha: float = 0.05,
     comparisons: int = 1,  # how many tests share alpha (Bonferroni)
     largest: float = np.inf,  # the largest difference that is possible: 1 for shares
-) -> (
-    float
-):  # NaN where there is none: no n that the test could reject with, nothing that varies, or none that is possible
-    """The smallest true difference that a test of exchanged pairs finds with the given power, by Student's t.
+) -> float:
+    """The smallest true difference that a test of exchanged pairs finds with the given power, by Student's t; NaN where
+    there is none: no n that the test could reject with, nothing that varies, or none that is possible.
 
     Source: Cohen 1988, chapter 2; the smallest p-value of n exchanged pairs is 2^(1-n) (Fisher 1935, section 21).
     """
