@@ -24,9 +24,7 @@ __all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'label_matrix', 'contingency_tables',
 ABSTAIN = "Abstain"
 
 
-def _encode(
-    labels: Any, ignore: Sequence = (ABSTAIN,), categories: Sequence | None = None, function: str = "agreement"
-) -> tuple[np.ndarray, list]:
+def _encode(labels, ignore=(ABSTAIN,), categories=None, function="agreement") -> tuple[np.ndarray, list]:
     "Labels as codes, -1 where missing or ignored, and the categories that the codes stand for."
     x = np.asarray(labels)
     if x.dtype.kind in "OUS":
@@ -50,9 +48,7 @@ def _encode(
     return codes.reshape(x.shape), values
 
 # %% ../../nbs/stats/03_agreement.ipynb #15dc7d13
-def _table_of_two(
-    a: Any, b: Any, ignore: Sequence, categories: Sequence | None, weights: Any, function: str
-) -> tuple[np.ndarray, list]:
+def _table_of_two(a, b, ignore, categories, weights, function) -> tuple[np.ndarray, list]:
     "The table (B, K, K) of two raters' labels, and its categories."
     a = np.asarray(a, dtype=object)
     b = np.asarray(b, dtype=object)
@@ -210,13 +206,7 @@ def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
     rho = np.cumsum(n_v, 1) - n_v / 2  # mid-ranks, (B, V)
     rho = rho - (n_v * rho).sum(1, keepdims=True) / np.maximum(n_v.sum(1, keepdims=True), 1)
     s1, s2 = (r @ c[0].T if len(c) == 1 else np.einsum("bnv,bv->bn", c, r) for r in (rho, rho**2))
-    m = np.broadcast_to(m, s1.shape)
-    w = np.broadcast_to(w, s1.shape)
-    within = (w * 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1)).sum(1)
-    n = n_v.sum(1)
-    t1 = (n_v * rho).sum(1)
-    t2 = (n_v * rho**2).sum(1)
-    return 1 - (n - 1) * divide(within, 2 * (n * t2 - t1**2))
+    return _alpha_moments(np.broadcast_to(m, s1.shape), s1, s2, w)
 
 # %% ../../nbs/stats/03_agreement.ipynb #0e232629
 def krippendorff_alpha(
@@ -261,9 +251,7 @@ def krippendorff_alpha(
     return as_result(a, given)
 
 # %% ../../nbs/stats/03_agreement.ipynb #6aeb1f12
-def _pairs_within(
-    labels: Any, ignore: Sequence, categories: Sequence | None, weights: np.ndarray | None, function: str
-) -> tuple[np.ndarray, np.ndarray]:
+def _pairs_within(labels, ignore, categories, weights, function) -> tuple[np.ndarray, np.ndarray]:
     "Agreement of pairs within items (B,) and prevalence of the categories (B, K)."
     codes, values = label_matrix(labels, ignore, categories, function)
     c = (codes[:, :, None] == np.arange(max(len(values), 1))).sum(0).astype(float)  # (N, K)

@@ -170,12 +170,10 @@ class PositionBias(NamedTuple):
     left_out: int  # pairs without a verdict in one of the orders
 
 
-def position_bias(
-    forward: Any,  # (N,) "first", "second", "tie" or None: verdicts with answer A shown first
-    backward: Any,  # (N,) the same pairs with answer B shown first
-    **settings: Any,  # n_boot, seed, clusters, level: as in estimate
-) -> PositionBias:
-    """How often a judge's choice between two answers survives their exchange."""
+def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:  # n_boot, seed, ...: as in estimate
+    """How often a judge's choice between two answers survives their exchange: verdicts (N,) "first", "second", "tie" or
+    None with answer A shown first, and of the same pairs with B shown first.
+    """
     x = np.asarray(forward, dtype=object)
     y = np.asarray(backward, dtype=object)
     if x.shape != y.shape or x.ndim != 1:

@@ -5,6 +5,7 @@
 # %% ../../nbs/stats/24_conditional_raters.ipynb #c4c93adb
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -26,16 +27,13 @@ def symmetric_functions(
     weight = np.exp(psi)
     n_raters, n_categories = psi.shape
     size = n_raters * (n_categories - 1) + 1
-    before, after = [np.ones(1)], [np.ones(1)]
-    for r in range(n_raters):
-        before.append(np.convolve(before[-1], weight[r]))
-        after.append(np.convolve(after[-1], weight[n_raters - 1 - r]))
+    gamma = reduce(np.convolve, weight)
     gradient = np.zeros((n_raters, n_categories, size))
     for r in range(n_raters):
-        others = np.convolve(before[r], after[n_raters - 1 - r])
+        others = reduce(np.convolve, np.delete(weight, r, 0), np.ones(1))
         for k in range(n_categories):
-            gradient[r, k, k : k + len(others)] = weight[r, k] * others / before[-1][k : k + len(others)]
-    return np.log(before[-1]), gradient
+            gradient[r, k, k : k + len(others)] = weight[r, k] * others / gamma[k : k + len(others)]
+    return np.log(gamma), gradient
 
 # %% ../../nbs/stats/24_conditional_raters.ipynb #61d993be
 class ConditionalFit(NamedTuple):

@@ -132,10 +132,8 @@ def _aligned(j, metric, own, top, others, k, of, level, left_out) -> Alignment:
     are set against those of `others`.
     """
     about: dict[str, Any] = {"n": own.shape[1], "n_clusters": j.n_clusters, "level": level}
-    first, second = (
-        coefficient_estimate(j.at(i), metric, *_beside(np.stack([x, others]), k, of), **about)
-        for i, x in enumerate((own, top))
-    )
+    pairs = [_beside(np.stack([x, others]), k, of) for x in (own, top)]
+    first, second = (coefficient_estimate(j.at(i), metric, *pair, **about) for i, pair in enumerate(pairs))
     d = j.at(2)
     few = own.shape[1] < FEWEST_COMPARED
     enough = not few and not np.isnan([first.ci_low, second.ci_low]).any()
@@ -221,18 +219,19 @@ def _inner(rng: np.random.Generator, counts: np.ndarray, inner: int) -> np.ndarr
     return np.concatenate(out).astype(float)
 
 # %% ../../nbs/stats/04_consensus.ipynb #35582328
-def _patterns(
-    panel: np.ndarray, annotators: np.ndarray, subsets: list, k: int, rule: str, cluster: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    "Verdicts (M, U) and consensus (U,) of the distinct items, and how often each cluster holds each of them (C, U)."
+def _patterns(panel, annotators, subsets, k, rule, cluster) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Verdicts of all candidates with the consensus last, as codes of all items (M + 1, N) and of the distinct ones
+    (M + 1, U), and how often each cluster holds each of these (C, U).
+    """
     member = np.array([[a in m for a in range(len(annotators))] for m in subsets], float)
     verdict = _vote(np.tensordot(member, one_hot(annotators, k), 1), rule)
     consensus = _vote(one_hot(panel, k).sum(0), rule)
     verdict[:, consensus < 0] = -1  # no consensus, no comparison: one pattern
-    _, first, code = np.unique(np.vstack([verdict, consensus]), axis=1, return_index=True, return_inverse=True)
-    of = np.zeros((int(cluster.max()) + 1, len(first)))
+    codes = np.vstack([verdict, consensus])
+    distinct, code = np.unique(codes, axis=1, return_inverse=True)
+    of = np.zeros((int(cluster.max()) + 1, distinct.shape[1]))
     np.add.at(of, (cluster, code.ravel()), 1.0)
-    return verdict[:, first], consensus[first], of
+    return codes, distinct, of
 
 # %% ../../nbs/stats/04_consensus.ipynb #1d339388
 def best_ensemble(
@@ -267,10 +266,10 @@ def best_ensemble(
     k = max(len(v), 1)
     subsets = [m for size in range(1, len(several) + 1, 2) for m in combinations(range(len(several)), size)]
     cluster = group_codes(clusters, x.shape[1], "clusters")
-    verdict, consensus, of = _patterns(x[: len(panel)], x[len(panel) :], subsets, k, rule, cluster)
+    codes, distinct, of = _patterns(x[: len(panel)], x[len(panel) :], subsets, k, rule, cluster)
 
     def scores(w):
-        t = contingency_tables(verdict, consensus[None], k, w @ of)
+        t = contingency_tables(distinct[:-1], distinct[-1:], k, w @ of)
         return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in formulas.items()}
 
     s = {m: y[0] for m, y in scores(np.ones((1, len(of)))).items()}
@@ -291,29 +290,20 @@ def best_ensemble(
             luck = found - np.where(np.isnan(found), 0.0, np.take_along_axis(here[m], again.argmax(2), 1))
             corrected[m].append(here[m].max(1) - mean_defined(luck))
             outer[m].append(here[m])
-    codes, unit = _held(verdict, consensus, of)
+
     about: dict[str, Any] = {"n": x.shape[1], "n_clusters": len(of), "level": level}
     results = {}
     for m in metrics:
         result = _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, about)
         j = jackknife(lambda _, *, weights, m=m: scores(weights)[m], np.arange(len(of)))
         best = int(s[m].argmax())
-        alone = coefficient_estimate(j.at(best), m, codes[[best, -1]], k, unit, **about)
+        alone = coefficient_estimate(j.at(best), m, codes[[best, -1]], k, cluster, **about)
         lowest = lowest_value(m, codes[[best, -1]], k)
         results[m] = result._replace(score=_of_the_best(alone, j, result.score, lowest, seed))
     return results
 
 # %% ../../nbs/stats/04_consensus.ipynb #b7d20c51
-def _held(verdict: np.ndarray, consensus: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    "Patterns as items again: codes (M + 1, N) with the consensus last, and the cluster of each item."
-    cluster, pattern = np.nonzero(of)
-    times = of[cluster, pattern].astype(int)
-    return np.vstack([verdict, consensus])[:, np.repeat(pattern, times)], np.repeat(cluster, times)
-
-
-def _of_the_best(
-    alone: Estimate, j: Jackknife, corrected: Estimate, lowest: float, seed: int, draws: int = 2000
-) -> Estimate:
+def _of_the_best(alone: Estimate, j: Jackknife, corrected: Estimate, lowest: float, seed: int) -> Estimate:
     "The winner's limits: below it reaches as far as the luckiest of all candidates may be above its worth."
     kept = np.isfinite(j.left_out).all(0)
     apart = (j.left_out - j.left_out.mean(0))[:, kept]
@@ -322,8 +312,8 @@ def _of_the_best(
     if np.isnan(alone.ci_low) or not varies.any():
         return alone._replace(estimate=corrected.estimate, undefined=corrected.undefined)
     rng = np.random.default_rng(seed)
-    scale = np.sqrt(rng.chisquare(len(apart) - 1, (draws, 1)) / (len(apart) - 1))
-    luck = (rng.normal(size=(draws, len(apart))) @ (apart[:, varies] / size[varies]) / scale).max(1)
+    scale = np.sqrt(rng.chisquare(len(apart) - 1, (2000, 1)) / (len(apart) - 1))
+    luck = (rng.normal(size=(2000, len(apart))) @ (apart[:, varies] / size[varies]) / scale).max(1)
     winner = j.at(int(np.argmax(j.value)))
     low, _ = range_limits(winner.value, winner.se, float(np.quantile(luck, alone.level)), lowest)
     limits = np.fmin(low, alone.ci_low), alone.ci_high
@@ -331,9 +321,7 @@ def _of_the_best(
     return Estimate.from_limits(corrected.estimate, *limits, **about, level=alone.level, kind="search")
 
 # %% ../../nbs/stats/04_consensus.ipynb #f050d36d
-def _search_result(
-    metric: str, s: np.ndarray, outer: np.ndarray, corrected: np.ndarray, subsets: list, about: dict[str, Any]
-) -> Ensemble:
+def _search_result(metric, s, outer, corrected, subsets, about) -> Ensemble:
     best, win = int(s.argmax()), outer.argmax(1)
     defined = np.isfinite(outer.max(1)) & np.isfinite(corrected)
     if not defined.any():

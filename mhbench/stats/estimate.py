@@ -211,14 +211,9 @@ class Estimate(NamedTuple):
 
     @classmethod
     def from_interval(
-        cls,
-        interval: Interval,  # of one number, as the bootstrap gives it
-        *,
-        n: int | None = None,  # units with a value; None: those of the interval
-        n_clusters: int | None = None,  # likewise
-        share: bool = False,
+        cls, interval: Interval, *, n: int | None = None, n_clusters: int | None = None, share: bool = False
     ) -> Estimate:
-        "The estimate of an interval that was computed together with others."
+        "The estimate of an interval of one number; n and n_clusters are those with a value, or the interval's."
         about: dict[str, Any] = {"n": interval.n_units if n is None else n, "share": share, "level": interval.level}
         about["n_clusters"] = interval.n if n_clusters is None else n_clusters
         if interval.method == "percentile":

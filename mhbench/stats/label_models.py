@@ -113,9 +113,8 @@ def _group_shares(p: np.ndarray, w: np.ndarray, group: np.ndarray) -> np.ndarray
     return np.maximum(sums / np.maximum(n, _TINY)[:, None], _TINY)
 
 
-def _expectation_maximisation(
-    said: _Labels, start: np.ndarray, group: np.ndarray, w: np.ndarray, smoothing: float, *, tolerance: float, most: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+def _expectation_maximisation(said, start, group, w, smoothing, tolerance, most) -> tuple:
+    "Probabilities (N, K), shares, errors and rounds, from a start (N, K), groups (N,) and weights (N,) of items."
     p, n, k = start, *start.shape
     cells = said.rater * len(said.values) + said.said
     for rounds in range(1, most + 1):
@@ -156,10 +155,8 @@ def dawid_skene(
     common = votes.sum(0) / votes.sum()
     total = votes.sum(1, keepdims=True)
     start = np.where(total > 0, votes / np.maximum(total, 1), common)
-    settings: dict[str, Any] = {"tolerance": tolerance, "most": most}
-    p, shares, errors, rounds = _expectation_maximisation(
-        said, start, group, asked.astype(float), smoothing, **settings
-    )
+    settings = asked.astype(float), smoothing, tolerance, most
+    p, shares, errors, rounds = _expectation_maximisation(said, start, group, *settings)
     p = np.where(asked[:, None], p, np.nan)
     return DawidSkene(LabelProbabilities(said.classes, p), shares, errors, said.values, rounds)
 

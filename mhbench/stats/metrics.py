@@ -5,10 +5,12 @@
 # %% ../../nbs/stats/10_metrics.ipynb #f1f82f14
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ..errors import refuse
 from .resample import as_result, divide, unit_weights
@@ -27,9 +29,7 @@ def _codes(labels: Sequence, known: dict[Hashable, int]) -> np.ndarray:
     return np.array([-1 if _missing(x) else known.get(x, -1) for x in labels], dtype=int)
 
 # %% ../../nbs/stats/10_metrics.ipynb #14c1804e
-def _pair(
-    truth: Sequence, answers: Sequence, function: str, classes: Sequence | None = None
-) -> tuple[np.ndarray, np.ndarray, list]:
+def _pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.ndarray, list]:
     "Truth and answers as codes, and the classes; an answer outside the classes given is a missing one."
     truth, answers = (x.tolist() if isinstance(x, np.ndarray) else list(x) for x in (truth, answers))
     if len(truth) != len(answers):
@@ -213,12 +213,9 @@ def set_scores(sets: Sequence, right: Sequence) -> SetScores:
         refuse(f"set_scores: sets and right must have one entry a sub-question each; got {names.shape} and {c.shape}")
     if not np.isin(c, (0, 1)).all():
         refuse("set_scores: right must be 1 or 0; got another value; an answer that is missing is 0")
-    if not len(names):
-        return SetScores(names, c, np.zeros(0, int))
-    _, first, codes = np.unique(names, return_index=True, return_inverse=True)
-    codes = np.argsort(np.argsort(first))[codes]
+    codes, kinds = pd.factorize(names)
     sizes = np.bincount(codes)
-    return SetScores(names[np.sort(first)], np.bincount(codes, c) / sizes, sizes)
+    return SetScores(np.asarray(kinds), np.bincount(codes, c) / sizes, sizes)
 
 # %% ../../nbs/stats/10_metrics.ipynb #ed9f523a
 def indicator(units: Sequence[Sequence], labels: Sequence) -> tuple[np.ndarray, np.ndarray]:  # (N, L) bool, and (N,)
@@ -321,16 +318,12 @@ def majority_vote(
     if len({len(r) for r in rows}) > 1:
         sizes = sorted({len(r) for r in rows})
         refuse(f"majority_vote: samples must be as many for every unit; got {sizes}; fill up with None")
-    known = {x: i for i, x in enumerate(dict.fromkeys(x for r in rows for x in r if not _missing(x)))}
-    n, k = len(rows), len(known)
-    if not n or not k:
-        return Vote(np.full(n, None, object), np.zeros(n, int), np.zeros(n, int), np.zeros(n, bool))
-    codes = np.stack([_codes(r, known) for r in rows])
-    counts = (codes[:, :, None] == np.arange(k)).sum(1)
-    best = counts.max(1)
-    tied = ((counts == best[:, None]).sum(1) > 1) & (best > 0)
-    at_best = np.where(codes >= 0, np.take_along_axis(counts, np.maximum(codes, 0), 1), -1) == best[:, None]
-    winner = np.take_along_axis(codes, at_best.argmax(1)[:, None], 1)[:, 0]
-    winner = np.where((best == 0) | (tied & (ties == "none")), -1, winner)
-    names = np.array([*known, None], object)
-    return Vote(names[winner], best, counts.sum(1), tied)
+    counts = [Counter(x for x in row if not _missing(x)) for row in rows]  # in the order in which they were given
+    best = np.array([max(c.values(), default=0) for c in counts], int)
+    first = [[x for x, votes in c.items() if votes == most] for c, most in zip(counts, best)]
+    tied = np.array([len(names) > 1 for names in first], bool)
+    answers = np.full(len(rows), None, object)
+    for i, names in enumerate(first):
+        if names and not (tied[i] and ties == "none"):
+            answers[i] = names[0]
+    return Vote(answers, best, np.array([c.total() for c in counts], int), tied)

@@ -138,9 +138,7 @@ class Aim(NamedTuple):
         return least_difference(pair, n, raters, each, power=self.power, level=self.level) <= self.difference
 
 
-def _fewest_items(
-    aim: Aim, mean: RaterComponents, pair: RaterComponents | None, raters: int, each: int, most: int
-) -> int | None:
+def _fewest_items(aim: Aim, mean, pair, raters: int, each: int, most: int) -> int | None:
     "By halving; None where `most` are not enough."
     if not aim.reached(mean, pair, most, raters, each):
         return None

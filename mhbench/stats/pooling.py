@@ -32,9 +32,8 @@ class WeightedMean(NamedTuple):
 
     def row(self) -> dict[str, Any]:
         "The columns of every table."
-        return Estimate.from_limits(
-            self.estimate, self.ci_low, self.ci_high, n=self.n, level=self.level, kind="normal"
-        ).row()
+        limits = self.ci_low, self.ci_high
+        return Estimate.from_limits(self.estimate, *limits, n=self.n, level=self.level, kind="normal").row()
 
 
 def half_width_se(ci_low: Any, ci_high: Any, level: float = 0.95) -> np.ndarray:
@@ -65,10 +64,8 @@ def inverse_variance_mean(
         refuse(f"{f}: model must be fixed or random; got {model!r}")
     s = np.maximum(s, floor)
     if not (np.isfinite(x).all() and np.isfinite(s).all() and (s > 0).all()):
-        refuse(
-            f"{f}: estimates must be finite and se above zero; got se {s.tolist()}; give floor, e.g. 0.01, where a "
-            "score did not vary"
-        )
+        remedy = "give floor, e.g. 0.01, where a score did not vary"
+        refuse(f"{f}: estimates must be finite and se above zero; got se {s.tolist()}; {remedy}")
     w = 1 / s**2
     q = float(w @ (x - w @ x / w.sum()) ** 2)
     tau2 = max(0.0, (q - (len(x) - 1)) / (w.sum() - w @ w / w.sum())) if model == "random" and len(x) > 1 else 0.0

@@ -29,10 +29,8 @@ def score_matrix(scores: Any, function: str) -> np.ndarray:
         rule = "have shape (n_annotations, n_options) with two options or more"
         refuse(f"{function}: scores must {rule}; got {x.shape}; one row an annotation")
     if np.isinf(x).any():
-        row = int(np.isinf(x).any(1).argmax())
-        refuse(
-            f"{function}: scores must be finite, or NaN where an option was not rated; got an infinite one (row {row})"
-        )
+        found = f"an infinite one (row {int(np.isinf(x).any(1).argmax())})"
+        refuse(f"{function}: scores must be finite, or NaN where an option was not rated; got {found}")
     return x
 
 
@@ -97,9 +95,8 @@ def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, fun
     levels = (levels - levels.min()).astype(int).tolist()
     rule = "some closed walk along wins and ties must hold more wins than ties for a finite estimate"
     found = "each win goes down a level or more and each tie spans one at most"
-    refuse(
-        f"{function}: with ties, {rule}; got none: with the options on levels {levels} {found}; pass penalty, e.g. 0.1"
-    )
+    found = f"none: with the options on levels {levels} {found}"
+    refuse(f"{function}: with ties, {rule}; got {found}; pass penalty, e.g. 0.1")
 
 # %% ../../nbs/stats/07_preference.ipynb #95d2a1af
 def _features(k: int, modelled: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -127,9 +124,7 @@ def _curvature(x: np.ndarray, total: np.ndarray, q: np.ndarray) -> np.ndarray:
     return squares - np.swapaxes(total * m, -1, -2) @ m
 
 
-def _newton(
-    x: np.ndarray, n: np.ndarray, ridge: np.ndarray, gauge: np.ndarray, function: str
-) -> tuple[np.ndarray, np.ndarray]:
+def _newton(x, n, ridge, gauge, function) -> tuple[np.ndarray, np.ndarray]:
     """Maxima of the log-linear likelihoods of T tables of counts n (T, P, O), with features x (P, O, F) of the outcomes
     of each pair: coefficients (T, F) and the negative log-likelihoods (T,).
     """

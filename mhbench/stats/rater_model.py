@@ -295,14 +295,7 @@ def _of_answers(codes: np.ndarray, answer: np.ndarray, name: str) -> np.ndarray:
     return found
 
 # %% ../../nbs/stats/21_rater_model.ipynb #ac403dd0
-def _problem(
-    family: Categories | SliderPoints,
-    design: np.ndarray,
-    row: np.ndarray,
-    item: np.ndarray | None,
-    facets: list[np.ndarray],
-    spreads: bool | None,
-) -> _Problem:
+def _problem(family: Categories | SliderPoints, design, row, item, facets, spreads) -> _Problem:
     "What is to be maximised."
     n = family.n_raters
     if spreads is None:
@@ -480,9 +473,7 @@ def _with_se(fit: RaterFit, function: Any) -> tuple[np.ndarray, np.ndarray]:
     return at, np.sqrt(np.maximum(np.einsum("pk,pq,qk->k", slope, fit.covariance, slope), 0.0))
 
 
-def _estimates(
-    fit: RaterFit, value: np.ndarray, se: np.ndarray, n: np.ndarray, df: Any, level: float
-) -> list[Estimate]:
+def _estimates(fit: RaterFit, value, se, n, df, level: float) -> list[Estimate]:
     far = stats.t.ppf(0.5 + level / 2, df) * se
     about: dict[str, Any] = {"n_clusters": fit.n_clusters, "level": level, "kind": "likelihood"}
     found = [Estimate.from_limits(v, v - f, v + f, n=int(k), **about) for v, f, k in zip(value, far, n)]

@@ -47,13 +47,8 @@ def within_item_sd(scores: Any, *, weights: np.ndarray | None = None) -> Any:  #
 FEWEST_ANSWERS = 30  # judged twice or more, for an interval of their standard deviation
 
 
-def repeated_sd(
-    scores: Any,  # (N, K); NaN where a verdict failed
-    *,
-    clusters: np.ndarray | None = None,  # (N,) labels of what is left out whole; None: each answer by itself
-    level: float = 0.95,
-) -> Estimate:  # in points; n counts answers that were judged twice or more
-    """The standard deviation within answers with its interval.
+def repeated_sd(scores: Any, *, clusters: np.ndarray | None = None, level: float = 0.95) -> Estimate:
+    """The standard deviation within answers (N, K), in points, with its interval; n counts those judged twice or more.
 
     Source: Miller 1974 (the jackknife, of a logarithm).
     """
@@ -169,12 +164,9 @@ def intraclass_correlation(
 
 # %% ../../nbs/stats/15_repeatability.ipynb #3a034d7b
 def two_way_intraclass_correlation(
-    scores: Any,  # (N, K) one row an answer, one column a rater; rows with a NaN are left out
-    of: str = "consistency",  # or "agreement"
-    *,
-    weights: np.ndarray | None = None,  # (B, N) how often each row counts
+    scores: Any, of: str = "consistency", *, weights: np.ndarray | None = None
 ) -> Any:  # at most 1; NaN for fewer than two rows, or none that differ; with weights (B,)
-    """ICC(C, 1) or ICC(A, 1) of raters who scored every answer.
+    """ICC(C, 1) or, of "agreement", ICC(A, 1) of raters who scored every answer (N, K); rows with a NaN are left out.
 
     Source: McGraw and Wong 1996, table 4; Shrout and Fleiss 1979 call them ICC(3, 1) and ICC(2, 1).
     Raises: ValueError for another kind, or fewer than two columns.

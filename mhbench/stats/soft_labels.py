@@ -60,10 +60,9 @@ def group_means(
     values: np.ndarray,  # (n, ...) float, one row an annotation; NaN is left out
     groups: np.ndarray,  # (n,) labels
     *,
-    scale: tuple[float, float] = (0.0, 100.0),  # its ends
     level: float = 0.95,
 ) -> GroupMeans:
-    """Means of annotations by group, with Student's interval on the logit scale; none of too few annotations.
+    """Means of annotations (0 to 100) by group, with Student's interval on the logit scale; none of too few.
 
     Source: Student 1908; Agresti 2013, section 3.1.5 (the delta method on the logit scale).
 
@@ -75,7 +74,7 @@ def group_means(
         refuse(f"group_means: groups must be one label a row of values; got shapes {g.shape} and {v.shape}")
     names, code, size = np.unique(g, return_inverse=True, return_counts=True)
     of_group = (code == np.arange(len(names))[:, None]).astype(float)  # (G, n)
-    place = (v.reshape(len(v), -1) - scale[0]) / (scale[1] - scale[0])
+    place = v.reshape(len(v), -1) / 100
     k = of_group @ ~np.isnan(place)
     p = divide(of_group @ np.nan_to_num(place), k)
     squares = of_group @ np.nan_to_num(place - p[code]) ** 2
@@ -83,7 +82,7 @@ def group_means(
     half = stdtrit(np.maximum(k - 1, 1), (1 + level) / 2) * divide(se, p * (1 - p))
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = expit(logit(p) - half), expit(logit(p) + half)
-    points = [(scale[0] + x * (scale[1] - scale[0])).reshape(-1, *v.shape[1:]) for x in (p, *ends)]
+    points = [(100 * x).reshape(-1, *v.shape[1:]) for x in (p, *ends)]
     few = (k < FEWEST_RATINGS).reshape(points[0].shape)
     low, high = (np.where(few, np.nan, end) for end in with_width(*points[1:]))
     none = np.empty((0, *points[0].shape))
@@ -112,7 +111,7 @@ def _one_each(who: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray: 
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #f60b2d18
 #| export
-
+#| export
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #ec936354
 def question_alphas(

@@ -200,9 +200,7 @@ def exact_p(
     return float(np.clip(found, np.finfo(float).tiny, 1))  # below what a float holds it is not 0
 
 # %% ../../nbs/stats/12_tests.ipynb #e023f9a5
-def _dealings(
-    x: np.ndarray, s: np.ndarray, code: np.ndarray, many: bool
-) -> list[tuple[np.ndarray, np.ndarray, int]] | None:
+def _dealings(x, s, code, many) -> list[tuple[np.ndarray, np.ndarray, int]] | None:
     "What a dealing gives the second label in each kind of stratum, with what probability; and how many strata it has."
     size = np.bincount(code)
     n_second = np.bincount(code[s], minlength=code[-1] + 1)
