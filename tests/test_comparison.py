@@ -10,7 +10,7 @@ from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
-from mhbench.stats.pooling import half_width_se, inverse_variance_mean
+from mhbench.stats.estimate import half_width_se, inverse_variance_mean
 from mhbench.stats.tests import (
     clustered_chi_square,
     compare_levels,

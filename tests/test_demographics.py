@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.weightstats import ztest
 
-from mhbench.stats.simultaneous import simultaneous_intervals
+from mhbench.stats.differences import simultaneous_intervals
 from mhbench.steps import demographics
 
 

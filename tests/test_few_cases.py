@@ -6,10 +6,9 @@ import pytest
 
 from mhbench.report.reading import doubts
 from mhbench.stats.bias import family_bias
-from mhbench.stats.differences import mean_difference
+from mhbench.stats.differences import mean_difference, simultaneous_intervals
 from mhbench.stats.estimate import Estimate
 from mhbench.stats.resample import bootstrap, mean
-from mhbench.stats.simultaneous import simultaneous_intervals
 from mhbench.stats.tests import compare_levels, detectable_difference, sign_flip_test
 from mhbench.steps.between_models import model_pairs
 from mhbench.studies.psychiatrybench.standings import Column, draw_standings, results_table, stability_table

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mhbench.stats.simultaneous import simultaneous_intervals
+from mhbench.stats.differences import simultaneous_intervals
 
 
 def differences(rng, questions: int, levels: int, effect: float = 0.0) -> np.ndarray:

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from mhbench.stats.differences import group_difference, mean_difference
+from mhbench.stats.differences import group_difference, mean_difference, simultaneous_intervals
 from mhbench.stats.estimate import Estimate
-from mhbench.stats.simultaneous import simultaneous_intervals
 
 from .kind import Kind, cases_of
 

@@ -5,8 +5,8 @@
 # %% ../../nbs/stats/02_estimate.ipynb #a24c22eb
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,8 @@ from .resample import ClusterMean, Interval, bootstrap, cluster_mean, group_code
 
 # %% auto #0
 __all__ = ['EXACT_BELOW', 'OF_COUNTS', 'NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CASES', 'agresti_coull', 'wilson', 'count_limits',
-           'with_width', 'fewest_clusters', 'effective_n', 'mean_limits', 'Estimate', 'estimate', 'proportion']
+           'with_width', 'fewest_clusters', 'effective_n', 'mean_limits', 'Estimate', 'estimate', 'proportion',
+           'WeightedMean', 'half_width_se', 'inverse_variance_mean']
 
 # %% ../../nbs/stats/02_estimate.ipynb #94e86f68
 def agresti_coull(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
@@ -295,3 +296,61 @@ def proportion(k: int, n: int, level: float = 0.95) -> Estimate:
         refuse(f"proportion: k must be between 0 and n; got k={k}, n={n}")
     low, high, kind = count_limits(k, n, level)
     return Estimate.from_limits(k / n, low, high, n=n, level=level, kind=kind)
+
+# %% ../../nbs/stats/02_estimate.ipynb #816ff61d
+class WeightedMean(NamedTuple):
+    "An inverse-variance weighted mean."
+
+    estimate: float
+    se: float
+    ci_low: float
+    ci_high: float
+    n: int  # estimates that were averaged
+    q: float  # Cochran's Q: heterogeneity, n - 1 if there is none
+    tau2: float  # variance between them; 0 with model="fixed"
+    level: float = 0.95
+
+    def row(self) -> dict[str, Any]:
+        "The columns of every table."
+        limits = self.ci_low, self.ci_high
+        return Estimate.from_limits(self.estimate, *limits, n=self.n, level=self.level, kind="normal").row()
+
+
+def half_width_se(ci_low: Any, ci_high: Any, level: float = 0.95) -> np.ndarray:
+    "Standard errors from intervals, as if they were symmetric and normal."
+    return (np.asarray(ci_high, float) - np.asarray(ci_low, float)) / (2 * ndtri((1 + level) / 2))
+
+# %% ../../nbs/stats/02_estimate.ipynb #ccc08ffd
+def inverse_variance_mean(
+    estimates: Sequence[float],  # (M,)
+    se: Sequence[float],  # (M,) standard errors, above zero
+    *,
+    model: Literal["fixed", "random"] = "fixed",
+    floor: float = 0.0,  # smallest standard error to count with
+    level: float = 0.95,
+) -> WeightedMean:
+    """Average of estimates, each weighted by its inverse variance.
+
+    Source: Lamparth, Grabb et al. 2025, tables 1 and 2 (fixed); DerSimonian and Laird 1986 (random); Cochran 1954 (Q).
+
+    Raises: ValueError where lengths differ, there is nothing to average, or a standard error is zero.
+    """
+    f = "inverse_variance_mean"
+    x = np.asarray(estimates, float)
+    s = np.asarray(se, float)
+    if x.ndim != 1 or s.shape != x.shape or len(x) == 0:
+        refuse(f"{f}: estimates and se must be of one length, at least 1; got shapes {x.shape} and {s.shape}")
+    if model not in ("fixed", "random"):
+        refuse(f"{f}: model must be fixed or random; got {model!r}")
+    s = np.maximum(s, floor)
+    if not (np.isfinite(x).all() and np.isfinite(s).all() and (s > 0).all()):
+        remedy = "give floor, e.g. 0.01, where a score did not vary"
+        refuse(f"{f}: estimates must be finite and se above zero; got se {s.tolist()}; {remedy}")
+    w = 1 / s**2
+    q = float(w @ (x - w @ x / w.sum()) ** 2)
+    tau2 = max(0.0, (q - (len(x) - 1)) / (w.sum() - w @ w / w.sum())) if model == "random" and len(x) > 1 else 0.0
+    w = 1 / (s**2 + tau2)
+    m = float(w @ x / w.sum())
+    se_m = float(w.sum() ** -0.5)
+    z = ndtri((1 + level) / 2)
+    return WeightedMean(m, se_m, m - z * se_m, m + z * se_m, len(x), q, tau2, level)

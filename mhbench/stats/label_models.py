@@ -115,7 +115,8 @@ def _group_shares(p: np.ndarray, w: np.ndarray, group: np.ndarray) -> np.ndarray
 
 def _expectation_maximisation(said, start, group, w, smoothing, tolerance, most) -> tuple:
     "Probabilities (N, K), shares, errors and rounds, from a start (N, K), groups (N,) and weights (N,) of items."
-    p, n, k = start, *start.shape
+    p: np.ndarray = start
+    n, k = p.shape
     cells = said.rater * len(said.values) + said.said
     for rounds in range(1, most + 1):
         shares = _group_shares(p, w, group)

@@ -155,8 +155,8 @@ def _newton(x, n, ridge, gauge, function) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../../nbs/stats/07_preference.ipynb #ddc081ca
 def bradley_terry(wins: np.ndarray, ties: np.ndarray | None = None, *, penalty: float = 0.0) -> Strengths:
-    """Maximum-likelihood worths from counts of wins (K, K), [i, j] = times i beat j, and of ties, symmetric and modelled
-    as Davidson does; `penalty` is lambda, on the sum of squared betas.
+    """Maximum-likelihood worths from counts of wins (K, K), [i, j] = times i beat j, and of ties, symmetric, which are
+    modelled as Davidson does; `penalty` is lambda, on the sum of squared betas.
 
     Source: Bradley and Terry 1952; ties: Davidson 1970, equation 2.4.
 

@@ -50,7 +50,7 @@ class RaterCheck(NamedTuple):
 def design_checks(
     values: Any, answers: Any, raters: Any, categories: Sequence[Hashable] | None = None, fewest: int = 10
 ) -> list[RaterCheck]:
-    "Whether ratings can tell raters from answers: `fewest` ratings of each rater or more, without categories on a slider."
+    "Whether ratings, on a slider without categories, can tell raters from answers; `fewest` of each rater are enough."
     answer = pd.factorize(np.asarray(answers))[0]
     rater = pd.factorize(np.asarray(raters))[0]
     names = list(dict.fromkeys(raters))
@@ -483,8 +483,8 @@ def _estimates(fit: RaterFit, value, se, n, df, level: float) -> list[Estimate]:
 def rater_quantities(
     fit: RaterFit, reference: Sequence[Hashable] | None = None, level: float = 0.95
 ) -> pd.DataFrame:  # rater, quantity, the columns of an estimate
-    """Severity or lean, in points and on the model's scale, spread, readiness and misfit of each rater; 0 is the mean of
-    the raters in `reference`, as people's, or of all.
+    """Severity or lean, in points and on the model's scale, spread, readiness and misfit of each rater; 0 is the mean
+    of the raters in `reference`, as people's, or of all.
 
     Source: Linacre 1989 (severity); Wright and Masters 1982 (infit); the delta method for points.
     """

@@ -67,7 +67,7 @@ def repeated_sd(scores: Any, *, clusters: np.ndarray | None = None, level: float
 
 # %% ../../nbs/stats/15_repeatability.ipynb #2f0728d2
 def flip_rate(passed: Any, *, weights: np.ndarray | None = None) -> Any:  # with weights (B, N): (B,)
-    "The share of pairs of runs (N, K) of 1 or 0 that disagree, averaged over the answers that were judged twice or more."
+    "The share of pairs of runs (N, K) of 1 or 0 that disagree, averaged over the answers that were judged twice."
     x = np.asarray(passed, float)
     if x.ndim != 2 or not np.isin(x[~np.isnan(x)], (0, 1)).all():
         refuse(f"flip_rate: passed must be a table of 1 and 0, one row an answer; got shape {x.shape}")

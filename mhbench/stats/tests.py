@@ -77,8 +77,8 @@ def chi_square(table: Sequence[Sequence[float]]) -> Comparison:
 
 # %% ../../nbs/stats/12_tests.ipynb #ca656663
 def goodness_of_fit(counts: Sequence[float], expected: Sequence[float]) -> Comparison:
-    """Pearson's chi-square test that counts come from a given distribution, brought to the same sum. Where `expected` is
-    itself a sample, the test of two samples is `chi_square`, and this one finds differences that are not there.
+    """Pearson's chi-square test that counts come from a given distribution, brought to the same sum. Where `expected`
+    is itself a sample, the test of two samples is `chi_square`, and this one finds differences that are not there.
 
     Source: Pearson 1900.
     Raises: ValueError for two counts of different length, a negative count, or an expected count of 0.
@@ -133,7 +133,7 @@ _OPEN = 20  # draws as large as the observed, below which a test that shares its
 
 
 def draws_for(tests: int, n: int = 10_000, alpha: float = 0.05) -> int:
-    "Draws, n at least, that a test needs to be found significant among others; warns where these are more than are made."
+    "Draws, n at least, that a test needs to be found significant among others; warns where more than are made."
     needed = max(n, int(np.ceil(20 * tests / alpha)))
     most = max(n, MOST_PERMUTATIONS)
     if tests / (most + 1) > alpha:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
-from ..stats.simultaneous import simultaneous_intervals
+from ..stats.differences import simultaneous_intervals
 from ..stats.tests import adjust_within, compare_levels, detectable_difference
 from .rates import average_models, paper_averages, rate_table
 from .score import where_read

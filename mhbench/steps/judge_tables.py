@@ -14,10 +14,10 @@ import pandas as pd
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
 from ..stats.bias import family_bias, self_enhancement
+from ..stats.differences import simultaneous_intervals
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
 from ..stats.judge_error import EVEN_DIGITS, heaping, length_effect, within_slope
 from ..stats.repeatability import flip_rate, intraclass_correlation, repeated_sd, variance_components
-from ..stats.simultaneous import simultaneous_intervals
 from .judge import shown_order
 from .judge_study import CORRUPTIONS
 from .rates import mean_of

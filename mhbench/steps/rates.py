@@ -13,9 +13,8 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.task import tasks_with
-from ..stats.estimate import Estimate, estimate
+from ..stats.estimate import Estimate, estimate, half_width_se, inverse_variance_mean
 from ..stats.metrics import f1
-from ..stats.pooling import half_width_se, inverse_variance_mean
 from ..stats.resample import bootstrap, mean
 from .score import FAILED, JUDGED, NOT_READ, READ, REFUSED, RUN, what_became, where_read
 
