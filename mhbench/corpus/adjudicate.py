@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
@@ -57,24 +57,28 @@ def read_key_sheet(
 
     Raises: ValueError for an item that is not known or stands twice, or an answer that is no option.
     """
+    rows = enumerate(sheet.fillna({"answer": ""}).to_dict("records"), 2)
+    said = ((f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in rows)
+    return _letters(said, items, "read_key_sheet")
+
+
+def _letters(said: Iterable[tuple[str, str, str]], items: Sequence[Item], function: str) -> dict[str, str]:
+    "The letters that place, item_id and answer give; an empty answer is open."
     by_id = {i.item_id: i for i in items}
     out: dict[str, str] = {}
-    for place, row in enumerate(sheet.to_dict("records"), 2):
-        name = str(row["item_id"])
-        if name not in by_id or name in out:
-            got = f"{name!r}" + (" twice" if name in out else "")
-            refuse(f"read_key_sheet: item_id must be an item of the bank, once; got {got} (row {place})")
-        said = "" if pd.isna(row["answer"]) else str(row["answer"]).strip()
-        if said:
-            out[name] = _letter(by_id[name], said, "read_key_sheet", f"row {place}, {name}")
+    seen: set[str] = set()
+    for place, name, answer in said:
+        if name not in by_id or name in seen:
+            got = f"{name!r}" + (" twice" if name in seen else "")
+            refuse(f"{function}: item_id must be an item of the bank, once; got {got} ({place})")
+        seen.add(name)
+        item = by_id[name]
+        letter = item.key[0] if answer.casefold() == "agree" else answer.upper()
+        if answer and letter not in letters(len(item.options)):
+            refuse(f"{function}: answer must be agree or an option's letter; got {answer!r} ({place}, {name})")
+        if answer:
+            out[name] = letter
     return out
-
-
-def _letter(item: Item, said: str, function: str, place: str) -> str:
-    letter = item.key[0] if said.casefold() == "agree" else said.upper()
-    if letter not in letters(len(item.options)):
-        refuse(f"{function}: answer must be agree or an option's letter; got {said!r}", place=place)
-    return letter
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #b00b10fe
 def key_page(
@@ -82,25 +86,22 @@ def key_page(
 ) -> str:  # XML
     "The labelling configuration of a page with one question, its options and its proposed key."
     names = letters(n_options)
-    shown = [f'  <Text name="option_{a}" value="$option_{a}"/>' for a in names]
+    shown = "\n".join(f'  <Text name="option_{a}" value="$option_{a}"/>' for a in names)
     choice = "".join(f"<Choice value={quoteattr(a)} alias={quoteattr(a)}/>" for a in names)
     agree = '<Choice value="I agree with the proposed answer" alias="agree"/>'
-    return "\n".join(
-        [
-            "<View>",
-            '  <Header value="Question"/>',
-            '  <Text name="question" value="$question"/>',
-            '  <Header value="Options"/>',
-            *shown,
-            '  <Header value="Proposed answer"/>',
-            '  <Text name="proposed" value="$proposed"/>',
-            '  <Header value="Is it right? If not, which option is?"/>',
-            f'  <Choices name="answer" toName="question" choice="single" required="true">{agree}{choice}</Choices>',
-            '  <Header value="Comment (optional)"/>',
-            '  <TextArea name="comment" toName="question" maxSubmissions="1" rows="2"/>',
-            "</View>\n",
-        ]
-    )
+    return f"""<View>
+  <Header value="Question"/>
+  <Text name="question" value="$question"/>
+  <Header value="Options"/>
+{shown}
+  <Header value="Proposed answer"/>
+  <Text name="proposed" value="$proposed"/>
+  <Header value="Is it right? If not, which option is?"/>
+  <Choices name="answer" toName="question" choice="single" required="true">{agree}{choice}</Choices>
+  <Header value="Comment (optional)"/>
+  <TextArea name="comment" toName="question" maxSubmissions="1" rows="2"/>
+</View>
+"""
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #dc902d28
 def key_tasks(
@@ -129,34 +130,21 @@ def read_key_tasks(
     Raises: FileNotFoundError; ValueError for another kind of export, an item that is not known or stands twice, an
     answer that is no option, or annotations of several people.
     """
-    name = "read_key_tasks"
     path = Path(path)
-    by_id = {i.item_id: i for i in items}
-    out: dict[str, str] = {}
-    seen: set[str] = set()
     people: set[str] = set()
+    said = []
     for n, task in enumerate(exported_tasks(path), 1):
-        item_id = task["data"]["item_id"]
         place = f"{path.name}, task {n}"
-        if item_id not in by_id or item_id in seen:
-            got = f"{item_id!r}" + (" twice" if item_id in seen else "")
-            refuse(f"{name}: item_id must be an item of the bank, once; got {got}", place=place)
-        seen.add(item_id)
         given = [a for a in task["annotations"] if not a.get("was_cancelled")]
         people |= {json.dumps(a.get("completed_by"), sort_keys=True) for a in given}
         if len(people) > 1:
-            remedy = "give each reader a project of their own"
-            refuse(
-                f"{name}: an export must hold one reader's annotations; got {len(people)} people's",
-                place=place,
-                remedy=remedy,
-            )
-        if given:
-            last = max(given, key=lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0))
-            said = {r["from_name"]: value_of(r, place) for r in last.get("result", [])}.get("answer")
-            if said:
-                out[item_id] = _letter(by_id[item_id], said, name, place)
-    return out
+            got = f"{len(people)} people's ({place}); give each reader a project of their own"
+            refuse(f"read_key_tasks: an export must hold one reader's annotations; got {got}")
+        given.sort(key=lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0), reverse=True)
+        last = given[0].get("result", []) if given else []
+        answer = {r["from_name"]: value_of(r, place) for r in last}.get("answer")
+        said.append((place, task["data"]["item_id"], answer or ""))
+    return _letters(said, items, "read_key_tasks")
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #680f352b
 def read_keys(
@@ -167,9 +155,10 @@ def read_keys(
 
     Raises: ValueError for another kind of file; what `read_key_sheet` and `read_key_tasks` raise.
     """
-    if Path(path).suffix.lower() not in (".csv", ".json"):
+    kind = Path(path).suffix.lower()
+    if kind not in (".csv", ".json"):
         refuse(f"read_keys: path must be a sheet (.csv) or Label Studio's export (.json); got {Path(path).name!r}")
-    if Path(path).suffix.lower() == ".json":
+    if kind == ".json":
         return read_key_tasks(path, items)
     rows = [row for _, row in csv_rows(path, ("item_id", "answer"))]
     return read_key_sheet(pd.DataFrame(rows, columns=["item_id", "answer"]), items)
@@ -179,7 +168,6 @@ def write_key_files(
     items: Sequence[Item],
     folder: str | Path,
     *,
-    readers: Sequence[str] = ("first", "second", "resolver"),
     seed: int,
 ) -> list[Path]:  # a sheet and a file of tasks for each reader, and the page of Label Studio
     "What goes out to the readers."
@@ -188,7 +176,7 @@ def write_key_files(
     page = home / "config.xml"
     page.write_text(key_page(max((len(i.options) for i in items), default=1)), encoding="utf-8")
     written = [page]
-    for reader in readers:
+    for reader in ("first", "second", "resolver"):
         sheet = home / f"{reader}.csv"
         tasks = home / f"{reader}.tasks.json"
         key_sheet(items, reader, seed=seed).to_csv(sheet, index=False)
@@ -220,16 +208,13 @@ def decide_keys(
     out = []
     for i in items:
         a, b, r = (side.get(i.item_id) for side in (first, second, resolver))
-        key: str | None
         if a is None or b is None:
-            key, outcome = None, "reader missing"
+            outcome = "reader missing"
         elif a == b:
-            key = a
             outcome = "confirmed" if a == i.key[0] else "changed by both"
-        elif r is None:
-            key, outcome = None, "resolver needed"
         else:
-            key, outcome = r, "resolved"
+            outcome = "resolver needed" if r is None else "resolved"
+        key = {"confirmed": a, "changed by both": a, "resolved": r}.get(outcome)
         out.append(Decision(i.item_id, i.key[0], a, b, r, key, outcome))
     return out
 
@@ -241,53 +226,46 @@ def decided_items(
 ) -> list[Item]:
     "The items whose key is decided, with that key, and with who decided it as the key's origin."
     keys = {d.item_id: d.key for d in decisions if d.key is not None}
-    return [
-        i.model_copy(update={"key": [keys[i.item_id]], "origin": i.origin | {"key": by}})
-        for i in items
-        if i.item_id in keys
-    ]
+    decided = [i for i in items if i.item_id in keys]
+    return [i.model_copy(update={"key": [keys[i.item_id]], "origin": i.origin | {"key": by}}) for i in decided]
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #1e95e4bf
+def _said(decisions: Sequence[Decision]) -> tuple[np.ndarray, np.ndarray]:
+    "The letters of both readers (2, N), and whether each is the proposed one."
+    said = np.array([[d.first for d in decisions], [d.second for d in decisions]], dtype=object)
+    return said, said == np.array([d.proposed for d in decisions], dtype=object)
+
+
 def key_agreement(
     decisions: Sequence[Decision],
-    *,
-    n_boot: int = 1000,
-    seed: int,
 ) -> pd.DataFrame:  # measure, and the columns of an estimate
     "The readers' agreement with the key and with each other: on the letter, and on agreeing with the key."
-    both = [d for d in decisions if d.first is not None and d.second is not None]
-    a, b = (np.array([getattr(d, side) for d in both], object) for side in ("first", "second"))
-    proposed = np.array([d.proposed for d in both], object)
-    ways = {"letter": (a, b), "agree or disagree": (a == proposed, b == proposed)}
-    rows = [
-        {"measure": f"{who} reader agrees with the key"} | proportion(int((x == proposed).sum()), len(both)).row()
-        for who, x in (("first", a), ("second", b))
-    ]
-    for name, (x, y) in ways.items():
-        x, y = (
-            pd.factorize(np.concatenate([x, y]))[0].astype(float)[part] for part in np.split(np.arange(2 * len(x)), 2)
-        )
+    both, agrees = _said([d for d in decisions if d.first is not None and d.second is not None])
+    rows = []
+    for who, right in zip(("first", "second"), agrees):
+        row = proportion(int(right.sum()), len(right)).row()
+        rows.append({"measure": f"{who} reader agrees with the key"} | row)
+    for name, x in (("letter", both), ("agree or disagree", agrees)):
         for measure, of in (("agreement", "percent_agreement"), ("kappa", "cohen_kappa")):
-            rows.append({"measure": f"{measure}, {name}"} | agreement_estimate(np.stack([x, y]), of).row())
+            rows.append({"measure": f"{measure}, {name}"} | agreement_estimate(x, of).row())
     return pd.DataFrame(rows)
 
 
 def reader_flags(decisions: Sequence[Decision]) -> pd.DataFrame:  # rater, n, agreement, ..., flag
     "Readers who agreed, or disagreed, with the proposed key throughout though the other did not."
-    letters = np.array([[d.first for d in decisions], [d.second for d in decisions]], dtype=object)
-    agrees = np.where(letters == np.array([d.proposed for d in decisions], dtype=object), "agrees", "disagrees")
-    said = agrees.astype(object)
-    said[np.asarray(pd.isna(letters))] = None
-    return rater_flags(said, ["first", "second"])
+    said, agrees = _said(decisions)
+    words = np.where(agrees, "agrees", "disagrees").astype(object)
+    words[np.asarray(pd.isna(said))] = None
+    return rater_flags(words, ["first", "second"])
 
 
 def decision_table(decisions: Sequence[Decision]) -> pd.DataFrame:  # outcome, and the columns of an estimate
     "How many keys were confirmed, changed or left open."
-    outcomes = ["confirmed", "changed by both", "resolved", "resolver needed", "reader missing"]
-    counts = [sum(d.outcome == o for d in decisions) for o in outcomes]
-    return pd.DataFrame(
-        [{"outcome": o, "k": k} | proportion(k, len(decisions)).row() for o, k in zip(outcomes, counts)]
-    )
+    rows = []
+    for outcome in ("confirmed", "changed by both", "resolved", "resolver needed", "reader missing"):
+        k = sum(d.outcome == outcome for d in decisions)
+        rows.append({"outcome": outcome, "k": k} | proportion(k, len(decisions)).row())
+    return pd.DataFrame(rows)
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #08e4d280
 def decisions_in_words(

@@ -47,9 +47,8 @@ def collection_in_words(
     recipe: Mapping[str, Any],  # of mhbench.corpus.collect.recipe: queries, articles, origin, first, last
 ) -> str:
     "The literature of a bank as its card says it: from where, from when to when, and by which queries."
-    where = {"eutils": "PubMed, by E-utilities", "files": "Files in PubMed's form"}.get(
-        recipe["origin"], recipe["origin"]
-    )
+    named = {"eutils": "PubMed, by E-utilities", "files": "Files in PubMed's form"}
+    where = named.get(recipe["origin"], recipe["origin"])
     queries = "\n".join(f"- {topic}: `{query}`" for topic, query in recipe["queries"].items())
     dates = f"{recipe['first']} to {recipe['last']}"
     return f"{where}: {recipe['articles']} articles of {dates}, found by these queries:\n\n{queries}"
@@ -98,21 +97,11 @@ _COLUMNS = {
 
 def bank_table(items: Sequence[Item]) -> pd.DataFrame:  # the columns of a published bank
     "The items as they go out."
-    rows = [
-        {
-            "item_id": i.item_id,
-            "fingerprint": item_fingerprint(i),
-            "group_id": i.group_id,
-            "split": i.split,
-            "topic": i.topic,
-            "category": i.category,
-            "question": i.question,
-            "options": json.dumps(i.options, ensure_ascii=False),
-            "key": "".join(i.key),
-            "canary": i.canary,
-        }
-        for i in items
-    ]
+    rows = []
+    for i in items:
+        options = json.dumps(i.options, ensure_ascii=False)
+        made = {"fingerprint": item_fingerprint(i), "options": options, "key": "".join(i.key)}
+        rows.append(i.model_dump() | made)
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 # %% ../../nbs/corpus/07_card.ipynb #19d11737
@@ -135,16 +124,13 @@ def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown 
         ("Limits", d.limits),
     ]
     if marks := sorted({i.canary for i in items if i.canary}):
-        keep = (
-            "Leave it in when you copy a file, and leave files that hold it out of the text that a model is trained on."
-        )
-        sections.append(("Canary", f"`{', '.join(marks)}`\n\n{keep}"))
+        keep = "Leave it in when you copy a file, and leave files that hold it out of the text"
+        sections.append(("Canary", f"`{', '.join(marks)}`\n\n{keep} that a model is trained on."))
     text = "\n\n".join(f"## {title}\n\n{body}" for title, body in sections)
     table = "\n".join(["| topic | type | part | questions |", "|---|---|---|---|", *rows])
     yaml_head = yaml.safe_dump(head, sort_keys=True, allow_unicode=True)
-    return (
-        f"---\n{yaml_head}---\n\n# {d.name} {d.version}\n\n{d.about}\n\n{len(items)} questions.\n\n{table}\n\n{text}\n"
-    )
+    parts = [f"---\n{yaml_head}---", f"# {d.name} {d.version}", d.about, f"{len(items)} questions.", table, text]
+    return "\n\n".join(parts) + "\n"
 
 # %% ../../nbs/corpus/07_card.ipynb #4013aee7
 _TERMS = (
@@ -179,17 +165,12 @@ def croissant(
     path = Path(file)
     if not path.exists():
         refuse(f"croissant: file must be there; got {path.name}", error=FileNotFoundError)
-    fields = [
-        {
-            "@type": "cr:Field",
-            "@id": f"questions/{name}",
-            "name": name,
-            "description": about,
-            "dataType": kind,
-            "source": {"fileObject": {"@id": "bank"}, "extract": {"column": name}},
-        }
-        for name, (kind, about) in _COLUMNS.items()
-    ]
+    fields = []
+    for name, (kind, about) in _COLUMNS.items():
+        field = {"@type": "cr:Field", "@id": f"questions/{name}", "name": name, "description": about, "dataType": kind}
+        fields.append(field | {"source": {"fileObject": {"@id": "bank"}, "extract": {"column": name}}})
+    file_object = {"@type": "cr:FileObject", "@id": "bank", "name": path.name, "contentUrl": path.name}
+    file_object |= {"encodingFormat": "text/csv", "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -206,16 +187,7 @@ def croissant(
         "rai:annotatorDemographics": d.annotators,
         "rai:dataLimitations": d.limits,
         "rai:personalSensitiveInformation": d.sensitive,
-        "distribution": [
-            {
-                "@type": "cr:FileObject",
-                "@id": "bank",
-                "name": path.name,
-                "contentUrl": path.name,
-                "encodingFormat": "text/csv",
-                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-            }
-        ],
+        "distribution": [file_object],
         "recordSet": [{"@type": "cr:RecordSet", "@id": "questions", "name": "questions", "field": fields}],
     }
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import os
 import random
@@ -35,16 +36,12 @@ __all__ = ['MOST', 'keyword_query', 'keyword_filter', 'Eutils', 'Found', 'search
 _BETWEEN = r"[\s\-\u00ad\u2010-\u2015\u2043\u2212\ufe58\ufe63\uff0d]+"  # white space, and what is set as a hyphen
 
 
-def keyword_query(
-    keywords: Sequence[str],
-) -> str:
+def keyword_query(keywords: Sequence[str]) -> str:
     "Any of these words or phrases, in title or abstract."
     return " OR ".join(f'"{k}"[Title/Abstract]' for k in keywords)
 
 
-def keyword_filter(
-    keywords: Sequence[str],
-) -> Callable[[Abstract], bool]:
+def keyword_filter(keywords: Sequence[str]) -> Callable[[Abstract], bool]:
     "The same for records that are here already: whole words, case aside, with any hyphen or space between them."
     words = "|".join(_BETWEEN.join(map(re.escape, re.split(_BETWEEN, k.strip()))) for k in keywords)
     found = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
@@ -84,12 +81,11 @@ class Eutils:
 
     def _body(self, reply: Any) -> bytes:
         "A whole reply, up to the limit."
-        raw = reply.read(self.max_reply_bytes + 1)
         most = self.max_reply_bytes
+        raw = reply.read(most + 1)
         if len(raw) > most:
-            remedy = "ask for fewer records at once, or raise max_reply_bytes"
-            got = "a longer one"
-            refuse(f"Eutils: a reply must have at most {most} bytes; got {got}", remedy=remedy, error=RuntimeError)
+            got = "a longer one; ask for fewer records at once, or raise max_reply_bytes"
+            refuse(f"Eutils: a reply must have at most {most} bytes; got {got}", error=RuntimeError)
         if reply.length:  # a limited read does not say by itself that the reply was cut
             raise IncompleteRead(raw, reply.length)
         return raw
@@ -108,10 +104,8 @@ class Eutils:
             self.last = time.monotonic()
             self.requests += 1
             try:
-                request = urllib.request.Request(
-                    f"{self.base}/{name}.fcgi", data=body
-                )  # POST: ids and queries are long
-                with urllib.request.urlopen(request, timeout=self.timeout_s) as reply:
+                address = f"{self.base}/{name}.fcgi"
+                with urllib.request.urlopen(address, data=body, timeout=self.timeout_s) as reply:  # POST: ids are many
                     return self._body(reply)
             except urllib.error.HTTPError as e:
                 raw = e.read(1 << 16)
@@ -141,25 +135,17 @@ def search(
     last: datetime.date,  # inclusive
 ) -> Found:
     "How many records a query has between two dates, and where the service keeps them."
-    for left in (2, 1, 0):
-        raw = client.get(
-            "esearch",
-            term=query,
-            datetype="edat",
-            mindate=first.strftime("%Y/%m/%d"),
-            maxdate=last.strftime("%Y/%m/%d"),
-            usehistory="y",
-            retmax=0,
-            retmode="json",
-        )
+    dates = {"datetype": "edat", "mindate": first.strftime("%Y/%m/%d"), "maxdate": last.strftime("%Y/%m/%d")}
+    raw = b""
+    for _ in range(3):
+        raw = client.get("esearch", term=query, **dates, usehistory="y", retmax=0, retmode="json")
         try:
             got = json.loads(raw)["esearchresult"]
             return Found(int(got["count"]), str(got["webenv"]), str(got["querykey"]))
         except (ValueError, KeyError, TypeError):
-            if not left:
-                said = client.secrets.clean(plain(raw[:200].decode("utf-8", "replace")))
-                refuse(f"search: the reply must hold a count; got {said}; look at the query", error=RuntimeError)
-    raise AssertionError
+            continue
+    said = client.secrets.clean(plain(raw[:200].decode("utf-8", "replace")))
+    refuse(f"search: the reply must hold a count; got {said}; look at the query", error=RuntimeError)
 
 # %% ../../nbs/corpus/03_collect.ipynb #8e5a61d4
 MOST = 9_999  # records of one ESearch; what lies beyond is never given
@@ -181,9 +167,7 @@ def date_slices(
             yield first, last, n
         return
     if first == last:
-        refuse(
-            f"date_slices: a day must have {most} records at most; got {n}", place=f"{first}", remedy="narrow the query"
-        )
+        refuse(f"date_slices: a day must have {most} records at most; got {n} ({first}); narrow the query")
     middle = first + (last - first) // 2
     yield from date_slices(count, first, middle, most)
     yield from date_slices(count, middle + datetime.timedelta(days=1), last, most)
@@ -196,7 +180,6 @@ def fetch(
     last: datetime.date,
     *,
     batch: int = 200,  # records of one EFetch
-    tries: int = 3,  # of the whole slice, where less comes than was announced
 ) -> tuple[list[Abstract], int]:  # the records; how many were announced
     """Every record of a slice.
 
@@ -204,10 +187,11 @@ def fetch(
     """
     announced = 0
     records: dict[str, Abstract] = {}
-    for n in range(tries):
+    for n in range(3):  # less may come than was announced
         found = search(client, query, first, last)
-        announced, records = found.announced, {}
-        for start in range(0, found.announced, batch):
+        announced = found.announced
+        records = {}
+        for start in range(0, announced, batch):
             where = {"WebEnv": found.web_env, "query_key": found.query_key, "retstart": start, "retmax": batch}
             raw = client.get("efetch", rettype="abstract", retmode="xml", **where)
             try:
@@ -217,11 +201,8 @@ def fetch(
         if len(records) == announced:
             return list(records.values()), announced
         time.sleep(pause(n + 1, first=client.first_pause))
-    refuse(
-        f"fetch: a slice must give the {announced} records that it announces; got {len(records)} ({first} to {last}); "
-        "run it again later; whole slices are kept",
-        error=RuntimeError,
-    )
+    got = f"{len(records)} ({first} to {last}); run it again later; whole slices are kept"
+    refuse(f"fetch: a slice must give the {announced} records that it announces; got {got}", error=RuntimeError)
 
 # %% ../../nbs/corpus/03_collect.ipynb #29cfefb1
 def collect_literature(
@@ -233,9 +214,7 @@ def collect_literature(
     *,
     batch: int = 200,
     most: int = MOST,
-) -> tuple[
-    dict[str, list[Abstract]], pd.DataFrame
-]:  # topic -> records; a row a slice: topic, first, last, announced, came
+) -> tuple[dict[str, list[Abstract]], pd.DataFrame]:  # topic -> records; a row a slice: topic, first, last, records
     """All records of all topics, slice by slice; a run that was stopped goes on.
 
     Raises: RuntimeError where the service does not give what it announced.
@@ -246,27 +225,22 @@ def collect_literature(
         mine = home / re.sub(r"\W+", "-", topic.lower())
         mine.mkdir(parents=True, exist_ok=True)
         plan = mine / "slices.json"
-        asked = {
-            "query": query,
-            "first": str(first),
-            "last": str(last),
-            "most": most,
-            "fields": [*Abstract.model_fields],
-        }
+        asked = {"query": query, "first": str(first), "last": str(last), "most": most}
+        asked["fields"] = [*Abstract.model_fields]
         known = json.loads(plan.read_text(encoding="utf-8")) if plan.exists() else {}
         if known.get("asked") != asked:
             cut = date_slices(lambda a, b, q=query: search(client, q, a, b).announced, first, last, most)  # type: ignore[misc]
             known = {"asked": asked, "slices": [[str(a), str(b), n] for a, b, n in cut]}
             for old in mine.glob("*.parquet"):
                 old.unlink()
-            _replace(plan, json.dumps(known))
+            plan.with_suffix(".part").write_text(json.dumps(known), encoding="utf-8")
+            os.replace(plan.with_suffix(".part"), plan)
         out[topic] = []
         for a, b, _ in known["slices"]:
             file = mine / f"{a}_{b}.parquet"
             if not file.exists():
-                got, _ = fetch(
-                    client, query, datetime.date.fromisoformat(a), datetime.date.fromisoformat(b), batch=batch
-                )
+                since, until = map(datetime.date.fromisoformat, (a, b))
+                got, _ = fetch(client, query, since, until, batch=batch)
                 write_records(got, file.with_suffix(".part"), Abstract)
                 os.replace(file.with_suffix(".part"), file)
             records = read_records(file, Abstract)
@@ -275,10 +249,8 @@ def collect_literature(
     return out, pd.DataFrame(rows, columns=["topic", "first", "last", "records"])
 
 # %% ../../nbs/corpus/03_collect.ipynb #395dc3cd
-def _replace(path: Path, text: str) -> None:
-    part = path.with_suffix(".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+#| export
+
 
 # %% ../../nbs/corpus/03_collect.ipynb #a4311949
 def collect_baseline(
@@ -292,8 +264,6 @@ def collect_baseline(
 
     Raises: ValueError where a file is cut, or differs from its MD5.
     """
-    import hashlib
-
     wanted = {topic: keyword_filter(words) for topic, words in keywords.items()}
     kept: dict[str, Abstract] = {}
     counts = {"revised": 0, "withdrawn": 0}

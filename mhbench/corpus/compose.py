@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,13 @@ from .pubmed import Abstract
 from .splits import near_duplicates
 from ..errors import refuse
 from ..records.schema import Id, Item, Origin, Record, letters
-from ..records.table import folded
+from ..records.table import folded, json_rows
 
 # %% auto #0
-__all__ = ['STEPS', 'Candidate', 'making_recipe', 'recipe_messages', 'prompt_hash', 'compose_requests', 'wording_fault',
-           'read_composed', 'snippet_stands', 'reading_requests', 'read_verdict', 'candidate_items', 'composers_of',
-           'compose_with', 'read_with', 'recorded_candidates', 'usable_articles', 'without_duplicates', 'funnel_table',
-           'candidate_table', 'funnel_figure']
+__all__ = ['STEPS', 'Candidate', 'making_recipe', 'recipe_messages', 'prompt_hash', 'whole_object', 'compose_requests',
+           'wording_fault', 'read_composed', 'snippet_stands', 'reading_requests', 'read_verdict', 'candidate_items',
+           'composers_of', 'compose_with', 'read_with', 'recorded_candidates', 'usable_articles', 'without_duplicates',
+           'funnel_table', 'candidate_table', 'funnel_figure']
 
 # %% ../../nbs/corpus/04_compose.ipynb #b8b68d70
 class Candidate(Record):
@@ -93,6 +94,11 @@ def prompt_hash(messages: Sequence[Mapping[str, str]]) -> str:
     return hashlib.sha256(json.dumps(list(messages), ensure_ascii=False).encode()).hexdigest()
 
 # %% ../../nbs/corpus/04_compose.ipynb #1cd2156f
+def whole_object(**properties: Any) -> dict[str, Any]:
+    "The JSON schema of an object that has all of these properties."
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
 def compose_requests(
     articles: Sequence[Abstract],
     recipe: Mapping[str, Any],  # with topics, types and abstract
@@ -101,20 +107,17 @@ def compose_requests(
     max_tokens: int | None = None,  # of an answer
 ) -> Iterator[tuple[list[Abstract], Request]]:
     "One request for every few abstracts; those without a text are not asked about."
-    one = {
-        "type": "object",
-        "properties": {
-            "id": {"type": "string"},
-            "valid": {"type": "boolean"},
-            "topic": {"enum": [*recipe["topics"], ""]},
-            "type": {"enum": [*recipe["types"], ""]},
-            "question": {"type": "string"},
-            "options": {"type": "array", "items": {"type": "string"}},
-            "correct": {"type": "string"},
-        },
-        "required": ["id", "valid", "topic", "type", "question", "options", "correct"],
-    }
-    schema = {"type": "object", "properties": {"questions": {"type": "array", "items": one}}, "required": ["questions"]}
+    text = {"type": "string"}
+    one = whole_object(
+        id=text,
+        valid={"type": "boolean"},
+        topic={"enum": [*recipe["topics"], ""]},
+        type={"enum": [*recipe["types"], ""]},
+        question=text,
+        options={"type": "array", "items": text},
+        correct=text,
+    )
+    schema = whole_object(questions={"type": "array", "items": one})
     with_text = [a for a in articles if a.text]
     for start in range(0, len(with_text), together):
         group = with_text[start : start + together]
@@ -188,11 +191,14 @@ def read_composed(
     out = []
     for a in group:
         one = said.get(a.pmid)
-        raw = json.dumps(one, ensure_ascii=False) if one else (answer.text or "")
-        same: dict[str, Any] = dict(
-            candidate_id=f"{composer}-{a.pmid}", pmid=a.pmid, composer=composer, seed=seed, raw=raw
+        c = Candidate(
+            candidate_id=f"{composer}-{a.pmid}",
+            pmid=a.pmid,
+            composer=composer,
+            prompt=prompt_hash(request.messages),
+            seed=seed,
+            raw=json.dumps(one, ensure_ascii=False) if one else (answer.text or ""),
         )
-        c = Candidate(**same, prompt=prompt_hash(request.messages))
         if answer.finish_reason == STAND_IN:
             out.append(_supposed(c, answer, recipe))
         elif answer.status != "ok":
@@ -202,28 +208,21 @@ def read_composed(
         elif one.get("valid") is not True:
             out.append(c.rejected("composing", "no valid question, by the model's word"))
         else:
-            out.append(
-                _formed(c, {"topic": "", "type": "", "question": "", "options": [], "correct": ""} | one, recipe)
-            )
+            out.append(_formed(c, one, recipe))
     return out
 
 # %% ../../nbs/corpus/04_compose.ipynb #3559f686
 def _formed(c: Candidate, one: Mapping[str, Any], recipe: Mapping[str, Any]) -> Candidate:
+    one = {"topic": "", "type": "", "question": "", "options": [], "correct": ""} | dict(one)
     if fault := _form_fault(one, recipe):
         return c.rejected("form", fault)
     options = [str(o).strip() for o in one["options"]]
     right = [folded(o) for o in options].index(folded(str(one["correct"])))
     digest = hashlib.sha256(f"{c.seed}:{c.candidate_id}".encode()).digest()
     order = np.random.default_rng(list(digest[:8])).permutation(4).tolist()
-    made = c.model_copy(
-        update={
-            "question": str(one["question"]).strip(),
-            "options": [options[k] for k in order],
-            "key": letters(4)[order.index(right)],
-            "topic": one["topic"],
-            "category": one["type"],
-        }
-    )
+    shown = {"question": str(one["question"]).strip(), "options": [options[k] for k in order]}
+    about = {"key": letters(4)[order.index(right)], "topic": one["topic"], "category": one["type"]}
+    made = c.model_copy(update=shown | about)
     fault = wording_fault(made.question, made.options)
     return made.rejected("wording", fault) if fault else made
 
@@ -250,14 +249,13 @@ def reading_requests(
     max_tokens: int | None = None,
 ) -> Iterator[tuple[Candidate, Request]]:
     "One request for every candidate that is still kept."
-    properties = {"snippet": {"type": "string"}, "justification": {"type": "string"}}
-    properties |= {"decision": {"enum": ["Valid", "Not Valid"]}}  # type: ignore[dict-item]
-    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    text = {"type": "string"}
+    schema = whole_object(snippet=text, justification=text, decision={"enum": ["Valid", "Not Valid"]})
+    limit = {"max_tokens": max_tokens} if max_tokens else {}
     for c in candidates:
         if c.kept:
             shown = {"options": "; ".join(c.options), "correct": c.options[ord(c.key) - 65], "id": c.pmid}
             pair = _filled(recipe["pair"], **shown, question=c.question, text=articles[c.pmid].text)
-            limit = {"max_tokens": max_tokens} if max_tokens else {}
             yield c, Request(f"validate/{c.candidate_id}", recipe_messages(recipe, pairs=pair), limit, schema=schema)
 
 # %% ../../nbs/corpus/04_compose.ipynb #7ab02832
@@ -326,11 +324,10 @@ def compose_with(
     "A candidate an abstract, asked of a model."
     pairs = list(compose_requests(articles, recipe, together=together, max_tokens=max_tokens))
     answers = ask([r for _, r in pairs], model, endpoint, some_must_come=True, **asking)
-    made = (
-        read_composed(group, answer, request, recipe, composer=model.name, seed=seed)
-        for (group, request), answer in zip(pairs, answers)
-    )
-    return [c for group in made for c in group]
+    out = []
+    for (group, request), answer in zip(pairs, answers):
+        out += read_composed(group, answer, request, recipe, composer=model.name, seed=seed)
+    return out
 
 # %% ../../nbs/corpus/04_compose.ipynb #bbcdec94
 def read_with(
@@ -345,10 +342,9 @@ def read_with(
 ) -> list[Candidate]:  # all of them, in order
     "The candidates after a model has read those that were kept."
     pairs = list(reading_requests(candidates, articles, recipe, max_tokens=max_tokens))
-    answers = list(ask([r for _, r in pairs], model, endpoint, some_must_come=True, **asking))
-    read = {
-        c.candidate_id: read_verdict(c, a, articles[c.pmid], reader=model.name) for (c, _), a in zip(pairs, answers)
-    }
+    answers = ask([r for _, r in pairs], model, endpoint, some_must_come=True, **asking)
+    done = [read_verdict(c, a, articles[c.pmid], reader=model.name) for (c, _), a in zip(pairs, answers)]
+    read = {c.candidate_id: c for c in done}
     return [read.get(c.candidate_id, c) for c in candidates]
 
 # %% ../../nbs/corpus/04_compose.ipynb #2b24e1d3
@@ -357,31 +353,27 @@ def recorded_candidates(
     articles: Mapping[str, Abstract],  # by PubMed id
     recipe: Mapping[str, Any],
     *,
-    composer: str = "recorded",
     seed: int,
 ) -> list[Candidate]:
     "Candidates of answers and verdicts that were recorded; those on other articles are passed over."
     out = []
-    for line in Path(path).read_text(encoding="utf-8").split("\n"):
-        if not line.strip():
-            continue
-        row = json.loads(line)
+    for _, row in json_rows(path):
         if row["pmid"] not in articles:
             continue
         a = articles[row["pmid"]]
         request = Request(f"compose/{a.pmid}", [{"role": "user", "content": "recorded"}])
         answer = Answer(request.id, data={"questions": [row["answer"]]})
-        [c] = read_composed([a], answer, request, recipe, composer=composer, seed=seed)
+        [c] = read_composed([a], answer, request, recipe, composer="recorded", seed=seed)
         places = {folded(o): letter for o, letter in zip(c.options, letters(len(c.options)))}
         made = {"origin": row.get("origin") or "recorded", "declared": places.get(folded(row.get("declared", "")), "")}
         c = c.model_copy(update=made)
-        out.append(read_verdict(c, Answer("x", data=row["verdict"]), a, reader=composer) if c.kept else c)
+        out.append(read_verdict(c, Answer("x", data=row["verdict"]), a, reader="recorded") if c.kept else c)
     return out
 
 
-def usable_articles(articles: Sequence[Abstract], languages: Sequence[str] = ("eng",)) -> list[Abstract]:
-    "Articles that a question may rest on: with an abstract, in a language that is read, and not retracted."
-    return [a for a in articles if a.text and not a.retracted and set(a.languages) & set(languages)]
+def usable_articles(articles: Sequence[Abstract]) -> list[Abstract]:
+    "Articles that a question may rest on: with an abstract, in English, and not retracted."
+    return [a for a in articles if a.text and not a.retracted and "eng" in a.languages]
 
 # %% ../../nbs/corpus/04_compose.ipynb #d0ed810a
 def without_duplicates(
@@ -409,34 +401,21 @@ def funnel_table(
     rows = [{"step": "abstracts", "reason": "collected", "rejected": 0, "left": n_articles}]
     rows.append({"step": "abstracts", "reason": "not asked about", "rejected": n_articles - left, "left": left})
     for step in STEPS:
-        counts = pd.Series(
-            [c.reason.partition(":")[0] for c in candidates if c.step == step], dtype=object
-        ).value_counts()
+        counts = Counter(c.reason.partition(":")[0] for c in candidates if c.step == step)
         for reason, n in sorted(counts.items(), key=lambda x: (-x[1], x[0])):
-            left -= int(n)
-            rows.append({"step": step, "reason": reason, "rejected": int(n), "left": left})
+            left -= n
+            rows.append({"step": step, "reason": reason, "rejected": n, "left": left})
     return pd.DataFrame(rows)
 
 # %% ../../nbs/corpus/04_compose.ipynb #42ba5952
 def candidate_table(candidates: Sequence[Candidate]) -> pd.DataFrame:  # lineage and outcome, no text
     "Where each candidate came from and what became of it; its raw answer as a hash."
-    rows = [
-        {
-            "candidate_id": c.candidate_id,
-            "pmid": c.pmid,
-            "composer": c.composer,
-            "origin": c.origin,
-            "prompt": c.prompt,
-            "seed": c.seed,
-            "raw_sha256": hashlib.sha256(c.raw.encode()).hexdigest(),
-            "reader": c.reader,
-            "decision": c.decision,
-            "step": c.step,
-            "reason": c.reason,
-        }
-        for c in candidates
-    ]
-    return pd.DataFrame(rows)
+    if not candidates:
+        return pd.DataFrame()
+    table = pd.DataFrame([c.model_dump() for c in candidates])
+    table["raw_sha256"] = [hashlib.sha256(c.raw.encode()).hexdigest() for c in candidates]
+    lineage = ["candidate_id", "pmid", "composer", "origin", "prompt", "seed", "raw_sha256"]
+    return table[[*lineage, "reader", "decision", "step", "reason"]]
 
 # %% ../../nbs/corpus/04_compose.ipynb #2dc956c3
 def funnel_figure(table: pd.DataFrame, title: str = "") -> Any:  # a matplotlib figure
@@ -444,17 +423,10 @@ def funnel_figure(table: pd.DataFrame, title: str = "") -> Any:  # a matplotlib 
     from matplotlib.figure import Figure
 
     steps = ["abstracts", *STEPS]
-    left = [
-        int(table.loc[table["step"] == step, "left"].min()) if (table["step"] == step).any() else -1 for step in steps
-    ]
-    for n in range(1, len(left)):
-        left[n] = left[n - 1] if left[n] < 0 else left[n]
-    why = [
-        "; ".join(
-            f"{r.rejected} {r.reason}" for r in table[(table["step"] == step) & (table["rejected"] > 0)].itertuples()
-        )
-        for step in steps
-    ]
+    left = table.groupby("step")["left"].min().reindex(steps).ffill().astype(int).tolist()
+    taken = table[table["rejected"] > 0]
+    said = (taken["rejected"].astype(str) + " " + taken["reason"]).groupby(taken["step"]).agg("; ".join)
+    why = said.reindex(steps, fill_value="")
     took = table[table["step"].isin(STEPS)].groupby("step", sort=False)["rejected"].sum()
     seen = f"{title}: {left[-1]} of {left[0]} abstracts gave a question that was kept"
     seen += f"; {took.idxmax()} took most of the others ({took.max()})" if len(took) and took.max() else ""

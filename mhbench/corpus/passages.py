@@ -5,7 +5,9 @@
 # %% ../../nbs/corpus/05_passages.ipynb #c2b66752
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..ask.request import Answer, Request
-from .compose import recipe_messages
+from .compose import recipe_messages, whole_object
 from ..errors import refuse
 from ..records.schema import Id, Item, Record, letters
 from ..records.table import json_rows
@@ -53,13 +55,12 @@ def chunk_text(
 def _texts_of(file: Path) -> list[dict[str, str]]:
     if file.suffix == ".txt":
         return [{"passage_id": file.stem, "source": file.name, "text": file.read_text(encoding="utf-8")}]
-    out = []
-    for place, row in json_rows(file):
+    rows = list(json_rows(file))
+    for place, row in rows:
         if not {"passage_id", "source", "text"} <= set(row):
             rule = "be JSON lines of passage_id, source and text"
-            refuse(f"read_passages: a file must {rule}; got {sorted(row)}", place=place)
-        out.append(row)
-    return out
+            refuse(f"read_passages: a file must {rule}; got {sorted(row)} ({place})")
+    return [row for _, row in rows]
 
 # %% ../../nbs/corpus/05_passages.ipynb #59833410
 def read_passages(
@@ -75,21 +76,16 @@ def read_passages(
     home = Path(path)
     files = sorted(f for f in home.glob("*") if f.suffix in (".jsonl", ".txt")) if home.is_dir() else [home]
     out: list[Passage] = []
-    for row in (row for file in files for row in _texts_of(file)):
+    for row in chain.from_iterable(map(_texts_of, files)):
         pieces = chunk_text(row["text"], words=words, overlap=overlap)
         name = str(row["passage_id"])
         source = str(row["source"])
         if not pieces:
             refuse("read_passages: a passage must have a text; got none", place=name, remedy="take it out")
-        whole = len(pieces) == 1
-        out += [
-            Passage(passage_id=name if whole else f"{name}-{n}", source=source, text=piece)
-            for n, piece in enumerate(pieces, 1)
-        ]
-    names = [p.passage_id for p in out]
-    if len(set(names)) != len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        refuse(f"read_passages: passage_id must stand once; got {twice!r} twice", place=home.name)
+        numbers = [""] if len(pieces) == 1 else [f"-{n}" for n in range(1, len(pieces) + 1)]
+        out += [Passage(passage_id=name + n, source=source, text=piece) for n, piece in zip(numbers, pieces)]
+    if twice := [name for name, n in Counter(p.passage_id for p in out).items() if n > 1]:
+        refuse(f"read_passages: passage_id must stand once; got {twice[0]!r} twice ({home.name})")
     return out
 
 # %% ../../nbs/corpus/05_passages.ipynb #c657ae65
@@ -133,12 +129,9 @@ def near_table(
     cosines: np.ndarray,  # (n, k)
 ) -> pd.DataFrame:  # item_id, passage_id, cosine; best first
     "What was found for every question, by name."
-    rows = [
-        (i.item_id, passages[j].passage_id, float(c))
-        for i, where, near in zip(items, places, cosines)
-        for j, c in zip(where, near)
-        if j >= 0
-    ]
+    rows = []
+    for i, where, near in zip(items, places, cosines):
+        rows += [(i.item_id, passages[j].passage_id, float(c)) for j, c in zip(where, near) if j >= 0]
     return pd.DataFrame(rows, columns=["item_id", "passage_id", "cosine"])
 
 # %% ../../nbs/corpus/05_passages.ipynb #bfa73eda
@@ -159,11 +152,7 @@ def passage_requests(
             yield item, [], None
             continue
         names = letters(len(item.options))
-        schema = {
-            "type": "object",
-            "properties": {"answered": {"type": "boolean"}, "option": {"enum": [*names, ""]}},
-            "required": ["answered", "option"],
-        }
+        schema = whole_object(answered={"type": "boolean"}, option={"enum": [*names, ""]})
         messages = recipe_messages(
             recipe,
             question=item.question,
@@ -215,8 +204,8 @@ def pseudo_label_table(
 ) -> pd.DataFrame:  # by, group, outcome, n of the group, and the columns of an estimate
     "The share of every outcome, in all and by topic and type."
     rows = []
-    for by, group_of in (("all", lambda i: "all"), ("topic", lambda i: i.topic), ("category", lambda i: i.category)):
-        groups = [group_of(i) for i in items]
+    for by in ("all", "topic", "category"):
+        groups = ["all" if by == "all" else getattr(i, by) for i in items]
         for group in dict.fromkeys(groups):
             of = [o for o, g in zip(outcomes, groups) if g == group]
             for outcome in (NOT_NEAR, UNANSWERED, CONFIRMED, CHANGED, UNREAD, NOT_ASKED):

@@ -53,10 +53,6 @@ def _year(article: Any) -> int | None:
     return None
 
 
-def _entered(node: Any) -> str | None:
-    return _day(next((d for d in node.iterfind(".//PubMedPubDate") if d.get("PubStatus") == "entrez"), None))
-
-
 def _day(date: Any) -> str | None:
     if date is None:
         return None
@@ -78,7 +74,7 @@ def _article(node: Any) -> dict[str, Any]:
         "text": "\n".join(f"{label}: {text}" if label else text for label, text in parts if text),
         "journal": _text(article.find("Journal/Title")) or None,
         "year": _year(article),
-        "entered": _entered(node),
+        "entered": _day(node.find(".//PubMedPubDate[@PubStatus='entrez']")),
         "revised": _day(citation.find("DateRevised")),
         "languages": [_text(n) for n in article.iterfind("Language")],
         "types": types,
@@ -166,21 +162,17 @@ def literature_table(
                 "not_english": sum("eng" not in a.languages for a in of),
                 "first_year": min(years, default=None),
                 "last_year": max(years, default=None),
-                "mean_words": _mean([len(t.split()) for t in texts]),
-                "mean_tokens": _mean([len(_TOKEN.findall(t)) for t in texts]),
+                "mean_words": pd.Series([len(t.split()) for t in texts], dtype=float).mean(),
+                "mean_tokens": pd.Series([len(_TOKEN.findall(t)) for t in texts], dtype=float).mean(),
             }
         )
     return pd.DataFrame(rows)
 
-
-def _mean(counts: Sequence[int]) -> float:
-    return sum(counts) / len(counts) if counts else float("nan")
-
 # %% ../../nbs/corpus/02_pubmed.ipynb #a1ebe5ca
 def literature_manifest(articles: Sequence[Abstract]) -> pd.DataFrame:  # pmid, topics, retracted, sha256
     "Identifiers and hashes of title and abstract; no text."
-    rows = [
-        (a.pmid, "|".join(a.topics), a.retracted, hashlib.sha256(f"{a.title}\n{a.text}".encode()).hexdigest())
-        for a in articles
-    ]
+    rows = []
+    for a in articles:
+        digest = hashlib.sha256(f"{a.title}\n{a.text}".encode()).hexdigest()
+        rows.append((a.pmid, "|".join(a.topics), a.retracted, digest))
     return pd.DataFrame(rows, columns=["pmid", "topics", "retracted", "sha256"])

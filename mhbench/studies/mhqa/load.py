@@ -29,18 +29,17 @@ def mend_encoding(text: str) -> str:
     "The text with one round of UTF-8 read as Windows-1252 undone; unchanged where there was none."
     if text.isascii():
         return text
-    data = bytearray()
-    for c in text:
-        try:
-            data += c.encode("cp1252")
-        except UnicodeEncodeError:
-            if ord(c) > 255:
-                return text
-            data.append(ord(c))
     try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
+        return b"".join(map(_windows_byte, text)).decode("utf-8")
+    except UnicodeError:
         return text
+
+
+def _windows_byte(c: str) -> bytes:
+    try:
+        return c.encode("cp1252")
+    except UnicodeEncodeError:
+        return c.encode("latin-1")  # bytes that Windows-1252 leaves open
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #98bc6e00
 def mend_option(text: str) -> str:
@@ -123,7 +122,7 @@ _Agreeing.__name__ = _Named.__name__ = "MHQARow"  # what an error calls them
 _RULES = {"agree": _Agreeing, "number": MHQARow, "text": _Named}
 
 
-def _rows(path, encoding) -> Iterator[tuple[str, dict[str, str]]]:
+def _rows(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[str, dict[str, str]]]:
     for place, row in csv_rows(path, ("topic", "type", "question", *_OPTIONS), encoding):
         if "id" not in row:
             got = "a file of recorded answers" if "predictions" in row else "another file"
@@ -157,49 +156,39 @@ def load_mhqa(
     """
     if key not in _RULES:
         refuse(f"load_mhqa: key must be one of {list(_RULES)}; got {key!r}")
-    path, places = Path(csv), []
+    path = Path(csv)
+    rows = list(_rows(path, encoding))
+    got = validate(rows, _RULES[key], strict=strict, set_aside=set_aside)
+    refused = {b["place"] for b in got.set_aside}
+    kept = [place for place, _ in rows if place not in refused]
     seen: Counter[str] = Counter()
-
-    def noted():
-        for place, fields in _rows(path, encoding):
-            places.append(place)
-            yield place, fields
-
-    rows, bad = validate(noted(), _RULES[key], strict=strict, set_aside=set_aside)
-    refused = {b["place"] for b in bad}
-    split = split or _split(path)
-    kept = (p for p in places if p not in refused)
-
-    def items():
-        for place, r in zip(kept, rows):
-            digest = hashlib.sha256("\n".join([r.question, *r.options]).encode()).hexdigest()[:8]
-            base = f"mhqa-{r.id}-{digest}"
-            seen[base] += 1
-            again = seen[base] > 1
-            right = r.named()[0] if key == "text" else r.number
-            yield (
-                place,
-                dict(
-                    item_id=f"{base}-{seen[base]}" if again else base,
-                    base_id=base if again else None,
-                    study="mhqa",
-                    task="multiple_choice",
-                    question=mend_encoding(r.question).strip() if repair else r.question,
-                    options=[mend_option(o) for o in r.options] if repair else r.options,
-                    key=letters(4)[right - 1 : right],
-                    category=r.type,
-                    topic=r.topic,
-                    group_id=f"pmid-{r.id}",
-                    split=split,
-                    source=place,
-                    canary=r.canary,
-                ),
-            )
-
-    return Validated(validate(items(), Item, unique="item_id").records, bad)
+    items = []
+    for place, r in zip(kept, got.records):
+        digest = hashlib.sha256("\n".join([r.question, *r.options]).encode()).hexdigest()[:8]
+        base = f"mhqa-{r.id}-{digest}"
+        seen[base] += 1
+        again = seen[base] > 1
+        right = r.named()[0] if key == "text" else r.number
+        item = dict(
+            item_id=f"{base}-{seen[base]}" if again else base,
+            base_id=base if again else None,
+            study="mhqa",
+            task="multiple_choice",
+            question=mend_encoding(r.question).strip() if repair else r.question,
+            options=[mend_option(o) for o in r.options] if repair else r.options,
+            key=letters(4)[right - 1 : right],
+            category=r.type,
+            topic=r.topic,
+            group_id=f"pmid-{r.id}",
+            split=split or _split(path),
+            source=place,
+            canary=r.canary,
+        )
+        items.append((place, item))
+    return got._replace(records=validate(items, Item, unique="item_id").records)
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #1672a3a0
-def inspect_mhqa(csv: str | Path, *, encoding: str = "utf-8-sig") -> pd.DataFrame:
+def inspect_mhqa(csv: str | Path) -> pd.DataFrame:
     """Every oddity of one file, one row each: place, kind, column, the value as released, and what it becomes.
 
     Kinds: `conflict` (text and number of the key name different options), `key text` (they differ in form alone),
@@ -209,30 +198,27 @@ def inspect_mhqa(csv: str | Path, *, encoding: str = "utf-8-sig") -> pd.DataFram
     out = []
     first: dict[tuple[str, ...], str] = {}  # whole questions, and where each was first
     abstracts: dict[str, str] = {}  # PubMed ids, likewise
-    for place, r in _rows(csv, encoding):
-
-        def note(kind, column, value, becomes=None):
-            out.append((place, kind, column, value, becomes))
-
+    for place, r in _rows(Path(csv)):
+        found: list[tuple[str, str, str | None]] = []  # kind, column, what its value becomes
         for c in ("question", *_OPTIONS):
             if (m := mend_encoding(r[c])) != r[c]:
-                note("encoding", c, r[c], m)
+                found.append(("encoding", c, m))
             if c != "question" and mend_option(r[c]) != m.strip():
-                note("delimiter", c, r[c], mend_option(r[c]))
-        n = str(r["correct_option_number"])[:1]
-        of_number = r.get(f"option{n}", "")
+                found.append(("delimiter", c, mend_option(r[c])))
+        of_number = r.get(f"option{r['correct_option_number'][:1]}", "")
         if r["correct_option"] != of_number:
             same = compared_text(r["correct_option"]) == compared_text(of_number)
-            note("key text" if same else "conflict", "correct_option", r["correct_option"], of_number if same else None)
+            found.append(("key text", "correct_option", of_number) if same else ("conflict", "correct_option", None))
         whole = (r["id"], r["question"], *(r[c] for c in _OPTIONS))
         if whole in first:
-            note("repeated", "question", r["question"], first[whole])
+            found.append(("repeated", "question", first[whole]))
         elif r["id"] in abstracts:
-            note("same abstract", "id", r["id"], abstracts[r["id"]])
+            found.append(("same abstract", "id", abstracts[r["id"]]))
         first.setdefault(whole, place)
         abstracts.setdefault(r["id"], place)
-        if str(r.get("valid_question", "True")).lower() not in ("true", "1"):
-            note("invalid", "valid_question", r["valid_question"])
+        if r.get("valid_question", "True").lower() not in ("true", "1"):
+            found.append(("invalid", "valid_question", None))
+        out += [(place, kind, column, r[column], becomes) for kind, column, becomes in found]
     return pd.DataFrame(out, columns=["place", "kind", "column", "value", "becomes"])
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #69cf01c6
@@ -241,18 +227,10 @@ def count_mhqa(items: list[Item]) -> pd.DataFrame:
 
     Source: Racha et al. 2025, table 1.
     """
-    table = pd.crosstab(
-        pd.Categorical([i.topic for i in items], TOPICS),
-        pd.Categorical([i.category for i in items], TYPES),
-        dropna=False,
-    )
-    table.index.name = "topic"
-    table.columns.name = "type"
-    return (
-        table.assign(Total=table.sum(axis=1))
-        if len(items)
-        else pd.DataFrame(0, index=pd.Index(TOPICS, name="topic"), columns=[*TYPES, "Total"])
-    )
+    pairs = pd.DataFrame([(i.topic, i.category) for i in items], columns=["topic", "type"])
+    table = pairs.value_counts(sort=False).unstack(fill_value=0)
+    table = table.reindex(index=pd.Index(TOPICS, name="topic"), columns=pd.Index(TYPES, name="type"), fill_value=0)
+    return table.assign(Total=table.sum(axis=1))
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #fd951584
 _MODES = {"_zeroshot": "zero_shot", "_fewshot": "few_shot_cot"}  # end of a file's name -> how the model was asked
@@ -275,8 +253,6 @@ def _answered(row: Mapping[str, str], items: Sequence[Item]) -> Item | None:
 def load_mhqa_results(
     csv: str | Path,  # a file of `final_results`: questions, options and the number of a model's option, `predictions`
     items: Iterable[Item],  # MHQA-gold
-    *,
-    encoding: str = "utf-8-sig",
 ) -> tuple[list[Response], list[str]]:  # answers as letters, and places of rows that are to none of the items
     """A model's recorded answers: a row is joined to the first question with its text and its options.
 
@@ -288,7 +264,7 @@ def load_mhqa_results(
         at.setdefault(compared_text(i.question), []).append(i)
     model, mode = _asked_of(path)
     rows, strange = [], []
-    for place, row in csv_rows(path, ("question", *_OPTIONS, "predictions"), encoding):
+    for place, row in csv_rows(path, ("question", *_OPTIONS, "predictions")):
         open_to = at.get(compared_text(row["question"]), [])
         item = _answered(row, open_to)
         if item is None:
@@ -315,11 +291,8 @@ def _gold(folder: Path) -> tuple[Path, list[Path], list[Path]]:
 def _settings(questions: Path) -> dict[str, dict]:
     "What the study's sections say of MHQA-gold: the files of MHQA-B in its folder, whose questions table 1 counts."
     files = {f"MHQA-B {part}": questions.with_name(f"mhqa_b_{part}.csv") for part in ("train", "val", "test")}
-    there = {
-        name: {"loader": "mhqa", "path": str(file.resolve()), "options": {"key": "number"}, "judged": False}
-        for name, file in files.items()
-        if file.is_file()
-    }
+    same = {"loader": "mhqa", "options": {"key": "number"}, "judged": False}
+    there = {name: same | {"path": str(file.resolve())} for name, file in files.items() if file.is_file()}
     return {"profile": {"beside": there}} if there and _split(questions) == "gold" else {}
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #0cfb8ca9
@@ -351,7 +324,7 @@ def _first_option(rows: list[dict[str, Any]], first: int | None) -> int:
         fits = [k for k in fits if k == first]
     if len(fits) != 1:
         remedy = "pass first=0 (files of the hub) or first=1 (original files)"
-        refuse(f"load_medmcqa: cop must say whether options count from 0 or from 1; got {sorted(keys)}", remedy=remedy)
+        refuse(f"load_medmcqa: cop must say whether options count from 0 or from 1; got {sorted(keys)}; {remedy}")
     return fits[0]
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #58bd93d8
@@ -368,35 +341,28 @@ def load_medmcqa(
     Raises: ValueError where the keys' numbering is not clear, or a row does not fit.
     """
     table = read_table(path)
-    gone = [c for c in ("question", "cop", *_MEDMCQA_OPTIONS) if c not in table.columns]
-    if gone:
-        refuse(
-            f"load_medmcqa: columns must hold question, cop and {', '.join(_MEDMCQA_OPTIONS)}; got none called {gone}"
-        )
+    named = ("question", "cop", *_MEDMCQA_OPTIONS)
+    if gone := [c for c in named if c not in table.columns]:
+        refuse(f"load_medmcqa: columns must hold {', '.join(named)}; got none called {gone}")
     every = [(place, row) for place, row in table.rows if subject is None or row.get("subject_name") == subject]
     start = _first_option([row for _, row in every], first)
     keyed = [(p, r) for p, r in every if str(r["cop"]) not in ("", "-1") and str(r.get("choice_type")) != "multi"]
-
-    def items():
-        for n, (place, r) in enumerate(keyed, 1):
-            name = str(r.get("id") or n)
-            yield (
-                place,
-                dict(
-                    item_id=f"{study}-{name}",
-                    study=study,
-                    task="multiple_choice",
-                    question=str(r["question"]).strip(),
-                    options=[str(r[o]).strip() for o in _MEDMCQA_OPTIONS],
-                    key=[letters(4)[int(float(r["cop"])) - start]],
-                    rationale=str(r["exp"]).strip() if r.get("exp") else None,
-                    category=str(r.get("topic_name") or "") or None,
-                    topic=str(r.get("subject_name") or "") or None,
-                    source=place,
-                ),
-            )
-
-    corpus = corpus_of(validate(items(), Item, unique="item_id"))
+    items = []
+    for n, (place, r) in enumerate(keyed, 1):
+        item = dict(
+            item_id=f"{study}-{r.get('id') or n}",
+            study=study,
+            task="multiple_choice",
+            question=str(r["question"]).strip(),
+            options=[str(r[o]).strip() for o in _MEDMCQA_OPTIONS],
+            key=[letters(4)[int(float(r["cop"])) - start]],
+            rationale=str(r["exp"]).strip() if r.get("exp") else None,
+            category=str(r.get("topic_name") or "") or None,
+            topic=str(r.get("subject_name") or "") or None,
+            source=place,
+        )
+        items.append((place, item))
+    corpus = corpus_of(validate(items, Item, unique="item_id"))
     if left := len(every) - len(keyed):
         corpus.notes.append(f"{left} questions have no key, or several, and are left out")
     return corpus

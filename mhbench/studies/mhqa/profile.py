@@ -5,8 +5,8 @@
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #7f0aa1e3
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,7 @@ __all__ = ['BY_DIFFICULTY', 'BY_KIND', 'topic_counts', 'counts_by_part', 'accura
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #15da14d4
 def topic_counts(items: Sequence[Item]) -> pd.DataFrame:  # topic, type, part (the file's name), n
     "Questions by topic, type and part."
-    rows = [(i.topic, i.category, i.split) for i in items]
-    table = pd.DataFrame(rows, columns=["topic", "type", "part"])
+    table = pd.DataFrame([(i.topic, i.category, i.split) for i in items], columns=["topic", "type", "part"])
     return table.groupby(["topic", "type", "part"], dropna=False).size().rename("n").reset_index()
 
 
@@ -101,9 +100,8 @@ def accuracy_and_f1(
     scores: pd.DataFrame,  # of the score stage
     by: str,  # category or topic
     *,
-    n_boot: int = 1000,
-    seed: int,
     whole: pd.DataFrame | None = None,  # every question, asked or not, as `mhbench.steps.score.scorable` gives them
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # model, mode, group, measure (accuracy, macro F1, weighted F1), and the columns of an estimate
     "Accuracy and both averages of F1 in each group and overall, with bootstrap intervals over abstracts."
     rows = []
@@ -116,13 +114,11 @@ def accuracy_and_f1(
                 found = dict.fromkeys(_MEASURES, nothing)
             else:
                 right = part["correct"].to_numpy(float)
-                found = _measured(truth, said[:, None], right, clusters=clusters, n_boot=n_boot, seed=seed)
-            head = {"model": model, "mode": mode, "group": group}
+                found = _measured(truth, said[:, None], right, clusters=clusters, **settings)
+            head = {"model": model, "mode": mode, "group": group} | outcome_counts(part)
             if whole is not None:
                 every = of_group(whole, "all" if group == "Overall" else by, group)
                 head["n_not_asked"] = len(set(every["item_id"]) - set(asked[model, mode]))
-            counts = outcome_counts(part)
-            head |= {c: counts[c] for c in ("n_refused", "n_unread")}
             rows += [head | {"measure": name} | e.row() for name, e in found.items()]
     columns = ["model", "mode", "group", "measure", *ESTIMATE_COLUMNS, "n_refused", "n_unread"]
     return pd.DataFrame(rows, columns=[*columns, "n_not_asked"] if whole is not None else columns)
@@ -156,9 +152,7 @@ _SETTINGS = {UNTRAINED: "base", TUNED: "SFT"}
 def trained_measures(
     runs: Sequence[Run],  # of the stage finetune
     items: Sequence[Item],  # its test part
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # by (category, topic), model, mode (base or SFT, how many seeds), and as accuracy_and_f1 has them
     "Accuracy and F1 of encoders before and after training, mean over seeds."
     rows = []
@@ -170,16 +164,13 @@ def trained_measures(
         for k, scores in enumerate(of):
             table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in there]
         head = {"model": model, "mode": f"{_SETTINGS[variant]} ({len(of)} seed{'s' * (len(of) > 1)})"}
-        for by in _GROUPS:
-            for group, part in _in_groups(table, by) if of and there else ():
-                truth = part["truth"].to_numpy(object)
+        for by in _GROUPS if of and there else ():
+            for group, part in _in_groups(table, by):
+                clusters, truth = (part[c].to_numpy(object) for c in ("cluster", "truth"))
                 said = part[range(len(of))].to_numpy(object)
-                right = (said == truth[:, None]).mean(axis=1)
-                clusters = part["cluster"].to_numpy(object)
-                found = _measured(truth, said, right, clusters=clusters, n_boot=n_boot, seed=seed)
+                found = _measured(truth, said, (said == truth[:, None]).mean(axis=1), clusters=clusters, **settings)
                 rows += [{"by": by} | head | {"group": group, "measure": m} | e.row() for m, e in found.items()]
-    measured = Estimate.from_limits(np.nan, n=0).row()
-    return pd.DataFrame(rows, columns=["by", "model", "mode", "group", "measure", *measured])
+    return pd.DataFrame(rows, columns=["by", "model", "mode", "group", "measure", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #226ee3ac
 def learnt_from(
@@ -227,17 +218,14 @@ def flip_table(
     if not {first, second} <= set(of_mode):
         return pd.DataFrame(rows)
     for model in sorted(set(of_mode[first]["model"]) & set(of_mode[second]["model"])):
-        sides = [of_mode[m][of_mode[m]["model"] == model] for m in (first, second)]
-        case = sides[0].set_index("item_id")["cluster"]
-        one, two = (s.set_index("item_id")["correct"].astype(float) for s in sides)
-        a, b = one.align(two, join="inner")
+        one, two = (g[g["model"] == model].set_index("item_id") for g in (of_mode[first], of_mode[second]))
+        a, b = one["correct"].astype(float).align(two["correct"].astype(float), join="inner")
+        case = one["cluster"]
         if not len(a):
             continue
         p = sign_flip_test(b - a, case[a.index], seed=0)
-        for change, part in (
-            (f"wrong in {first}, right in {second}", a == 0),
-            (f"right in {first}, wrong in {second}", a == 1),
-        ):
+        ways = {f"wrong in {first}, right in {second}": a == 0, f"right in {first}, wrong in {second}": a == 1}
+        for change, part in ways.items():
             turned = (a != b)[part].astype(float)
             e = estimate(mean, turned, clusters=case[turned.index], seed=0, share=True)
             rows.append({"model": model, "change": change, "k": int(turned.sum())} | e.row() | {"p": p})
@@ -267,22 +255,18 @@ def sorted_banks(
     top: str | Path = ".",  # paths are given from here
 ) -> dict[str, dict[str, list[Item]]]:  # rubric -> bank -> the questions that are sorted by it
     "What the judges sort: the study's questions by both rubrics, those of other banks by difficulty alone."
-    banks = {study: draw_items(items, n_items, seed=seed)}
-    kinds = dict(banks)
+    own = {study: draw_items(items, n_items, seed=seed)}
     compared = {name: of for name, of in beside.items() if of.get("judged", True)}
-    banks |= {name: draw_items(_bank(of, top), n_items, seed=seed) for name, of in compared.items()}
-    return {BY_DIFFICULTY: banks, BY_KIND: kinds}
+    others = {name: draw_items(_bank(of, top), n_items, seed=seed) for name, of in compared.items()}
+    return {BY_DIFFICULTY: own | others, BY_KIND: own}
 
 
 def case_of_each(
     sorted_by: Mapping[str, Mapping[str, Sequence[Item]]],  # of sorted_banks
 ) -> dict[str, str]:  # item_id -> its case
     "Which questions belong together, of all that are sorted."
-    found: dict[str, str] = {}
-    for banks in sorted_by.values():
-        for items in banks.values():
-            found |= {i.item_id: i.cluster for i in items}
-    return found
+    banks = [items for of in sorted_by.values() for items in of.values()]
+    return {i.item_id: i.cluster for i in chain(*banks)}
 
 
 def banks_counted(
@@ -304,19 +288,22 @@ def nearest_label(
     rubric: str,
 ) -> list[Judgment]:
     "An encoder as judge: the label whose description is nearest to the question."
-    names = list(labels)
     told = [f"{name}: {text}" for name, text in labels.items()]
-    asked = [
-        i.model_copy(update={"task": "multiple_choice", "options": told, "key": ["A"], "context": {}}) for i in items
-    ]
-    said = nearest_option(asked, encoder, model=judge)
-    at: dict[str | None, str] = dict(zip(letters(len(names)), names))
+    choice = {"task": "multiple_choice", "options": told, "key": ["A"], "context": {}}
+    said = nearest_option([i.model_copy(update=choice) for i in items], encoder, model=judge)
+    at: dict[str | None, str] = dict(zip(letters(len(labels)), labels))
     same: dict[str, Any] = dict(model="item", judge=judge, kind="label", rubric=rubric, status="ok")
     return [Judgment(item_id=i.item_id, study=i.study, label=at[r.text], text="", **same) for i, r in zip(items, said)]
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #3837d072
-def _cases(of: Sequence[Judgment], cases: Mapping[str, str] | None) -> np.ndarray:
-    return np.array([(cases or {}).get(j.item_id, j.item_id) for j in of], object)
+def _cases(of: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarray:
+    return np.array([(cases or {}).get(i, i) for i in of], object)
+
+
+def _sorted(judgments: Sequence[Judgment]) -> pd.DataFrame:  # judge, item_id, label
+    "The first verdict of each judge on each question."
+    rows = [(j.judge, j.item_id, j.label) for j in judgments if j.repeat == 0]
+    return pd.DataFrame(rows, columns=["judge", "item_id", "label"], dtype=object)
 
 
 def judged_shares(
@@ -327,13 +314,11 @@ def judged_shares(
     "The share of every label, by bank and judge; cases are a sample."
     rows = []
     for source, found in verdicts.items():
-        first = [j for j in found if j.repeat == 0]
-        for judge in dict.fromkeys(j.judge for j in first):
-            every = [j for j in first if j.judge == judge]
-            of = [j for j in every if j.label is not None]
+        for judge, every in _sorted(found).groupby("judge", sort=False):
+            of = every.dropna()
             for label in labels:
-                has = np.array([j.label == label for j in of], float)
-                e = estimate(mean, has, clusters=_cases(of, cases), seed=0, share=True)
+                has = (of["label"] == label).to_numpy(float)
+                e = estimate(mean, has, clusters=_cases(of["item_id"], cases), seed=0, share=True)
                 head = {"source": source, "judge": judge, "label": label, "k": int(has.sum())}
                 rows.append(head | {"n_failed": len(every) - len(of)} | e.row())
     return pd.DataFrame(rows)
@@ -346,15 +331,12 @@ def label_test(
     seed: int,
 ) -> pd.DataFrame:  # judge, chi2, df, p, n
     "Whether banks differ in their labels, by judge: cases of each bank are a sample."
-    found = {bank: [j for j in of if j.repeat == 0 and j.label is not None] for bank, of in verdicts.items()}
+    every = pd.concat([_sorted([]), *(_sorted(of).assign(bank=bank) for bank, of in verdicts.items())]).dropna()
     rows = []
-    for judge in sorted({j.judge for of in found.values() for j in of}):
-        mine = {bank: [j for j in of if j.judge == judge] for bank, of in found.items()}
-        said = [(bank, case, j.label) for bank, of in mine.items() for j, case in zip(of, _cases(of, cases))]
-        banks, _, labels = (list(column) for column in zip(*said))
-        if min(len(set(banks)), len(set(labels))) > 1:
-            where = [f"{bank}/{case}" for bank, case, _ in said]
-            c, _ = clustered_chi_square(labels, banks, where, seed=seed)
+    for judge, said in every.groupby("judge", sort=True):
+        if min(said["bank"].nunique(), said["label"].nunique()) > 1:
+            where = [f"{bank}/{case}" for bank, case in zip(said["bank"], _cases(said["item_id"], cases))]
+            c, _ = clustered_chi_square(said["label"].tolist(), said["bank"].tolist(), where, seed=seed)
             rows.append({"judge": judge, "chi2": c.statistic, "df": c.df, "p": c.p, "n": c.n})
     return pd.DataFrame(rows)
 
@@ -371,13 +353,12 @@ def repeat_agreement(
             if j.judge == judge and j.label is not None:
                 said.setdefault(j.repeat, {})[j.item_id] = j.label
         for a, b in combinations(sorted(said), 2):
-            both = sorted(set(said[a]) & set(said[b]))
-            codes = pd.factorize(np.array([said[r][i] for r in (a, b) for i in both], object))[0].astype(float)
-            x, y = codes[: len(both)], codes[len(both) :]
+            both = sorted(said[a].keys() & said[b].keys())
+            labels = pd.factorize(np.array([said[r][i] for r in (a, b) for i in both], object))[0].reshape(2, -1)
             head = {"judge": judge, "repeats": f"{a + 1} and {b + 1}"}
-            of = np.array([(cases or {}).get(i, i) for i in both], object)
-            share = estimate(mean, (x == y).astype(float), clusters=of, seed=0, share=True)
-            kappa = agreement_estimate(np.stack([x, y]), "cohen_kappa", clusters=of)
+            of = _cases(both, cases)
+            share = estimate(mean, (labels[0] == labels[1]).astype(float), clusters=of, seed=0, share=True)
+            kappa = agreement_estimate(labels.astype(float), "cohen_kappa", clusters=of)
             rows += [head | {"measure": "agreement"} | share.row(), head | {"measure": "kappa"} | kappa.row()]
     return pd.DataFrame(rows)
 

@@ -24,14 +24,12 @@ _AGREES = "Y"
 _OPTIONS = ("option1", "option2", "option3", "option4")
 
 
-def _said_columns(names: Sequence[str], place: str) -> tuple[str, str]:
+def _said_columns(names: list[str], place: str) -> tuple[str, str]:
     "The columns of the two primary annotators, by their place."
-    names = list(names)
     inner = names[names.index("correct_option_text") + 1 : names.index("correct_option")]
     if len(inner) != 4:
-        refuse(
-            f"annotated_keys: four columns must stand between the key's text and number; got {len(inner)}", place=place
-        )
+        rule = "four columns must stand between the key's text and number"
+        refuse(f"annotated_keys: {rule}; got {len(inner)} ({place})")
     return inner[0], inner[2]
 
 
@@ -46,11 +44,7 @@ def _letter_said(row: Mapping[str, str], said: str, key: str) -> str | None:
 def annotated_keys(
     csv: str | Path,  # a file of `final_results` that holds the annotators' columns
     questions: Sequence[str],  # of MHQA-gold
-    *,
-    encoding: str = "utf-8-sig",
-) -> (
-    pd.DataFrame
-):  # gold (whether the question is in MHQA-gold), key, first_agrees, second_agrees, first, second (letters)
+) -> pd.DataFrame:  # gold (whether the question is in it), key, first_agrees, second_agrees, first, second (letters)
     """What the two primary annotators said of each key, a row a question.
 
     Source: Racha et al. 2025, section 3.4.
@@ -59,7 +53,7 @@ def annotated_keys(
     path = Path(csv)
     known = {compared_text(q) for q in questions}
     rows = []
-    for _, row in csv_rows(path, ("question", *_OPTIONS, "correct_option_text", "correct_option"), encoding):
+    for _, row in csv_rows(path, ("question", *_OPTIONS, "correct_option_text", "correct_option")):
         said = [row[c].strip() for c in _said_columns(list(row), path.name)]
         key = letters(4)[int(float(row["correct_option"])) - 1]
         agree = {f"{who}_agrees": s == _AGREES for who, s in zip(("first", "second"), said)}
@@ -70,9 +64,6 @@ def annotated_keys(
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #c725321c
 def agreement_on_keys(
     said: pd.DataFrame,  # of annotated_keys
-    *,
-    n_boot: int = 1000,
-    seed: int,
 ) -> pd.DataFrame:  # questions (MHQA-gold, all in the file), of (agreeing, letter), measure, and an estimate's columns
     """How often each annotator agrees with the proposed key, and how far the two agree with each other.
 
@@ -80,34 +71,20 @@ def agreement_on_keys(
     """
     found = []
     for questions, part in (("MHQA-gold", said[said["gold"]]), ("all in the file", said)):
-        read = part[part["first"].notna() & part["second"].notna()]
-        ways = {
-            "agreeing": [_decision("agrees", *pair) for pair in _agreeing(part)],
-            "letter": [_decision(r.key, r.first, r.second) for r in read.itertuples()],
-        }
-        for of, decisions in ways.items():
-            table = key_agreement(decisions, n_boot=n_boot, seed=seed)
+        words = part[["first_agrees", "second_agrees"]].replace({True: "agrees", False: "another"})
+        words = words.set_axis(["first", "second"], axis=1).assign(key="agrees")
+        for of, letters_said in (("agreeing", words), ("letter", part.dropna(subset=["first", "second"]))):
+            pairs = letters_said[["key", "first", "second"]].to_numpy(object)
+            table = key_agreement([Decision("", key, one, other, None, None, "") for key, one, other in pairs])
             one = table[~table["measure"].str.endswith("agree or disagree")]
             measure = one["measure"].str.removesuffix(", letter")
             found.append(one.assign(questions=questions, of=of, measure=measure))
     columns = ["questions", "of", *[c for c in found[0] if c not in ("questions", "of")]]
     return pd.concat(found, ignore_index=True)[columns]
 
-
-def _decision(proposed: str, first: str, second: str) -> Decision:
-    return Decision("", proposed, first, second, None, None, "")
-
-
-def _agreeing(said: pd.DataFrame) -> list[tuple[str, str]]:
-    "What the two said, as agreement or not."
-    words = {True: "agrees", False: "another"}
-    return [(words[a], words[b]) for a, b in zip(said["first_agrees"], said["second_agrees"])]
-
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #d46ada3a
 def recorded_difficulty(
     csv: str | Path,  # MODEL_data_BANK.csv, with a column `difficulty`
-    *,
-    encoding: str = "utf-8-sig",
 ) -> list[Judgment]:
     """A model's recorded verdicts on the questions of a bank.
 
@@ -117,10 +94,8 @@ def recorded_difficulty(
     path = Path(csv)
     judge, _, bank = path.stem.partition("_data_")
     about: dict[str, Any] = dict(study="mhqa", model="item", judge=judge, kind="label", rubric=BY_DIFFICULTY, text="")
-    rows = enumerate(csv_rows(path, ("difficulty",), encoding), 1)
-    return [
-        Judgment(item_id=f"{bank}-{n}", label=row["difficulty"].strip(), status="ok", **about) for n, (_, row) in rows
-    ]
+    said = [row["difficulty"].strip() for _, row in csv_rows(path, ("difficulty",))]
+    return [Judgment(item_id=f"{bank}-{n}", label=label, status="ok", **about) for n, label in enumerate(said, 1)]
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #485498b5
 _PARTS = ("train", "val", "test")  # of MHQA-B
@@ -160,7 +135,7 @@ def release_contents(stage: Any, *, release: Path | None, seed: int, **found: An
     counts = counted_questions({name: items for name, items in parts.items() if items})
     yield stage.table("questions", counts, "Questions by part, topic and type (table 1)", show=False)
     said = _annotated(folder, stage.items) if release else None
-    agreement = pd.DataFrame() if said is None else agreement_on_keys(said, seed=seed)
+    agreement = pd.DataFrame() if said is None else agreement_on_keys(said)
     no_said = "no file with the annotators' columns is there"
     yield stage.table("agreement_on_keys", agreement, "Agreement of the annotators (section 3.4)", absent=no_said)
     files = sorted((folder / "difficulty").glob("*_data_*.csv")) if release else []

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,16 +67,11 @@ def question_requests(
     later = attempt > 0 and not asker.sampling.get("temperature", 1.0)
     sampling = {"temperature": _LATER} if later else {}
     room = asker.max_tokens.get("answer") or max_tokens
-    return [
-        Request(
-            f"{i.study}/{i.item_id}/question/{attempt}",
-            with_system(_first_step(i, prompts_dir), asker.system),
-            sampling,
-            attempt,
-            room=room,
-        )
-        for i in items
-    ]
+    out = []
+    for i in items:
+        messages = with_system(_first_step(i, prompts_dir), asker.system)
+        out.append(Request(f"{i.study}/{i.item_id}/question/{attempt}", messages, sampling, attempt, room=room))
+    return out
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #64c80ff2
 def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
@@ -86,40 +81,18 @@ def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
     if path is None:
         refuse(f"question_requests: prompts must hold {name}; got no such file; install the package again")
     text = prompts.load_text(path, {"about", "system", "user"})
-    values = {
-        "context": "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in item.context.items()),
-        "reference": task_of(item).reference(item),
-        "question": item.question,
-    }
+    context = "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in item.context.items())
+    values = {"context": context, "reference": task_of(item).reference(item), "question": item.question}
     return [{"role": r, "content": render(text[r], values, name)} for r in ("system", "user") if r in text]
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #f36a5958
-def _whole(question: Response) -> Response:
-    "A question that may be checked; without its text where it was cut."
-    return question if question.status == "ok" else question.model_copy(update={"text": None})
+def _text(question: Response) -> str:
+    "A whole question; empty where it was cut, or did not come."
+    return (question.text or "").strip() if question.status == "ok" else ""
 
 
 def _relevant(question: Response, check: Judgment) -> bool:
     return check.label == "yes" and bool((question.text or "").strip())
-
-
-def _tries(
-    items: Sequence[Item],
-    attempts: int,
-    write: Callable[[list[Item], int], list[Response]],
-    check: Callable[[list[Response]], list[Judgment]],
-) -> Tries:
-    "Questions for all items, then once more for those whose question was not relevant, and so on."
-    tries, waiting = Tries([], []), list(items)
-    for attempt in range(attempts):
-        if not waiting:
-            break
-        questions = write(waiting, attempt)
-        checks = check([_whole(q) for q in questions])
-        tries.questions.extend(questions)
-        tries.checks.extend(checks)
-        waiting = [i for i, q, c in zip(waiting, questions, checks, strict=True) if not _relevant(q, c)]
-    return tries
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #f0ff94c5
 def write_questions(
@@ -133,23 +106,29 @@ def write_questions(
     prompts_dir: str | Path | None = None,
     **ask_options: Any,  # max_failed, replay, progress
 ) -> Tries:
-    """Have questions written and checked.
+    """Have questions written and checked: of all items, then once more of those whose question was not relevant, and
+    so on.
 
     Source: PsychiatryBench, template 10.
     Raises: ValueError for an encoder or a classifier, which write nothing; what `ask` raises.
     """
     same = {"cache": cache, **ask_options}
-    (one, place), (other, there) = _writing(asker), _writing(checker)
-
-    def write(waiting, attempt):
+    one, place = _writing(asker)
+    checking = _writing(checker)
+    tries = Tries([], [])
+    waiting = list(items)
+    for attempt in range(attempts):
+        if not waiting:
+            break
         asked = question_requests(waiting, one, attempt, max_tokens=max_tokens, prompts_dir=prompts_dir)
         answers = ask(asked, one, place, some_must_come=not attempt, **same)
-        return [response(i, r, a, one, "zero_shot") for i, r, a in zip(waiting, asked, answers, strict=True)]
-
-    def check(questions):
-        return judge(questions, items, other, there, rubric=RELEVANCE, prompts_dir=prompts_dir, **same)
-
-    return _tries(items, attempts, write, check)
+        written = [response(i, r, a, one, "zero_shot") for i, r, a in zip(waiting, asked, answers, strict=True)]
+        whole = [q if q.status == "ok" else q.model_copy(update={"text": None}) for q in written]
+        checks = judge(whole, items, *checking, rubric=RELEVANCE, prompts_dir=prompts_dir, **same)
+        tries.questions.extend(written)
+        tries.checks.extend(checks)
+        waiting = [i for i, q, c in zip(waiting, written, checks, strict=True) if not _relevant(q, c)]
+    return tries
 
 
 def _writing(asked: Asked) -> tuple[Model, Any]:
@@ -172,13 +151,7 @@ def question_sheet(
     for i in items:
         q, c = last[i.item_id]
         case = "\n\n".join(i.context.values())
-        row = {
-            "item_id": i.item_id,
-            "case": case,
-            "approach": task_of(i).reference(i),
-            "question": (_whole(q).text or "").strip(),
-        }
-        rows.append(row | {"model_says": c.label or "", "rater": "", "relevant": "", "question_instead": ""})
+        rows.append((i.item_id, case, task_of(i).reference(i), _text(q), c.label or "", "", "", ""))
     columns = ["item_id", "case", "approach", "question", "model_says", "rater", "relevant", "question_instead"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -202,25 +175,20 @@ def read_question_sheet(
     Raises: ValueError, with file and line, for an item that is not known or stands twice, another question than the
     one that was written, or a verdict that is neither yes nor no.
     """
-    last, out = _last(tries), {}
+    last = _last(tries)
+    out: dict[str, Check] = {}
     for place, row in csv_rows(path, ("item_id", "question", "relevant", "question_instead")):
-        name = row["item_id"].strip()
+        name, instead = row["item_id"].strip(), row["question_instead"].strip()
         said = row["relevant"].strip().casefold()
         if name not in last or name in out:
-            got = f"{name!r}" + (" twice" if name in out else "")
-            refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {got}", place=place)
-        if row["question"].strip() != (_whole(last[name][0]).text or "").strip():
-            remedy = "send out the sheet of this run: the questions have changed since"
-            refuse(
-                f"read_question_sheet: question must be the one that was written; got {name}",
-                place=place,
-                remedy=remedy,
-            )
-        instead = row["question_instead"].strip()
+            got = f"{name!r}" + (" twice" if name in out else "") + f" ({place})"
+            refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {got}")
+        if row["question"].strip() != _text(last[name][0]):
+            got = f"{name} ({place}); send out the sheet of this run: the questions have changed since"
+            refuse(f"read_question_sheet: question must be the one that was written; got {got}")
         if said not in ("yes", "no", "") or (instead and not said):
-            refuse(
-                f"read_question_sheet: relevant must be yes or no, or empty in an open row; got {said!r}", place=place
-            )
+            got = f"{said!r} ({place})"
+            refuse(f"read_question_sheet: relevant must be yes or no, or empty in an open row; got {got}")
         if said:
             out[name] = Check(name, rater, said == "yes", instead)
     return list(out.values())
@@ -258,19 +226,15 @@ def decide_questions(
     """
     last = _last(tries)
     n = Counter(q.item_id for q in tries.questions)
-    by_item: dict[str, list[Check]] = {}
-    for check in people:
-        by_item.setdefault(check.item_id, []).append(check)
-    return [_decided(*last[i.item_id], n[i.item_id], by_item.get(i.item_id, [])) for i in items]
+    by_item = {i.item_id: [p for p in people if p.item_id == i.item_id] for i in items}
+    return [_decided(*last[name], n[name], checks) for name, checks in by_item.items()]
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #19526e30
 def _decided(question: Response, check: Judgment, tries: int, people: Sequence[Check]) -> Decided:
     own = sorted({p.instead for p in people if p.instead})
     if len(own) > 1:
-        remedy = "have them agree on one, and leave it in one sheet"
-        refuse(
-            f"decide_questions: question_instead must be one question; got {own}", place=question.item_id, remedy=remedy
-        )
+        got = f"{own} ({question.item_id}); have them agree on one, and leave it in one sheet"
+        refuse(f"decide_questions: question_instead must be one question; got {got}")
     if own:
         return Decided(question.item_id, own[0], tries, "people's own question", "")
     for_it = sum(1 if p.relevant else -1 for p in people)
@@ -280,7 +244,7 @@ def _decided(question: Response, check: Judgment, tries: int, people: Sequence[C
     else:
         who = "model"
         why = "" if _relevant(question, check) else _why(question, check)
-    text = (_whole(question).text or "").strip()
+    text = _text(question)
     if not why and not text:
         why = "there is no whole question"
     return Decided(question.item_id, None if why else text, tries, who, why)
@@ -322,21 +286,17 @@ def _same(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
 def checked_table(
     tries: Tries,
     people: Sequence[Check],
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # rater, measure, n, ...
     "The model's verdicts beside those of each person who looked at the same questions."
     last, rows = _last(tries), []
     for rater in sorted({p.rater for p in people}):
         pairs = [(last[p.item_id][1].label, "yes" if p.relevant else "no") for p in people if p.rater == rater]
         known = [(a, b) for a, b in pairs if a is not None]
-        model, person = (np.array([pair[k] for pair in known], dtype=object) for k in (0, 1))
-        how: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level}
+        both = np.array(known, dtype=object).reshape(-1, 2).T
         measures = {
-            "share of the same verdicts": estimate(_same, model, person, share=True, **how),
-            "Cohen's kappa": agreement_estimate(np.stack([model, person]), "cohen_kappa", level=level),
+            "share of the same verdicts": estimate(_same, *both, share=True, **settings),
+            "Cohen's kappa": agreement_estimate(both, "cohen_kappa"),
         }
         rows += [{"rater": rater, "measure": name} | e.row() for name, e in measures.items()]
     return pd.DataFrame(rows, columns=["rater", "measure", *ESTIMATE_COLUMNS])

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ...records.schema import Item
 from ...records.task import UNKNOWN
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.metrics import indicator
-from ...stats.resample import bootstrap
+from ...stats.resample import as_result, bootstrap, divide, unit_weights
 from ...steps.score import FAILED, none_read, outcome_counts, what_became
 from .rows import NORMAL
 
@@ -45,6 +46,7 @@ def key_and_answer(
     return truth, said, unknown + more
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #9f6ef66b
+_RUN = ["model", "mode", "task"]
 LABEL_MEASURES = (  # all of them between 0 and 1
     "subset accuracy",
     "weighted F1",
@@ -54,11 +56,6 @@ LABEL_MEASURES = (  # all of them between 0 and 1
     "called Normal",
     "healthy called ill",
 )
-
-
-def _over(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), np.nan)
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #73891fa9
 def label_measures(
@@ -73,84 +70,76 @@ def label_measures(
 
     Source: PsychiatryBench, equations 11 to 13, and our own beside them.
     """
-    w = np.ones((1, len(truth))) if weights is None else np.asarray(weights, float)
+    w = unit_weights(weights, len(truth), "label_measures")
     y = truth.astype(float)
     p = said.astype(float)
     n = w.sum(1)
     hit = w @ (y * p)
     answered = w @ p
     support = w @ y
-    f = np.nan_to_num(_over(2 * hit, answered + support))  # equation 12
+    f = np.nan_to_num(divide(2 * hit, answered + support))  # equation 12
     exact = w @ ((truth == said).all(1) & (unknown == 0)).astype(float)
-    healthy = truth[:, normal].astype(float) if normal is not None else np.zeros(len(truth))
-    well = said[:, normal].astype(float) if normal is not None else np.zeros(len(truth))
-    ill = (np.delete(said, normal, axis=1).any(1) | (unknown > 0)).astype(float) if normal is not None else healthy
+    healthy = well = ill = np.zeros(len(truth))
+    if normal is not None:
+        healthy = y[:, normal]
+        well = p[:, normal]
+        ill = (np.delete(said, normal, axis=1).any(1) | (unknown > 0)).astype(float)
     names = p.sum(1) + unknown
-    out = [
-        _over(exact, n),  # equation 11
-        _over((f * support).sum(1), support.sum(1)),  # equation 13
-        _over((f * (support > 0)).sum(1), (support > 0).sum(1)),
-        _over(2 * hit.sum(1), (answered + support).sum(1)),
-        _over(w @ unknown.astype(float), w @ names),
-        _over(w @ well, n) if normal is not None else np.full(len(w), np.nan),
-        _over(w @ (healthy * ill), w @ healthy),
+    table = [
+        divide(exact, n),  # equation 11
+        divide((f * support).sum(1), support.sum(1)),  # equation 13
+        divide((f * (support > 0)).sum(1), (support > 0).sum(1)),
+        divide(2 * hit.sum(1), (answered + support).sum(1)),
+        divide(w @ unknown.astype(float), w @ names),
+        divide(w @ well, n) if normal is not None else np.full(len(w), np.nan),
+        divide(w @ (healthy * ill), w @ healthy),
     ]
-    table = np.column_stack(out)
-    return table[0] if weights is None else table
+    return as_result(np.column_stack(table), weights)
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #73bb0307
-def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterable[tuple[dict, pd.DataFrame, list[str], dict]]:
+def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterator[tuple[dict, pd.DataFrame, list[str], dict]]:
     "Every model, mode and task: the rows of its answers, the list, and what became of the requests."
     options = {i.item_id: i.options for i in items if i.task == "multi_label"}
-    for (model, mode, category), g in multi_label_scores(scores).groupby(["model", "mode", "category"], sort=True):
-        there = g[what_became(g) != FAILED]
-        counts = outcome_counts(g)
+    for run, g in multi_label_scores(scores).groupby(["model", "mode", "category"], sort=True):
         labels = list(dict.fromkeys(n for item_id in g["item_id"] for n in options[item_id]))
-        yield {"model": model, "mode": mode, "task": category}, there, labels, counts
+        yield dict(zip(_RUN, run)), g[what_became(g) != FAILED], labels, outcome_counts(g)
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #5d4178eb
-_COUNTED = ["n_not_asked", "n_missing", "n_refused", "n_unread"]
-
-
 def classification_table(
     scores: pd.DataFrame,  # of the score stage
     items: Sequence[Item],
     *,
     n_boot: int = 1000,
     seed: int,
-    level: float = 0.95,
 ) -> pd.DataFrame:  # model, mode, task, measure, n, ..., n_not_asked, n_missing, n_refused, n_unread
     "Every measure of every model on each classification task, with its interval over cases."
     n_items = Counter(i.category for i in items if i.task == "multi_label")
     rows = []
     for head, g, labels, counts in _parts(scores, items):
-        truth, said, unknown = key_and_answer(g["answer"], g["key"], labels)
-        normal = labels.index(NORMAL) if NORMAL in labels else None
-        counts = {"n_missing": counts["n_failed"]} | counts
-        about = head | {"n_not_asked": n_items[head["task"]] - len(g) - counts["n_missing"]}
-        about |= {c: counts[c] for c in _COUNTED[1:]}
+        about = head | counts | {"n_missing": counts["n_failed"]}
+        about["n_not_asked"] = n_items[head["task"]] - len(g) - counts["n_failed"]
         if not len(g) or none_read(g):
-            nothing = Estimate.from_limits(np.nan, n=len(g), n_clusters=g["cluster"].nunique(), level=level).row()
-            rows += [about | {"measure": name} | nothing for name in LABEL_MEASURES]
-            continue
-        found = _bootstrapped(truth, said, unknown, normal, g["cluster"].to_numpy(), n_boot, seed, level)
+            nothing = Estimate.from_limits(np.nan, n=len(g), n_clusters=g["cluster"].nunique())
+            found = dict.fromkeys(LABEL_MEASURES, nothing)
+        else:
+            found = _bootstrapped(g, labels, n_boot, seed)
         rows += [about | {"measure": name} | e.row() for name, e in found.items()]
-    return pd.DataFrame(rows, columns=["model", "mode", "task", "measure", *ESTIMATE_COLUMNS, *_COUNTED])
+    counted = ["n_not_asked", "n_missing", "n_refused", "n_unread"]
+    return pd.DataFrame(rows, columns=[*_RUN, "measure", *ESTIMATE_COLUMNS, *counted])
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #171d3445
-def _bootstrapped(truth, said, unknown, normal, clusters, n_boot, seed, level) -> dict[str, Estimate]:
-    def measures(truth, said, unknown, *, weights):
-        return label_measures(truth, said, unknown, normal, weights=weights)
-
-    every = bootstrap(measures, truth, said, unknown, clusters=clusters, n=n_boot, seed=seed, level=level)
-    healthy = truth[:, normal] if normal is not None else np.zeros(len(truth), bool)
+def _bootstrapped(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) -> dict[str, Estimate]:
+    "Every measure, with its interval over cases; one of healthy patients rests on those alone."
+    truth, said, unknown = key_and_answer(g["answer"], g["key"], labels)
+    normal = labels.index(NORMAL) if NORMAL in labels else None
+    clusters = g["cluster"].to_numpy()
+    measures = partial(label_measures, normal=normal)
+    every = bootstrap(measures, truth, said, unknown, clusters=clusters, n=n_boot, seed=seed)
+    healthy = clusters[truth[:, normal]] if normal is not None else clusters[:0]
     out = {}
-    for k, name in enumerate(LABEL_MEASURES):
-        of = healthy if name == "healthy called ill" else np.ones(len(truth), bool)
-        value = every.estimate[k]
-        replicates = every.replicates[:, k]
-        units: dict[str, Any] = {"n": int(of.sum()), "n_clusters": len(set(clusters[of]))}
-        out[name] = Estimate.from_replicates(value, replicates, **units, level=level, share=True)
+    for name, value, replicates in zip(LABEL_MEASURES, every.estimate, every.replicates.T):
+        of = healthy if name == "healthy called ill" else clusters
+        out[name] = Estimate.from_replicates(value, replicates, n=len(of), n_clusters=len(set(of)), share=True)
     return out
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #64245054
@@ -160,32 +149,28 @@ def label_scores(
     *,
     n_boot: int = 1000,
     seed: int,
-    level: float = 0.95,
 ) -> pd.DataFrame:  # model, mode, task, label, n_true, n_answered, n_both, n, ..., the F1 of the label
     "Every label that a case has or a model names: how often, and its F1 with an interval over cases."
     rows = []
     for head, g, labels, _ in _parts(scores, items):
         if not len(g) or none_read(g):
             continue
-        truth, said, _unknown = key_and_answer(g["answer"], g["key"], labels)
+        truth, said, _ = key_and_answer(g["answer"], g["key"], labels)
         occurs = np.flatnonzero(truth.any(0) | said.any(0))
         y = truth[:, occurs].astype(float)
         p = said[:, occurs].astype(float)
-
-        def each(y, p, *, weights):
-            return _over(2 * (weights @ (y * p)), weights @ y + weights @ p)
-
         clusters = g["cluster"].to_numpy()
-        every = bootstrap(each, y, p, clusters=clusters, n=n_boot, seed=seed, level=level)
-        values = np.atleast_1d(every.estimate)
-        replicates = every.replicates.reshape(n_boot, -1)
-        for k, label in enumerate(occurs):
-            counts = {"n_true": y[:, k].sum(), "n_answered": p[:, k].sum(), "n_both": (y[:, k] * p[:, k]).sum()}
-            n: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters))}
-            e = Estimate.from_replicates(values[k], replicates[:, k], **n, level=level, share=True)
-            rows.append(head | {"label": labels[label]} | {c: int(v) for c, v in counts.items()} | e.row())
-    columns = ["model", "mode", "task", "label", "n_true", "n_answered", "n_both", *ESTIMATE_COLUMNS]
-    return pd.DataFrame(rows, columns=columns)
+        every = bootstrap(_f1_each, y, p, clusters=clusters, n=n_boot, seed=seed)
+        units: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters)), "share": True}
+        for k, (value, replicates) in enumerate(zip(every.estimate, every.replicates.T)):
+            counts = {"n_true": y[:, k].sum(), "n_answered": p[:, k].sum(), "n_both": y[:, k] @ p[:, k]}
+            e = Estimate.from_replicates(value, replicates, **units)
+            rows.append(head | {"label": labels[occurs[k]]} | {c: int(v) for c, v in counts.items()} | e.row())
+    return pd.DataFrame(rows, columns=[*_RUN, "label", "n_true", "n_answered", "n_both", *ESTIMATE_COLUMNS])
+
+
+def _f1_each(y: np.ndarray, p: np.ndarray, *, weights: np.ndarray) -> np.ndarray:  # (B, L)
+    return divide(2 * (weights @ (y * p)), weights @ y + weights @ p)
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #591755ca
 def confusions(
@@ -208,7 +193,7 @@ def confusions(
             pairs.update((m, x) for m in missed for x in named if (m, x) != ("–", "–"))
         ranked = sorted(pairs.items(), key=lambda x: (-x[1], x[0]))[:most]
         rows += [head | {"missed": m, "named": x, "n": n, "n_true": true[m]} for (m, x), n in ranked]
-    return pd.DataFrame(rows, columns=["model", "mode", "task", "missed", "named", "n", "n_true"])
+    return pd.DataFrame(rows, columns=[*_RUN, "missed", "named", "n", "n_true"])
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #eab66e6d
 _DRAWN = ("weighted F1", "macro F1", "subset accuracy")  # all better when higher

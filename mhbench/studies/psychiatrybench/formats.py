@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ...records.task import task_of
 from ...stats.differences import mean_difference
 from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...stats.metrics import compare_settings
+from ...stats.resample import as_result, divide, unit_weights
 from ...stats.tests import sign_flip_test
 from ...steps.rates import wide_cells
 from ...steps.score import where_read
@@ -48,7 +50,7 @@ def set_structures(
     whole = {i.item_id: i for i in items if task_of(i).per_stem and i.category == "emi"}
     apart = _separated(items)
     rows = []
-    for name in dict.fromkeys([*whole, *apart]):
+    for name in whole | apart:
         one = whole.get(name)
         many = apart.get(name, [])
         why = _difference(one, many)
@@ -83,15 +85,10 @@ def format_units(
     for r in plain[plain["category"].isin(["emi", "emi separated"])].itertuples():
         item = by_id[r.item_id]
         answered = not np.isnan(r.correct)
-        said = list(r.answer)
-        if item.stems:
-            letters = said if len(said) == len(item.key) else [""] * len(item.key)
-            form = "full"
-            given = list(zip(range(1, len(item.key) + 1), letters, item.key))
-        else:
-            form = "separated"
-            given = [(int(item.origin.get("number", 0)), said[0] if len(said) == 1 else "", item.key[0])]
-        for number, letter, key in given:
+        letters = list(r.answer) if len(r.answer) == len(item.key) else [""] * len(item.key)
+        form = "full" if item.stems else "separated"
+        first = 1 if item.stems else int(item.origin.get("number", 0))
+        for number, (letter, key) in enumerate(zip(letters, item.key), first):
             unit = rows.setdefault((r.model, r.mode, item.cluster, number), {})
             unit[form] = float(letter.casefold() == key.casefold()) if answered else np.nan
             unit[f"{form}_letter"] = letter
@@ -113,15 +110,10 @@ def partial_credit(
 
     Source: PsychiatryBench, equations 2 and 3.
     """
-    w = (np.ones((1, len(right))) if weights is None else np.asarray(weights, float)) / size
-    with np.errstate(invalid="ignore", divide="ignore"):
-        value = (w @ np.asarray(right, float)) / w.sum(1)
-    return value if weights is not None else float(value[0])
+    w = unit_weights(weights, len(right), "partial_credit") / size
+    return as_result(divide(w @ np.asarray(right, float), w.sum(1)), weights)
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #f59e4669
-_COUNTS = ["sets", "n", "right_full", "right_separated", "both", "neither", "wrong_full", "wrong_separated"]
-
-
 def _shared(g: pd.DataFrame) -> pd.DataFrame:
     "The sub-questions of shared sets whose every question was answered in both formats."
     there = g["shared"] & g["full"].notna() & g["separated"].notna()
@@ -141,40 +133,26 @@ def format_counts(
     rows = []
     for (model, mode), g in units.groupby(["model", "mode"], sort=True):
         u = _shared(g)
-        missing = int(g.loc[g["shared"], "set"].nunique() - u["set"].nunique())
-        head = {"model": model, "mode": mode, "sets": u["set"].nunique(), "n": len(u), "sets_without_answer": missing}
         if not len(u):
             continue
+        sets = u["set"].nunique()
         c = compare_settings(u["full"], u["separated"])
-        counts = {
-            "right_full": c.right_first,
-            "right_separated": c.right_second,
-            "both": c.both,
-            "neither": c.neither,
-            "wrong_full": c.n - c.right_first,
-            "wrong_separated": c.n - c.right_second,
-            "only_full": c.only_first,
-            "only_separated": c.only_second,
-        }
+        right = [c.right_first, c.right_second, c.both, c.neither]
+        wrong = [c.n - c.right_first, c.n - c.right_second, c.only_first, c.only_second]
         p = sign_flip_test((u["full"] - u["separated"]).to_numpy(float), u["set"].to_numpy(), seed=0)
-        rows.append(head | {k: int(v) for k, v in counts.items()} | {"p": p})
-    columns = ["model", "mode", *_COUNTS, "only_full", "only_separated", "p", "sets_without_answer"]
+        missing = int(g.loc[g["shared"], "set"].nunique() - sets)
+        rows.append((model, mode, sets, len(u), *map(int, [*right, *wrong]), p, missing))
+    columns = ["model", "mode", "sets", "n", "right_full", "right_separated", "both", "neither"]
+    columns += ["wrong_full", "wrong_separated", "only_full", "only_separated", "p", "sets_without_answer"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #1c417012
-def _rate(name: str):
-    def rate(full, separated, size, same, *, weights):
-        return {
-            "partial credit, full": lambda: partial_credit(full, size, weights=weights),
-            "partial credit, separated": lambda: partial_credit(separated, size, weights=weights),
-            "accuracy, separated": lambda: (weights @ separated) / weights.sum(1),
-            "consistency": lambda: np.asarray(compare_settings(full, separated, weights=weights).consistency),
-            "agreement": lambda: np.asarray(compare_settings(full, separated, weights=weights).agreement),
-            "divergence": lambda: np.asarray(compare_settings(full, separated, weights=weights).divergence),
-            "same letter": lambda: (weights @ same) / weights.sum(1),
-        }[name]()
-
-    return rate
+def _rate(full, separated, size, same, *, weights: np.ndarray, name: str) -> np.ndarray:  # (B,)
+    if name.startswith("partial credit"):
+        return np.asarray(partial_credit(full if name.endswith("full") else separated, size, weights=weights))
+    if name in ("consistency", "agreement", "divergence"):
+        return np.asarray(getattr(compare_settings(full, separated, weights=weights), name))
+    return (weights @ (same if name == "same letter" else separated)) / weights.sum(1)
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #75a2e796
 RATES = (
@@ -194,7 +172,6 @@ def format_rates(
     *,
     n_boot: int = 1000,
     seed: int,
-    level: float = 0.95,
 ) -> pd.DataFrame:  # model, mode, measure, on (all sets or shared sets), n, ...
     """Scores in both formats and how far they agree, with intervals over sets.
 
@@ -202,21 +179,18 @@ def format_rates(
     """
     rows = []
     for (model, mode), g in units.groupby(["model", "mode"], sort=True):
-        parts = [("all sets", g[g["full"].notna()], "full", RATES[0])]
-        parts.append(("all sets", g[g["separated"].notna()], "separated", RATES[1]))
-        parts += [("shared sets", _shared(g), "both", name) for name in RATES]
-        for on, u, which, name in parts:
+        parts = [("all sets", g[g["full"].notna()], RATES[0]), ("all sets", g[g["separated"].notna()], RATES[1])]
+        for on, u, name in [*parts, *(("shared sets", _shared(g), name) for name in RATES)]:
             if not len(u):
                 continue
             size = u.groupby("set")["number"].transform("size").to_numpy(float)
             full, separated = (u[c].fillna(0).to_numpy(float) for c in ("full", "separated"))
             arrays = full, separated, size, u["same_letter"].to_numpy(float)
-            settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": True}
-            sets = u["set"].to_numpy()
+            how: dict[str, Any] = {"clusters": u["set"].to_numpy(), "n_boot": n_boot, "seed": seed, "share": True}
             if name == "full minus separated":
-                found = mean_difference(full - separated, sets, largest=1, level=level)
+                found = mean_difference(full - separated, how["clusters"], largest=1)
             else:
-                found = estimate(_rate(name), *arrays, clusters=sets, **settings)
+                found = estimate(partial(_rate, name=name), *arrays, **how)
             rows.append({"model": model, "mode": mode, "measure": name, "on": on} | found.row())
     return pd.DataFrame(rows, columns=["model", "mode", "measure", "on", *ESTIMATE_COLUMNS])
 
@@ -226,9 +200,8 @@ def rates_layout(rates: pd.DataFrame) -> pd.DataFrame:  # of format_rates; model
 
     Source: PsychiatryBench, appendix, table 2.
     """
-    where = rates["on"].map({"all sets": " (all)", "shared sets": ""})
+    tidy = rates.assign(column=rates["measure"] + rates["on"].map({"all sets": " (all)", "shared sets": ""}))
     order = {c: k for k, c in enumerate([*(f"{name} (all)" for name in RATES), *RATES])}
-    tidy = rates.assign(column=rates["measure"] + where)
     tidy = tidy.sort_values("column", key=lambda c: c.map(order), kind="stable")
     return wide_cells(tidy, ["model", "mode"], "column").sort_values(["mode", "model"], ignore_index=True)
 

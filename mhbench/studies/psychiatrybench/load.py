@@ -12,17 +12,10 @@ from typing import Any, Literal
 
 from ...corpus.load import Corpus
 from ...errors import refuse
-from ...records.schema import Item, Validated, validate
+from ...records.schema import Item, validate
 from ...records.table import json_rows
 from ..mhqa.load import load_mhqa
-from mhbench.studies.psychiatrybench.rows import (
-    EMI_FORMS,
-    PSYCHIATRY_TASKS,
-    ExamEMI,
-    ExamMCQ,
-    TaskRow,
-    label_lists,
-)
+from .rows import EMI_FORMS, EXAM_FORMS, PSYCHIATRY_TASKS, label_lists
 
 # %% auto #0
 __all__ = ['load_psychiatrybench', 'load']
@@ -51,49 +44,34 @@ def load_psychiatrybench(
     if emi not in EMI_FORMS:
         refuse(f"load_psychiatrybench: emi must be one of {', '.join(EMI_FORMS)}; got {emi!r}")
     if not folder.is_dir():
-        refuse(
-            f"load_psychiatrybench: folder must hold the tasks' JSON lines files; got {folder.name!r}, which is not a "
-            "folder",
-            error=FileNotFoundError,
-        )
+        got = f"{folder.name!r}, which is not a folder"
+        rule = "hold the tasks' JSON lines files"
+        refuse(f"load_psychiatrybench: folder must {rule}; got {got}", error=FileNotFoundError)
     found = sorted(f.stem for f in folder.glob("*.jsonl"))
     other = folder / "mcq.csv"
     if other.exists() and "mcq" in found:
         refuse("load_psychiatrybench: files must be one a task; got mcq.jsonl and mcq.csv", place=folder.name)
+    names = ", ".join(PSYCHIATRY_TASKS)
     if unknown := [t for t in found if t not in PSYCHIATRY_TASKS]:
-        refuse(
-            f"load_psychiatrybench: files must be named after the tasks ({', '.join(PSYCHIATRY_TASKS)}); got {unknown}",
-            place=f"{folder.name}",
-            remedy="rename them",
-        )
+        got = f"{unknown} ({folder.name}); rename them"
+        refuse(f"load_psychiatrybench: files must be named after the tasks ({names}); got {got}")
     if not found and not other.exists():
-        refuse(
-            f"load_psychiatrybench: folder must hold at least one of {', '.join(PSYCHIATRY_TASKS)} as .jsonl; got none",
-            place=f"{folder.name}",
-            error=FileNotFoundError,
-        )
+        rule = f"hold at least one of {names} as .jsonl"
+        refuse(f"load_psychiatrybench: folder must {rule}; got none", place=folder.name, error=FileNotFoundError)
     own = folder / "labels.json"
-    labels = {}
-    if "classification" in found:
-        labels = label_lists(own if own.exists() else None)
+    labels = label_lists(own if own.exists() else None) if "classification" in found else {}
     separate = "emi_separated" in found  # the file's questions stand for those that the sets would be taken apart into
     rows = []
-    for task in PSYCHIATRY_TASKS:
-        if task in found:
-            rows += [(place, {"task": task, **row}) for place, row in json_rows(folder / f"{task}.jsonl")]
+    for task in [t for t in PSYCHIATRY_TASKS if t in found]:
+        rows += [(place, {"task": task, **row}) for place, row in json_rows(folder / f"{task}.jsonl")]
     good, bad = [], []
     first: dict[str, str] = {}  # item ids, and where each was first
     for place, row in rows:  # a row makes one item or several: all of them, or none
         try:
             made = _items_of(place, dict(row), labels, emi, protected, separate)
-            for i in made:
-                if i.item_id in first:
-                    refuse(
-                        f"load_psychiatrybench: item_id must be unique; got {i.item_id!r} again, first at "
-                        f"{first[i.item_id]}",
-                        place=f"{place}",
-                        remedy="give the row an id of its own",
-                    )
+            if again := [i.item_id for i in made if i.item_id in first]:
+                got = f"{again[0]!r} again, first at {first[again[0]]} ({place}); give the row an id of its own"
+                refuse(f"load_psychiatrybench: item_id must be unique; got {got}")
             good += made
             first |= {i.item_id: place for i in made}
         except ValueError as e:
@@ -101,15 +79,13 @@ def load_psychiatrybench(
                 raise
             bad.append({"place": place, "rule": str(e), "row": row})
     if other.exists():
-        taken = _single_choices(other, mcq_key, protected, strict, set_aside)
-        good += taken.records
+        taken = load_mhqa(other, key=mcq_key, strict=strict, set_aside=set_aside)
+        good += [_as_mcq(i, protected) for i in taken.records]
         bad += taken.set_aside
     if not strict:
         if set_aside is None:
-            refuse(
-                "load_psychiatrybench: set_aside must be a path where strict=False; got None; name a file for the "
-                "rows that do not fit"
-            )
+            got = "None; name a file for the rows that do not fit"
+            refuse(f"load_psychiatrybench: set_aside must be a path where strict=False; got {got}")
         Path(set_aside).parent.mkdir(parents=True, exist_ok=True)
         Path(set_aside).write_text("".join(json.dumps(b, ensure_ascii=False) + "\n" for b in bad), encoding="utf-8")
     return good
@@ -120,14 +96,10 @@ def _items_of(
 ) -> list[Item]:
     "The items of one row."
     task = row.pop("task")
-    exams: dict[str, type[TaskRow]] = {"mcq": ExamMCQ, "emi": ExamEMI}
-    record = exams.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]
+    record = EXAM_FORMS.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]
     if record is None:
-        refuse(
-            f"load_psychiatrybench: format must be mcq or emi; got {row.get('format')!r}",
-            place=f"{place}",
-            remedy="say which form the row has",
-        )
+        got = f"{row.get('format')!r} ({place}); say which form the row has"
+        refuse(f"load_psychiatrybench: format must be mcq or emi; got {got}")
     (r,) = validate([(place, row)], record).records
     base = f"psychiatrybench-{r.id}"
     try:
@@ -140,15 +112,15 @@ def _items_of(
             continue
         of_set = fields.pop("of_set", False)
         set_id = fields.pop("set_id", None)
-        in_set = of_set or fields["task"] == "extended_matching"
         whole = f"psychiatrybench-{set_id}" if set_id else base
+        apart = of_set and task.startswith("emi")
         item = dict(
             item_id=base + fields.pop("suffix", ""),
             study="psychiatrybench",
-            category="emi separated" if of_set and task.startswith("emi") else task.replace("_", " "),
+            category="emi separated" if apart else task.replace("_", " "),
             context=r.context(),
-            group_id=whole if in_set else r.cluster(),
-            base_id=whole if of_set and task.startswith("emi") and emi == "both" else None,
+            group_id=whole if of_set or fields["task"] == "extended_matching" else r.cluster(),
+            base_id=whole if apart and emi == "both" else None,
             origin=r.origin() | fields.pop("origin", {}),
             source=r.source or place,
             canary=r.canary,
@@ -158,15 +130,8 @@ def _items_of(
     return validate(out, Item).records
 
 # %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #ccb3e2e0
-def _single_choices(
-    file: Path, key: str, protected: bool | None, strict: bool, set_aside: str | Path | None
-) -> Validated:
-    "Questions of a release of MHQA as the task of single choices: topic and type stand in their origin."
-    found = load_mhqa(file, key=key, strict=strict, set_aside=set_aside)  # type: ignore[arg-type]
-    return found._replace(records=[_as_mcq(i, protected) for i in found.records])
-
-
 def _as_mcq(item: Item, protected: bool | None) -> Item:
+    "A question of a release of MHQA as one of the task of single choices: topic and type stand in its origin."
     own: dict[str, Any] = {"item_id": f"psychiatrybench-{item.item_id}", "study": "psychiatrybench"}
     own |= {"base_id": item.base_id and f"psychiatrybench-{item.base_id}"}
     own |= {"origin": {"corpus": "mhqa", "topic": str(item.topic), "type": str(item.category)}}
@@ -176,11 +141,9 @@ def _as_mcq(item: Item, protected: bool | None) -> Item:
 
 def _left_out(fields: Mapping[str, Any], task: str, emi: str, separate: bool) -> bool:
     "Whether an item's form is not wanted; an exam counts its questions one by one, unless sets alone are asked for."
-    forms = emi if task != "exams" or emi == "sets" else "separated"
     if fields["task"] == "extended_matching":
-        return forms == "separated"
-    taken_apart = task == "emi" and separate
-    return bool(fields.get("of_set")) and (forms == "sets" or taken_apart)
+        return emi == "separated" or (task == "exams" and emi == "both")
+    return bool(fields.get("of_set")) and (emi == "sets" or (task == "emi" and separate))
 
 # %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #321e2714
 def load(

@@ -20,7 +20,7 @@ from ...records.table import file_text
 from ...tasks.multi_label import parse_labels
 
 # %% auto #0
-__all__ = ['NORMAL', 'PSYCHIATRY_TASKS', 'EMI_FORMS', 'FACTS', 'TaskRow', 'ExamMCQ', 'ExamEMI', 'label_lists']
+__all__ = ['NORMAL', 'PSYCHIATRY_TASKS', 'EXAM_FORMS', 'EMI_FORMS', 'FACTS', 'TaskRow', 'ExamMCQ', 'ExamEMI', 'label_lists']
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #4a98f919
 _Text = Annotated[str, Field(pattern=r"\S")]
@@ -38,14 +38,9 @@ class TaskRow(Record):
     canary: str | None = None
 
     def context(self) -> dict[str, str]:
-        names = {
-            "history": "history",
-            "mental_state_examination": "mental_state",
-            "physical_examination": "physical",
-            "first_follow_up": "first_follow_up",
-            "second_follow_up": "second_follow_up",
-        }
-        return {shown: v for f, shown in names.items() if (v := getattr(self, f, None)) is not None}
+        names = ("history", "mental_state_examination", "physical_examination", "first_follow_up", "second_follow_up")
+        there = {name: getattr(self, name, None) for name in names}
+        return {name.removesuffix("_examination"): text for name, text in there.items() if text is not None}
 
     def origin(self) -> dict[str, str]:
         return {name: v for name in ("book", "case") if (v := getattr(self, name)) is not None}
@@ -88,14 +83,8 @@ class _Approach(TaskRow):
 
     def items(self, labels):
         asked = {"variant": {"question": AWAITING}} if self.question is None else {}
-        return [
-            dict(
-                task="open",
-                question=self.question or "How would you approach this case?",
-                key=[self.clinical_approach],
-                **asked,
-            )
-        ]
+        question = self.question or "How would you approach this case?"
+        return [dict(task="open", question=question, key=[self.clinical_approach], **asked)]
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #ddff4a9f
 class _Classification(TaskRow):
@@ -108,18 +97,10 @@ class _Classification(TaskRow):
         for form, task in (("categories", "categories"), ("disorders", "specific")):
             options = [*labels[form], NORMAL]
             aliases = {a: n for a, n in labels["aliases"].items() if n in options}
-            out.append(
-                dict(
-                    suffix=f"-{form}",
-                    task="multi_label",
-                    category=f"classification {task}",
-                    topic=form,
-                    question=f"Which of the listed {form} does this history show?",
-                    options=options,
-                    aliases=aliases,
-                    key=_named_labels(getattr(self, form), form, options, aliases),
-                )
-            )
+            key = _named_labels(getattr(self, form), form, options, aliases)
+            question = f"Which of the listed {form} does this history show?"
+            item = dict(task="multi_label", question=question, options=options, aliases=aliases, key=key)
+            out.append(item | dict(suffix=f"-{form}", category=f"classification {task}", topic=form))
         return out
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #5e21c9b0
@@ -155,21 +136,18 @@ class _Choices(TaskRow):
             raise ValueError("choices must differ")
         return self
 
+    def _choice(self, topic: str, question: str, key: list[str], **more: Any) -> dict[str, Any]:
+        options = list(self.choices.values())
+        return dict(task="multiple_choice", topic=topic, question=question, options=options, key=key, **more)
+
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #d6277dfb
 class _MCQ(_Choices):
     question: _Text
     answer: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z]$")]], Field(min_length=1)]
 
     def items(self, labels):
-        return [
-            dict(
-                task="multiple_choice",
-                topic="mcq",
-                question=self.question,
-                options=list(self.choices.values()),
-                key=sorted(a.upper() for a in self.answer),
-            )
-        ]
+        key = sorted(a.upper() for a in self.answer)
+        return [self._choice("mcq", self.question, key)]
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #eafc87dc
 class _EMI(_Choices):
@@ -180,40 +158,19 @@ class _EMI(_Choices):
 
     @model_validator(mode="after")
     def _paired(self):
-        if len(self.answers) != len(self.questions):
-            raise ValueError(
-                f"answers must have one letter a question ({len(self.questions)}); got {len(self.answers)}"
-            )
+        asked = len(self.questions)
+        if len(self.answers) != asked:
+            raise ValueError(f"answers must have one letter a question ({asked}); got {len(self.answers)}")
         return self
 
     def items(self, labels):
-        options = list(self.choices.values())
-        key = [a.upper() for a in self.answers]
         ask = f"{self.header}. {self.required}"
-        one = [
-            dict(
-                suffix=f"-{n}",
-                task="multiple_choice",
-                topic="separated",
-                question=f"{ask}\n{q}",
-                options=options,
-                key=[k],
-                of_set=True,
-                origin={"number": str(n)},
-            )
-            for n, (q, k) in enumerate(zip(self.questions, key), 1)
-        ]
-        return [
-            dict(
-                task="extended_matching",
-                topic="set",
-                question=ask,
-                stems=self.questions,
-                options=options,
-                key=key,
-            ),
-            *one,
-        ]
+        key = [a.upper() for a in self.answers]
+        out = [self._choice("set", ask, key) | dict(task="extended_matching", stems=self.questions)]
+        for n, (question, letter) in enumerate(zip(self.questions, key), 1):
+            own = dict(suffix=f"-{n}", of_set=True, origin={"number": str(n)})
+            out.append(self._choice("separated", f"{ask}\n{question}", [letter], **own))
+        return out
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #99932db5
 class _Separated(_Choices):
@@ -232,18 +189,9 @@ class _Separated(_Choices):
 
     def items(self, labels):
         place = {} if self.number is None else {"number": str(self.number)}
-        return [
-            dict(
-                task="multiple_choice",
-                topic="separated",
-                question=f"{self.header}. {self.required}\n{self.question}",
-                options=list(self.choices.values()),
-                key=[self.answer.upper()],
-                of_set=True,
-                origin=place,
-                set_id=self.set,
-            )
-        ]
+        question = f"{self.header}. {self.required}\n{self.question}"
+        key = [self.answer.upper()]
+        return [self._choice("separated", question, key, of_set=True, origin=place, set_id=self.set)]
 
 
 class ExamMCQ(_MCQ):
@@ -269,6 +217,7 @@ PSYCHIATRY_TASKS: dict[str, type[TaskRow]] = {
     "emi_separated": _Separated,
     "exams": _Choices,
 }
+EXAM_FORMS: dict[str, type[TaskRow]] = {"mcq": ExamMCQ, "emi": ExamEMI}
 EMI_FORMS = ("both", "sets", "separated")
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #a66e270e
@@ -285,12 +234,13 @@ def label_lists(
     Raises: ValueError for a file without two lists of names that differ, or an alias of no name.
     """
     path = path or FACTS / "labels.json"
+    rule = "load_psychiatrybench: labels.json must be a JSON object"
     try:
         labels = json.loads(file_text(path))
     except json.JSONDecodeError as e:
-        refuse(f"load_psychiatrybench: labels.json must be a JSON object; got {e.msg} ({path.name}:{e.lineno})")
+        refuse(f"{rule}; got {e.msg} ({path.name}:{e.lineno})")
     if not isinstance(labels, dict):
-        refuse(f"load_psychiatrybench: labels.json must be a JSON object; got {type(labels).__name__}", place=path.name)
+        refuse(f"{rule}; got {type(labels).__name__} ({path.name})")
     out: dict[str, Any] = {}
     for form in ("categories", "disorders"):
         given = labels.get(form)
@@ -299,9 +249,8 @@ def label_lists(
             names = names + labels.get("after_the_print", [])
         texts = all(isinstance(n, str) and n.strip() for n in names)
         if not texts or len(names) < 2 or len(set(names)) < len(names):
-            rule = "be a list of two or more different names"
-            got = str(given)[:80]
-            refuse(f"load_psychiatrybench: {form} must {rule}; got {got}", place=path.name, remedy="mend the list")
+            got = f"{str(given)[:80]} ({path.name}); mend the list"
+            refuse(f"load_psychiatrybench: {form} must be a list of two or more different names; got {got}")
         out[form] = [n for n in names if n != NORMAL]
     known = {*out["categories"], *out["disorders"], NORMAL}
     aliases = labels.get("aliases", json.loads(file_text(FACTS / "labels.json"))["aliases"])

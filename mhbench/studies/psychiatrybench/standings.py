@@ -5,11 +5,12 @@
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #add96623
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.stats import rankdata
 
 from ...ask.request import parameter_count
 from ...errors import refuse
@@ -18,7 +19,7 @@ from ...records.schema import Item
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
 from ...stats.resample import draw_weights, mean
 from ...steps.rates import wide_cells
-from ...steps.score import FAILED, outcome_counts, what_became, where_read
+from ...steps.score import outcome_counts, where_read
 from .classification import key_and_answer, multi_label_scores
 from .rows import FACTS
 
@@ -81,16 +82,13 @@ def tasks_by_book(items: Sequence[Item]) -> pd.DataFrame:  # book, then a column
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #321ed749
 def counts_beside(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books, cases, published
     "How many items of each task are here, from how many books and cases, and how many the paper has."
-    names = [
-        ("classification", i) if (i.category or "").startswith("classification ") else (i.category or "", i)
-        for i in items
-    ]
     rows = []
     for task, n in published_counts().items():
-        own = [i for name, i in names if name == task]
-        rows_of = [i for i in own if task != "classification" or i.topic == "categories"]  # a row makes two items
+        names = ("classification categories", "classification specific") if task == "classification" else (task,)
+        own = [i for i in items if i.category in names]
+        first = [i for i in own if i.category == names[0]]  # a row of the classification makes two items
         books = {i.origin["book"] for i in own if "book" in i.origin}
-        rows.append((task, len(rows_of), len(books), len({i.cluster for i in own}), n))
+        rows.append((task, len(first), len(books), len({i.cluster for i in own}), n))
     return pd.DataFrame(rows, columns=["task", "items", "books", "cases", "published"])
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #6e0424a1
@@ -98,11 +96,16 @@ class Column(NamedTuple):
     "One column of the results table."
 
     cluster: np.ndarray  # (N,) what is drawn whole
-    points: np.ndarray | None  # (N, M) 0 to 100; NaN where there is none
-    truth: np.ndarray | None = None  # (N, L), with said: F1 instead
-    said: np.ndarray | None = None  # (M, N, L)
-    there: np.ndarray | None = None  # (M, N) bool: answered
+    points: Any  # (N, M) 0 to 100; NaN where there is none; None: F1 of labels instead
+    truth: Any = None  # (N, L) bool: the labels of the key
+    said: Any = None  # (M, N, L) bool: those of the answers
+    there: Any = None  # (M, N) bool: answered
     counts: pd.DataFrame | None = None  # (M, 3) n (answers), n_refused, n_unread; None: n is how many have a value
+
+    @property
+    def has(self) -> np.ndarray:  # (M, N) bool
+        "Where a model has a value."
+        return self.there if self.points is None else ~np.isnan(self.points).T
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #dc9f35a4
 def result_columns(
@@ -125,18 +128,19 @@ def result_columns(
             known = where_read(rows, ["model"]).dropna(subset=["correct"])
             column = _point_column(known.assign(points=100 * known["correct"]), models)
         else:
-            rows = None
             column = _point_column(judged[judged["category"] == name], models)
+        if column is not None and name in (*_LABELS, *_RIGHT):
+            column = column._replace(counts=_became(rows, models))
         if column is not None:
-            out[name] = column if rows is None else column._replace(counts=_became(rows, models))
+            out[name] = column
     return out
 
 
 def _became(rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3)
     "How many answers came of each model, and how many of them decline or could not be read."
-    counts = [outcome_counts(rows[rows["model"] == m]) for m in models]
-    came = [int((what_became(rows[rows["model"] == m]) != FAILED).sum()) for m in models]
-    return pd.DataFrame(counts, columns=["n_refused", "n_unread"]).assign(n=came)[["n", "n_refused", "n_unread"]]
+    counts = [outcome_counts(own) | {"n": len(own)} for own in (rows[rows["model"] == m] for m in models)]
+    table = pd.DataFrame(counts)
+    return table.assign(n=table["n"] - table["n_failed"])[["n", "n_refused", "n_unread"]]
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #e66c3a9a
 def _point_column(rows: pd.DataFrame, models: Sequence[str]) -> Column | None:
@@ -170,14 +174,14 @@ def _weighted(column: Column, w: np.ndarray) -> np.ndarray:  # (B, M)
         if column.points is not None:
             has = ~np.isnan(column.points)
             return (w @ np.where(has, column.points, 0)) / (w @ has.astype(float))
-        assert column.truth is not None and column.said is not None and column.there is not None
         used = np.flatnonzero(column.truth.any(0))  # a label that no case has weighs nothing
         y = column.truth[:, used].astype(float)
         out = []
         everybody = w @ y
         for said, there in zip(column.said[:, :, used], column.there):
             p = said * there[:, None].astype(float)
-            hit, answered = w @ (y * p), w @ p
+            hit = w @ (y * p)
+            answered = w @ p
             support = everybody if there.all() else w @ (y * there[:, None])
             f = np.where(answered + support > 0, 2 * hit / np.maximum(answered + support, 1e-300), 0)
             out.append(100 * (f * support).sum(1) / support.sum(1))
@@ -211,35 +215,37 @@ def draw_standings(
     """
     if not columns:
         refuse("standings: columns must hold at least one task; got none; run the stages score and judge first")
-    every = np.concatenate([c.cluster for c in columns.values()])
-    _, codes = np.unique(every, return_inverse=True)
-    ends = np.cumsum([len(c.cluster) for c in columns.values()])
-    parts = [slice(e - len(c.cluster), e) for e, c in zip(ends, columns.values())]
-    ones = np.ones((1, len(every)))
+    all_columns = list(columns.values())
+    sizes = np.array([len(c.cluster) for c in all_columns])
+    every = np.concatenate([c.cluster for c in all_columns])
+    codes = np.unique(every, return_inverse=True)[1]
+    parts = [slice(end - size, end) for end, size in zip(sizes.cumsum(), sizes)]
 
     def table(w: np.ndarray) -> np.ndarray:
-        found = np.stack([_weighted(c, w[:, at]) for c, at in zip(columns.values(), parts)], axis=1)
+        found = np.stack([_weighted(c, w[:, at]) for c, at in zip(all_columns, parts)], axis=1)
         return np.concatenate([found, found.mean(axis=1, keepdims=True)], axis=1)
 
     strata = _column_sets(codes, parts)
     weights = [w.astype(float) for w in draw_weights(len(every), n_boot, seed=seed, clusters=codes, strata=strata)]
-    draws = table(np.concatenate(weights))
-    counts = [_counted(c, len(models)) for c in columns.values()]
-    n = np.stack([*counts, np.sum(counts, axis=0)])
-    cases = np.stack([_cases(c, codes[at], len(models)) for c, at in zip(columns.values(), parts)])
-    clusters = np.concatenate([cases, cases.min(axis=0, keepdims=True)])
-    names = (*columns, "average")
-    sizes = np.array([len(c.cluster) for c in columns.values()])
-    sizes = np.append(sizes, sizes.sum())
-    lost = {name: _lost(columns.values(), name, len(models)) for name in ("n_refused", "n_unread")}
-    return Standings(tuple(models), names, table(ones)[0], draws, n, clusters, sizes, lost)
+    n = np.stack([c.has.sum(1) if c.counts is None else c.counts["n"].to_numpy() for c in all_columns])
+    cases = np.stack([_cases(c, codes[at]) for c, at in zip(all_columns, parts)])
+    return Standings(
+        tuple(models),
+        (*columns, "average"),
+        table(np.ones((1, len(every))))[0],
+        table(np.concatenate(weights)),
+        np.vstack([n, n.sum(0)]),
+        np.vstack([cases, cases.min(0)]),
+        np.append(sizes, sizes.sum()),
+        {name: _lost(all_columns, name, len(models)) for name in ("n_refused", "n_unread")},
+    )
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #625f5656
-def _lost(columns: Iterable[Column], name: str, n_models: int) -> np.ndarray:  # (C + 1, M)
+def _lost(columns: Sequence[Column], name: str, n_models: int) -> np.ndarray:  # (C + 1, M)
     "How many answers of each column were refusals, or unread, and of all columns where that is known."
     none = np.full(n_models, np.nan)
     found = np.stack([none if c.counts is None else c.counts[name].to_numpy(float) for c in columns])
-    return np.concatenate([found, np.nansum(found, axis=0, keepdims=True)])
+    return np.vstack([found, np.nansum(found, axis=0)])
 
 
 def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
@@ -250,28 +256,18 @@ def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
     return np.unique(member @ (2 ** np.arange(len(parts))), return_inverse=True)[1][codes]
 
 
-def _cases(c: Column, codes: np.ndarray, n_models: int) -> np.ndarray:  # (M,)
+def _cases(c: Column, codes: np.ndarray) -> np.ndarray:  # (M,)
     "Of how many cases each model has a value in a column."
-    there = ~np.isnan(c.points).T if c.points is not None else c.there
-    assert there is not None
-    return np.array([len(set(codes[there[m]].tolist())) for m in range(n_models)])
-
-
-def _counted(c: Column, n_models: int) -> np.ndarray:
-    if c.counts is not None:
-        return c.counts["n"].to_numpy()
-    if c.points is not None:
-        return (~np.isnan(c.points)).sum(0)
-    return c.there.sum(1) if c.there is not None else np.zeros(n_models, int)
+    return np.array([len(np.unique(codes[has])) for has in c.has])
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #9bd8bdd5
-def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, level: float, share: bool = False) -> Estimate:
+def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, share: bool = False) -> Estimate:
     "In points of 100; those of single answers are shares."
-    e = Estimate.from_replicates(value / 100, draws / 100, n=n, n_clusters=n_clusters, level=level, share=share)
+    e = Estimate.from_replicates(value / 100, draws / 100, n=int(n), n_clusters=int(n_clusters), share=share)
     return e._replace(estimate=100 * e.estimate, ci_low=100 * e.ci_low, ci_high=100 * e.ci_high)
 
 
-def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, task, mark, n, n_without, ..., points
+def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_without, ..., points
     """Every column of every model, and the average; best, second and lowest of each column marked, among
     models with two cases or more. `n_without` counts the items of a column to which this model gave no answer: a mark
     beside such a count says on how many it rests. `n_refused` and `n_unread` are of columns that no judge scores.
@@ -282,26 +278,22 @@ def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, 
     for c, name in enumerate(s.columns):
         there = [m for m in range(len(s.models)) if s.n_clusters[c, m] > 1 and not np.isnan(s.values[c, m])]
         order = sorted(there, key=lambda m: -s.values[c, m])
+        marked = dict(zip((order[0], order[1], order[-1]), ("best", "second", "lowest"))) if len(order) > 2 else {}
         for m, model in enumerate(s.models):
-            place = order.index(m) if m in order and len(order) > 2 else None
-            mark = {0: "best", 1: "second", len(order) - 1: "lowest"}.get(place, "") if place is not None else ""
+            mark = marked.get(m, "")
+            without = int(s.n_items[c] - s.n[c, m])
             if name == "average" and len(s.columns) - 1 < len(RESULT_COLUMNS):
                 mark = f"{mark} of {len(s.columns) - 1} of {len(RESULT_COLUMNS)} columns".strip()
-            without = int(s.n_items[c] - s.n[c, m])
-            if mark and without and name != "average":
+            elif name != "average" and mark and without:
                 mark = f"{mark}, on {s.n[c, m]} of {s.n_items[c]} items"
-            has = (int(s.n[c, m]), int(s.n_clusters[c, m]))
-            share = name in _RIGHT
-            e = _estimate(s.values[c, m], s.draws[:, c, m], *has, level, share)
+            e = _estimate(s.values[c, m], s.draws[:, c, m], s.n[c, m], s.n_clusters[c, m], name in _RIGHT)
             lost = {k: x[c, m] for k, x in s.lost.items()}
             rows.append({"model": model, "task": name, "mark": mark, "n_without": without} | lost | e.row())
     columns = ["model", "task", "mark", *ESTIMATE_COLUMNS[:1], "n_without", *s.lost, *ESTIMATE_COLUMNS[1:]]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(s.lost, "Int64"))
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #561320a0
-def rank_table(
-    s: Standings, level: float = 0.95
-) -> pd.DataFrame:  # model, n, n_without, ... (rank), first (share of draws in front)
+def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank), first (share of draws in front)
     """The rank of each model by its average, 1 the best, with its interval over draws of cases, and how many items of
     all columns it has no value for.
     """
@@ -315,10 +307,10 @@ def rank_table(
     above = (draws[:, None, :] > draws[:, :, None]).sum(2)
     level_with = (draws[:, None, :] == draws[:, :, None]).sum(2) - 1
     ranks = above + 1 + level_with / 2
+    cases = s.n_clusters[-1, whole].min()  # a rank is as sure as the model that answered least
     rows = []
     for k, m in enumerate(whole):
-        cases = int(s.n_clusters[-1, whole].min())  # a rank is as sure as the model that answered least
-        e = _estimate(float(rank[k]), ranks[:, k], int(s.n[-1, m]), cases, level)
+        e = _estimate(float(rank[k]), ranks[:, k], s.n[-1, m], cases)
         counted = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
         rows.append(counted | e.row() | {"first": float((ranks[:, k] < 1.5).mean())})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
@@ -326,12 +318,9 @@ def rank_table(
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #ce6f0a98
 def _in_common(column: Column, at: Sequence[int]) -> Column:
     "A column with the items alone to which all of some models have a value."
+    both = column.has[at].all(axis=0)
     if column.points is not None:
-        points = column.points[:, at]
-        both = ~np.isnan(points).any(axis=1)
-        return Column(column.cluster[both], points[both])
-    assert column.truth is not None and column.said is not None and column.there is not None
-    both = column.there[at].all(axis=0)
+        return Column(column.cluster[both], column.points[both][:, at])
     return Column(column.cluster[both], None, column.truth[both], column.said[at][:, both], column.there[at][:, both])
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #10bf0464
@@ -342,7 +331,6 @@ def paired_table(
     *,
     n_boot: int = 1000,
     seed: int,
-    level: float = 0.95,
 ) -> pd.DataFrame:  # model, against, task, n_left_out, n, ... (difference in points)
     """Differences of two models on the items that both have a value for, on the same draws, task by task: thinking
     against standard models of one family. Without a common item in one of the columns there is no average.
@@ -355,27 +343,24 @@ def paired_table(
             refuse(f"paired_table: thinking must name models of the run ({', '.join(order)}); got {gone}")
         common = {name: _in_common(c, [order.index(one), order.index(other)]) for name, c in columns.items()}
         there = {name: c for name, c in common.items() if len(c.cluster)}
-        out = {name: len(columns[name].cluster) - len(c.cluster) for name, c in common.items()}
-        head = {"model": one, "against": other}
         found = {}
         if there:
             s = draw_standings(there, [one, other], n_boot=n_boot, seed=seed)
+            d, draws = (x[..., 0] - x[..., 1] for x in (s.values, s.draws))
             for c, name in enumerate(s.columns):
-                d = s.values[c, 0] - s.values[c, 1]
-                has = int(s.n[c, 0]), int(s.n_clusters[c].min())
-                found[name] = _estimate(d, s.draws[:, c, 0] - s.draws[:, c, 1], *has, level)
+                found[name] = _estimate(d[c], draws[:, c], s.n[c, 0], s.n_clusters[c].min())
         if len(there) < len(common):
-            found |= {
-                name: Estimate.from_limits(np.nan, n=0, level=level) for name in [*set(common) - set(there), "average"]
-            }
-        left = out | {"average": sum(out.values())}
-        rows += [
-            head | {"task": k, "n_left_out": left[k]} | found[k].row() for k in [*columns, "average"] if k in found
-        ]
+            gone = [*(name for name in common if name not in there), "average"]
+            found |= dict.fromkeys(gone, Estimate.from_limits(np.nan, n=0))
+        left = {name: len(columns[name].cluster) - len(c.cluster) for name, c in common.items()}
+        left["average"] = sum(left.values())
+        for name in [k for k in left if k in found]:
+            head = {"model": one, "against": other, "task": name, "n_left_out": left[name]}
+            rows.append(head | found[name].row())
     return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #9067ff04
-def stability_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, measure, n (tasks), ..., weakest
+def stability_table(s: Standings) -> pd.DataFrame:  # model, measure, n (tasks), ..., weakest
     """How even a model is over the tasks: the standard deviation of its columns beyond what draws of cases make, the
     range that was seen, its weakest task, and the rank correlation of its columns with the mean of the other models'.
     Columns with too few cases for an interval say nothing of it and are left out; no row for fewer than three others.
@@ -385,7 +370,7 @@ def stability_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model
     values = s.values[:-1]
     draws = s.draws[:, :-1]
     rows = []
-    enough = s.n_clusters[:-1] >= fewest_clusters(level)
+    enough = s.n_clusters[:-1] >= fewest_clusters()
     for m, model in enumerate(s.models):
         there = ~np.isnan(values[:, m]) & enough[:, m]
         if there.sum() < 3:
@@ -403,9 +388,9 @@ def stability_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model
             measures["rank correlation with the others"] = (_spearman(x[None], means[None])[0], _spearman(d, drawn))
         weakest = [n for n, t in zip(s.columns, there) if t][int(x.argmin())]
         for name, (value, drawn) in measures.items():
-            e = _estimate(float(value), drawn, int(there.sum()), int(cases.min()), level)
+            e = _estimate(float(value), drawn, there.sum(), cases.min())
             if name == "range":  # every draw is wider than the sample, which is wider than the truth
-                e = Estimate.from_limits(e.estimate, n=e.n, n_clusters=e.n_clusters, level=level)
+                e = Estimate.from_limits(e.estimate, n=e.n, n_clusters=e.n_clusters)
             rows.append({"model": model, "measure": name} | e.row() | {"weakest": weakest})
     return pd.DataFrame(rows, columns=["model", "measure", *ESTIMATE_COLUMNS, "weakest"])
 
@@ -418,8 +403,6 @@ def _beyond_luck(x: np.ndarray, draws: np.ndarray, cases: np.ndarray) -> tuple[f
 
 
 def _spearman(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # (B, C) each -> (B,)
-    from scipy.stats import rankdata
-
     a, b = (rankdata(v, axis=1) - (v.shape[1] + 1) / 2 for v in (x, y))
     with np.errstate(invalid="ignore", divide="ignore"):
         return (a * b).sum(1) / np.sqrt((a**2).sum(1) * (b**2).sum(1))
@@ -437,9 +420,7 @@ def standing_metrics(s: Standings, ranks: pd.DataFrame) -> dict:
 def subset_table(
     columns: Mapping[str, Column],  # of result_columns
     models: Sequence[str],
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # model, task (categories, specific), n, ..., the share
     """How often the whole set of labels is the key's, of each classification among the columns.
 
@@ -448,10 +429,9 @@ def subset_table(
     rows = []
     for name in (c for c in _LABELS if c in columns):
         c = columns[name]
-        assert c.truth is not None and c.said is not None and c.there is not None
         for model, exact, there in zip(models, (c.said == c.truth).all(axis=2).astype(float), c.there):
-            how: dict[str, Any] = {"clusters": c.cluster[there], "n_boot": n_boot, "seed": seed, "share": True}
-            rows.append({"model": model, "task": name} | estimate(mean, exact[there], **how).row())
+            e = estimate(mean, exact[there], clusters=c.cluster[there], share=True, **settings)
+            rows.append({"model": model, "task": name} | e.row())
     return pd.DataFrame(rows, columns=["model", "task", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #8bd69227
@@ -499,16 +479,16 @@ def _at_cut(rows: pd.DataFrame, cut: float) -> str:
 
 
 def medical_table(
-    s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: float = 75.0, level: float = 0.95
+    s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: float = 75.0
 ) -> pd.DataFrame:  # kind, model, management plan, mental qa, at the cut (yes, no, unsure, no interval)
     """Medical and general models on management plans and mental QA in points, one row a model, and whether each stands
     at or above the cut below which a medical model is left out: every interval has to.
 
     Source: PsychiatryBench, table 5 and section 5.1.
     """
-    own = results_table(s, level).query("task in @_TABLE_5")
+    own = results_table(s).query("task in @_TABLE_5")
     if not len(own):
-        return pd.DataFrame(columns=["kind", "model", *_TABLE_5])
+        return pd.DataFrame()
     wide = wide_cells(own, "model", "task", 1).reindex(columns=["model", *_TABLE_5]).fillna("–")
     kinds = [_kind(registry.get(m) or {}) for m in wide["model"]]
     passes = [_at_cut(own[own["model"] == m], cut) for m in wide["model"]]
@@ -532,13 +512,12 @@ def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """
     rows = []
     for name, facts in registry.items():
-        row = {"kind": _kind(facts), "model": name, "size": parameter_count(facts.get("parameters"))}
-        row |= {"source": _said(facts, "open", {True: "open", False: "closed"})}
-        row |= {"provider": facts.get("provider") or "not stated", "release": _quarter(facts.get("released"))}
-        rows.append(row | {"family": facts.get("lineage") or name})
-    order = {kind: k for k, kind in enumerate(("general", "medical", "not stated"))}
+        kind, size = _kind(facts), parameter_count(facts.get("parameters"))
+        source = _said(facts, "open", {True: "open", False: "closed"})
+        provider, release = facts.get("provider") or "not stated", _quarter(facts.get("released"))
+        rows.append((kind, name, size, source, provider, release, facts.get("lineage") or name))
     table = pd.DataFrame(rows, columns=["kind", "model", "size", "source", "provider", "release", "family"])
-    return table.sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable", ignore_index=True)
+    return table.sort_values("kind", kind="stable", ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #a30a4054
 def of_judge(judged: pd.DataFrame, judge: str | None) -> pd.DataFrame:
