@@ -38,13 +38,8 @@ def core(rule: Rule, ids: Sequence[str], seed: int) -> list[str]:
     return _seeded(ids, seed)[: rule.n_core] if rule.rule == "core_and_split" else []
 
 # %% ../../nbs/annotate/04_assignment.ipynb #44df0529
-def first_assignment(
-    rule: Rule,
-    ids: Sequence[str],  # of the questions
-    raters: Sequence[str],
-    seed: int,
-) -> dict[str, list[str]]:  # rater -> questions
-    "Who answers what, where nobody has begun."
+def first_assignment(rule: Rule, ids: Sequence[str], raters: Sequence[str], seed: int) -> dict[str, list[str]]:
+    "Who answers which questions, where nobody has begun."
     if rule.n_core > len(ids):
         refuse(f"first_assignment: n_core must be at most the {len(ids)} questions; got {rule.n_core}")
     raters = list(raters)
@@ -66,13 +61,11 @@ def _short(rule: Rule, ids: list[str], held: dict[str, set], active: list[str]) 
     per_item = 2 if rule.rule == "pairs" else rule.per_item
     for i in ids:
         holders = {r for r, of in held.items() if i in of}
-        while len(holders) < per_item and len(holders) < len(set(active) | holders):
-            free = [r for r in active if r not in holders]
-            if not free:
-                break
+        free = [r for r in active if r not in holders]
+        for _ in range(min(per_item - len(holders), len(free))):
             least = min(free, key=lambda r: (len(held[r]), active.index(r)))
+            free.remove(least)
             held[least].add(i)
-            holders.add(least)
 
 
 def _even(ids: list[str], held: dict[str, set], begun: set, active: list[str]) -> None:
@@ -80,7 +73,7 @@ def _even(ids: list[str], held: dict[str, set], begun: set, active: list[str]) -
     while len(active) > 1:
         by_load = sorted(active, key=lambda r: (len(held[r]), active.index(r)))
         low, high = by_load[0], by_load[-1]
-        movable = [i for i in ids if i in held[high] and i not in held[low] and (high, i) not in begun]
+        movable = [i for i in ids if i in held[high] - held[low] and (high, i) not in begun]
         if len(held[high]) - len(held[low]) < 2 or not movable:
             return
         held[high].remove(movable[-1])
@@ -100,24 +93,19 @@ def reassign(
     order = _seeded(ids, seed)
     if not begun:
         return first_assignment(rule, ids, active, seed)
-    now = {r: {i for i in held.get(r, ()) if r in active or (r, i) in begun} for r in {*held, *active}}
     for_all = core(rule, ids, seed)
+    now = {r: {i for i in held.get(r, ()) if r in active or (r, i) in begun} for r in {*held, *active}}
     for r in active:
         now[r] |= set(for_all)
     if rule.rule != "everyone":
         rest = [i for i in order if i not in set(for_all)]
         _short(rule, rest, now, active)
         _even(rest, now, begun, active)
-    place = {i: k for k, i in enumerate(order)}
-    return {r: sorted(of, key=place.__getitem__) for r, of in now.items() if of}
+    return {r: [i for i in order if i in of] for r, of in now.items() if of}
 
 # %% ../../nbs/annotate/04_assignment.ipynb #40ffdc73
-def rater_list(
-    study: Study,
-    rater: str,
-    ids: Sequence[str],  # of the items that this rater answers
-) -> list[Assigned]:
-    "Every page of a rater, in order."
+def rater_list(study: Study, rater: str, ids: Sequence[str]) -> list[Assigned]:
+    "Every page of a rater who answers these items, in order."
     seed = (study.settings.seed, study.name, rater)
     items = sorted(ids, key=lambda i: draw(*seed, "place", i))
     again = sorted(items, key=lambda i: draw(*seed, "again", i))[: study.settings.assignment.repeats]
@@ -134,11 +122,8 @@ def _tied(labels: Sequence[str | None]) -> bool:
     return len(counts) == 2 and counts[0][1] == counts[1][1]
 
 
-def conflicting(
-    study: Study,
-    said: Sequence[Mapping[str, RatedAnswer]],  # one complete set of answers a rater, the resolver's left out
-) -> bool:
-    "Whether the raters of one question leave anything open."
+def conflicting(study: Study, said: Sequence[Mapping[str, RatedAnswer]]) -> bool:
+    "Whether the raters of one question, of each a complete set of answers, leave anything open."
     if len(said) < 2:
         return False
     if study.settings.kind == "errors":
@@ -150,12 +135,8 @@ def conflicting(
     return any(map(_tied, given.values()))
 
 # %% ../../nbs/annotate/04_assignment.ipynb #456d4696
-def complete_answers(
-    store: Store,
-    study: Study,
-    rater: str | None = None,  # None for all
-) -> dict[Page, dict[str, RatedAnswer]]:  # pages on which nothing is missing
-    "Every complete page, with what was given on it."
+def complete_answers(store: Store, study: Study, rater: str | None = None) -> dict[Page, dict[str, RatedAnswer]]:
+    "Every page on which nothing is missing, with what was given on it; of all raters, or of one."
     at = {q.question_id: q for q in study.questions}
     found = {}
     for page, given in store.all_answers(*([rater] if rater else [])).items():
@@ -183,13 +164,9 @@ def share_out(store: Store, study: Study) -> None:
 
 # %% ../../nbs/annotate/04_assignment.ipynb #c207df49
 def enrol(
-    store: Store,
-    study: Study,
-    raters: Sequence[str],  # pseudonyms
-    role: str = "rater",  # rater, resolver or owner
-    simulated: bool = False,
+    store: Store, study: Study, raters: Sequence[str], role: str = "rater", simulated: bool = False
 ) -> dict[str, str]:  # rater -> token; tokens are shown this once
-    "Invite people, and make their lists."
+    "Invite people by pseudonym, as rater, resolver or owner, and make their lists."
     register = Register(store)
     known = {r.rater: r.role for r in register.raters()}
     for r in raters:
@@ -206,11 +183,9 @@ def enrol(
 def leave(store: Store, study: Study, rater: str, *, forget: bool = False) -> int:  # events deleted
     "Close a rater's link and hand on what was not begun; with `forget`, delete all that is known of the rater."
     register = Register(store)
-    if forget:
-        n = register.forget(rater)
-    else:
+    if not forget:
         register.withdraw(rater)
-        n = 0
+    n = register.forget(rater) if forget else 0
     share_out(store, study)
     return n
 

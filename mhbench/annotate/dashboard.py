@@ -47,16 +47,11 @@ def when(ms: int | None) -> str:  # "2025-01-07 10:42", in universal time
     return "–" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def again(
-    complete: Complete,
-    rater: str,
-) -> str:  # e.g. "83%" of labels, or "±7" points on average; "–" where nothing was asked twice
+def again(complete: Complete, rater: str) -> str:  # "83%" of labels, "±7" points on average; "–": nothing asked twice
     "How near a rater's second answers are to the first."
     same, apart = [], []
     for (r, question, occasion), second in complete.items():
-        first = complete.get((r, question, 0))
-        if r != rater or occasion != 1 or first is None:
-            continue
+        first = complete.get((r, question, 0), {}) if r == rater and occasion == 1 else {}
         for target in (set(first) & set(second)) - {"comment"}:
             before, now = first[target], second[target]
             if before.value is None or now.value is None:
@@ -71,9 +66,8 @@ def again(
 def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict, seconds: dict) -> dict[str, Any]:
     pages = [(r.rater, *p) for p in Register(store).assigned(r.rater)]
     mine = [p for p in pages if p in complete]
-    begun = [p for p in pages if p in started and p not in complete]
-    kept = [(r.rater, q.question_id, 0) for q in study.of_role("check")]
-    checks = [passed(q, complete[p]) for q, p in zip(study.of_role("check"), kept, strict=True) if p in complete]
+    kept = [(q, complete.get((r.rater, q.question_id, 0))) for q in study.of_role("check")]
+    checks = [passed(q, answers) for q, answers in kept if answers is not None]
     spent = [seconds[p] / 1000 for p in mine if seconds.get(p)]
     times = [g.server_ms for p in pages for g in started.get(p, {}).values()]
     return {
@@ -82,7 +76,7 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
         "marks": ["withdrawn"] * (not r.active) + ["simulated"] * r.simulated,
         "assigned": len(pages),
         "complete": len(mine),
-        "started": len(begun),
+        "started": sum(p in started and p not in complete for p in pages),
         "share": f"{100 * len(mine) / len(pages):.0f}%" if pages else "–",
         "seconds": f"{median(spent):.0f}" if spent else "–",
         "checks": f"{sum(c is True for c in checks)}/{len(checks)}" if checks else "–",
@@ -94,15 +88,10 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
 COLUMNS = ["rater", "role", "assigned", "complete", "started", "share", "seconds", "checks", "again", "last"]
 
 
-def progress(
-    store: Store, study: Study
-) -> list[dict[str, Any]]:  # a row a rater: COLUMNS, and `marks`: withdrawn, simulated
-    "Who has done what."
-    complete = complete_answers(store, study)
-    started = store.all_answers()
-    seconds = store.active_ms()
-    raters = [r for r in Register(store).raters() if r.role != "owner"]
-    return [_row(r, study, store, complete, started, seconds) for r in raters]
+def progress(store: Store, study: Study) -> list[dict[str, Any]]:  # COLUMNS, and `marks`: withdrawn, simulated
+    "Who has done what, a row a rater."
+    seen = complete_answers(store, study), store.all_answers(), store.active_ms()
+    return [_row(r, study, store, *seen) for r in Register(store).raters() if r.role != "owner"]
 
 # %% ../../nbs/annotate/06_dashboard.ipynb #cab441cd
 class Agreement(NamedTuple):
@@ -115,11 +104,12 @@ class Agreement(NamedTuple):
     ci: tuple[float, float] | None  # of 95%, over questions; None where too few differ
 
 
-def _verdicts(study: Study, complete: Complete, raters: set[str]) -> Mapping[str, Mapping[tuple, dict[str, Any]]]:
-    "Measure -> unit -> rater -> verdict."
+def _verdicts(store: Store, study: Study, complete: Complete) -> pd.DataFrame:
+    "A row a verdict of a rater on an item, at the first occasion: measure, question, target, rater, verdict."
     rated = QUESTION_KINDS[study.settings.kind].rated
+    raters = {r.rater for r in Register(store).raters() if r.role == "rater"}
     items = set(study.rated_ids)
-    out: defaultdict[str, defaultdict[tuple, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
+    rows = []
     for (rater, question, occasion), answers in complete.items():
         if rater not in raters or occasion or question not in items:
             continue
@@ -127,35 +117,27 @@ def _verdicts(study: Study, complete: Complete, raters: set[str]) -> Mapping[str
             answers = {"main kind of error": RatedAnswer(label=main_error(study, answers))}
         for target, a in answers.items():
             if target != "comment" and a.label != "Abstain":
-                name = target if target == "difficulty" else rated or target
-                out[name][question, target][rater] = a.label if a.value is None else a.value
-    return out
+                measure = target if target == "difficulty" else rated or target
+                rows.append((measure, question, target, rater, a.label if a.value is None else a.value))
+    return pd.DataFrame(rows, columns=["measure", "question", "target", "rater", "verdict"], dtype=object)
 
 # %% ../../nbs/annotate/06_dashboard.ipynb #982239bd
 _LEVELS = {"options": "interval", "scores": "interval", "difficulty": "ordinal"}
-_Units = Mapping[tuple, Mapping[str, Any]]  # (question, target) -> rater -> verdict
 
 
-def _within_questions(units: _Units) -> Estimate:
+def _within_questions(rated: pd.DataFrame) -> Estimate:
     "The mean over questions, whose options are the units."
-    pages: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for (question, option), verdicts in units.items():
-        for rater, value in verdicts.items():
-            pages[question, rater][option] = value
-    places = {q: sorted({o for (of, _), page in pages.items() if of == q for o in page}) for q, _ in pages}
-    scores = np.full((len(pages), max(map(len, places.values()))), np.nan)
-    for k, ((question, _), page) in enumerate(pages.items()):
-        scores[k, [places[question].index(option) for option in page]] = list(page.values())
-    questions, raters = np.array(list(pages)).T
-    return mean_alpha(question_alphas(scores, questions, raters=raters).alpha)
+    place = rated.groupby("question")["target"].rank("dense")
+    pages = rated.assign(place=place).pivot(index=["question", "rater"], columns="place", values="verdict")
+    questions, raters = (pages.index.get_level_values(name).to_numpy() for name in pages.index.names)
+    return mean_alpha(question_alphas(pages.to_numpy(float), questions, raters=raters).alpha)
 
 
-def _over_units(units: _Units, level: str, categories: list[str] | None) -> Estimate:
+def _over_units(rated: pd.DataFrame, level: str, categories: list[str] | None) -> Estimate:
     "All units together."
-    raters = sorted({r for verdicts in units.values() for r in verdicts})
-    rows = [[verdicts.get(r) for verdicts in units.values()] for r in raters]
-    data = np.array(rows, dtype=float if level == "interval" else object)
-    questions = np.array([question for question, _ in units])
+    units = rated.pivot(index=["question", "target"], columns="rater", values="verdict")
+    data = units.to_numpy(float if level == "interval" else object).T
+    questions = units.index.get_level_values("question").to_numpy()
     return agreement_estimate(data, "krippendorff_alpha", scale=level, categories=categories, clusters=questions)
 
 # %% ../../nbs/annotate/06_dashboard.ipynb #a7c0e1f2
@@ -164,18 +146,19 @@ def agreement(store: Store, study: Study) -> list[Agreement]:
 
     Source: Krippendorff 2011; Tukey 1958.
     """
-    raters = {r.rater for r in Register(store).raters() if r.role == "rater"}
     out = []
-    for name, units in sorted(_verdicts(study, complete_answers(store, study), raters).items()):
-        shared = {place: verdicts for place, verdicts in units.items() if len(verdicts) > 1}
+    for name, rated in _verdicts(store, study, complete_answers(store, study)).groupby("measure"):
+        raters = rated.groupby(["question", "target"])["rater"].transform("size")
+        shared = rated[raters > 1]
+        n = len(shared.drop_duplicates(["question", "target"]))
         level = _LEVELS.get(name, "nominal")
         e = Estimate.from_limits(np.nan, n=0)
-        if shared and name == "options":
+        if n and name == "options":
             e = _within_questions(shared)
-        elif shared:
+        elif n:
             e = _over_units(shared, level, study.settings.difficulties if name == "difficulty" else None)
         ci = None if math.isnan(e.ci_low) else (e.ci_low, e.ci_high)
-        out.append(Agreement(level, name, len(shared), None if math.isnan(e.estimate) else e.estimate, ci))
+        out.append(Agreement(level, name, n, None if math.isnan(e.estimate) else e.estimate, ci))
     return out
 
 # %% ../../nbs/annotate/06_dashboard.ipynb #62c084c8
@@ -191,11 +174,10 @@ def fastest(study: Study, q: Question) -> float:  # seconds
 
 def rater_slips(store: Store, study: Study) -> dict[str, Slips]:  # rater -> missed checks and hasty questions
     "What the page saw beside the answers; questions without a time count as not seen."
-    complete = complete_answers(store, study)
     seconds = store.active_ms()
     at = {q.question_id: q for q in study.questions}
     found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for page, answers in complete.items():
+    for page, answers in complete_answers(store, study).items():
         q, counts = at[page[1]], found[page[0]]
         if q.role == "check":
             counts[0] += passed(q, answers) is False
@@ -209,15 +191,12 @@ def rater_slips(store: Store, study: Study) -> dict[str, Slips]:  # rater -> mis
 def flags(store: Store, study: Study) -> dict[str, str]:  # rater -> the reasons, "" where there are none
     "Who to ask what happened; of all that is rated but difficulty."
     raters = [r.rater for r in Register(store).raters() if r.role == "rater"]
-    measures = _verdicts(study, complete_answers(store, study), set(raters))
-    units = {(name, *place): v for name, of in measures.items() if name != "difficulty" for place, v in of.items()}
-    if len(raters) < 2 or not units:
+    rated = _verdicts(store, study, complete_answers(store, study)).query("measure != 'difficulty'")
+    if len(raters) < 2 or rated.empty:
         return {}
-    said = np.full((len(raters), len(units)), None, dtype=object)
-    for n, verdicts in enumerate(units.values()):
-        for rater, verdict in verdicts.items():
-            said[raters.index(rater), n] = verdict
-    questions = np.array([question for _, question, _ in units])
+    units = rated.pivot(index=["measure", "question", "target"], columns="rater", values="verdict")
+    said = units.reindex(columns=raters).astype(object).to_numpy().T
+    questions = units.index.get_level_values("question").to_numpy()
     table = rater_flags(said, raters, clusters=questions, slips=rater_slips(store, study))
     return dict(zip(table["rater"], table["flag"]))
 
@@ -239,12 +218,6 @@ class Further(NamedTuple):
     minutes: float  # that a question takes
     measured: bool  # whether the page measured it
 
-
-def _minutes(store: Store, complete: Complete) -> tuple[float, bool]:
-    seconds = store.active_ms()
-    spent = [seconds[page] / 60_000 for page in complete if seconds.get(page)]
-    return (median(spent), True) if spent else (MINUTES, False)
-
 # %% ../../nbs/annotate/06_dashboard.ipynb #e35e70a6
 def _of_options(pilot: pd.DataFrame, width: float, timing: tuple[float, bool]) -> Further:
     "Raters of every question."
@@ -255,68 +228,50 @@ def _of_options(pilot: pd.DataFrame, width: float, timing: tuple[float, bool]) -
     return Further(width, "option", int(raters.min()), found, None, None, more, None, *timing)
 
 
-def _of_models(pilot: pd.DataFrame, label: str, width: float, timing: tuple[float, bool]) -> Further:
+def _of_models(pilot: pd.DataFrame, of: str, width: float, timing: tuple[float, bool]) -> Further:
     "Raters and questions."
     mean = pilot_components(pilot)
     aim = Aim(width=width)
     designs = with_more(panel_designs(mean, aim, minutes=timing[0]), pilot)
     same = same_raters(mean, aim, mean.n_raters)
-    of = label or "model"
     overlapping = designs[designs["per_item"] > 1].sort_values("more", kind="stable")
     if not len(overlapping):
         return Further(width, of, mean.n_ratings, None, None, None, 0, same, *timing)
-    raters, items, per_item, more = overlapping.iloc[0][["raters", "items", "per_item", "more"]]
-    return Further(width, of, mean.n_ratings, int(raters), int(items), int(per_item), int(more), same, *timing)
+    design = map(int, overlapping.iloc[0][["raters", "items", "per_item", "more"]])
+    return Further(width, of, mean.n_ratings, *design, same, *timing)
 
 
 def further(store: Store, study: Study, width: float | None = None) -> Further | None:  # None: too little to plan from
     "How many more ratings a width needs; of kinds with numbers, labels, or yes and no."
     kind = study.settings.kind
     complete = complete_answers(store, study)
-    if kind not in WIDTHS:
+    rated = _verdicts(store, study, complete).query("measure != 'difficulty'")
+    if kind not in WIDTHS or rated.empty:
         return None
-    raters = {r.rater for r in Register(store).raters() if r.role == "rater"}
-    units = {
-        p: v for name, of in _verdicts(study, complete, raters).items() if name != "difficulty" for p, v in of.items()
-    }
     counted = {"labels": study.settings.labels[0], "yes_no": "yes"}.get(kind)
-    rows = [
-        (q, r, t, float(v if counted is None else v == counted)) for (q, t), of in units.items() for r, v in of.items()
-    ]
-    if not rows:
-        return None
-    pilot = pd.DataFrame(rows, columns=["item", "rater", "target", "value"])
-    timing = _minutes(store, complete)
-    wanted = width or WIDTHS[kind]
+    value = rated["verdict"] if counted is None else rated["verdict"] == counted
+    pilot = rated.rename(columns={"question": "item"}).assign(value=value.astype(float))
+    seconds = store.active_ms()
+    spent = [seconds[page] / 60_000 for page in complete if seconds.get(page)]
+    timing = (median(spent), True) if spent else (MINUTES, False)
     try:
         if kind == "sliders":
-            return _of_options(pilot, wanted, timing)
-        return _of_models(pilot, counted or "", wanted, timing)
+            return _of_options(pilot, width or WIDTHS[kind], timing)
+        return _of_models(pilot, counted or "model", width or WIDTHS[kind], timing)
     except ValueError:  # one rater, one question, or no variance
         return None
 
 # %% ../../nbs/annotate/06_dashboard.ipynb #203fba51
 def further_in_words(found: Further, t: Callable[..., str]) -> list[str]:
     "Sentences, by the page's words in one language."
-    width = f"{found.width:g}"
-    named = {"option": "", "model": t("dashboard.further.model")}
-    out = []
-    if found.raters is None:
-        out.append(t("dashboard.further.none", width=width))
-    elif found.items is None:
-        out.append(t("dashboard.further.option", width=width, raters=found.raters, done=found.done))
-    else:
-        what = named.get(found.of) or t("dashboard.further.share", label=found.of)
-        design = {"raters": found.raters, "items": found.items, "per_item": found.per_item, "done": found.done}
-        out.append(t("dashboard.further.design", what=what, width=width, **design))
-    if found.raters is not None:
-        how = t(f"dashboard.further.{'measured' if found.measured else 'assumed'}")
-        cost = {"hours": f"{found.more * found.minutes / 60:.1f}", "minutes": f"{found.minutes:.1f}", "how": how}
-        out.append(t("dashboard.further.more", more=found.more, **cost))
+    said = found._asdict() | {"width": f"{found.width:g}", "minutes": f"{found.minutes:.1f}"}
+    said["hours"] = f"{found.more * found.minutes / 60:.1f}"
+    said["how"] = t(f"dashboard.further.{'measured' if found.measured else 'assumed'}")
+    said["what"] = t("dashboard.further.model" if found.of == "model" else "dashboard.further.share", label=found.of)
+    keys = ["none"] if found.raters is None else ["design" if found.items else "option", "more"]
     if found.of != "option":
-        key = "others" if found.same is None else "same"
-        out.append(t(f"dashboard.further.{key}", same=found.same))
-    return [*out, t("dashboard.further.caution")]
+        keys.append("others" if found.same is None else "same")
+    return [t(f"dashboard.further.{key}", **said) for key in [*keys, "caution"]]
 
 
 def flag_in_words(flag: str, known: Mapping[str, str]) -> str:  # known: the page's words in one language
@@ -324,10 +279,8 @@ def flag_in_words(flag: str, known: Mapping[str, str]) -> str:  # known: the pag
     out = []
     for reason in flag.split("; "):
         pattern = re.sub(r"\d+", "#", reason)
-        words = known.get(f"dashboard.flag.{pattern}", pattern)
-        for number in re.findall(r"\d+", reason):
-            words = words.replace("#", number, 1)
-        out.append(words)
+        numbers = iter(re.findall(r"\d+", reason))
+        out.append(re.sub("#", lambda _: next(numbers), known.get(f"dashboard.flag.{pattern}", pattern)))
     return "; ".join(out)
 
 # %% ../../nbs/annotate/06_dashboard.ipynb #6d54a5dc

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pandas as pd
 
@@ -45,14 +45,13 @@ class Exported(NamedTuple):
 
 def _variant(study: Study, q: Question, shown: dict, target: str, answers: dict[str, RatedAnswer]) -> dict[str, str]:
     kind = study.settings.kind
+    how = QUESTION_KINDS[kind]
     out = dict[str, Any](asked=q.asked)
     if shown["wording"]:
         out["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = shown["wording"]
-    if QUESTION_KINDS[kind].shuffled and kind != "errors":
-        order = (
-            shown["order"] if QUESTION_KINDS[kind].judged else [str(list(q.targets).index(t)) for t in shown["order"]]
-        )
-        out["order"] = ",".join(order)
+    if how.shuffled and kind != "errors":
+        place = {t: t if how.judged else str(k) for k, t in enumerate(q.targets)}
+        out["order"] = ",".join(place[t] for t in shown["order"])
     if target in shown["starts"]:
         out["start"] = str(shown["starts"][target])
     if kind == "agree":
@@ -76,11 +75,10 @@ def _verdicts(study: Study, q: Question, answers: dict[str, RatedAnswer]) -> dic
 def ratings(store: Store) -> Exported:
     "A file's complete answers as ratings, and what is not among them."
     study = store.study
-    complete = complete_answers(store, store.study)
+    complete = complete_answers(store, study)
     at = {q.question_id: q for q in study.questions}
     simulated = {r.rater for r in Register(store).raters() if r.simulated}
     out = Exported([], [], [], [])
-    source = f"{store.path.name} {study.hash[:12]}"
     for page, given in store.all_answers().items():
         (rater, _, occasion), q, answers = page, at[page[1]], complete.get(page)
         where = {"rater": rater, "item_id": q.item_id, "occasion": occasion, "role": q.role}
@@ -97,7 +95,7 @@ def ratings(store: Store) -> Exported:
             "origin": "simulated" if rater in simulated else "asked",
             "session": f"occasion {occasion}",
             "comment": answers.get("comment", RatedAnswer()).label,
-            "source": source,
+            "source": f"{store.path.name} {study.hash[:12]}",
         }
         for target, (value, label) in _verdicts(study, q, answers).items():
             drawn = json.loads((given.get(target) or next(iter(given.values()))).shown)
@@ -124,20 +122,14 @@ def all_answers(store: Store) -> pd.DataFrame:  # a row an answer, complete or n
     complete = complete_answers(store, study)
     for page, given in store.all_answers().items():
         rater, question, occasion = page
+        q = at[question]
+        spent = seconds[page] / 1000 if page in seconds else None
         for target, g in given.items():
             drawn = json.loads(g.shown)
-            row: dict[str, Any] = {
-                "rater": rater,
-                "item_id": at[question].item_id,
-                "question": question,
-                "role": at[question].role,
-            }
-            row |= {"occasion": occasion, "target": target, "value": g.answer.value, "label": g.answer.label}
-            row |= {"complete": page in complete, "wording": drawn["wording"]}
-            row |= {name: json.dumps(drawn[name], ensure_ascii=False) for name in ("order", "sides")}
-            row |= {"start": drawn["starts"].get(target)}
-            row |= {"seconds_on_page": seconds[page] / 1000 if page in seconds else None, "saved": _time(g.server_ms)}
-            rows.append(row)
+            order, sides = (json.dumps(drawn[name], ensure_ascii=False) for name in ("order", "sides"))
+            start = drawn["starts"].get(target)
+            row = (rater, q.item_id, question, q.role, occasion, target, *g.answer, page in complete, drawn["wording"])
+            rows.append((*row, order, start, sides, spent, _time(g.server_ms)))
     return pd.DataFrame(rows, columns=SAVED_COLUMNS)
 
 # %% ../../nbs/annotate/08_export.ipynb #be474bdb
@@ -167,14 +159,9 @@ def _sheet(tables: dict[str, pd.DataFrame], path: Path) -> None:
                 cell.data_type = "s"
 
 # %% ../../nbs/annotate/08_export.ipynb #07e38bf2
-def write_export(
-    store: Store,
-    folder: str | Path,
-    *,
-    sheet: bool = False,  # an Excel sheet as well
-) -> Exported:
+def write_export(store: Store, folder: str | Path, *, sheet: bool = False) -> Exported:
     """Write ratings.parquet, ratings.csv, repeats.parquet, checks.csv, incomplete.csv, answers.csv, events.csv and
-    study.json; and answers.xlsx where it is wanted.
+    study.json; and answers.xlsx where a sheet for Excel is wanted.
     """
     folder = private_folder(folder, ignored=True)
     out = ratings(store)
@@ -199,25 +186,21 @@ def write_export(
 
 # %% ../../nbs/annotate/08_export.ipynb #9bd76e5a
 def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
-    gone = [c for c in ("item_id", "study", "rater", "target") if c not in table]
-    if gone or not {"value", "label"} & set(table):
-        refuse(
-            "ratings_of_file: columns must include item_id, study, rater, target and value or label; got "
-            f"{list(table.columns)} ({path.name}); export the answers again"
-        )
+    def wrong(rule: str, got: object, place: str) -> NoReturn:
+        refuse(f"ratings_of_file: {rule}; got {got} ({place}); export the answers again")
+
+    if not {"item_id", "study", "rater", "target"} <= set(table) or not {"value", "label"} & set(table):
+        rule = "columns must include item_id, study, rater, target and value or label"
+        wrong(rule, list(table.columns), path.name)
     rows = []
     for k, row in enumerate(table.to_dict("records"), 2):
-        given: dict[str, Any] = {
-            c: as_typed(row[c]) or None for c in Rating.model_fields if c in row and (row[c] or c != "origin")
-        }
+        present = [c for c in Rating.model_fields if c in row and (row[c] or c != "origin")]
+        given: dict[str, Any] = {c: as_typed(row[c]) or None for c in present}
         try:
             given["value"] = float(row["value"]) if row.get("value") else None
             given["variant"] = json.loads(row.get("variant") or "{}")
         except ValueError as e:
-            refuse(
-                f"ratings_of_file: a row must hold numbers in value and JSON in variant; got {e} ({path.name}:{k}); "
-                "export the answers again"
-            )
+            wrong("a row must hold numbers in value and JSON in variant", e, f"{path.name}:{k}")
         given["source"] = given.get("source") or path.name  # one for all: it tells annotations apart
         rows.append((f"{path.name}:{k}", given))
     return validate(rows, Rating).records
@@ -226,10 +209,8 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
 def _of_label_studio(path: Path) -> list[Rating]:
     key = path.parent / "key.json"
     if not key.exists():
-        refuse(
-            f"ratings_of_file: key.json must lie beside Label Studio's export; got none ({path.name}); copy it from "
-            "the folder of tasks"
-        )
+        got = f"none ({path.name}); copy it from the folder of tasks"
+        refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {got}")
     export = json.loads(path.read_text(encoding="utf-8"))
     by = [a.get("completed_by") for t in export for a in t["annotations"]]
     ids = {b.get("id") if isinstance(b, dict) else b for b in by}
@@ -252,36 +233,26 @@ _READERS: dict[str, Callable[[Path], list[Rating]]] = {
 }
 
 
-def ratings_of_file(
-    path: str | Path,  # .sqlite, .parquet, .csv, .xlsx, or Label Studio's .json
-    items: Sequence[Item] | None = None,  # the study's; None: any item_id is taken
-) -> list[Rating]:
-    """People's answers as ratings.
+def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> list[Rating]:
+    """People's answers as ratings, from .sqlite, .parquet, .csv, .xlsx, or Label Studio's .json.
 
-    Raises: FileNotFoundError; ValueError for another kind of file, or for ratings of items that are not there.
+    Raises: FileNotFoundError; ValueError for another kind of file, or for ratings of other items where `items` are given.
     """
     path = Path(path).expanduser()
     if path.suffix not in _READERS:
-        refuse(
-            f"ratings_of_file: path must end in one of {', '.join(_READERS)}; got {path.name!r}; `mhbench annotate "
-            "export` writes such files"
-        )
+        got = f"{path.name!r}; `mhbench annotate export` writes such files"
+        refuse(f"ratings_of_file: path must end in one of {', '.join(_READERS)}; got {got}")
     if not path.exists():
-        refuse(
-            f"ratings_of_file: path must be a file of answers; got {str(path)!r}, which is not there; mend "
-            "prepare.ratings in params.yaml",
-            error=FileNotFoundError,
-        )
+        got = f"{str(path)!r}, which is not there; mend prepare.ratings in params.yaml"
+        refuse(f"ratings_of_file: path must be a file of answers; got {got}", error=FileNotFoundError)
     read = _READERS[path.suffix](path)
     simulated = {"origin": "simulated"}  # files of earlier versions say so in `variant`
     found = [r.model_copy(update=simulated) if r.variant.get("simulated") == "true" else r for r in read]
-    if items is not None:
-        known = {(i.item_id, i.study) for i in items}
-        for r in (r for r in found if (r.item_id, r.study) not in known):
-            refuse(
-                f"ratings_of_file: item_id must name an item of the study; got {r.item_id!r} of {r.study} ({path.name})"
-                "; name the answers to these items"
-            )
+    known = {(r.item_id, r.study) for r in found} if items is None else {(i.item_id, i.study) for i in items}
+    for r in found:
+        if (r.item_id, r.study) not in known:
+            got = f"{r.item_id!r} of {r.study} ({path.name}); name the answers to these items"
+            refuse(f"ratings_of_file: item_id must name an item of the study; got {got}")
     return found
 
 # %% ../../nbs/annotate/08_export.ipynb #1945c618
@@ -292,10 +263,8 @@ class Rated(NamedTuple):
     notes: list[str]  # where they are from, and what is not among them
 
 
-def left_out(
-    exported: Exported,
-) -> list[str]:  # a line for each thing that a file holds and its ratings do not
-    "What was answered and is no rating."
+def left_out(exported: Exported) -> list[str]:
+    "What was answered and is no rating, a line for each thing."
     passed = [c["passed"] for c in exported.checks if c["role"] == "check"]
     return [
         f"{len(exported.repeats)} second ratings; {sum(map(bool, passed))} of {len(passed)} attention checks passed",
@@ -312,10 +281,11 @@ def _unnamed(found: Sequence[Rating], notes: list[str]) -> Rated:
     return Rated([r.model_copy(update={"rater": known.get(r.rater, r.rater)}) for r in found], notes)
 
 
-def _slipped(store: Store) -> dict[str, str]:  # rater -> why to ask; of those who missed checks or were too fast
+def _slipped(store: Store) -> list[str]:
+    "Why to ask raters who missed checks or were too fast."
     slips = rater_slips(store, store.study)
     reasons = {rater: "; ".join(s.reasons(0.05 / len(slips))) for rater, s in slips.items()}
-    return {rater: reason for rater, reason in reasons.items() if reason}
+    return [f"{rater}, to ask about: {reason}" for rater, reason in reasons.items() if reason]
 
 
 def study_ratings(
@@ -336,33 +306,25 @@ def study_ratings(
     now = {i.item_id: what_is_asked(i) for i in items}
     other = [r.item_id for r in found if r.variant.get("asked", now[r.item_id]) != now[r.item_id]]
     if other:
-        refuse(
-            f"study_ratings: items must ask what people were asked; got other words or options for {other[0]!r} and "
-            f"{len(set(other)) - 1} more ({path.name}); put the corpus back as it was, or ask again"
-        )
+        got = f"other words or options for {other[0]!r} and {len(set(other)) - 1} more ({path.name})"
+        remedy = "put the corpus back as it was, or ask again"
+        refuse(f"study_ratings: items must ask what people were asked; got {got}", remedy=remedy)
     raters = {rater: origin == "simulated" for rater, origin in origins(found).items()}
     if len(set(raters.values())) > 1:
-        refuse(
-            f"study_ratings: raters must be people, or be simulated; got {sum(raters.values())} simulated among "
-            f"{len(raters)} ({path.name}); `mhbench annotate forget` deletes a rater"
-        )
+        got = f"{sum(raters.values())} simulated among {len(raters)} ({path.name})"
+        remedy = "`mhbench annotate forget` deletes a rater"
+        refuse(f"study_ratings: raters must be people, or be simulated; got {got}", remedy=remedy)
     who = "simulated raters" if any(raters.values()) else "raters"
     place = f", in the place of the {len(own)} that came with the corpus" if own else ""
     notes = [f"{len(found)} ratings by {len(raters)} {who} from {path.name}{place}"]
     if path.suffix == ".sqlite":
         with open_store(path) as store:
-            notes += left_out(ratings(store))
-            notes += [f"{rater}, to ask about: {reason}" for rater, reason in _slipped(store).items()]
+            notes += [*left_out(ratings(store)), *_slipped(store)]
     return _unnamed(found, notes)
 
 # %% ../../nbs/annotate/08_export.ipynb #a3a65c26
-def hash_of_answers(
-    path: str | Path,  # as for ratings_of_file
-) -> str:  # 64 hexadecimal digits
-    """SHA-256 of what a file of answers says.
-
-    Raises: FileNotFoundError; ValueError for a SQLite file that is no file of answers.
-    """
+def hash_of_answers(path: str | Path) -> str:  # 64 hexadecimal digits
+    "SHA-256 of what a file that `ratings_of_file` reads says; FileNotFoundError, or ValueError as there."
     path = Path(path).expanduser()
     if path.suffix == ".sqlite":
         return fingerprint([r.model_dump() for r in _of_store(path)])

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache
+from html.parser import HTMLParser
 from importlib.resources import files
 from typing import Any
 
@@ -16,11 +18,12 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .question import QuestionPage, RatedAnswer, fields, fits, missing
+from .study import Study
 from ..errors import refuse
 
 # %% auto #0
 __all__ = ['LANGUAGES', 'CONTENT_TYPES', 'texts', 'translator', 'label_words', 'static_files', 'static_hash', 'environment',
-           'sentences', 'View', 'listed_fields', 'question_view', 'feedback', 'answers_in_words']
+           'sentences', 'View', 'listed_fields', 'question_view', 'feedback', 'answers_in_words', 'page_text']
 
 # %% ../../nbs/annotate/05_pages.ipynb #e0ee6b5a
 LANGUAGES = ("en", "de")
@@ -65,13 +68,8 @@ def static_hash() -> str:
 @cache
 def environment() -> Environment:
     "Jinja2, with every text escaped and no name forgiven."
-    return Environment(
-        loader=PackageLoader("mhbench.annotate"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    how: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    return Environment(loader=PackageLoader("mhbench.annotate"), undefined=StrictUndefined, **how)
 
 # %% ../../nbs/annotate/05_pages.ipynb #b94f809b
 def sentences(text: str) -> list[tuple[int, int]]:  # first character and the one after the last
@@ -173,13 +171,9 @@ def listed_fields(view: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def question_view(
-    page: QuestionPage,
-    answers: Mapping[str, RatedAnswer],  # by target
-    language: str,
-    *,
-    insist: bool = False,  # say what is still open
+    page: QuestionPage, answers: Mapping[str, RatedAnswer], language: str, *, insist: bool = False
 ) -> dict[str, Any]:
-    "What the template of a question reads."
+    "What the template of a question reads; with `insist` it says what is still open."
     s = page.study.settings
     q = page.question
     t = translator(language)
@@ -221,12 +215,8 @@ def feedback(page: QuestionPage, answers: Mapping[str, RatedAnswer], language: s
     return out + ([q.feedback] if q.feedback else [])
 
 # %% ../../nbs/annotate/05_pages.ipynb #2e2d2edf
-def answers_in_words(
-    page: QuestionPage,
-    answers: Mapping[str, RatedAnswer],
-    language: str,
-) -> list[dict[str, str]]:  # name, what
-    "A rater's own answers to one question, in the order of the page."
+def answers_in_words(page: QuestionPage, answers: Mapping[str, RatedAnswer], language: str) -> list[dict[str, str]]:
+    "The name and the words of a rater's own answers to one question, in the order of the page."
     out = []
     for f in listed_fields(question_view(page, answers, language)):
         if f["given"]:
@@ -235,3 +225,70 @@ def answers_in_words(
             out.append({"name": f["text"] or f["words"], "what": what})
     comment = answers.get("comment", RatedAnswer()).label
     return out + ([{"name": translator(language)("question.comment"), "what": comment}] if comment else [])
+
+# %% ../../nbs/annotate/05_pages.ipynb #a317febd
+_FIELDS = {"radio": "( ) ", "checkbox": "[ ] ", "number": "0 |-------------| 100   [   ]"}
+_APART = {"h1", "h2", "p", "dl", "legend", "section", "fieldset", "textarea"}  # these have a blank line before them
+_BLOCKS = _APART | {"dt", "dd", "li", "label", "small", "div"}
+_UNSEEN = {"noscript", "button", "select", "script"}
+
+
+class _Seen(HTMLParser):
+    "The lines that a page shows."
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = [""]
+        self.inside: list[tuple[str, bool]] = []  # tags that are open, and whether what they hold is seen
+
+    @property
+    def seen(self) -> bool:
+        return all(seen for _, seen in self.inside)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "input":
+            self.lines[-1] += _FIELDS.get(given.get("type") or "", "") if self.seen else ""
+            return
+        if tag in _BLOCKS:
+            self.lines += ["", ""] if tag in _APART else [""]
+        hidden = "hidden" in given or {"quiet", "bar"} & set((given.get("class") or "").split())
+        self.inside.append((tag, tag not in _UNSEEN and not hidden))
+        if tag == "textarea" and self.seen:
+            self.lines[-1] += "[" + " " * 40 + "]"
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in [t for t, _ in self.inside]:
+            while self.inside.pop()[0] != tag:
+                pass
+        if tag in _BLOCKS:
+            self.lines.append("")
+
+    def handle_data(self, data: str) -> None:
+        first, *more = data.split("\n") if self.seen and data.strip() else [""]
+        self.lines[-1] += first if self.lines[-1] else first.lstrip()
+        self.lines += [line.strip() for line in more]
+
+
+def _text(page: str) -> str:
+    "What a page of HTML shows, a block a line."
+    reader = _Seen()
+    reader.feed(page)
+    out: list[str] = []
+    for n, line in enumerate(reader.lines):
+        apart = not line and n and not reader.lines[n - 1]
+        out += textwrap.wrap(line.rstrip(), 78, subsequent_indent="    ") or ([""] if apart and out and out[-1] else [])
+    return "\n".join(out).strip()
+
+# %% ../../nbs/annotate/05_pages.ipynb #0f9b6154
+def page_text(study: Study, rater: str, n: int = 0) -> str:  # n: which question, practice first
+    "A page as the rater will see it, before anything is answered."
+    page = QuestionPage(study, study.questions[n], rater, 0, "preview")
+    t = translator(study.settings.language)
+    words = {"n": n + 1, "total": len(study.questions)}
+    view = question_view(page, {}, study.settings.language)
+    names = ("lang", "static", "base", "here", "name", "title", "seen", "code", "occasion", "owner", "now", "csrf")
+    frame = dict.fromkeys(names, "") | {"languages": {}, "synthetic": False, "checking": False, "done": 0}
+    shown = frame | words | view | {"t": t, "heading": t(page.heading, **words)}
+    html = environment().get_template("question.html").render(shown)
+    return _text(html[html.index("<main") : html.index("</main>")])

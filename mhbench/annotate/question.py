@@ -24,18 +24,13 @@ def _bytes(words: tuple) -> bytes:
     return json.dumps(words, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def draw(
-    *words: object,  # what the draw depends on; written as JSON
-) -> int:  # 0 to 2**256 - 1
+def draw(*words: object) -> int:  # 0 to 2**256 - 1
     "A number that looks random and depends on the words alone."
     return int.from_bytes(hashlib.sha256(_bytes(words)).digest(), "big")
 
 
-def code(
-    secret: str,  # of the file of answers
-    *words: object,  # rater, question, occasion, target and choice
-) -> str:  # a letter and 11 hexadecimal digits
-    "What stands for these words in a form."
+def code(secret: str, *words: object) -> str:  # a letter and 11 hexadecimal digits
+    "What stands in a form for rater, question, occasion, target and choice, by the secret of the file of answers."
     return "c" + hmac.new(secret.encode(), _bytes(words), hashlib.sha256).hexdigest()[:11]
 
 # %% ../../nbs/annotate/02_question.ipynb #dd66a88f
@@ -109,48 +104,38 @@ def fields(study: Study, question: Question) -> list[Field]:
     return [*out, Field("comment", "text", required=False)]
 
 # %% ../../nbs/annotate/02_question.ipynb #2e05c304
-def _span(text: str, length: int) -> str | None:  # None where it is no span of the text
-    m = re.fullmatch(r"(\d{1,6})-(\d{1,6})", text)
-    return f"{int(m[1])}-{int(m[2])}" if m and int(m[1]) < int(m[2]) <= length else None
+def _rule(field: Field, text: str, question: Question) -> str:  # "" where the text obeys it
+    "What a field does not find in a text."
+    if field.form == "number" and not (re.fullmatch(r"\d{1,3}", text.strip()) and int(text) <= 100):
+        return "a whole number from 0 to 100"
+    if field.form == "span":
+        length = max(map(len, question.targets.values()))
+        m = re.fullmatch(r"(\d{1,6})-(\d{1,6})", text.strip())
+        if not m or not int(m[1]) < int(m[2]) <= length:
+            return f"the first and last character of a text of {length}, as 12-40"
+    if field.form == "text" and len(text) > LONGEST:
+        return f"at most {LONGEST} characters"
+    if field.form in ("choice", "flag") and text not in field.choices:
+        return f"one of {', '.join(field.choices)}"
+    return ""
 
 
-def read(
-    field: Field,
-    text: str,  # as it was sent; "" takes an answer back
-    question: Question,
-) -> RatedAnswer:
-    """An answer as it is kept.
-
-    Raises: ValueError for what the field does not take.
-    """
+def read(field: Field, text: str, question: Question) -> RatedAnswer:
+    "A text as it was sent, as an answer; an empty one takes it back. ValueError for what the field does not take."
     text = text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\0", "")
     if not text.strip():
         return RatedAnswer()
-    rule = ""
-    if field.form == "number":
-        if re.fullmatch(r"\d{1,3}", text.strip()) and int(text) <= 100:
-            return RatedAnswer(value=float(text))
-        rule = "a whole number from 0 to 100"
-    elif field.form == "span":
-        length = max(map(len, question.targets.values()))
-        if span := _span(text.strip(), length):
-            return RatedAnswer(label=span)
-        rule = f"the first and last character of a text of {length}, as 12-40"
-    elif field.form == "text" and len(text) > LONGEST:
-        rule = f"at most {LONGEST} characters"
-    elif field.form in ("choice", "flag") and text not in field.choices:
-        rule = f"one of {', '.join(field.choices)}"
-    if rule:
+    if rule := _rule(field, text, question):
         refuse(f"read: {field.target} must be {rule}; got {text[:40]!r} ({question.question_id})")
+    if field.form == "number":
+        return RatedAnswer(value=float(text))
+    if field.form == "span":
+        text = "-".join(str(int(place)) for place in text.split("-"))
     return RatedAnswer(label=text)
 
 # %% ../../nbs/annotate/02_question.ipynb #dae521d9
-def missing(
-    study: Study,
-    question: Question,
-    answers: Mapping[str, RatedAnswer],  # by target
-) -> list[str]:  # targets, in the order of the fields
-    "What a rater has still to answer."
+def missing(study: Study, question: Question, answers: Mapping[str, RatedAnswer]) -> list[str]:
+    "The targets that a rater has still to answer, in the order of the fields."
     given = {t for t, a in answers.items() if not a.empty}
     if study.settings.kind != "errors":
         return [f.target for f in fields(study, question) if f.required and f.target not in given]
@@ -163,11 +148,8 @@ def missing(
     return [] if len(kinds) == 1 or named in kinds else ["main"]
 
 
-def main_error(
-    study: Study,
-    answers: Mapping[str, RatedAnswer],  # of one complete question of kind errors
-) -> str | None:  # a kind of error, or Abstain; None only where the page is not complete
-    "The kind that counts where one label is wanted: the one that is named as the main one, or the only one."
+def main_error(study: Study, answers: Mapping[str, RatedAnswer]) -> str | None:  # None: the page is not complete
+    "The kind of error that counts where one label is wanted: the only one, or the one that is named as the main one."
     ticked = [k for k in (*study.settings.errors, "Abstain") if not answers.get(k, RatedAnswer()).empty]
     return ticked[0] if len(ticked) == 1 else answers["main"].label
 
@@ -179,11 +161,8 @@ def fits(want: str | list[float], answer: RatedAnswer) -> bool:
     return answer.value is not None and want[0] <= answer.value <= want[1]
 
 
-def passed(
-    question: Question,
-    answers: Mapping[str, RatedAnswer],
-) -> bool | None:  # None where nothing is expected, or something expected is not answered
-    "Whether the answers are the expected ones."
+def passed(question: Question, answers: Mapping[str, RatedAnswer]) -> bool | None:
+    "Whether the answers are the expected ones; None where nothing is expected, or an expected one is not there."
     if not question.expected or any(answers.get(t, RatedAnswer()).empty for t in question.expected):
         return None
     return all(fits(want, answers[t]) for t, want in question.expected.items())
@@ -206,27 +185,31 @@ class QuestionPage(NamedTuple):
     secret: str  # of the file of answers
 
     @property
+    def assigned(self) -> Assigned:
+        return Assigned(self.question.question_id, self.occasion)
+
+    @property
+    def heading(self) -> str:  # the key of its words
+        return "page.practice" if self.question.role == "practice" else "page.question"
+
+    @property
     def shown(self) -> Shown:
         return present(self.study, self.question, self.rater, self.occasion)
 
     def code(self, target: str, choice: str = "") -> str:
-        return code(self.secret, self.rater, self.question.question_id, self.occasion, target, choice)
+        return code(self.secret, self.rater, *self.assigned, target, choice)
 
     def by_code(self) -> dict[str, Field]:
         return {self.code(f.target): f for f in fields(self.study, self.question)}
 
     def decoded(self, field: Field, sent: str) -> str:
-        """What a form sent, with the choice that a code stands for.
-
-        Raises: ValueError for a code that is none of the field's.
-        """
+        "What a form sent, with the choice that a code stands for; ValueError for a code that is none of the field's."
         if field.form not in ("choice", "flag") or not sent:
             return sent
-        found = [c for c in field.choices if self.code(field.target, c) == sent]
-        if not found:
-            place = self.question.question_id
-            refuse(f"decoded: {field.target} must be one of its choices; got another ({place})")
-        return found[0]
+        found = {self.code(field.target, c): c for c in field.choices}
+        if sent not in found:
+            refuse(f"decoded: {field.target} must be one of its choices; got another ({self.question.question_id})")
+        return found[sent]
 
     def encoded(self, field: Field, answer: RatedAnswer) -> str:
         "An answer as a form would send it."

@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import re
+import resource
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -40,10 +41,11 @@ from .store import Change, Rater, Register, Store, Visit, now_ms, open_store
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['CONTENT_POLICY', 'HEADERS', 'MOST_CHANGES', 'MOST_MS', 'COOKIE_S', 'LOG', 'SERVED', 'ROUTES', 'protect', 'RateLimit',
-           'GroupCommit', 'Refused', 'csrf_token', 'ServedStudy', 'Visitor', 'guard', 'for_raters', 'come_in',
-           'consent', 'instructions', 'go_on', 'review', 'pause_page', 'leave_device', 'thanks', 'language', 'static',
-           'dashboard', 'question', 'post_question', 'onward', 'state', 'save_changes', 'make_app']
+__all__ = ['CONTENT_POLICY', 'HEADERS', 'MOST_CHANGES', 'MOST_MS', 'COOKIE_S', 'LOG', 'SERVED', 'ROUTES', 'HEADERS_S',
+           'REQUEST_S', 'MOST_CONNECTIONS', 'protect', 'RateLimit', 'GroupCommit', 'Refused', 'csrf_token',
+           'ServedStudy', 'Visitor', 'guard', 'for_raters', 'come_in', 'consent', 'instructions', 'go_on', 'review',
+           'pause_page', 'leave_device', 'thanks', 'language', 'static', 'dashboard', 'question', 'post_question',
+           'onward', 'state', 'save_changes', 'make_app', 'most_connections', 'Connections', 'once_a_minute', 'listen']
 
 # %% ../../nbs/annotate/07_server.ipynb #588d217b
 CONTENT_POLICY = (
@@ -92,32 +94,23 @@ class GroupCommit:
     def __init__(self, path: Path):
         self.store = Store(path)
         self.thread = ThreadPoolExecutor(1, "annotate-writer")
-        self.waiting: list[tuple[Sequence[Change], Sequence[Visit], asyncio.Future]] = []
-        self.task: asyncio.Task | None = None
+        self.writing = asyncio.Lock()
+        self.changes: list[Change] = []  # that wait, as the visits do
+        self.visits: list[Visit] = []
+        self.next: asyncio.Task | None = None  # that will write them
 
     async def save(self, changes: Sequence[Change], visits: Sequence[Visit]) -> None:
         "Returns when it is on the disk."
-        done = asyncio.get_running_loop().create_future()
-        self.waiting.append((changes, visits, done))
-        if self.task is None or self.task.done():
-            self.task = asyncio.create_task(self._drain())
-        await done
+        self.changes += changes
+        self.visits += visits
+        self.next = self.next or asyncio.create_task(self._write())
+        await asyncio.shield(self.next)
 
-    async def _drain(self) -> None:
-        while self.waiting:
-            batch, self.waiting = self.waiting, []
-            changes = [c for some, _, _ in batch for c in some]
-            visits = [v for _, some, _ in batch for v in some]
-            try:
-                await self.run(self.store.save, changes, visits)
-                error = None
-            except Exception as e:
-                error = e
-            for done in (done for _, _, done in batch if not done.done()):
-                if error is None:
-                    done.set_result(None)
-                else:
-                    done.set_exception(error)
+    async def _write(self) -> None:
+        async with self.writing:
+            waiting = self.changes, self.visits
+            self.changes, self.visits, self.next = [], [], None
+            await self.run(self.store.save, *waiting)
 
     async def run(self, function: Callable, *args) -> Any:
         "Call a function in the writing thread."
@@ -162,7 +155,7 @@ class ServedStudy:
         self.limit = RateLimit(rate, burst)  # of one rater
         self.guesses = RateLimit(0.2, 20)  # of strangers at one address; raters may share it: only refusals count
         self.by_id = {q.question_id: q for q in self.study.questions}
-        self.by_code = {self.code(q.question_id): q for q in self.study.questions}
+        self.by_code = {self.code(q): q for q in self.by_id}
 
     def code(self, question_id: str) -> str:
         return code(self.secret, "question", question_id)
@@ -170,9 +163,7 @@ class ServedStudy:
     def cookie(self, role: str) -> str:
         return f"mhbench_owner_{self.study.name}" if role == "owner" else f"mhbench_{self.study.name}"
 
-    def set_cookie(
-        self, request: web.Request, response: web.Response, name: str, value: str, seconds: int | None = None
-    ) -> None:
+    def set_cookie(self, request: web.Request, response: web.Response, name: str, value: str, seconds: int | None):
         "A cookie that a browser sends over https alone, where the proxy before the page says that https it was."
         scheme = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
         kept: dict[str, Any] = {"path": self.prefix or "/", "max_age": seconds, "httponly": True, "samesite": "Lax"}
@@ -181,63 +172,54 @@ class ServedStudy:
     def page(self, rater: str, assigned: Assigned) -> QuestionPage:
         return QuestionPage(self.study, self.by_id[assigned.question_id], rater, assigned.occasion, self.secret)
 
-    def answers(self, rater: str, assigned: Assigned) -> dict[str, RatedAnswer]:
-        return {t: g.answer for t, g in self.store.answers(rater, *assigned).items()}
+    def answers(self, page: QuestionPage) -> dict[str, RatedAnswer]:
+        return {t: g.answer for t, g in self.store.answers(page.rater, *page.assigned).items()}
 
-    def assigned(self, rater: str, sent: dict[str, Any]) -> Assigned:
+    def named_page(self, rater: str, sent: dict[str, Any]) -> QuestionPage:
         "The page that a change or a visit names."
         question = sent.get("question")
         occasion = sent.get("occasion")
         known = self.by_code.get(question) if isinstance(question, str) else None
         if known is None or not _is_ms(occasion):
             raise Refused("there is no such question")
-        assigned = Assigned(known.question_id, occasion)
+        assigned = Assigned(known, occasion)
         if not self.register.has(rater, assigned):
             raise Refused("this question is not on your list any more")
-        return assigned
+        return self.page(rater, assigned)
 
     def change(self, rater: str, sent: dict[str, Any]) -> Change:
-        """One change of the browser's, checked.
-
-        Raises: Refused for what is no change of a page of this rater.
-        """
-        event, field_code, value = (sent.get(k) for k in ("event", "field", "value"))
+        "One change of the browser's, checked; Refused for what is no change of a page of this rater."
+        event, field_code, value, stamp, client_ms = map(sent.get, ("event", "field", "value", "stamp", "client_ms"))
         if not (_is_name(event) and isinstance(value, str)):
             raise Refused("the change has no name or no value")
-        assigned = self.assigned(rater, sent)
-        page = self.page(rater, assigned)
+        page = self.named_page(rater, sent)
         field = page.by_code().get(field_code) if isinstance(field_code, str) else None
-        stamp = sent.get("stamp")
-        client_ms = sent.get("client_ms")
         if field is None or not _is_ms(stamp) or not (client_ms is None or _is_ms(client_ms)):
             raise Refused("the page has no such field")
         try:
             answer = read(field, page.decoded(field, value), page.question)
         except ValueError as e:
             raise Refused(str(e).split("; got")[0].split(": ", 1)[-1]) from None
-        return Change(event, rater, *assigned, field.target, answer, page.shown.text(), stamp, client_ms)
+        return Change(event, rater, *page.assigned, field.target, answer, page.shown.text(), stamp, client_ms)
 
     def visit(self, rater: str, sent: Any) -> list[Visit]:
         "The time on a page; what does not fit is left out, since no answer depends on it."
-        if not isinstance(sent, dict):
-            return []
-        name = sent.get("visit")
-        active = sent.get("active_ms")
-        if not _is_name(name) or not _is_ms(active):
+        if not isinstance(sent, dict) or not _is_name(sent.get("visit")) or not _is_ms(sent.get("active_ms")):
             return []
         try:
-            return [Visit(rater, *self.assigned(rater, sent), name, min(active, 24 * 3600 * 1000))]
+            assigned = self.named_page(rater, sent).assigned
         except Refused:
             return []
+        return [Visit(rater, *assigned, sent["visit"], min(sent["active_ms"], 24 * 3600 * 1000))]
 
     def form_changes(self, page: QuestionPage, form: dict[str, str]) -> tuple[list[Change], bool]:
         """What a posted form changes, and whether any of it could not be read: what differs from what it was shown with
         and from what is kept. Posted again, it is the rater's last word.
         """
-        assigned = Assigned(page.question.question_id, page.occasion)
         changes = []
         bad = False
-        given = self.answers(page.rater, assigned)
+        given = self.answers(page)
+        shown = page.shown.text()
         for name, field in page.by_code().items():
             sent, was = (form.get(k, "").replace("\r\n", "\n").strip() for k in (name, f"was.{name}"))
             if sent == was:
@@ -249,8 +231,7 @@ class ServedStudy:
                 continue
             if answer != given.get(field.target, RatedAnswer()):
                 event = secrets.token_hex(16)
-                shown = page.shown.text()
-                changes.append(Change(event, page.rater, *assigned, field.target, answer, shown, MOST_MS, None))
+                changes.append(Change(event, page.rater, *page.assigned, field.target, answer, shown, MOST_MS, None))
         return changes, bad
 
     def close(self) -> None:
@@ -284,6 +265,10 @@ class Visitor:
     def name(self) -> str:  # the rater's pseudonym
         return self.rater.rater if self.rater else ""
 
+    @property
+    def resolving(self) -> bool:
+        return self.rater is not None and self.rater.role == "resolver"
+
     def genuine(self, word: str) -> bool:
         "Whether what is posted comes from a page of ours."
         site = self.request.headers.get("Sec-Fetch-Site", "same-origin")
@@ -291,10 +276,7 @@ class Visitor:
         return self.rater is not None and site in ("same-origin", "none") and same
 
     async def form(self) -> dict[str, str]:
-        """The fields of a form that is posted.
-
-        Raises: HTTPForbidden where it is none of ours.
-        """
+        "The fields of a form that is posted; HTTPForbidden where it is none of ours."
         form = {k: v for k, v in (await self.request.post()).items() if isinstance(v, str)}
         if not self.genuine(form.get("csrf", "")):
             raise web.HTTPForbidden
@@ -337,15 +319,15 @@ class Visitor:
             return self.words("closed", status=403)
         return self.words("busy", status=429)
 
-    def pages(self) -> list[Assigned]:
-        return self.served.register.assigned(self.name)
+    def pages(self) -> list[QuestionPage]:
+        return [self.served.page(self.name, p) for p in self.served.register.assigned(self.name)]
 
     def complete(self) -> list[bool]:
         "Which of the rater's pages are complete."
         done = complete_answers(self.served.store, self.served.study, self.name)
-        return [(self.name, *p) in done for p in self.pages()]
+        return [(self.name, *p) in done for p in self.served.register.assigned(self.name)]
 
-    def nth(self) -> tuple[int, Assigned, int]:
+    def nth(self) -> tuple[int, QuestionPage, int]:
         "The number of the page that the address names, the page, and how many there are."
         pages = self.pages()
         n = int(self.request.match_info["n"])
@@ -437,7 +419,7 @@ async def instructions(v: Visitor) -> web.Response:
 async def go_on(v: Visitor) -> web.Response:
     "To the first page that is not complete."
     writer = v.served.writer
-    if v.rater and v.rater.role == "resolver":
+    if v.resolving:
         await writer.run(share_conflicts, writer.store, v.served.study)
     done = v.complete()
     return v.to(f"/q/{done.index(False) + 1}" if False in done else "/thanks")
@@ -446,20 +428,16 @@ async def go_on(v: Visitor) -> web.Response:
 @ROUTES.get("/review")
 @for_raters
 async def review(v: Visitor) -> web.Response:
-    said = v.served.store.all_answers(v.name)
     rows = []
-    for n, (assigned, complete) in enumerate(zip(v.pages(), v.complete(), strict=True), 1):
-        page = v.served.page(v.name, assigned)
-        given = {t: g.answer for t, g in said.get((v.name, *assigned), {}).items() if not g.answer.empty}
+    for n, (page, complete) in enumerate(zip(v.pages(), v.complete(), strict=True), 1):
+        given = {t: a for t, a in v.served.answers(page).items() if not a.empty}
         state = "started" if given else "open"
         if complete:
             state = "complete"
         answers = answers_in_words(page, given, v.language)
         rows.append({"n": n, "text": page.question.texts[page.shown.wording], "state": state, "answers": answers})
-    title = v.t("review.title")
-    paragraphs = [v.t("review.text")]
-    links = [v.link("/go", "nav.again")]
-    return v.render("review.html", title=title, paragraphs=paragraphs, links=links, rows=rows)
+    words = {"title": v.t("review.title"), "paragraphs": [v.t("review.text")]}
+    return v.render("review.html", **words, links=[v.link("/go", "nav.again")], rows=rows)
 
 
 @ROUTES.get("/pause")
@@ -484,8 +462,7 @@ async def leave_device(v: Visitor) -> web.Response:
 async def thanks(v: Visitor) -> web.Response:
     if not all(v.complete()):
         return v.to("/go")  # the page of thanks says that everything is answered
-    resolving = v.rater is not None and v.rater.role == "resolver"
-    paragraphs = [v.t("thanks.resolver")] if resolving else v.served.study.settings.thanks
+    paragraphs = [v.t("thanks.resolver")] if v.resolving else v.served.study.settings.thanks
     return v.words("thanks", paragraphs, links=[v.link("/review", "nav.review", "plain")])
 
 # %% ../../nbs/annotate/07_server.ipynb #c962e166
@@ -500,7 +477,7 @@ async def language(request: web.Request) -> web.Response:
     base = f"{served.prefix}/"
     here = re.fullmatch(r"/[\w/-]*(\?[\w=&]*)?", to, re.ASCII) and not to.startswith("//") and to.startswith(base)
     response = web.Response(status=303, headers={"Location": to if here else base})
-    served.set_cookie(request, response, "mhbench_language", chosen)
+    served.set_cookie(request, response, "mhbench_language", chosen, None)
     return response
 
 
@@ -518,7 +495,6 @@ async def dashboard(request: web.Request) -> web.Response:
     v = Visitor(request, "owner")
     if v.rater is None:
         return v.closed()
-
     try:
         width = float(v.query.get("width", ""))
     except ValueError:
@@ -536,6 +512,9 @@ async def dashboard(request: web.Request) -> web.Response:
     return v.render("dashboard.html", title=title, time=when(now_ms()), things=things, needed=needed, **found)
 
 # %% ../../nbs/annotate/07_server.ipynb #2b113395
+_NOTES = {"bad": "question.bad", "again": "question.loud"}  # word of the address -> what the page says
+
+
 def _has_feedback(page: QuestionPage) -> bool:
     q = page.question
     return q.role == "practice" and bool(q.expected or q.feedback)
@@ -544,18 +523,13 @@ def _has_feedback(page: QuestionPage) -> bool:
 @ROUTES.get(r"/q/{n:\d{1,6}}")
 @for_raters
 async def question(v: Visitor) -> web.Response:
-    served, (n, assigned, total) = v.served, v.nth()
-    page = served.page(v.name, assigned)
-    answers = served.answers(v.name, assigned)
+    served, (n, page, total) = v.served, v.nth()
+    answers = served.answers(page)
     view = question_view(page, answers, v.language, insist="missing" in v.query)
     checked = "checked" in v.query
-    again = "again" in v.query
-    view["notes"] += [
-        v.t(key) for word, key in (("bad", "question.bad"), ("again", "question.loud")) if word in v.query
-    ]
-    if checked:
-        view["feedback"] = feedback(page, answers, v.language)
-    heading = v.t("page.practice" if page.question.role == "practice" else "page.question", n=n, total=total)
+    view["notes"] += [v.t(key) for word, key in _NOTES.items() if word in v.query]
+    view["feedback"] = feedback(page, answers, v.language) if checked else []
+    heading = v.t(page.heading, n=n, total=total)
     return v.render(
         "question.html",
         **view,
@@ -566,9 +540,9 @@ async def question(v: Visitor) -> web.Response:
         title=heading,
         owner=code(served.secret, "owner", v.name),
         now=served.store.clock(),
-        code=served.code(assigned.question_id),
-        occasion=assigned.occasion,
-        seen="?seen=1" if checked or again else "",
+        code=served.code(page.question.question_id),
+        occasion=page.occasion,
+        seen="?seen=1" if checked or "again" in v.query else "",
         checking=_has_feedback(page) and not checked,
     )
 
@@ -577,9 +551,9 @@ async def question(v: Visitor) -> web.Response:
 @for_raters
 async def post_question(v: Visitor) -> web.Response:
     "The form of a page, where no script is at work."
-    n, assigned, _ = v.nth()
+    n, page, _ = v.nth()
     form = await v.form()
-    changes, bad = v.served.form_changes(v.served.page(v.name, assigned), form)
+    changes, bad = v.served.form_changes(page, form)
     await v.served.writer.save(changes, [])
     if bad:
         return v.to(f"/q/{n}?bad=1")
@@ -594,9 +568,8 @@ async def onward(v: Visitor) -> web.Response:
 
 def _next(v: Visitor) -> str:
     "Where to go from a page."
-    n, assigned, total = v.nth()
-    page = v.served.page(v.name, assigned)
-    answers = v.served.answers(v.name, assigned)
+    n, page, total = v.nth()
+    answers = v.served.answers(page)
     if missing(v.served.study, page.question, answers):
         return f"/q/{n}?missing=1"
     if "seen" not in v.query and _has_feedback(page):
@@ -612,11 +585,10 @@ async def state(v: Visitor) -> web.Response:
     "The answers of one page, as a form would send them."
     at = v.request.match_info
     try:
-        assigned = v.served.assigned(v.name, {"question": at["code"], "occasion": int(at["occasion"])})
+        page = v.served.named_page(v.name, {"question": at["code"], "occasion": int(at["occasion"])})
     except Refused:
         raise web.HTTPNotFound from None
-    page = v.served.page(v.name, assigned)
-    answers = v.served.answers(v.name, assigned)
+    answers = v.served.answers(page)
     given = {c: page.encoded(f, answers.get(f.target, RatedAnswer())) for c, f in page.by_code().items()}
     return web.json_response({"answers": given})
 
@@ -653,10 +625,7 @@ def make_app(
     rate: float = 20.0,  # requests a second that one rater may go on making
     burst: int = 100,  # and at once
 ) -> web.Application:
-    """The page of one study.
-
-    Raises: ValueError for a prefix that is no path, or a file that holds no study.
-    """
+    "The page of one study; ValueError for a prefix that is no path, or a file that holds no study."
     if prefix and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", prefix):
         refuse(f"make_app: prefix must be a path as /study; got {prefix!r}; leave the last slash out")
     app = web.Application(middlewares=[guard], client_max_size=2**20)
@@ -669,3 +638,97 @@ def make_app(
 
     app.on_cleanup.append(close)
     return app
+
+# %% ../../nbs/annotate/07_server.ipynb #7e28ba8b
+HEADERS_S = 15  # seconds without a whole header, or without another request, before a connection is closed
+REQUEST_S = 60  # seconds that a request may take, its body included
+MOST_CONNECTIONS = 500
+_BACKLOG = 64  # connections that the system accepts before we do
+_OTHER_FILES = 64  # the store, its log, and what Python holds open
+
+
+def most_connections() -> int:
+    "`MOST_CONNECTIONS`, or fewer where the system allows this process fewer open files."
+    allowed, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + _BACKLOG + _OTHER_FILES
+    if allowed < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return max(1, min(MOST_CONNECTIONS, allowed - _BACKLOG - _OTHER_FILES))
+
+# %% ../../nbs/annotate/07_server.ipynb #5d81ca27
+class _Full(asyncio.Protocol):
+    "Closes at once: every connection that is open has a request at work."
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+class Connections:
+    "The connections that are open, and which of them have a request at work."
+
+    def __init__(self, most: int):
+        self.most = most
+        self.busy: set[asyncio.BaseProtocol] = set()
+
+    def accept(self, server: web.Server) -> asyncio.BaseProtocol:
+        "The protocol of a new connection; the idle ones that were opened first make room for it."
+        taken = [c for c in server.connections if c.transport is not None]
+        idle = [c for c in taken if c not in self.busy]
+        for connection in idle[: max(0, len(taken) - self.most + 1)]:
+            connection.force_close()
+        return server() if idle or len(taken) < self.most else _Full()
+
+    @property
+    def middleware(self) -> Callable:
+        "Marks a request's connection as busy while it is at work, and ends what takes too long."
+
+        @web.middleware
+        async def watch(request: web.Request, handler: Callable) -> web.StreamResponse:
+            self.busy.add(request.protocol)
+            try:
+                async with asyncio.timeout(REQUEST_S):
+                    return await handler(request)
+            except TimeoutError:
+                return protect(web.Response(status=408, text="The request took too long."))
+            finally:
+                self.busy.discard(request.protocol)
+
+        return watch
+
+# %% ../../nbs/annotate/07_server.ipynb #b043fdd6
+def once_a_minute() -> Callable[[logging.LogRecord], bool]:
+    "A filter that lets one line a minute and place of the code through."
+    last: dict[tuple[str, int], float] = {}
+
+    def passes(record: logging.LogRecord) -> bool:
+        place = (record.pathname, record.lineno)
+        now = time.monotonic()
+        if now - last.get(place, -60.0) < 60:
+            return False
+        last[place] = now
+        return True
+
+    return passes
+
+# %% ../../nbs/annotate/07_server.ipynb #9a286fbc
+async def listen(app: web.Application, host: str, port: int, ready: Callable[[int], None]) -> None:
+    "Serve until the task is cancelled, as Ctrl-C does; `ready` is called with the port (0: any that is free)."
+    for name in ("asyncio", "aiohttp.server", "mhbench.annotate"):
+        logging.getLogger(name).addFilter(once_a_minute())
+    limited = Connections(most_connections())
+    app.middlewares.insert(0, limited.middleware)
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=HEADERS_S)
+    await runner.setup()
+    web_server = runner.server
+    assert web_server is not None  # setup made it
+    loop = asyncio.get_running_loop()
+    try:
+        opened = await loop.create_server(lambda: limited.accept(web_server), host, port, backlog=_BACKLOG)
+        try:
+            ready(opened.sockets[0].getsockname()[1])
+            await asyncio.Event().wait()
+        finally:
+            opened.close()
+    finally:
+        await runner.cleanup()

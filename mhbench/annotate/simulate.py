@@ -25,13 +25,8 @@ from ..errors import refuse
 __all__ = ['opinion', 'answer_all', 'simulate']
 
 # %% ../../nbs/annotate/10_simulate.ipynb #2153c8a5
-def opinion(
-    study: Study,
-    question: Question,
-    rater: str,
-    seed: int,
-) -> dict[str, RatedAnswer]:  # target -> what the rater thinks
-    "What is expected where something is, else drawn."
+def opinion(study: Study, question: Question, rater: str, seed: int) -> dict[str, RatedAnswer]:  # by target
+    "What the rater thinks: what is expected where something is, else drawn."
     out = {}
     for f in fields(study, question):
         words = (seed, study.name, question.question_id, f.target)
@@ -51,14 +46,8 @@ def opinion(
     return out
 
 # %% ../../nbs/annotate/10_simulate.ipynb #51ce9d39
-async def answer_all(
-    url: str,  # where the page is served, with a slash at the end
-    pages: list[QuestionPage],  # the rater's, in order
-    token: str,
-    seed: int,
-) -> int:  # changes saved
-    "One rater, from the link to the last page."
-    n = 0
+async def answer_all(url: str, pages: list[QuestionPage], token: str, seed: int) -> int:  # changes saved
+    "One rater, from the link to the last page, where a page is served at an address with a slash at its end."
     jar = aiohttp.CookieJar(unsafe=True)
     timeout = aiohttp.ClientTimeout(total=60)
 
@@ -72,6 +61,7 @@ async def answer_all(
         if form is None:
             refuse(f"simulate: the page of consent must hold a form; got none ({pages[0].rater})", error=RuntimeError)
         await call("POST", "consent", data={"csrf": form[1]})
+        n = 0
         for k, page in enumerate(pages, 1):
             await call("GET", f"q/{k}")
             for change in _changes(page, seed):
@@ -94,13 +84,8 @@ def _changes(page: QuestionPage, seed: int) -> Iterator[dict[str, Any]]:
             yield where | what | {"event": secrets.token_hex(12), "stamp": now_ms(), "client_ms": now_ms()}
 
 # %% ../../nbs/annotate/10_simulate.ipynb #df048503
-async def simulate(
-    url: str,
-    path: str | Path,  # the file of answers, which says what each rater is asked
-    tokens: Mapping[str, str],  # rater -> token
-    seed: int,
-) -> int:  # changes saved
-    "All raters at once."
+async def simulate(url: str, path: str | Path, tokens: Mapping[str, str], seed: int) -> int:  # changes saved
+    "All raters at once, each with a token, and with the pages that the file of answers gives them."
     with open_store(path) as store:
         study = store.study
         secret = store.secret

@@ -38,20 +38,16 @@ def demo_entry(name: str) -> dict[str, Any]:
 
 # %% ../../nbs/annotate/09_sources.ipynb #5b2583dc
 def entry_of(
-    name: str,
-    params: str | Path = "params.yaml",
-    file: str | Path | None = None,  # an entry in a file of its own
+    name: str, params: str | Path = "params.yaml", file: str | Path | None = None
 ) -> tuple[dict[str, Any], Path]:  # the entry with `corpus`, and the folder that its paths are relative to
-    """The entry of a study: from its file, from params.yaml, or of the demonstration of that name.
+    """The entry of a study: from a file of its own, from params.yaml, or of the demonstration of that name.
 
     Raises: FileNotFoundError; ValueError where nothing of the name is known.
     """
     if file is not None:
         if not Path(file).exists():
-            refuse(
-                f"entry_of: file must be an annotation study; got {str(file)!r}, which is not there",
-                error=FileNotFoundError,
-            )
+            got = f"{str(file)!r}, which is not there"
+            refuse(f"entry_of: file must be an annotation study; got {got}", error=FileNotFoundError)
         return yaml.safe_load(Path(file).read_text(encoding="utf-8")), Path(file).parent
     params = Path(params)
     studies = yaml.safe_load(params.read_text(encoding="utf-8"))["studies"] if params.exists() else {}
@@ -60,22 +56,17 @@ def entry_of(
         return own["annotate"] | {"corpus": own["prepare"] | {"study": name}}, params.parent
     if name in demo_names():
         return demo_entry(name), params.parent
-    known = [n for n, s in studies.items() if s.get("annotate") is not None] + demo_names()
-    refuse(
-        f"entry_of: name must be a study with an entry annotate, or one of {', '.join(known)}; got {name!r}",
-        place=str(params),
-        remedy=f"add studies.{name}.annotate, or pass --file",
-    )
+    known = ", ".join([n for n, s in studies.items() if s.get("annotate") is not None] + demo_names())
+    got = f"{name!r} ({params}); add studies.{name}.annotate, or pass --file"
+    refuse(f"entry_of: name must be a study with an entry annotate, or one of {known}; got {got}")
 
 # %% ../../nbs/annotate/09_sources.ipynb #014fafd6
 def _read(answers: str, folder: Path) -> list[Response]:
     paths = sorted(glob(str(folder / Path(answers).expanduser())))
     if not paths:
-        refuse(
-            f"study_of: answers must name a Parquet file of responses, or several by a pattern; got {answers!r}, "
-            "which is not there; run `dvc repro generate`, or mend the entry",
-            error=FileNotFoundError,
-        )
+        rule = "answers must name a Parquet file of responses, or several by a pattern"
+        got = f"{answers!r}, which is not there; run `dvc repro generate`, or mend the entry"
+        refuse(f"study_of: {rule}; got {got}", error=FileNotFoundError)
     return [r for p in paths for r in read_records(p, Response)]
 
 
@@ -88,11 +79,7 @@ def _wrong(found: list[Response], entry: dict[str, Any], mode: Mode, folder: Pat
     return [r for r in found if (r.model, r.item_id) in kept]
 
 # %% ../../nbs/annotate/09_sources.ipynb #792fd88b
-def responses_of(
-    entry: dict[str, Any],
-    corpus: Corpus,
-    folder: Path,
-) -> list[Response]:
+def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Response]:
     """The answers that people judge, first samples of one mode.
 
     Raises: FileNotFoundError; ValueError where modes are mixed, or right answers would be shown as wrong ones.
@@ -106,18 +93,14 @@ def responses_of(
         found = corpus.responses if answers is None else _read(answers, folder)
     modes = sorted({r.mode for r in found})
     if mode is None and len(modes) > 1:
-        refuse(
-            f"study_of: mode must be one of {', '.join(modes)} where answers have several; got none; say mode: MODE in "
-            "the entry"
-        )
+        remedy = "say mode: MODE in the entry"
+        refuse(f"study_of: mode must be one of {', '.join(modes)} where answers have several; got none; {remedy}")
     found = [r for r in found if r.sample == 0 and mode in (None, r.mode)]
     if "scores" in entry and modes:
         return _wrong(found, entry, mode or modes[0], folder)
     if entry.get("kind") == "errors" and not isinstance(answers, list) and found:
-        refuse(
-            "study_of: scores must name the table that says which answers are wrong; got none (kind errors); say "
-            "scores: results/score/NAME/scores.parquet in the entry"
-        )
+        got = "none (kind errors); say scores: results/score/NAME/scores.parquet in the entry"
+        refuse(f"study_of: scores must name the table that says which answers are wrong; got {got}")
     return found
 
 # %% ../../nbs/annotate/09_sources.ipynb #8d8ed86a
@@ -133,12 +116,8 @@ def entry_corpus(entry: dict[str, Any], folder: Path) -> Corpus:
         return load_corpus(at["loader"], path, study=at.get("study"), **options, **aside)
 
 
-def study_of(
-    name: str,
-    entry: dict[str, Any],
-    folder: str | Path = ".",  # that the entry's paths are relative to
-) -> Study:
-    "The study of an entry."
+def study_of(name: str, entry: dict[str, Any], folder: str | Path = ".") -> Study:
+    "The study of an entry, whose paths are relative to a folder."
     folder = Path(folder)
     corpus = entry_corpus(entry, folder)
     settings = {k: v for k, v in entry.items() if k not in ("corpus", "answers", "mode", "scores", "n_wrong")}

@@ -5,12 +5,11 @@
 # %% ../../nbs/annotate/03_store.ipynb #9cf0ebef
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -128,9 +127,8 @@ class Store:
             write_ahead(self.db, synchronous="FULL")
         except sqlite3.DatabaseError:
             self.db.close()
-            refuse(
-                f"Store: path must be a file of answers; got {self.path.name!r}, which is no SQLite file; name another"
-            )
+            got = f"{self.path.name!r}, which is no SQLite file; name another"
+            refuse(f"Store: path must be a file of answers; got {got}")
         self.db.execute("PRAGMA secure_delete=ON")
 
     def close(self) -> None:
@@ -142,30 +140,19 @@ class Store:
     def __exit__(self, *_) -> None:
         self.close()
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        "One transaction: all of it, or nothing."
-        with transaction(self.db):
-            yield self.db
-
-    def meta(self, name: str) -> str | None:
-        row = self.db.execute("SELECT value FROM meta WHERE name = ?", [name]).fetchone()
-        return row[0] if row else None
-
-    def _made_with(self, name: str) -> str:
-        value = self.meta(name)
-        if value is None:
-            refuse(f"Store: path must hold the {name} that it was made with; got none ({self.path.name}); name another")
-        return value
+    @property
+    def meta(self) -> dict[str, str]:  # study, hash, name, secret
+        "What the file was made with."
+        return dict(self.db.execute("SELECT name, value FROM meta"))
 
     @property
     def study(self) -> Study:
         "The study as it was when the file was made."
-        return Study.model_validate_json(self._made_with("study"))
+        return Study.model_validate_json(self.meta["study"])
 
     @property
     def secret(self) -> str:
-        return self._made_with("secret")
+        return self.meta["secret"]
 
     def clock(self) -> int:  # milliseconds since 1970
         "The server's time, later than every change in the log though the machine's clock were set back."
@@ -175,21 +162,21 @@ class Store:
     def save(self, changes: Iterable[Change], visits: Iterable[Visit] = ()) -> int:  # changes that were new
         "Log every change that is not there yet, and bring the answers up to date; all in one transaction."
         new = 0
-        with self.writing() as db:
+        with transaction(self.db):
             server_ms = self.clock()
             for at, c in enumerate(changes, server_ms):
                 stamp = min(c.stamp, at)
                 where = (c.rater, c.question, c.occasion, c.target)
                 what = (*c.answer, c.shown, stamp)
-                added = db.execute(
+                added = self.db.execute(
                     "INSERT OR IGNORE INTO events (event, rater, question, occasion, target, value, label, shown,"
                     " stamp, client_ms, server_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (c.event, *where, *what, c.client_ms, server_ms),
                 ).rowcount
                 if added:
                     new += 1
-                    db.execute(_UPSERT, (*where, *what, c.event, server_ms))
-            db.executemany(
+                    self.db.execute(_UPSERT, (*where, *what, c.event, server_ms))
+            self.db.executemany(
                 "INSERT INTO visits VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
                 " active_ms = max(active_ms, excluded.active_ms), server_ms = excluded.server_ms",
                 [(*v, server_ms) for v in visits],
@@ -219,7 +206,7 @@ class Register:
     "Who takes part: invitations, lists of pages, and leaving."
 
     def __init__(self, store: Store):
-        self.store, self.db = store, store.db
+        self.db = store.db
 
     def raters(self) -> list[Rater]:
         return self._raters("TRUE")
@@ -236,36 +223,33 @@ class Register:
         if role not in ROLES:
             refuse(f"invite: role must be one of {', '.join(ROLES)}; got {role!r}")
         token = secrets.token_urlsafe(24)
-        with self.store.writing() as db:
-            db.execute(
-                "INSERT INTO raters (rater, role, token, simulated) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-                " role = excluded.role, token = excluded.token, active = 1",
-                (rater, role, token_hash(token), simulated),
-            )
+        self.db.execute(
+            "INSERT INTO raters (rater, role, token, simulated) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+            " role = excluded.role, token = excluded.token, active = 1",
+            (rater, role, token_hash(token), simulated),
+        )
         return token
 
     def withdraw(self, rater: str) -> None:
         "Close a rater's link; the answers stay."
         self._known(rater, "withdraw")
-        with self.store.writing() as db:
-            db.execute("UPDATE raters SET active = 0, token = NULL WHERE rater = ?", [rater])
+        self.db.execute("UPDATE raters SET active = 0, token = NULL WHERE rater = ?", [rater])
 
     def forget(self, rater: str) -> int:  # events that were deleted
         "Delete a rater with every answer, event and time, and overwrite the space that they took."
         self._known(rater, "forget")
-        with self.store.writing() as db:
-            db.execute("DROP TRIGGER events_last")
-            n = db.execute("DELETE FROM events WHERE rater = ?", [rater]).rowcount
+        with transaction(self.db):
+            self.db.execute("DROP TRIGGER events_last")
+            n = self.db.execute("DELETE FROM events WHERE rater = ?", [rater]).rowcount
             for table in ("answers", "visits", "places", "raters"):
-                db.execute(f"DELETE FROM {table} WHERE rater = ?", [rater])
-            db.execute(_UNDELETED)
+                self.db.execute(f"DELETE FROM {table} WHERE rater = ?", [rater])
+            self.db.execute(_UNDELETED)
         self.db.execute("VACUUM")
         self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return n
 
     def consent(self, rater: str) -> None:
-        with self.store.writing() as db:
-            db.execute("UPDATE raters SET consented_ms = ? WHERE rater = ?", (now_ms(), rater))
+        self.db.execute("UPDATE raters SET consented_ms = ? WHERE rater = ?", (now_ms(), rater))
 
     def assigned(self, rater: str) -> list[Assigned]:
         "A rater's pages, in order."
@@ -278,12 +262,12 @@ class Register:
 
     def assign(self, rater: str, pages: Sequence[Assigned]) -> None:
         "Give a rater this list: pages that are there keep their order, new ones come after them."
-        old = self.assigned(rater)
-        kept = [p for p in old if p in set(pages)]
-        order = kept + [p for p in pages if p not in set(kept)] if old else list(pages)
-        with self.store.writing() as db:
-            db.execute("DELETE FROM places WHERE rater = ?", [rater])
-            db.executemany("INSERT INTO places VALUES (?, ?, ?, ?)", [(rater, *p, k) for k, p in enumerate(order)])
+        kept = [p for p in self.assigned(rater) if p in set(pages)]
+        order = dict.fromkeys([*kept, *pages])
+        with transaction(self.db):
+            self.db.execute("DELETE FROM places WHERE rater = ?", [rater])
+            rows = [(rater, *p, k) for k, p in enumerate(order)]
+            self.db.executemany("INSERT INTO places VALUES (?, ?, ?, ?)", rows)
 
     def _known(self, rater: str, function: str) -> None:
         names = [r.rater for r in self.raters()]
@@ -291,35 +275,25 @@ class Register:
             refuse(f"{function}: rater must be one of {', '.join(names) or 'none yet'}; got {rater!r}")
 
 # %% ../../nbs/annotate/03_store.ipynb #cf3c226e
-def open_store(
-    path: str | Path,
-    study: Study | None = None,  # makes the file where there is none, and is checked against one that is there
-) -> Store:
-    """A study's file of answers.
+def open_store(path: str | Path, study: Study | None = None) -> Store:
+    """A study's file of answers. A study makes it where there is none, and must be the one of a file that is there.
 
     Raises: FileNotFoundError; ValueError where the file is of another study, or of other questions.
     """
     path = Path(path)
     if study is None and not path.exists():
-        refuse(
-            f"open_store: path must be a file of answers; got {path.name!r}, which is not there; `mhbench annotate "
-            "serve` makes it",
-            error=FileNotFoundError,
-        )
+        got = f"{path.name!r}, which is not there; `mhbench annotate serve` makes it"
+        refuse(f"open_store: path must be a file of answers; got {got}", error=FileNotFoundError)
     private_file(path)  # what people said is nobody else's
     store = Store(path)
     if study is not None and store.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-        new = {
-            "study": study.model_dump_json(),
-            "hash": study.hash,
-            "name": study.name,
-            "secret": secrets.token_hex(32),
-        }
         store.db.executescript(_SCHEMA + _UNDELETED)
+        new = {"study": study.model_dump_json(), "hash": study.hash, "name": study.name}
+        new["secret"] = secrets.token_hex(32)
         store.db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", new.items())
         store.db.execute("COMMIT")
     try:
-        made_with = store.meta("hash")
+        made_with = store.meta.get("hash")
     except sqlite3.DatabaseError:
         made_with = None
     if made_with is None:
@@ -327,26 +301,19 @@ def open_store(
         refuse(f"open_store: path must be a file of answers; got {path.name!r}, which is another database")
     if study is not None and made_with != study.hash:
         store.close()
-        refuse(
-            f"open_store: study must ask what {path.name} was made for (hash {made_with[:12]}); got other questions, "
-            f"words or seed (hash {study.hash[:12]}); put them back, or name a new file with --answers"
+        got = (
+            f"other questions, words or seed (hash {study.hash[:12]}); put them back, or name a new file with --answers"
         )
+        refuse(f"open_store: study must ask what {path.name} was made for (hash {made_with[:12]}); got {got}")
     if study is not None and store.study != study:  # other words before and after the questions, or another rule
-        with store.writing() as db:
-            db.execute("UPDATE meta SET value = ? WHERE name = 'study'", [study.model_dump_json()])
+        store.db.execute("UPDATE meta SET value = ? WHERE name = 'study'", [study.model_dump_json()])
     return store
 
 # %% ../../nbs/annotate/03_store.ipynb #95a24c7a
 def replay(store: Store) -> dict[tuple, tuple]:  # (rater, question, occasion, target) -> (value, label)
-    "The answers as the log has them."
-    out: dict[tuple, tuple] = {}  # (rater, question, occasion, target) -> (when, verdict)
-    for *key, value, label, stamp, event in store.db.execute(
-        f"SELECT {ANSWER_KEY}, value, label, stamp, event FROM events ORDER BY seq"
-    ):
-        at = tuple(key)
-        if at not in out or (stamp, event) > out[at][0]:
-            out[at] = ((stamp, event), (value, label))
-    return {at: verdict for at, (_, verdict) in out.items()}
+    "The answers as the log has them: of each the last word."
+    log = store.db.execute(f"SELECT {ANSWER_KEY}, value, label FROM events ORDER BY stamp, event")
+    return {tuple(key): (value, label) for *key, value, label in log}
 
 
 def differences(store: Store) -> list[str]:  # empty where all is well

@@ -5,7 +5,7 @@
 # %% ../../nbs/annotate/01_study.ipynb #906084dc
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
@@ -143,9 +143,7 @@ class Study(Record):
         return [q.question_id for q in self.of_role("item")]
 
 # %% ../../nbs/annotate/01_study.ipynb #6a42b7aa
-def what_is_asked(
-    item: Item,
-) -> str:  # 12 hexadecimal digits
+def what_is_asked(item: Item) -> str:  # 12 hexadecimal digits
     "Changes with what a rater reads of an item: question, options, context, wordings; not with its key or its source."
     return fingerprint([item.question, item.stems, item.options, item.context, item.variant])[:12]
 
@@ -170,21 +168,18 @@ def _judged(
     items: Sequence[Item], responses: Iterable[Response], settings: StudySettings
 ) -> tuple[dict[str, dict[str, str]], Counter[str]]:
     "item_id -> author -> the text that is judged; and how many answers have none, by status."
-    known = {i.item_id for i in items}
-    out: dict[str, dict[str, str]] = defaultdict(dict)
+    out: dict[str, dict[str, str]] = {i.item_id: {} for i in items}
     omitted: Counter[str] = Counter()
     for r in responses:
-        if r.item_id not in known or (settings.models is not None and r.model not in settings.models):
+        if r.item_id not in out or (settings.models is not None and r.model not in settings.models):
             continue
         text = (r.text or "").strip()
         if r.status != "ok" or not text:
             omitted["empty" if r.status == "ok" else r.status] += 1
             continue
         if r.model in out[r.item_id]:
-            refuse(
-                f"build_study: responses must be one a model and item; got two of {r.model} ({r.item_id}); keep one "
-                "mode and one sample"
-            )
+            got = f"two of {r.model} ({r.item_id}); keep one mode and one sample"
+            refuse(f"build_study: responses must be one a model and item; got {got}")
         out[r.item_id][r.model] = text
     return out, omitted
 
@@ -212,10 +207,8 @@ def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> 
         case "errors":
             about = {"sides": _options(item), "reference": _reference(item)}
             return [made(f"@{author}", **about, targets={author: text}) for author, text in answers.items()]
-    out = []
-    for a, b in combinations(sorted(answers), 2):
-        out.append(made(f"@{a}@{b}", targets=settings.axes, sides={a: answers[a], b: answers[b]}))
-    return out
+    pairs = combinations(sorted(answers), 2)
+    return [made(f"@{a}@{b}", targets=settings.axes, sides={a: answers[a], b: answers[b]}) for a, b in pairs]
 
 # %% ../../nbs/annotate/01_study.ipynb #6b091902
 def _extra(extra: Extra, role: Literal["practice", "check"], settings: StudySettings) -> Question:
@@ -233,6 +226,8 @@ def _settings(name: str, entry: dict[str, Any]) -> StudySettings:
 
 
 def _chosen(name: str, items: Sequence[Item], s: StudySettings) -> list[Item]:
+    if not items:
+        refuse(f"build_study: items must not be empty; got none ({name}); name a corpus that has some")
     if s.item_ids is not None:
         at = {i.item_id: i for i in items}
         gone = [i for i in s.item_ids if i not in at]
@@ -252,39 +247,25 @@ def build_study(
     items: Sequence[Item],
     responses: Iterable[Response] = (),  # labels, errors, duel, score: what is judged, one a model and item
 ) -> Study:
-    """The study that an entry describes.
-
-    Raises: ValueError for a setting that does not fit, a question twice, or none at all.
-    """
+    "The study that an entry describes; ValueError for a setting that does not fit, a question twice, or none at all."
     s = _settings(name, entry)
-    if not items:
-        refuse(f"build_study: items must not be empty; got none ({name}); name a corpus that has some")
     chosen = _chosen(name, items, s)
     judged, omitted = _judged(chosen, responses, s)
     questions = [_extra(x, "practice", s) for x in s.practice]
-    questions += [q for i in chosen for q in _questions(i, judged.get(i.item_id, {}), s)]
+    questions += [q for i in chosen for q in _questions(i, judged[i.item_id], s)]
     questions += [_extra(x, "check", s) for x in s.checks]
-    ids = [q.question_id for q in questions]
-    twice = sorted({i for i in ids if ids.count(i) > 1}) if len(set(ids)) < len(ids) else []
+    twice = sorted(i for i, n in Counter(q.question_id for q in questions).items() if n > 1)
     if twice:
         refuse(f"build_study: question_id must be unique; got {twice[:3]} more than once ({name}); rename")
     if not any(q.role == "item" for q in questions):
-        refuse(
-            f"build_study: items must give a question; got none of {len(items)} items, {len(judged)} with answers "
-            f"(without a text: {dict(omitted) or 'none'}) ({name}, kind {s.kind}); kinds that judge answers need "
-            "responses"
-        )
+        answered = sum(map(bool, judged.values()))
+        got = f"none of {len(items)} items, {answered} with answers (without a text: {dict(omitted) or 'none'})"
+        remedy = f"({name}, kind {s.kind}); kinds that judge answers need responses"
+        refuse(f"build_study: items must give a question; got {got} {remedy}")
     taken = sorted({t for q in questions for t in (*q.targets, *q.sides)} & set(RESERVED))
     if taken:
-        refuse(
-            f"build_study: an answer's author must not have a name that the page uses; got {taken[0]!r} ({name}); "
-            "rename it"
-        )
-    return Study(
-        name=name,
-        study=items[0].study,
-        settings=s,
-        questions=questions,
-        synthetic=any(i.canary for i in chosen),
-        omitted=omitted,
-    )
+        got = f"{taken[0]!r} ({name}); rename it"
+        refuse(f"build_study: an answer's author must not have a name that the page uses; got {got}")
+    synthetic = any(i.canary for i in chosen)
+    about: dict[str, Any] = {"name": name, "study": items[0].study, "settings": s}
+    return Study(**about, questions=questions, synthetic=synthetic, omitted=omitted)

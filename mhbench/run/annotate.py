@@ -23,8 +23,7 @@ import pandas as pd
 
 from ..annotate.assignment import enrol, leave, share_conflicts
 from ..annotate.export import left_out, ratings, write_export
-from ..annotate.pages import LANGUAGES
-from ..annotate.preview import page_text
+from ..annotate.pages import LANGUAGES, page_text
 from ..annotate.simulate import simulate
 from ..annotate.store import Register, Store, differences, open_store
 from ..annotate.study import QUESTION_KINDS, Study, build_study
@@ -130,8 +129,7 @@ def _on_loopback(host: str) -> bool:
     argument("--resolver", type=comma_separated, default=[], help="who decides what the raters disagree on"),
 )
 def _serve(a: argparse.Namespace) -> None:
-    from mhbench.annotate.listen import listen
-    from mhbench.annotate.server import make_app
+    from mhbench.annotate.server import listen, make_app
 
     public = urlsplit(a.public_url)
     path = _prepare(a)

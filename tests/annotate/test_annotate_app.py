@@ -15,7 +15,7 @@ import urllib.request
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from mhbench.annotate import listen as listening
+from mhbench.annotate import server as listening
 from mhbench.annotate.assignment import enrol, leave
 from mhbench.annotate.export import ratings
 from mhbench.annotate.question import Assigned, QuestionPage, code

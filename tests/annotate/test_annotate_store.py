@@ -21,6 +21,7 @@ from mhbench.annotate.export import ratings
 from mhbench.annotate.question import RatedAnswer, present
 from mhbench.annotate.store import Change, Register, Store, differences, open_store, replay
 from mhbench.annotate.study import build_study
+from mhbench.records.database import transaction
 from mhbench.records.schema import Response
 from mhbench.stats.agreement import krippendorff_alpha
 from mhbench.stats.estimate import estimate
@@ -62,8 +63,8 @@ def test_any_schedule_ends_with_the_last_answer_of_each_rater(tmp_path_factory, 
         batch, rest = arriving[:n], arriving[n:]
         fate = data.draw(st.sampled_from(["well", "restart", "reply lost", "broke off"]))
         if fate == "broke off":
-            with pytest.raises(RuntimeError), store.writing() as db:
-                db.execute("INSERT INTO visits VALUES ('r1', 'q1', 0, 'v', 1, 1)")
+            with pytest.raises(RuntimeError), transaction(store.db):
+                store.db.execute("INSERT INTO visits VALUES ('r1', 'q1', 0, 'v', 1, 1)")
                 raise RuntimeError
             continue
         store.save(batch)
