@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain, product, zip_longest
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,9 @@ def _series(labels: Sequence, column: str | None) -> dict[Any, dict]:  # label -
     "How the series of a figure are drawn: models by their looks, others in greys, a marker and a line style each."
     if column in PEOPLE:
         return {k: v.dot | {"ls": "-"} for k, v in looks(labels).items()}
-    out = {}
-    for k, label in enumerate(labels):
-        color, marker, style = _GREYS[k] if len(labels) <= len(_GREYS) else (PALETTE[k % 7], MARKERS[k % 8], "-")
-        out[label] = {"color": color, "marker": marker, "ls": style}
-    return out
+    several = [(PALETTE[k % 7], MARKERS[k % 8], "-") for k in range(len(labels))]
+    drawn = _GREYS if len(labels) <= len(_GREYS) else several
+    return {label: dict(zip(("color", "marker", "ls"), how)) for label, how in zip(labels, drawn)}
 
 
 def _told(title: str, form: str) -> str:
@@ -64,13 +63,14 @@ def _bars(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.clip(np.vstack([middle - low, high - middle]), 0, None)
 
 
-def _legend(fig: Figure, axes: Sequence) -> None:
+def _legend(fig: Figure, axes: Sequence) -> Figure:
     "One legend below, of what any of the panels holds."
     found = {label: h for ax in axes for h, label in zip(*ax.get_legend_handles_labels())}
     if found:
         across = max(1, min(len(found), int(95 / (max(map(len, found)) + 6))))
         place = {"loc": "outside lower center", "ncols": across, "fontsize": 8, "frameon": False}
         fig.legend(found.values(), found.keys(), handlelength=4, **place)  # long enough for a dash beside the marker
+    return fig
 
 # %% ../../nbs/report/04_figures.ipynb #542f97cc
 def panels(
@@ -86,10 +86,7 @@ def panels(
     xlabel: str = "",
     title: str = "",
 ) -> Figure | None:  # None where the table has no row
-    """Dots with bars in a grid of small panels; the title says what the bars are.
-
-    Raises: ValueError where a column is missing.
-    """
+    "Dots with bars in a grid of small panels; the title says what the bars are. ValueError where a column is missing."
     table = drawable("panels", table, [row, x, "estimate", "ci_low", "ci_high", *(c for c in (column, hue) if c)])
     if table is None:
         return None
@@ -101,38 +98,34 @@ def panels(
     told = _told(title, f"Small panels: {' and '.join(map(spaced, rows))} of {len(places)} {x}s, with bars.")
     grid = {"nrows": len(rows), "ncols": len(columns), "sharex": "col", "sharey": "row", "squeeze": False}
     fig, axes = canvas(6.9, 0.7 + 1.55 * len(rows), told, **grid)
-    for i, r in enumerate(rows):
-        for j, c in enumerate(columns):
-            ax = axes[i, j]
-            t = table[(table[row] == r) & ((table[column] == c) if column else True)]
-            if marks and r in marks:
-                ax.axhline(marks[r], color="0.55", lw=0.9, ls="--", zorder=0)
-            here = [h for h in hues if (t[hue] == h).any()] or [None]
-            for k, h in enumerate(here):
-                g = t if h is None else t[t[hue] == h]
-                at = np.array([places.index(v) for v in g[x]]) + (k - (len(here) - 1) / 2) * 0.24
-                y, low, high = (g[v].to_numpy(float) for v in ("estimate", "ci_low", "ci_high"))
-                look = {"color": "0.15", "marker": "o"} if h is None else drawn[h] | {"ls": ""}
-                label = None if h is None else spaced(h)
-                dots = {"ms": 4, "lw": 1.3, "ls": "", "clip_on": False, "zorder": 3, "label": label}
-                ax.errorbar(at, y, yerr=_bars(low, y, high), **(dots | look))
-                empty = g[hollow].to_numpy(bool) if hollow else np.zeros(len(g), bool)
-                ax.plot(at[empty], y[empty], ms=2.2, color="white", ls="", zorder=4, marker=look["marker"])
-            ax.set_xlim(-0.6, len(places) - 0.4)
-            tight = len(places) > (14 if len(columns) == 1 else 7)
-            ax.set_xticks(range(len(places)), [spaced(p) for p in places], rotation=60 if tight else 0, fontsize=8)
-            if limits and r in limits:
-                ax.set_ylim(*limits[r])
-            if j == 0:
-                ax.set_ylabel(spaced(r))
-            if i == 0 and column:
-                ax.set_title(spaced(c), fontsize=9, loc="center")
-            if i == len(rows) - 1:
-                ax.set_xlabel(spaced(xlabel))
+    tight = len(places) > (14 if len(columns) == 1 else 7)
+    for (i, r), (j, c) in product(enumerate(rows), enumerate(columns)):
+        ax = axes[i, j]
+        t = table[(table[row] == r) & ((table[column] == c) if column else True)]
+        if marks and r in marks:
+            ax.axhline(marks[r], color="0.55", lw=0.9, ls="--", zorder=0)
+        here = [h for h in hues if (t[hue] == h).any()] or [None]
+        for k, h in enumerate(here):
+            g = t if h is None else t[t[hue] == h]
+            at = np.array([places.index(v) for v in g[x]]) + (k - (len(here) - 1) / 2) * 0.24
+            y, low, high = (g[v].to_numpy(float) for v in ("estimate", "ci_low", "ci_high"))
+            look = {"color": "0.15", "marker": "o"} if h is None else drawn[h] | {"label": spaced(h)}
+            dots = {"ms": 4, "lw": 1.3, "clip_on": False, "zorder": 3}
+            ax.errorbar(at, y, yerr=_bars(low, y, high), **(dots | look | {"ls": ""}))
+            empty = g[hollow].to_numpy(bool) if hollow else np.zeros(len(g), bool)
+            ax.plot(at[empty], y[empty], ms=2.2, color="white", ls="", zorder=4, marker=look["marker"])
+        ax.set_xlim(-0.6, len(places) - 0.4)
+        ax.set_xticks(range(len(places)), [spaced(p) for p in places], rotation=60 if tight else 0, fontsize=8)
+        if limits and r in limits:
+            ax.set_ylim(*limits[r])
+        if i == 0 and column:
+            ax.set_title(spaced(c), fontsize=9, loc="center")
+    for ax, r in zip(axes[:, 0], rows):
+        ax.set_ylabel(spaced(r))
+    for ax in axes[-1]:
+        ax.set_xlabel(spaced(xlabel))
     fig.align_ylabels(axes[:, 0])
-    titled(fig, title)
-    _legend(fig, axes.ravel())
-    return fig
+    return _legend(titled(fig, title), axes.ravel())
 
 # %% ../../nbs/report/04_figures.ipynb #48aaa5c5
 def histogram(
@@ -147,17 +140,12 @@ def histogram(
     ylabel: str = "questions",
     title: str = "",
 ) -> Figure | None:  # None where the table has no row
-    """Counts by value, stacked by `hue`.
-
-    Raises: ValueError where a column is missing.
-    """
+    "Counts by value, stacked by `hue`; ValueError where a column is missing."
     table = drawable("histogram", table, [x, hue])
-    if table is None:
+    if table is None or table[x].isna().all():
         return None
     hues = occurring(table[hue])
     v = table[x].to_numpy(float)
-    if np.isnan(v).all():
-        return None
     low, high = limits or (np.inf, -np.inf)
     edges = np.linspace(min(low, np.nanmin(v)), max(high, np.nanmax(v)), bins + 1)
     told = _told(title, f"Histogram: {len(v)} {ylabel} by {xlabel or x}, stacked by {hue}.")
@@ -172,9 +160,7 @@ def histogram(
         ax.axvline(mark, color="0.4", lw=0.9, ls="--")
     ax.yaxis.get_major_locator().set_params(integer=True)
     ax.set(xlabel=spaced(xlabel or x), ylabel=ylabel)
-    titled(fig, title)
-    _legend(fig, [ax])
-    return fig
+    return _legend(titled(fig, title), [ax])
 
 # %% ../../nbs/report/04_figures.ipynb #afc227e1
 LEAST_AXES = 3  # of a chart
@@ -182,9 +168,8 @@ LEAST_AXES = 3  # of a chart
 
 def _polygon(ax: Any, angle: np.ndarray, v: np.ndarray, color: str) -> None:
     "Lines between neighbours that both have a value; a filled shape where all have."
-    n = len(v)
-    for k in range(n):
-        two = [k, (k + 1) % n]
+    for k in range(len(v)):
+        two = [k, (k + 1) % len(v)]
         if not np.isnan(v[two]).any():
             ax.plot(np.unwrap(angle[two]), v[two], color=color, lw=1.3)
     if not np.isnan(v).any():
@@ -200,9 +185,7 @@ def radar(
     title: str = "",
 ) -> Figure | None:  # None where the table has no row
     """One chart a model, from 0 in the centre to 1 at the rim; none of one with fewer than three numbers, and no dot
-    that rests on one answer.
-
-    Raises: ValueError where a column is missing.
+    that rests on one answer. ValueError where a column is missing.
     """
     given = drawable("radar", table, [axis, hue, "estimate"])
     if given is None:
@@ -210,34 +193,38 @@ def radar(
     table, alone = of_several(given, [hue, axis])
     several = table.groupby(hue, observed=True)["estimate"].transform("count") >= LEAST_AXES
     left = [spaced(x) for x in occurring(table.loc[~several, hue])]
-    alone = "; ".join(filter(None, [alone, f"no chart of fewer than three numbers: {', '.join(left)}" if left else ""]))
     table = table[several]
     if not len(table):
         return None
     ordered = isinstance(table[axis].dtype, pd.CategoricalDtype)
     axes = occurring(table[axis]) if ordered else list(dict.fromkeys(table[axis]))
     hues = occurring(table[hue])
-    named = looks(occurring(table[hue]))
+    named = looks(hues)
     angle = np.linspace(0, 2 * np.pi, len(axes), endpoint=False)
     over = f"{', '.join(map(str, hues))} over {', '.join(map(str, axes))}"
     told = _told(title, f"Radar charts: {over}; the forest plot beside has the numbers.")
     fig, places = small_axes(len(hues), 2.25, told, subplot_kw={"projection": "polar"})
+    bars = {"ci_low", "ci_high"} <= set(table)
     for h, ax in zip(hues, places):
         one = table[table[hue] == h].drop_duplicates(axis).set_index(axis).reindex(axes)
         v = one["estimate"].to_numpy(float)
         _polygon(ax, angle, v, named[h].color)
-        if {"ci_low", "ci_high"} <= set(one):
-            for a, low, high in zip(angle, one["ci_low"], one["ci_high"]):
-                ax.plot([a, a], [low, high], color=named[h].color, lw=3, alpha=0.35, solid_capstyle="butt")
+        for a, low, high in zip(angle, one["ci_low"], one["ci_high"]) if bars else ():
+            ax.plot([a, a], [low, high], color=named[h].color, lw=3, alpha=0.35, solid_capstyle="butt")
         ax.plot(angle, v, ls="", ms=4, clip_on=False, zorder=3, **named[h].dot)
         rim = [_rim(name, x, n) for name, x, n in zip(axes, v, one["n"] if "n" in one else [None] * len(axes))]
         _rings(ax, angle, rim, marks or {})
         ax.set_title(spaced(h), fontsize=9, loc="center", pad=26)
+    dashed = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in (marks or {}).items())
+    below = [
+        "bars: 95% intervals; further out is better" if bars else "",
+        f"dashed: {dashed}" if marks else "",
+        "hollow: simulated" if any(v.hollow for v in named.values()) else "",
+        alone,
+        f"no chart of fewer than three numbers: {', '.join(left)}" if left else "",
+    ]
     titled(fig, title)
-    below = ["bars: 95% intervals; further out is better"] if {"ci_low", "ci_high"} <= set(table) else []
-    below += ["dashed: " + ", ".join(f"{spaced(k)} {v:.2f}" for k, v in marks.items())] if marks else []
-    below += ["hollow: simulated"] if any(v.hollow for v in named.values()) else []
-    fig.supxlabel(textwrap.fill("; ".join(filter(None, [*below, alone])), 105), fontsize=8)
+    fig.supxlabel(textwrap.fill("; ".join(filter(None, below)), 105), fontsize=8)
     return fig
 
 # %% ../../nbs/report/04_figures.ipynb #e4dbb882
@@ -277,20 +264,18 @@ def matrix(
     around_zero: bool = False,  # white at 0, a colour each side of it
 ) -> Figure | None:  # None where the table has no row
     "A labelled matrix, each cell with its number."
-    if not np.size(values) or np.isnan(np.asarray(values, float)).all():
+    values = np.asarray(values, float)
+    if np.isnan(values).all():
         return None
-    values = six_digits(np.asarray(values, float))
+    values = six_digits(values)
     columns = list(columns if columns is not None else rows)
     if values.shape != (len(rows), len(columns)):
         got = f"{values.shape}; pass one label a row and a column"
         refuse(f"matrix: values must be ({len(rows)}, {len(columns)}) for these labels; got {got}")
-    ends = f"from {np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
-    told = _told(title, f"Matrix of {label}: {len(rows)} by {len(columns)}, {ends}.")
+    least, most = np.nanmin(values), np.nanmax(values)
+    told = _told(title, f"Matrix of {label}: {len(rows)} by {len(columns)}, from {least:.2f} to {most:.2f}.")
     colours = "PuOr_r" if around_zero else "cividis"
-    size = (min(6.9, 1.9 + 0.55 * len(columns)), min(9.0, 1.1 + 0.42 * len(rows)))
-    fig, ax = canvas(*size, told)
-    below = np.nanmin(values) < limits[0]
-    above = np.nanmax(values) > limits[1]
+    fig, ax = canvas(min(6.9, 1.9 + 0.55 * len(columns)), min(9.0, 1.1 + 0.42 * len(rows)), told)
     im = ax.imshow(values, vmin=limits[0], vmax=limits[1], cmap=colours, aspect="auto")
     for i, j in zip(*np.nonzero(~np.isnan(values))):
         place = (values[i, j] - limits[0]) / (limits[1] - limits[0])
@@ -299,13 +284,26 @@ def matrix(
     ax.set_xticks(range(len(columns)), [spaced(c) for c in columns], rotation=40, ha="right", fontsize=8)
     ax.set_yticks(range(len(rows)), [spaced(r) for r in rows], fontsize=8)
     ax.spines[:].set_visible(False)
-    beyond = {(True, True): "both", (True, False): "min", (False, True): "max"}
-    fig.colorbar(im, ax=ax, label=label, shrink=0.8, extend=beyond.get((below, above), "neither"))
-    titled(fig, title)
-    return fig
+    beyond = {(True, True): "both", (True, False): "min", (False, True): "max", (False, False): "neither"}
+    extend = beyond[bool(least < limits[0]), bool(most > limits[1])]
+    fig.colorbar(im, ax=ax, label=label, shrink=0.8, extend=extend)
+    return titled(fig, title)
 
 # %% ../../nbs/report/04_figures.ipynb #be86b8fd
 MOST_PAIRS = 10  # that are a forest plot
+
+
+def _cells(ax: Any, value: np.ndarray, shown: np.ndarray, most: float, size: float = 7.0) -> None:
+    "Differences as numbers, in bold and on a colour where they are shown."
+    ax.imshow(np.where(shown, value, np.nan), vmin=-most, vmax=most, cmap="PuOr_r", aspect="auto")
+    for i, j in zip(*np.nonzero(~np.isnan(value))):
+        dark = shown[i, j] and abs(value[i, j]) > 0.6 * most
+        look = {"fontweight": "bold" if shown[i, j] else "normal", "color": "white" if dark else "0.15"}
+        text = f"{round(value[i, j], 2) + 0:.2f}".replace("0.", ".", 1)
+        ax.text(j, i, text, ha="center", va="center", fontsize=size, **look)
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
 
 
 def _square(ax: Any, pairs: pd.DataFrame, models: Sequence[str], most: float, alpha: float) -> None:
@@ -318,18 +316,10 @@ def _square(ax: Any, pairs: pd.DataFrame, models: Sequence[str], most: float, al
         i, j = place[r.second], place[r.first]
         i, j, sign = (i, j, 1) if i > j else (j, i, -1)
         ahead[i, j], shown[i, j] = sign * r.estimate, r.p_adjusted < alpha
-    ax.imshow(np.where(shown, ahead, np.nan), vmin=-most, vmax=most, cmap="PuOr_r", aspect="auto")
-    for i, j in zip(*np.nonzero(~np.isnan(ahead))):
-        dark = shown[i, j] and abs(ahead[i, j]) > 0.6 * most
-        look = {"fontweight": "bold" if shown[i, j] else "normal", "color": "white" if dark else "0.15"}
-        text = f"{round(ahead[i, j], 2) + 0:.2f}".replace("0.", ".", 1)
-        ax.text(j, i, text, ha="center", va="center", fontsize=np.clip(100 / n, 5.0, 7.0), **look)
+    _cells(ax, ahead, shown, most, np.clip(100 / n, 5.0, 7.0))
     ax.set_xticks(range(n - 1), [str(k) for k in range(1, n)], fontsize=7.5)
-    ax.xaxis.tick_top()
     ax.set_yticks(range(n), [f"{spaced(m)}   {k}" for k, m in enumerate(models, 1)], fontsize=7.5)
     ax.set(xlim=(-0.5, n - 1.5), ylim=(n - 0.5, -0.5))
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
 
 
 def paired(
@@ -341,9 +331,7 @@ def paired(
     alpha: float = 0.05,  # below it two models are shown to differ
 ) -> Figure | None:  # None where no two models share two items
     """Differences between models on the same items: up to `MOST_PAIRS` as a forest plot, more as a square for each way
-    of asking.
-
-    Raises: ValueError where a column is missing.
+    of asking. ValueError where a column is missing.
     """
     given = drawable("paired", table, ["pair", "way", "first", "second", "estimate", "ci_low", "ci_high", "p_adjusted"])
     given = given if given is None or "n" not in given else given[given["n"] > 1]
@@ -366,18 +354,17 @@ def paired(
     wide = min(6.9, max(4.9, names + 0.1 + across * 0.45 * len(models)))
     fig, axes = canvas(wide, 1.0 + (0.235 * len(models) + 0.4) * down, told, nrows=down, ncols=across, squeeze=False)
     most = float(given["estimate"].abs().max())
-    for k, ax in enumerate(axes.ravel()):
-        if k >= len(ways):
+    for k, (ax, way) in enumerate(zip_longest(axes.ravel(), ways)):
+        if way is None:
             ax.set_visible(False)
             continue
-        _square(ax, given[given["way"] == ways[k]], models, most, alpha)
-        ax.set_title(ways[k], fontsize=8.5, loc="left")
+        _square(ax, given[given["way"] == way], models, most, alpha)
+        ax.set_title(way, fontsize=8.5, loc="left")
         if k % across:
             ax.set_yticklabels([str(n) for n in range(1, len(models) + 1)])
     below = f"{measure} of the model of the column minus that of the row; bold on colour: {said}"
     fig.supxlabel(textwrap.fill(below, int(15 * wide)), fontsize=8)
-    titled(fig, title)
-    return fig
+    return titled(fig, title)
 
 # %% ../../nbs/report/04_figures.ipynb #4234f9a6
 MOST_PANELS = 3  # of differences with intervals
@@ -393,9 +380,8 @@ def difference_squares(
     title: str = "",
     none: str = "not measured",
 ) -> Figure | None:  # None where no row has a difference of two items or more
-    """Differences by row and model: with intervals for few models, as a matrix for many.
-
-    Raises: ValueError where a column is missing.
+    """Differences by row and model: with intervals for few models, as a matrix for many. ValueError where a column is
+    missing.
     """
     given = drawable("difference_squares", table, [group, row, "model", "estimate", "ci_low", "ci_high", "n"])
     given, alone = (given, "") if given is None else of_several(given, ["model"])
@@ -410,47 +396,29 @@ def difference_squares(
     told = _told(title, f"Matrix of {xlabel}: {len(lines)} differences of {len(models)} models.")
     fig, ax = canvas(6.9, 1.3 + 0.2 * len(lines), told)
     own = [given[given["model"] == m].set_index([group, row]).reindex(lines) for m in models]
-    _differ(
-        ax, np.array([t["estimate"] for t in own]).T, np.array([(t["ci_low"] > 0) | (t["ci_high"] < 0) for t in own]).T
-    )
+    value = np.array([t["estimate"] for t in own]).T
+    shown = np.array([(t["ci_low"] > 0) | (t["ci_high"] < 0) for t in own]).T
+    _cells(ax, value, shown, np.nanmax(np.abs(value)))
     ax.set_xticks(range(len(models)), [spaced(m) for m in models], fontsize=7.5, rotation=30, ha="left")
     ax.set_yticks(range(len(lines)), [f"{a}: {b}" for a, b in lines], fontsize=7.5)
     below = [f"{spaced(xlabel)}; bold on colour: the interval does not hold 0; empty: {none}", alone]
     fig.supxlabel(textwrap.fill("; ".join(filter(None, below)), 100), fontsize=8)
-    titled(fig, title)
-    return fig
-
-
-def _differ(ax: Any, value: np.ndarray, shown: np.ndarray) -> None:
-    "Differences as numbers, in bold and on a colour where they are shown."
-    most = np.nanmax(np.abs(value))
-    ax.imshow(np.where(shown, value, np.nan), vmin=-most, vmax=most, cmap="PuOr_r", aspect="auto")
-    for i, j in zip(*np.nonzero(~np.isnan(value))):
-        dark = shown[i, j] and abs(value[i, j]) > 0.6 * most
-        look = {"fontweight": "bold" if shown[i, j] else "normal", "color": "white" if dark else "0.15"}
-        text = f"{round(value[i, j], 2) + 0:.2f}".replace("0.", ".", 1)
-        ax.text(j, i, text, ha="center", va="center", fontsize=7, **look)
-    ax.xaxis.tick_top()
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
+    return titled(fig, title)
 
 # %% ../../nbs/report/04_figures.ipynb #651ccf29
 _ROLES = {"person": "people: how strict", "judge": "judges: how strict"}
 
 
-def scale_figure(
-    mapped: pd.DataFrame,  # kind (person, judge, or another: who is rated), name, the columns of an estimate
-    whose: str,  # the study, for the title
-    unit: str,
-) -> Figure | None:  # None where the table has no row
-    "Severities of people and judges and the worth of whom they rated, a group each."
+def scale_figure(mapped: pd.DataFrame, whose: str, unit: str) -> Figure | None:  # None where the table has no row
+    """Severities of people and judges and the worth of whom they rated, a group each, from a table with kind (person,
+    judge, or another: who is rated), name, and the columns of an estimate.
+    """
     if not len(mapped):
         return None
     roles = mapped["kind"].map(_ROLES).fillna("students: how good")
     rows = mapped.assign(role=pd.Categorical(roles, [*_ROLES.values(), "students: how good"])).sort_values("role")
     judges = rows[rows["kind"] == "judge"]
-    about = {"of": "name", "noun": "judges"}
-    seen = f"in severity, {compared(judges, 0, 'the mean person', **about)}"
+    seen = f"in severity, {compared(judges, 0, 'the mean person', of='name', noun='judges')}"
     if not judges["ci_low"].notna().any():
         seen = f"{ranged(judges, 'severity of a judge', of='name')}, 0 is the mean person; none has an interval"
     return intervals(
@@ -473,9 +441,8 @@ def reliability_diagram(
     xlabel: str = "confidence",
     ylabel: str = "share right",
 ) -> Figure | None:  # None where the table has no row
-    """Accuracy against confidence by bin; the 95% interval of a count where the table has none.
-
-    Raises: ValueError where a column is missing.
+    """Accuracy against confidence by bin; the 95% interval of a count where the table has none. ValueError where a
+    column is missing.
     """
     given = drawable("reliability_diagram", table, ["confidence", "accuracy", "n", hue])
     if given is None or not (given["n"] > 1).any():
@@ -495,18 +462,16 @@ def reliability_diagram(
         x, y, low, high = (t[c].to_numpy(float) for c in ("confidence", "accuracy", "ci_low", "ci_high"))
         ax.plot([0, 1], [0, 1], color="0.55", lw=0.9, ls="--", zorder=0)
         ax.errorbar(x, y, yerr=_bars(low, y, high), ls="", ms=4.5, lw=1.2, clip_on=False, zorder=3, **named[h].dot)
-        for k, (a, b, n) in enumerate(zip(x, np.where(np.isfinite(high), high, y), t["n"])):
+        for a, b, n in zip(x, np.where(np.isfinite(high), high, y), t["n"]):
             ax.annotate(f"{int(n)}", (a, b), (0, 4), textcoords="offset points", ha="center", fontsize=6.5)
-        ax.set(xlim=(0, 1), ylim=(0, 1))
+        ax.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1])
         ax.set_title(f"{spaced(h)}\n(n = {int(t['n'].sum())})", fontsize=8, loc="left", pad=16)
-        ax.set_xticks([0, 0.5, 1])
     below = f"{xlabel} (the number at a bin is its n; 95% intervals; on the dashed line it means what it says)"
     left = f"\nleft out, since n = 1: {alone} bin{'s' * (alone > 1)}" if alone else ""
     left += "\na dot without a line has no interval" if table["ci_high"].isna().any() else ""
     fig.supxlabel(below + left, fontsize=8)
     fig.supylabel(ylabel, fontsize=9)
-    titled(fig, title)
-    return fig
+    return titled(fig, title)
 
 # %% ../../nbs/report/04_figures.ipynb #1a8de391
 def _dashes(labels: Sequence) -> dict[Any, str]:
@@ -545,27 +510,26 @@ def curves(
     table = drawable("curves", table, [x, hue, "estimate"])
     if table is None:
         return None
+    hues = occurring(table[hue])
     told = _told(title, f"Curves: {spaced(ylabel)} against {spaced(xlabel or x)}, {table[hue].nunique()} lines.")
     fig, ax = canvas(6.0, 3.4, told)
-    named = _series(occurring(table[hue]), hue)
-    lines = _dashes(occurring(table[hue]))
-    for h in occurring(table[hue]):
+    named = _series(hues, hue)
+    lines = _dashes(hues)
+    for h in hues:
         t = table[table[hue] == h]
         ax.plot(t[x], t["estimate"], lw=1.5, ms=4, **named[h] | {"ls": lines[h]})
         if {"ci_low", "ci_high"} <= set(t.columns):
-            low = t["ci_low"].astype(float)
-            high = t["ci_high"].astype(float)
+            low, high = (t[c].astype(float) for c in ("ci_low", "ci_high"))
             ax.fill_between(t[x], low, high, color=named[h]["color"], alpha=0.15, lw=0)
     ax.set(xlabel=spaced(xlabel or x), ylabel=spaced(ylabel))
     if limits:
         ax.set_ylim(*limits)
     if float(table[x].max() - table[x].min()).is_integer() and table[x].nunique() < 9:
         ax.set_xticks(sorted(table[x].unique()))
-    for label, at in (marks or {}).items():
+    for at in (marks or {}).values():
         ax.axhline(at, color="0.55", lw=0.9, ls="--", zorder=0)
     _name_ends(ax, table.sort_values(x).groupby(hue, observed=True)["estimate"].last(), marks or {})
-    titled(fig, title)
-    return fig
+    return titled(fig, title)
 
 # %% ../../nbs/report/04_figures.ipynb #00836e01
 _PARTS = ("whislo", "q1", "med", "q3", "whishi")  # as matplotlib calls them
@@ -581,9 +545,7 @@ def boxes(
     title: str = "",
 ) -> Figure | None:  # None where the table has no row
     """One box for each row, groups side by side in order of appearance, a colour for each hue. A group without a draw
-    keeps its place, and says so.
-
-    Raises: ValueError where a column is missing.
+    keeps its place, and says so. ValueError where a column is missing.
     """
     given = drawable("boxes", table, [group, hue, "draw"])
     if given is None:
@@ -602,7 +564,7 @@ def boxes(
         drawn = ax.bxp(stats, positions=at, widths=width * 0.8, patch_artist=True, manage_ticks=False)
         for patch in drawn["boxes"]:
             patch.set(facecolor=named[h].color, edgecolor="0.25", lw=0.7, alpha=0.85)
-        for line in [x for part in ("whiskers", "caps", "medians") for x in drawn[part]]:
+        for line in chain(drawn["whiskers"], drawn["caps"], drawn["medians"]):
             line.set(color="0.25", lw=0.9)
         ax.plot(at, [q[2] for q in five], ls="", ms=4, clip_on=False, zorder=3, **named[h].dot)
         ax.bar(0, 0, color=named[h].color, label=spaced(h))  # for the legend
@@ -618,15 +580,10 @@ def boxes(
     return fig
 
 # %% ../../nbs/report/04_figures.ipynb #91d1d012
-def sliders(
-    page: pd.DataFrame,  # columns place (1 is the top), option (a letter), slider (0 to 100)
-    title: str = "",
-) -> Figure | None:  # None where the table has no row
-    """The sliders of one page, from the top.
+def sliders(page: pd.DataFrame, title: str = "") -> Figure | None:  # None where the table has no row
+    """The sliders of one page, from the top: place (1 is the top), option (a letter), slider (0 to 100).
 
     Source: Lamparth, Grabb et al. 2025, figure 19.
-
-    Raises: ValueError where a column is missing.
     """
     given = drawable("sliders", page, ["place", "option", "slider"])
     if given is None:
@@ -642,22 +599,20 @@ def sliders(
     ax.set(xlim=(-2, 102), ylim=(len(rows) + 0.6, 0.3), xlabel="slider")
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
-    titled(fig, title)
-    return fig
+    return titled(fig, title)
 
 # %% ../../nbs/report/04_figures.ipynb #bc9536a0
-def released(
-    table: pd.DataFrame,  # model, estimate, ci_low, ci_high, released (YYYY-MM-DD), family, parameters (billions)
-    *,
-    title: str = "",
-) -> Figure | None:  # None where fewer than two models have an average and a date
-    "Averages with intervals by release date; area by parameters, hollow where they are unknown."
+def released(table: pd.DataFrame, *, title: str = "") -> Figure | None:  # None where fewer than two have a date
+    """Averages with intervals by release date; area by parameters, hollow where they are unknown: model, estimate,
+    ci_low, ci_high, released (YYYY-MM-DD), family, parameters (billions).
+    """
     if len(table) < 2:
         return None
     fig, ax = canvas(6.8, 3.8, _told(title, f"Averages of {len(table)} models by the date of their release."))
     families = sorted(set(table["family"]))
+    colours = {family: PALETTE[k % len(PALETTE)] for k, family in enumerate(families)}
     for r in table.sort_values("model").to_dict("records"):
-        colour = PALETTE[families.index(r["family"]) % len(PALETTE)]
+        colour = colours[r["family"]]
         x = pd.Timestamp(str(r["released"]))
         known = pd.notna(r["parameters"])
         area = 30 + 12 * np.sqrt(float(r["parameters"])) if known else 60
@@ -667,7 +622,7 @@ def released(
         ax.scatter([x], [r["estimate"]], s=area, color=face, edgecolor=colour, linewidth=1.2, zorder=2)
         ax.annotate(r["model"], (x, r["estimate"]), xytext=(7, 4), textcoords="offset points", fontsize=7)
     for family in families:
-        ax.scatter([], [], color=PALETTE[families.index(family) % len(PALETTE)], label=family)
+        ax.scatter([], [], color=colours[family], label=family)
     if table["parameters"].isna().any():
         ax.scatter([], [], color="white", edgecolor="0.4", label="parameters unknown")
     locator = AutoDateLocator()

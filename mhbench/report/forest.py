@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -86,7 +86,7 @@ def _groups(table: pd.DataFrame, group: str) -> pd.DataFrame:
 
 def _shown(lines: list[_Line]) -> list[_Line]:
     "The lines of a group without what rests on one answer, and without its heading where no line is left."
-    alone = [all(pd.isna(r.estimate) and r.n == 1 for r in x.rows) if x.rows else False for x in lines]
+    alone = [bool(x.rows) and all(pd.isna(r.estimate) and r.n == 1 for r in x.rows) for x in lines]
     kept = [line for line, left_out in zip(lines, alone) if not left_out]
     return [] if all(line.heading for line in kept) else kept
 
@@ -96,26 +96,26 @@ def _lines(table: pd.DataFrame, group: str, hue: str | None, named: dict, every:
     and where not `every` one must have a line, each hue is only where it has a row.
     """
     hues = occurring(table[hue]) if hue else [None]
-    out = []
-    nested = bool(hue) and (table.groupby(hue, observed=True)[group].nunique() == 1).all() and len(hues) > 1
-    nested = nested or not every
-    inside: dict[Any, list[tuple[Any, Any]]] = {}  # group -> hue and row of each of its rows
+    in_one = len(hues) > 1 and (table.groupby(hue, observed=True)[group].nunique() == 1).all()
+    inside: dict[Any, dict[Any, list[Any]]] = {}  # group -> hue -> rows
     for g, h, row in zip(table[group], table[hue] if hue else repeat(None), table.itertuples()):
-        inside.setdefault(g, []).append((h, row))
-    for g, here in inside.items():
+        inside.setdefault(g, {}).setdefault(h, []).append(row)
+    out = []
+    for g, rows in inside.items():
+        look = named.get(g, PLAIN)
         if len(hues) == 1:
-            out.append(_shown([_Line(_broken(g), [row for _, row in here], named.get(hues[0], named.get(g, PLAIN)))]))
+            every_row = [row for of_hue in rows.values() for row in of_hue]
+            out.append(_shown([_Line(_broken(g), every_row, named.get(hues[0], look))]))
             continue
-        rows = {h: [row for own, row in here if own == h] for h in hues}
-        shown = [h for h in hues if rows[h] or not nested]
-        dots = [_Line(_broken(h), rows[h], named.get(h, named.get(g, PLAIN))) for h in shown]
+        shown = [h for h in hues if h in rows or (every and not in_one)]
+        dots = [_Line(_broken(h), rows.get(h, []), named.get(h, look)) for h in shown]
         out.append(_shown([_Line(_broken(g), heading=True), *dots]))
     return [lines for lines in out if lines]
 
 
 def _in_columns(groups: list[list[_Line]]) -> list[list[_Line]]:
     "The lines in as many columns as they need, a group kept whole."
-    total = sum(len(line.label.split("\n")) for g in groups for line in g)
+    total = _height(line for g in groups for line in g)
     share = total / max(1, -(-total // PAGE))
     columns: list[list[_Line]] = [[]]
     for g in groups:
@@ -123,6 +123,11 @@ def _in_columns(groups: list[list[_Line]]) -> list[list[_Line]]:
             columns.append([])
         columns[-1] += g
     return columns
+
+
+def _height(lines: Iterable[_Line]) -> int:
+    "How many lines of text the lines take."
+    return sum(1 + line.label.count("\n") for line in lines)
 
 # %% ../../nbs/report/03_forest.ipynb #e224d4a5
 _LOST = {"n_unread": "unread", "n_refused": "refused", "n_missing": "missing"}
@@ -135,7 +140,7 @@ def _lost(row: Any) -> str:  # "168 unread"
 
 
 def _beside(row: Any, brief: bool, with_n: bool = True) -> str:
-    n = f"n = {int(row.n)}" if with_n and "n" in row._fields and not pd.isna(row.n) else ""
+    n = f"n = {int(row.n)}" if with_n and not pd.isna(row.n) else ""
     known = np.isfinite([row.ci_low, row.ci_high]).all()
     if brief:
         return n + ("" if known else "*") + ("\N{DAGGER}" if _lost(row) else "")
@@ -146,15 +151,13 @@ def _beside(row: Any, brief: bool, with_n: bool = True) -> str:
 def _told(title: str, what: str, table: pd.DataFrame, named: Sequence[str], level: float) -> str:
     "The figure in a sentence, with its first numbers."
     rows = table.dropna(subset=["estimate"])
-    some = [
-        " ".join(spaced(r[c]) for c in named)
-        + f" {r['estimate']:.2f}"
-        + (f" ({r['ci_low']:.2f} to {r['ci_high']:.2f})" if np.isfinite([r["ci_low"], r["ci_high"]]).all() else "")
-        for r in rows.head(6).to_dict("records")
-    ]
+    known = np.isfinite(rows[["ci_low", "ci_high"]].astype(float)).all(axis=1)
+    some = []
+    for r, sure in zip(rows.head(6).to_dict("records"), known):
+        ends = f" ({r['ci_low']:.2f} to {r['ci_high']:.2f})" if sure else ""
+        some.append(f"{' '.join(spaced(r[c]) for c in named)} {r['estimate']:.2f}{ends}")
     more = f", and {len(rows) - len(some)} more" if len(rows) > len(some) else ""
-    known = np.isfinite(rows[["ci_low", "ci_high"]].astype(float)).all(axis=1).any()
-    bars = f"with {level:.0%} intervals" if known else "without an interval"
+    bars = f"with {level:.0%} intervals" if known.any() else "without an interval"
     head = f"{title.rstrip('.')}. " if title else ""
     return f"{head}Forest plot of {len(rows)} estimates of {spaced(what)} {bars}: {'; '.join(some)}{more}."
 
@@ -169,14 +172,13 @@ class _Scale(NamedTuple):
     "How a figure's panels are drawn."
 
     limits: tuple[float, float] | None  # of the axis; None: as matplotlib finds them
-    dot: float = _DOT  # points
-    brief: bool = False  # whether there is no room for numbers beside the dots
-    with_n: bool = True  # whether each line says its n
-    none: str = "not measured"
-    against: str = ""  # a column: what each number is held against
+    dot: float  # points
+    brief: bool  # whether there is no room for numbers beside the dots
+    none: str  # what stands where there is no value
+    against: str  # a column: what each number is held against; "" for none
 
 
-def _scale(table: pd.DataFrame, marks: dict[str, float], limits: tuple[float, float] | None, inches: float, **how):
+def _scale(table: pd.DataFrame, marks: dict[str, float], limits: tuple[float, float] | None, inches: float, *how):
     "Axis and dots at which the intervals of a panel so wide can be seen."
     ends = table[["ci_low", "ci_high"]].astype(float)
     wide = (ends["ci_high"] - ends["ci_low"]).dropna()
@@ -188,10 +190,10 @@ def _scale(table: pd.DataFrame, marks: dict[str, float], limits: tuple[float, fl
         limits = (max(limits[0], low - pad), min(limits[1], high + pad))
     low, high = limits or (low, high)
     points = wide.median() / (high - low) * inches * 72 if len(wide) and high > low else np.inf
-    return _Scale(limits, float(np.clip(points / 2.5, 2.0, _DOT)), **how)
+    return _Scale(limits, float(np.clip(points / 2.5, 2.0, _DOT)), *how)
 
 
-def _draw(ax: Any, lines: list[_Line], scale: _Scale) -> list[float]:
+def _draw(ax: Any, lines: list[_Line], scale: _Scale, with_n: bool) -> list[float]:
     "Dots and intervals of one panel; returns the places of its lines."
     y, places = 0.0, []
     for line in lines:
@@ -210,7 +212,7 @@ def _draw(ax: Any, lines: list[_Line], scale: _Scale) -> list[float]:
                 ax.plot([getattr(row, scale.against)] * 2, [at - 0.34, at + 0.34], color="0.25", lw=1.6, clip_on=False)
             inside = scale.limits is None or scale.limits[0] <= row.estimate <= scale.limits[1]
             ax.plot([row.estimate], [at], ls="", ms=scale.dot, clip_on=not inside, zorder=3, **line.look.dot)
-            ax.annotate(_beside(row, scale.brief, scale.with_n), (1, at), _CLEAR, color="0.25", **_BESIDE)
+            ax.annotate(_beside(row, scale.brief, with_n), (1, at), _CLEAR, color="0.25", **_BESIDE)
         y += 1 + high / 2
     ax.set_ylim(y - 0.4, -0.7)
     return places
@@ -229,14 +231,11 @@ _BETTER = {"higher": "higher is better \N{RIGHTWARDS ARROW}", "lower": "\N{LEFTW
 _BETTER["zero"] = "0 is best"
 
 
-def _marked(ax: Any, marks: dict[str, float], top: bool) -> None:
-    "Vertical lines, their names above the axis, one higher than the other where they would touch."
+def _name_marks(ax: Any, marks: dict[str, float]) -> None:
+    "The names of vertical lines above the axis, one higher than the other where they would touch."
     left, right = ax.get_xlim()
     last, tier = -np.inf, 0
     for label, at in sorted(marks.items(), key=lambda m: m[1]):
-        ax.axvline(at, color="0.55", lw=0.9, ls="--", zorder=0)
-        if not top:
-            continue
         tier = (tier + 1) % 3 if (at - last) / (right - left) < 0.2 else 0
         last, height = at, 2 + 9 * tier
         above = {"xycoords": ("data", "axes fraction"), "xytext": (0, height), "textcoords": "offset points"}
@@ -260,62 +259,44 @@ def intervals(
     none: str = "not measured",  # what stands where there is no value
     every: bool = True,  # whether each hue has a line in each group, with or without a value
 ) -> Figure | None:  # None where the table has no estimate of two answers or more
-    """A forest plot.
+    """A forest plot; ValueError where a column is missing.
 
     Source: Lewis and Clarke 2001 (the plot's form).
-
-    Raises: ValueError where a column is missing.
     """
+    marks = marks or {}
     used = [group, *(c for c in (hue, column) if c)]
-    held = [against[0]] if against else []
-    given = drawable("intervals", table, [*used, *held, "estimate", "ci_low", "ci_high", "n"])
+    held, what = against or ("", "")
+    given = drawable("intervals", table, [*used, *filter(None, [held]), "estimate", "ci_low", "ci_high", "n"])
     given, alone = (given, "") if given is None else of_several(given, list(dict.fromkeys([*used[1:], group])))
     if given is None or given["estimate"].isna().all():
         return None
     table = _groups(given, group).reset_index(drop=True)
-    notes = [alone, f"short upright line: {against[1]}" if against else ""]
-    better = "higher" if better is None and xlabel == "accuracy" else better
-    people = [c for c in (hue, column, group) if c in PEOPLE][:1]
-    named = _told_apart(looks(occurring(table[people[0]]))) if people else {}
+    people = next((c for c in (hue, column, group) if c in PEOPLE), None)
+    named = _told_apart(looks(occurring(table[people]))) if people else {}
     of_kind = _kinds(named, kinds or {})
     named |= {label: look for label, (_, look) in of_kind.items()}
-    if column and table[column].nunique() > 1:
-        frame = (xlabel, better, title, level, none, notes, held[0] if held else "")
-        return _side_by_side(table, group, hue, column, named, marks, frame, limits, of_kind)
-    kept, fewer = _spread(table, group)
-    panels = _in_columns(_lines(kept, group, hue, named, every))
-    lines = max(sum(1 + line.label.count("\n") for line in p) for p in panels)
-    told = _told(title, xlabel, table, used, level)
-    n = _one_n(table)
-    scale = _scale(kept, marks or {}, limits, 3.6 / len(panels), brief=len(panels) > 1, with_n=not n, none=none)
-    scale = scale._replace(against=held[0] if held else "")
-    fig, axes = canvas(6.9, 1.15 + LINE * lines, told, ncols=len(panels), sharex=True, squeeze=False)
-    for ax, drawn in zip(axes[0], panels):
-        _name_lines(ax, drawn, _draw(ax, drawn, scale))
-        _finish(ax, scale.limits, marks, top=len(panels) == 1)
-    deepest = max(ax.get_ylim()[0] for ax in axes[0])
-    for ax in axes[0]:  # a line is as high in every column
-        ax.set_ylim(deepest, -0.7)
-    notes = [*_notes(named, marks if len(panels) > 1 else None, kept, scale.brief), *notes, fewer]
-    _frame(fig, xlabel, better, level if _sure(table).any() else None, title, notes, n)
-    _legend_of_kinds(fig, of_kind, axes[0, 0] if len(panels) == 1 else None)
+    several = column is not None and table[column].nunique() > 1
+    names = [c for c in (column, group, hue) if c] if several else used
+    told = _told(title, xlabel, table, names, level)
+    if several:
+        fig, signs = _side_by_side(told, table, group, hue, column, named, marks, limits, none, held)
+    else:
+        fig, signs = _in_one(told, table, group, hue, every, named, marks, limits, none, held)
+    below = spaced(xlabel) + (f", with {level:.0%} interval" if _sure(table).any() else "")
+    n = 0 if several else _one_n(table)
+    below += f"; n = {n} on each line" if n else ""
+    better = "higher" if better is None and xlabel == "accuracy" else better
+    below += f"   ({_BETTER.get(better, better)})" if better else ""
+    notes = [*signs[:-1], alone, f"short upright line: {what}" if against else "", signs[-1]]
+    below = "\n".join([below, *filter(None, notes)])
+    fig.supxlabel("\n".join(line for part in below.split("\n") for line in textwrap.wrap(part, 100)), fontsize=8.5)
+    _legend_of_kinds(titled(fig, title), of_kind, len(fig.axes) == 1)
     return fig
 
 # %% ../../nbs/report/03_forest.ipynb #14833596
 def _sure(table: pd.DataFrame) -> pd.Series:
     "Which estimates have an interval."
     return table["estimate"].notna() & table[["ci_low", "ci_high"]].notna().all(axis=1)
-
-
-def _why_none(table: pd.DataFrame, brief: bool) -> list[str]:
-    "Why estimates have no interval, by the kind that each carries."
-    bare = table[table["estimate"].notna() & ~_sure(table)]
-    kinds = bare["interval"] if "interval" in bare else pd.Series("none", index=bare.index)
-    why = dict.fromkeys(NO_INTERVAL.get(kind, NO_INTERVAL["none"]) for kind in kinds)
-    if bare.empty:
-        return []
-    star = "* " if brief else ""
-    return [f"{star}no interval: {'; or '.join(why)}"]
 
 
 def _one_n(table: pd.DataFrame) -> int:  # 0: they differ, or nobody knows
@@ -331,81 +312,87 @@ def _name_lines(ax: Any, lines: list[_Line], places: list[float]) -> None:
         text.set_fontweight("bold" if line.heading else "normal")
 
 
-def _finish(ax: Any, limits: tuple[float, float] | None, marks: dict[str, float] | None, top: bool = True) -> None:
+def _finish(ax: Any, limits: tuple[float, float] | None, marks: dict[str, float]) -> None:
+    "The axis of a panel, its grid, and the dashed lines."
     if limits:
         ax.set_xlim(*limits)
     ax.xaxis.get_major_locator().set_params(nbins={1: 6, 2: 3}.get(ax.get_subplotspec().get_gridspec().ncols, 2))
     ax.grid(axis="x", color="0.93", lw=0.6)
     ax.set_axisbelow(True)
-    _marked(ax, marks or {}, top)
+    for at in sorted(marks.values()):
+        ax.axvline(at, color="0.55", lw=0.9, ls="--", zorder=0)
 
 
-def _notes(named: dict, marks: dict[str, float] | None, table: pd.DataFrame, brief: bool = True) -> list[str]:
-    "What a reader has to know of the signs; the names of the dashed lines, where these do not stand above them."
-    lines = ", ".join(label if "/" in label else f"{spaced(label)} {at:.2f}" for label, at in (marks or {}).items())
+def _signs(named: dict, marks: dict[str, float], table: pd.DataFrame, brief: bool) -> list[str]:
+    "What a reader has to know of the signs; the names of dashed lines, where these do not stand above them."
+    lines = ", ".join(label if "/" in label else f"{spaced(label)} {at:.2f}" for label, at in marks.items())
     hollow = any(v.hollow for v in named.values())
-    lost = any(_lost(row) for row in table[table["estimate"].notna()].itertuples()) and "n_unread" in table
+    lost = "n_unread" in table and any(_lost(row) for row in table[table["estimate"].notna()].itertuples())
     of_lost = "\N{DAGGER} with unread, refused or missing answers" if brief else "unread answers are not right"
-    every = (f"dashed: {lines}" * bool(marks), "hollow: simulated" * hollow, of_lost * lost)
-    return [*filter(None, every), *_why_none(table, brief)]
+    bare = table[table["estimate"].notna() & ~_sure(table)]
+    kinds = bare["interval"] if "interval" in bare else pd.Series("none", index=bare.index)
+    why = "; or ".join(dict.fromkeys(NO_INTERVAL.get(kind, NO_INTERVAL["none"]) for kind in kinds))
+    unknown = f"{'* ' * brief}no interval: {why}" if why else ""
+    return [f"dashed: {lines}" * bool(marks), "hollow: simulated" * hollow, of_lost * lost, unknown]
 
 
-def _frame(
-    fig: Figure, xlabel: str, better: str | None, level: float | None, title: str, notes: Sequence[str], n: int = 0
-) -> None:
-    below = spaced(xlabel) + (f", with {level:.0%} interval" if level else "")
-    below += f"; n = {n} on each line" if n else ""
-    below += f"   ({_BETTER.get(better, better)})" if better else ""
-    below = "\n".join([below, *filter(None, notes)])
-    fig.supxlabel("\n".join(line for part in below.split("\n") for line in textwrap.wrap(part, 100)), fontsize=8.5)
-    titled(fig, title)
-
-
-def _legend_of_kinds(fig: Figure, of_kind: dict[Any, tuple[str, Look]], ax: Any = None) -> None:
-    "Which marker is which kind of model: in a panel below the last dots, or beside the title where there are several."
+def _legend_of_kinds(fig: Figure, of_kind: dict[Any, tuple[str, Look]], one: bool) -> None:
+    "Which marker is which kind of model: in the one panel below the last dots, or beside the title of several."
     look = dict(sorted(of_kind.values(), key=lambda known: MARKERS.index(known[1].marker)))
     dots = [Line2D([], [], ls="", ms=5, **known._replace(hollow=False).dot) for known in look.values()]
     if dots:
         names = [f"{spaced(kind)} models" for kind in look]
         at: dict[str, Any] = {"loc": "upper right", "ncols": len(dots), "frameon": False, "fontsize": 8}
-        if ax is not None:
+        if one:
             at |= {"loc": "lower right", "ncols": 1, "frameon": True, "edgecolor": "none", "fontsize": 7.5}
-        (fig if ax is None else ax).legend(dots, names, **at)
+        (fig.axes[0] if one else fig).legend(dots, names, **at)
 
 # %% ../../nbs/report/03_forest.ipynb #b309a8c6
-def _side_by_side(table, group, hue, column, named, marks, frame, limits, of_kind) -> Figure:
-    "One panel a value of `column`, all on the same lines."
-    xlabel, better, title, level, none, notes, against = frame
+def _in_one(told, table, group, hue, every, named, marks, limits, none, held) -> tuple[Figure, list[str]]:
+    "One panel, or its lines in several columns where they are many; and what to say of the signs."
+    kept, fewer = _spread(table, group)
+    panels = _in_columns(_lines(kept, group, hue, named, every))
+    brief = len(panels) > 1
+    scale = _scale(kept, marks, limits, 3.6 / len(panels), brief, none, held)
+    high = LINE * max(map(_height, panels))
+    fig, axes = canvas(6.9, 1.15 + high, told, ncols=len(panels), sharex=True, squeeze=False)
+    for ax, drawn in zip(axes[0], panels):
+        _name_lines(ax, drawn, _draw(ax, drawn, scale, not _one_n(table)))
+        _finish(ax, scale.limits, marks)
+    if not brief:
+        _name_marks(axes[0, 0], marks)
+    deepest = max(ax.get_ylim()[0] for ax in axes[0])
+    for ax in axes[0]:  # a line is as high in every column
+        ax.set_ylim(deepest, -0.7)
+    return fig, [*_signs(named, marks if brief else {}, kept, brief), fewer]
+
+
+def _side_by_side(told, table, group, hue, column, named, marks, limits, none, held) -> tuple[Figure, list[str]]:
+    "One panel a value of `column`, all on the same lines; and what to say of the signs."
     columns = occurring(table[column])
     long = max(len(spaced(g)) for g in table[group].unique()) > 24
     lines = [line for g in _lines(table, group, hue, named) for line in g]
     lines = [line for line in lines if line.heading or any(not pd.isna(row.estimate) for row in line.rows or ())]
-    high = LINE * sum(1 + line.label.count("\n") for line in lines) + 0.45
-    told = _told(title, xlabel, table, [c for c in (column, group, hue) if c], level)
     down = -(-len(columns) // (3 if long else 4))
     across = -(-len(columns) // down)  # rows of panels alike in length
+    high = LINE * _height(lines) + 0.45
     fig, axes = small_axes(len(columns), high, told, across=across, more=1.1, sharex=True, sharey=True)
-    parts = {c: table[table[column] == c] for c in columns}
-    each = {c: _one_n(part) for c, part in parts.items()}
-    scale = _scale(table, marks or {}, limits, 4.2 / across, brief=True, none=none)._replace(against=against)
+    scale = _scale(table, marks, limits, 4.2 / across, True, none, held)
     for k, (c, ax) in enumerate(zip(columns, axes)):
-        mine = parts[c]
+        mine = table[table[column] == c]
+        n = _one_n(mine)
         drawn = [_inside(line, set(mine.index))._replace(look=named.get(c, line.look)) for line in lines]
-        places = _draw(ax, drawn, scale._replace(with_n=not each[c]))
+        places = _draw(ax, drawn, scale, not n)
         if k % across == 0:
             _name_lines(ax, drawn, places)
         else:
             ax.tick_params(axis="y", length=0)
         if mine["estimate"].isna().all():
             ax.text(0.5, 0.5, textwrap.fill(none, 18), transform=ax.transAxes, ha="center", fontsize=8, color="0.4")
-        _finish(ax, scale.limits, marks, top=False)
+        _finish(ax, scale.limits, marks)
         ax.tick_params(labelbottom=k + across >= len(columns))  # the lowest panel of each column
-        heading = textwrap.fill(spaced(c), 22) + (f"\nn = {each[c]}" if each[c] else "")
-        ax.set_title(heading, fontsize=8.5, loc="left")
-    notes = [*_notes(named, marks, table), *notes]
-    _frame(fig, xlabel, better, level if _sure(table).any() else None, title, notes)
-    _legend_of_kinds(fig, of_kind)
-    return fig
+        ax.set_title(textwrap.fill(spaced(c), 22) + (f"\nn = {n}" if n else ""), fontsize=8.5, loc="left")
+    return fig, [*_signs(named, marks, table, True), ""]
 
 
 def _inside(line: _Line, kept: set) -> _Line:

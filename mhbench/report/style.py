@@ -76,16 +76,15 @@ class Cast(NamedTuple):
 _cast = Cast()
 
 
-def introduce(
-    names: Iterable[str],
-    simulated: Iterable[str] = (),  # who of these and of others is drawn hollow
-    best_first: Iterable[str] = (),  # models by the main accuracy of the study: as figures have them
-) -> None:
-    "Give these names the first looks, in this order, for every figure that follows."
+def introduce(names: Iterable[str], simulated: Iterable[str] = (), best_first: Iterable[str] = ()) -> None:
+    """Give these names the first looks, in this order, for every figure that follows; who is simulated is drawn hollow,
+    and models stand in the order of `best_first`.
+    """
     global _cast
-    known = dict.fromkeys(names)
-    place = {name: k for k, name in enumerate(dict.fromkeys([*best_first, *known]))}
-    _cast = Cast({name: k for k, name in enumerate(known)}, frozenset(simulated), place)
+    known = list(dict.fromkeys(names))
+    order = dict.fromkeys([*best_first, *known])
+    places, place = ({name: k for k, name in enumerate(of)} for of in (known, order))
+    _cast = Cast(places, frozenset(simulated), place)
 
 # %% ../../nbs/report/02_style.ipynb #78b2601d
 def who(label: object) -> str:
@@ -130,15 +129,8 @@ def six_digits(x: np.ndarray) -> np.ndarray:
     return np.array([float(f"{v:.6g}") for v in x.ravel()]).reshape(x.shape)
 
 
-def drawable(
-    function: str,  # who asks, for the error
-    table: pd.DataFrame,
-    columns: Sequence[str],
-) -> pd.DataFrame | None:
-    """The table to draw from, its numbers rounded; None where it has no row.
-
-    Raises: ValueError where a column is missing.
-    """
+def drawable(function: str, table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame | None:
+    "The table to draw from, its numbers rounded; None where it has no row, ValueError where a column is missing."
     gone = [c for c in columns if c not in table.columns]
     if gone:
         got = f"{list(table.columns)}, without {gone}"
@@ -158,14 +150,11 @@ def occurring(column: pd.Series) -> list:
     return sorted(column.dropna().unique(), key=lambda x: (rank(x), natural(x)))
 
 
-def of_several(
-    table: pd.DataFrame,
-    names: Sequence[str],  # columns that name a row
-) -> tuple[pd.DataFrame, str]:  # and the line that says what was left out; empty where nothing was
-    "Without the numbers of what rests on one answer: these are no estimates, and no figure shows them."
-    if "n" not in table:
-        return table, ""
-    alone = (table["n"] == 1) & table["estimate"].notna()
+def of_several(table: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, str]:
+    """Without the numbers of what rests on one answer: these are no estimates, and no figure shows them; and the line
+    that says what was left out, by the columns that name a row. It is empty where nothing was.
+    """
+    alone = (table["n"] == 1) & table["estimate"].notna() if "n" in table else pd.Series(False, table.index)
     if not alone.any():
         return table, ""
     left = list(dict.fromkeys(table.loc[alone, list(names)].agg(lambda r: ": ".join(map(spaced, r)), axis=1)))
@@ -173,13 +162,8 @@ def of_several(
     return table.assign(estimate=table["estimate"].mask(alone)), f"left out, since n = 1: {said}"
 
 # %% ../../nbs/report/02_style.ipynb #5c8e74f7
-def canvas(
-    width: float,  # inches; 6.9 fill a page
-    height: float,
-    told: str = "",  # the sentence for those who cannot see it
-    **kw: Any,  # of Figure.subplots
-) -> tuple[Figure, Any]:
-    "An empty figure in the house's type, and its axes."
+def canvas(width: float, height: float, told: str = "", **kw: Any) -> tuple[Figure, Any]:  # inches; 6.9 fill a page
+    "An empty figure in the house's type, with a sentence for those who cannot see it; and its axes, of `subplots`."
     with matplotlib.rc_context(STYLE):
         fig = Figure(figsize=(width, height), layout="constrained", label=told)
         axes = fig.subplots(**kw)
@@ -204,12 +188,13 @@ def small_axes(
     return fig, axes.ravel()[:n]
 
 
-def titled(fig: Figure, title: str) -> None:
+def titled(fig: Figure, title: str) -> Figure:
     "Set the title of a figure, where it has one, to its left edge, broken into lines that the figure grows by."
     if title:
         broken = textwrap.fill(spaced(title), int(12.3 * fig.get_figwidth()), break_on_hyphens=False)
         fig.set_figheight(fig.get_figheight() + 0.17 * broken.count("\n"))
         fig.suptitle(broken, x=0.01, ha="left", fontsize=10)
+    return fig
 
 
 def title_of(fig: Figure) -> str:
@@ -217,12 +202,8 @@ def title_of(fig: Figure) -> str:
     return " ".join(fig.get_suptitle().split())
 
 # %% ../../nbs/report/02_style.ipynb #3a7208b5
-def save(
-    fig: Figure,  # its label is what a reader is told who cannot see it
-    stem: str,  # the file's name without its ending
-    folder: str | Path,
-) -> list[Path]:  # the two files written
-    "Write a figure as PNG and SVG; the same figure gives the same bytes."
+def save(fig: Figure, stem: str, folder: str | Path) -> list[Path]:  # the two files written
+    "Write a figure as PNG and SVG; the same figure gives the same bytes. Its label tells who cannot see it."
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     told = str(fig.get_label() or "") or None
