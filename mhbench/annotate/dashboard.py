@@ -47,7 +47,7 @@ def when(ms: int | None) -> str:  # "2025-01-07 10:42", in universal time
     return "–" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def again(complete: Complete, rater: str) -> str:  # "83%" of labels, "±7" points on average; "–": nothing asked twice
+def again(complete: Complete, rater: str) -> str:  # "83%" of labels, "±7" points on average, or "–"
     "How near a rater's second answers are to the first."
     same, apart = [], []
     for (r, question, occasion), second in complete.items():

@@ -236,7 +236,7 @@ _READERS: dict[str, Callable[[Path], list[Rating]]] = {
 def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> list[Rating]:
     """People's answers as ratings, from .sqlite, .parquet, .csv, .xlsx, or Label Studio's .json.
 
-    Raises: FileNotFoundError; ValueError for another kind of file, or for ratings of other items where `items` are given.
+    Raises: FileNotFoundError; ValueError for another kind of file, or for ratings of other than the given items.
     """
     path = Path(path).expanduser()
     if path.suffix not in _READERS:

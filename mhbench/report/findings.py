@@ -22,30 +22,33 @@ from ..steps.rates import about_declined, share_in_words
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ['first_screen', 'where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'about_raters',
-           'came_out', 'by_study', 'Front', 'fronts', 'before_reading']
+__all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths',
+           'about_raters', 'came_out', 'by_study', 'Front', 'fronts', 'before_reading']
 
 # %% ../../nbs/report/06_findings.ipynb #e0466c00
+Parts = Iterable[tuple[str, str]]  # (stage, study) of a run
+
+
 def _json(file: Path) -> dict:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-def _metrics(results: Path, stage: str, study: str) -> dict:
-    return _json(results / "metrics" / stage / f"{study}.json")
+def _metrics(results: str | Path, stage: str, study: str) -> dict:
+    return _json(Path(results, "metrics", stage, f"{study}.json"))
 
 
-def _contents(results: Path, stage: str, study: str) -> dict:
-    return _json(results / stage / study / "contents.json")
+def _contents(results: str | Path, stage: str, study: str) -> dict:
+    return _json(Path(results, stage, study, "contents.json"))
 
 
-def _table(results: Path, stage: str, study: str, name: str) -> pd.DataFrame:
-    file = results / stage / study / f"{name}.parquet"
+def _table(results: str | Path, stage: str, study: str, name: str) -> pd.DataFrame:
+    file = Path(results, stage, study, f"{name}.parquet")
     return pd.read_parquet(file) if file.exists() else pd.DataFrame()
 
 
 def first_screen(results: str | Path, stage: str, study: str) -> dict[str, str]:  # measure, said; or nothing
     "Which main numbers of a stage are what its study asks, and what they come to."
-    return _contents(Path(results), stage, study).get("first") or {}
+    return _contents(results, stage, study).get("first") or {}
 
 
 def where_from(scores: pd.DataFrame) -> dict[str, str]:  # model -> asked, recorded, composed or simulated
@@ -56,23 +59,19 @@ def where_from(scores: pd.DataFrame) -> dict[str, str]:  # model -> asked, recor
     return named.groupby("model", sort=False)["origin"].first().to_dict()
 
 # %% ../../nbs/report/06_findings.ipynb #bb4bd964
-def asked(
-    results: str | Path,
-    studies: Sequence[str],
-) -> pd.DataFrame:  # study, items, asked of, recorded answers of, simulated answers of, ratings by people, ...
+_WHOM = {"asked": "asked of", "recorded": "recorded answers of", "simulated": "simulated answers of"}
+
+
+def asked(results: str | Path, studies: Sequence[str]) -> pd.DataFrame:  # study, items, _WHOM, ratings by people, ...
     "One row a study: how many questions, who answered them, how many ratings of people there are."
     rows = []
     for study in studies:
-        made = _metrics(Path(results), "prepare", study)
-        scores = _table(Path(results), "score", study, "scores")
+        made = _metrics(results, "prepare", study)
+        scores = _table(results, "score", study, "scores")
         n = {name: made.get(f"n_{name}", 0) for name in ("items", "ratings", "simulated", "by_models", "set_aside")}
         row = {"study": study, "items": n["items"]}
         origins = where_from(scores)
-        for origin, head in (
-            ("asked", "asked of"),
-            ("recorded", "recorded answers of"),
-            ("simulated", "simulated answers of"),
-        ):
+        for origin, head in _WHOM.items():
             whom = [m for m, known in origins.items() if known == origin]
             each = [f"{m} ({scores.loc[scores['model'] == m, 'item_id'].nunique()})" for m in whom]
             row[head] = ", ".join(each) or "nobody"
@@ -87,22 +86,20 @@ _STANDINGS = ["study", "model", "estimate", "ci_low", "ci_high", "printed", "lev
 _STANDINGS += ["n_not_asked", "n_missing", "n_refused", "n_unread", "mode", "lines", "reading", "origin"]
 
 
-def against_lines(
-    results: str | Path,
-    studies: Sequence[str],
-    parts: Iterable[tuple[str, str]] = (),  # (stage, study) of the run: where it has a ledger, with the paper's number
-) -> pd.DataFrame:  # the columns _STANDINGS
-    "The accuracy of each model and way of asking, highest first, and where it stands against chance and the marks."
+def against_lines(results: str | Path, studies: Sequence[str], parts: Parts = ()) -> pd.DataFrame:  # as _STANDINGS
+    """The accuracy of each model and way of asking, highest first, and where it stands against chance and the marks;
+    with the paper's number where a study of the run has a ledger.
+    """
     held = {study for stage, study in parts if stage == "ledger"}
     found = [pd.DataFrame(columns=_STANDINGS)]
     for study in studies:
-        table = _table(Path(results), "score", study, "accuracy")
+        table = _table(results, "score", study, "accuracy")
         if not len(table):
             continue
         main = table[table["by"] == "all"].sort_values("estimate", ascending=False, kind="stable")
         if study in held:
-            main = beside_printed(main, "score/accuracy", _table(Path(results), "ledger", study, "verdicts"))
-        lines = _contents(Path(results), "score", study).get("lines", {})
+            main = beside_printed(main, "score/accuracy", _table(results, "ledger", study, "verdicts"))
+        lines = _contents(results, "score", study).get("lines", {})
         named = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in lines.items())
         ends = zip(main["estimate"], main["ci_low"], main["ci_high"])
         read = [_UNKNOWN if pd.isna(x) else standing(x, low, high, lines) for x, low, high in ends]
@@ -151,7 +148,7 @@ def _of_accuracy(accuracy: pd.DataFrame, study: str) -> list[str]:
 def _of_judges(counts: pd.DataFrame, guard: pd.DataFrame, study: str, stage: str) -> list[str]:
     out = []
     if {"status", "n"} <= set(counts):
-        bad = counts[~counts["status"].isin(["ok"])].groupby("status")["n"].sum()
+        bad = counts[counts["status"] != "ok"].groupby("status")["n"].sum()
         total = int(counts["n"].sum())
         out += [f"{study}: {n} of {total} verdicts of the {stage} stage were {status}." for status, n in bad.items()]
     if len(guard):
@@ -159,45 +156,43 @@ def _of_judges(counts: pd.DataFrame, guard: pd.DataFrame, study: str, stage: str
         out.append(f"{study}: a judge and the judged model share a family, and may agree for that reason ({pairs}).")
     return out
 
-
-def _of_served(results: Path, study: str, ran: Iterable[str]) -> list[str]:
-    "Under whose name not one model answered, or not all under the same parameters."
-    tables = [(stage, _table(results, stage, study, "served")) for stage in ran]
-    return [f"{study}, {stage}: {said}" for stage, table in tables for said in about_who_answered(table)]
-
 # %% ../../nbs/report/06_findings.ipynb #1c5d14e3
-def went_wrong(
-    results: str | Path,
-    studies: Sequence[str],
-    parts: Iterable[tuple[str, str]] | None = None,  # (stage, study) of the run; None: whatever lies there
-) -> list[str]:  # sentences
-    "What is missing, unread, unusable or suspicious in a run; what an earlier run left beside it is no part of it."
-    out, results = [], Path(results)
+_ASKING = ("score", "judge", "judge_study", "duels")  # stages in whose tables endpoints answer
+
+
+def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts | None = None) -> list[str]:  # sentences
+    """What is missing, unread, unusable or suspicious in the parts of a run, or in all that lies there; what an earlier
+    run left beside it is no part of it.
+    """
+    out = []
     there = None if parts is None else set(parts)
     for study in studies:
-        ran = {stage for stage in ("approach", "judge", "duels") if there is None or (stage, study) in there}
+        ran = {
+            x for x in ("approach", "score", "judge", "judge_study", "duels") if there is None or (x, study) in there
+        }
         aside = _metrics(results, "prepare", study).get("n_set_aside", 0)
         without = _metrics(results, "approach", study).get("n_without", 0) if "approach" in ran else 0
         out += [f"{study}: {aside} rows of the source did not fit and were set aside."] if aside else []
         out += [f"{study}: {without} cases got no relevant question and were not asked."] if without else []
-        asking = ("score", "judge", "judge_study", "duels")
-        out += _of_served(results, study, [x for x in asking if there is None or (x, study) in there])
+        for stage in _ASKING:  # under whose name not one model answered, or how
+            served = about_who_answered(_table(results, stage, study, "served")) if stage in ran else []
+            out += [f"{study}, {stage}: {said}" for said in served]
         out += _of_requests(_table(results, "score", study, "counts"), study)
         out += _of_accuracy(_table(results, "score", study, "accuracy"), study)
         declined = about_declined(_table(results, "score", study, "declined"))
         out += [f"{study}: {said}" for said in declined if not said.startswith("Never declined")]
-        for stage in sorted(ran - {"approach"}, reverse=True):
-            counts, guard = (_table(results, stage, study, name) for name in ("counts", "guard"))
-            out += _of_judges(counts, guard, study, stage)
+        for stage in ("judge", "duels"):
+            if stage in ran:
+                counts, guard = (_table(results, stage, study, name) for name in ("counts", "guard"))
+                out += _of_judges(counts, guard, study, stage)
     return out
 
 # %% ../../nbs/report/06_findings.ipynb #346f7f60
-def truths(
-    results: str | Path,
-    stages: Iterable[tuple[str, str]],  # (stage, study)
-) -> pd.DataFrame:  # study, stage, model, quantity, truth, n, estimate, ci_low, ci_high, level, covered
-    "What was declared of simulated examinees beside what was estimated, over all stages; no row where nothing was."
-    found = [(stage, study, _table(Path(results), stage, study, "truth")) for stage, study in stages]
+def truths(results: str | Path, stages: Parts) -> pd.DataFrame:
+    """What was declared of simulated examinees beside what was estimated, over all stages: study, stage, model,
+    quantity, truth, n, estimate, ci_low, ci_high, level, covered; no row where nothing was declared.
+    """
+    found = [(stage, study, _table(results, stage, study, "truth")) for stage, study in stages]
     parts = [t.assign(study=study, stage=stage) for stage, study, t in found if len(t)]
     if not parts:
         return pd.DataFrame()
@@ -222,20 +217,16 @@ def about_truths(table: pd.DataFrame) -> str:  # of truths
     return " ".join(filter(None, said))
 
 # %% ../../nbs/report/06_findings.ipynb #cb135965
-_BY_RATERS = ("score", "agreement", "panel", "duels")
-
-
 def _in_words(rows: pd.DataFrame, at: int) -> str:
     r = rows.iloc[at]
     about = [str(r[c]) for c in ("model", "who", "against") if c in rows and isinstance(r[c], str) and r[c]]
     return f"{r['measure']}{', ' * bool(about)}{' against '.join(about)}"
 
 
-def about_raters(
-    tables: Sequence[pd.DataFrame],  # with `random`: items, and items and raters, in turn
-    study: str,
-) -> list[str]:  # a sentence; none where people rated nothing that has two intervals
-    "What changes when raters are a sample, as the items are."
+def about_raters(tables: Sequence[pd.DataFrame], study: str) -> list[str]:  # none where nothing has two intervals
+    """What changes when raters are a sample, as the items are: a sentence on tables whose column `random` names items,
+    and items and raters, in turn.
+    """
     found = [t for t in tables if len(t) and {"random", "n_raters"} <= set(t)]
     if not found:
         return []
@@ -246,9 +237,8 @@ def about_raters(
     width, wider = (t["ci_high"] - t["ci_low"] for t in (alone, both))
     times = (wider / width).where(width > 0).dropna()
     if not len(times):
-        return [
-            f"{study}: no number has an interval with its {people} a sample: these, or their questions, are too few."
-        ]
+        why = "these, or their questions, are too few"
+        return [f"{study}: no number has an interval with its {people} a sample: {why}."]
     at = int(times.idxmax())
     ends = [f"[{t['ci_low'][at]:.2f}, {t['ci_high'][at]:.2f}]" for t in (alone, both)]
     apart = [(t["ci_low"] > 0) | (t["ci_high"] < 0) for t in (alone, both)]
@@ -260,26 +250,17 @@ def about_raters(
     return [f"{said}; most for {_in_words(alone, at)}, where {ends[0]} becomes {ends[1]}."]
 
 # %% ../../nbs/report/06_findings.ipynb #d0088468
-def came_out(
-    results: str | Path,
-    studies: Sequence[str],
-    parts: Iterable[tuple[str, str]] = (),  # (stage, study) of the run
-) -> list[str]:  # sentences
+def came_out(results: str | Path, studies: Sequence[str], parts: Parts) -> list[str]:  # sentences
     "Who is right most often in each study, what lies below chance, and how many printed numbers a run gives again."
-    parts = list(parts)
     out = []
-    held = {study for stage, study in parts if stage == "ledger"}
+    parts = list(parts)
     for study in studies:
-        accuracy, below = (_table(Path(results), "score", study, name) for name in ("accuracy", "below_chance"))
-        out += (
-            [f"{study}, {said[0].lower()}{said[1:]}" for said in about_accuracy(accuracy, below)]
-            if len(accuracy)
-            else []
-        )
-        whose = [stage for stage, ran in parts if ran == study] if parts else list(_BY_RATERS)
-        out += about_raters([_table(Path(results), stage, study, "people") for stage in whose], study)
-        if study in held:
-            counts = _table(Path(results), "ledger", study, "counts").iloc[0]
+        accuracy, below = (_table(results, "score", study, name) for name in ("accuracy", "below_chance"))
+        about = about_accuracy(accuracy, below) if len(accuracy) else []
+        out += [f"{study}, {said[0].lower()}{said[1:]}" for said in about]
+        out += about_raters([_table(results, stage, ran, "people") for stage, ran in parts if ran == study], study)
+        if ("ledger", study) in parts:
+            counts = _table(results, "ledger", study, "counts").iloc[0]
             judged = counts["equal"] + counts["convention"] + counts["differs"]
             how = f"{counts['equal']} are equal as printed, {counts['convention']} under a named convention"
             of = f"of {counts['claims']} numbers that the paper prints, {judged} can be held against something here"
@@ -289,10 +270,10 @@ def came_out(
 # %% ../../nbs/report/06_findings.ipynb #92134623
 def by_study(sentences: Sequence[str], studies: Sequence[str]) -> dict[str, list[str]]:
     "The sentences of each study, its name left out."
-    out: dict[str, list[str]] = {study: [] for study in studies}
+    out = {}
     for study in studies:
-        own = [x for x in sentences if x.startswith((f"{study}: ", f"{study}, "))]
-        out[study] = [x[len(study) + 2 :][:1].upper() + x[len(study) + 3 :] for x in own]
+        own = [x[len(study) + 2 :] for x in sentences if x.startswith((f"{study}: ", f"{study}, "))]
+        out[study] = [x[:1].upper() + x[1:] for x in own]
     return out
 
 # %% ../../nbs/report/06_findings.ipynb #ba297c51
@@ -308,9 +289,14 @@ class Front(NamedTuple):
     notes: tuple[str, ...] = ()  # what a stage has to say before its numbers are read
 
 
-def _drawn(of: pd.DataFrame) -> pd.DataFrame:  # rows of `against_lines`, of one study
+def _ready(of: pd.DataFrame) -> pd.DataFrame:  # rows of `against_lines`, of one study
+    "Those that have an interval, from enough answers to be drawn."
+    return of[of["ci_low"].notna() & (of["n"] >= FEW)]
+
+
+def _drawn(of: pd.DataFrame) -> pd.DataFrame:
     "The rows of the way of asking in which most models have an interval, zero-shot where several have as many."
-    ready = of[of["ci_low"].notna() & (of["n"] >= FEW)]
+    ready = _ready(of)
     if not len(ready):
         return ready
     models = ready.groupby("mode", sort=False)["model"].nunique()
@@ -325,7 +311,7 @@ def _page_order(drawn: Iterable[pd.DataFrame]) -> dict[str, int]:  # model -> it
     return {model: k for k, model in enumerate(ordered["model"])}
 
 
-def _named_first(results: Path, stage: str, study: str, place: Mapping[str, int]) -> Front | None:
+def _named_first(results: str | Path, stage: str, study: str, place: Mapping[str, int]) -> Front | None:
     "What a stage says is what its study asks."
     first = first_screen(results, stage, study)
     if not first:
@@ -345,62 +331,61 @@ def _said(rows: pd.DataFrame, lines: Mapping[str, float]) -> str:
     best = own[own["estimate"] == own["estimate"].max()]
     top = best.iloc[0]
     names = " and ".join(best["model"])
-    most = f"{names} {'is' if len(best) == 1 else 'are'} right most often of {len(own)} models"
     where = "no common chance level"
     if lines:
         where = standing(top["estimate"], top["ci_low"], top["ci_high"], lines)
     if len(own) == 1:
         return f"{names} is right in {share_in_words(top)} of {int(top['n'])} questions: {where}."
+    most = f"{names} {'is' if len(best) == 1 else 'are'} right most often of {len(own)} models"
     return f"{most}, {share_in_words(top)}: {where}."
 
 # %% ../../nbs/report/06_findings.ipynb #b0977ee6
-def fronts(
-    results: str | Path,
-    standings: pd.DataFrame,  # of `against_lines`
-    studies: Sequence[str],
-    parts: Iterable[tuple[str, str]] = (),  # (stage, study) of the run
-) -> list[Front]:
-    "The studies of a run as its first screen shows them."
-    results, parts = Path(results), list(parts)
+def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.DataFrame, place: dict) -> Front:
+    "A study of which the accuracy is drawn, from all its rows and those that are drawn."
+    lines = _contents(results, "score", study).get("lines", {})
+    declared = _table(results, "score", study, "truth")
+    known = declared[declared["quantity"] == "accuracy"].set_index("model")["truth"] if len(declared) else {}
+    rows = rows.assign(truth=rows["model"].map(dict(known)), place=rows["model"].map(place))
+    left = tuple(m for m in dict.fromkeys(of["model"]) if m not in set(_ready(of)["model"]))  # in whatever mode
+    measure = f"right, {spaced(rows['mode'].iloc[0])}" if len(rows) else "right"
+    return Front(study, measure, _said(rows, lines), rows.sort_values("place", ignore_index=True), dict(lines), left)
+
+
+def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str], parts: Parts = ()) -> list[Front]:
+    "The studies of a run as its first screen shows them, from what `against_lines` returned."
     simulated = standings["origin"].eq("simulated").astype(float)
     of = {study: rows for study, rows in standings.assign(simulated=simulated).groupby("study", sort=False)}
     drawn = {study: _drawn(rows) for study, rows in of.items()}
     place = _page_order(drawn.values())
+    parts = list(parts)
     out = []
     for study in studies:
-        notes = [x for stage, s in parts if s == study for x in _contents(results, stage, study).get("notes", [])]
-        named = [_named_first(results, stage, study, place) for stage, s in parts if s == study]
-        if any(named):
-            out.append(next(filter(None, named))._replace(notes=tuple(notes)))
-            continue
-        if study not in drawn:
-            out.append(Front(study, "", "Nothing was scored here: see its part.", pd.DataFrame(), notes=tuple(notes)))
-            continue
-        rows = drawn[study]
-        lines = _contents(results, "score", study).get("lines", {})
-        declared = _table(results, "score", study, "truth")
-        known = declared[declared["quantity"] == "accuracy"].set_index("model")["truth"] if len(declared) else {}
-        rows = rows.assign(truth=rows["model"].map(dict(known)), place=rows["model"].map(place))
-        many = of[study][of[study]["ci_low"].notna() & (of[study]["n"] >= FEW)]  # in whatever mode
-        left = tuple(m for m in dict.fromkeys(of[study]["model"]) if m not in set(many["model"]))
-        measure = f"right, {spaced(rows['mode'].iloc[0])}" if len(rows) else "right"
-        rows = rows.sort_values("place", ignore_index=True)
-        out.append(Front(study, measure, _said(rows, lines), rows, dict(lines), left, tuple(notes)))
+        stages = [stage for stage, s in parts if s == study]
+        front = next(filter(None, (_named_first(results, stage, study, place) for stage in stages)), None)
+        if front is None and study in drawn:
+            front = _scored_front(results, study, of[study], drawn[study], place)
+        if front is None:
+            front = Front(study, "", "Nothing was scored here: see its part.", pd.DataFrame())
+        notes = [x for stage in stages for x in _contents(results, stage, study).get("notes", [])]
+        out.append(front._replace(notes=tuple(notes)))
     return out
 
 # %% ../../nbs/report/06_findings.ipynb #6528202e
 _ASKED = {"asked": "put to", "recorded": "with recorded answers of"}
+_IN_SHORT = {"failed": "got no answer", "refused": "were refused", "unread": "could not be read", "cut": "were cut off"}
 
 
 def _what_was_asked(items: int, studies: int, origins: Mapping[str, str]) -> str:
-    of = {words: [m for m, kind in origins.items() if kind == origin] for origin, words in _ASKED.items()}
-    whom = [f"{words} {', '.join(m) if len(m) < 6 else f'{len(m)} models'}" for words, m in of.items() if m]
-    what = f"{items} questions of {studies} {'study' if studies == 1 else 'studies'}"
-    return f"{', '.join([what, *whom])}."
+    parts = [f"{items} questions of {studies} {'study' if studies == 1 else 'studies'}"]
+    for origin, words in _ASKED.items():
+        models = [m for m, kind in origins.items() if kind == origin]
+        if models:
+            parts.append(f"{words} {', '.join(models) if len(models) < 6 else f'{len(models)} models'}")
+    return f"{', '.join(parts)}."
 
 
 def _what_is_simulated(
-    results: Path, synthetic: Mapping[str, bool], shown: Sequence[Front], truth: pd.DataFrame
+    results: str | Path, synthetic: Mapping[str, bool], shown: Sequence[Front], truth: pd.DataFrame
 ) -> str:
     made = [study for study, is_so in synthetic.items() if is_so]
     people = [s for s in synthetic if _metrics(results, "prepare", s).get("n_simulated", 0)]
@@ -417,17 +402,12 @@ def _what_is_simulated(
     return said[:1].upper() + said[1:]
 
 
-def _what_went_wrong(results: Path, studies: Sequence[str]) -> str:
+def _what_went_wrong(results: str | Path, studies: Sequence[str]) -> str:
     tables = [_table(results, "score", study, "counts") for study in studies]
     whole = pd.concat([pd.DataFrame(columns=["n", *_IN_SHORT]), *tables], ignore_index=True)
-    counts = {name: int(whole[name].sum()) for name in _IN_SHORT}
-    some = [f"{counts[name]} {words}" for name, words in _IN_SHORT.items() if counts[name]]
-    return (
-        f"Of {int(whole['n'].sum())} requests, {', '.join(some)}." if some else "Every request was answered and read."
-    )
-
-
-_IN_SHORT = {"failed": "got no answer", "refused": "were refused", "unread": "could not be read", "cut": "were cut off"}
+    counts = {words: int(whole[name].sum()) for name, words in _IN_SHORT.items()}
+    some = ", ".join(f"{n} {words}" for words, n in counts.items() if n)
+    return f"Of {int(whole['n'].sum())} requests, {some}." if some else "Every request was answered and read."
 
 
 def _what_to_doubt(shown: Sequence[Front], pairs: Sequence[pd.DataFrame]) -> str:
@@ -455,7 +435,6 @@ def before_reading(
     truth: pd.DataFrame,  # of `truths`
 ) -> dict[str, str]:  # heading -> sentences
     "What every reader should know first."
-    results = Path(results)
     whom = [_metrics(results, "prepare", study).get("n_items", 0) for study in studies]
     pairs = [_table(results, "score", study, "pairs") for study in studies]
     pairs = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pairs]
