@@ -237,8 +237,8 @@ def _of_models(pilot: pd.DataFrame, of: str, width: float, timing: tuple[float, 
     overlapping = designs[designs["per_item"] > 1].sort_values("more", kind="stable")
     if not len(overlapping):
         return Further(width, of, mean.n_ratings, None, None, None, 0, same, *timing)
-    design = map(int, overlapping.iloc[0][["raters", "items", "per_item", "more"]])
-    return Further(width, of, mean.n_ratings, *design, same, *timing)
+    raters, items, per_item, more = map(int, overlapping.iloc[0][["raters", "items", "per_item", "more"]])
+    return Further(width, of, mean.n_ratings, raters, items, per_item, more, same, *timing)
 
 
 def further(store: Store, study: Study, width: float | None = None) -> Further | None:  # None: too little to plan from

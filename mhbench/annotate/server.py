@@ -436,7 +436,7 @@ async def review(v: Visitor) -> web.Response:
             state = "complete"
         answers = answers_in_words(page, given, v.language)
         rows.append({"n": n, "text": page.question.texts[page.shown.wording], "state": state, "answers": answers})
-    words = {"title": v.t("review.title"), "paragraphs": [v.t("review.text")]}
+    words: dict[str, Any] = {"title": v.t("review.title"), "paragraphs": [v.t("review.text")]}
     return v.render("review.html", **words, links=[v.link("/go", "nav.again")], rows=rows)
 
 

@@ -86,7 +86,7 @@ def _groups(table: pd.DataFrame, group: str) -> pd.DataFrame:
 
 def _shown(lines: list[_Line]) -> list[_Line]:
     "The lines of a group without what rests on one answer, and without its heading where no line is left."
-    alone = [bool(x.rows) and all(pd.isna(r.estimate) and r.n == 1 for r in x.rows) for x in lines]
+    alone = [all(pd.isna(r.estimate) and r.n == 1 for r in x.rows) if x.rows else False for x in lines]
     kept = [line for line, left_out in zip(lines, alone) if not left_out]
     return [] if all(line.heading for line in kept) else kept
 
