@@ -35,12 +35,7 @@ def _in_order(items: Sequence[Item], rater: str, seed: int) -> list[Item]:
     return [items[k] for k in order]
 
 
-def key_sheet(
-    items: Sequence[Item],  # multiple_choice, with one key each
-    rater: str,
-    *,
-    seed: int,  # of the order in which this rater sees them
-) -> pd.DataFrame:  # rater, item_id, question, option A ..., proposed, answer (to be filled in), comment
+def key_sheet(items: Sequence[Item], rater: str, *, seed: int) -> pd.DataFrame:
     "A reader's sheet: every question with its proposed key, in an order of the reader's own."
     rows = []
     for i in _in_order(items, rater, seed):
@@ -49,10 +44,7 @@ def key_sheet(
     return pd.DataFrame(rows).assign(answer="", comment="")
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #cce1421f
-def read_key_sheet(
-    sheet: pd.DataFrame,  # as key_sheet made it, its column `answer` filled in: a letter, or "agree"
-    items: Sequence[Item],
-) -> dict[str, str]:  # item_id -> letter; open questions are in none
+def read_key_sheet(sheet: pd.DataFrame, items: Sequence[Item]) -> dict[str, str]:  # item_id -> letter
     """A reader's letters.
 
     Raises: ValueError for an item that is not known or stands twice, or an answer that is no option.
@@ -81,9 +73,7 @@ def _letters(said: Iterable[tuple[str, str, str]], items: Sequence[Item], functi
     return out
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #b00b10fe
-def key_page(
-    n_options: int,  # of the question that has most
-) -> str:  # XML
+def key_page(n_options: int) -> str:  # XML
     "The labelling configuration of a page with one question, its options and its proposed key."
     names = letters(n_options)
     shown = "\n".join(f'  <Text name="option_{a}" value="$option_{a}"/>' for a in names)
@@ -104,12 +94,7 @@ def key_page(
 """
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #dc902d28
-def key_tasks(
-    items: Sequence[Item],  # multiple_choice, with one key each
-    rater: str,
-    *,
-    seed: int,  # of the order in which this rater sees them
-) -> list[dict[str, Any]]:  # what a reader's project imports
+def key_tasks(items: Sequence[Item], rater: str, *, seed: int) -> list[dict[str, Any]]:  # for a reader's project
     "A reader's tasks: what stands on the reader's sheet."
     most = letters(max((len(i.options) for i in items), default=0))
     tasks = []
@@ -121,10 +106,7 @@ def key_tasks(
     return tasks
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #d297c0c8
-def read_key_tasks(
-    path: str | Path,  # the JSON export of one reader's project
-    items: Sequence[Item],
-) -> dict[str, str]:  # item_id -> letter; open questions are in none
+def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  # item_id -> letter; not the open ones
     """A reader's letters from Label Studio: of several annotations of a task the latest, and no cancelled one.
 
     Raises: FileNotFoundError; ValueError for another kind of export, an item that is not known or stands twice, an
@@ -147,10 +129,7 @@ def read_key_tasks(
     return _letters(said, items, "read_key_tasks")
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #680f352b
-def read_keys(
-    path: str | Path,  # a filled-in sheet (CSV), or an export of Label Studio (JSON)
-    items: Sequence[Item],
-) -> dict[str, str]:  # item_id -> letter
+def read_keys(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  # item_id -> letter
     """A reader's letters, from either.
 
     Raises: ValueError for another kind of file; what `read_key_sheet` and `read_key_tasks` raise.
@@ -164,12 +143,7 @@ def read_keys(
     return read_key_sheet(pd.DataFrame(rows, columns=["item_id", "answer"]), items)
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #b325bbde
-def write_key_files(
-    items: Sequence[Item],
-    folder: str | Path,
-    *,
-    seed: int,
-) -> list[Path]:  # a sheet and a file of tasks for each reader, and the page of Label Studio
+def write_key_files(items: Sequence[Item], folder: str | Path, *, seed: int) -> list[Path]:
     "What goes out to the readers."
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
@@ -199,10 +173,7 @@ class Decision(NamedTuple):
 
 
 def decide_keys(
-    items: Sequence[Item],
-    first: Mapping[str, str],  # item_id -> letter
-    second: Mapping[str, str],
-    resolver: Mapping[str, str],
+    items: Sequence[Item], first: Mapping[str, str], second: Mapping[str, str], resolver: Mapping[str, str]
 ) -> list[Decision]:
     "The key of every item by the rule."
     out = []
@@ -219,11 +190,7 @@ def decide_keys(
     return out
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #d8862e3b
-def decided_items(
-    items: Sequence[Item],
-    decisions: Sequence[Decision],
-    by: str = "readers",  # who decided
-) -> list[Item]:
+def decided_items(items: Sequence[Item], decisions: Sequence[Decision], by: str = "readers") -> list[Item]:
     "The items whose key is decided, with that key, and with who decided it as the key's origin."
     keys = {d.item_id: d.key for d in decisions if d.key is not None}
     decided = [i for i in items if i.item_id in keys]
@@ -236,9 +203,7 @@ def _said(decisions: Sequence[Decision]) -> tuple[np.ndarray, np.ndarray]:
     return said, said == np.array([d.proposed for d in decisions], dtype=object)
 
 
-def key_agreement(
-    decisions: Sequence[Decision],
-) -> pd.DataFrame:  # measure, and the columns of an estimate
+def key_agreement(decisions: Sequence[Decision]) -> pd.DataFrame:  # measure, and the columns of an estimate
     "The readers' agreement with the key and with each other: on the letter, and on agreeing with the key."
     both, agrees = _said([d for d in decisions if d.first is not None and d.second is not None])
     rows = []
@@ -268,9 +233,7 @@ def decision_table(decisions: Sequence[Decision]) -> pd.DataFrame:  # outcome, a
     return pd.DataFrame(rows)
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #08e4d280
-def decisions_in_words(
-    table: pd.DataFrame,  # of decision_table
-) -> str:
+def decisions_in_words(table: pd.DataFrame) -> str:
     "What became of the keys, as the card of a bank says it."
     counts = ", ".join(f"{r.k} {r.outcome}" for r in table.itertuples() if r.k)
     return f"Two readers, and a resolver where they differ; of {table['k'].sum()} keys: {counts}."
@@ -280,9 +243,7 @@ READER_ERRS = 0.12  # share of questions at which each of the first readers name
 
 
 def simulate_readers(
-    questions: Sequence[tuple[str, str, str]],  # (item_id, the composer's letter, the right letter)
-    *,
-    seed: int,
+    questions: Sequence[tuple[str, str, str]], *, seed: int
 ) -> dict[str, dict[str, str]]:  # first, second, resolver -> item_id -> letter
     """Two first readers who name the right option, but for a declared share of the questions, and never err at the same
     one; where they differ, a resolver who is right. So every decided key is right, and the two readers differ at twice

@@ -43,9 +43,7 @@ class BankDescription(Record):
     cite: str = ""
 
 
-def collection_in_words(
-    recipe: Mapping[str, Any],  # of mhbench.corpus.collect.recipe: queries, articles, origin, first, last
-) -> str:
+def collection_in_words(recipe: Mapping[str, Any]) -> str:
     "The literature of a bank as its card says it: from where, from when to when, and by which queries."
     named = {"eutils": "PubMed, by E-utilities", "files": "Files in PubMed's form"}
     where = named.get(recipe["origin"], recipe["origin"])
@@ -154,10 +152,7 @@ _CONTEXT: dict[str, Any] = {
 } | {term: f"cr:{term}" for term in _TERMS}
 
 
-def croissant(
-    d: BankDescription,
-    file: str | Path,  # the CSV of bank_table
-) -> dict[str, Any]:  # JSON-LD
+def croissant(d: BankDescription, file: str | Path) -> dict[str, Any]:  # JSON-LD
     """Croissant 1.1 metadata with its RAI fields, of one CSV file.
 
     Raises: FileNotFoundError where the file is not there.
@@ -192,11 +187,7 @@ def croissant(
     }
 
 # %% ../../nbs/corpus/07_card.ipynb #e6ef3023
-def write_bank(
-    d: BankDescription,
-    items: Sequence[Item],
-    folder: str | Path,
-) -> dict[str, Path]:  # bank, card, croissant
+def write_bank(d: BankDescription, items: Sequence[Item], folder: str | Path) -> dict[str, Path]:
     "The files of a published bank: bank.csv, README.md, croissant.json."
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)

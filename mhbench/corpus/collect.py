@@ -128,12 +128,7 @@ class Found(NamedTuple):
     query_key: str
 
 # %% ../../nbs/corpus/03_collect.ipynb #b0b470f8
-def search(
-    client: Eutils,
-    query: str,
-    first: datetime.date,  # of the entry into PubMed
-    last: datetime.date,  # inclusive
-) -> Found:
+def search(client: Eutils, query: str, first: datetime.date, last: datetime.date) -> Found:
     "How many records a query has between two dates, and where the service keeps them."
     dates = {"datetype": "edat", "mindate": first.strftime("%Y/%m/%d"), "maxdate": last.strftime("%Y/%m/%d")}
     raw = b""
@@ -152,10 +147,7 @@ MOST = 9_999  # records of one ESearch; what lies beyond is never given
 
 
 def date_slices(
-    count: Callable[[datetime.date, datetime.date], int],  # records between two dates, both inclusive
-    first: datetime.date,
-    last: datetime.date,
-    most: int = MOST,
+    count: Callable[[datetime.date, datetime.date], int], first: datetime.date, last: datetime.date, most: int = MOST
 ) -> Iterator[tuple[datetime.date, datetime.date, int]]:  # first, last, count; empty ones left out
     """Halve the time until no slice holds more than the service gives.
 
@@ -174,12 +166,7 @@ def date_slices(
 
 # %% ../../nbs/corpus/03_collect.ipynb #8ef17c7d
 def fetch(
-    client: Eutils,
-    query: str,
-    first: datetime.date,
-    last: datetime.date,
-    *,
-    batch: int = 200,  # records of one EFetch
+    client: Eutils, query: str, first: datetime.date, last: datetime.date, *, batch: int = 200
 ) -> tuple[list[Abstract], int]:  # the records; how many were announced
     """Every record of a slice.
 
@@ -250,7 +237,7 @@ def collect_literature(
 
 # %% ../../nbs/corpus/03_collect.ipynb #395dc3cd
 #| export
-
+#| export
 
 # %% ../../nbs/corpus/03_collect.ipynb #a4311949
 def collect_baseline(
@@ -291,11 +278,7 @@ def collect_baseline(
     return {topic: [a for a in kept.values() if topic in a.topics] for topic in keywords}, counts
 
 # %% ../../nbs/corpus/03_collect.ipynb #3ff22469
-def recipe(
-    queries: Mapping[str, str],
-    articles: Sequence[Abstract],
-    **more: Any,  # dates, source, whatever else is needed to do it again
-) -> dict[str, Any]:
+def recipe(queries: Mapping[str, str], articles: Sequence[Abstract], **more: Any) -> dict[str, Any]:
     "How a literature was collected, for others to do it again: queries and counts, no text."
     by_topic = {t: sum(t in a.topics for a in articles) for t in queries}
     return {"queries": dict(queries), "articles": len(articles), "by_topic": by_topic, **more}

@@ -66,9 +66,7 @@ class Candidate(Record):
         return self.model_copy(update={"step": step, "reason": reason})
 
 # %% ../../nbs/corpus/04_compose.ipynb #4e7e7194
-def making_recipe(
-    path: str | Path,  # a YAML file: system, user, and what the step needs besides
-) -> dict[str, Any]:
+def making_recipe(path: str | Path) -> dict[str, Any]:
     """A recipe's texts.
 
     Raises: ValueError where a text is missing.
@@ -136,10 +134,7 @@ _NUMBER = re.compile(r"\d\s*%|\bper ?cent(age)?\b|\bhow many\b|\bwhat (?:number|
 _ALL = re.compile(r"^\W*(all|none|both|some|neither)\b.*\b(above|these|options)\b", re.IGNORECASE)
 
 
-def wording_fault(
-    question: str,
-    options: Sequence[str],
-) -> str:  # "" where there is none
+def wording_fault(question: str, options: Sequence[str]) -> str:  # "" where there is none
     "What a reviewer would strike: the study named, a number asked for, an option about the other options."
     if found := _STUDY.search(question):
         return f"it names its study: {found[0].lower()}"
@@ -172,13 +167,7 @@ def _supposed(c: Candidate, answer: Answer, recipe: Mapping[str, Any]) -> Candid
 
 
 def read_composed(
-    group: Sequence[Abstract],  # that were asked about together
-    answer: Answer,
-    request: Request,
-    recipe: Mapping[str, Any],
-    *,
-    composer: str,
-    seed: int,
+    group: Sequence[Abstract], answer: Answer, request: Request, recipe: Mapping[str, Any], *, composer: str, seed: int
 ) -> list[Candidate]:  # one an abstract
     "The candidates in an answer: kept, or rejected with the reason."
     data = answer.data if isinstance(answer.data, dict) else {}
@@ -231,10 +220,7 @@ def _plain(text: str) -> str:
     return " ".join(re.sub(r"[^\w%<>=.]+", " ", text.casefold()).split())
 
 
-def snippet_stands(
-    snippet: str,
-    text: str,  # of the abstract
-) -> bool:
+def snippet_stands(snippet: str, text: str) -> bool:
     "Whether every passage of a snippet stands in the abstract, word for word."
     parts = [p for p in map(_plain, re.split(r"\.\.\.|…|\[\.\.\.\]", snippet)) if p]
     whole = _plain(text)
@@ -349,11 +335,7 @@ def read_with(
 
 # %% ../../nbs/corpus/04_compose.ipynb #2b24e1d3
 def recorded_candidates(
-    path: str | Path,  # JSON lines: pmid, answer, verdict; origin and declared (the right option) where it is simulated
-    articles: Mapping[str, Abstract],  # by PubMed id
-    recipe: Mapping[str, Any],
-    *,
-    seed: int,
+    path: str | Path, articles: Mapping[str, Abstract], recipe: Mapping[str, Any], *, seed: int
 ) -> list[Candidate]:
     "Candidates of answers and verdicts that were recorded; those on other articles are passed over."
     out = []
@@ -376,10 +358,7 @@ def usable_articles(articles: Sequence[Abstract]) -> list[Abstract]:
     return [a for a in articles if a.text and not a.retracted and "eng" in a.languages]
 
 # %% ../../nbs/corpus/04_compose.ipynb #d0ed810a
-def without_duplicates(
-    candidates: Sequence[Candidate],
-    threshold: float = 0.7,  # Jaccard's share of three-word sequences
-) -> list[Candidate]:
+def without_duplicates(candidates: Sequence[Candidate], threshold: float = 0.7) -> list[Candidate]:
     "The candidates, those that nearly repeat an earlier kept one rejected."
     kept = [c for c in candidates if c.kept]
     same = near_duplicates(candidate_items(kept, "x"), threshold).set_index("item_id")["first"]
@@ -392,10 +371,7 @@ def without_duplicates(
 STEPS = ("composing", "form", "wording", "reading", "duplicates")
 
 
-def funnel_table(
-    candidates: Sequence[Candidate],
-    n_articles: int,  # that were collected
-) -> pd.DataFrame:  # step, reason, rejected, left
+def funnel_table(candidates: Sequence[Candidate], n_articles: int) -> pd.DataFrame:  # step, reason, rejected, left
     "How many candidates each step and reason took, and how many were left after it."
     left = len(candidates)
     rows = [{"step": "abstracts", "reason": "collected", "rejected": 0, "left": n_articles}]

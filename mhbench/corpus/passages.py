@@ -35,12 +35,7 @@ class Passage(Record):
     text: str
 
 
-def chunk_text(
-    text: str,
-    *,
-    words: int = 120,  # of a chunk
-    overlap: int = 20,  # words that two neighbours share
-) -> list[str]:
+def chunk_text(text: str, *, words: int = 120, overlap: int = 20) -> list[str]:
     """A text in pieces of so many words, each beginning before the last one's end.
 
     Raises: ValueError where the overlap is not below the length.
@@ -123,10 +118,7 @@ def nearest_passages(
 
 # %% ../../nbs/corpus/05_passages.ipynb #23d79cd6
 def near_table(
-    items: Sequence[Item],
-    passages: Sequence[Passage],
-    places: np.ndarray,  # (n, k) of nearest_passages
-    cosines: np.ndarray,  # (n, k)
+    items: Sequence[Item], passages: Sequence[Passage], places: np.ndarray, cosines: np.ndarray
 ) -> pd.DataFrame:  # item_id, passage_id, cosine; best first
     "What was found for every question, by name."
     rows = []
@@ -198,10 +190,7 @@ def pseudo_labels(
     return out
 
 # %% ../../nbs/corpus/05_passages.ipynb #dc860f62
-def pseudo_label_table(
-    items: Sequence[Item],
-    outcomes: Sequence[str],  # of pseudo_label
-) -> pd.DataFrame:  # by, group, outcome, n of the group, and the columns of an estimate
+def pseudo_label_table(items: Sequence[Item], outcomes: Sequence[str]) -> pd.DataFrame:  # by, group, outcome, n, ...
     "The share of every outcome, in all and by topic and type."
     rows = []
     for by in ("all", "topic", "category"):

@@ -125,9 +125,7 @@ def newer(a: Abstract, b: Abstract) -> bool:
     return (a.version, a.revised or "") >= (b.version, b.revised or "")
 
 
-def merge_topics(
-    found: Mapping[str, Iterable[Abstract]],  # topic -> articles
-) -> list[Abstract]:  # by PubMed id
+def merge_topics(found: Mapping[str, Iterable[Abstract]]) -> list[Abstract]:  # by PubMed id
     "One record an article, with all its topics."
     newest: dict[str, Abstract] = {}
     topics: dict[str, list[str]] = {}
@@ -144,9 +142,7 @@ def merge_topics(
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-def literature_table(
-    articles: Sequence[Abstract],
-) -> pd.DataFrame:  # topic, articles, with_abstract, ..., mean_words (between white space), mean_tokens (words, marks)
+def literature_table(articles: Sequence[Abstract]) -> pd.DataFrame:  # a row a topic, and "all"
     "What was collected, by topic and in all: an article of two topics counts in both, and once in all."
     rows = []
     for topic in [*dict.fromkeys(t for a in articles for t in a.topics), "all"]:

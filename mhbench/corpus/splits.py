@@ -25,10 +25,7 @@ __all__ = ['shared_items', 'without_shared', 'split_by_group', 'item_fingerprint
            'near_duplicates']
 
 # %% ../../nbs/corpus/01_splits.ipynb #c9b78b48
-def shared_items(
-    test: Sequence[Item],  # what is to be scored
-    train: Sequence[Item],  # what a model is trained on, or demonstrations are drawn from
-) -> pd.DataFrame:  # item_id of test, kind (question or abstract), item_ids of train
+def shared_items(test: Sequence[Item], train: Sequence[Item]) -> pd.DataFrame:  # item_id, kind, also (of train)
     "Items of `test` whose question, or whose abstract (`group_id`), is in `train` too; one row an item."
     questions: dict[str, list[str]] = {}
     groups: dict[str, list[str]] = {}
@@ -45,10 +42,7 @@ def shared_items(
     return pd.DataFrame(found, columns=["item_id", "kind", "also"])
 
 
-def without_shared(
-    items: Sequence[Item],  # e.g. what is to be trained on
-    held_out: Sequence[Item],  # what it must not share anything with
-) -> tuple[list[Item], pd.DataFrame]:  # what is left; what was taken out, as `shared_items` gives it
+def without_shared(items: Sequence[Item], held_out: Sequence[Item]) -> tuple[list[Item], pd.DataFrame]:
     "The items that share neither question nor abstract with others."
     shared = shared_items(items, held_out)
     gone = set(shared["item_id"])
@@ -90,9 +84,7 @@ def _keyed(items: Sequence[Item]) -> list[Item]:
     return [i for i in items if task_of(i).choice and len(i.key) == 1]
 
 
-def key_positions(
-    items: Sequence[Item],
-) -> pd.DataFrame:  # letter, n, share, ci_low, ci_high, chi2, p (of all letters together)
+def key_positions(items: Sequence[Item]) -> pd.DataFrame:  # p is of all letters together
     """Where the keys stand, with a chi-square test that they stand anywhere alike.
 
     Raises: ValueError where items differ in their number of options.
@@ -108,9 +100,7 @@ def key_positions(
     return pd.DataFrame(rows).assign(chi2=float(test.statistic), p=float(test.pvalue))
 
 # %% ../../nbs/corpus/01_splits.ipynb #ee1abced
-def length_cue(
-    items: Sequence[Item],
-) -> dict[str, Any]:  # n, k, n_tied, chance, median_length_ratio, and the columns of an estimate
+def length_cue(items: Sequence[Item]) -> dict[str, Any]:  # with n_tied, chance, median_length_ratio
     """How often the longest option is right, in truth (k of n) and by chance, where one is longer than all others.
 
     `n_tied` counts the questions with several longest options, which are not in n; `median_length_ratio` is the key's

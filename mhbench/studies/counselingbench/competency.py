@@ -196,12 +196,7 @@ def _in_families(out: pd.DataFrame, p: str, method: Correction) -> pd.DataFrame:
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c5c64216
 def paired_models(
-    scores: pd.DataFrame,
-    pairs: Mapping[str, str],  # medical model -> its general counterpart
-    *,
-    mode: str = "zero_shot",
-    method: Correction = "holm",
-    seed: int,
+    scores: pd.DataFrame, pairs: Mapping[str, str], *, mode: str = "zero_shot", method: Correction = "holm", seed: int
 ) -> pd.DataFrame:
     """Medical minus general on the questions that both answered, of all questions and of each group.
 
@@ -281,10 +276,7 @@ def over_units(
     return _in_families(out, "p", method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #98d09f20
-def compare_finetuned(
-    accuracies: pd.DataFrame,  # one row a model, one column a competency (or mode)
-    pairs: Mapping[str, str],  # medical model -> its general counterpart
-) -> pd.DataFrame:  # one row a column
+def compare_finetuned(accuracies: pd.DataFrame, pairs: Mapping[str, str]) -> pd.DataFrame:  # a row a column
     """Medical minus general, a pair of models one unit; pairs with the same general model are one cluster. Corrected as
     by `over_units`. `t_alone` and `p_alone` are the paired t-test's, which takes pairs as independent, as the paper.
 
@@ -302,11 +294,7 @@ def compare_finetuned(
     return found.assign(t_alone=alone["t"], p_alone=alone["p"])
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a7dfa7b1
-def compare_competencies(
-    accuracies: pd.DataFrame,  # one row a model, one column a competency
-    *,
-    method: Correction = "holm",
-) -> pd.DataFrame:  # one row a pair of columns
+def compare_competencies(accuracies: pd.DataFrame, *, method: Correction = "holm") -> pd.DataFrame:  # a row a pair
     """First minus second, a model one unit: paired t-test for each pair of competencies, corrected over pairs.
 
     Source: Nguyen et al. 2025, section 6.2.
@@ -321,10 +309,7 @@ def compare_competencies(
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #93a029ec
 def competency_differences(
-    scores: pd.DataFrame,
-    *,
-    mode: str = "zero_shot",
-    method: Correction = "holm",
+    scores: pd.DataFrame, *, mode: str = "zero_shot", method: Correction = "holm"
 ) -> pd.DataFrame:
     """First minus second, a case one unit: the mean over models of each question, compared between competencies,
     which may be asked in the same cases.

@@ -33,11 +33,7 @@ _TO_FILL_IN = ["item_id", "model", "rater", "label", "comment"]
 
 
 def error_sheet(
-    drawn: pd.DataFrame,  # what error_sample returned
-    items: Iterable[Item],
-    responses: Iterable[Response],
-    *,
-    mode: str = "cot",
+    drawn: pd.DataFrame, items: Iterable[Item], responses: Iterable[Response], *, mode: str = "cot"
 ) -> pd.DataFrame:  # a row a rationale; rater, label and comment to be filled in
     """What an annotator reads of each drawn answer, as a table to write to a CSV that `load_counselingbench_errors`
     takes back.
@@ -86,10 +82,7 @@ def _case_of(items: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarra
     return np.array([(cases or {}).get(i, i) for i in items], object)
 
 
-def error_table(
-    ratings: Iterable[Rating],  # target: the model that erred; label: one of ERRORS, or Abstain
-    cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
-) -> pd.DataFrame:  # one row a model and kind
+def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = None) -> pd.DataFrame:
     """How many of each model's errors are of each kind, by the majority of the annotators; cases are a sample.
 
     Columns: model, kind, count, n (rationales with a majority), n_clusters, n_open (without one), estimate, ci_low,
@@ -115,11 +108,7 @@ class Collected(NamedTuple):
     n_empty: int  # rows without a label
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #d35e3158
-def write_errors(
-    sheets: Sequence[str | Path],  # as error_sheet made them, filled in
-    to: str | Path,  # the file to write: item_id, model, rater, label, comment
-    items: Iterable[Item] | None = None,  # the questions; None: any item_id is taken
-) -> Collected:
+def write_errors(sheets: Sequence[str | Path], to: str | Path, items: Iterable[Item] | None = None) -> Collected:
     """The labels of several sheets in one file, as `load_counselingbench_errors` reads it.
 
     Raises: ValueError for what that function refuses, an answer that an annotator labelled twice, or no label at all.
@@ -147,12 +136,7 @@ def write_errors(
     return Collected(ratings, n_empty)
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #f223418f
-def compare_errors(
-    ratings: Iterable[Rating],  # as for error_table
-    cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
-    *,
-    seed: int,
-) -> pd.DataFrame:  # one row a pair of models
+def compare_errors(ratings: Iterable[Rating], cases: Mapping[str, str] | None = None, *, seed: int) -> pd.DataFrame:
     """Chi-square test of independence of model and kind of error, for each pair of models, by dealing whole cases.
 
     A kind that neither model shows is left out of the pair's test; `smallest_expected` is the smallest expected count.
@@ -178,10 +162,7 @@ def compare_errors(
 AGREEMENT = {"percent agreement": "percent_agreement", "Cohen's kappa": "cohen_kappa"}
 
 
-def judge_agreement(
-    judgments: Iterable[Judgment],  # of kind label, with the labels of ERRORS
-    ratings: Iterable[Rating],  # as for error_table
-) -> pd.DataFrame:  # two rows a judge: agreement and kappa
+def judge_agreement(judgments: Iterable[Judgment], ratings: Iterable[Rating]) -> pd.DataFrame:  # two rows a judge
     """How far a judge's kind of error agrees with the majority of the annotators.
 
     Columns: judge, measure, n and n_labels (rationales with both labels), n_clusters (their questions), n_abstained,
@@ -210,10 +191,7 @@ def judge_agreement(
     return pd.DataFrame(rows, columns=["judge", "measure", *counts, *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #0e5cc33a
-def error_labels(
-    ratings: Iterable[Rating],
-    students: Collection[str],  # the models whose rationales may be labelled
-) -> list[Rating]:
+def error_labels(ratings: Iterable[Rating], students: Collection[str]) -> list[Rating]:
     "The ratings that name the kind of an error of one of these models."
     return [r for r in ratings if r.label in (*ERRORS, ABSTAIN) and r.target in students]
 

@@ -27,49 +27,26 @@ __all__ = ['ERRORS', 'CounselingRow', 'question_rows', 'load_counselingbench', '
            'load_counselingbench_labels', 'ErrorRow', 'load_counselingbench_errors', 'load']
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfa4cb79
-_COLUMNS = {  # column of the release -> field of the row
-    "Source": "publisher",
-    "Exam Name": "exam",
-    "Question #": "number",
-    "Patient Demographic": "demographic",
-    "Mental Status Exam": "mental_status",
-    "Presenting Problem": "problem",
-    "Other Contexts": "other",
-    "Question": "question",
-    "Choice A": "choice_a",
-    "Choice B": "choice_b",
-    "Choice C": "choice_c",
-    "Choice D": "choice_d",
-    "Correct Answer": "correct_answer",
-    "Explanation for correct answer": "explanation",
-    "correct_answer_letter": "correct_answer_letter",
-    "label": "label",
-    "label_h": "label_h",
-    "label_s": "label_s",
-    "label_third": "label_third",
-    "label_origin": "label_origin",
-    "canary": "canary",
-}
 _Text = Annotated[str, Field(pattern=r"\S")]
 
 
 class CounselingRow(Record):
-    "One question of a released file."
+    "One question of a released file; a title is the column of the release."
 
-    publisher: _Text
-    exam: _Text
-    number: _Text
-    demographic: _Text
-    mental_status: str
-    problem: _Text
-    other: str = ""
-    question: str
-    choice_a: _Text
-    choice_b: _Text
-    choice_c: _Text
-    choice_d: _Text
-    correct_answer: _Text
-    explanation: str = ""
+    publisher: _Text = Field(title="Source")
+    exam: _Text = Field(title="Exam Name")
+    number: _Text = Field(title="Question #")
+    demographic: _Text = Field(title="Patient Demographic")
+    mental_status: str = Field(title="Mental Status Exam")
+    problem: _Text = Field(title="Presenting Problem")
+    other: str = Field("", title="Other Contexts")
+    question: str = Field(title="Question")
+    choice_a: _Text = Field(title="Choice A")
+    choice_b: _Text = Field(title="Choice B")
+    choice_c: _Text = Field(title="Choice C")
+    choice_d: _Text = Field(title="Choice D")
+    correct_answer: _Text = Field(title="Correct Answer")
+    explanation: str = Field("", title="Explanation for correct answer")
     correct_answer_letter: Literal["A", "B", "C", "D"] | None = None
     label: str | None = None
     label_h: str | None = None
@@ -135,6 +112,7 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
+_COLUMNS = {f.title or name: name for name, f in CounselingRow.model_fields.items()}
 _REQUIRED = tuple(c for c, field in _COLUMNS.items() if CounselingRow.model_fields[field].is_required())
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #1a6af5cf
@@ -269,12 +247,7 @@ def load_counselingbench_responses(
     return validate(rows, Response, unique="item_id").records, parsed
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #be300115
-def load_counselingbench_labels(
-    csv: str | Path,
-    *,
-    strict: bool = True,  # False: leave rows out that are no questions; load_counselingbench names them
-    encoding: str = "utf-8-sig",
-) -> list[Rating]:
+def load_counselingbench_labels(csv: str | Path, *, strict: bool = True, encoding: str = "utf-8-sig") -> list[Rating]:
     """The competency that each annotator gave each question, as ratings of target `competency`.
 
     Raters `h` and `s` are the two annotators, by the columns' names, `third` is who breaks ties, and `resolved` the

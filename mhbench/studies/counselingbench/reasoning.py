@@ -42,10 +42,7 @@ PAPER_SCORES = {  # column of the paper's table 4 -> our score
 }
 
 
-def reasoning_layout(
-    means: pd.DataFrame,  # of mhbench.steps.chains.mean_scores
-    digits: int = 3,
-) -> pd.DataFrame:  # model, mode, n (the most of any score), then the twelve columns as text; a dash where not measured
+def reasoning_layout(means: pd.DataFrame, digits: int = 3) -> pd.DataFrame:  # a row a model and mode, scores as text
     """Mean scores with their intervals, one row a model and mode.
 
     Source: Nguyen et al. 2025, table 4.

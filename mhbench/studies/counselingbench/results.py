@@ -28,9 +28,7 @@ _MEASURES = {"Accuracy": "accuracy", "F1": "macro f1", "Precision": "macro preci
 _VALUE = re.compile(r"(?<![\w.])(?:nan|-?\d+(?:\.\d+)?(?:e-?\d+)?)(?![\w.])")
 
 
-def read_result_file(
-    path: str | Path,  # such as Asclepius-7B_zero-shot_None_0.txt
-) -> pd.DataFrame:  # group, measure, low, high, middle, form; without an interval low and high are missing
+def read_result_file(path: str | Path) -> pd.DataFrame:  # group, measure, low, high (missing), middle, form
     """One of the authors' result files. `form` is `later` where numbers carry NumPy 2's `np.float64`. What is `nan`
     is left out.
 
@@ -54,9 +52,7 @@ def read_result_file(
     return frame.assign(form="later" if "np.float64" in text else "usual")
 
 # %% ../../../nbs/studies/counselingbench/11_results.ipynb #7d86d61f
-def result_table(
-    folder: str | Path,  # of the authors' result files
-) -> tuple[pd.DataFrame, pd.DataFrame]:  # run, model, setting and the columns of read_result_file; file and why not
+def result_table(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # of read_result_file; file and why not
     "All result files of a folder, and those that cannot be read. A run is named as its file is."
     read, unread = [], []
     for file in sorted(f for f in Path(folder).iterdir() if f.is_file()):
@@ -73,9 +69,7 @@ def result_table(
     return table, pd.DataFrame(unread, columns=["file", "why"])
 
 # %% ../../../nbs/studies/counselingbench/11_results.ipynb #f2bb5d68
-def source_questions(
-    csv: str | Path,  # a file of released answers
-) -> pd.DataFrame:  # source, rows, with_text, five_characters
+def source_questions(csv: str | Path) -> pd.DataFrame:  # source, rows, with_text, five_characters
     """How many questions of each source a released file has: its rows, those with a text, and those whose text has five
     characters or more, blanks counted, which the authors' script keeps.
     """
@@ -140,27 +134,21 @@ def _printed(claims: Claims) -> pd.DataFrame:  # place, row, column, model, grou
     return pd.DataFrame(rows, columns=["place", "row", "column", "model", "setting", "group", "value"])
 
 
-def printed_accuracies(
-    claims: Claims,  # of this paper
-) -> pd.DataFrame:  # a row a model, columns Overall and the five competencies
+def printed_accuracies(claims: Claims) -> pd.DataFrame:  # a row a model, columns Overall and the five competencies
     "The zero-shot accuracies of tables 2 and 3."
     all_ = _printed(claims)
     of = all_[all_["place"].isin(["Table 2", "Table 3"]) & (all_["setting"] == "zero-shot_None_0")]
     return of.pivot(index="model", columns="group", values="value")[["Overall", *COMPETENCIES.values()]]
 
 
-def zero_shot_accuracies(
-    results: pd.DataFrame,  # of result_table
-) -> pd.DataFrame:  # a row a model, columns Overall and the five competencies; missing where a file has none
+def zero_shot_accuracies(results: pd.DataFrame) -> pd.DataFrame:  # a row a model; missing where a file has none
     "The same of the authors' result files."
     of = results[(results["measure"] == "accuracy") & (results["setting"] == "zero-shot_None_0")]
     wide = of.pivot(index="model", columns="group", values="middle")
     return wide.reindex(columns=["Overall", *COMPETENCIES.values()])
 
 
-def all_pair_tests(
-    accuracies: Mapping[str, pd.DataFrame],  # whose they are -> a row a model
-) -> pd.DataFrame:  # pairs, accuracies and the columns of pair_tests
+def all_pair_tests(accuracies: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # of pair_tests, and whose
     "The tests for every declared set of pairs and every source of accuracies that has all their models."
     found = [
         pair_tests(of, pairs, with_overall=name == "notebook").assign(pairs=name, accuracies=whose)
@@ -179,10 +167,7 @@ def _above(a: float, b: float) -> float:
     return (a - b) / b
 
 
-def printed_facts(
-    claims: Claims,  # of this paper
-    tests: pd.DataFrame,  # of all_pair_tests
-) -> pd.DataFrame:  # fact, value
+def printed_facts(claims: Claims, tests: pd.DataFrame) -> pd.DataFrame:  # fact, value
     """What sentences of the paper say about its tables, counted in the tables as printed.
 
     Source: Nguyen et al. 2025, sections 4.1 to 7.2.
@@ -224,9 +209,7 @@ def _family(model: str) -> str:
     return re.sub(r"^llama3-|-(llama3|lm|\d+b).*$", "", model.casefold())
 
 # %% ../../../nbs/studies/counselingbench/11_results.ipynb #abb61b76
-def reasoning_means(
-    csv: str | Path,  # the authors' table: a row a model, a column a score
-) -> pd.DataFrame:  # the columns of result_table; a run is MODEL_reasoning
+def reasoning_means(csv: str | Path) -> pd.DataFrame:  # the columns of result_table; a run is MODEL_reasoning
     """The authors' means of their reasoning scores.
 
     Source: Nguyen et al. 2025, table 4.
@@ -241,11 +224,7 @@ def reasoning_means(
     return long.reindex(columns=["run", "model", "setting", "group", "measure", "low", "high", "middle", "form"])
 
 # %% ../../../nbs/studies/counselingbench/11_results.ipynb #348f26a2
-def beside_released(
-    accuracy: pd.DataFrame,  # of the stage score: model, mode, by, answered_by, n, estimate, ci_low, ci_high
-    results: pd.DataFrame,  # of result_table
-    claims: Claims,
-) -> pd.DataFrame:
+def beside_released(accuracy: pd.DataFrame, results: pd.DataFrame, claims: Claims) -> pd.DataFrame:
     """A row a model and mode: its accuracy on the released questions, what table 2 prints for all of them, and the
     authors' result file for the setting of the released answers. `inside` says whether the printed one lies in our
     interval.
@@ -275,9 +254,7 @@ def _fullest(release: Path, name: str) -> list[Path]:
     return max(([f for f in files if f.parent == d] for d in {f.parent for f in files}), key=len, default=[])
 
 
-def released_results(
-    release: str | Path,  # folder of the release
-) -> tuple[pd.DataFrame, pd.DataFrame]:  # as of result_table
+def released_results(release: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # as of result_table
     "The result files of a release, with the means of the reasoning scores where they are there."
     read, unread = pd.DataFrame(), pd.DataFrame()
     release = Path(release)
@@ -287,12 +264,7 @@ def released_results(
     return pd.concat([read, *means], ignore_index=True), unread
 
 # %% ../../../nbs/studies/counselingbench/11_results.ipynb #0d15c000
-def authors_results(
-    stage: Any,
-    *,
-    release: Path | None,  # folder of the released files
-    **found: Any,
-) -> Iterator[Any]:
+def authors_results(stage: Any, *, release: Path | None, **found: Any) -> Iterator[Any]:
     """CounselingBench's own results, and what its printed numbers say
 
     A result is the mean accuracy of 100 samples of 100 questions, with the 99% interval of that mean: `middle`, `low`

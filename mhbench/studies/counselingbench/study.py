@@ -35,9 +35,7 @@ class CompetencyParameters(Answered):
 STUDY = RegisteredStudy(
     name="counselingbench",
     loaders={"counselingbench": "load:load"},
-    parameters={
-        "competency": "study:CompetencyParameters",
-    },
+    parameters={"competency": "study:CompetencyParameters"},
     commands="commands",
     tables={
         "duels": "errors:proposed_errors",

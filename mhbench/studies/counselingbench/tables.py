@@ -72,10 +72,7 @@ def choice_scores(scores: pd.DataFrame) -> Choice:  # scores: of the score stage
     return Choice(choice, choice.loc[choice["category"].isna(), "item_id"].nunique())
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #117af13b
-def measure_table(
-    choice: pd.DataFrame,  # of choice_scores
-    **how: Any,  # interval, whole, n_boot and seed, of competency_table
-) -> pd.DataFrame:
+def measure_table(choice: pd.DataFrame, **how: Any) -> pd.DataFrame:
     """Accuracy and macro precision, recall and F1 by setting and competency, which is abbreviated.
 
     Raises: ValueError for an unknown interval, or a question without one right letter.
@@ -139,10 +136,7 @@ def by_competency(accuracy: pd.DataFrame) -> pd.DataFrame:  # mode, model, all, 
     return wide.reindex(columns=["mode", "model", "all", *SHORT]).fillna("–")
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #45c7724a
-def model_table(
-    registry: Mapping[str, Mapping[str, Any]],  # model -> what its entry of params.yaml says
-    pairs: Mapping[str, str],  # medical model -> the general model that it was made from
-) -> pd.DataFrame:  # kind, model, released, data, base, size, licence
+def model_table(registry: Mapping[str, Mapping[str, Any]], pairs: Mapping[str, str]) -> pd.DataFrame:
     """What is known of each model, general ones first.
 
     Source: Nguyen et al. 2025, table A4.
@@ -215,12 +209,7 @@ def pairs_not_asked(pairs: Mapping[str, str], asked: Mapping[str, str], mode: st
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #40ac6c44
 def medical_models(
-    choice: pd.DataFrame,
-    asked: Mapping[str, str],
-    *,
-    mode: str,
-    every_two: pd.DataFrame | None = None,  # of model_pairs: every two models, the same contrasts among them
-    **how: Any,  # method and seed, of paired_models
+    choice: pd.DataFrame, asked: Mapping[str, str], *, mode: str, every_two: pd.DataFrame | None = None, **how: Any
 ) -> pd.DataFrame:
     """Medical minus general on the questions that both answered; no row without a pair. `p_every_two` is corrected over
     every two models instead of these pairs, for all questions together.
@@ -236,11 +225,7 @@ def medical_models(
     return out.assign(group=short_names(out["group"]), p_every_two=p.where(out["group"] == "all"))
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #f53a840e
-def over_pairs(
-    medical: pd.DataFrame,  # of medical_models
-    *,
-    method: Correction,
-) -> pd.DataFrame:
+def over_pairs(medical: pd.DataFrame, *, method: Correction) -> pd.DataFrame:
     """Medical minus general, each pair one unit; each pair on the questions that both answered. One pair has a
     difference and no test; no row without a pair. Pairs that share a general model are not independent: the test is
     robust to clusters, of which there are `n_general`. Where each pair has its own, it is the paper's paired t-test.

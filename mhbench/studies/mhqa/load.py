@@ -56,9 +56,7 @@ _OPTIONS = ("option1", "option2", "option3", "option4")
 _Text = Annotated[str, Field(pattern=r"\S")]
 
 
-def compared_text(
-    text: str,  # of a question or an option
-) -> str:
+def compared_text(text: str) -> str:
     "The text as texts are compared: mended, without case, white space as single spaces."
     return " ".join(mend_option(text).casefold().split())
 
@@ -250,10 +248,7 @@ def _answered(row: Mapping[str, str], items: Sequence[Item]) -> Item | None:
     return next(fits, None)
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #c622a370
-def load_mhqa_results(
-    csv: str | Path,  # a file of `final_results`: questions, options and the number of a model's option, `predictions`
-    items: Iterable[Item],  # MHQA-gold
-) -> tuple[list[Response], list[str]]:  # answers as letters, and places of rows that are to none of the items
+def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Response], list[str]]:
     """A model's recorded answers: a row is joined to the first question with its text and its options.
 
     Raises: ValueError for a missing column.

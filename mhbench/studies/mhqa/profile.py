@@ -149,11 +149,7 @@ def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, measure,
 _SETTINGS = {UNTRAINED: "base", TUNED: "SFT"}
 
 
-def trained_measures(
-    runs: Sequence[Run],  # of the stage finetune
-    items: Sequence[Item],  # its test part
-    **settings: Any,  # n_boot and seed
-) -> pd.DataFrame:  # by (category, topic), model, mode (base or SFT, how many seeds), and as accuracy_and_f1 has them
+def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
     "Accuracy and F1 of encoders before and after training, mean over seeds."
     rows = []
     for model, variant in product(dict.fromkeys(r.model for r in runs), _SETTINGS):
@@ -196,22 +192,14 @@ def learnt_from(
     yield stage.table("measures", grouped, caption, show=False, absent=untrained)
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #7aafdc91
-def with_trained(
-    measures: pd.DataFrame,  # of accuracy_and_f1
-    trained: pd.DataFrame,  # of trained_measures
-    by: str,
-) -> pd.DataFrame:  # the same, the rows of encoders that were trained here in place of the one run that answered
+def with_trained(measures: pd.DataFrame, trained: pd.DataFrame, by: str) -> pd.DataFrame:  # trained encoders once
     "A model that was trained here stands with all its seeds, and not with the first one's answers beside them."
     there = trained[trained["by"] == by].drop(columns="by")
     others = measures[~measures["model"].isin(there["model"])]
     return pd.concat([there, others], ignore_index=True) if len(there) else others
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #9ae7e049
-def flip_table(
-    scores: pd.DataFrame,
-    first: str = "zero_shot",
-    second: str = "few_shot_cot",
-) -> pd.DataFrame:  # model, change, k, and the columns of an estimate; p (signs flipped by case), p_holm
+def flip_table(scores: pd.DataFrame, first: str = "zero_shot", second: str = "few_shot_cot") -> pd.DataFrame:
     "Questions whose answer turned right or wrong between two settings, with denominators."
     rows: list[dict] = []
     of_mode = {m: g for m, g in _lettered(where_read(scores, ["model", "mode"])).groupby("mode")}
@@ -261,18 +249,13 @@ def sorted_banks(
     return {BY_DIFFICULTY: own | others, BY_KIND: own}
 
 
-def case_of_each(
-    sorted_by: Mapping[str, Mapping[str, Sequence[Item]]],  # of sorted_banks
-) -> dict[str, str]:  # item_id -> its case
+def case_of_each(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) -> dict[str, str]:  # item_id -> its case
     "Which questions belong together, of all that are sorted."
     banks = [items for of in sorted_by.values() for items in of.values()]
     return {i.item_id: i.cluster for i in chain(*banks)}
 
 
-def banks_counted(
-    beside: Mapping[str, Mapping[str, Any]],  # as for sorted_banks
-    top: str | Path = ".",  # paths are given from here
-) -> pd.DataFrame:  # of topic_counts, the part being the bank's name
+def banks_counted(beside: Mapping[str, Mapping[str, Any]], top: str | Path = ".") -> pd.DataFrame:
     "The questions of the banks that are counted and not sorted, such as the files of MHQA-B."
     counted = {name: of for name, of in beside.items() if not of.get("judged", True)}
     found = [topic_counts(_bank(of, top)).assign(part=name) for name, of in counted.items()]
@@ -280,12 +263,7 @@ def banks_counted(
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #8d88dd6a
 def nearest_label(
-    items: Sequence[Item],
-    labels: Mapping[str, str],  # of a rubric: label -> what it means
-    encoder: Any,  # of mhbench.encode.embeddings
-    *,
-    judge: str,
-    rubric: str,
+    items: Sequence[Item], labels: Mapping[str, str], encoder: Any, *, judge: str, rubric: str
 ) -> list[Judgment]:
     "An encoder as judge: the label whose description is nearest to the question."
     told = [f"{name}: {text}" for name, text in labels.items()]
@@ -341,10 +319,7 @@ def label_test(
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #5914ef24
-def repeat_agreement(
-    judgments: Sequence[Judgment],
-    cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
-) -> pd.DataFrame:  # judge, repeats, measure (agreement or kappa), and the columns of an estimate
+def repeat_agreement(judgments: Sequence[Judgment], cases: Mapping[str, str] | None = None) -> pd.DataFrame:
     "How far a judge agrees with its own repetition on the same questions."
     rows = []
     for judge in dict.fromkeys(j.judge for j in judgments):
@@ -363,10 +338,7 @@ def repeat_agreement(
     return pd.DataFrame(rows)
 
 
-def with_judged_label(
-    scores: pd.DataFrame,
-    judgments: Sequence[Judgment],  # of one judge and rubric
-) -> pd.DataFrame:
+def with_judged_label(scores: pd.DataFrame, judgments: Sequence[Judgment]) -> pd.DataFrame:
     "The scores of questions that have a verdict, with a column `judged`, for accuracy by difficulty."
     label = {j.item_id: j.label for j in judgments if j.repeat == 0 and j.label is not None}
     return scores[scores["item_id"].isin(label)].assign(judged=lambda t: t["item_id"].map(label))

@@ -62,9 +62,7 @@ def annotated_keys(
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #c725321c
-def agreement_on_keys(
-    said: pd.DataFrame,  # of annotated_keys
-) -> pd.DataFrame:  # questions (MHQA-gold, all in the file), of (agreeing, letter), measure, and an estimate's columns
+def agreement_on_keys(said: pd.DataFrame) -> pd.DataFrame:  # questions, of (agreeing, letter), measure, an estimate
     """How often each annotator agrees with the proposed key, and how far the two agree with each other.
 
     Source: Racha et al. 2025, section 3.4, which does not say of what its kappa is.
@@ -83,9 +81,7 @@ def agreement_on_keys(
     return pd.concat(found, ignore_index=True)[columns]
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #d46ada3a
-def recorded_difficulty(
-    csv: str | Path,  # MODEL_data_BANK.csv, with a column `difficulty`
-) -> list[Judgment]:
+def recorded_difficulty(csv: str | Path) -> list[Judgment]:
     """A model's recorded verdicts on the questions of a bank.
 
     Source: Racha et al. 2025, section 7.3.
@@ -101,9 +97,7 @@ def recorded_difficulty(
 _PARTS = ("train", "val", "test")  # of MHQA-B
 
 
-def counted_questions(
-    parts: Mapping[str, Sequence[Item]],  # MHQA-gold, MHQA-B
-) -> pd.DataFrame:  # part, topic, type (with a row for each sum), n (rows), n_distinct (a repeated question once)
+def counted_questions(parts: Mapping[str, Sequence[Item]]) -> pd.DataFrame:  # n (rows), n_distinct (a repeat once)
     """Questions by part, topic and type, as rows and as distinct questions.
 
     Source: Racha et al. 2025, table 1.

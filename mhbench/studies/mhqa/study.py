@@ -11,92 +11,82 @@ from pydantic import Field
 
 from ...records.schema import Mode
 from ...registry import RegisteredStudy
-from mhbench.steps.parameters import (
-    AskingParameters,
-    Cosine,
-    LocalModel,
-    Models,
-    Names,
-    Parameters,
-    Positive,
-    Share,
-    field,
-)
+from ...steps import parameters as p
 
 # %% auto #0
 __all__ = ['STUDY', 'CollectParameters', 'ComposeParameters', 'KeysParameters', 'ProfileParameters']
 
 # %% ../../../nbs/studies/mhqa/04_study.ipynb #dcbed440
-class CollectParameters(Parameters):
+class CollectParameters(p.Parameters):
     "Abstracts on a topic."
 
     study: str = "mhqa"
-    origin: Literal["files", "eutils"] = field(
+    origin: Literal["files", "eutils"] = p.field(
         "files", "PubMed's XML (baseline files, or an export), or its E-utilities"
     )
-    files: Names = field(["data/mhqa/literature/pubmed_demo.xml"], "of origin files, from the repository's root")
-    keywords: dict[str, Names] = field(
+    files: p.Names = p.field(["data/mhqa/literature/pubmed_demo.xml"], "of origin files, from the repository's root")
+    keywords: dict[str, p.Names] = p.field(
         {"Anxiety": ["anxiety", "anxious"], "Depression": ["depression", "depressive"]}, "topic -> words"
     )
-    first: Annotated[int, Field(ge=1800)] = field(2000, "years of entry into PubMed, both inclusive")
+    first: Annotated[int, Field(ge=1800)] = p.field(2000, "years of entry into PubMed, both inclusive")
     last: Annotated[int, Field(ge=1800)] = 2024
-    email: str | None = field(None, "of whoever runs this; NCBI asks for it, for eutils")
-    api_key_env: str | None = field("NCBI_API_KEY", "the variable that holds a key")
-    slices: str = field(".mhbench/pubmed", "where whole slices are kept")
+    email: str | None = p.field(None, "of whoever runs this; NCBI asks for it, for eutils")
+    api_key_env: str | None = p.field("NCBI_API_KEY", "the variable that holds a key")
+    slices: str = p.field(".mhbench/pubmed", "where whole slices are kept")
 
 # %% ../../../nbs/studies/mhqa/04_study.ipynb #c0acafab
-class ComposeParameters(AskingParameters):
+class ComposeParameters(p.AskingParameters):
     "Questions written from abstracts, and checked against them."
 
     study: str = "mhqa"
-    texts: str = field("mhbench/studies/mhqa/making", "folder of compose.yaml and validate.yaml")
-    recorded: str | None = field("data/mhqa/literature/composed_demo.jsonl", "answers that were recorded; None: none")
-    asked: Names = field([], "entries of models that compose and read")
-    examinees: Names = field([], "entries of who answers without the abstract and with it")
-    n_items: Positive | None = field(1, "articles that a model is asked about; None: all")
-    together: Positive = field(1, "abstracts in a prompt")
-    max_tokens: Positive | None = field(300, "of an answer")
-    n_examined: Positive | None = field(None, "questions that the examinees answer, drawn by seed; None: all")
-    threshold: Cosine = field(0.7, "Jaccard's share from which two questions are one")
-    shares: dict[str, Share] = field({"train": 0.8, "validation": 0.1, "test": 0.1}, "of the abstracts")
-    bank: dict[str, str | list[Any] | None] = field(
+    texts: str = p.field("mhbench/studies/mhqa/making", "folder of compose.yaml and validate.yaml")
+    recorded: str | None = p.field("data/mhqa/literature/composed_demo.jsonl", "answers that were recorded; None: none")
+    asked: p.Names = p.field([], "entries of models that compose and read")
+    examinees: p.Names = p.field([], "entries of who answers without the abstract and with it")
+    n_items: p.Positive | None = p.field(1, "articles that a model is asked about; None: all")
+    together: p.Positive = p.field(1, "abstracts in a prompt")
+    max_tokens: p.Positive | None = p.field(300, "of an answer")
+    n_examined: p.Positive | None = p.field(None, "questions that the examinees answer, drawn by seed; None: all")
+    threshold: p.Cosine = p.field(0.7, "Jaccard's share from which two questions are one")
+    shares: dict[str, p.Share] = p.field({"train": 0.8, "validation": 0.1, "test": 0.1}, "of the abstracts")
+    bank: dict[str, str | list[Any] | None] = p.field(
         {"name": "demo-bank", "version": "0.1.0", "licence": "MIT"}, "of its card; see BankDescription"
     )
 
 # %% ../../../nbs/studies/mhqa/04_study.ipynb #042900b6
-class KeysParameters(AskingParameters):
+class KeysParameters(p.AskingParameters):
     "What readers and reference passages make of the keys."
 
     study: str = "mhqa"
-    passages: str = field(
+    passages: str = p.field(
         "data/mhqa/literature/passages_demo.jsonl", "JSON lines of passage_id, source, text; a text; a folder"
     )
-    words: int = field(120, "of a chunk: longer texts are cut")
-    overlap: int = field(20, "words that two chunks share")
-    texts: str = field("mhbench/studies/mhqa/making", "folder of the recipe pseudolabel.yaml")
-    sheets: dict[str, str] = field(
+    words: int = p.field(120, "of a chunk: longer texts are cut")
+    overlap: int = p.field(20, "words that two chunks share")
+    texts: str = p.field("mhbench/studies/mhqa/making", "folder of the recipe pseudolabel.yaml")
+    sheets: dict[str, str] = p.field(
         {}, "first, second, resolver -> a filled-in sheet (CSV) or Label Studio's export; {}: simulated readers"
     )
-    encoder: LocalModel = "minilm"
-    near: Cosine = field(0.7, "cosine from which a passage is near")
-    n_passages: Positive = field(3, "of each question")
-    asked: Names = field([], "entries that read the passages; the first one's verdicts count")
-    n_items: Positive | None = field(1, "questions that a model is asked about; None: all with near passages")
-    max_tokens: Positive | None = 40
+    encoder: p.LocalModel = "minilm"
+    near: p.Cosine = p.field(0.7, "cosine from which a passage is near")
+    n_passages: p.Positive = p.field(3, "of each question")
+    asked: p.Names = p.field([], "entries that read the passages; the first one's verdicts count")
+    n_items: p.Positive | None = p.field(1, "questions that a model is asked about; None: all with near passages")
+    max_tokens: p.Positive | None = 40
 
 # %% ../../../nbs/studies/mhqa/04_study.ipynb #82151bae
-class ProfileParameters(AskingParameters):
+class ProfileParameters(p.AskingParameters):
     "What kinds of questions there are, how hard they are, and which settings flip an answer."
 
     study: str = "mhqa"
-    models: Models = ["minilm"]
-    settings_compared: list[Mode] = field(
+    models: p.Models = ["minilm"]
+    settings_compared: list[Mode] = p.field(
         ["zero_shot", "few_shot_cot"], "of the table of flips", min_length=2, max_length=2
     )
-    asked: Names = field([], "entries of models that sort the questions")
-    n_items: Positive | None = field(3, "questions that are sorted, drawn by seed; None: all")
-    repeats: Positive = field(2, "how often each judge is asked")
-    beside: dict[str, dict[str, Any]] = field(
+    asked: p.Names = p.field([], "entries of models that sort the questions")
+    n_items: p.Positive | None = p.field(3, "questions that are sorted, drawn by seed; None: all")
+    repeats: p.Positive = p.field(2, "how often each judge is asked")
+    beside: dict[str, dict[str, Any]] = p.field(
         {}, "name -> {loader, path, options, judged}: banks compared in difficulty; judged: false counts alone"
     )
 
@@ -111,10 +101,5 @@ STUDY = RegisteredStudy(
         "profile": "study:ProfileParameters",
     },
     tables={"finetune": "profile:learnt_from", "ledger": "released:release_contents"},
-    files={
-        "collect": ("files",),
-        "compose": ("recorded",),
-        "keys": ("passages", "sheets"),
-        "profile": ("beside",),
-    },
+    files={"collect": ("files",), "compose": ("recorded",), "keys": ("passages", "sheets"), "profile": ("beside",)},
 )

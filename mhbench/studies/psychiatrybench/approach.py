@@ -142,10 +142,7 @@ def _last(tries: Tries) -> dict[str, tuple[Response, Judgment]]:  # item_id -> t
     return {q.item_id: (q, c) for q, c in zip(*tries, strict=True)}
 
 
-def question_sheet(
-    items: Sequence[Item],  # of `awaiting`
-    tries: Tries,
-) -> pd.DataFrame:  # item_id, case, approach, question, model_says; rater, relevant, question_instead (to be filled in)
+def question_sheet(items: Sequence[Item], tries: Tries) -> pd.DataFrame:  # the last three columns to be filled in
     "What goes out to people: the last question of every item."
     last, rows = _last(tries), []
     for i in items:
@@ -194,10 +191,7 @@ def read_question_sheet(
     return list(out.values())
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #4fb83712
-def read_question_sheets(
-    sheets: Mapping[str, str | Path],  # pseudonym -> the sheet that this person filled in
-    tries: Tries,
-) -> list[Check]:
+def read_question_sheets(sheets: Mapping[str, str | Path], tries: Tries) -> list[Check]:
     """The verdicts of everybody.
 
     Raises: as `read_question_sheet`.
@@ -215,11 +209,7 @@ class Decided(NamedTuple):
     why: str  # why it is not asked; "" where it is
 
 
-def decide_questions(
-    items: Sequence[Item],  # of `awaiting`
-    tries: Tries,
-    people: Sequence[Check] = (),
-) -> list[Decided]:  # in the order of the items
+def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check] = ()) -> list[Decided]:
     """Which question each item is asked with.
 
     Raises: ValueError where people wrote different questions for one item.
@@ -256,10 +246,7 @@ def _why(question: Response, check: Judgment) -> str:
     return "the question is not relevant" if check.label == "no" else "there is no verdict on the question"
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #5a626138
-def asked_items(
-    items: Sequence[Item],  # all of the study
-    outcomes: Sequence[Decided],
-) -> list[Item]:  # in their order; without those that have no relevant question
+def asked_items(items: Sequence[Item], outcomes: Sequence[Decided]) -> list[Item]:  # those that have a question
     "The items as models are asked them."
     found = {o.item_id: o.question for o in outcomes}
     out = []
@@ -283,11 +270,7 @@ def _same(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
     return (weights @ (a == b).astype(float)) / weights.sum(1)
 
 
-def checked_table(
-    tries: Tries,
-    people: Sequence[Check],
-    **settings: Any,  # n_boot and seed
-) -> pd.DataFrame:  # rater, measure, n, ...
+def checked_table(tries: Tries, people: Sequence[Check], **settings: Any) -> pd.DataFrame:  # rater, measure, n, ...
     "The model's verdicts beside those of each person who looked at the same questions."
     last, rows = _last(tries), []
     for rater in sorted({p.rater for p in people}):

@@ -33,9 +33,7 @@ def multi_label_scores(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def key_and_answer(
-    answers: Iterable[Sequence[str]],  # (N,) as the score stage gives them
-    keys: Iterable[Sequence[str]],  # (N,)
-    labels: Sequence[str],  # the list, L names
+    answers: Iterable[Sequence[str]], keys: Iterable[Sequence[str]], labels: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # key (N, L) and answer (N, L), bool; unknown names (N,)
     "Keys and answers as tables of zeros and ones."
     known = [[a for a in row if not a.startswith(UNKNOWN)] for row in answers]
@@ -105,13 +103,7 @@ def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterator[tuple[dict, 
         yield dict(zip(_RUN, run)), g[what_became(g) != FAILED], labels, outcome_counts(g)
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #5d4178eb
-def classification_table(
-    scores: pd.DataFrame,  # of the score stage
-    items: Sequence[Item],
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # model, mode, task, measure, n, ..., n_not_asked, n_missing, n_refused, n_unread
+def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     "Every measure of every model on each classification task, with its interval over cases."
     n_items = Counter(i.category for i in items if i.task == "multi_label")
     rows = []
@@ -143,13 +135,7 @@ def _bootstrapped(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) ->
     return out
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #64245054
-def label_scores(
-    scores: pd.DataFrame,
-    items: Sequence[Item],
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # model, mode, task, label, n_true, n_answered, n_both, n, ..., the F1 of the label
+def label_scores(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     "Every label that a case has or a model names: how often, and its F1 with an interval over cases."
     rows = []
     for head, g, labels, _ in _parts(scores, items):
@@ -173,11 +159,7 @@ def _f1_each(y: np.ndarray, p: np.ndarray, *, weights: np.ndarray) -> np.ndarray
     return divide(2 * (weights @ (y * p)), weights @ y + weights @ p)
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #591755ca
-def confusions(
-    scores: pd.DataFrame,
-    items: Sequence[Item],
-    most: int = 10,  # rows a model and task
-) -> pd.DataFrame:  # model, mode, task, missed, named, n, n_true
+def confusions(scores: pd.DataFrame, items: Sequence[Item], most: int = 10) -> pd.DataFrame:
     """The most frequent confusions: a label that the case has and the answer lacks, beside a name that the answer has
     and the case lacks; `–` where one side is empty. A case with several of them counts for each pair.
     """

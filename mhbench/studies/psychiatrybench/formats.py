@@ -40,9 +40,7 @@ def _folded(texts: Sequence[str]) -> list[str]:
     return [t.strip().casefold() for t in texts]
 
 
-def set_structures(
-    items: Sequence[Item],
-) -> pd.DataFrame:  # set, n_full, n_separated, shared, why
+def set_structures(items: Sequence[Item]) -> pd.DataFrame:  # set, n_full, n_separated, shared, why
     """Which sets of extended matching put the same questions in both formats, and why the others do not.
 
     Source: PsychiatryBench, appendix 1.1.
@@ -72,10 +70,7 @@ def _difference(one: Item | None, many: Sequence[Item]) -> str:
     return ""
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #425b9514
-def format_units(
-    scores: pd.DataFrame,  # of the score stage
-    items: Sequence[Item],
-) -> pd.DataFrame:  # model, mode, set, number, full, separated (1, 0 or NaN), same_letter, shared
+def format_units(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFrame:  # full and separated: 1, 0 or NaN
     "Every sub-question in both formats."
     structure = set_structures(items).set_index("set")["shared"]
     by_id = {i.item_id: i for i in items}
@@ -121,9 +116,7 @@ def _shared(g: pd.DataFrame) -> pd.DataFrame:
     return g[there & complete]
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #b825f96b
-def format_counts(
-    units: pd.DataFrame,  # of format_units
-) -> pd.DataFrame:  # model, mode, sets, n, right_full, ..., only_full, only_separated, p, sets_without_answer
+def format_counts(units: pd.DataFrame) -> pd.DataFrame:  # a row a model and mode, with p and sets_without_answer
     """How many sub-questions of the shared sets are right in which format.
 
     `p` flips the signs of whole sets, whose sub-questions share their options and are answered together.
@@ -167,12 +160,7 @@ RATES = (
 )
 
 
-def format_rates(
-    units: pd.DataFrame,  # of format_units
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # model, mode, measure, on (all sets or shared sets), n, ...
+def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     """Scores in both formats and how far they agree, with intervals over sets.
 
     Source: PsychiatryBench, appendix, table 2; equations 3, 4 and 8 to 10. `same letter` and the difference are ours.

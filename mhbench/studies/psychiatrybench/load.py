@@ -146,10 +146,7 @@ def _left_out(fields: Mapping[str, Any], task: str, emi: str, separate: bool) ->
     return bool(fields.get("of_set")) and (emi == "sets" or (task == "emi" and separate))
 
 # %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #321e2714
-def load(
-    path: Path,  # a folder of JSON lines, a file a task
-    **options,  # of load_psychiatrybench
-) -> Corpus:
+def load(path: Path, **options) -> Corpus:
     "The study's corpus; a note says how many rows were set aside."
     items = load_psychiatrybench(path, **options)
     file = options.get("set_aside")

@@ -224,9 +224,7 @@ EMI_FORMS = ("both", "sets", "separated")
 FACTS = Path(str(files("mhbench"))) / "studies" / "psychiatrybench" / "facts"
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #18eab3bb
-def label_lists(
-    path: Path | None = None,  # a corpus's own labels.json; None: the lists of DSM-5-TR names that come along
-) -> dict[str, Any]:  # categories and disorders: lists; aliases: other spelling -> name
+def label_lists(path: Path | None = None) -> dict[str, Any]:  # categories, disorders; aliases: spelling -> name
     """The closed lists of the classification tasks.
 
     Source: PsychiatryBench, templates 18 and 19. The print of the disorders ends within the sedatives: the names after

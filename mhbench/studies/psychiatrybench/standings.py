@@ -201,13 +201,7 @@ class Standings(NamedTuple):
     lost: dict[str, np.ndarray]  # n_refused and n_unread: (C + 1, M) answers; NaN in a column that a judge scores
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #2cd661d0
-def draw_standings(
-    columns: Mapping[str, Column],
-    models: Sequence[str],
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> Standings:
+def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_boot: int = 1000, seed: int) -> Standings:
     """All columns of the results table on the same draws of cases.
 
     A model without a value in one of the columns has no average.
@@ -417,11 +411,7 @@ def standing_metrics(s: Standings, ranks: pd.DataFrame) -> dict:
     }
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #19f0cc95
-def subset_table(
-    columns: Mapping[str, Column],  # of result_columns
-    models: Sequence[str],
-    **settings: Any,  # n_boot and seed
-) -> pd.DataFrame:  # model, task (categories, specific), n, ..., the share
+def subset_table(columns: Mapping[str, Column], models: Sequence[str], **settings: Any) -> pd.DataFrame:
     """How often the whole set of labels is the key's, of each classification among the columns.
 
     Source: PsychiatryBench, equation 11.
@@ -435,10 +425,7 @@ def subset_table(
     return pd.DataFrame(rows, columns=["model", "task", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #8bd69227
-def results_layout(
-    table: pd.DataFrame,  # of results_table
-    subset: pd.DataFrame,  # of subset_table
-) -> pd.DataFrame:  # model, the twelve tasks, average: cells of text
+def results_layout(table: pd.DataFrame, subset: pd.DataFrame) -> pd.DataFrame:  # the twelve tasks, average, as text
     """All tasks in one row a model: points of 100 with interval and n; for both classifications F1 from 0 to 1, and
     behind a stroke the subset accuracy in per cent. Best, second and lowest are named; for a classification by its F1.
 
@@ -478,9 +465,7 @@ def _at_cut(rows: pd.DataFrame, cut: float) -> str:
     return "yes" if (known["ci_low"] >= cut).all() else "unsure"
 
 
-def medical_table(
-    s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: float = 75.0
-) -> pd.DataFrame:  # kind, model, management plan, mental qa, at the cut (yes, no, unsure, no interval)
+def medical_table(s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: float = 75.0) -> pd.DataFrame:
     """Medical and general models on management plans and mental QA in points, one row a model, and whether each stands
     at or above the cut below which a medical model is left out: every interval has to.
 

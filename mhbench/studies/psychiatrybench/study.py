@@ -8,69 +8,53 @@ from __future__ import annotations
 from typing import Any
 
 from ...registry import RegisteredStudy
-from mhbench.steps.parameters import (
-    GEMMA,
-    LOCAL,
-    Answered,
-    AskedModels,
-    AskingParameters,
-    Draws,
-    Endpoints,
-    Entries,
-    Families,
-    Judges,
-    Models,
-    Points,
-    Positive,
-    PromptsDir,
-    field,
-)
+from ...steps import parameters as p
 
 # %% auto #0
 __all__ = ['STUDY', 'ApproachParameters', 'ClassificationParameters', 'FormatsParameters', 'StandingsParameters']
 
 # %% ../../../nbs/studies/psychiatrybench/07_study.ipynb #a55292e3
-class ApproachParameters(AskingParameters):
+class ApproachParameters(p.AskingParameters):
     "Questions written for cases that have none."
 
     study: str = "psychiatrybench"
-    models: Models = field(["minilm"], "who will answer the questions")
-    asked: AskedModels = field(["gemma"], "the first of these entries writes the questions")
-    judges: Judges = field(["gemma"], "the first says whether they are relevant")
-    attempts: Positive = field(2, "questions tried for each item")
-    max_tokens: Positive | None = field(64, "room of a question; a limit in the model's entry goes first")
-    sheets: dict[str, str] = field({}, "pseudonym -> the sheet that this person filled in (CSV)")
-    entries: Entries = GEMMA
-    endpoints: Endpoints = LOCAL
-    lineages: Families = {"minilm": "minilm", "gemma": "gemma"}
-    prompts_dir: PromptsDir = None
+    models: p.Models = p.field(["minilm"], "who will answer the questions")
+    asked: p.AskedModels = p.field(["gemma"], "the first of these entries writes the questions")
+    judges: p.Judges = p.field(["gemma"], "the first says whether they are relevant")
+    attempts: p.Positive = p.field(2, "questions tried for each item")
+    max_tokens: p.Positive | None = p.field(64, "room of a question; a limit in the model's entry goes first")
+    sheets: dict[str, str] = p.field({}, "pseudonym -> the sheet that this person filled in (CSV)")
+    entries: p.Entries = p.GEMMA
+    endpoints: p.Endpoints = p.LOCAL
+    lineages: p.Families = {"minilm": "minilm", "gemma": "gemma"}
+    prompts_dir: p.PromptsDir = None
 
 # %% ../../../nbs/studies/psychiatrybench/07_study.ipynb #997b9dac
-class ClassificationParameters(Answered):
+class ClassificationParameters(p.Answered):
     "Labels of a closed list."
 
     study: str = "psychiatrybench"
-    most: Positive = field(5, "confusions shown, of each model and task")
+    most: p.Positive = p.field(5, "confusions shown, of each model and task")
 
 
-class FormatsParameters(Answered):
+class FormatsParameters(p.Answered):
     "The same task in several formats."
 
     study: str = "psychiatrybench"
 
 # %% ../../../nbs/studies/psychiatrybench/07_study.ipynb #79f5c861
-class StandingsParameters(Answered):
+class StandingsParameters(p.Answered):
     "Models over tasks."
 
     study: str = "psychiatrybench"
-    registry: dict[str, dict[str, Any]] = field(
+    registry: dict[str, dict[str, Any]] = p.field(
         {"minilm": {"lineage": "minilm", "open": True, "medical": False, "released": None, "parameters": None}},
         "what the models' entries say of them",
     )
-    judge: str | None = field(None, "whose scores the judged columns rest on; None: the first judge's")
-    thinking: dict[str, str] = field({}, "thinking model -> standard model of the same family")
-    cut: Points = field(75.0, "points below which a medical model is left out")
-    n_boot: Draws = field(1000, "draws of cases")
+    judge: str | None = p.field(None, "whose scores the judged columns rest on; None: the first judge's")
+    thinking: dict[str, str] = p.field({}, "thinking model -> standard model of the same family")
+    cut: p.Points = p.field(75.0, "points below which a medical model is left out")
+    n_boot: p.Draws = p.field(1000, "draws of cases")
 
 # %% ../../../nbs/studies/psychiatrybench/07_study.ipynb #6fa4b070
 STUDY = RegisteredStudy(
