@@ -31,50 +31,30 @@ from ..steps.answers import Asked
 __all__ = ['cache_file', 'capped', 'asking', 'asked_with', 'trained_classifier', 'FirstOption', 'settled', 'settled_together']
 
 # %% ../../nbs/run/06_asking.ipynb #9ef2affe
-def cache_file(
-    cache: str,  # relative to the repository's root; "" for one beside the results
-    results: Path,
-) -> Path:
-    """The file of answers: `$MHBENCH_CACHE` where it is set, so that runs in several folders share one, else the one
-    that `params.yaml` names.
-    """
+def cache_file(cache: str, results: Path) -> Path:
+    "The file of answers: `$MHBENCH_CACHE` where it is set, so that folders share one, else the one that is named."
     if os.environ.get("MHBENCH_CACHE"):
         return Path(os.environ["MHBENCH_CACHE"]).expanduser()
     return root() / cache if cache else Path(results) / "cache.sqlite"
 
 
-def _at_most(n: int | dict | None, most: int | None) -> int | dict | None:
-    if most is None:
-        return n
-    if isinstance(n, dict):
-        return {k: min(most, v) for k, v in n.items()}
-    return min(most, n or most)
-
-
 def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
-    """A model's entry without `n_items`, and the modes with that many items at most: a model may be asked fewer than
-    the others.
-    """
+    "A model's entry without `n_items`, and the modes with that many items at most."
     entry = dict(entry)
     most = entry.pop("n_items", None)
     out = {}
     for mode, settings in modes.items():
         out[mode] = dict(settings or {})
+        n = out[mode].get("n_items")
         if most is not None:
-            out[mode]["n_items"] = _at_most(out[mode].get("n_items"), most)
+            fewer = {k: min(most, v) for k, v in n.items()} if isinstance(n, dict) else min(most, n or most)
+            out[mode]["n_items"] = fewer
     return entry, out
 
 # %% ../../nbs/run/06_asking.ipynb #e1c78303
 @contextmanager
-def asking(
-    entry: dict,  # a model's entry in params.yaml
-    name: str,  # its name
-    endpoints: dict,  # the endpoints' entries
-) -> Iterator[tuple]:  # (Model, Endpoint): one of kind local starts with the first request, and is stopped at the end
-    """The model and endpoint of an entry, ready to be asked.
-
-    Raises: ValueError for an unknown kind, or a field that the entry may not have.
-    """
+def asking(entry: dict, name: str, endpoints: dict) -> Iterator[tuple]:
+    "The model and endpoint of an entry, ready to be asked."
     settings = dict(endpoints[entry["endpoint"]])
     kind = settings.pop("kind", None)
     model = Model(name=name, **entry)
@@ -86,11 +66,9 @@ def asking(
         with serve(start=False, **known) as endpoint:
             yield model, endpoint
     elif kind in ("encoder", "classifier"):
-        refuse(
-            f"asking: endpoints.{entry['endpoint']}.kind must be local, or one of {', '.join(presets())}, for a model "
-            f"that is asked; got {kind!r} (models.{name}); an encoder or a classifier chooses among options, and "
-            "writes nothing"
-        )
+        rule = f"local, or one of {', '.join(presets())}, for a model that is asked"
+        got = f"{kind!r} (models.{name}); an encoder or a classifier chooses among options, and writes nothing"
+        refuse(f"asking: endpoints.{entry['endpoint']}.kind must be {rule}; got {got}")
     else:
         yield model, endpoint_of(entry["endpoint"], kind, **settings)
 
@@ -102,10 +80,7 @@ _OF_A_MACHINE = {
 }
 
 
-def asked_with(
-    values: Mapping,  # the parameters of a generate stage
-    items: Path,  # the file of its items
-) -> dict[str, str]:  # parameter -> fingerprint
+def asked_with(values: Mapping, items: Path) -> dict[str, str]:  # parameter -> fingerprint
     "What decides the answers of a generate stage."
     rest = {k: v for k, v in values.items() if k not in _OWN_AFFAIR}
     rest["endpoints"] = {
@@ -114,16 +89,8 @@ def asked_with(
     return {k: fingerprint(v) for k, v in rest.items()} | {"items": hashlib.sha256(items.read_bytes()).hexdigest()}
 
 # %% ../../nbs/run/06_asking.ipynb #44cf1b2f
-def trained_classifier(
-    entry: Mapping,  # a model's entry in params.yaml, of an endpoint of kind classifier
-    name: str,
-    results: Path,  # where the stage finetune left its list
-) -> MultipleChoice:
-    """The model that the stage finetune made for an entry; one that was trained elsewhere where the entry has no
-    `trained_on`.
-
-    Raises: FileNotFoundError where it was not trained, or its folder is gone.
-    """
+def trained_classifier(entry: Mapping, name: str, results: Path) -> MultipleChoice:
+    "What the stage finetune made for an entry; where that has no `trained_on`, a model that was trained elsewhere."
     study = entry.get("trained_on")
     if study is None:
         return load_multiple_choice(entry["served"])
@@ -132,11 +99,9 @@ def trained_classifier(
     folder = root() / made[name]["folder"] / "model" if name in made else None
     if folder is None or not folder.exists():
         got = f"no model in {file.name}" if folder is None else f"no folder {folder}"
-        refuse(
-            f"trained_classifier: models.{name} must be trained by the stage finetune of {study}; got {got}; "
-            f"name it in studies.{study}.finetune.asked, and run `dvc repro -f finetune@{study}`",
-            error=FileNotFoundError,
-        )
+        remedy = f"name it in studies.{study}.finetune.asked, and run `dvc repro -f finetune@{study}`"
+        rule = f"models.{name} must be trained by the stage finetune of {study}"
+        refuse(f"trained_classifier: {rule}; got {got}; {remedy}", error=FileNotFoundError)
     return load_multiple_choice(folder)
 
 # %% ../../nbs/run/06_asking.ipynb #4a666af2
@@ -156,32 +121,24 @@ def settled(
     executor: Mapping | None = None,  # where an encoder computes
     results: Path | None = None,  # where a classifier that was trained is listed; None: the repository's results
 ) -> Iterator[Asked]:
-    """Who an entry names, ready to be asked: a model behind its endpoint, an encoder, or a classifier.
-
-    Raises: ValueError for an unknown kind, or a field that the entry may not have.
-    """
+    "Who an entry names, ready to be asked: a model behind its endpoint, an encoder, or a classifier."
     rest, capped_modes = capped(entry, dict(modes or {}))
-    if Recorder.active and endpoints[rest["endpoint"]]["kind"] in ("encoder", "classifier"):
+    kind = endpoints[rest["endpoint"]]["kind"]
+    if Recorder.active and kind in ("encoder", "classifier"):
         yield Asked(name, capped_modes, encoder=FirstOption())
-        return
-    if endpoints[rest["endpoint"]]["kind"] == "encoder":
+    elif kind == "encoder":
         encoder = load_encoder(rest["served"], executor=Executor(**(executor or {})))
         yield Asked(name, capped_modes, encoder=encoder, scale=rest.get("scale", 20.0))
-        return
-    if endpoints[rest["endpoint"]]["kind"] == "classifier":
-        classifier = trained_classifier(rest, name, root() / "results" if results is None else results)
+    elif kind == "classifier":
+        classifier = trained_classifier(rest, name, results or root() / "results")
         yield Asked(name, capped_modes, classifier=classifier)
-        return
-    with asking(rest, name, endpoints) as (model, endpoint):
-        yield Asked(name, capped_modes, model, endpoint)
+    else:
+        with asking(rest, name, endpoints) as (model, endpoint):
+            yield Asked(name, capped_modes, model, endpoint)
 
 # %% ../../nbs/run/06_asking.ipynb #50a17ac8
 @contextmanager
-def settled_together(
-    entries: Mapping[str, dict],  # name -> a model's entry in params.yaml
-    endpoints: dict,
-    *how: Any,  # modes, executor and results, as in `settled`
-) -> Iterator[dict[str, Asked]]:  # by name
+def settled_together(entries: Mapping[str, dict], endpoints: dict, *how: Any) -> Iterator[dict[str, Asked]]:  # by name
     "Several models that are asked in turn, all of them ready."
     with ExitStack() as stack:
         yield {name: stack.enter_context(settled(entry, name, endpoints, *how)) for name, entry in entries.items()}

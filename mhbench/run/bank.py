@@ -38,10 +38,7 @@ _SHOWN = {  # stage -> names of the tables that are printed
 _STUDY = argument("--study", default="mhqa")
 
 # %% ../../nbs/run/22_bank.ipynb #bb267af4
-def printed_tables(
-    folder: Path,  # of a stage's results
-    names: tuple[str, ...],
-) -> str:
+def printed_tables(folder: Path, names: tuple[str, ...]) -> str:
     "Tables of a stage by name, each under its caption; and what is not there, with the reason."
     contents = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
     captions = {t["name"]: t["caption"] for t in contents["tables"]}
@@ -82,10 +79,7 @@ def bank_items(
     kind: str,  # composed: as written; gold: with the keys that people decided; labelled: that the passages left
     results: str | Path = "results",
 ) -> list[Item]:
-    """The questions of a bank, as a stage left them.
-
-    Raises: FileNotFoundError where the stage has not run.
-    """
+    "The questions of a bank, as a stage left them."
     stage, name = BANKS[kind]
     file = place(results, "text", stage) / study / f"{name}.parquet"
     if not file.exists():

@@ -24,9 +24,7 @@ from ..subcommand import argument, command_group, subcommand
 __all__ = ['answers_kept', 'computed_kept']
 
 # %% ../../nbs/run/20_cached.ipynb #40af84b8
-def answers_kept(
-    rows: list[dict[str, Any]],  # of `mhbench.ask.cache.stats`
-) -> pd.DataFrame:  # one row a model and endpoint
+def answers_kept(rows: list[dict[str, Any]]) -> pd.DataFrame:  # one row a model and endpoint
     "Answers by status, tokens, money, and the days."
     t = pd.DataFrame(rows)
     who = ["model", "endpoint"]
@@ -46,9 +44,7 @@ def answers_kept(
     return out.assign(endpoint=out["endpoint"].str.replace(r"^(.{40}).+", r"\1...", regex=True))
 
 
-def computed_kept(
-    rows: list[dict[str, Any]],  # of `ResultStore.contents`
-) -> pd.DataFrame:  # one row a model and metric
+def computed_kept(rows: list[dict[str, Any]]) -> pd.DataFrame:  # one row a model and metric
     "Results, their size, texts that were longer than the model reads, and the day of the last use."
     t = pd.DataFrame(rows)
     days = pd.to_datetime(t["used"], unit="D", utc=True).dt.strftime("%Y-%m-%d")

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import optional, refuse
 from .asking import asked_with
-from .graph import graph, items_file, keep_private, place, root
+from .graph import graph, items_file, keep_private, place, root, write_json
 from .params import load_params, stage_parameters
 
 # %% auto #0
@@ -44,7 +44,7 @@ def _asking_part(notebook: Path, to: Path) -> Path:  # the file written
 
     nb = nbformat.read(notebook, 4)
     found = [k for k, cell in enumerate(nb.cells) if "with settled" in cell.source or "s.records(" in cell.source]
-    nb.cells = nb.cells[: max(found) + 1]
+    nb.cells = nb.cells[: found[-1] + 1]
     nbformat.write(nb, to)
     return to
 
@@ -58,17 +58,14 @@ def _home() -> None:
 
 
 def _by_command(
-    stage: str, study: str | None, model: str | None, *, params: str | Path, overrides: dict[str, Any]
+    stage: str, study: str | None, model: str | None, params: str | Path, overrides: dict[str, Any]
 ) -> Path:
     "Run a stage by the command line, for a program that has more to do than this."
     options = {"--study": study, "--model": model, "--params": str(params), "--overrides": json.dumps(overrides)}
-    words = [word for option, value in options.items() if value for word in (option, value)]
-    done = subprocess.run(
-        [sys.executable, "-m", "mhbench", "run", stage, *words],
-        env={**os.environ, "CI": "1"},  # nobody watches it
-        capture_output=True,
-        text=True,
-    )
+    words = [f"{option}={value}" for option, value in options.items() if value]
+    command = [sys.executable, "-m", "mhbench", "run", stage, *words]
+    nobody_watches = {**os.environ, "CI": "1"}
+    done = subprocess.run(command, env=nobody_watches, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().removeprefix("mhbench run: "))
     return place(overrides.get("results", "results"), stage, study, model) / "notebook.ipynb"
@@ -90,7 +87,7 @@ def run_stage(
     and for whatever goes wrong in another process.
     """
     if not here:
-        return _by_command(stage, study, model, params=params, overrides=overrides or {})
+        return _by_command(stage, study, model, params, overrides or {})
     _home()
     with optional("run_stage", "mhbench[pipeline]"):
         import nbformat
@@ -101,23 +98,17 @@ def run_stage(
     values = stage_parameters(load_params(top / params), stage, study, model) | (overrides or {})
     notebook = top / "nbs" / "stages" / f"{stage}.ipynb"
     takes = set(graph(top)[stage].parameters)
-    unknown = sorted(set(values) - takes)
-    missing = sorted(takes - set(values))
-    if unknown:
-        refuse(
-            f"run_stage: parameters must be declared by the notebook; got unknown {unknown} ({stage}.ipynb); mend "
-            "params.yaml, or declare them in the cell tagged parameters"
-        )
-    if missing:
-        refuse(
-            f"run_stage: every parameter that the notebook declares must be given; got none for {missing} "
-            f"({stage}.ipynb); add them to the section {stage} of params.yaml"
-        )
+    if unknown := sorted(set(values) - takes):
+        got = f"unknown {unknown} ({stage}.ipynb)"
+        remedy = "mend params.yaml, or declare them in the cell tagged parameters"
+        refuse(f"run_stage: parameters must be declared by the notebook; got {got}; {remedy}")
+    if missing := sorted(takes - set(values)):
+        got = f"none for {missing} ({stage}.ipynb); add them to the section {stage} of params.yaml"
+        refuse(f"run_stage: every parameter that the notebook declares must be given; got {got}")
     if place(values["results"], "text") == place("results", "text"):  # a trial in another folder leaves nothing here
         keep_private(top)
     out = place(values["results"], stage, study, model)
     out.mkdir(parents=True, exist_ok=True)
-    done = out / "notebook.ipynb"
     failed = out / "notebook.failed.ipynb"
     failed.unlink(missing_ok=True)
     if dry:
@@ -128,18 +119,13 @@ def run_stage(
         nb = papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
     except papermill.PapermillExecutionError as e:
         name = " ".join(x for x in (stage, study, model) if x)
-        said = str(e.evalue)
-        said = said if len(said) <= 4000 else f"{said[:4000]} ..."
-        raise RuntimeError(
-            f"run_stage: {name} ended in cell {e.cell_index} of {stage}.ipynb: {e.ename}: {said}\n(the whole is in"
-            f" {failed})"
-        ) from None
+        said = e.evalue if len(e.evalue) <= 4000 else f"{e.evalue[:4000]} ..."
+        where = f"{name} ended in cell {e.cell_index} of {stage}.ipynb"
+        raise RuntimeError(f"run_stage: {where}: {e.ename}: {said}\n(the whole is in {failed})") from None
     nbformat.write(_normalise(nb), failed)
-    failed.replace(done)
+    done = failed.replace(out / "notebook.ipynb")
     if values.get("shard", [0, 1])[1] > 1:
         settled = asked_with(values, items_file(values["results"], str(study)))
         name = "responses.{}of{}.json".format(*values["shard"])
-        (place(values["results"], f"text/{stage}", study, model) / name).write_text(
-            json.dumps(settled, indent=1) + "\n", encoding="utf-8"
-        )
+        write_json(settled, place(values["results"], f"text/{stage}", study, model) / name)
     return done

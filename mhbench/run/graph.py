@@ -10,8 +10,9 @@ import json
 import os
 import re
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -19,13 +20,11 @@ from ..errors import refuse
 from ..records.database import private_folder
 
 # %% auto #0
-__all__ = ['PRIVATE', 'root', 'place', 'items_file', 'keep_private', 'Node', 'declared', 'graph', 'pipeline', 'selective', 'runs',
-           'jobs', 'before']
+__all__ = ['PRIVATE', 'root', 'write_json', 'place', 'items_file', 'keep_private', 'Node', 'declared', 'graph', 'pipeline',
+           'selective', 'runs', 'jobs', 'before']
 
 # %% ../../nbs/run/01_graph.ipynb #3c366475
-def root(
-    start: str | Path | None = None,  # where to start looking; the current folder if None
-) -> Path:  # the nearest folder upward that holds params.yaml and dvc.yaml
+def root(start: str | Path | None = None) -> Path:  # the nearest folder upward that holds params.yaml and dvc.yaml
     """The repository that a notebook or a command works in; `MHBENCH_ROOT` names another.
 
     Raises: FileNotFoundError.
@@ -34,30 +33,25 @@ def root(
     for folder in (here, *here.parents):
         if (folder / "params.yaml").exists() and (folder / "dvc.yaml").exists():
             return folder
-    refuse(
-        f"root: the folder must be inside a clone of mhbench; got {str(here)!r}, with no params.yaml and dvc.yaml in "
-        "it or above; change to the clone, or set MHBENCH_ROOT",
-        error=FileNotFoundError,
-    )
+    got = f"{str(here)!r}, with no params.yaml and dvc.yaml in it or above"
+    remedy = "change to the clone, or set MHBENCH_ROOT"
+    refuse(f"root: the folder must be inside a clone of mhbench; got {got}; {remedy}", error=FileNotFoundError)
 
 
-def place(
-    results: str | Path,  # the results folder; relative paths are taken from the repository's root
-    stage: str,
-    study: str | None = None,
-    model: str | None = None,
-) -> Path:
-    "The folder of one stage's files: results/<stage>/<study>/<model>."
+def write_json(value: Any, file: Path, **how: Any) -> None:
+    "Write a file as JSON is written in the results: indented, in UTF-8."
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(value, indent=1, ensure_ascii=False, **how) + "\n", encoding="utf-8")
+
+
+def place(results: str | Path, stage: str, study: str | None = None, model: str | None = None) -> Path:
+    "The folder of one stage's files, results/<stage>/<study>/<model>: a relative one is in the repository."
     base = Path(results)
-    if not base.is_absolute():
-        base = root() / base
-    return base.joinpath(*[x for x in (stage, study, model) if x])
+    base = base if base.is_absolute() else root() / base
+    return base.joinpath(*filter(None, (stage, study, model)))
 
 # %% ../../nbs/run/01_graph.ipynb #4ddf9099
-def items_file(
-    results: str | Path,  # the results folder
-    study: str,
-) -> Path:
+def items_file(results: str | Path, study: str) -> Path:
     "The items that models are asked: with the questions that the stage approach had written, where it left some."
     written = place(results, "text/approach", study) / "items.parquet"
     return written if written.exists() else place(results, "text/prepare", study) / "items.parquet"
@@ -68,11 +62,9 @@ PRIVATE = ("results/text", ".dvc/cache", ".mhbench")  # folders that hold texts,
 
 def keep_private(top: str | Path) -> None:
     "Make these folders where they are not there, and shut them to everybody who is neither owner nor sharer."
-    for name in PRIVATE:
-        folder = Path(top) / name
-        if name.startswith(".dvc") and not folder.parent.is_dir():
-            continue
-        private_folder(folder, shut=True)
+    for folder in (Path(top) / name for name in PRIVATE):
+        if folder.parent.name != ".dvc" or folder.parent.is_dir():
+            private_folder(folder, shut=True)
 
 # %% ../../nbs/run/01_graph.ipynb #c8cf8934
 class Node(NamedTuple):
@@ -85,34 +77,19 @@ class Node(NamedTuple):
     parameters: tuple[str, ...]  # what the cell tagged `parameters` declares; () where there is no notebook
 
 
-def _list_of(over: str | None) -> str | None:
-    "`${run.judge}` -> judge"
-    m = re.fullmatch(r"\$\{run\.(\w+)\}", over or "")
-    return m[1] if m else None
-
-
 def declared(notebook: Path) -> tuple[str, ...]:
-    """The names in the one cell tagged `parameters`.
-
-    Raises: ValueError where not exactly one cell is tagged.
-    """
+    "The names in the one cell tagged `parameters`."
     every = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     cells = [c for c in every if "parameters" in c["metadata"].get("tags", [])]
     if len(cells) != 1:
-        refuse(
-            f"declared: notebook must have one cell tagged 'parameters'; got {len(cells)}",
-            place=notebook.name,
-            remedy="tag the cell of literals, once",
-        )
+        got = f"{len(cells)} ({notebook.name}); tag the cell of literals, once"
+        refuse(f"declared: notebook must have one cell tagged 'parameters'; got {got}")
     assigned = [n for n in ast.parse("".join(cells[0]["source"])).body if isinstance(n, ast.Assign)]
     return tuple(t.id for n in assigned for t in n.targets if isinstance(t, ast.Name))
 
 # %% ../../nbs/run/01_graph.ipynb #c6a3d6ef
 def graph(top: str | Path | None = None) -> dict[str, Node]:  # in the order of dvc.yaml
-    """The stages of a repository.
-
-    Raises: FileNotFoundError outside of a clone; ValueError for a notebook without its one tagged cell.
-    """
+    "The stages of a repository."
     top = Path(top) if top is not None else root()
     read = [top / "dvc.yaml", *sorted((top / "nbs" / "stages").glob("*.ipynb"))]
     return _graph(top, tuple(f.stat().st_mtime_ns for f in read))
@@ -129,17 +106,13 @@ def _graph(top: Path, changed: tuple[int, ...]) -> dict[str, Node]:
     stages = pipeline(top)
     out = {}
     for name, s in stages.items():
-        deps = [d if isinstance(d, str) else next(iter(d)) for d in s.get("deps", [])]
         matrix = s.get("matrix", {})
-        of = [re.match(r"results/(?:text/)?(\w+)", d) for d in deps]
+        over = re.fullmatch(r"\$\{run\.(\w+)\}", matrix.get("study", ""))  # ${run.judge}
+        of = [re.match(r"results/(?:text/)?(\w+)", d) for d in s.get("deps", [])]
+        reads = dict.fromkeys(m[1] for m in of if m and m[1] in stages)
         notebook = top / "nbs" / "stages" / f"{name}.ipynb"
-        out[name] = Node(
-            name,
-            _list_of(matrix.get("study")),
-            "model" in matrix,
-            tuple(dict.fromkeys(m[1] for m in of if m and m[1] in stages)),
-            declared(notebook) if notebook.exists() else (),
-        )
+        parameters = declared(notebook) if notebook.exists() else ()
+        out[name] = Node(name, over and over[1], "model" in matrix, tuple(reads), parameters)
     return out
 
 # %% ../../nbs/run/01_graph.ipynb #5de2fb7f
@@ -148,28 +121,20 @@ def selective(stages: dict[str, Node]) -> list[str]:
     return [n.name for n in stages.values() if n.studies not in (None, "studies")]
 
 
-def runs(
-    run: dict,  # the section `run` of params.yaml
-    stages: dict[str, Node] | None = None,
-) -> list[tuple[str, str]]:  # (stage, study), in the order of dvc.yaml
-    "Every stage and study of a run that leaves something to report: all but those that are run for a model."
+def runs(run: dict, stages: dict[str, Node] | None = None) -> list[tuple[str, str]]:
+    "Every stage and study of the section `run` that leaves something to report: all but those run for a model."
     stages = graph() if stages is None else stages
     reported = [n for n in stages.values() if n.studies and not n.models]
     return [(n.name, study) for n in reported for study in run.get(n.studies) or []]
 
 
-def jobs(
-    run: dict,  # the section `run` of params.yaml
-    stages: dict[str, Node],
-) -> list[tuple[Node, str | None, str | None]]:  # (stage, study, model), in the order in which they run
-    "Every notebook that a run executes."
-    return [
-        (node, study, model)
-        for node in stages.values()
-        if node.parameters
-        for study in ((run.get(node.studies) or []) if node.studies else [None])
-        for model in (run["models"] if node.models else [None])
-    ]
+def jobs(run: dict, stages: dict[str, Node]) -> list[tuple[Node, str | None, str | None]]:
+    "Every notebook that the section `run` executes, in order: its stage, study and model."
+    out = []
+    for node in [n for n in stages.values() if n.parameters]:
+        studies = (run.get(node.studies) or []) if node.studies else [None]
+        out += [(node, *of) for of in product(studies, run["models"] if node.models else [None])]
+    return out
 
 
 def before(stages: dict[str, Node], name: str) -> list[str]:  # in the order in which they run

@@ -42,10 +42,7 @@ class Stop:
         return " ".join(filter(None, (self.model, f"({', '.join(filter(None, (self.stage, self.study)))})")))
 
 
-def note_stop(
-    a: Namespace,  # of the command line
-    error: BaseException,
-) -> None:
+def note_stop(a: Namespace, error: BaseException) -> None:
     "Note what ended a stage, where `mhbench run --all` began it."
     if file := os.environ.get(NOTED_IN):
         stage = getattr(a, "stage", None) or a.command
@@ -63,10 +60,7 @@ def _repro(top: Path, *, fail_fast: bool) -> tuple[int, list[Stop]]:
     return done.returncode, [Stop(**json.loads(line)) for line in file.read_text(encoding="utf-8").split("\n") if line]
 
 
-def run_all(
-    *,
-    fail_fast: bool = False,  # end at the first failure
-) -> tuple[int, list[Stop], list[str]]:  # DVC's last exit status, what stopped, and the models that are left out
+def run_all(*, fail_fast: bool = False) -> tuple[int, list[Stop], list[str]]:
     "Every stage that is out of date, past those that fail."
     top = root()
     status, stops = _repro(top, fail_fast=fail_fast)
@@ -124,10 +118,7 @@ def texts_of(stop: Stop) -> list[str]:
         return []
 
 
-def stop_lines(
-    stops: list[Stop],
-    left_out: list[str],  # models that are not in the run's numbers
-) -> list[str]:
+def stop_lines(stops: list[Stop], left_out: list[str]) -> list[str]:
     "What stopped, as one list."
     gone = f"; {', '.join(left_out)} left out of the numbers, and selected as before" if left_out else ""
     out = [f"{len(stops)} stopped{gone}; what was answered is kept:"]

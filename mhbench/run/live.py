@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -16,38 +17,20 @@ from pathlib import Path
 from typing import Any
 
 from ..ask.progress import LIVE
-from .graph import Node, graph, jobs
+from .graph import graph, jobs
 
 # %% auto #0
 __all__ = ['EVERY_S', 'position', 'Live']
 
 # %% ../../nbs/run/12_live.ipynb #7a402962
-def position(
-    run: dict,  # the section `run` of the parameters
-    stage: str,
-    study: str | None = None,
-    model: str | None = None,
-    stages: dict[str, Node] | None = None,  # of `graph`; None: of this repository
-) -> tuple[int, int]:  # counted from 1, and of how many; (0, n) for one that is not of the run
-    "Where in a run a stage stands."
-    every = [(node.name, s, m) for node, s, m in jobs(run, graph() if stages is None else stages)]
+def position(run: dict, stage: str, study: str | None = None, model: str | None = None) -> tuple[int, int]:
+    "Where in the section `run` a stage stands, from 1, and of how many; at 0 stands one that is not of the run."
+    every = [(node.name, s, m) for node, s, m in jobs(run, graph())]
     this = (stage, study, model)
     return (every.index(this) + 1 if this in every else 0), len(every)
 
 # %% ../../nbs/run/12_live.ipynb #0b75fea6
 EVERY_S = 30.0  # between two lines of a log
-
-
-def _clock(seconds: float) -> str:
-    "Hours, minutes and seconds."
-    minutes, s = divmod(round(seconds), 60)
-    hours, m = divmod(minutes, 60)
-    return f"{hours}:{m:02d}:{s:02d}" if hours else f"{m}:{s:02d}"
-
-
-def _money(usd: float | None) -> str:
-    "What was spent, where prices are known."
-    return "cost unknown" if usd is None else f"{usd:.4f} USD"
 
 # %% ../../nbs/run/12_live.ipynb #1ba2afde
 class Live:
@@ -56,9 +39,6 @@ class Live:
     A view that fails stops no run.
     """
 
-    bar: Any  # of rich, on a terminal
-    task: Any
-
     def __init__(self, title: str, out: Any = None, *, every_s: float = EVERY_S):
         self.title = title
         self.out = sys.stderr if out is None else out
@@ -66,21 +46,16 @@ class Live:
         self.moving = getattr(self.out, "isatty", lambda: False)()
         self.silent = bool(os.environ.get("CI"))
         self.done = threading.Event()
-        self.began = 0.0
         self.before = os.environ.get(LIVE)
-        self.bar = None
-        self.task = None
 
     def __enter__(self) -> Live:
         self.began = time.monotonic()
         if self.silent:
             return self
-        self.folder = tempfile.mkdtemp(prefix="mhbench-live-")
-        self.file = Path(self.folder) / "state.json"
+        self.folder = tempfile.TemporaryDirectory(prefix="mhbench-live-", ignore_cleanup_errors=True)
+        self.file = Path(self.folder.name) / "state.json"
         os.environ[LIVE] = str(self.file)
         self._print(self.title)
-        if self.moving:
-            self._start_bar()
         self.thread = threading.Thread(target=self._watch, name="live", daemon=True)
         self.thread.start()
         return self
@@ -93,18 +68,14 @@ class Live:
         os.environ.pop(LIVE, None)
         if self.before is not None:
             os.environ[LIVE] = self.before
-        if self.bar is not None:
-            self.bar.stop()
         how = "done" if kind is None else "ended with an error"
-        state = self._state()
-        self._print(f"{self.title}: {how} after {time.monotonic() - self.began:.0f} s{self._spent(state)}")
-        with contextlib.suppress(OSError):
-            self.file.unlink(missing_ok=True)
-            os.rmdir(self.folder)
+        self._print(f"{self.title}: {how} after {time.monotonic() - self.began:.0f} s{self._spent()}")
+        self.folder.cleanup()
 
-    def _print(self, text: str):
+    def _print(self, text: str, end: str = "\n"):
+        over = "\r\x1b[K" if self.moving else ""  # in place of the line that moves
         with contextlib.suppress(OSError, ValueError):
-            print(f"mhbench: {text}", file=self.out, flush=True)
+            print(f"{over}mhbench: {text}", end=end, file=self.out, flush=True)
 
     def _state(self) -> dict:
         "What the process that asks wrote last; empty where nothing was asked yet."
@@ -113,24 +84,13 @@ class Live:
         except (OSError, ValueError):
             return {}
 
-    def _spent(self, state: dict) -> str:
-        every = state.get("so_far")  # a stage may ask several times
+    def _spent(self) -> str:
+        every = self._state().get("so_far")  # a stage may ask several times
         if not every:
             return ""
         refused = f", {every['declined']} refused" if every["declined"] else ""
         counts = f"{every['done']} answers ({every['cached']} cached, {every['failed']} failed{refused})"
-        return f", {counts}, {_money(every['usd'])}"
-
-    def _start_bar(self):
-        try:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-        except ImportError:  # comes with DVC
-            return
-        columns = (BarColumn(12), MofNCompleteColumn(), TextColumn("{task.description}"))
-        self.bar = Progress(*columns, console=Console(file=self.out), transient=True, refresh_per_second=4)
-        self.task = self.bar.add_task("", total=None)
-        self.bar.start()
+        return f", {counts}, " + ("cost unknown" if every["usd"] is None else f"{every['usd']:.4f} USD")
 
     def _watch(self):
         "Show what is new until the end."
@@ -138,20 +98,9 @@ class Live:
         last = time.monotonic()
         while not self.done.wait(0.2):
             state, now = self._state(), time.monotonic()
-            if self.bar is not None:
-                self._move(state, now)
+            if self.moving:
+                width = shutil.get_terminal_size().columns - len("mhbench: ") - 1
+                self._print(state.get("line", f"{now - self.began:.0f} s")[:width], end="")
             elif state != told and now - last >= self.every_s:
                 self._print(f"{self.title}: {state['line']}")
                 told, last = state, now
-
-    def _move(self, state: dict, now: float):
-        if not state:
-            return self.bar.update(self.task, description=f"{now - self.began:.0f} s")
-        left = "" if state["left"] is None else f"{_clock(state['left'])} left, "
-        if not state["so_far"]:  # nobody is asked: a training
-            return self.bar.update(self.task, completed=state["done"], total=state["total"], description=left)
-        asked = state["done"] - state["cached"]
-        rate = asked / max(state["seconds"], 1e-9)
-        money = _money(state["usd"])
-        counts = f"{state['failed']} failed, {rate:.3g}/s, {state['tokens']} tokens, {money}"
-        self.bar.update(self.task, completed=state["done"], total=state["total"], description=left + counts)

@@ -53,11 +53,7 @@ def _sha256(file: Path) -> str:
     return sha256_file(file) if file.exists() else "absent"
 
 # %% ../../nbs/run/19_made.ipynb #17c10c29
-def how_made(
-    results: str | Path,
-    studies: Sequence[str],
-    seed: int,
-) -> pd.DataFrame:  # what, value; one row a fact
+def how_made(results: str | Path, studies: Sequence[str], seed: int) -> pd.DataFrame:  # what, value; one row a fact
     "Date, commit, versions, seed, and SHA-256 of parameters and corpora."
     top = root()
     rows = [("made on", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"), ("commit", commit_of(top))]
@@ -73,9 +69,7 @@ def how_made(
     return pd.DataFrame(rows, columns=["what", "value"])
 
 
-def made_in_words(
-    made: pd.DataFrame,  # of how_made
-) -> str:
+def made_in_words(made: pd.DataFrame) -> str:
     "The same in one sentence, hashes left out."
     v = dict(zip(made["what"], made["value"]))
     return (

@@ -80,29 +80,24 @@ def _as_endpoint(p: dict, name: str, entry: dict) -> None:
         raise ValueError(f"kind {kind} takes {listed(takes) or 'nothing else'}; take {listed(over)} out")
 
 # %% ../../nbs/run/03_params.ipynb #75d2cb06
-def _named(p: dict, path: tuple, names: Any, kind: str) -> Iterator[Fault]:
-    "Names that are no entry of models, studies or endpoints."
-    known = _map(p.get(kind))
-    for name in _texts(names):
-        if name not in known:
-            remedy = nearest(name, known, f"add {kind}.{name}, or take the name out")
-            yield Fault(path, f"name entries of {kind} ({listed(known)})", shown(name), remedy)
+def _named(path: tuple, names: Any, known: Collection[str], rule: str, otherwise: str) -> Iterator[Fault]:
+    "Names that are not among the known ones."
+    for name in [n for n in _texts(names) if n not in known]:
+        yield Fault(path, f"{rule} ({listed(known) or 'none'})", shown(name), nearest(name, known, otherwise))
 
 
-def _names(p: dict) -> Iterator[Fault]:
-    "Who and what is named, and is not there."
-    for part, kind in (("studies", "studies"), ("models", "models"), ("judges", "models"), ("subjects", "models")):
-        yield from _named(p, ("run", part), _map(p.get("run")).get(part), kind)
+def _entries_named(p: dict) -> Iterator[Fault]:
+    "Names of studies, models and endpoints that have no entry."
+    uses = [(("run", part), _map(p.get("run")).get(part), "models") for part in ("models", "judges", "subjects")]
+    uses += [(("run", "studies"), _map(p.get("run")).get("studies"), "studies")]
     for name, m in _map(p.get("models")).items():
-        yield from _named(p, ("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints")
+        uses.append((("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints"))
     for path, section in _sections(p):
-        for field in WHOM:
-            yield from _named(p, (*path, field), section.get(field), "models")
-        yield from _compared(p, path, _map(_map(section).get("stop")) if path[-1] == "compare" else {})
-        asks = section.get("kind")
-        if path[-1] == "annotate" and asks not in QUESTION_KINDS:
-            rule = f"be one of {listed(QUESTION_KINDS)}"
-            yield Fault((*path, "kind"), rule, shown(asks), nearest(asks, QUESTION_KINDS, "see docs/howto-raters.md"))
+        uses += [((*path, field), section.get(field), "models") for field in WHOM]
+    for path, names, kind in uses:
+        yield from _named(
+            path, names, _map(p.get(kind)), f"name entries of {kind}", f"add it to {kind}, or take it out"
+        )
 
 
 _KEY = re.compile(r"(?i)(sk|pk|rk|gsk|hf|ghp|xai|xox[a-z])[-_][a-z0-9_-]{16,}|AIza[\w-]{20,}|eyJ[\w-]+\.[\w.-]{20,}")
@@ -117,14 +112,6 @@ def _secrets(value: Any, path: tuple = ()) -> Iterator[Fault]:
         yield from _secrets(v, (*path, k))
 
 # %% ../../nbs/run/03_params.ipynb #b82548e3
-def _compared(p: dict, path: tuple, stop: dict) -> Iterator[Fault]:
-    "Who is compared, and neither a model nor somebody whose answers a study holds."
-    known = _answering(p, [path[1]] if path[0] == "studies" else list(_map(p.get("studies"))))
-    for name in [m for m in _texts(stop.get("models")) if known is not None and m not in known]:
-        rule = f"name models, or tables of answers ({listed(sorted(known or ()))})"
-        yield Fault((*path, "stop", "models"), rule, shown(name), nearest(name, known, "add its entry, or take it out"))
-
-
 def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
     "Every stage's section, in the studies and at the top."
     for study, sections in _map(p.get("studies")).items():
@@ -135,30 +122,34 @@ def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
             yield (stage,), _map(section)
 
 
-def _answering(p: dict, studies: list[str]) -> set[str] | None:
-    "Whose answers studies may hold; None where a released corpus may bring those of others."
+def _answering(p: dict, path: tuple) -> list[str] | None:
+    "Whose answers the study of a section may hold; None where a released corpus may bring those of others."
+    studies = [path[1]] if path[0] == "studies" else _map(p.get("studies"))
     prepares = [_map(_map(_map(p.get("studies")).get(s)).get("prepare")) for s in studies]
     if any(prepare.get("sha256") for prepare in prepares):
         return None
-    return {*_map(p.get("models")), *(name for prepare in prepares for name in _map(prepare.get("answers")))}
+    return sorted({*_map(p.get("models")), *(name for prepare in prepares for name in _map(prepare.get("answers")))})
 
 
 def _settings(p: dict) -> Iterator[Fault]:
-    "Parts that are not there, and models that are named in comparisons and answer nothing."
+    "Parts that are not there, questions of an unknown kind, and models that are compared and answer nothing."
     for path, section in _sections(p):
         part = section.get("shard")
         if isinstance(part, list) and len(part) == 2 and all(type(x) is int for x in part) and part[0] >= part[1]:
             rule = "be [I, N], part I of N counted from 0"
             yield Fault((*path, "shard"), rule, str(part), f"the last of {part[1]} parts is {part[1] - 1}")
-        known = _answering(p, [path[1]] if path[0] == "studies" else list(_map(p.get("studies"))))
-        named = [((*path, "groups", group), names) for group, names in _map(section.get("groups")).items()]
-        named += [((*path, "prompt_pairs"), [a, b]) for a, b in _map(section.get("prompt_pairs")).items()]
-        if known is None:
-            continue
-        for at, names in named:
-            for name in (n for n in _texts(names) if n not in known):
-                remedy = nearest(name, known, "add its entry, or take it out")
-                yield Fault(at, f"name models, or tables of answers ({listed(sorted(known))})", shown(name), remedy)
+        if path[-1] == "annotate" and (asks := section.get("kind")) not in QUESTION_KINDS:
+            near = nearest(asks, QUESTION_KINDS, "see docs/howto-raters.md")
+            yield Fault((*path, "kind"), f"be one of {listed(QUESTION_KINDS)}", shown(asks), near)
+        known = _answering(p, path)
+        pairs = _map(section.get("prompt_pairs"))
+        compared = {("groups", group): names for group, names in _map(section.get("groups")).items()}
+        compared[("prompt_pairs",)] = [*pairs, *pairs.values()]
+        if path[-1] == "compare":
+            compared["stop", "models"] = _map(section.get("stop")).get("models")
+        for at, names in compared.items() if known is not None else ():
+            rule = "name models, or tables of answers"
+            yield from _named((*path, *at), names, known, rule, "add its entry, or take it out")
 
 
 def _varied(p: dict) -> Iterator[Fault]:
@@ -169,12 +160,9 @@ def _varied(p: dict) -> Iterator[Fault]:
         made = _texts(prepare.get("sets")) + _texts(_map(prepare.get("options")).get("sets"))
         attributes = list(_map(stage.get("demographics", {}).get("attributes")))
         core = [stage.get("score", {}).get("core")]
-        for field, names in (("demographics.attributes", attributes), ("score.core", core)):
-            path = ("studies", study, *field.split("."))
-            for name in _texts(names):
-                if name not in made:
-                    rule = f"name a set of studies.{study}.prepare.sets ({listed(made) or 'none'})"
-                    yield Fault(path, rule, shown(name), nearest(name, made, "add it there, or take it out"))
+        rule = f"name a set of studies.{study}.prepare.sets"
+        for at, names in ((("demographics", "attributes"), attributes), (("score", "core"), core)):
+            yield from _named(("studies", study, *at), names, made, rule, "add it there, or take it out")
 
 # %% ../../nbs/run/03_params.ipynb #5a0f811e
 HERE = ("encoder", "classifier")  # kinds of endpoints whose models compute in the stage, and write nothing
@@ -316,24 +304,26 @@ def _ungiven(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
 def check_params(
     p: dict,
     where: str = "params.yaml",
-    stages: dict[str, Node] | None = None,  # of `mhbench.run.graph.graph`; None: of this repository
     *,
     lines: Mapping[tuple, int] | None = None,  # entry -> its line
     found: list[Fault] | None = None,  # what is wrong with the file's keys
     run_file: str | None = None,  # where the section `run` stands, if elsewhere
     lists: bool = True,  # False: the lists of `run` that follow from the rest are not looked at
 ) -> None:
-    """Refuse parameters that do not hold together, and say everything that is wrong with them.
-
-    Raises: ValueError that names every entry, its value and the remedy.
-    """
-    stages = graph() if stages is None else stages
+    "Refuse parameters that do not hold together, and say everything that is wrong with them."
+    stages = graph()
     wrong = list(found or [])
     if isinstance(p, dict) and "run" not in p:
         wrong.append(Fault(("run",), f"be there, in {RUN_FILE} beside it", "nothing", "`mhbench select --demo`"))
     if not any(f.rule == TEXT_KEY for f in wrong):  # the schema knows texts alone
         wrong += misshapen(p)
-        wrong += [*_secrets(p), *_names(p), *_settings(p), *_varied(p), *_entries(p, {f.path[:2] for f in wrong})]
+        wrong += [
+            *_secrets(p),
+            *_entries_named(p),
+            *_settings(p),
+            *_varied(p),
+            *_entries(p, {f.path[:2] for f in wrong}),
+        ]
     if not wrong:  # these follow from the rest
         wrong = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
     if run_file and any(f.path[:1] == ("run",) for f in wrong):
@@ -423,37 +413,25 @@ def _same_model(p: dict, study: str | None) -> dict[str, str]:
     return out | {k: out.get(v, v) for k, v in pairs.items()}
 
 
-_FACTS = ("provider", "lineage", "open", "medical", "released", "parameters", "data", "licence")  # of a model's entry
-
-
-def _facts(entry: dict) -> dict[str, Any]:
-    "What an entry says about a model beside how it is asked."
-    return {k: entry.get(k) for k in _FACTS}
+_FACTS = (
+    "provider",
+    "lineage",
+    "open",
+    "medical",
+    "released",
+    "parameters",
+    "data",
+    "licence",
+)  # of a model's entry, for tables
 
 # %% ../../nbs/run/03_params.ipynb #c071af7a
-def _unlimited(settings: Any) -> Any:
-    "A mode without its own limit on items."
-    return {k: v for k, v in settings.items() if k != "n_items"} if isinstance(settings, dict) else settings
-
-
-def stage_parameters(
-    p: dict,  # what load_params returned
-    stage: str,
-    study: str | None = None,
-    model: str | None = None,
-    *,
-    stages: dict[str, Node] | None = None,
-) -> dict:
-    """The parameters of one run of one stage.
-
-    Raises: ValueError for a stage, study or model that is not there, or a judge that is no entry of models.
-    """
-    stages = stages or graph()
-    if stage not in stages or not stages[stage].parameters:
-        run = [n for n in stages if stages[n].parameters]
-        names = ", ".join(run)
-        refuse(f"stage_parameters: stage must be one of {names}; got {stage!r}; {nearest(stage, run, 'name one')}")
-    takes = stages[stage].parameters
+def stage_parameters(p: dict, stage: str, study: str | None = None, model: str | None = None) -> dict:
+    "The parameters of one run of one stage."
+    notebooks = {name: node.parameters for name, node in graph().items() if node.parameters}
+    if stage not in notebooks:
+        near = nearest(stage, notebooks, "name one")
+        refuse(f"stage_parameters: stage must be one of {', '.join(notebooks)}; got {stage!r}; {near}")
+    takes = notebooks[stage]
     for name, value, kind in (("study", study, "studies"), ("model", model, "models")):
         if name in takes and value not in p[kind]:
             refuse(f"stage_parameters: {name} must be one of {kind} ({', '.join(p[kind])}); got {value!r}", place=stage)
@@ -465,10 +443,12 @@ def stage_parameters(
         given |= asked_by(p, stage, study)
     if study and stage == "prepare" and (gone := simulated_left_out(p, study)):
         given["answers"] = {name: file for name, file in given["answers"].items() if name not in gone}
-    if p["run"].get("items") is not None and stage == "prepare":
-        given["n_items"] = p["run"]["items"] or None
-    if p["run"].get("items") is not None and stage == "generate":  # every one of them, whatever limit a mode has
-        given["modes"] = {mode: _unlimited(settings) for mode, settings in given["modes"].items()}
+    most = p["run"].get("items")
+    if most is not None and stage == "prepare":
+        given["n_items"] = most or None
+    if most is not None and stage == "generate":  # every one of them, whatever limit a mode has
+        modes = given["modes"].items()
+        given["modes"] = {mode: s and {k: v for k, v in s.items() if k != "n_items"} for mode, s in modes}
     known = {
         "seed": p["seed"],
         "results": "results",
@@ -478,7 +458,7 @@ def stage_parameters(
         "lineages": _families(p, study, given),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
-        "registry": {m: _facts(p["models"][m]) for m in p["run"]["models"]},
+        "registry": {m: {k: p["models"][m].get(k) for k in _FACTS} for m in p["run"]["models"]},
         "same_model": _same_model(p, study),
     }
     if "stop" in takes:

@@ -19,15 +19,8 @@ from ..subcommand import argument, comma_separated, command_group
 __all__ = ['MODELS', 'TABLE', 'SEED', 'run_answers', 'new_file', 'of_study', 'named_answers', 'declare_panel']
 
 # %% ../../nbs/run/13_people.ipynb #39eb3440
-def run_answers(
-    study: str,
-    models: list[str],
-    results: str | Path = "results",
-) -> tuple[list[Item], list[Response]]:
-    """A study's items, and the answers that came with it and those of some models, as the stages left them.
-
-    Raises: FileNotFoundError where a stage has not run.
-    """
+def run_answers(study: str, models: list[str], results: str | Path = "results") -> tuple[list[Item], list[Response]]:
+    "A study's items, and the answers that came with it and those of some models, as the stages left them."
     texts = place(results, "text/prepare", study)
     files = [texts / "items.parquet", texts / "recorded.parquet"]
     files += [place(results, "text/generate", study, m) / "responses.parquet" for m in models]

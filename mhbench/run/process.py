@@ -29,13 +29,8 @@ def _hold_interrupts(held: bool) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK if held else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def apart(
-    words: list[str],  # of the command line
-) -> int:  # the exit status
-    """Run a command in a process of its own, and wait for it.
-
-    Raises: RuntimeError where a signal ended that process.
-    """
+def apart(words: list[str]) -> int:  # the exit status
+    "Run a command in a process of its own, and wait for it."
     path = [] if {"", os.getcwd()} & set(sys.path) else ["-P"]  # it imports from where this one does
     _hold_interrupts(True)
     child = subprocess.Popen(
