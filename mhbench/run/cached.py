@@ -34,12 +34,9 @@ def answers_kept(rows: list[dict[str, Any]]) -> pd.DataFrame:  # one row a model
     cached = ["cached_tokens"] if "cached_tokens" in t and t["cached_tokens"].any() else []
     sums = g[["prompt_tokens", *cached, "completion_tokens", "cost_usd"]].sum()
     spent = sums.rename(columns={"prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens"})
-    spent = spent.rename(columns={"cached_tokens": "of these cached there"})
-    spent = spent.rename(columns={"cost_usd": "USD"})
-    days = {"from": g["oldest"].min(), "to": g["newest"].max()}
-    dates = pd.DataFrame(
-        {k: pd.to_datetime(v, unit="s", utc=True).dt.strftime("%Y-%m-%d %H:%M") for k, v in days.items()}
-    )
+    spent = spent.rename(columns={"cached_tokens": "of these cached there", "cost_usd": "USD"})
+    days = pd.DataFrame({"from": g["oldest"].min(), "to": g["newest"].max()})
+    dates = days.apply(lambda day: pd.to_datetime(day, unit="s", utc=True).dt.strftime("%Y-%m-%d %H:%M"))
     out = counts.join(spent).join(dates).reset_index()
     return out.assign(endpoint=out["endpoint"].str.replace(r"^(.{40}).+", r"\1...", regex=True))
 
@@ -82,20 +79,15 @@ def _stats(a: argparse.Namespace) -> None:
     if computed.exists():
         with contextlib.closing(ResultStore(computed)) as store:
             found = store.contents()
-        size = f"{computed.stat().st_size / 1e6:.1f} MB in {os.path.relpath(computed)}"
-        print(f"\ncomputed here: {size}")
+        print(f"\ncomputed here: {computed.stat().st_size / 1e6:.1f} MB in {os.path.relpath(computed)}")
         if found:
             print(computed_kept(found).to_string(index=False, float_format="{:.1f}".format))
 
 
-@subcommand(
-    "cache export",
-    "write answers to a file that can be shared",
-    _CACHE,
-    _FILE,
-    _MODEL,
-    argument("--study", help="only answers to the questions of this study"),
-)
+_STUDY = argument("--study", help="only answers to the questions of this study")
+
+
+@subcommand("cache export", "write answers to a file that can be shared", _CACHE, _FILE, _MODEL, _STUDY)
 def _export(a: argparse.Namespace) -> None:
     with _answers(a, readonly=True) as c:
         print(f"{cache.export(c, a.file, model=a.model, study=a.study)} answers written to {a.file}")
@@ -110,14 +102,10 @@ def _import(a: argparse.Namespace) -> None:
     print(f"{got.added} answers added, {got.already} were there already, {kept}")
 
 
-@subcommand(
-    "cache prune",
-    "delete answers",
-    _CACHE,
-    _MODEL,
-    argument("--status", choices=STATUSES),
-    argument("--older-than-days", type=float),
-)
+_STATUS = argument("--status", choices=STATUSES)
+
+
+@subcommand("cache prune", "delete answers", _CACHE, _MODEL, _STATUS, argument("--older-than-days", type=float))
 def _prune(a: argparse.Namespace) -> None:
     with _answers(a, readonly=False) as c:
         n = cache.prune(c, model=a.model, status=a.status, older_than_days=a.older_than_days)

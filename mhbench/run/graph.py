@@ -20,8 +20,8 @@ from ..errors import refuse
 from ..records.database import private_folder
 
 # %% auto #0
-__all__ = ['PRIVATE', 'root', 'write_json', 'place', 'items_file', 'keep_private', 'Node', 'declared', 'graph', 'pipeline',
-           'selective', 'runs', 'jobs', 'before']
+__all__ = ['RUN_FILE', 'PRIVATE', 'root', 'write_json', 'place', 'items_file', 'keep_private', 'Node', 'declared', 'graph',
+           'pipeline', 'selective', 'runs', 'jobs', 'before']
 
 # %% ../../nbs/run/01_graph.ipynb #3c366475
 def root(start: str | Path | None = None) -> Path:  # the nearest folder upward that holds params.yaml and dvc.yaml
@@ -57,6 +57,7 @@ def items_file(results: str | Path, study: str) -> Path:
     return written if written.exists() else place(results, "text/prepare", study) / "items.parquet"
 
 # %% ../../nbs/run/01_graph.ipynb #a1f9dd6a
+RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
 PRIVATE = ("results/text", ".dvc/cache", ".mhbench")  # folders that hold texts, answers, or copies of them
 
 

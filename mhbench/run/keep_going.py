@@ -17,8 +17,8 @@ from pathlib import Path
 from ..ask.secrets import plain
 from ..records.database import private_file
 from .edit import edit
-from .graph import items_file, place, root
-from .params import RUN_FILE, load_params
+from .graph import RUN_FILE, items_file, place, root
+from .params import load_params
 
 # %% auto #0
 __all__ = ['NOTED_IN', 'Stop', 'note_stop', 'run_all', 'mending_line', 'texts_of', 'stop_lines']

@@ -34,7 +34,8 @@ class Printed(io.TextIOBase):
     encoding = "utf-8"
 
     def __init__(self, name: str, outputs: list[NotebookNode], most: int = PRINTED):
-        self.name, self.outputs = name, outputs
+        self.name = name
+        self.outputs = outputs
         self.most = self.left = most
         self.pieces: list[str] = []
 
@@ -42,12 +43,10 @@ class Printed(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        had = self.left
-        self.left = self.left - len(text)
-        if had > 0:
-            self.pieces.append(text[:had])
-        if self.left < 0 <= had:
+        self.pieces.append(text[: max(self.left, 0)])
+        if len(text) > self.left >= 0:
             self.pieces.append(f"\n[what was printed after {self.most:,} characters is left out]\n")
+        self.left -= len(text)
         return len(text)
 
     def flush(self) -> None:
@@ -64,13 +63,8 @@ class CellOutputs(Session):
 
     def __init__(self) -> None:
         super().__init__()
-        self.displays: dict[str, NotebookNode] = {}
-        self.begin()
-
-    def begin(self) -> None:
-        "Make room for the next cell."
         self.outputs: list[NotebookNode] = []
-        self.clear_next = False
+        self.displays: dict[str, NotebookNode] = {}
 
     def send(self, stream: Any, msg_or_type: Any, content: Any = None, *_: Any, **__: Any) -> None:
         message = self.msg(msg_or_type, content) if isinstance(msg_or_type, str) else msg_or_type
@@ -79,19 +73,10 @@ class CellOutputs(Session):
         if message["msg_type"] == "update_display_data":
             self.displays[name].update(data=told["data"], metadata=told["metadata"])
         elif message["msg_type"] == "clear_output":
-            self.clear_next = True
-            if not told["wait"]:
-                self.clear()
+            self.outputs.clear()
         else:
-            self.clear()
             self.outputs.append(output_from_msg(message))
             self.displays[name] = self.outputs[-1]
-
-    def clear(self) -> None:
-        "Where that was asked for: what was shown is gone before the next output comes."
-        if self.clear_next:
-            self.outputs.clear()
-        self.clear_next = False
 
 # %% ../../nbs/run/23_notebook.ipynb #50392832
 class _Forgets(dict):
@@ -126,13 +111,10 @@ def _shell(shown: CellOutputs) -> Iterator[ZMQInteractiveShell]:
 
 def _run(source: str, shell: ZMQInteractiveShell, shown: CellOutputs) -> BaseException | None:
     "Run a cell: the error that ended it."
-    shown.begin()
-    out = Printed("stdout", shown.outputs)
-    err = Printed("stderr", shown.outputs)
-    with redirect_stdout(out), redirect_stderr(err):
-        ran = shell.run_cell(source, store_history=True)
-    out.flush()
-    err.flush()
+    shown.outputs = []
+    with Printed("stderr", shown.outputs) as err, Printed("stdout", shown.outputs) as out:
+        with redirect_stdout(out), redirect_stderr(err):
+            ran = shell.run_cell(source, store_history=True)
     return ran.error_before_exec or ran.error_in_exec
 
 

@@ -10,29 +10,12 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from ..annotate.study import QUESTION_KINDS
-from ..ask.providers import endpoint
-from ..ask.request import Model
-from ..ask.secrets import plain
 from ..ask.terms import entries_of
 from ..errors import refuse
 from ..records.answers import all_simulated, modes_in
-from .graph import Node, graph, root, selective
-from mhbench.run.shape import (
-    RUN_FILE,
-    TEXT_KEY,
-    Fault,
-    LocalServer,
-    listed,
-    misshapen,
-    nearest,
-    read_tree,
-    refuse_all,
-    shown,
-    stage_classes,
-)
+from .graph import RUN_FILE, Node, graph, root, selective
+from .shape import TEXT_KEY, Fault, listed, misshapen, nearest, read_tree, refuse_all, shown, stage_classes
 from ..steps.parameters import GIVEN
 
 # %% auto #0
@@ -49,35 +32,6 @@ def _map(value: Any) -> dict:
 def _texts(value: Any) -> list[str]:
     "The texts of a list."
     return [x for x in value if isinstance(x, str)] if isinstance(value, list) else []
-
-
-def _entries(p: dict, bad: set[tuple]) -> Iterator[Fault]:
-    "What the classes of models and endpoints refuse beyond their shape; `bad` are entries of a wrong shape."
-    for kind, made in (("models", _as_model), ("endpoints", _as_endpoint)):
-        for name, entry in _map(p.get(kind)).items():
-            if (kind, name) not in bad and isinstance(entry, dict):
-                try:
-                    made(p, name, dict(entry))
-                except ValidationError as e:
-                    for x in e.errors(include_input=False, include_url=False):
-                        said = plain(x["msg"].removeprefix("Value error, "))
-                        yield Fault((kind, name, *x["loc"]), "hold together", said)
-                except ValueError as e:
-                    yield Fault((kind, name), "hold together", plain(str(e)))
-
-
-def _as_model(p: dict, name: str, entry: dict) -> None:
-    if _map(_map(p.get("endpoints")).get(entry["endpoint"])).get("kind") not in ("encoder", "classifier"):
-        Model(name=name, **{k: v for k, v in entry.items() if k not in ("n_items", "scale")})
-
-
-def _as_endpoint(p: dict, name: str, entry: dict) -> None:
-    if (kind := entry.pop("kind")) not in ("local", "encoder", "classifier"):
-        endpoint(name, kind, **entry)
-        return
-    takes = list(LocalServer.model_fields) if kind == "local" else []
-    if over := sorted(set(entry) - set(takes)):
-        raise ValueError(f"kind {kind} takes {listed(takes) or 'nothing else'}; take {listed(over)} out")
 
 # %% ../../nbs/run/03_params.ipynb #75d2cb06
 def _named(path: tuple, names: Any, known: Collection[str], rule: str, otherwise: str) -> Iterator[Fault]:
@@ -313,17 +267,10 @@ def check_params(
     "Refuse parameters that do not hold together, and say everything that is wrong with them."
     stages = graph()
     wrong = list(found or [])
-    if isinstance(p, dict) and "run" not in p:
+    if "run" not in p:
         wrong.append(Fault(("run",), f"be there, in {RUN_FILE} beside it", "nothing", "`mhbench select --demo`"))
     if not any(f.rule == TEXT_KEY for f in wrong):  # the schema knows texts alone
-        wrong += misshapen(p)
-        wrong += [
-            *_secrets(p),
-            *_entries_named(p),
-            *_settings(p),
-            *_varied(p),
-            *_entries(p, {f.path[:2] for f in wrong}),
-        ]
+        wrong += [*misshapen(p), *_secrets(p), *_entries_named(p), *_settings(p), *_varied(p)]
     if not wrong:  # these follow from the rest
         wrong = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
     if run_file and any(f.path[:1] == ("run",) for f in wrong):
@@ -375,12 +322,9 @@ def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dic
     among = [n for k in ("judges", "asked", "examinees") for n in given.get(k) or []]
     compared = compared_with(p, study) if stage == "generate" and given.get("stop") else []
     names = list(dict.fromkeys([model, *compared] if model else among))
-    gone = [m for m in names if m not in p["models"]]
-    if gone:
-        refuse(
-            f"stage_parameters: judges and asked must name entries of models ({', '.join(p['models'])}); got {gone} "
-            f"(studies.{study}.{stage})"
-        )
+    if gone := [m for m in names if m not in p["models"]]:
+        rule = f"name entries of models ({', '.join(p['models'])})"
+        refuse(f"stage_parameters: judges and asked must {rule}; got {gone} (studies.{study}.{stage})")
     entries = {m: dict(p["models"][m]) for m in names}
     endpoints = sorted({e["endpoint"] for e in entries.values()})
     return {"entries": entries, "endpoints": {e: dict(p["endpoints"][e]) for e in endpoints}}

@@ -24,12 +24,9 @@ def run_answers(study: str, models: list[str], results: str | Path = "results") 
     texts = place(results, "text/prepare", study)
     files = [texts / "items.parquet", texts / "recorded.parquet"]
     files += [place(results, "text/generate", study, m) / "responses.parquet" for m in models]
-    gone = [f for f in files if not f.exists()]
-    if gone:
-        refuse(
-            f"run_answers: what is sent out must be there; got no {gone[0]}; run `dvc repro generate`",
-            error=FileNotFoundError,
-        )
+    if gone := [f for f in files if not f.exists()]:
+        got = f"no {gone[0]}; run `dvc repro generate`"
+        refuse(f"run_answers: what is sent out must be there; got {got}", error=FileNotFoundError)
     items = read_records(files[0], Item)
     return items, [r for f in files[1:] for r in read_records(f, Response)]
 
@@ -37,11 +34,8 @@ def run_answers(study: str, models: list[str], results: str | Path = "results") 
 def new_file(file: Path) -> Path:
     "A file that was not there yet, its owner's alone and no part of a repository: it holds texts, or people's labels."
     if file.exists():
-        refuse(
-            f"--to: the file must not be there yet; got {file}; name another, or move it away: it may hold somebody's "
-            "work",
-            error=FileExistsError,
-        )
+        remedy = "name another, or move it away: it may hold somebody's work"
+        refuse(f"--to: the file must not be there yet; got {file}; {remedy}", error=FileExistsError)
     make_private([private_file(file)], ignored=True)
     return file
 

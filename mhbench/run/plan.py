@@ -68,10 +68,9 @@ class _DryRun:
             self.supposed.add((node.name, study))
             return
         if values.get("origin", "files") != "files":
-            refuse(
-                "plan: the literature must be collected before what it is asked about is counted; got none that fits "
-                f"the parameters (studies.{study}.collect); run `dvc repro collect@{study}`, which asks no model"
-            )
+            rule = "be collected before what it is asked about is counted"
+            got = f"none that fits the parameters (studies.{study}.collect)"
+            refuse(f"plan: the literature must {rule}; got {got}; run `dvc repro collect@{study}`, which asks no model")
         given: dict[str, Any] = {"results": str(self.folder)}
         if "cache" in values:
             given["cache"] = str(cache_file(values["cache"], root() / "results"))
