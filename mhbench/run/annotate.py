@@ -30,7 +30,7 @@ from ..annotate.study import QUESTION_KINDS, Study, build_study
 from ..errors import refuse
 from ..records.labelstudio import label_studio_tasks, write_tasks
 from ..records.schema import Item
-from .edit import DEMO, name_ratings, select
+from .edit import DEMO, name_ratings, path_from, select
 from .graph import root
 from .new_study import READING, agreed, asked_encoding, asked_options, propose, summary, write_study
 from .params import load_params
@@ -414,7 +414,7 @@ def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
     """
     params = root() / a.params
     path = answers_file(a).resolve()
-    file = path.relative_to(root()).as_posix() if path.is_relative_to(root()) else str(path)
+    file = path_from(path, root())
     if a.loader == "table" and not a.encoding:
         a.encoding = asked_encoding(a.path, ask)
     reading = {"loader": a.loader, "options": asked_options(a), "replace": a.replace, "params": params}

@@ -36,6 +36,7 @@ _SHOWN = {  # stage -> names of the tables that are printed
     "keys": ("decisions", "agreement", "passages", "audit"),
 }
 _STUDY = argument("--study", default="mhqa")
+_TO = argument("--to", required=True, help="a new folder")
 
 # %% ../../nbs/run/22_bank.ipynb #bb267af4
 def printed_tables(folder: Path, names: tuple[str, ...]) -> str:
@@ -74,12 +75,8 @@ for _stage, _word, _text in (  # two stages have a second name, after what else 
 BANKS = {"composed": ("compose", "items"), "gold": ("keys", "gold"), "labelled": ("keys", "labelled")}
 
 
-def bank_items(
-    study: str,
-    kind: str,  # composed: as written; gold: with the keys that people decided; labelled: that the passages left
-    results: str | Path = "results",
-) -> list[Item]:
-    "The questions of a bank, as a stage left them."
+def bank_items(study: str, kind: str, results: str | Path = "results") -> list[Item]:
+    "The questions of a bank of one of the kinds in BANKS, as a stage left them."
     stage, name = BANKS[kind]
     file = place(results, "text", stage) / study / f"{name}.parquet"
     if not file.exists():
@@ -96,14 +93,10 @@ def _new_folder(name: str) -> Path:
     return folder
 
 
-@subcommand(
-    "corpus sheets",
-    "sheets and Label Studio's tasks for two readers and a resolver",
-    _STUDY,
-    PARAMS,
-    RESULTS,
-    argument("--to", required=True, help="a new folder"),
-)
+_FOR_READERS = "sheets and Label Studio's tasks for two readers and a resolver"
+
+
+@subcommand("corpus sheets", _FOR_READERS, _STUDY, PARAMS, RESULTS, _TO)
 def _sheets(a: argparse.Namespace) -> None:
     p = load_params(root() / a.params)
     items = bank_items(a.study, "composed", a.results)
@@ -117,19 +110,17 @@ def _sheets(a: argparse.Namespace) -> None:
     print(f"studies.{a.study}.keys.sheets: {{{back}}}")
 
 # %% ../../nbs/run/22_bank.ipynb #5f4abbd3
+_KINDS = "composed: as written; gold: with the keys of the readers; labelled: with those that the passages left"
+
+
 @subcommand(
     "corpus card",
     "the bank with its card and Croissant metadata, as it goes out; no abstract is in it",
     _STUDY,
     PARAMS,
     RESULTS,
-    argument("--to", required=True, help="a new folder"),
-    argument(
-        "--of",
-        choices=list(BANKS),
-        default="composed",
-        help="composed: as written; gold: with the keys of the readers; labelled: with those that the passages left",
-    ),
+    _TO,
+    argument("--of", choices=list(BANKS), default="composed", help=_KINDS),
 )
 def _card(a: argparse.Namespace) -> None:
     p = load_params(root() / a.params)
@@ -139,9 +130,8 @@ def _card(a: argparse.Namespace) -> None:
     recipe = place(a.results, "collect", a.study) / "recipe.json"
     more: dict[str, Any] = {"collected": json.loads(recipe.read_text(encoding="utf-8")) if recipe.exists() else None}
     if a.of == "gold" and keys.get("sheets"):
-        more["annotators"] = decisions_in_words(
-            pd.read_parquet(place(a.results, "keys", a.study) / "decisions.parquet")
-        )
+        decided = pd.read_parquet(place(a.results, "keys", a.study) / "decisions.parquet")
+        more["annotators"] = decisions_in_words(decided)
     if any(i.origin.get("key") == "simulated readers" for i in items):
         more["labels"] = "Keys were decided by simulated readers, as they were declared: no person has read them."
     if a.of == "labelled":

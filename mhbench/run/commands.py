@@ -126,7 +126,7 @@ def _bring_in(study: str, source: str | Path, options: dict, params: str) -> Non
     if prepare.get("loader") == "table":
         remedy = f"say `mhbench new-study {study} FILE --replace`"
         refuse(f"import: study must not be a table with a layout of its own; got {study!r}", remedy=remedy)
-    corpus, aside = edit.read_corpus(prepare, str(source), study, options) if prepare else (None, [])
+    corpus, aside = edit.read_what_fits(prepare["loader"], str(source), study, options) if prepare else (None, [])
     anew = edit.import_corpus(study, source, options, corpus.settings if corpus else None, params=path)
     if corpus:
         print(*edit.corpus_lines(study, corpus, aside), sep="\n")

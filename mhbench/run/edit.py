@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tempfile
 import textwrap
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,16 @@ from ..records.database import private_file
 from ..records.schema import Item, Response, read_records, write_records
 from ..registry import rated_sections, studies
 from .asking import asked_with, capped
-from .graph import graph, items_file, place, root, selective
+from .graph import RUN_FILE, graph, items_file, place, root, selective
 from .inputs import sha256
-from .params import DEMO, HERE, RUN_FILE, check_params, goes_through, kind_of, load_params, stage_parameters
+from .params import DEMO, HERE, check_params, goes_through, kind_of, load_params, stage_parameters
 from .shape import read_tree
 from ..steps.generate import merged
 
 # %% auto #0
-__all__ = ['FOR_RATINGS', 'merge_shards', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'read_corpus',
-           'corpus_lines', 'recipe_of', 'import_corpus', 'name_ratings', 'forget_corpus']
+__all__ = ['Place', 'FOR_RATINGS', 'merge_shards', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'read_corpus',
+           'read_what_fits', 'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'path_from', 'name_ratings',
+           'forget_corpus']
 
 # %% ../../nbs/run/09_edit.ipynb #fa3ec30f
 def _check_parts(folder: Path, n: int, want: dict) -> None:
@@ -43,57 +44,35 @@ def _check_parts(folder: Path, n: int, want: dict) -> None:
     for i in range(n):
         file = folder / f"responses.{i}of{n}.json"
         had = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        other = sorted(k for k in want | had if want.get(k) != had.get(k))
-        if other:
-            told = ", ".join(other) if had else "no file that says what it was asked with"
+        if other := sorted(k for k in want | had if want.get(k) != had.get(k)):
             rule = "have been asked with the items and the parameters that are there now"
-            remedy = f"ask part {i}/{n} again (what is cached is not asked twice)"
+            got = f"another {', '.join(other)}" if had else "no file that says what it was asked with"
             place = f"generate/{folder.parent.name}/{folder.name}"
-            got = f"another {told}" if had else told
+            remedy = f"ask part {i}/{n} again (what is cached is not asked twice)"
             refuse(f"merge_shards: part {i} of {n} must {rule}; got {got}", place=place, remedy=remedy)
 
 # %% ../../nbs/run/09_edit.ipynb #ee798f09
-def merge_shards(
-    study: str, model: str, *, params: str | Path = "params.yaml", results: str | Path = "results"
-) -> Path:  # responses.parquet
-    """Put the parts of a generate stage together.
-
-    Raises: FileNotFoundError where there are no parts; ValueError where one is missing, two overlap, or one was asked
-    with other settings.
-    """
+def merge_shards(study: str, model: str, params: str | Path = "params.yaml", results: str | Path = "results") -> Path:
+    "Put the parts of a generate stage together; refused where one is missing, overlaps another or was asked otherwise."
     folder = place(results, "text/generate", study, model)
-    found = {
-        f: re.fullmatch(r"responses\.(\d+)of(\d+)\.parquet", f.name)
-        for f in sorted(folder.glob("responses.*of*.parquet"))
-    }
-    if not found:
-        refuse(
-            f"merge_shards: the parts must be in generate/{study}/{model}; got none; run `mhbench run generate "
-            f"--study {study} --model {model} --shard I/N` for each I",
-            error=FileNotFoundError,
-        )
-    splits = {int(m[2]) for m in found.values() if m}
+    at = f"generate/{study}/{model}"
+    splits = {int(f.name.split(".")[1].partition("of")[2]) for f in folder.glob("responses.*of*.parquet")}
+    if not splits:
+        remedy = f"run `mhbench run generate --study {study} --model {model} --shard I/N` for each I"
+        refuse(f"merge_shards: the parts must be in {at}; got none", remedy=remedy, error=FileNotFoundError)
     if len(splits) > 1:
-        refuse(
-            f"merge_shards: the parts must be of one split; got splits into {sorted(splits)} "
-            f"(generate/{study}/{model}); delete the older ones"
-        )
-    n = splits.pop()
-    gone = [i for i in range(n) if not (folder / f"responses.{i}of{n}.parquet").exists()]
-    if gone:
-        refuse(
-            f"merge_shards: every part must be there; got none for {gone} of {n} (generate/{study}/{model}); run those "
-            "with --shard"
-        )
+        got = f"splits into {sorted(splits)}"
+        refuse(f"merge_shards: the parts must be of one split; got {got} ({at}); delete the older ones")
+    [n] = splits
+    files = [folder / f"responses.{i}of{n}.parquet" for i in range(n)]
+    if gone := [i for i, file in enumerate(files) if not file.exists()]:
+        refuse(f"merge_shards: every part must be there; got none for {gone} of {n} ({at}); run those with --shard")
     values = stage_parameters(load_params(root() / params), "generate", study, model)
     _check_parts(folder, n, asked_with(values, items_file(results, study)))
     items = read_records(items_file(results, study), Item)
-    parts = [read_records(folder / f"responses.{i}of{n}.parquet", Response) for i in range(n)]
-    return write_records(
-        merged(parts, items, capped(values["entries"][model], values["modes"])[1]),
-        folder / "responses.parquet",
-        Response,
-    )
+    _, modes = capped(values["entries"][model], values["modes"])
+    whole = merged([read_records(file, Response) for file in files], items, modes)
+    return write_records(whole, folder / "responses.parquet", Response)
 
 # %% ../../nbs/run/09_edit.ipynb #7e16bdcd
 def _end(text: str, node: Any) -> int:
@@ -104,7 +83,10 @@ def _end(text: str, node: Any) -> int:
     return len(text[: node.end_mark.index].rstrip())
 
 
-def _found(text: str, entry: tuple[str, ...]) -> tuple[Any, tuple[Any, Any] | None]:
+Place = tuple[str, ...]  # where something stands: ("studies", "mhqa", "score")
+
+
+def _found(text: str, entry: Place) -> tuple[Any, tuple[Any, Any] | None]:
     "The mapping around an entry, and the entry's own key and value where it is there."
     *inside, name = entry
     parent: Any = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -113,11 +95,7 @@ def _found(text: str, entry: tuple[str, ...]) -> tuple[Any, tuple[Any, Any] | No
     return parent, next((pair for pair in parent.value if pair[0].value == name), None)
 
 
-def replaced(
-    text: str,  # of a YAML file
-    entry: tuple[str, ...],  # of an entry, which is added where it is not there
-    value: Any,
-) -> str:
+def replaced(text: str, entry: Place, value: Any) -> str:
     "A file with another value of one entry, and every other character as it was."
     parent, found = _found(text, entry)
     dumped = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
@@ -139,10 +117,7 @@ def _line_end(text: str, at: int) -> int:
 
 # %% ../../nbs/run/09_edit.ipynb #de614a67
 def study_entry(text: str, study: str, where: str) -> tuple[int, int]:
-    """The first character of a study's lines, and the one after its last; the end of all of them for a new study.
-
-    Raises: ValueError where studies are one line of braces.
-    """
+    "The first character of a study's lines, and the one after its last; the end of all of them for a new study."
     parent, found = _found(text, ("studies", study))
     if parent.flow_style:
         refuse("edit: studies must be entries on lines of their own; got one line of braces", place=where)
@@ -156,61 +131,41 @@ def study_lines(study: str, entry: dict) -> str:
     return textwrap.indent(dumped.rstrip(), "  ")
 
 # %% ../../nbs/run/09_edit.ipynb #f745388d
-def edit(
-    path: str | Path,  # of params.yaml
-    changes: Mapping[tuple[str, ...], Any],  # entry -> its value
-    entries: Mapping[str, str] | None = None,  # study -> its lines
-) -> dict:  # the parameters as they are now
-    """Change the parameters and the run's selection, each in its own file; a file in which nothing changes is not
-    touched.
-
-    Raises: ValueError for what does not hold together, or cannot be changed where it stands.
+def edit(path: str | Path, changes: Mapping[Place, Any], entries: Mapping[str, str] | None = None) -> dict:
+    """Change values of `params.yaml` and of the run's selection beside it, and all lines of a study's entry, where they
+    hold together afterwards.
     """
     path, entries = Path(path), entries or {}
     p = load_params(path, lists=False)
     p["studies"] |= {study: yaml.safe_load(lines)[study] for study, lines in entries.items()}
     _put(p, changes)
-    lists: dict[tuple[str, ...], Any] = {("run", stage): goes_through(p, stage) for stage in selective(graph())}
+    lists: dict[Place, Any] = {("run", stage): goes_through(p, stage) for stage in selective(graph())}
     _put(p, lists)
     check_params(p, str(path))
     selection = path.with_name(RUN_FILE)
-    every: dict[tuple[str, ...], Any] = {**changes, **lists}
-    of_run = {at: value for at, value in every.items() if at[0] == "run"}
-    own = {at: value for at, value in changes.items() if at not in of_run}
+    every = {**changes, **lists}
     if selection.exists():
-        _write(selection, of_run, {}, {"run": p.pop("run")})
-    else:
-        own |= of_run
-    _write(path, own, entries, p)
+        _write(selection, {at: every.pop(at) for at in [*every] if at[0] == "run"}, {}, {"run": p.pop("run")})
+    _write(path, every, entries, p)
     return load_params(path)
 
 
-def _at(p: dict, entry: tuple[str, ...]) -> Any:
-    "What stands in an entry; an ellipsis where it is not there."
-    for part in entry:
-        p = p.get(part, ...)
-    return p
-
-
-def _put(p: dict, changes: Mapping[tuple[str, ...], Any]) -> None:
+def _put(p: dict, changes: Mapping[Place, Any]) -> None:
     "Change what parameters hold."
     for (*inside, name), value in changes.items():
-        here = p
-        for part in inside:
-            here = here[part]
-        here[name] = value
+        reduce(dict.__getitem__, inside, p)[name] = value
 
 
-def _write(file: Path, changes: Mapping[tuple[str, ...], Any], entries: Mapping[str, str], wanted: dict) -> None:
+def _write(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str], wanted: dict) -> None:
     "All of a file or nothing of it, and only where it then holds what is wanted."
     before = text = file.read_text(encoding="utf-8")
     for study, lines in entries.items():
         first, last = study_entry(text, study, file.name)
         text = text[:first] + ("\n" if first == last else "") + lines + text[last:]
     now = yaml.safe_load(text)
-    for at, value in changes.items():
-        if _at(now, at) != value:
-            text = replaced(text, at, value)
+    for (*inside, name), value in changes.items():
+        if reduce(dict.__getitem__, inside, now).get(name, ...) != value:
+            text = replaced(text, (*inside, name), value)
     if text == before:
         return
     if yaml.safe_load(text) != wanted:
@@ -298,8 +253,6 @@ def select(
 
     Where the models change, those who judge, duel and complete questions follow: the studies' own, as far as they are
     selected, else the selected models; `judges` names others.
-
-    Raises: ValueError for a name that is not there.
     """
     if items is not None and items < 0:
         refuse(f"select: items must be 0 (all) or more; got {items}")
@@ -327,39 +280,36 @@ def select(
     return edit(params, {("run", k): v for k, v in run.items() if before.get(k) != v})
 
 # %% ../../nbs/run/09_edit.ipynb #82327732
-def read_corpus(
-    prepare: Mapping[str, Any],  # the study's section
-    path: str | Path,
-    study: str,
-    options: dict[str, Any],  # of the loader; `strict` is added where rows were set aside
-) -> tuple[Corpus, list[dict]]:  # the corpus, and the rows that do not fit
-    """A corpus, and the rows that do not fit. Unless `strict` is among the options, these are set aside where most rows
-    do fit, and the options say so from then on.
-
-    Raises: what the loader raises.
-    """
+def read_corpus(loader: str, path: str | Path, study: str, options: Mapping[str, Any]) -> tuple[Corpus, list[dict]]:
+    "A corpus as the options say, and the rows that do not fit, which `strict: false` sets aside."
+    if options.get("strict") is not False:
+        return load_corpus(loader, path, study=study, **options), []
     with tempfile.TemporaryDirectory() as d:
         aside = Path(d) / "set_aside.jsonl"
-        lenient = options | {"strict": False, "set_aside": str(aside)}
-        some: Corpus | None = None
-        try:
-            given = lenient if options.get("strict") is False else options
-            corpus = load_corpus(prepare["loader"], path, study=study, **given)
-        except ValueError:
-            if "strict" in options:
-                raise
-            with suppress(ValueError, OSError):
-                some = load_corpus(prepare["loader"], path, study=study, **lenient)
-            n = aside.read_text(encoding="utf-8").count("\n") if aside.exists() else 0
-            if some is None or not 0 < n < len(some.items):
-                raise
-            corpus = some
-            options["strict"] = False
+        corpus = load_corpus(loader, path, study=study, **options, set_aside=str(aside))
         lines = aside.read_text(encoding="utf-8").split("\n") if aside.exists() else []
     return corpus, [json.loads(line) for line in lines if line]
 
+
+def read_what_fits(loader: str, path: str | Path, study: str, options: dict[str, Any]) -> tuple[Corpus, list[dict]]:
+    "A corpus; unless `strict` is among the options, rows that do not fit are set aside where most rows do fit."
+    try:
+        return read_corpus(loader, path, study, options)
+    except ValueError:
+        if "strict" in options:
+            raise
+        with suppress(ValueError, OSError):
+            corpus, aside = read_corpus(loader, path, study, options | {"strict": False})
+            if 0 < len(aside) < len(corpus.items):
+                options["strict"] = False
+                return corpus, aside
+        raise
+
 # %% ../../nbs/run/09_edit.ipynb #8e4a075d
-_MOST_ROWS = 10  # rows set aside that are listed one by one
+def rows_aside(aside: list[dict], most: int) -> list[str]:
+    "The rows that are set aside, one a line: where each stands, and why it does not fit."
+    out = [f"  {b['place']}, {b['column']}: {b['rule']}; got {b['value'][:60]}" for b in aside[:most]]
+    return out + ([f"  and {len(aside) - most} more"] if len(aside) > most else [])
 
 
 def corpus_lines(study: str, corpus: Corpus, aside: list[dict]) -> list[str]:  # one a line
@@ -369,8 +319,7 @@ def corpus_lines(study: str, corpus: Corpus, aside: list[dict]) -> list[str]:  #
     out = [f"{study}: {held}"] + [f"  recorded: {model} in {mode}, {n} answers" for (model, mode), n in answers.items()]
     if aside:
         out.append(f"  set aside: {len(aside)} rows that do not fit (--option strict=true refuses them)")
-        out += [f"    {b['place']}, {b['column']}: {b['rule']}; got {b['value'][:60]}" for b in aside[:_MOST_ROWS]]
-        out += [f"    and {len(aside) - _MOST_ROWS} more"] if len(aside) > _MOST_ROWS else []
+        out += [f"  {line}" for line in rows_aside(aside, 10)]
     return out + [f"  {line}" for line in corpus.notes if not (aside and "set aside, the first" in line)]
 
 # %% ../../nbs/run/09_edit.ipynb #5afe9022
@@ -386,12 +335,11 @@ def recipe_of(loader: str) -> dict[str, dict] | None:  # stage -> its section
 
 def _merged(one: dict, other: dict) -> dict:
     "Two mappings as one, at every depth; the second goes before the first."
-    both = {
-        k: _merged(one[k], other[k])
-        for k in one.keys() & other.keys()
-        if isinstance(one[k], dict) and isinstance(other[k], dict)
-    }
-    return one | other | both
+    out = one | other
+    for k in one.keys() & other.keys():
+        if isinstance(one[k], dict) and isinstance(other[k], dict):
+            out[k] = _merged(one[k], other[k])
+    return out
 
 
 def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
@@ -428,8 +376,6 @@ def import_corpus(
     """Point a study at a corpus on this machine, and record what the file holds. The demo's entry gives way to the
     study's recipe: no limit on items, nobody simulated, nothing that rests on the demo's own files. Who is asked stays.
     What stages have left of the study is removed, and what stood in `params.yaml` is kept for `forget_corpus`.
-
-    Raises: ValueError for a study that is not there, or settings that do not fit.
     """
     path = Path(path).resolve()
     file = Path(params)
@@ -450,34 +396,28 @@ def import_corpus(
     return first and recipe_of(entry["prepare"]["loader"]) is not None
 
 # %% ../../nbs/run/09_edit.ipynb #6746ddb5
+def path_from(path: Path, top: Path) -> str:
+    "A path from the repository's root where it lies inside, else the whole path."
+    path = path.expanduser().resolve()
+    return path.relative_to(top).as_posix() if path.is_relative_to(top) else str(path)
+
+
 FOR_RATINGS = tuple(stage for kind in QUESTION_KINDS.values() for stage in kind.stages)  # what ratings go through
 
 
-def name_ratings(
-    study: str,
-    file: str | Path,  # of people's answers, as for `mhbench.annotate.export.study_ratings`
-    *,
-    params: str | Path = "params.yaml",
-) -> list[str]:  # what a person should know, one sentence a line
-    """Name the file of people's answers that takes the place of the ratings that came with a study's corpus, and add
-    the stages that they go through.
-
-    Raises: FileNotFoundError; ValueError for a study that is not there.
-    """
-    top = Path(params).resolve().parent
-    path = Path(file).expanduser().resolve()
+def name_ratings(study: str, file: str | Path, *, params: str | Path = "params.yaml") -> list[str]:
+    "Let a file of people's answers take the place of a study's own ratings, and add the stages that they go through."
+    path = Path(file).expanduser()
     if not path.is_file():
-        rule = "be a file of people's answers"
         got = f"{str(file)!r}, which is not there"
-        refuse(f"name_ratings: ratings must {rule}; got {got}", error=FileNotFoundError)
-    named = path.relative_to(top).as_posix() if path.is_relative_to(top) else str(path)
-
+        refuse(f"name_ratings: ratings must be a file of people's answers; got {got}", error=FileNotFoundError)
+    named = path_from(path, Path(params).resolve().parent)
     known = load_params(params, lists=False)["studies"]
     if study not in known:
         refuse(f"name_ratings: study must be among {', '.join(known)}; got {study!r}", place=f"{params}")
     found, why = rated_sections(ratings_of_file(path))
     new = [stage for stage in found if stage not in known[study]]
-    changes: dict[tuple[str, ...], Any] = {("studies", study, stage): found[stage] for stage in new}
+    changes: dict[Place, Any] = {("studies", study, stage): found[stage] for stage in new}
     changes["studies", study, "prepare", "ratings"] = named
     entry = edit(params, changes)["studies"][study]
     through = ", ".join(stage for stage in FOR_RATINGS if stage in entry)
@@ -491,23 +431,15 @@ def _before_import(study: str, params: str | Path) -> Path:
     return Path(params).resolve().parent / ".mhbench" / "imports" / f"{study}.yaml"
 
 # %% ../../nbs/run/09_edit.ipynb #9b797651
-def forget_corpus(
-    study: str,
-    *,
-    params: str | Path = "params.yaml",
-) -> str:  # the path that the study has now
-    """Point a study back at the corpus that it had before `import_corpus`: the demo's, its entry line by line.
-
-    Raises: FileNotFoundError where nothing was imported here.
-    """
+def forget_corpus(study: str, *, params: str | Path = "params.yaml") -> str:  # the path that the study has now
+    "Point a study back at the corpus that it had before `import_corpus`: the demo's, its entry line by line."
     file = _before_import(study, params)
     if not file.exists():
         remedy = (
             f"where params.yaml names another corpus, set studies.{study}.prepare.path to data/{study}, sha256: null"
         )
-        refuse(
-            f"forget_corpus: study must have been imported here; got {study!r}", remedy=remedy, error=FileNotFoundError
-        )
+        got = f"got {study!r}; {remedy}"
+        refuse(f"forget_corpus: study must have been imported here; {got}", error=FileNotFoundError)
     edit(params, {}, {study: file.read_text(encoding="utf-8").rstrip("\n")})
     file.unlink()
     _clear(study, Path(params).resolve().parent)

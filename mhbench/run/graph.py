@@ -25,10 +25,7 @@ __all__ = ['RUN_FILE', 'PRIVATE', 'root', 'write_json', 'place', 'items_file', '
 
 # %% ../../nbs/run/01_graph.ipynb #3c366475
 def root(start: str | Path | None = None) -> Path:  # the nearest folder upward that holds params.yaml and dvc.yaml
-    """The repository that a notebook or a command works in; `MHBENCH_ROOT` names another.
-
-    Raises: FileNotFoundError.
-    """
+    "The repository that a notebook or a command works in; `MHBENCH_ROOT` names another. Refused outside of one."
     here = Path(start or os.environ.get("MHBENCH_ROOT") or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         if (folder / "params.yaml").exists() and (folder / "dvc.yaml").exists():

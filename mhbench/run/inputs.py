@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from ..ask.request import SPEED
 from ..errors import refuse
 from ..records.database import private_file, sha256_file
 from ..registry import claims_file, studies
-from .graph import graph, keep_private, pipeline, root, selective
+from .graph import graph, keep_private, pipeline, root, selective, write_json
 from .params import compared_with, load_params, simulated_left_out, stage_parameters
 from .workplace import record_package
 
@@ -30,14 +31,13 @@ __all__ = ['sha256', 'check_source', 'deciding', 'hashes_of', 'record_inputs', '
 def sha256(path: str | Path) -> str:
     "SHA-256 of a file, or of a folder's files by name and content."
     path = Path(path)
+    got = f"sha256: path must be a file or a folder; got {str(path)!r}"
     if not path.exists():
-        refuse(
-            f"sha256: path must be a file or a folder; got {str(path)!r}, which is not there", error=FileNotFoundError
-        )
-    if not (path.is_file() or path.is_dir()):
-        refuse(f"sha256: path must be a file or a folder; got {str(path)!r}, which is a pipe or a device")
+        refuse(f"{got}, which is not there", error=FileNotFoundError)
     if path.is_file():
         return sha256_file(path)
+    if not path.is_dir():
+        refuse(f"{got}, which is a pipe or a device")
     h = hashlib.sha256()
     for f in sorted(x for x in path.rglob("*") if x.is_file() and x.parent.name != "__pycache__"):
         h.update(str(f.relative_to(path)).encode() + b"\0")
@@ -48,17 +48,12 @@ def sha256(path: str | Path) -> str:
 
 
 def check_source(path: str | Path, recorded: str | None, study: str) -> Path:
-    """Where a study's corpus lies; refused where it is another one than `mhbench import` looked at.
-
-    Raises: ValueError where the file has changed since it was imported.
-    """
+    "Where a study's corpus lies; refused where it is another one than `mhbench import` looked at."
     source = root() / Path(path).expanduser()
     if recorded is not None and sha256(source) != recorded:
-        refuse(
-            "prepare: the source must be the file that was imported; got another SHA-256 than params.yaml records",
-            place=study,
-            remedy="look at what changed, then run `mhbench import` (or `new-study --replace`) again",
-        )
+        got = f"another SHA-256 than params.yaml records ({study})"
+        remedy = "look at what changed, then run `mhbench import` (or `new-study --replace`) again"
+        refuse(f"prepare: the source must be the file that was imported; got {got}; {remedy}")
     return source
 
 # %% ../../nbs/run/07_inputs.ipynb #52b4a539
@@ -68,31 +63,20 @@ def _hash(path: str | Path, top: Path) -> str:
     return sha256(file) if file.exists() else "absent"
 
 
-def deciding(
-    endpoint: Mapping,  # an entry of `endpoints`
-) -> dict:
+def deciding(endpoint: Mapping) -> dict:
     "What of an endpoint's entry decides its answers, its preset included: not how fast it is asked, nor by which key."
-    entry = dict(endpoint)
-    kind = entry.get("kind")
-    whole = (preset(kind) if kind in presets() else {}) | entry
+    kind = endpoint.get("kind")
+    whole = (preset(kind) if kind in presets() else {}) | dict(endpoint)
     if whole.get("identity"):  # says who answers, wherever that is
         whole.pop("base_urls", None)
     return {k: v for k, v in sorted(whole.items()) if k not in SPEED}
 
 
 def _write(file: Path, content: dict) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(content, file, sort_keys=True)
 
 # %% ../../nbs/run/07_inputs.ipynb #deb06a1a
 _WHEREVER = ("cache", "delivery", "budget")  # of `generate`: where answers are kept, how they come, what they may cost
-
-
-def _compared(p: dict, study: str) -> dict[str, Any]:
-    "What decides the answers of the models that are compared while they are asked."
-    entries = {m: p["models"][m] for m in compared_with(p, study)}
-    where = sorted({e["endpoint"] for e in entries.values()})
-    return {"entries": entries, "endpoints": {k: deciding(p["endpoints"][k]) for k in where}}
 
 
 def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> None:
@@ -105,7 +89,10 @@ def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> 
         asks = {"seed": p["seed"], "settings": settings, "study": own, "inputs": found}
         asks |= {} if p["run"].get("items") is None else {"limits_of_modes": "give way to the run's items"}
         stop = stage_parameters(p, "generate", study, p["run"]["models"][0])["stop"] if p["run"]["models"] else None
-        asks |= {} if stop is None else {"stop": stop | {"among": _compared(p, study)}}
+        if stop is not None:
+            entries = {m: p["models"][m] for m in compared_with(p, study)}
+            endpoints = {e["endpoint"]: deciding(p["endpoints"][e["endpoint"]]) for e in entries.values()}
+            asks["stop"] = stop | {"among": {"entries": entries, "endpoints": endpoints}}
         _write(folder / "generate" / f"{study}.json", asks)
     for model in p["run"]["models"]:
         where = p["models"][model]["endpoint"]
@@ -125,29 +112,22 @@ def _record_claims(p: dict, folder: Path, top: Path) -> None:
     "What the ledger of each study that has one rests on: its claims, and the files that were released."
     for study in p["run"].get("ledger") or []:
         v = stage_parameters(p, "ledger", study)
-        file = top / Path(v["claims"]).expanduser() if v["claims"] else claims_file(study)
-        _write(
-            folder / "ledger" / f"{study}.json",
-            {"claims": _hash(file, top), "release": v["release"] and _hash(v["release"], top)},
-        )
-
-
-def _made_here(path: str) -> bool:
-    return path.startswith(("results/", "figures")) and not path.endswith((".json", ".parquet"))
+        file = v["claims"] or claims_file(study)
+        kept = {"claims": _hash(file, top), "release": v["release"] and _hash(v["release"], top)}
+        _write(folder / "ledger" / f"{study}.json", kept)
 
 # %% ../../nbs/run/07_inputs.ipynb #508e257c
 def _make_places(top: Path, p: dict) -> None:
     """The folders that `dvc.yaml` names as dependencies. Where a study does not go through the stage before, a line in
     its folder says so: DVC warns of empty folders.
     """
-    paths = {path for stage in pipeline(top).values() for path in stage.get("deps", []) if _made_here(path)}
-    stages = graph().values()
-    for path, study in product(sorted(paths), p["run"]["studies"]):
+    paths = {path for stage in pipeline(top).values() for path in stage.get("deps", [])}
+    made = [x for x in paths if x.startswith(("results/", "figures")) and not x.endswith((".json", ".parquet"))]
+    for path, study in product(sorted(made), p["run"]["studies"]):
         folder = top / path.replace("${item.study}", study)
         folder.mkdir(parents=True, exist_ok=True)
-        without = [
-            n.name for n in stages if n.name in Path(path).parts and study not in (p["run"].get(n.studies) or [])
-        ]
+        through = {n.name: p["run"].get(n.studies) or [] for n in graph().values() if n.name in Path(path).parts}
+        without = [name for name, studies in through.items() if study not in studies]
         if without and folder.name == study and not any(folder.iterdir()):
             said = f"{study} does not go through {without[0]} in this run.\n"
             (folder / "absent.txt").write_text(said, encoding="utf-8")
@@ -163,12 +143,11 @@ def _weights(file: Path, top: Path) -> str:
         return sha256(file)
     memory = top / ".mhbench" / "hashes.json"
     mark = f"{file.resolve()}:{now.st_size}:{now.st_mtime_ns}:{now.st_ctime_ns}:{now.st_ino}"
-    try:
-        known = json.loads(memory.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        known = {}
-    if not isinstance(known, dict) or mark not in known:
-        known = (known if isinstance(known, dict) else {}) | {mark: sha256(file)}
+    known = {}
+    with suppress(OSError, ValueError, TypeError):  # none is kept, or no longer readable
+        known = dict(json.loads(memory.read_text(encoding="utf-8")))
+    if mark not in known:
+        known[mark] = sha256(file)
         private_file(memory).write_text(json.dumps(known, indent=1), encoding="utf-8")
     return known[mark]
 
@@ -213,10 +192,10 @@ def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
     every = [*sections.values(), *p["endpoints"].values()]
     weights = {n: top / Path(n).expanduser() for section in every for n in _model_files(section)}
     own = {name: os.environ.get(f"MHBENCH_{name.upper()}") for name in ("providers", "studies")}
-    return {name: {"own": _hash(folder, top)} for name, folder in own.items() if folder} | {
-        "templates": {k: _hash(v, top) for k, v in sorted(folders.items())},
-        "weights": {n: _weights(file, top) for n, file in sorted(weights.items()) if file.exists()},
-    }
+    out = {name: {"own": _hash(folder, top)} for name, folder in own.items() if folder}
+    out["templates"] = {k: _hash(v, top) for k, v in sorted(folders.items())}
+    out["weights"] = {n: _weights(file, top) for n, file in sorted(weights.items()) if file.exists()}
+    return out
 
 # %% ../../nbs/run/07_inputs.ipynb #9607e8f3
 def hashes_of(p: dict, study: str, top: Path) -> dict[str, Any]:

@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace as changed
@@ -21,15 +19,15 @@ import pandas as pd
 import yaml
 
 from ..annotate.export import study_ratings
-from ..corpus.load import Corpus, load_corpus
+from ..corpus.load import Corpus
 from ..errors import refuse
 from ..records.questions import guess_layout
 from ..records.ratings import guess_rating_columns
 from ..records.schema import Item, letters
-from ..records.table import Table, as_windows_1252, read_table
+from ..records.table import as_windows_1252, read_table
 from ..records.task import task_of
 from ..registry import rated_sections
-from .edit import FOR_RATINGS, edit, study_lines
+from .edit import FOR_RATINGS, edit, path_from, read_corpus, rows_aside, study_lines
 from .graph import root
 from .inputs import sha256
 from .params import load_params
@@ -45,21 +43,16 @@ def sections(
     judges: list[str],  # entries of models in params.yaml
     waiting: Mapping[str, dict] | None = None,  # stages of ratings that are yet to be given
 ) -> tuple[dict[str, dict], str | None]:  # stage -> its entry, and why ratings are not used where they are not
-    """The stages that a study goes through, by what it holds.
-
-    Raises: ValueError where nothing in it can be scored.
-    """
+    "The stages that a study goes through, by what it holds; refused where nothing in it can be scored."
     rated, why = rated_sections(corpus.ratings)
     waiting = waiting or {}
     rated = {stage: waiting.get(stage, section) for stage, section in rated.items()} or dict(waiting)
     chosen = [i for i in corpus.items if not task_of(i).judged]
     keyless = [i for i in chosen if not i.key and i.soft_labels is None]
     if keyless and "preferences" not in rated:
-        refuse(
-            "new_study: every question with options must have a key, soft labels or people's scores; got "
-            f"{len(keyless)} that have none ({keyless[0].item_id}, {keyless[0].source}); name the column of the key "
-            "with --column key=NAME"
-        )
+        rule = "every question with options must have a key, soft labels or people's scores"
+        got = f"{len(keyless)} that have none ({keyless[0].item_id}, {keyless[0].source})"
+        refuse(f"new_study: {rule}; got {got}; name the column of the key with --column key=NAME")
     out: dict[str, dict] = {"generate": {"modes": {"zero_shot": {}}}}
     out["score"] = {"soft_labels": True} if keyless else {}
     if "panel" in rated:
@@ -69,9 +62,7 @@ def sections(
     return out | rated, why
 
 
-def default_judges(
-    p: dict,  # what load_params returned
-) -> list[str]:
+def default_judges(p: dict) -> list[str]:
     "The judges of the first study that has some, where they are entries of models; else the models of the run."
     named = [s["judge"]["judges"] for s in p["studies"].values() if (s.get("judge") or {}).get("judges")]
     return [j for j in (named[0] if named else p["run"]["models"]) if j in p["models"]]
@@ -128,10 +119,7 @@ def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
     return form
 
 # %% ../../nbs/run/10_new_study.ipynb #3836883e
-def understood(
-    items: list[Item],  # of a study in a table
-    layout: dict,  # what guess_layout returned
-) -> pd.DataFrame:  # field, column, form, items
+def understood(items: list[Item], layout: dict) -> pd.DataFrame:  # field, column, form, items
     "Which field was read from which column, in what form, for how many items."
     columns, rows = layout["columns"], []
     for field, (form, n) in _forms(items, layout).items():
@@ -178,12 +166,6 @@ class Proposal(NamedTuple):
     why_no_ratings: str | None
 
 
-def _here(path: Path, top: Path) -> str:
-    "The path from the repository's root where it lies inside, else the whole path."
-    path = path.expanduser().resolve()
-    return path.relative_to(top).as_posix() if path.is_relative_to(top) else str(path)
-
-
 def _check_name(name: str, p: dict, replace: bool) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         rule = "begin with a letter or digit and hold letters, digits, '.', '_' and '-'"
@@ -202,8 +184,8 @@ def _besides(entry: dict[str, Any]) -> dict[str, Any]:
     return stay | ({"ratings": file} if file else {})
 
 
-def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, Table]:
-    "The options of the loader `table`, with everything that was guessed, and the table."
+def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, list[str]]:
+    "The options of the loader `table`, with everything that was guessed, and the columns that are not read."
     asked = {k: v for k, v in asked.items() if v is not None}
     reading = {k: asked.pop(k) for k in ("sheet", "encoding", "delimiter") if k in asked}
     guessed = {k: asked.pop(k, None) for k in ("columns", "key", "separator", "language")}
@@ -216,30 +198,12 @@ def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | 
         found = guess_rating_columns(read_table(file, **given).columns, columns)
         beside = os.path.relpath(file.resolve(), path.resolve().parent)
         options["ratings"] = {"path": Path(beside).as_posix(), "columns": found, "sha256": sha256(file)} | given
-    return options, table
-
-
-def _unused(table: Table, columns: dict) -> list[str]:
-    used = {c for v in columns.values() for c in ([v] if isinstance(v, str) else v)}
-    return [c for c in table.columns if c not in used]
+    used: set[str] = set()
+    for named in options["columns"].values():
+        used |= {named} if isinstance(named, str) else set(named)
+    return options, [c for c in table.columns if c not in used]
 
 # %% ../../nbs/run/10_new_study.ipynb #32f08723
-def _people(
-    besides: dict[str, Any],  # as `propose` takes it
-    ratings: dict[str, Any] | None,  # a second table
-    top: Path,
-) -> tuple[
-    dict[str, Any], dict[str, Any] | None
-]:  # what stays, with `ratings` where it is a file of the page; the table
-    "What was named anew takes the place of the ratings that an entry named before."
-    if not ratings:
-        return besides, None
-    annotate = {k: v for k, v in besides.items() if k == "annotate"}
-    if Path(ratings["path"]).suffix not in _OF_PAGE:
-        return annotate, ratings
-    return annotate | {"ratings": _here(Path(ratings["path"]), top)}, None
-
-
 def propose(
     name: str,  # of the study, as results will be called
     path: str | Path,  # the file, or what the loader reads
@@ -249,8 +213,7 @@ def propose(
     ratings: dict[str, Any] | None = None,  # path, columns, sheet, encoding, delimiter of a second table; or the page's
     judges: list[str] | None = None,  # entries of models; None: as default_judges says
     replace: bool = False,  # True: an entry of that name may be written anew
-    besides: dict[str, Any]
-    | None = None,  # `annotate`, the file `ratings`, its stages; None: as the old entry has them
+    besides: dict[str, Any] | None = None,  # `annotate`, `ratings`, its stages; None: as the old entry has them
     params: str | Path = "params.yaml",
 ) -> Proposal:
     """Read a study and work out its entry; nothing is written.
@@ -261,24 +224,26 @@ def propose(
     path = Path(path).expanduser()
     top = Path(params).resolve().parent
     _check_name(name, p, replace)
-    gone = [j for j in judges or [] if j not in p["models"]]
-    if gone:
+    if gone := [j for j in judges or [] if j not in p["models"]]:
         refuse(f"new_study: judges must be entries of models ({', '.join(p['models'])}); got {', '.join(gone)}")
-    kept, table_of_ratings = _people(_besides(p["studies"].get(name, {})) if besides is None else besides, ratings, top)
+    kept = _besides(p["studies"].get(name, {})) if besides is None else besides
+    if ratings:  # they take the place of those that the entry named before
+        kept = {k: v for k, v in kept.items() if k == "annotate"}
+    if ratings and Path(ratings["path"]).suffix in _OF_PAGE:
+        kept["ratings"] = path_from(Path(ratings["path"]), top)
+        ratings = None
     options = dict(options or {})
-    table = None
-    unused = []
+    unused: list[str] = []
     if loader == "table":
-        options, table = _table_options(path, options, table_of_ratings)
-        unused = _unused(table, options["columns"])
-    corpus, aside = _loaded(name, path, loader, options)
+        options, unused = _table_options(path, options, ratings)
+    corpus, aside = read_corpus(loader, path, name, options | ({"strict": False} if loader == "table" else {}))
     if not corpus.items:
         first = f"the first row: {aside[0]['place']}, {aside[0]['rule']}" if aside else "and no row was set aside"
         refuse("new_study: the study must have a question that fits; got none", place=path.name, remedy=first)
     if aside:
         options["strict"] = False
-    source: dict[str, Any] = {"loader": loader, "path": _here(path, top), "options": options, "sha256": sha256(path)}
-    source |= {"ratings": kept.get("ratings"), "answers": {}, "n_items": None, "sets": []}
+    source: dict[str, Any] = {"loader": loader, "path": path_from(path, top), "options": options}
+    source |= {"sha256": sha256(path), "ratings": kept.get("ratings"), "answers": {}, "n_items": None, "sets": []}
     if kept.get("ratings") and (top / kept["ratings"]).exists():
         rated = study_ratings(corpus.ratings, corpus.items, kept["ratings"], top)
         corpus = changed(corpus, ratings=rated.ratings)
@@ -287,22 +252,8 @@ def propose(
     shown = understood(corpus.items, options) if loader == "table" else None
     return Proposal(name, entry, corpus, shown, unused, aside, why)
 
-# %% ../../nbs/run/10_new_study.ipynb #393e992b
-def _loaded(name: str, path: Path, loader: str, options: dict) -> tuple[Corpus, list[dict]]:
-    "The corpus, and the rows that were set aside where the loader sets rows aside."
-    if loader != "table" and options.get("strict") is not False:
-        return load_corpus(loader, path, study=name, **options), []
-    with tempfile.TemporaryDirectory() as d:
-        file = Path(d) / "set_aside.jsonl"
-        corpus = load_corpus(loader, path, study=name, **options | {"strict": False, "set_aside": file})
-        lines = file.read_text(encoding="utf-8").split("\n") if file.exists() else []
-    return corpus, [json.loads(line) for line in lines if line]
-
 # %% ../../nbs/run/10_new_study.ipynb #09c7f9d0
-def summary(
-    proposal: Proposal,
-    most: int = 20,  # rows set aside that are listed one by one
-) -> str:
+def summary(proposal: Proposal) -> str:
     "What was understood, what was set aside and why, and what the study will go through."
     corpus = proposal.corpus
     entry = proposal.entry
@@ -316,8 +267,7 @@ def summary(
     out += corpus.notes if not proposal.aside else [n for n in corpus.notes if "set aside" not in n]
     if proposal.aside:
         out.append(f"rows set aside, because they do not fit: {len(proposal.aside)}")
-        out += [f"  {b['place']}, {b['column']}: {b['rule']}; got {b['value'][:60]}" for b in proposal.aside[:most]]
-        out += [f"  and {len(proposal.aside) - most} more"] if len(proposal.aside) > most else []
+        out += rows_aside(proposal.aside, 20)
     if proposal.why_no_ratings:
         out.append(f"the ratings are kept, but go through no stage: {proposal.why_no_ratings}")
     out.append(f"stages: {', '.join(entry)}; prompts: ask/texts/default")
@@ -326,12 +276,7 @@ def summary(
     return "\n".join(out)
 
 # %% ../../nbs/run/10_new_study.ipynb #357cd9f5
-def write_study(
-    proposal: Proposal,
-    params: str | Path = "params.yaml",
-    *,
-    select: bool = True,  # False: the next run takes the studies that it would have taken
-) -> None:
+def write_study(proposal: Proposal, params: str | Path = "params.yaml", *, select: bool = True) -> None:
     "Add the entry to `studies`, and the study to those that the next `dvc repro` runs."
     run = load_params(params, lists=False)["run"]["studies"]
     selected = [*run, proposal.name] if select and proposal.name not in run else run
@@ -363,10 +308,7 @@ def asked_options(a: argparse.Namespace) -> dict[str, Any]:
     return {"columns": columns, "key": a.key, "separator": separator, "language": a.language} | reading | options
 
 # %% ../../nbs/run/10_new_study.ipynb #b52a3e3d
-def asked_encoding(
-    path: str | Path,  # a file of text, or another
-    confirm: Callable[[str], str] = input,
-) -> str | None:  # None: none has to be named, or nobody can be asked
+def asked_encoding(path: str | Path, confirm: Callable[[str], str] = input) -> str | None:
     "The encoding of a text file that is not UTF-8, where a person says that Windows-1252 reads it rightly."
     path = Path(path).expanduser()
     if path.suffix.lower() not in (".csv", ".tsv", ".txt", ".jsonl") or not path.is_file() or not sys.stdin.isatty():
@@ -381,19 +323,11 @@ def asked_encoding(
 _YES = ("y", "yes", "j", "ja", "o", "oui", "s", "sí", "si")
 
 
-def agreed(
-    question: str,
-    function: str,  # whose --yes says it beforehand
-    confirm: Callable[[str], str] = input,
-) -> bool:
-    """Whether a person at the terminal agrees.
-
-    Raises: ValueError where nobody can be asked.
-    """
+def agreed(question: str, function: str, confirm: Callable[[str], str] = input) -> bool:
+    "Whether a person at the terminal agrees; refused where nobody can be asked."
     if not sys.stdin.isatty():
-        refuse(
-            f"{function}: --yes must be said where nobody can be asked ({question}); got no terminal; look at the above"
-        )
+        got = "no terminal; look at the above"
+        refuse(f"{function}: --yes must be said where nobody can be asked ({question}); got {got}")
     return confirm(f"{question} [y/N] ").strip().casefold() in _YES
 
 # %% ../../nbs/run/10_new_study.ipynb #56ae3d54
@@ -418,23 +352,15 @@ READING = (  # what says how questions are read
     argument("name", help="what the study is to be called"),
     argument("path", help="a .csv, .xlsx, .jsonl or .parquet file, or what the loader reads"),
     *READING,
-    argument(
-        "--ratings", metavar="FILE", help="people's verdicts: item, rater, target, value or label; or the page's file"
-    ),
+    argument("--ratings", metavar="FILE", help="people's verdicts: item, rater, target, value or label; or the page's"),
     argument("--ratings-column", help="the same for the ratings, e.g. rater=Gutachter", **_COLUMN),
     argument("--ratings-sheet", help="of a workbook that has several"),
     argument("--judges", type=comma_separated, help="comma-separated entries of models, for reference answers"),
     argument("--replace", action="store_true", help="write an entry of that name anew"),
     argument("--yes", action="store_true", help="write without asking"),
 )
-def new_study(
-    a: argparse.Namespace,  # what the command line was given
-    confirm: Callable[[str], str] = input,
-) -> None:
-    """The command: show what was understood, ask, write.
-
-    Raises: ValueError without --yes where nobody can be asked.
-    """
+def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> None:
+    "The command: show what was understood, ask, write."
     params = root() / a.params
     if a.loader == "table" and not a.encoding:
         a.encoding = asked_encoding(a.path, confirm)

@@ -21,7 +21,7 @@ from ..records.ratings import guess_rating_columns
 from ..records.schema import Item, Judgment, Rating, read_records
 from ..records.table import cell_text, read_table
 from .graph import root
-from .people import declare_panel
+from .people import PANEL
 from ..stats.estimate import fewest_clusters
 from ..stats.multi_reader import rater_components
 from mhbench.stats.panel_design import (
@@ -39,7 +39,7 @@ from mhbench.stats.panel_design import (
 from ..stats.prediction_powered import Pilot, certificate, pilot_of, pilot_of_card
 from ..steps.judge_people import rated_points
 from ..steps.judge_tables import student_points
-from ..subcommand import argument, subcommand
+from ..subcommand import argument, command_group, subcommand
 
 # %% auto #0
 __all__ = ['PLAN_OPTIONS', 'pilot_ratings', 'plan_humans']
@@ -73,7 +73,7 @@ def pilot_ratings(path: str | Path) -> tuple[list[Rating], float | None]:  # and
     return out, None
 
 # %% ../../nbs/run/30_panel.ipynb #14c59c48
-declare_panel()
+command_group("panel", PANEL)
 _LOWER_LIMIT = 1e-9
 
 

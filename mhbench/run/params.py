@@ -42,8 +42,9 @@ def _named(path: tuple, names: Any, known: Collection[str], rule: str, otherwise
 
 def _entries_named(p: dict) -> Iterator[Fault]:
     "Names of studies, models and endpoints that have no entry."
-    uses = [(("run", part), _map(p.get("run")).get(part), "models") for part in ("models", "judges", "subjects")]
-    uses += [(("run", "studies"), _map(p.get("run")).get("studies"), "studies")]
+    run = _map(p.get("run"))
+    uses: list[tuple[tuple, Any, str]] = [(("run", "studies"), run.get("studies"), "studies")]
+    uses += [(("run", part), run.get(part), "models") for part in ("models", "judges", "subjects")]
     for name, m in _map(p.get("models")).items():
         uses.append((("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints"))
     for path, section in _sections(p):
@@ -96,12 +97,14 @@ def _settings(p: dict) -> Iterator[Fault]:
             near = nearest(asks, QUESTION_KINDS, "see docs/howto-raters.md")
             yield Fault((*path, "kind"), f"be one of {listed(QUESTION_KINDS)}", shown(asks), near)
         known = _answering(p, path)
+        if known is None:
+            continue
         pairs = _map(section.get("prompt_pairs"))
-        compared = {("groups", group): names for group, names in _map(section.get("groups")).items()}
-        compared[("prompt_pairs",)] = [*pairs, *pairs.values()]
+        compared: list[tuple[tuple, Any]] = [(("prompt_pairs",), [*pairs, *pairs.values()])]
+        compared += [(("groups", group), names) for group, names in _map(section.get("groups")).items()]
         if path[-1] == "compare":
-            compared["stop", "models"] = _map(section.get("stop")).get("models")
-        for at, names in compared.items() if known is not None else ():
+            compared.append((("stop", "models"), _map(section.get("stop")).get("models")))
+        for at, names in compared:
             rule = "name models, or tables of answers"
             yield from _named((*path, *at), names, known, rule, "add its entry, or take it out")
 

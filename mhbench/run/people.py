@@ -13,10 +13,10 @@ from ..records.database import make_private, private_file
 from ..records.schema import Item, Response, read_records
 from .graph import place, root
 from .params import load_params
-from ..subcommand import argument, comma_separated, command_group
+from ..subcommand import argument, comma_separated
 
 # %% auto #0
-__all__ = ['MODELS', 'TABLE', 'SEED', 'run_answers', 'new_file', 'of_study', 'named_answers', 'declare_panel']
+__all__ = ['MODELS', 'TABLE', 'SEED', 'PANEL', 'run_answers', 'new_file', 'named_answers']
 
 # %% ../../nbs/run/13_people.ipynb #39eb3440
 def run_answers(study: str, models: list[str], results: str | Path = "results") -> tuple[list[Item], list[Response]]:
@@ -47,11 +47,7 @@ MODELS = argument(
 )
 TABLE = argument("--to", required=True, help="a CSV file")
 SEED = argument("--seed", type=int)
-
-
-def of_study(default: str) -> tuple:
-    "The argument `--study`."
-    return argument("--study", default=default)
+PANEL = "how many raters; answers to a panel in Label Studio, and its labels back"  # of `mhbench panel`
 
 
 def named_answers(a: argparse.Namespace) -> tuple[dict, list[Item], list[Response]]:
@@ -62,8 +58,3 @@ def named_answers(a: argparse.Namespace) -> tuple[dict, list[Item], list[Respons
     came_with = {r.model for r in run_answers(a.study, [], a.results)[1]}
     items, responses = run_answers(a.study, [m for m in a.models if m not in came_with], a.results)
     return p, items, [r for r in responses if r.model in a.models]
-
-
-def declare_panel() -> None:
-    "Declare `mhbench panel`, whose commands several modules have."
-    command_group("panel", "how many raters; answers to a panel in Label Studio, and its labels back")

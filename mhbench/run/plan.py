@@ -94,9 +94,6 @@ def _who_is_asked(values: dict) -> list[str]:
     return [name for name, entry in entries.items() if values["endpoints"][entry["endpoint"]]["kind"] not in HERE]
 
 # %% ../../nbs/run/08_plan.ipynb #7103ecdf
-_NO_REQUEST = {"finetune"}  # trains a model, which answers with the first option here
-
-
 def plan_run(
     params: str | Path = "params.yaml",
     *,
@@ -110,7 +107,8 @@ def plan_run(
     p = load_params(root() / params)
     stages = graph()
     asking = [name for name, node in stages.items() if "replay" in node.parameters and name in (only or stages)]
-    needed = {*asking, *(name for one in asking for name in before(stages, one))} - _NO_REQUEST
+    needed = {*asking, *(name for one in asking for name in before(stages, one))}
+    needed -= {"finetune"}  # it trains a model, which answers with the first option here
     with tempfile.TemporaryDirectory(prefix="mhbench-plan-") as folder, Recorder() as recorder:
         dry = _DryRun(p, params, keep or Path(folder), recorder)
         for node, study, model in jobs(p["run"], stages):

@@ -30,7 +30,7 @@ from ..registry import studies
 from ..report.page import headline
 from ..report.tables import markdown_table
 from .aggregates import Protected, check_shown, held_by, publish_aggregates
-from .edit import corpus_lines, edit, import_corpus, read_corpus, select, study_lines
+from .edit import corpus_lines, edit, import_corpus, read_what_fits, select, study_lines
 from .fetch import Fetched, fetch_release, recorded, release_of, unlock
 from .graph import runs
 from .params import load_params
@@ -138,7 +138,7 @@ def _enter(top: Path, name: str, release: Fetched, said: Replication) -> list[st
     params = top / "params.yaml"
     prepare = load_params(params)["studies"][name]["prepare"]
     options = release.options | said.options
-    corpus, aside = read_corpus(prepare, release.corpus, name, options)
+    corpus, aside = read_what_fits(prepare["loader"], release.corpus, name, options)
     import_corpus(name, release.corpus, options, corpus.settings, params=params)
     entry = load_params(params, lists=False)["studies"][name]
     ours = {stage: own for stage, own in said.stages.items() if stage != "ledger" or name in _declared("claims.yaml")}

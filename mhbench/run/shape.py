@@ -22,32 +22,21 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
-from ..ask.providers import presets
+from ..ask.providers import endpoint, presets
 from ..ask.request import Endpoint, Model
 from ..ask.secrets import plain, secret_header
 from ..encode.parallel import Executor
 from ..encode.store import StoreSettings
 from ..errors import refuse
 from ..registry import studies
-from .graph import graph, root
-from mhbench.steps.parameters import (
-    GENERAL,
-    GIVEN,
-    Names,
-    NonNegative,
-    Parameters,
-    Positive,
-    Seed,
-    Share,
-    Weight,
-    field,
-)
+from .graph import RUN_FILE, graph, root
+from ..steps.parameters import GENERAL, GIVEN, Names, NonNegative, Parameters, Positive, Seed, Weight, field
 from ..steps.stopping import Comparing
 
 # %% auto #0
-__all__ = ['EntryName', 'RUN_FILE', 'TEXT_KEY', 'stage_classes', 'Closed', 'section', 'LocalServer', 'Sampling', 'Selection',
-           'params_model', 'model_of', 'Untitled', 'params_schema', 'parameters_cell', 'stale_cells', 'write_schema',
-           'Fault', 'Written', 'read_tree', 'shown', 'nearest', 'listed', 'misshapen', 'refuse_all']
+__all__ = ['EntryName', 'TEXT_KEY', 'stage_classes', 'Closed', 'section', 'LocalServer', 'Sampling', 'Selection', 'params_model',
+           'model_of', 'Untitled', 'params_schema', 'parameters_cell', 'stale_cells', 'write_schema', 'Fault',
+           'Written', 'read_tree', 'shown', 'nearest', 'listed', 'misshapen', 'refuse_all']
 
 # %% ../../nbs/run/02_shape.ipynb #b65b3a09
 @cache
@@ -63,12 +52,8 @@ class Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-def section(
-    record: type[BaseModel],
-    without: tuple[str, ...] = (),
-    **more: Any,  # entries besides, each a type and a default
-) -> type[Closed]:
-    "The entries of a part of the file: the fields of a class, without its own checks of how they fit together."
+def section(record: type[BaseModel], without: tuple[str, ...] = (), **more: Any) -> type[Closed]:
+    "The entries of a part of the file: the fields of a class and `more`, without its checks of how they fit together."
     fields: dict[str, Any] = {k: (f.annotation, f) for k, f in record.model_fields.items() if k not in without}
     return create_model(record.__name__, __base__=Closed, __doc__=record.__doc__, **(fields | more))
 
@@ -91,7 +76,7 @@ class Sampling(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Share | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     max_tokens: Positive | None = None
     max_completion_tokens: Positive | None = None
     seed: int | None = None
@@ -102,7 +87,7 @@ def _entries() -> dict[str, tuple]:  # of endpoints and of models
     kinds = ["local", "encoder", "classifier", *presets()]
     local = {k: (f.annotation, f) for k, f in LocalServer.model_fields.items()}
     kind = (str, field(..., "what speaks there", examples=kinds))
-    endpoint = section(Endpoint, ("name",), kind=kind, **local)
+    behind = section(Endpoint, ("name",), kind=kind, **local)
     model = section(
         Model,
         ("name",),
@@ -112,7 +97,7 @@ def _entries() -> dict[str, tuple]:  # of endpoints and of models
         scale=(float, field(1.0, "of an encoder: cosine times this, then softmax", gt=0)),
         trained_on=(str, field("", "of a classifier: the study whose stage finetune makes it")),
     )
-    return {"endpoints": (dict[EntryName, endpoint], ...), "models": (dict[EntryName, model], ...)}  # type: ignore[valid-type]
+    return {"endpoints": (dict[EntryName, behind], ...), "models": (dict[EntryName, model], ...)}  # type: ignore[valid-type]
 
 
 EntryName = Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]  # results are named after it
@@ -129,19 +114,15 @@ class Selection(Closed):
 
 # %% ../../nbs/run/02_shape.ipynb #c88eb4fb
 @cache
-def params_model(
-    stages: tuple[str, ...],  # that have a section
-    lists: tuple[str, ...],  # of studies, in `run`
-) -> type[Closed]:
+def params_model(stages: tuple[str, ...], lists: tuple[str, ...]) -> type[Closed]:
     "The class of `params.yaml`, with the section `run` that stands in a file beside it."
     known = stage_classes()
     sections: dict[str, Any] = {name: (section(known[name], GIVEN) | None, None) for name in stages}
     prepare = (section(known["prepare"], GIVEN), ...)
     annotate = (dict[str, Any] | None, field(None, "the page where people answer"))
     compare = (Comparing | None, field(None, "how models are compared while they are asked"))
-    study = create_model(
-        "Study", __base__=Closed, **(sections | {"prepare": prepare, "annotate": annotate, "compare": compare})
-    )
+    of_study = {"prepare": prepare, "annotate": annotate, "compare": compare}
+    study = create_model("Study", __base__=Closed, **(sections | of_study))
     run = section(Selection, (), **{k: (Names, []) for k in lists if k not in Selection.model_fields})
     whole: dict[str, Any] = {
         "seed": (Seed, ...),
@@ -155,20 +136,13 @@ def params_model(
     return create_model("Params", __base__=Closed, **(whole | sections))
 
 # %% ../../nbs/run/02_shape.ipynb #ae9916e5
-def model_of(
-    top: str | Path | None = None,  # of the repository; None: this one
-) -> type[Closed]:
-    """The class of a repository's `params.yaml`.
-
-    Raises: ValueError for a stage whose parameters nobody declares.
-    """
+def model_of(top: str | Path | None = None) -> type[Closed]:
+    "The class of a repository's `params.yaml`."
     nodes = [n for n in graph(top).values() if n.parameters]
     known = stage_classes()
     if bare := [n.name for n in nodes if n.name not in known]:
-        refuse(
-            f"params: a stage must have a class of its parameters; got none for {', '.join(bare)}; declare one in "
-            "nbs/steps/22_parameters.ipynb, or in `study` of its study's folder, and name it there"
-        )
+        remedy = "declare one in nbs/steps/22_parameters.ipynb, or in `study` of its study's folder, and name it there"
+        refuse(f"params: a stage must have a class of its parameters; got none for {', '.join(bare)}; {remedy}")
     lists = dict.fromkeys(n.studies for n in graph(top).values() if n.studies)
     return params_model(tuple(n.name for n in nodes), tuple(lists))
 
@@ -180,18 +154,14 @@ class Untitled(GenerateJsonSchema):
         return False
 
 
-def params_schema(
-    top: str | Path | None = None,
-) -> dict[str, Any]:  # a JSON schema, draft 2020-12
+def params_schema(top: str | Path | None = None) -> dict[str, Any]:  # a JSON schema, draft 2020-12
     "What may stand in `params.yaml`, for editors: `run` may stand in another file."
     schema = model_of(top).model_json_schema(schema_generator=Untitled)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "params.yaml of mhbench"}
     return head | {k: v for k, v in schema.items() if k not in ("required", "title", "description")}
 
 # %% ../../nbs/run/02_shape.ipynb #28a05334
-def parameters_cell(
-    parameters: type[Parameters],
-) -> str:
+def parameters_cell(parameters: type[Parameters]) -> str:
     "The source of the cell tagged `parameters`."
     own = [k for k in parameters.model_fields if k not in GIVEN]
     given = [k for k in GIVEN if k in parameters.model_fields]
@@ -211,9 +181,7 @@ def parameters_cell(
     return text.stdout.rstrip("\n")
 
 # %% ../../nbs/run/02_shape.ipynb #d8557664
-def stale_cells(
-    top: str | Path | None = None,
-) -> dict[Path, dict[str, Any]]:  # notebook -> what it should be
+def stale_cells(top: str | Path | None = None) -> dict[Path, dict[str, Any]]:  # notebook -> what it should be
     "The stage notebooks whose cell of parameters does not say what their class declares."
     out = {}
     for stage, parameters in stage_classes().items():
@@ -229,10 +197,7 @@ def stale_cells(
     return out
 
 
-def write_schema(
-    path: str | Path,
-    top: str | Path | None = None,
-) -> None:
+def write_schema(path: str | Path, top: str | Path | None = None) -> None:
     "Write what is made from the classes: the schema for editors, and the cells of the notebooks."
     text = json.dumps(params_schema(top), indent=1, ensure_ascii=False)
     Path(path).write_text(text + "\n", encoding="utf-8")
@@ -251,6 +216,11 @@ class Fault(NamedTuple):
     def __str__(self) -> str:
         return f"{'.'.join(map(str, self.path))} must {self.rule}; got {self.got}"
 
+    def line(self, lines: Mapping[tuple, int]) -> int:
+        "Where the entry stands, or the nearest one around it; 0 where none does."
+        above = [self.path[:k] for k in range(len(self.path), 0, -1)]
+        return next((lines[path] for path in above if path in lines), 0)
+
 
 class Written(NamedTuple):
     "A YAML file as it was read."
@@ -258,9 +228,6 @@ class Written(NamedTuple):
     content: Any
     lines: dict[tuple, int]  # entry -> its line
     faults: list[Fault]  # keys that are wrong by themselves
-
-
-RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
 
 
 def _unreadable(path: Path, rule: str, got: str, remedy: str, place: str = "") -> NoReturn:
@@ -338,10 +305,7 @@ def _read(path: Path, text: str) -> Written:
 
 
 def read_tree(path: Path) -> Written:
-    """What a YAML file says, and the lines of its entries.
-
-    Raises: ValueError for what is no file, no UTF-8, no YAML or no mapping; a tag that would run something is no YAML.
-    """
+    "What a YAML file says, and the lines of its entries; a tag that would run something is no YAML."
     written = _read(path, _text(path))
     if not isinstance(written.content, dict):
         got = {type(None): "nothing", list: "a list"}.get(type(written.content), "a text")
@@ -496,29 +460,59 @@ def _declared(schema: dict, path: tuple) -> dict[str, Any]:
     return properties
 
 
-def misshapen(p: Any, top: Path | None = None) -> list[Fault]:
-    "What does not have the type or the bounds that it must have."
+def _entry_faults(part: str, name: str, entry: dict, kind: str) -> Iterator[Fault]:
+    "What the class of a model or an endpoint refuses beyond its shape."
+    at = (part, name)
+    computes_here = kind in ("encoder", "classifier")
+    try:
+        if part == "models" and not computes_here:
+            Model(name=name, **{k: v for k, v in entry.items() if k not in ("n_items", "scale")})
+        elif part == "endpoints" and kind != "local" and not computes_here:
+            endpoint(name, **entry)
+        elif part == "endpoints":
+            takes = list(LocalServer.model_fields) if kind == "local" else []
+            if over := sorted(set(entry) - {"kind", *takes}):
+                said = f"kind {kind} takes {listed(takes) or 'nothing else'}; take {listed(over)} out"
+                yield Fault(at, "hold together", said)
+    except ValidationError as e:
+        for x in e.errors(include_input=False, include_url=False):
+            yield Fault((*at, *x["loc"]), "hold together", plain(x["msg"].removeprefix("Value error, ")))
+    except ValueError as e:
+        yield Fault(at, "hold together", plain(str(e)))
+
+
+def misshapen(p: dict, top: Path | None = None) -> list[Fault]:
+    "What does not have the type or the bounds that it must have, and entries whose fields do not fit each other."
     model = model_of(top)
+    out: list[Fault] = []
     try:
         model.model_validate(p)
-        return []
     except ValidationError as e:
         found = [_placed(x, p) for x in e.errors(include_url=False)]
-    schema = model.model_json_schema()
-    return [_fault(f, schema) for f in _told_apart(found)]
+        schema = model.model_json_schema()
+        out = [_fault(f, schema) for f in _told_apart(found)]
+    bad = {f.path[:2] for f in out}
+    if not {("models",), ("endpoints",)} & bad:
+        kinds = {name: e["kind"] for name, e in p["endpoints"].items() if ("endpoints", name) not in bad}
+        for name in [n for n in p["models"] if ("models", n) not in bad]:
+            entry = p["models"][name]
+            out += _entry_faults("models", name, entry, kinds.get(entry["endpoint"], ""))
+        for name, kind in kinds.items():
+            out += _entry_faults("endpoints", name, p["endpoints"][name], kind)
+    return out
 
 # %% ../../nbs/run/02_shape.ipynb #76422ee1
 def refuse_all(found: list[Fault], where: str, lines: Mapping[tuple, int]) -> None:
-    """One message about all mistakes, in the order of the file.
-
-    Raises: ValueError where there is one.
-    """
-    told = {f: next((lines[f.path[:k]] for k in range(len(f.path), 0, -1) if f.path[:k] in lines), 0) for f in found}
-    at = {f: f"line {line}" if line else "" for f, line in sorted(told.items(), key=lambda x: x[1])}
-    if len(at) == 1:
-        (f, line), *_ = at.items()
-        refuse(f"check_params: {f}", place=", ".join(filter(None, [where, line])), remedy=f.remedy)
-    rows = [": ".join(filter(None, [line, "; ".join(filter(None, [str(f), f.remedy]))])) for f, line in at.items()]
+    "One message about all mistakes, in the order of the file."
+    faults = sorted(dict.fromkeys(found), key=lambda f: f.line(lines))
+    if len(faults) == 1:
+        [f] = faults
+        place = f"{where}, line {f.line(lines)}" if f.line(lines) else where
+        refuse(f"check_params: {f}", place=place, remedy=f.remedy)
+    rows = []
+    for f in faults[:50]:
+        line = f"line {f.line(lines)}: " if f.line(lines) else ""
+        rows.append(line + "; ".join(filter(None, [str(f), f.remedy])))
+    rows += [f"and {len(faults) - 50} more"] if len(faults) > 50 else []
     if rows:
-        shown = rows[:50] + ([f"and {len(rows) - 50} more"] if len(rows) > 50 else [])
-        refuse(f"check_params: {where} must hold together; got {len(rows)} mistakes:\n  " + "\n  ".join(shown))
+        refuse(f"check_params: {where} must hold together; got {len(faults)} mistakes:\n  " + "\n  ".join(rows))

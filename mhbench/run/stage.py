@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import io
-import json
 import math
 import re
 import sys
@@ -43,7 +42,7 @@ from ..registry import added
 from ..registry import studies as registered
 from ..report.style import introduce, natural, save, title_of, who
 from ..report.tables import with_interval
-from .graph import before, graph, items_file, root
+from .graph import before, graph, items_file, root, write_json
 from ..steps.rates import COUNTS
 
 # %% auto #0
@@ -67,11 +66,8 @@ def _plain(x: Any) -> Any:
 
 def write_metrics(values: dict, path: str | Path) -> Path:
     "Write metrics as sorted JSON, six significant digits, NaN as null."
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(_plain(values), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
-    return path
+    write_json(_plain(values), Path(path), sort_keys=True, allow_nan=False)
+    return Path(path)
 
 # %% ../../nbs/run/04_stage.ipynb #5840b5c4
 _HEADLINE = ["measure", "model", "mode", "n", "n_clusters", *COUNTS, "estimate", "ci_low", "ci_high", "level"]
@@ -81,19 +77,24 @@ _HEADLINE += ["origin"]
 def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:
     "A temporary results folder with what the stage `name` rests on, for some studies of the demo."
     from mhbench.run.execute import run_stage
+    from mhbench.run.params import load_params
 
     folder = Path(tempfile.mkdtemp(prefix="mhbench-"))
     stages = graph()
+    sections = load_params(root() / "params.yaml")["studies"]
     small: dict[str, Mapping] = {"prepare": {"n_items": n_items}, "judge": {"n_items": 2}}
     small |= {stage: shorter for study in registered() for stage, shorter in study.demo.items()}
-    for stage in before(stages, name):
-        node = stages[stage]
-        given: dict[str, Any] = {"results": str(folder), "models": list(models)} | dict(small.get(stage, {}))
+    for node in [stages[s] for s in before(stages, name) if "study" in stages[s].parameters]:
+        given: dict[str, Any] = {"results": str(folder), "models": list(models)} | dict(small.get(node.name, {}))
         given = {k: v for k, v in given.items() if k in node.parameters}
         for study in studies:
-            if "study" in node.parameters and _goes_through(node, study, name, models):
+            named = (sections[study].get(node.name) or {}).get("asked")  # nobody: it has something to say all the same
+            for_others = named and not set(named) & set(models)
+            # the report and the ledger of so small a run have what every study has
+            chosen = node.name in sections[study] and name not in ("report", "ledger")
+            if not for_others and (node.studies == "studies" or chosen):
                 for model in models if node.models else [None]:
-                    run_stage(stage, study, model, overrides=given)
+                    run_stage(node.name, study, model, overrides=given)
     return folder
 
 
@@ -104,14 +105,6 @@ def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, bool]:  
 
 
 _NAMED = ("model", "first", "second", "other", "judge", "rater", "annotator", "student", "contestant", "who")
-
-
-def _weightier(found: Iterable[tuple[str, str]]) -> dict[str, str]:
-    "Of several origins of a name the one that outweighs the others."
-    out: dict[str, str] = {}
-    for name, origin in found:
-        out[name] = max(out.get(name, origin), origin, key=ORIGINS.index)
-    return out
 
 # %% ../../nbs/run/04_stage.ipynb #82c61c83
 def known_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]:  # name -> origin
@@ -129,7 +122,8 @@ def known_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]
             by_model = [v.get("annotator") == "model" for v in ratings.column("variant")]
             given = zip(ratings.column("rater"), ratings.column("origin"), by_model)
             found += [(rater, origin) for rater, origin, model in given if model or origin == "simulated"]
-    return {name: origin for name, origin in _weightier(dict.fromkeys(found)).items() if origin != "asked"}
+    by_weight = sorted(dict.fromkeys(found), key=lambda known: ORIGINS.index(known[1]))
+    return {name: origin for name, origin in dict(by_weight).items() if origin != "asked"}  # the weightiest of each
 
 
 def _named(frame: pd.DataFrame) -> dict[str, pd.Series]:  # column -> whom its cells name
@@ -167,31 +161,11 @@ def _names_in(texts: Iterable[str], known: Mapping[str, str]) -> list[str]:
     whole = "\n".join(texts)
     return [name for name in known if re.search(rf"(?<![\w.+-]){re.escape(name)}(?![\w+-])", whole)]
 
-
-def _everybody(params: dict) -> list[str]:
-    "The models of params.yaml and those whose answers come in a table: they keep their looks in every figure."
-    answers = [s.get("prepare", {}).get("answers") or {} for s in params["studies"].values()]
-    return [*params["models"], *sorted({name for a in answers for name in a})]
-
-
-def _goes_through(node: Any, study: str, wanted: str, models: Sequence[str]) -> bool:
-    from mhbench.run.params import load_params
-
-    section = load_params(root() / "params.yaml")["studies"][study].get(node.name) or {}
-    named = section.get("asked")  # nobody: the stage has something to say all the same
-    if named and not set(named) & set(models):
-        return False  # a stage for models that are not among these
-    if wanted in ("report", "ledger"):  # a small run: what every study has
-        return node.studies == "studies"
-    return node.studies == "studies" or node.name in load_params(root() / "params.yaml")["studies"][study]
-
 # %% ../../nbs/run/04_stage.ipynb #15607ed1
 _WIDE = 900  # pixels of a figure in a notebook
 
 
-def as_saved(
-    file: str | Path,  # PNG
-) -> str:  # PNG as base64
+def as_saved(file: str | Path) -> str:  # PNG as base64
     "A saved figure made smaller, as a notebook shows it: it need not be drawn again."
     out = io.BytesIO()
     with Image.open(file) as image:
@@ -201,24 +175,16 @@ def as_saved(
     return b64encode(out.getvalue()).decode()
 
 
-def _as_saved(figure: Figure) -> str | None:  # None where no stage has saved it
-    file = getattr(figure, "saved_as", None)
-    return None if file is None else as_saved(file)
-
-
 def _let_figures_show() -> None:
     "A notebook shows figures that pyplot did not make as text, if nothing is said."
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     pictures = shell.display_formatter.formatters["image/png"] if shell is not None else None
     if pictures is not None and Figure not in pictures.type_printers:
-        pictures.for_type(Figure, _as_saved)
+        pictures.for_type(Figure, lambda figure: as_saved(figure.saved_as) if hasattr(figure, "saved_as") else None)
 
 # %% ../../nbs/run/04_stage.ipynb #b8e4f8d2
 class Stage:
-    """One run of one stage of one study (and of one model, where the stage asks one).
-
-    Raises: FileNotFoundError where what it reads is not there.
-    """
+    "One run of one stage of one study (and of one model, where the stage asks one)."
 
     def __init__(
         self,
@@ -238,6 +204,7 @@ class Stage:
         self.name = name
         self.study = study
         self.model = model
+        self._where = [x for x in (name, study, model) if x]
         self.models = list(models)
         self.about = about
         self.rated = rated
@@ -257,16 +224,13 @@ class Stage:
         self._first: dict[str, str] = {}  # which main numbers the study's first screen draws, and what they come to
         self._main: list[pd.DataFrame] = []
         params = load_params(root() / "params.yaml")
-        self.origins = known_origins(self.results, [study] if study else studies)
-        self._everybody = _everybody(params)
+        self.origins = known_origins(self.results, of)
+        in_tables = {name for s in params["studies"].values() for name in s["prepare"].get("answers") or {}}
+        self._everybody = [*params["models"], *sorted(in_tables)]  # they keep their looks in every figure
         self._run = params["run"]
         self._best_first = self._by_accuracy(params) if study else []
         introduce(self._everybody, self.simulated, self._best_first)
         keep_results(StoreSettings(**(params.get("store") or {})), store_path(root()))
-
-    @property
-    def _where(self) -> list[str]:
-        return [x for x in (self.name, self.study, self.model) if x]
 
     @property
     def _one(self) -> str:
@@ -293,65 +257,56 @@ class Stage:
 
     # ---------------------------------------------------------------- what it reads
 
-    def _records(self, file: Path, record: type[Record]) -> list:
-        return read_records(self._there(file), record)
-
-    def _there(self, file: Path) -> Path:
+    def _left(self, folder: str, name: str) -> Path:
+        "What another stage left for this study in a folder of the results: `score`, or `text/prepare`."
+        file = self.results / folder / self._one / f"{name}.parquet"
         if not file.exists():
-            refuse(
-                f"Stage {self.name}: what it reads must be there; got no {file.relative_to(self.results)}",
-                place=f"{self.study}",
-                remedy=f"run `dvc repro`, or the stage {file.relative_to(self.results).parts[1]} first",
-                error=FileNotFoundError,
-            )
+            got = f"no {file.relative_to(self.results)} ({self.study})"
+            remedy = f"run `dvc repro`, or the stage {folder.removeprefix('text/')} first"
+            refuse(f"Stage {self.name}: what it reads must be there; got {got}; {remedy}", error=FileNotFoundError)
         return file
 
-    def _prepared(self, name: str, record: type[Record]) -> list:
-        return self._records(self.results / "text" / "prepare" / self._one / f"{name}.parquet", record)
+    def texts_of(self, stage: str, name: str, record: type[Record]) -> list:
+        "Records with texts that another stage left for this study."
+        return read_records(self._left(f"text/{stage}", name), record)
 
     @cached_property
     def items(self) -> list[Item]:
         "What is asked; with the questions that the stage approach had written, where this stage rests on it."
-        prepared = self._prepared("items", Item)
+        prepared = self.texts_of("prepare", "items", Item)
         written = items_file(self.results, self._one)
         if written.parent.parent.name != "approach" or "approach" not in before(graph(), self.name):
             return prepared
-        asked = self._records(written, Item)
+        asked = read_records(written, Item)
         waited = {i.item_id for i in prepared if i.awaits_question}
-        there, known = ({i.item_id for i in x} for x in (asked, prepared))
+        there = {i.item_id for i in asked}
+        known = {i.item_id for i in prepared}
         if (there ^ known) - waited:
-            got = f"{len(there)} items of {len(known)}"
-            refuse(
-                f"Stage {self.name}: the items of approach must be those that were prepared, but for cases without a "
-                f"question; got {got}",
-                place=self._one,
-                remedy="run `dvc repro approach`, or that stage, again",
-            )
+            rule = "be those that were prepared, but for cases without a question"
+            got = f"{len(there)} items of {len(known)} ({self._one}); run `dvc repro approach` again"
+            refuse(f"Stage {self.name}: the items of approach must {rule}; got {got}")
         return asked
 
     @cached_property
     def ratings(self) -> list[Rating]:
         "What people said."
-        return self._prepared("ratings", Rating)
+        return self.texts_of("prepare", "ratings", Rating)
 
     @cached_property
     def recorded(self) -> list[Response]:
         "Answers that came with the corpus, or from a table of somebody's answers."
-        return self._prepared("recorded", Response)
+        return self.texts_of("prepare", "recorded", Response)
 
     @cached_property
     def answers(self) -> list[Response]:
         "The responses of the models of the run."
-        folder = self.results / "text" / "generate" / self._one
-        return [r for m in self.models for r in self._records(folder / m / "responses.parquet", Response)]
+        return [r for m in self.models for r in self.texts_of("generate", f"{m}/responses", Response)]
 
     @property
     def stored(self) -> StoredRecords[Response]:
         "The same as `responses`, by column: for what goes through a million of them."
-        text = self.results / "text"
-        own = [text / "generate" / self._one / m / "responses.parquet" for m in self.models]
-        files = [text / "prepare" / self._one / "recorded.parquet", *own]
-        return StoredRecords([self._there(file) for file in files], Response)
+        own = [self._left("text/generate", f"{m}/responses") for m in self.models]
+        return StoredRecords([self._left("text/prepare", "recorded"), *own], Response)
 
     @cached_property
     def responses(self) -> list[Response]:
@@ -395,9 +350,8 @@ class Stage:
 
         file = self.results / "score" / self._one / "scores.parquet"
         columns = ["model", "mode", "answered_by", "n_votes", "set", "correct"]
-        if "score" not in before(graph(), self.name) or not file.exists():
-            return []
-        if not set(columns) <= set(pq.read_schema(file).names):
+        rests_on_it = "score" in before(graph(), self.name) and file.exists()
+        if not rests_on_it or not set(columns) <= set(pq.read_schema(file).names):
             return []
         core = (params["studies"][self._one].get("score") or {}).get("core")
         return most_accurate(pd.read_parquet(file, columns=columns), core)
@@ -434,14 +388,7 @@ class Stage:
 
     def read(self, stage: str, table: str) -> pd.DataFrame:
         "A table that another stage left for this study."
-        file = self.results / stage / self._one / f"{table}.parquet"
-        if not file.exists():
-            refuse(
-                f"Stage {self.name}: the table {table} of {stage} must be there; got no "
-                f"{stage}/{self.study}/{file.name}; run `dvc repro {stage}`",
-                error=FileNotFoundError,
-            )
-        frame = pd.read_parquet(file)
+        frame = pd.read_parquet(self._left(stage, table))
         self.know_labels(frame.get("label_origin", []))
         return frame
 
@@ -456,12 +403,10 @@ class Stage:
         if not soft_labels:
             return self.items
         if not (self.results / "preferences" / self._one / "labels.parquet").exists():
-            refuse(
-                f"{self.name}: soft_labels must have the labels of the preferences stage; got no labels.parquet",
-                place=self._one,
-                remedy=f"run that stage, or say soft_labels: false in studies.{self.study}.{self.name}",
-                error=FileNotFoundError,
-            )
+            got = f"no labels.parquet ({self.study})"
+            remedy = f"run that stage, or say soft_labels: false in studies.{self.study}.{self.name}"
+            said = f"soft_labels must have the labels of the preferences stage; got {got}; {remedy}"
+            refuse(f"{self.name}: {said}", error=FileNotFoundError)
         labels = self.read("preferences", "labels")
         self.know_labels(labels.get("origin", []))
         return with_soft_labels(self.items, labels)
@@ -470,9 +415,8 @@ class Stage:
 
     def set_aside(self, options: dict) -> dict:
         "A loader's options, with a file for the rows that it sets aside where it is told to go on without them."
-        return (
-            options | {"set_aside": str(self.texts / "set_aside.jsonl")} if options.get("strict") is False else options
-        )
+        aside = {"set_aside": str(self.texts / "set_aside.jsonl")}
+        return options | aside if options.get("strict") is False else options
 
     @property
     def n_set_aside(self) -> int:
@@ -483,10 +427,6 @@ class Stage:
     def reread(self, name: str, record: type[Record]) -> list:
         "What `records` has kept, read again."
         return read_records(self.texts / f"{name}.parquet", record)
-
-    def texts_of(self, stage: str, name: str, record: type[Record]) -> list:
-        "Records with texts that another stage left for this study."
-        return self._records(self.results / "text" / stage / self._one / f"{name}.parquet", record)
 
     def records(self, name: str, records: Iterable[Record], record: type[Record]) -> Path:
         "Keep records that hold texts, where nothing is pushed from; an iterator is written as it comes."
@@ -513,22 +453,20 @@ class Stage:
     ) -> pd.DataFrame | str:  # as a reader sees it; or the reason why there is none
         """Show a table, keep it as Parquet and register it for the report. Where a row is of somebody whom this run did
         not ask, a column `origin` says where each row comes from, and the caption names them.
-
-        Raises: ValueError for a name that was used before.
         """
         if name in [t["name"] for t in self._tables]:
             refuse(f"Stage.table: name must be used once in a stage; got {name!r}", place=self.name)
         if not len(frame):
             return self.absent(caption, absent) if absent else "none"
-        frame = self._with_origin(self._held(frame), self.rated if rated is None else rated, labelled)
+        rated = self.rated if rated is None else rated
+        frame = self._with_origin(self._held(frame), rated, labelled)
         frame.to_parquet(self.out / f"{name}.parquet", index=False, compression="zstd")
-        kept = frame.drop(columns=list(hide))
-        shown = self._told(caption, self._who_is_in(frame), self.rated if rated is None else rated, labelled)
-        entry = {"name": name, "caption": shown, "rows": len(frame), "hide": list(hide), "show": show}
-        entry |= {"card": card} if card else {}
-        self._tables.append(entry)
+        named = {str(c) for c in frame.columns}.union(*(cells.dropna() for cells in _named(frame).values()))
+        entry = {"name": name, "caption": self._told(caption, named, rated, labelled), "rows": len(frame)}
+        self._tables.append(entry | {"hide": list(hide), "show": show} | ({"card": card} if card else {}))
         if not show:
             return f"{name}: {len(frame)} rows kept"
+        kept = frame.drop(columns=list(hide))
         return with_interval(kept) if {"estimate", "ci_low", "ci_high"} <= set(kept) else kept
 
     def _held(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -543,20 +481,18 @@ class Stage:
             frame = frame.assign(label_origin="simulated")
         if "origin" in frame:
             return frame
-        drawn = rated and self.drawn_ratings
-        rows = ["simulated"] * len(frame) if drawn else origin_column(frame, self.origins)
+        if rated and self.drawn_ratings:
+            return frame.assign(origin="simulated")
+        rows = origin_column(frame, self.origins)
         return frame.assign(origin=rows) if set(rows) - {"asked"} else frame
-
-    def _who_is_in(self, frame: pd.DataFrame) -> set[str]:
-        "Whom the rows and the heads of a table name."
-        return {str(c) for c in frame.columns}.union(*(set(cells.dropna()) for cells in _named(frame).values()))
 
     def _told(self, caption: str, names: Iterable[str], rated: bool, labelled: bool = True) -> str:
         "A caption that says what below it is not of people and models that were asked."
-        drawn = rated and self.drawn_ratings and "simulated" not in caption.lower()
-        marked = _marked(f"{caption} (simulated raters)" if drawn else caption, names, self.origins)
-        by_labels = labelled and self.drawn_labels and not (rated and self.drawn_ratings)
-        return f"{marked} (labels of simulated raters)" if by_labels else marked
+        drawn = rated and self.drawn_ratings
+        if drawn and "simulated" not in caption.lower():
+            caption += " (simulated raters)"
+        marked = _marked(caption, names, self.origins)
+        return f"{marked} (labels of simulated raters)" if labelled and self.drawn_labels and not drawn else marked
 
     def figure(
         self,
@@ -568,10 +504,7 @@ class Stage:
         rated: bool | None = None,  # as for a table
         sequential: bool = False,  # its intervals hold wherever asking stopped
     ) -> Any:
-        """Keep a figure as PNG and SVG and register it for the report; shown where it stands last in a cell.
-
-        Raises: ValueError for a name that was used before.
-        """
+        "Keep a figure as PNG and SVG and register it for the report; shown where it stands last in a cell."
         if name in [f["name"] for f in self._figures]:
             refuse(f"Stage.figure: name must be used once in a stage; got {name!r}", place=self.name)
         self.figures.mkdir(parents=True, exist_ok=True)  # DVC wants the folder, empty or not
@@ -587,15 +520,9 @@ class Stage:
         self._figures.append({"name": name, **told})
         return drawing
 
-    def added(
-        self,
-        *,
-        of: str = "",  # only what this study adds
-        **found: Any,
-    ) -> None:
+    def added(self, *, of: str = "", **found: Any) -> None:
         """Show and keep the tables and figures that studies add to this stage; what the stage `found` is theirs to use.
-        The docstring of what adds them is their prose: its first line is the heading. A study says itself why it adds
-        nothing, where it does not.
+        The docstring of what adds them is their prose: its first line is the heading.
         """
         from IPython.display import Markdown, display
 
@@ -641,21 +568,12 @@ class Stage:
         main = pd.concat(self._main, ignore_index=True) if self._main else pd.DataFrame(columns=_HEADLINE)
         if len(main):
             main.to_parquet(self.out / "headline.parquet", index=False, compression="zstd")
-        contents = {
-            "stage": self.name,
-            "study": self.study,
-            "about": self.about,
-            "tables": self._tables,
-            "figures": self._figures,
-            "absent": self._absent,
-            "lines": self._lines,
-            "first": self._first,
-        }
-        text = json.dumps(contents, indent=1, ensure_ascii=False)
-        (self.out / "contents.json").write_text(text + "\n", encoding="utf-8")
+        contents: dict[str, Any] = {"stage": self.name, "study": self.study, "about": self.about}
+        contents |= {"tables": self._tables, "figures": self._figures, "absent": self._absent}
+        contents |= {"lines": self._lines, "first": self._first}
+        write_json(contents, self.out / "contents.json")
         if self._figures:  # beside them, for whoever shows them: a gallery, a paper
-            text = json.dumps(self._figures, indent=1, ensure_ascii=False)
-            (self.figures / "figures.json").write_text(text + "\n", encoding="utf-8")
+            write_json(self._figures, self.figures / "figures.json")
         folder = self.results.joinpath("metrics", *self._where[:-1])
         write_metrics(metrics, folder / f"{self._where[-1] if self.study else 'headline'}.json")
         for sentence in NOTES:

@@ -17,6 +17,7 @@ from pathlib import Path
 import mhbench
 from ..corpus.demo import demo_files
 from ..errors import refuse
+from .graph import write_json
 from ..subcommand import argument, subcommand
 
 # %% auto #0
@@ -69,19 +70,14 @@ def record_package(top: str | Path) -> None:
     files = code_files(Path(top) / "mhbench" if is_clone(top) else _PACKAGE)
     asking = {part: _sha256(files, part) for part in ASKING}
     for name, content in ((PACKAGE_FILE, package_identity(files)), (ASKING_FILE, asking)):
-        file = Path(top) / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        write_json(content, Path(top) / name)
 
 # %% ../../nbs/run/18_workplace.ipynb #04943e2c
 _FILES = ("params.yaml", "run.yaml", "dvc.yaml", "params.schema.json", "nbs/stages/mhbench.sh")
 
 
 def pipeline_files() -> dict[str, Path]:  # by name in the folder: params.yaml, nbs/stages/score.ipynb, ...
-    """The files of the pipeline that came with the package.
-
-    Raises: FileNotFoundError where the package was installed without them.
-    """
+    "The files of the pipeline that came with the package."
     for top in (_PACKAGE / "pipeline", _PACKAGE.parent):
         stages = sorted((top / "nbs" / "stages").glob("*.ipynb"))
         if stages and all((top / name).exists() for name in _FILES):
@@ -114,8 +110,7 @@ def _under_dvc(folder: Path) -> None:
     "Git and DVC for the folder: within a repository that is there, or of its own, or DVC alone."
     dvc = (sys.executable, "-m", "dvc")
     if not _quietly(*dvc, "--version", cwd=folder):
-        remedy = "pip install 'mhbench[pipeline]'"
-        refuse("init: DVC must be installed; got none", remedy=remedy, error=ImportError)
+        refuse("init: DVC must be installed; got none; pip install 'mhbench[pipeline]'", error=ImportError)
     ignored = _quietly("git", "check-ignore", "-q", str(folder), cwd=folder)  # by a repository around it
     if _quietly("git", "rev-parse", "--git-dir", cwd=folder) and not ignored:
         how = ["--subdir"]
@@ -127,24 +122,16 @@ def _under_dvc(folder: Path) -> None:
         _quietly(*dvc, "config", name, "false", cwd=folder)
 
 # %% ../../nbs/run/18_workplace.ipynb #5dd19585
-def init(
-    folder: str | Path,
-    *,
-    update: bool = False,  # take over newer stages into a folder that is there; parameters stay
-) -> list[str]:  # the files written, relative to the folder
-    """Set up a folder in which `dvc repro` runs.
-
-    Raises: FileExistsError where a pipeline is there already (or, to update, FileNotFoundError where none is);
-    ImportError without DVC.
-    """
+def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files written, relative to the folder
+    "Set up a folder in which `dvc repro` runs; or update the stages in one that is there, whose parameters stay."
     top = Path(folder).expanduser().resolve()
     there = (top / "dvc.yaml").exists() or (top / "params.yaml").exists()
     if there and not update:
         remedy = "take another folder; or say --update, which replaces dvc.yaml and nbs/stages"
         refuse(f"init: the folder must hold no pipeline; got {folder}", remedy=remedy, error=FileExistsError)
     if update and not there:
-        remedy = "leave --update out"
-        refuse(f"init: the folder must hold a pipeline; got {folder}", remedy=remedy, error=FileNotFoundError)
+        got = f"{folder}; leave --update out"
+        refuse(f"init: the folder must hold a pipeline; got {got}", error=FileNotFoundError)
     if update and is_clone(top):
         refuse(f"init: the folder must be one that `mhbench init` made; got {folder}; a clone has git for this")
     texts = {name: file.read_bytes() for name, file in pipeline_files().items()}
@@ -157,9 +144,8 @@ def init(
         for recipes in sorted(set(re.findall(r"mhbench/(studies/\w+/making)", params))):
             place = f"recipes/{recipes.split('/')[1]}"
             params = params.replace(f"mhbench/{recipes}", place)
-            texts |= {
-                f"{place}/{f.name}": f.read_bytes() for f in sorted((_PACKAGE / recipes).iterdir()) if f.is_file()
-            }
+            making = [f for f in sorted((_PACKAGE / recipes).iterdir()) if f.is_file()]
+            texts |= {f"{place}/{f.name}": f.read_bytes() for f in making}
         texts["params.yaml"] = params.encode()
     for name, text in texts.items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)

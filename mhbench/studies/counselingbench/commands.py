@@ -12,7 +12,7 @@ from pathlib import Path
 from ...errors import refuse
 from ...run.graph import root
 from ...run.params import load_params
-from ...run.people import MODELS, SEED, TABLE, named_answers, new_file, of_study, run_answers
+from ...run.people import MODELS, SEED, TABLE, named_answers, new_file, run_answers
 from ...steps.duels import error_sample
 from ...steps.score import score_responses
 from .errors import error_sheet, write_errors
@@ -28,7 +28,7 @@ command_group("errors", "wrong answers to people who label the error, and their 
 @subcommand(
     "errors draw",
     "wrong answers to label",
-    of_study("counselingbench"),
+    argument("--study", default="counselingbench"),
     MODELS,
     PARAMS,
     RESULTS,
@@ -52,7 +52,7 @@ def _errors_draw(a: argparse.Namespace) -> None:
 @subcommand(
     "errors collect",
     "labels of all annotators",
-    of_study("counselingbench"),
+    argument("--study", default="counselingbench"),
     PARAMS,
     RESULTS,
     argument("sheets", nargs="+", help="the sheets that came back"),

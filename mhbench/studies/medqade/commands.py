@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...errors import refuse
 from ...records.schema import Rating
-from ...run.people import MODELS, SEED, TABLE, declare_panel, named_answers, new_file, of_study
+from ...run.people import MODELS, PANEL, SEED, TABLE, named_answers, new_file
 from .load import load_exports
 from mhbench.studies.medqade.rounds import (
     came_back,
@@ -23,20 +23,20 @@ from mhbench.studies.medqade.rounds import (
     write_round,
     write_ties,
 )
-from ...subcommand import PARAMS, RESULTS, argument, comma_separated, subcommand
+from ...subcommand import PARAMS, RESULTS, argument, comma_separated, command_group, subcommand
 
 # %% auto #0
 __all__ = []
 
 # %% ../../../nbs/studies/medqade/09_commands.ipynb #0d9824e3
+command_group("panel", PANEL)
 _ROUND = argument("round", help="the round's folder, with the exports in it")
-declare_panel()
 
 
 @subcommand(
     "panel draw",
     "draw items, assign them, write the tasks",
-    of_study("medqade"),
+    argument("--study", default="medqade"),
     MODELS,
     PARAMS,
     RESULTS,
@@ -120,7 +120,7 @@ def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
 @subcommand(
     "panel collect",
     "all labels as one table",
-    of_study(""),
+    argument("--study", default=""),
     MODELS,
     PARAMS,
     RESULTS,
