@@ -23,20 +23,14 @@ class TooManyFailed(RuntimeError):
     "More requests failed than the caller allows; the answers so far are kept."
 
 
-def cost(
-    model: Model,
-    prompt_tokens: int,
-    completion_tokens: int,
-    cached: int = 0,  # of the prompt's tokens, those read from the provider's cache
-    written: int = 0,  # and those written to it
-) -> float | None:  # USD; None where the price is unknown
-    "What tokens cost by the model's price table; what has no price of its own costs what a prompt does."
+def cost(model: Model, prompt: int, completion: int, cached: int = 0, written: int = 0) -> float | None:
+    "US dollars by the price table; None where it is empty. What has no price of its own costs what a prompt does."
     price = model.price
     if not price:
         return None
-    prompt = (prompt_tokens - cached - written) * price["prompt"]
-    prompt += cached * price.get("cached", price["prompt"]) + written * price.get("cache_write", price["prompt"])
-    return (prompt + completion_tokens * price["completion"]) / 1e6
+    read = (prompt - cached - written) * price["prompt"]
+    read += cached * price.get("cached", price["prompt"]) + written * price.get("cache_write", price["prompt"])
+    return (read + completion * price["completion"]) / 1e6
 
 # %% ../../nbs/ask/13_budget.ipynb #81dc72b2
 class Budget:

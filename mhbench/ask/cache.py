@@ -163,12 +163,7 @@ def changed_under_us(path: Path, before: os.stat_result) -> str:
 class AnswerFile(Database):
     "The file: opened where it is ours and whole, and refused by name where it is not."
 
-    def __init__(
-        self,
-        path: str | Path | None = None,  # `cache_path()` by default
-        *,
-        readonly: bool = False,  # True: a replay or a count, which writes nothing
-    ):
+    def __init__(self, path: str | Path | None = None, *, readonly: bool = False):  # a replay, which writes nothing
         super().__init__(Path(path) if path is not None else cache_path())
         self.readonly = readonly
         self._stat: Any = None  # of the file that was opened for writing
@@ -247,12 +242,8 @@ class Cache(AnswerFile):
     def __repr__(self):
         return f"Cache({str(self.path)!r}{', readonly=True' if self.readonly else ''})"
 
-    def get_many(
-        self,
-        keys: Sequence[str],  # hexadecimal request keys
-        failures: bool = False,  # True: noted failures too (a replay)
-    ) -> dict[str, Row]:
-        "The rows of the keys that are there."
+    def get_many(self, keys: Sequence[str], failures: bool = False) -> dict[str, Row]:
+        "The rows of the keys that are there; noted failures, too, for a replay."
         final = "" if failures else " AND final = 1"
         sql = f"SELECT {_COLUMNS} FROM answers WHERE key IN ({{}}){final}"
         rows = self._guard(lambda: [_row(r) for r in self._select(sql, keys)])
@@ -347,12 +338,8 @@ class Cache(AnswerFile):
         self._runs.end(owner)
 
 # %% ../../nbs/ask/06_cache.ipynb #3282310a
-def open_cache(
-    cache: Cache | str | Path | None,  # a Cache or its path
-    *,
-    readonly: bool = False,  # a file that is not there is none, and none is made
-) -> Cache | None:
-    "A cache, opened where its path was given."
+def open_cache(cache: Cache | str | Path | None, *, readonly: bool = False) -> Cache | None:
+    "A cache, opened where its path was given; none where it is to be read only and is not there."
     if cache is None or isinstance(cache, Cache):
         return cache
     return None if readonly and not Path(cache).exists() else Cache(cache, readonly=readonly)
@@ -376,28 +363,18 @@ def _where(*tests: tuple[str, Any]) -> tuple[str, tuple]:
     return " AND ".join(t for t, _ in given) or "1", tuple(v for _, v in given)
 
 # %% ../../nbs/ask/06_cache.ipynb #6fab28c5
-def contents(
-    cache: Cache,
-    *,
-    model: str | None = None,
-    study: str | None = None,
-) -> list[dict[str, Any]]:  # one dict per study and model: study, model, rows, characters
-    "What an export with the same arguments would hold; study is empty where the caller of `ask` did not name it."
+def contents(cache: Cache, *, model: str | None = None, study: str | None = None) -> list[dict[str, Any]]:
+    "What an export would hold: study (empty where the caller of `ask` did not name it), model, rows, characters."
     where, args = _where(("model = ?", model), ("study = ?", study))
     sql = f"SELECT study, model, count(*), sum(length(value)) FROM answers WHERE {where} GROUP BY 1, 2 ORDER BY 1, 2"
     return [dict(zip(("study", "model", "rows", "characters"), r)) for r in cache.query(sql, args)]
 
 # %% ../../nbs/ask/06_cache.ipynb #2a7f74a6
-def export(
-    cache: Cache,
-    file: str | Path,  # JSON lines under gzip
-    *,
-    model: str | None = None,  # only this model's answers
-    study: str | None = None,  # only answers to this study's questions
-) -> int:  # rows written
-    """Write a cache as a file that can be shared; the same answers give the same bytes.
+def export(cache: Cache, file: str | Path, *, model: str | None = None, study: str | None = None) -> int:
+    """Write all answers, or those of a model or a study, as JSON lines under gzip; how many rows there were.
 
-    Answers may repeat the text that was asked about: `contents` says whose they are before they are handed on.
+    The same answers give the same bytes. Answers may repeat the text that was asked about: `contents` says whose they
+    are before they are handed on.
     """
     n, file = 0, Path(file)
     where, args = _where(("model = ?", model), ("study = ?", study))

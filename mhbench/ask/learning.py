@@ -19,13 +19,8 @@ from ..errors import say
 __all__ = ['terms_for', 'Learner']
 
 # %% ../../nbs/ask/15_learning.ipynb #40da627d
-def terms_for(
-    requests: Sequence[Request],  # the first ones of a call
-    model: Model,
-    endpoint: Endpoint,
-    cache: Any,  # a Cache, or None
-) -> Terms:
-    "What is known of an endpoint: what was learnt long ago counts where answers under it are to be used again."
+def terms_for(requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Any) -> Terms:
+    "What is known for requests: what was learnt long ago counts where answers under it are to be used again."
     known, fresh = (known_terms(cache, endpoint, model, days) for days in (math.inf, FORGET_DAYS))
     if known == fresh or cache.get_many([wire(r, model, endpoint, known).key for r in requests[:256]]):
         return known
@@ -35,13 +30,7 @@ def terms_for(
 class Learner:
     "What an endpoint takes of a model's requests, as far as it is known."
 
-    def __init__(
-        self,
-        model: Model,
-        endpoint: Endpoint,
-        cache: Any = None,  # a Cache, for what was learnt before
-        keeps: bool = False,  # what is learnt is kept there
-    ):
+    def __init__(self, model: Model, endpoint: Endpoint, cache: Any = None, keeps: bool = False):  # what is learnt
         self.model, self.endpoint = model, endpoint
         self.terms = known_terms(cache, endpoint, model)
         self.reads = cache

@@ -130,9 +130,6 @@ def first_json(text: str) -> Any:
 
 # %% ../../nbs/ask/04_parse.ipynb #414b23ce
 _WORD = re.compile(rf"[{_CJK}]|\d+|[^\W\d_{_CJK}]+|[%<>+/]|[-−](?=\d)")
-_PART = re.compile(  # the text before a bracket or a comma, and an abbreviation in brackets
-    r"\A[^(,;:]*[^(,;:\s]|(?<=\()(?=\w*[A-Z]\w*[A-Z])[\w-]{2,12}(?=\))"
-)
 _YES_NO = frozenset("yes no maybe true false ja nein oui non sí si não sim sì nee nej да нет".split())
 _ORDINALS = "first second third fourth fifth sixth seventh eighth".split()
 _CARDINALS = "one two three four five six seven eight".split()
@@ -168,7 +165,7 @@ class _Options:
     def _short_names(self, names: Sequence[str], texts: Sequence[str]) -> dict[tuple[str, ...], set[str]]:
         "Parts of the texts, and the places in the list, by which one option alone can be meant."
         short: dict[tuple[str, ...], set[str]] = {}
-        said = [(x, [part for part in _PART.findall(text) if len(part) > 1]) for x, text in zip(names, texts)]
+        said = [(x, [part for part in _rule("part").findall(text) if len(part) > 1]) for x, text in zip(names, texts)]
         said += [(x, [f"the {k} option", f"the {k} one"]) for x, k in zip(names, _ORDINALS)]
         if self.numbered:
             said += [(x, [f"{title} {k}" for title in ("option", "number")]) for x, k in zip(names, _CARDINALS)]
@@ -219,14 +216,6 @@ def _label_pattern(n: int, numbered: bool) -> re.Pattern:
     return re.compile(rf"(?m)(?P<open>{opened})(?P<core>{core})(?P<close>{closed})")
 
 # %% ../../nbs/ask/04_parse.ipynb #77009b95
-_ARTICLE = re.compile(  # an article that begins a sentence, and a pronoun
-    r"(?:(?:\A|(?<=\n)|(?<=[.!?:;] ))[\"'“(]?[AEO]\s(?!(?:is|was|or|and|because|since|fits|would|should|seems|as|but"
-    r"|rather|not|matches|describes|explains|best|remains|may|might|can|could|has|does|then|to|ist|oder|und|trifft"
-    r"|passt|weil|wäre|est|ou|et|car|es|o|y|porque|è|é|e|oppure|of|en|omdat|är|eller|och|jest|lub)\b)"
-    r"|I\s(?!(?:is|or|and|because|since|fits|ist|oder|und)\b))[^\W\d_A-Z]|I['’](?:d|m|ll|ve)\b"
-)
-
-
 def _pairs(opened: str, closed: str) -> tuple[int, int]:
     "How many signs before and behind a label are brackets and quotation marks that belong together."
     left, right = len(opened), 0
@@ -241,11 +230,6 @@ def _pairs(opened: str, closed: str) -> tuple[int, int]:
 # %% ../../nbs/ask/04_parse.ipynb #77e4d880
 _GAP = re.compile(r"[\W_]{1,8}")
 _WHOLE = re.compile(r"[\"'*_”’».!]*[ \t]*(?:\n|\Z|[)\]}。、]|</)|[.!,;:]\s|[\"'],")  # what ends an option's text
-
-
-_BEFORE_TEXT = re.compile(
-    r"(?<!\w)(?:(?i:the|an|une?|le|la|el|il|lo|der|die|das|den|een|het|uma?)|a|(?<=\A)A) \Z|\bl['’]\Z"
-)
 
 
 class _Mention(NamedTuple):
@@ -290,7 +274,7 @@ def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end
     if goes_on and not text[:start].strip() and text[start:end].casefold() in _YES_NO:  # a whole sentence
         return _Mention(start, goes_on.end(), _sign(_TEXT, min(owners)) + ".")
     quoted = start > 0 and text[start - 1] in _OPEN[2:]
-    article = _BEFORE_TEXT.search(text, max(0, start - 5), start)
+    article = _rule("determiner").search(text, max(0, start - 5), start)
     start = article.start() if article else start
     end += text[end : end + 1] in tuple(_CLOSE[2:])
     return _Mention(start - quoted, end, _sign(_TEXT, min(owners)) if len(owners) == 1 else "")
@@ -311,7 +295,7 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
             if n:
                 mention = _texted(text, o, labels, start, end, owners)
                 taken = n
-            elif label and not _ARTICLE.match(text, label.start("core")):
+            elif label and not _rule("article").match(text, label.start("core")):
                 letter, (opened, closed) = o.letter_of[label["core"].upper()], _pairs(label["open"], label["close"])
                 of_text = o.owners.get((label["core"].casefold(),), {letter}) - {letter}  # another option's text, too
                 signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(of_text))
@@ -370,16 +354,6 @@ class Form(NamedTuple):
 def forms(kind: str = "forms") -> list[Form]:  # or refusals
     "Every way to state an answer, or to decline one, that the parser knows."
     return [Form(**entry | {"pattern": _pattern(entry["pattern"])}) for entry in _table("forms")[kind]]
-
-# %% ../../nbs/ask/04_parse.ipynb #04603ad8
-@lru_cache
-def _before() -> list[re.Pattern]:
-    "What takes a statement back from before it, in its sentence."
-    return [_pattern(form) for form in _table("forms")["before"]]
-
-
-def _taken_back(before: str) -> bool:
-    return any(pattern.search(before) for pattern in _before())
 
 # %% ../../nbs/ask/04_parse.ipynb #dbbb366c
 _BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n")
@@ -454,7 +428,7 @@ def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Itera
             for m in form.pattern.finditer(text, a, b):
                 before = text[max(a, m.start() - 120) : m.start()]
                 heads_list = listed and "\n" in text[m.start() : m.start("said")]  # "the answers:" and then all of them
-                if not (heads_list or _taken_back(before) or _rule("after").match(text, m.end())):
+                if not (heads_list or _rule("before").search(before) or _rule("after").match(text, m.end())):
                     yield _whole(m, form.how, a)
 
 # %% ../../nbs/ask/04_parse.ipynb #ecc48e1e
@@ -502,7 +476,7 @@ def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Said]:
         name = next(k for k in ("said", "titled", "named") if k in named.re.groupindex and named[k])
         start = named.start(name)
         before = sentence[max(named.start("clause"), 0) if name == "said" else 0 : start]
-        if not _rule("passed").search(before) and not _taken_back(sentence[:start]):
+        if not _rule("passed").search(before) and not _rule("before").search(sentence[:start]):
             yield _Said("declared", a, b, named[name], a + start)
 
 
@@ -601,7 +575,7 @@ def _parsed_alone(answer: str, n: int, numbered: bool) -> Parsed:
 
 @lru_cache(maxsize=1024)
 def _first_words(*options: str) -> frozenset[str]:
-    parts = [part for option in map(_in_ascii, options) for part in (option, *_PART.findall(option))]
+    parts = [part for option in map(_in_ascii, options) for part in (option, *_rule("part").findall(option))]
     return frozenset(words[0] for words in map(_words, parts) if words)
 
 # %% ../../nbs/ask/04_parse.ipynb #7eaf0835

@@ -44,10 +44,7 @@ class Call(NamedTuple):
     plan: Plan
 
 # %% ../../nbs/ask/19_plan.ipynb #8a8dd7b1
-def example_of(
-    schema: dict[str, Any],  # JSON schema
-    marks: str = "?",  # what its texts hold
-) -> Any:
+def example_of(schema: dict[str, Any], marks: str = "?") -> Any:  # what its texts hold
     "A small value that fits a schema: the first of what is allowed, each field once, one entry in each list."
     if "const" in schema:
         return schema["const"]
@@ -73,8 +70,8 @@ def _marks(n: int) -> str:
     return "?" * n  # one text for all stand-ins of a length
 
 
-def stand_in(request: Request, most: int | None) -> Answer:  # tokens that the answer may have; None: no limit
-    "The answer that is not there: as long as the longest may be."
+def stand_in(request: Request, most: int | None) -> Answer:
+    "The answer that is not there: as long as the longest may be by its limit."
     n = max(1, int(BYTES_PER_TOKEN * (most or 0)))
     if request.schema is None:
         return Answer(request.id, text=_marks(n), finish_reason=STAND_IN)

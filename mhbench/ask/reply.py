@@ -112,22 +112,14 @@ _TAG = (
 _OPENS = re.compile(rf"(?i)\s*{_TAG}")
 
 
-def opens_thought(
-    text: str,  # the beginning of what a model wrote
-    cut: bool = False,  # it ends where the limit was, so that a tag may not be whole
-) -> bool:
-    "Whether a text begins with the mark of a thought."
+def opens_thought(text: str, cut: bool = False) -> bool:
+    "Whether a text begins with the mark of a thought, which may not be whole where the limit cut the text."
     head = text.strip().lower()
     return bool(_OPENS.match(text)) or (cut and head != "" and "<think>".startswith(head))
 
 # %% ../../nbs/ask/11_reply.ipynb #3f0f9dfc
-def split_reasoning(
-    text: str,  # a reply's text
-    thinking: bool = False,  # the model's template may open the tag itself
-) -> tuple[str | None, str]:  # (reasoning, answer)
-    """Reasoning marked at the head of a text, and what follows it; a mark further on is the answer's own, unless the
-    model is a thinking one.
-    """
+def split_reasoning(text: str, thinking: bool = False) -> tuple[str | None, str]:
+    "The reasoning marked at the head of a text (anywhere, where the model is a thinking one), and the answer."
     if not (thinking or _OPENS.match(text) or text.lstrip().startswith("<|channel|>")):
         return None, text
     return split_thinking(text)
@@ -352,13 +344,9 @@ def _answer(reply: dict[str, Any], request: Request, model: Model, limit: int | 
     opened = opens_thought(text or "", cut=finish == "length")
     if reasoning is None:
         reasoning, text = split_reasoning(text or "", model.thinking)
-    answer = Answer(
-        request.id,
-        text=_unicode(text or "", "content"),
-        reasoning=_unicode(reasoning, "reasoning"),
-        finish_reason=_unicode(finish, "finish_reason"),
-        thought=bool(reasoning or opened or tokens.thought or message.get("thought")),
-    )
+    answer = Answer(request.id, text=_unicode(text or "", "content"), reasoning=_unicode(reasoning, "reasoning"))
+    answer.finish_reason = _unicode(finish, "finish_reason")
+    answer.thought = bool(reasoning or opened or tokens.thought or message.get("thought"))
     answer.tokens = tokens
     top = first_top(choice) if request.letters else None
     answer.listed = top is not None

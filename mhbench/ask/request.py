@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
@@ -20,9 +20,9 @@ from .terms import LIMITS, Terms
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'Entry', 'Server', 'Endpoint', 'Model', 'parameter_count', 'Request',
-           'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'interface_of', 'only_a_letter',
-           'limit_of', 'asked_of', 'body_of', 'changes', 'wire']
+__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'Request', 'Tokens',
+           'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'interface_of', 'only_a_letter', 'limit_of',
+           'asked_of', 'body_of', 'changes', 'wire']
 
 # %% ../../nbs/ask/09_request.ipynb #351a4ff4
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -47,15 +47,6 @@ SPEED = frozenset(  # of an endpoint's entry: how fast it is asked, how patientl
     "api_key_env concurrency headers_env log max_attempts max_reply_bytes patience_s pause_s rpm threads timeout_s"
     " tpm".split()
 )
-
-
-class Server(Protocol):
-    "A server of our own: it is started when it is needed, and again where it has died."
-
-    key: str  # to it: made anew at every start, and nowhere but here
-
-    def see_to(self) -> None:
-        "See that it runs."
 
 
 class Endpoint(Entry):
@@ -110,7 +101,7 @@ class Endpoint(Entry):
         return self
 
     @property
-    def server(self) -> Server | None:
+    def server(self) -> Any:
         "The server of our own that answers, where `mhbench.ask.local.serve` gave the endpoint."
         return None
 
@@ -214,6 +205,7 @@ class Request:
 
 # %% ../../nbs/ask/09_request.ipynb #fb6e34ae
 _Count = Annotated[int, Field(ge=0, lt=2**40)]
+_Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Logprob = Annotated[float, Field(le=0, allow_inf_nan=False)]  # natural log
 
 
@@ -249,9 +241,7 @@ class Answer:
     thinking_tokens: _Count = 0  # of these, as far as the endpoint says
     cached_tokens: _Count = 0  # of the prompt's, those that the provider had in a cache of its own
     cache_write_tokens: _Count = 0  # of the prompt's, those that it put there
-    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = (
-        0.0  # by the price table, when first obtained; None where the price is unknown
-    )
+    cost_usd: _Dollars | None = 0.0  # by the price table, when first obtained; None where the price is unknown
     changed: list[str] = field(default_factory=list)  # what of the request the endpoint does not take
     served: dict[str, str] = field(default_factory=dict)  # what answered, and when: see `mhbench.ask.reply.served_by`
     request_key: str | None = None  # SHA-256 of everything that shaped it
@@ -312,11 +302,8 @@ _STORED = TypeAdapter(Answer)
 COMPLETION_TEMPLATE = "{system}Question: {prompt}\nAnswer:"
 
 
-def completion_prompt(
-    messages: list[dict[str, str]],  # chat messages, system first if any
-    template: str | None = None,  # with {system} and {prompt}; `COMPLETION_TEMPLATE` by default
-) -> str:
-    "Chat messages as one text for a completions endpoint."
+def completion_prompt(messages: list[dict[str, str]], template: str | None = None) -> str:
+    "Chat messages as one text for a completions endpoint, by a template with {system} and {prompt}."
     template = template or COMPLETION_TEMPLATE
     system = "".join(m["content"] + "\n\n" for m in messages if m["role"] == "system")
     parts: list[str] = []

@@ -134,11 +134,8 @@ class Queue:
         return jobs
 
 # %% ../../nbs/ask/12_retry.ipynb #1dd43fd1
-def verdict(
-    status: int,  # of HTTP
-    raw: bytes,  # the body
-) -> str:  # answer, wait, again, refused, filtered
-    "What a reply's status means for the request."
+def verdict(status: int, raw: bytes) -> str:  # answer, wait, again, refused, filtered
+    "What a reply's status of HTTP, and its body, mean for the request."
     if status == 200:
         return "answer"
     if status == 429:

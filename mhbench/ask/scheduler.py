@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from .budget import Purse, cost
 from .learning import Learner
 from .ledger import Asking, Ledger
-from .request import Answer, Request, Server, Tokens
+from .request import Answer, Request, Tokens
 from .retry import Failed, Job, Limiter, Patience, Queue, Replicas, pause
 from .transport import Transport, transport_to
 
@@ -180,7 +180,7 @@ class Flight:
         self.replicas.give(job.replica, time.monotonic(), reached)
         self.settle(job, came)
 
-    async def _mend(self, failed: Failed, server: Server):
+    async def _mend(self, failed: Failed, server: Any):
         "See to a server of our own, once for all that miss it."
         if self.mending is None:
             self.mending = asyncio.ensure_future(asyncio.to_thread(server.see_to))

@@ -70,13 +70,8 @@ def terms_key(endpoint: Any, model: Any) -> str:
 FORGET_DAYS = 30  # services change: what was found out before that is found out again
 
 
-def known_terms(
-    cache: Any,  # a Cache, or None
-    endpoint: Any,
-    model: Any,
-    days: float = math.inf,  # what was found out longer ago is not believed
-) -> Terms:
-    "What the entry says and what an earlier run found out."
+def known_terms(cache: Any, endpoint: Any, model: Any, days: float = math.inf) -> Terms:
+    "What the entry says, and what an earlier run found out, unless that is more than so many days ago."
     said = endpoint.terms
     key = terms_key(endpoint, model)
     row = None if cache is None else cache.get_many([key], failures=True).get(key)
@@ -143,10 +138,7 @@ def _prompt(body: dict[str, Any]) -> str:
     return "\n".join(_texts([body.get("messages"), body.get("prompt")]))
 
 # %% ../../nbs/ask/07_terms.ipynb #475ed2d7
-def own_words(
-    text: str,  # of an error
-    body: dict[str, Any],  # what was sent
-) -> str:
+def own_words(text: str, body: dict[str, Any]) -> str:
     "An error's text without what it repeats of the request: runs of words of the prompt, and fields with their values."
     for name, value in body.items():
         for shown in {json.dumps(value), repr(value)}:
@@ -229,12 +221,8 @@ class Refusal:
         return self.code in LASTING or _REFUSED.search(self.words) is not None
 
 # %% ../../nbs/ask/07_terms.ipynb #c5db8d43
-def learn(
-    refusal: Refusal,
-    terms: Terms,  # under which it was asked
-    structured: str = "json_schema",  # how a JSON schema was sent
-) -> Terms | None:  # None where the error is about something else
-    "The terms under which to ask again, from a refusal."
+def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Terms | None:
+    "The terms under which to ask again what was refused under these; None where the error is about something else."
     if refusal.status not in _LEARNT_FROM or refusal.passes:
         return None
     text = refusal.words

@@ -69,11 +69,8 @@ def api_key(endpoint: Endpoint) -> str | None:
     return endpoint.server.key if endpoint.server else None
 
 
-def headers_of(
-    endpoint: Endpoint,
-    api: str = "chat",  # of the model: Anthropic's takes the key in a header of its own, and a version
-) -> tuple[dict[str, str], Secrets]:  # the headers, and what of them may appear nowhere
-    "The headers of an endpoint's requests."
+def headers_of(endpoint: Endpoint, api: str = "chat") -> tuple[dict[str, str], Secrets]:
+    "The headers of an endpoint's requests by the API of a model, and what of them may appear nowhere."
     hidden = {h: _from_environment(v, f"the header {h} of", endpoint) for h, v in endpoint.headers_env.items()}
     version = {"anthropic-version": "2023-06-01"} if api == "messages" else {}
     headers = {"Content-Type": "application/json", **version, **endpoint.headers, **hidden}
@@ -93,10 +90,7 @@ class Reply(NamedTuple):
     raw: bytes  # the body, unpacked, without secrets
 
 
-async def read_body(
-    response: Any,  # of aiohttp, not unpacked
-    most: int,  # bytes, unpacked
-) -> bytes:
+async def read_body(response: Any, most: int) -> bytes:  # of aiohttp, not unpacked; bytes when it is
     "A reply's body. Raises: Malformed where it is longer than `most`, or packed in a way that was not asked for."
     coding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if coding not in ("identity", "", "gzip", "x-gzip", "deflate"):
@@ -125,11 +119,8 @@ def _unpacked(unpack, piece: bytes, most: int) -> bytes:
         raise Malformed("a body that is not packed as it says") from None
 
 # %% ../../nbs/ask/14_transport.ipynb #1908de4b
-def offered_in_words(
-    served: str,  # the model that was asked for
-    offered: list[str],  # what the endpoint offers
-) -> str:
-    "The models of an endpoint, the nearest spelling first."
+def offered_in_words(served: str, offered: list[str]) -> str:
+    "The models that an endpoint offers, those first whose names are like that of the one asked for."
     near = difflib.get_close_matches(served, offered, n=3, cutoff=0.5)
     rest = [m for m in offered if m not in near][: 8 - len(near)]
     more = f" and {len(offered) - len(near) - len(rest)} more" if len(offered) > len(near) + len(rest) else ""
@@ -332,6 +323,6 @@ class LiteLLM(Transport):
             await self.session.close_litellm_async_clients()
 
 # %% ../../nbs/ask/14_transport.ipynb #a4497bb9
-def transport_to(endpoint: Endpoint, api: str = "chat") -> Transport:  # of the model
-    "The connection that an endpoint is asked over."
+def transport_to(endpoint: Endpoint, api: str = "chat") -> Transport:
+    "The connection that an endpoint is asked over, by the API of a model."
     return LiteLLM(endpoint) if endpoint.through == "litellm" else Transport(endpoint, api)
