@@ -24,7 +24,7 @@ from .interfaces import INTERFACES
 from .learning import terms_for
 from .plan import Recorder
 from .reply import Malformed, read_reply, words
-from .request import Answer, Endpoint, Model, Request, Wire, wire
+from .request import Answer, Endpoint, Model, Request, Tokens, Wire, wire
 from .secrets import Secrets, plain
 from .terms import Terms
 from .transport import api_key, headers_of, proxy_for
@@ -162,7 +162,7 @@ def read_line(
         return replace(unusable, error=answer.error)
     if answer.thought and answer.status == "truncated" and not answer.text:  # the ordinary path gives it room
         return replace(unusable, error="a thought that was cut")
-    usd = cost(model, *answer.tokens[:2], *answer.tokens[3:])
+    usd = cost(model, answer.tokens)
     answer.cost_usd = None if usd is None else (1 - discount) * usd
     answer.attempts = 1
     answer.request_key = key
@@ -385,7 +385,7 @@ def _check(new: list[Wire], model: Model, budget: Budget, discount: float) -> No
         refuse(f"ask_batch: {rule}", remedy="set it in the model's entry")
     prompt = sum(estimate_tokens(w.body) for w in new)
     completion = sum(w.most or 0 for w in new)
-    usd = (1 - discount) * (cost(model, prompt, completion) or 0.0)
+    usd = (1 - discount) * (cost(model, Tokens(prompt, completion)) or 0.0)
     if not budget.fits(usd, prompt + completion):
         got = f"got {budget!r}, and {len(new)} requests may take {usd:.4f} USD and {prompt + completion} tokens"
         raise BudgetReached(

@@ -23,14 +23,15 @@ class TooManyFailed(RuntimeError):
     "More requests failed than the caller allows; the answers so far are kept."
 
 
-def cost(model: Model, prompt: int, completion: int, cached: int = 0, written: int = 0) -> float | None:
+def cost(model: Model, tokens: Tokens) -> float | None:
     "US dollars by the price table; None where it is empty. What has no price of its own costs what a prompt does."
     price = model.price
     if not price:
         return None
-    read = (prompt - cached - written) * price["prompt"]
-    read += cached * price.get("cached", price["prompt"]) + written * price.get("cache_write", price["prompt"])
-    return (read + completion * price["completion"]) / 1e6
+    usd = (tokens.prompt - tokens.cached - tokens.written) * price["prompt"]
+    read, write = (price.get(k, price["prompt"]) for k in ("cached", "cache_write"))
+    usd += tokens.cached * read + tokens.written * write
+    return (usd + tokens.completion * price["completion"]) / 1e6
 
 # %% ../../nbs/ask/13_budget.ipynb #81dc72b2
 class Budget:
@@ -107,7 +108,7 @@ class Purse:
         price = self.model.price
         dear = price.get("cache_write", 0.0) > price.get("prompt", 0.0)
         written = prompt if dear else 0  # the dearest that it can be
-        job.held = (cost(self.model, prompt, most or 0, written=written), prompt + (most or 0))
+        job.held = (cost(self.model, Tokens(prompt, most or 0, written=written)), prompt + (most or 0))
         if self.budget is None:
             return True
         if most is None:
@@ -139,5 +140,4 @@ class Purse:
 
     def _charge(self, tokens: Tokens):
         if self.budget is not None:
-            usd = cost(self.model, tokens.prompt, tokens.completion, tokens.cached, tokens.written)
-            self.budget.spend(usd, tokens.prompt + tokens.completion)
+            self.budget.spend(cost(self.model, tokens), tokens.prompt + tokens.completion)

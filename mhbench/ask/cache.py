@@ -212,28 +212,24 @@ class AnswerFile(Database):
         return not tables
 
     def _trouble(self, error: sqlite3.Error) -> NoReturn:
-        raise CacheError(
-            f"Cache: {str(self.path)!r} must be a database that can be {'read' if self.readonly else 'written'}; got"
-            f" '{error}'; what was committed before is still there: free space, mend permissions, or set MHBENCH_CACHE"
-            " to another file"
-        ) from error
+        done = "read" if self.readonly else "written"
+        rule = f"{str(self.path)!r} must be a database that can be {done}; got '{error}'"
+        remedy = "free space, mend permissions, or set MHBENCH_CACHE to another file"
+        raise CacheError(f"Cache: {rule}; what was committed before is still there: {remedy}") from error
 
     def _set_aside(self, error: sqlite3.Error) -> NoReturn:
         self.close()
-        name = str(self.path)
-        raise CacheError(
-            f"Cache: {name!r} must be a cache that is whole; got a damaged file or none of ours ('{error}'), which is"
-            f" left as it is; move it away and put a copy in its place, or save what can still be read of it (sqlite3"
-            f" {self.path.name} .recover), or import an export; what a new cache does not hold is asked again"
-        ) from None
+        got = f"got a damaged file or none of ours ('{error}'), which is left as it is"
+        save = f"save what can still be read of it (sqlite3 {self.path.name} .recover), or import an export"
+        remedy = f"move it away and put a copy in its place, or {save}; what a new cache does not hold is asked again"
+        raise CacheError(f"Cache: {str(self.path)!r} must be a cache that is whole; {got}; {remedy}") from None
 
     def _must_be_there(self):
         "Refuse to write into a file that nobody would find again."
         if what := changed_under_us(self.path, self._stat):
-            raise CacheError(
-                f"Cache: {str(self.path)!r} must stay as it is while it is in use; got one that {what}; what it held"
-                " is lost, unless somebody has a copy: put that in its place, and run again to ask what is missing"
-            )
+            rule = f"{str(self.path)!r} must stay as it is while it is in use; got one that {what}"
+            remedy = "put that in its place, and run again to ask what is missing"
+            raise CacheError(f"Cache: {rule}; what it held is lost, unless somebody has a copy: {remedy}")
 
 # %% ../../nbs/ask/06_cache.ipynb #603c9250
 class Cache(AnswerFile):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from .budget import BYTES_PER_TOKEN, cost, estimate_tokens
 from .cache import Cache, open_cache
 from .learning import terms_for
-from .request import Answer, Endpoint, Model, Request, wire
+from .request import Answer, Endpoint, Model, Request, Tokens, wire
 
 # %% auto #0
 __all__ = ['STAND_IN', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan']
@@ -132,7 +132,7 @@ class Recorder:
             limits = [most for _, most in to_ask.values()]
             completion = sum(most or 0 for most in limits)
             repeated = n - cached - len(to_ask)
-            usd = cost(model, prompt, completion)
+            usd = cost(model, Tokens(prompt, completion))
             counted = Plan(n, cached, repeated, len(to_ask), prompt, completion, limits.count(None), usd)
             self.calls.append(Call(study, model.name, endpoint.name, counted))
 

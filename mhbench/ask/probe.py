@@ -164,7 +164,7 @@ def check(
     for a in answers:
         if a.prompt_tokens:
             report.tokens[a.id] = (a.prompt_tokens, a.completion_tokens)
-            usd = cost(model, *a.tokens[:2], *a.tokens[3:])
+            usd = cost(model, a.tokens)
             report.usd_per_thousand[a.id] = None if usd is None else 1000 * usd
     report.model_entry, report.endpoint_entry = _entries(model, endpoint, terms, entry)
     return report

@@ -111,20 +111,14 @@ class Progress:
         self.tell(time.monotonic(), last)
         if last and self.file and self not in _ENDED:
             _ENDED.append(self)
-        if not self.show:
-            return
         now = time.monotonic()
-        if not last and now - self.shown < (0.2 if self.live else 30):
-            return
-        if last and not self.live and now - self.began < 5:
+        too_soon = not last and now - self.shown < (0.2 if self.live else 30)
+        short = last and not self.live and now - self.began < 5
+        if too_soon or short or not self.show:
             return
         self.shown = now
-        print(
-            ("\r\x1b[K" if self.live else "") + self.line(now),
-            end="\n" if last or not self.live else "",
-            file=self.out,
-            flush=True,
-        )
+        begin = "\r\x1b[K" if self.live else ""
+        print(begin + self.line(now), end="\n" if last or not self.live else "", file=self.out, flush=True)
 
 # %% ../../nbs/ask/16_progress.ipynb #c8340f45
 class Steps(Progress):

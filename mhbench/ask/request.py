@@ -54,9 +54,7 @@ class Endpoint(Entry):
 
     name: _Name
     base_urls: list[str] = Field([], description="ending in /v1; several are replicas, least busy first")
-    through: Literal["http", "litellm"] = Field(
-        "http", description="litellm: its library asks, and base_urls may be left out"
-    )
+    through: Literal["http", "litellm"] = Field("http", description="litellm: its library asks; base_urls may be empty")
     identity: str = Field("", description="what answers; the base URLs where empty")
     api_key_env: str | None = Field(None, description="the environment variable that holds the key")
     concurrency: int = Field(16, ge=1, description="requests in flight at once, over all replicas")
@@ -73,13 +71,9 @@ class Endpoint(Entry):
     structured: Literal["json_schema", "json_object", "none"] = Field(
         "json_schema", description="how it takes a JSON schema"
     )
-    refuses: dict[str, str | None] = Field(
-        {}, description="parameters known to be refused: the name to use instead, or null"
-    )
+    refuses: dict[str, str | None] = Field({}, description="refused parameters: the name to use instead, or null")
     headers: dict[str, str] = Field({}, description="more headers, none of them secret")
-    headers_env: dict[str, str] = Field(
-        {}, description="more headers, each from the environment variable that is named"
-    )
+    headers_env: dict[str, str] = Field({}, description="more headers, by the environment variables that hold them")
     max_reply_bytes: int = Field(32 << 20, ge=1024, description="of one reply, unpacked")
 
     @model_validator(mode="after")
@@ -91,10 +85,8 @@ class Endpoint(Entry):
                 raise ValueError(f"base_urls must {fault}; number {i} does not")
         secret = [h for h, value in self.headers.items() if secret_header(h, value)]
         if secret:
-            raise ValueError(
-                f"headers must hold no key; got {secret}; name the environment variable in api_key_env, or in"
-                " headers_env: {HEADER: VARIABLE}"
-            )
+            remedy = "name the environment variable in api_key_env, or in headers_env: {HEADER: VARIABLE}"
+            raise ValueError(f"headers must hold no key; got {secret}; {remedy}")
         bad = [h for h, v in self.headers_env.items() if not v.replace("_", "").isalnum() or secret_header("", v)]
         if bad:
             raise ValueError(f"headers_env must name environment variables; those of {bad} are none")
@@ -135,9 +127,7 @@ class Model(Entry):
     )
     system: str | None = Field(None, description="a system message, where the request has none")
     template: str | None = Field(None, description="completions: text with {system} and {prompt}")
-    sampling: dict[str, Any] = Field(
-        {}, description="temperature, max_tokens, top_p, seed, stop, ...: sent as they are"
-    )
+    sampling: dict[str, Any] = Field({}, description="temperature, max_tokens, seed, stop, ...: sent as they are")
     lineage: str = Field("", description="the family: a judge of the same lineage is named")
     price: dict[str, float] = Field(
         {},
@@ -163,10 +153,8 @@ class Model(Entry):
     @model_validator(mode="after")
     def _fits(self):
         if self.price and set(self.price) - {"cached", "cache_write"} != {"prompt", "completion"}:
-            raise ValueError(
-                "price must have the fields prompt and completion, and may have cached and cache_write; got"
-                f" {sorted(self.price)}"
-            )
+            rule = "price must have the fields prompt and completion, and may have cached and cache_write"
+            raise ValueError(f"{rule}; got {sorted(self.price)}")
         if not all(0 <= v < math.inf for v in self.price.values()):
             raise ValueError(f"price must be 0 or more; got {self.price}")
         try:

@@ -22,12 +22,6 @@ from .transport import Transport, transport_to
 __all__ = ['WATCH_S', 'NextStep', 'NextSteps', 'Flight', 'Scheduler']
 
 # %% ../../nbs/ask/18_scheduler.ipynb #9c53054b
-_TAKEN = (
-    "; others were answered with it, and answers of two kinds are not mixed: where it stays so, say in endpoints.{}"
-    " what it refuses (refuses: {{parameter: null}}), and all are asked without it"
-)
-
-
 class NextStep(NamedTuple):
     "What becomes of a job that came back."
 
@@ -115,7 +109,11 @@ class NextSteps:
             return NextStep(anew=True) if self.learner.outdated(job) else None
         job.faults += 1
         if job.faults >= self.asking.endpoint.max_attempts:
-            job.error = f"{job.error}{_TAKEN.format(self.asking.endpoint.name)}" if mixes else job.error
+            if mixes:
+                why = "others were answered with it, and answers of two kinds are not mixed"
+                entry = f"endpoints.{self.asking.endpoint.name}"
+                remedy = f"where it stays so, say in {entry} what it refuses (refuses: {{parameter: null}})"
+                job.error = f"{job.error}; {why}: {remedy}, and all are asked without it"
             return None
         first = self.asking.endpoint.pause_s
         return NextStep(at=time.monotonic() + pause(job.faults, first=first), alone=not mixes)
@@ -125,7 +123,7 @@ class NextSteps:
         answer.attempts = job.tries
         answer.changed = list(job.wire.changed)
         answer.tokens = job.spent
-        answer.cost_usd = cost(self.asking.model, *job.spent[:2], *job.spent[3:])
+        answer.cost_usd = cost(self.asking.model, job.spent)
         answer.error = answer.error and self.transport.secrets.clean_line(answer.error)
         return NextStep(answer, final)
 

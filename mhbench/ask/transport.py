@@ -165,9 +165,8 @@ class Transport:
 
     async def post(self, base: str, path: str, body: bytes, mine: str) -> Reply:
         "Send a request; `mine` is its number, which a server may send back."
-        async with self.session.post(
-            base + path, data=body, headers={"X-Request-Id": mine}, **self._how(base)
-        ) as response:
+        headers = {"X-Request-Id": mine}
+        async with self.session.post(base + path, data=body, headers=headers, **self._how(base)) as response:
             raw = await read_body(response, self.endpoint.max_reply_bytes)
             return Reply(response.status, response.headers, self.secrets.clean_answer(raw))
 
@@ -231,10 +230,9 @@ class Transport:
         said = f"{reply.status}: {self.secrets.clean_line(words, 1000 if reply.raw[:1] in b'{[' else 300)}"
         if 300 <= reply.status < 400:
             to = self.secrets.clean_line(reply.headers.get("Location", "nowhere"), 200)
-            return (
-                f"{reply.status}: a redirect to {to}, which is not followed, so that prompts go where base_urls says"
-                " and nowhere else; write the address into base_urls if it is the right one"
-            )
+            why = "not followed, so that prompts go where base_urls says and nowhere else"
+            remedy = "write the address into base_urls if it is the right one"
+            return f"{reply.status}: a redirect to {to}, which is {why}; {remedy}"
         if reply.status in (401, 403):
             variable = self.endpoint.api_key_env
             return f"{said}; the key was read from {variable}" if variable else f"{said}; {self.no_key}"
