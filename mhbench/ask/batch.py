@@ -133,14 +133,11 @@ class BatchUnreadable(RuntimeError):
     "What a service gives back for a batch cannot be read; what could be read is kept."
 
 
-def read_line(
-    line: bytes,
-    requests: Mapping[str, Request],  # by key
-    model: Model,
-    discount: float,
-    secrets: Secrets,
-) -> Answer:  # by its request_key; of status error where it cannot be used as it is
-    "One line of an output or error file. Raises: ValueError where it is no line of such a file."
+def read_line(line: bytes, requests: Mapping[str, Request], model: Model, discount: float, secrets: Secrets) -> Answer:
+    """The answer in a line of an output or error file, by its request_key; of status error where it cannot be used.
+
+    Raises: ValueError where it is no line of such a file.
+    """
     try:
         d = json.loads(secrets.clean_answer(line))
         key = d.get("custom_id")

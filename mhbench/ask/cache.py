@@ -55,9 +55,7 @@ class Row(NamedTuple):
     study: str = ""  # whose question it was; empty where the caller did not say
 
 
-def digest(
-    value: str,  # the row's JSON
-) -> bytes:  # 8 bytes
+def digest(value: str) -> bytes:  # 8 bytes
     "BLAKE2b over a row's value."
     return hashlib.blake2b(value.encode("utf-8"), digest_size=8).digest()
 

@@ -85,19 +85,6 @@ async def _next(batches: AsyncGenerator[list[Answer], None]) -> list[Answer]:
     "The next answers; none at the end."
     return await anext(batches, [])
 
-
-def _from_cache(scheduler: Scheduler) -> Iterator[Answer]:
-    "Answers, as long as the cache has them all: there is nothing to wait for."
-    ledger = scheduler.ledger
-    try:
-        ledger.feed()
-        while not (scheduler.queue.new or ledger.elsewhere or scheduler.stop or ledger.done):
-            yield from ledger.take()
-            ledger.feed()
-    except BaseException:
-        ledger.release()  # a request that is refused leaves no mark behind
-        raise
-
 # %% ../../nbs/ask/20_client.ipynb #caa08291
 def ask(
     requests: Iterable[Request],
@@ -118,12 +105,8 @@ def ask(
         yield from Recorder.active[-1].ask(requests, model, endpoint, cache=known, study=study)
         return
     asking = Asking(model, endpoint, cache, budget, max_failed, replay, progress, study, some_must_come)
-    scheduler = Scheduler(requests, asking)
-    yield from _from_cache(scheduler)
-    if scheduler.ledger.done and not scheduler.stop:
-        return scheduler.ledger.end()
     thread = LoopThread(f"ask {model.name}")
-    batches = scheduler.batches()
+    batches = Scheduler(requests, asking).batches()
     try:
         while batch := thread.wait(_next(batches)):
             yield from batch

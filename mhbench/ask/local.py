@@ -41,9 +41,7 @@ def _sha256_of(path: Path) -> str:
     return _sha256(path.resolve(), now.st_size, now.st_mtime_ns)
 
 # %% ../../nbs/ask/23_local.ipynb #64d80b2f
-def bundled_gguf(
-    folder: str | Path | None = None,  # `$XDG_CACHE_HOME/mhbench` or `~/.cache/mhbench` by default
-) -> Path:
+def bundled_gguf(folder: str | Path | None = None) -> Path:  # `$XDG_CACHE_HOME/mhbench` or `~/.cache/mhbench`
     """The bundled model's file, joined from its parts where that has not been done.
 
     Raises: ImportError where the package is not installed; RuntimeError where the parts are damaged.

@@ -68,12 +68,8 @@ def _always(text: str) -> set[str]:
     return {p[0] for p in template_parts(text, "a template") if not isinstance(p, str) and p[0] != "[["}
 
 # %% ../../nbs/ask/01_prompts.ipynb #c7eebe87
-def render(
-    template: str,  # in the language above
-    values: Mapping[str, str],  # by field name
-    where: str = "a template",  # for the error: the template's file
-) -> str:  # without white space at the end
-    """A template with its fields filled in.
+def render(template: str, values: Mapping[str, str], where: str = "a template") -> str:
+    """A template, which stands somewhere, with its fields filled in, and without white space at the end.
 
     Raises: ValueError for a field that is not among the values, or a template that is not well formed.
     """
@@ -135,10 +131,7 @@ def bundled_texts() -> dict[str, Path]:
     return {f"{name}/{p.name}": p for name, home in homes.items() for p in sorted(home.glob("*.yaml"))}
 
 
-def find(
-    name: str,  # e.g. "mhqa/multiple_choice.yaml"
-    dir: str | Path | None = None,  # the user's folder; None: the package's texts alone
-) -> Path | None:
+def find(name: str, dir: str | Path | None = None) -> Path | None:
     """The file of that name, the user's before the package's; None where there is none.
 
     Raises: FileNotFoundError where `dir` is given and is no folder.

@@ -45,11 +45,7 @@ def preset(kind: str) -> dict[str, Any]:  # fields of an Endpoint
     return fields
 
 # %% ../../nbs/ask/10_providers.ipynb #d76567cc
-def endpoint(
-    name: str,  # of the entry
-    kind: str,  # a preset
-    **settings: Any,  # the entry's other fields, which go before the preset's
-) -> Endpoint:
+def endpoint(name: str, kind: str, **settings: Any) -> Endpoint:
     """The endpoint of an entry of params.yaml.
 
     An entry with base URLs of its own that names no key is asked without one: a key goes nowhere that nobody named.

@@ -148,11 +148,8 @@ def read_json(text: str, schema: dict[str, Any]) -> tuple[Any, str | None]:  # (
     return (value, None) if worst is None else (None, f"at {worst.json_path}: {worst.message:.300}")
 
 # %% ../../nbs/ask/11_reply.ipynb #37a2e70c
-def prompt_logprobs(
-    reply: dict[str, Any],  # a reply of the completions API
-    generated: int = 1,  # tokens that were generated, where the reply does not count them
-) -> list[float] | None:  # natural logs in the order of the text; None where the reply does not give them
-    "Log-probabilities of the prompt's own tokens, without the first where it has none."
+def prompt_logprobs(reply: dict[str, Any], generated: int = 1) -> list[float] | None:
+    "Natural logs of the prompt's tokens, without a first that has none; `generated` tokens follow if none are counted."
     choice = reply["choices"][0]
     usage = reply.get("usage") or {}
     apart = (reply.get("prompt") or [None])[0] if isinstance(reply.get("prompt"), list) else None
@@ -221,10 +218,8 @@ SERVICE = {  # our name -> the services', and what several are called
 }
 
 
-def served_by(
-    reply: dict[str, Any],
-) -> dict[str, str]:  # model, fingerprint, provider, tier: those that the reply names
-    "What answered, in a reply's own words; of a file on the server its name alone."
+def served_by(reply: dict[str, Any]) -> dict[str, str]:
+    "What answered (model, fingerprint, provider, tier) in a reply's own words; of a file on the server its name."
     usage = reply.get("usage")
     everything = {**usage, **reply} if isinstance(usage, dict) else reply
     found = {ours: everything.get(theirs) for ours, (theirs, _) in SERVICE.items()}
@@ -234,10 +229,8 @@ def served_by(
     return named
 
 
-def served_apart(
-    seen: Mapping[tuple[str, str], int],  # (our name, what stood there) -> of how many answers
-) -> str:  # empty where one and the same answered
-    "That what answered was not the same throughout, in words."
+def served_apart(seen: Mapping[tuple[str, str], int]) -> str:
+    "That answers differ in a field of `served_by`, in words, from how many had each value; empty if they do not."
     out = []
     for name, (_, several) in SERVICE.items():
         values = [f"{value} ({n})" for (field, value), n in sorted(seen.items()) if field == name]
@@ -247,13 +240,11 @@ def served_apart(
     return f"what answered was not the same throughout; {'; '.join(out)}" if out else ""
 
 # %% ../../nbs/ask/11_reply.ipynb #d4d92a80
-def read_reply(
-    raw: bytes,  # the body of a reply with status 200
-    request: Request,
-    model: Model,
-    limit: int | None = None,  # tokens that the answer might have; by default what request and model say
-) -> Answer:  # as it came: attempts, cost and key are not in it
-    "The answer in a reply's body. Raises: Malformed, with what is wrong with it; nothing else, whatever the bytes."
+def read_reply(raw: bytes, request: Request, model: Model, limit: int | None = None) -> Answer:
+    """The answer in a reply's body, which might have so many tokens; attempts, cost and key are not in it.
+
+    Raises: Malformed, with what is wrong with it; nothing else, whatever the bytes.
+    """
     reply, tokens = _loaded(raw), Tokens()
     try:
         reply = interface_of(request, model).says(reply)

@@ -264,11 +264,7 @@ class Answer:
         return text
 
     @classmethod
-    def from_json(
-        cls,
-        text: str,  # as `to_json` wrote it
-        **more: Any,  # id, request_key, cached
-    ) -> Answer:
+    def from_json(cls, text: str, **more: Any) -> Answer:  # id, request_key, cached
         "An answer that the cache kept. Raises: ValueError where the text could not be an answer's."
         try:
             answer = _STORED.validate_json(text)
@@ -413,13 +409,8 @@ def _with_schema(messages: list[dict[str, str]], schema: dict[str, Any], languag
     return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + ask}]
 
 # %% ../../nbs/ask/09_request.ipynb #1cba0056
-def asked_of(
-    request: Request,
-    model: Model,
-    endpoint: Endpoint,
-    terms: Terms | None = None,  # what the endpoint was found to take; the entry's own by default
-) -> dict[str, Any]:
-    "What is asked, in the words of the chat API (of the completions API, where that is the model's)."
+def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None = None) -> dict[str, Any]:
+    "What is asked, in the words of the chat or the completions API, under terms (by default the entry's own)."
     if request.echo:
         return _echo_body(request, model, endpoint)
     terms = endpoint.terms if terms is None else terms
@@ -453,25 +444,19 @@ def body_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | N
     return interface_of(request, model).asks(asked_of(request, model, endpoint, terms))
 
 # %% ../../nbs/ask/09_request.ipynb #4e24d9f5
-def changes(
-    request: Request,
-    model: Model,
-    endpoint: Endpoint,
-    terms: Terms,
-    body: dict[str, Any],  # as it is asked
-) -> tuple[str, ...]:
+def changes(request: Request, model: Model, endpoint: Endpoint, terms: Terms, asked: dict[str, Any]) -> tuple[str, ...]:
     "What of a request the endpoint does not take, as the rows of the results say it."
     own = INTERFACES[model.api]
     out = [f"no {k}" for k in own.absent if k in {**model.sampling, **request.sampling}]
     if terms == Terms() or request.echo:
         return tuple(out)
     plain = asked_of(request, model, endpoint, Terms())
-    out += [f"no {k}" for k in plain if k not in body and k not in dict(terms.renamed)]
+    out += [f"no {k}" for k in plain if k not in asked and k not in dict(terms.renamed)]
     out += [f"{a} as {b}" for a, b in terms.renamed if a in plain and not own.names]
-    if "top_logprobs" in body and body["top_logprobs"] != plain.get("top_logprobs"):
-        out.append(f"top_logprobs {body['top_logprobs']}")
-    if "response_format" in body and body["response_format"] != plain.get("response_format"):
-        out.append(f"response_format {body['response_format']['type']}")
+    if "top_logprobs" in asked and asked["top_logprobs"] != plain.get("top_logprobs"):
+        out.append(f"top_logprobs {asked['top_logprobs']}")
+    if "response_format" in asked and asked["response_format"] != plain.get("response_format"):
+        out.append(f"response_format {asked['response_format']['type']}")
     if terms.thinks and not model.thinking:
         out.append("room for a thought")
     return tuple(out)
@@ -512,13 +497,8 @@ def _check(request: Request, model: Model, endpoint: Endpoint) -> None:
         refuse(f"wire: echo must come without letters and schema; got both ({request.id}); ask twice")
 
 # %% ../../nbs/ask/09_request.ipynb #04a47461
-def wire(
-    request: Request,
-    model: Model,
-    endpoint: Endpoint,
-    terms: Terms | None = None,  # what the endpoint was found to take; the entry's own by default
-) -> Wire:
-    """The bytes of a request, and the key of its answer.
+def wire(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None = None) -> Wire:
+    """The bytes of a request under terms (by default the endpoint's entry's own), and the key of its answer.
 
     Raises: ValueError where the messages are not chat messages or no Unicode, the letters are no letters, or the
     endpoint echoes nothing.

@@ -161,10 +161,7 @@ class Failed(Exception):
     unreached: bool = False  # nobody was there
 
 # %% ../../nbs/ask/12_retry.ipynb #a432e427
-def retry_after(
-    headers: Any,  # of a reply
-    now: float | None = None,  # seconds since 1970
-) -> float | None:  # seconds
+def retry_after(headers: Any, now: float | None = None) -> float | None:  # seconds; now: since 1970
     "How long the endpoint asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date."
     said = headers.get("Retry-After")
     for value, unit in ((headers.get("retry-after-ms"), 1000), (said, 1)):

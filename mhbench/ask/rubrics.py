@@ -65,13 +65,11 @@ def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple 
     return [*(_chain(data["extends"], dir, language, (*seen, path)) if data.get("extends") else []), path]
 
 # %% ../../nbs/ask/02_rubrics.ipynb #bbb288d8
-def rubric(
-    name: str,  # e.g. "psychiatrybench/diagnosis"
-    dir: str | Path | None = None,  # the user's folder
-    *,
-    language: str | None = None,  # the rubric in this language where there is one, else in English
-) -> Rubric:
-    "A rubric by name. Raises: ValueError for a name without a file, or a rubric that does not say what its kind needs."
+def rubric(name: str, dir: str | Path | None = None, *, language: str | None = None) -> Rubric:
+    """A rubric by name, the user's before ours, in a language where it is there, else in English.
+
+    Raises: ValueError for a name without a file, or a rubric that does not say what its kind needs.
+    """
     files = _chain(name, dir, language)
     d: dict[str, Any] = {}
     for f in files:

@@ -23,10 +23,8 @@ def secret_header(name: str, value: str = "") -> bool:  # of a header, or of a f
     return bool(_NAME.search(name) or _VALUE.match(value))
 
 
-def url_fault(
-    url: str,  # a base URL
-) -> str | None:  # what is wrong, without the value; None where nothing is
-    "Why a base URL cannot be used: its form, or a secret that it may hold."
+def url_fault(url: str) -> str | None:
+    "Why a base URL cannot be used (its form, or a secret that it may hold), without its value; None if it can."
     if not re.match(r"https?://[^\s/]+", url):
         return "begin with http:// or https://"
     try:

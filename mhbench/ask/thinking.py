@@ -22,10 +22,8 @@ _ANY_MARK = re.compile("(?i)" + "|".join(mark for pair in _MARKS for mark in pai
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>(.*?)(?=<\|(?:end|return|start|channel)\|>|\Z)", re.S)
 
 
-def split_thinking(
-    text: str,  # what the model wrote
-) -> tuple[str | None, str]:  # reasoning, None if there is none; and the answer
-    "A thinking model's reasoning and its answer, apart."
+def split_thinking(text: str) -> tuple[str | None, str]:
+    "A thinking model's reasoning (None where there is none) and its answer, apart."
     channels = _CHANNEL.findall(text)
     if channels:
         reasoning = "\n".join(t.strip() for name, t in channels if name != "final")
