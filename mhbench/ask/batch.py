@@ -45,11 +45,7 @@ def batch_folder(model: Model, endpoint: Endpoint, cache: Cache) -> Path:
 
 
 def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest first
-    """The parts of the batches in a folder. A part whose request file was deleted is given up, and said so: what it
-    asked is asked anew.
-
-    Raises: ValueError where the state cannot be read.
-    """
+    "The parts in a folder, oldest first; one whose request file was deleted is given up, said so, and asked anew."
     path = Path(folder) / "state.json"
     if not path.exists():
         return []
@@ -134,10 +130,7 @@ class BatchUnreadable(RuntimeError):
 
 
 def read_line(line: bytes, requests: Mapping[str, Request], model: Model, discount: float, secrets: Secrets) -> Answer:
-    """The answer in a line of an output or error file, by its request_key; of status error where it cannot be used.
-
-    Raises: ValueError where it is no line of such a file.
-    """
+    "The answer in a line of a file, of status error where it is unusable. Raises: ValueError where it is no such line."
     try:
         d = json.loads(secrets.clean_answer(line))
         key = d.get("custom_id")
@@ -286,10 +279,7 @@ class Batches:
         )
 
     def merge(self, part: dict[str, Any]):
-        """Read the answers of a batch that has ended into the cache; count what it did not answer, and why.
-
-        Raises: BatchUnreadable where a file is cut or is none, after keeping what could be read of it.
-        """
+        "Read the answers of a batch into the cache, and count those it lacks. Raises: BatchUnreadable for a torn file."
         asked = _lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
         requests = {r["id"]: Request(**r) for r in asked}  # whether or not this call asks for them
         secrets = headers_of(self.endpoint)[1]

@@ -49,10 +49,7 @@ class Budget:
         self._held_tokens = 0
 
     def check(self, model: Model) -> None:
-        """Refuse a model whose cost cannot be counted.
-
-        Raises: ValueError where money is limited and the model's price is unknown.
-        """
+        "Refuse a model whose price is unknown, where money is limited."
         if self.max_cost_usd is not None and not model.price:
             rule = "price must be known where money is limited; got none"
             remedy = "write price: {prompt: ..., completion: ...} (US dollars a million tokens) into its entry"

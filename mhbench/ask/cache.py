@@ -389,10 +389,7 @@ class Imported(NamedTuple):
 
 # %% ../../nbs/ask/06_cache.ipynb #48b32d1a
 def import_file(cache: Cache, file: str | Path) -> Imported:
-    """Read an exported file into a cache.
-
-    Raises: ValueError naming the line that is no exported row; nothing of the file is imported then.
-    """
+    "Read an exported file into a cache, all or nothing. Raises: ValueError naming the line that is no exported row."
     rows = []
     with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
         try:

@@ -63,11 +63,6 @@ class Asking:
         "The cache, where answers and marks are shared with other runs."
         return self.cache if self.replay == "use" else None  # type: ignore[return-value]
 
-    def line(self, total: int | None) -> Progress:
-        "The line that says how far the call is."
-        label = self.progress if isinstance(self.progress, str) else self.model.name
-        return Progress(label, total, show=bool(self.progress))
-
 # %% ../../nbs/ask/17_ledger.ipynb #df13bf5b
 def dated(answer: Answer, created: float) -> Answer:  # seconds since 1970: when it was first obtained
     "An answer with its day."
@@ -102,7 +97,9 @@ class Ledger:
         self.failed = 0
         self.served: Counter = Counter()  # (field, value) of what answered
         self.first_error: str | None = None
-        self.progress = asking.line(len(requests) if isinstance(requests, Sized) else None)
+        label = asking.progress if isinstance(asking.progress, str) else asking.model.name
+        total = len(requests) if isinstance(requests, Sized) else None
+        self.progress = Progress(label, total, show=bool(asking.progress))
 
     @property
     def done(self) -> bool:

@@ -71,9 +71,7 @@ CHAT_TEMPLATE = (
 
 
 def _child():
-    """Run the server: settings as a line of JSON on standard input, where nobody else reads the key, the address on
-    standard output, until standard input closes.
-    """
+    "Run the server: settings as JSON on standard input, where nobody else reads the key, until that closes."
     settings = json.loads(sys.stdin.readline())
     try:
         import xllamacpp
@@ -211,10 +209,7 @@ class _Server:
             refuse(f"serve: {rule}; {got}; {remedy}", error=RuntimeError)
 
     def see_to(self) -> None:
-        """Start the server where that has not been done, and again where it has died; once.
-
-        Raises: RuntimeError with its last words where it has died before, or does not start.
-        """
+        "Start the server, and once more if it has died. Raises: RuntimeError with its last words if it stays dead."
         with self.lock:
             if self.child is None:
                 if self.log is not None:

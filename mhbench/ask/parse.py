@@ -492,12 +492,9 @@ def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered
     if _kind(m["said"]) == "bare":
         if not numbered and not _rule("about").match(m["rest"]) and not _rule("wrong").match(m["rest"]):
             yield _found(m, "leading")
-    elif (
-        alone
-        and not _rule("rejected").match(m["rest"])
-        and len(_first_letters(text, _rule("labelled"), sentences)) == 1
-    ):
-        yield _found(m, "option")
+    elif alone and not _rule("rejected").match(m["rest"]):
+        if len(_first_letters(text, _rule("labelled"), sentences)) == 1:
+            yield _found(m, "option")
 
 # %% ../../nbs/ask/04_parse.ipynb #60329953
 def statements(

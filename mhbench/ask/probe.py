@@ -103,9 +103,6 @@ def _said(answer: Answer) -> str:
     return f"{answer.status}: {answer.error or (answer.text or '')[:60]!r}"
 
 # %% ../../nbs/ask/22_probe.ipynb #9eca066b
-_OWN = ("local",)  # kinds whose server is started here, and takes what we send
-
-
 def _entries(
     model: Model, endpoint: Endpoint, terms: Terms, entry: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -115,7 +112,7 @@ def _entries(
     said |= {"endpoint": model.endpoint, "served": model.served, "sampling": sampling}
     if terms.thinks:
         said["thinking"] = True
-    if entry is not None and entry.get("kind") in _OWN:
+    if entry is not None and entry.get("kind") == "local":  # started here, it takes what we send
         return said, dict(entry)
     where = dict(entry or {"kind": "openai", **endpoint.model_dump(exclude={"name"}, exclude_defaults=True)})
     if terms.top_logprobs is not None:

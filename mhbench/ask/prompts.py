@@ -121,10 +121,7 @@ def _read(path: Path, mtime: int) -> dict:
 # %% ../../nbs/ask/01_prompts.ipynb #e4aca58b
 @lru_cache
 def bundled_texts() -> dict[str, Path]:
-    """The package's own texts by name: `default/open.yaml`, `mhqa/multiple_choice.yaml`, `rubrics/medqade/cloze.yaml`.
-
-    A study keeps its prompts and rubrics in its own folder.
-    """
+    "The package's own texts by name: `default/open.yaml`, `mhqa/multiple_choice.yaml`, `rubrics/medqade/cloze.yaml`."
     homes = {name: _PACKAGE / place for name, place in _HOMES.items()}
     for folder in sorted(p for p in (_PACKAGE / "studies").iterdir() if p.is_dir()):
         homes |= {folder.name: folder / "prompts", f"rubrics/{folder.name}": folder / "rubrics"}
@@ -132,10 +129,7 @@ def bundled_texts() -> dict[str, Path]:
 
 
 def find(name: str, dir: str | Path | None = None) -> Path | None:
-    """The file of that name, the user's before the package's; None where there is none.
-
-    Raises: FileNotFoundError where `dir` is given and is no folder.
-    """
+    "The file of that name, the user's before ours, or None. Raises: FileNotFoundError where `dir` is no folder."
     if dir is not None and not Path(dir).is_dir():
         rule = f"dir must be a folder of templates; got {str(dir)!r}, which is not there"
         refuse(f"find: {rule}; leave it out for the bundled texts", error=FileNotFoundError)
@@ -195,10 +189,7 @@ def template(
     language: str | None = None,  # BCP 47; None: the item's own, in English where that is not to be had
     dir: str | Path | None = None,  # the user's folder
 ) -> Template:
-    """The prompt for an item in a mode.
-
-    Raises: ValueError for an unknown mode, a language without a template, or a file that does not fit.
-    """
+    "The prompt for an item in a mode. Raises: ValueError where mode or language has none, or a file does not fit."
     if mode not in MODES:
         refuse(f"template: mode must be one of {', '.join(MODES)}; got {mode!r} ({item.item_id})")
     own = {"few_shot": "zero_shot", "few_shot_cot": "cot"}.get(mode, mode)
@@ -372,10 +363,7 @@ def demonstrations(
     exclude: Item | None = None,  # the item that will be asked: its case is left out, and other tasks
     rationale: bool = False,  # only items with an expert's reasoning, as chain of thought needs
 ) -> list[Item]:
-    """Worked examples for few-shot prompts, drawn by seed and never from the case that is asked.
-
-    Raises: ValueError where the pool holds fewer than n.
-    """
+    "Worked examples, drawn by seed, never of the case that is asked. Raises: ValueError where there are too few."
     return from_pool(ordered_pool(items, seed), n, exclude, rationale)
 
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from .request import Answer, Model, Request, Tokens, interface_of, limit_of, only_a_letter
 from .secrets import plain
@@ -88,10 +88,7 @@ def _pairs(listed: Any) -> list[tuple[str, float]]:
 
 # %% ../../nbs/ask/11_reply.ipynb #dd3c1fd0
 def first_top(choice: dict[str, Any]) -> list[tuple[str, float]] | None:  # one choice of a reply
-    """The tokens listed for the first telling token of an answer; none where that token opens a thought.
-
-    Raises: Malformed where what is listed is no log-probability.
-    """
+    "The tokens listed for an answer's first telling token; none if it opens a thought. Raises: Malformed if no number."
     lp = choice.get("logprobs") or {}
     if isinstance(lp.get("content"), list):
         at = [(t.get("token", ""), _pairs(t.get("top_logprobs"))) for t in lp["content"][:4]]
@@ -181,10 +178,7 @@ def _count(usage: dict[str, Any], name: str) -> int:
 
 
 def read_usage(reply: dict[str, Any]) -> Tokens:
-    """What a reply cost. Services that count a thought's tokens apart (in the total alone) are brought into line.
-
-    Raises: Malformed where a count is no count.
-    """
+    "What a reply cost, a thought's tokens included. Raises: Malformed where a count is no count."
     usage = reply.get("usage") or {}
     if not isinstance(usage, dict):
         raise Malformed(f"usage that is no object: {usage!r:.40}")
@@ -241,10 +235,7 @@ def served_apart(seen: Mapping[tuple[str, str], int]) -> str:
 
 # %% ../../nbs/ask/11_reply.ipynb #d4d92a80
 def read_reply(raw: bytes, request: Request, model: Model, limit: int | None = None) -> Answer:
-    """The answer in a reply's body, which might have so many tokens; attempts, cost and key are not in it.
-
-    Raises: Malformed, with what is wrong with it; nothing else, whatever the bytes.
-    """
+    "The answer in a reply's body. Raises: Malformed, with what is wrong with it, and nothing else, whatever the bytes."
     reply, tokens = _loaded(raw), Tokens()
     try:
         reply = interface_of(request, model).says(reply)
@@ -285,10 +276,7 @@ def _joined(parts: Any, name: str) -> str | None:
     return parts
 
 
-_Text = TypeVar("_Text", bound=str | None)
-
-
-def _unicode(text: _Text, name: str) -> _Text:
+def _unicode(text: Any, name: str) -> Any:  # a text or None
     "A text that can be written down."
     try:
         if text is not None:

@@ -253,10 +253,7 @@ class Answer:
         return {name: getattr(self, name) for name in _FIELDS}
 
     def to_json(self) -> str:
-        """The row of the cache: what gives the answer again.
-
-        Raises: ValueError where a value is no JSON or no Unicode: a lone surrogate, NaN, an infinity.
-        """
+        "The row of the cache. Raises: ValueError for what is no JSON or Unicode: a lone surrogate, NaN, an infinity."
         sparse = (name for name in _SPARSE if getattr(self, name) != getattr(_NOTHING, name))
         out = {name: getattr(self, name) for name in (*_KEPT, *sparse)}
         text = json.dumps(out, ensure_ascii=False, allow_nan=False)

@@ -60,10 +60,7 @@ def _from_environment(variable: str, what: str, endpoint: Endpoint) -> str:
 
 
 def api_key(endpoint: Endpoint) -> str | None:
-    """The key to an endpoint, from the environment or of a server of our own.
-
-    Raises: ValueError where the variable that the entry names is empty.
-    """
+    "The key to an endpoint, or to a server of ours. Raises: ValueError where the entry's variable is empty."
     if endpoint.api_key_env is not None:
         return _from_environment(endpoint.api_key_env, "the key to", endpoint)
     return endpoint.server.key if endpoint.server else None
@@ -262,14 +259,6 @@ def _past_the_proxy() -> dict[str, str | None]:  # the variables as they were
     return before
 
 
-def _put_back(variables: dict[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-
-
 def _error(e: Exception) -> tuple[int, dict[str, Any]]:
     "An exception of litellm as a status and a body."
     blocked = type(e).__name__ == "ContentPolicyViolationError"
@@ -316,7 +305,9 @@ class LiteLLM(Transport):
         return []
 
     async def close(self):
-        _put_back(self.before)
+        for name in self.before:
+            os.environ.pop(name, None)
+        os.environ.update({name: value for name, value in self.before.items() if value is not None})
         if self.session is not None and hasattr(self.session, "close_litellm_async_clients"):
             await self.session.close_litellm_async_clients()
 
