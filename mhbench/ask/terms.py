@@ -104,13 +104,10 @@ _LEARNT_FROM = (400, 403, 404, 405, 415, 422)
 _INSTEAD = re.compile(r"(?i)\buse ['\"`]?(max_tokens|max_completion_tokens)\b")
 _AT_MOST = (  # how the services say how many log-probabilities they give
     re.compile(r"(?i)max(?:imum)? allowed(?: is)?:? *(\d+)"),  # vLLM, SGLang
-    re.compile(
-        r"(?i)less than or equal to +(\d+)|<= *(\d+)|at most +(\d+)|(?:maximum|max) of +(\d+)"
-    ),  # OpenAI, Together
+    re.compile(r"(?i)less than or equal to +(\d+)|<= *(\d+)|at most +(\d+)|(?:maximum|max) of +(\d+)"),  # OpenAI
     re.compile(r"(?i)between +0 +and +(\d+)|\[0, *(\d+)\]|cannot (?:exceed|be greater than) +(\d+)"),  # Ollama
 )
 _NEVER = ("model", "messages", "prompt", "stream", *LIMITS)  # not dropped
-_ONE_OF = re.compile(r"(?i)cannot both be")
 _ROUTED = re.compile(r"(?i)no endpoints found that (?:can handle|support) the requested parameters")  # OpenRouter
 _ROUTING = ("top_logprobs", "response_format", "seed", "temperature")  # what a router's models differ in, in order
 
@@ -246,7 +243,7 @@ def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Te
     if asked and about_logprobs:
         return _without(terms, "logprobs", structured)
     named = [k for k in sent if k not in _NEVER]
-    if _ONE_OF.search(text):  # Anthropic, of temperature and top_p: the first one stays
+    if "cannot both be" in text.lower():  # Anthropic, of temperature and top_p: the first one stays
         named = sorted(named, key=text.find)[1:]
     for k in named:
         terms = _without(terms, k, structured)
