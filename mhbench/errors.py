@@ -92,10 +92,8 @@ def system_remedy(said: str) -> str:  # "; ...", or nothing
 NOTES: list[str] = []  # everything that was said in this process, oldest first, no sentence twice
 
 
-def say(
-    text: str,  # one sentence, without a secret in it
-) -> None:
-    "Print a sentence to standard error, and keep it; a sentence that was said before is not repeated."
+def say(text: str) -> None:
+    "Print a sentence without a secret in it to standard error, and keep it; what was said before is not repeated."
     if text in NOTES:
         return
     NOTES.append(text)

@@ -12,27 +12,26 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
 # %% auto #0
-__all__ = ['SUBCOMMANDS', 'PARAMS', 'RESULTS', 'Subcommand', 'subcommand', 'command_group', 'argument', 'several',
+__all__ = ['Argument', 'SUBCOMMANDS', 'PARAMS', 'RESULTS', 'Subcommand', 'subcommand', 'command_group', 'argument', 'several',
            'comma_separated', 'CommandParser', 'add_subcommands']
 
 # %% ../nbs/01_subcommand.ipynb #31566fea
+Argument = tuple[tuple[str, ...], dict[str, Any]]  # what `add_argument` takes
+
+
 class Subcommand(NamedTuple):
     "What one command takes and does."
 
     text: str  # its help
-    arguments: Sequence[tuple[tuple[str, ...], dict[str, Any]]]  # what `add_argument` takes, one by one
+    arguments: Sequence[Argument]
     function: Callable | None  # of the parsed arguments; None for a group of commands
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {}  # "corpus card" -> what it takes and does
 
 
-def subcommand(
-    words: str,  # "select", or "corpus card" for a command of a group
-    text: str,
-    *arguments: tuple[tuple[str, ...], dict[str, Any]],
-) -> Callable:
-    "A decorator that makes a function a command."
+def subcommand(words: str, text: str, *arguments: Argument) -> Callable:
+    "A decorator that makes a function a command: `select`, or `corpus card` for one of a group."
 
     def register(function: Callable) -> Callable:
         SUBCOMMANDS[words] = Subcommand(text, arguments, function)
@@ -46,12 +45,12 @@ def command_group(word: str, text: str) -> None:
     SUBCOMMANDS[word] = Subcommand(text, (), None)
 
 # %% ../nbs/01_subcommand.ipynb #72d2efd6
-def argument(*flags: str, **options: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+def argument(*flags: str, **options: Any) -> Argument:
     "What `add_argument` is to be given."
     return flags, options
 
 
-def several(flag: str, metavar: str, text: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+def several(flag: str, metavar: str, text: str) -> Argument:
     "An option that may be given several times: a list, empty without it."
     return argument(flag, action="append", default=[], metavar=metavar, help=text)
 

@@ -49,10 +49,6 @@ def _words(code: str) -> str:
 def _heading(code: str) -> str:
     return _words(code)[:1].upper() + _words(code)[1:]
 
-
-def _n(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
 # %% ../../nbs/ledger/03_page.ipynb #2f35ae20
 @dataclass
 class _Paper:
@@ -170,15 +166,10 @@ def _differences(paper: _Paper, told: _Told) -> list[dict[str, Any]]:
     return notes
 
 
-def _named(paper: _Paper, code: str, equal: int) -> str:
-    "How many numbers name a convention, and what came of it."
-    if code == INPUTS:
-        return ""
+def _naming(paper: _Paper, code: str) -> dict[str, int]:
+    "How many numbers name a convention, and how many of these were not run."
     of = {c.id for c in paper.claims.claims if code in c.conventions or (code == "random" and c.random)}
-    not_run = sum(row["claim"] in of for row in paper.having(verdict=NO_RUN))
-    verb = "names" if len(of) == 1 else "name"
-    said = f"{_n(len(of), 'number')} {verb} it; {equal:,} {'is' if equal == 1 else 'are'} equal under it"
-    return said + (f", and {not_run:,} were not run here." if not_run else ".")
+    return {"named": len(of), "not_run": sum(row["claim"] in of for row in paper.having(verdict=NO_RUN))}
 
 
 def _conventions(paper: _Paper, told: _Told) -> list[dict[str, Any]]:
@@ -190,7 +181,7 @@ def _conventions(paper: _Paper, told: _Told) -> list[dict[str, Any]]:
             continue
         notes = [_note(told, paper, note, []) for note in dict.fromkeys(r["note"] for r in rows) if note]
         about = {"id": paper.id("c", code), "name": _heading(code), "says": says.strip()}
-        listed.append(about | {"rows": rows, "notes": notes, "count": _named(paper, code, len(rows))})
+        listed.append(about | {"rows": rows, "notes": notes, "inputs": code == INPUTS} | _naming(paper, code))
     return listed
 
 
@@ -216,34 +207,18 @@ def _title(papers: Sequence[_Paper]) -> str:
     return f"What {n} papers print, and what their released files give"
 
 
-def _introduction(papers: Sequence[_Paper]) -> list[str]:
-    "What came out, in sentences."
+def _totals(papers: Sequence[_Paper]) -> dict[str, Any]:
+    "How many numbers have which verdict, what values rest on, and how many conventions were tried."
     rows = [row for paper in papers for row in paper.rows]
-    n = {code: sum(row["verdict"] == code for row in rows) for code in SAID}
-    judged = n["equal"] + n["convention"] + n["differs"]
-    of = f"{_n(len(papers), 'paper')} print{'s' if len(papers) == 1 else ''} {_n(len(rows), 'number')}"
-    one = f"{of} in tables, labels of figures and sentences of results. {judged:,} of them can be computed, from the"
-    one += f" released files or from other printed numbers: {n['equal']:,} are equal as printed, {n['convention']:,}"
-    one += f" equal under a convention that is named, and {n['differs']:,} differ."
-    basis = Counter(row["rests_on"] for row in rows if row["verdict"] in ("equal", "convention", "differs"))
-    one += f" {basis['files']:,} of these values are made of released files; {basis['arithmetic']:,} follow from other"
-    one += f" printed numbers, and {basis['repetition']:,} are the same number, printed in another place."
-    two = f"{n['cannot']:,} cannot be recomputed from the files at hand; the reasons are given below."
-    return [one, two + (f" {n[NO_RUN]:,} could be, and were not run here." if n[NO_RUN] else "")]
-
-
-def _tried(papers: Sequence[_Paper]) -> str:
-    "How many conventions were tried, and what came of it."
-    rows = [row for paper in papers for row in paper.rows]
-    declared = sum(len(set(paper.claims.file.conventions) - {INPUTS}) for paper in papers)
-    tried = [r for r in rows if r["n_tried"]]
-    equal = [r for r in rows if r["verdict"] == "convention"]
-    times = sum(r["n_tried"] for r in tried)
-    text = f"A convention is what one has to assume for a value to become the printed one. {_n(declared, 'convention')}"
-    text += f" {'is' if declared == 1 else 'are'} declared in the claims files, and each number names those that apply"
-    text += f" to it. In all, {_n(times, 'attempt')} on {_n(len(tried), 'number')} made {len(equal):,} of them equal."
-    text += " That a number that follows from other printed numbers agrees within their rounding counts as one, too."
-    return text
+    judged = [row for row in rows if row["verdict"] in ("equal", "convention", "differs")]
+    return {
+        "of": Counter(row["verdict"] for row in rows),
+        "judged": len(judged),
+        "basis": Counter(row["rests_on"] for row in judged),
+        "declared": sum(len(set(paper.claims.file.conventions) - {INPUTS}) for paper in papers),
+        "attempts": sum(row["n_tried"] for row in rows),
+        "tried": sum(row["n_tried"] > 0 for row in rows),
+    }
 
 # %% ../../nbs/ledger/03_page.ipynb #3d2c239f
 class ReleaseFiles(NamedTuple):
@@ -288,13 +263,12 @@ def ledger_page(
         scripts=("tables.js", "ledger.js"),
         private=False,
         title=_title(papers),
-        introduction=_introduction(papers),
+        totals=_totals(papers),
         counts=_counts(verdicts, papers),
         verdicts=[{"code": code, "name": name} for code, name in SAID.items()],
         discoveries=[note for paper in papers for note in _discoveries(paper, told)],  # first: they are told here
         differences=_by_paper(papers, "notes", lambda paper: _differences(paper, told)),
         conventions=_by_paper(papers, "conventions", lambda paper: _conventions(paper, told)),
-        tried=_tried(papers),
         reasons=_by_paper(papers, "reasons", _reasons),
         papers=[paper.name for paper in papers],
         places=[{"paper": paper, "place": place} for paper, place in places],

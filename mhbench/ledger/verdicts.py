@@ -411,11 +411,8 @@ def _stop(wrong: Mapping[str, str], claims: Claims) -> NoReturn:
     refuse(f"judge_claims: every claim must have one value; got none for {len(wrong)} in {claims.path}:\n{said}{more}")
 
 
-def judge_claims(
-    claims: Claims,
-    tables: Tables = no_tables,
-) -> pd.DataFrame:  # one row a claim, the columns VERDICT_COLUMNS; attrs["missing"]: tables that are not there
-    """The verdict on every claim of a file.
+def judge_claims(claims: Claims, tables: Tables = no_tables) -> pd.DataFrame:
+    """The verdict on every claim of a file, the columns VERDICT_COLUMNS; attrs["missing"]: tables that are not there.
 
     Raises: ValueError where a cell is missing or ambiguous or a call fails, for all such claims at once.
     """

@@ -74,12 +74,8 @@ class Protected:
 _NO_LABEL = {"question", "item_id", "category", "topic", *ESTIMATE_COLUMNS, "estimate [95% interval]", "origin"}
 
 
-def may_be_shown(
-    named: Collection[str],  # the items that it is about
-    columns: Iterable[str],
-    declared: bool,  # whether the replication names it as shown
-) -> bool:
-    "Whether a table of these columns may leave its owner."
+def may_be_shown(named: Collection[str], columns: Iterable[str], declared: bool) -> bool:
+    "Whether a table about these items may leave its owner: declared, by a replication that shows it."
     return not named or (declared and set(columns) <= _NO_LABEL)
 
 
@@ -259,12 +255,8 @@ def _named_in(file: Path, protected: Protected, declared: Collection[str]) -> se
     return found
 
 
-def check_shown(
-    folder: str | Path,  # as `publish_aggregates` leaves it
-    protected: Protected,
-    declared: Collection[str] = (),  # "stage/name"
-) -> None:
-    """Look for what may not be shown.
+def check_shown(folder: str | Path, protected: Protected, declared: Collection[str] = ()) -> None:
+    """Look for what may not be shown in a folder of `publish_aggregates`, beside the declared "stage/name".
 
     Raises: ValueError for a text of the corpus, an item named beside what is declared, or a path of a machine.
     """

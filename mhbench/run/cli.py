@@ -173,12 +173,8 @@ def _kept() -> str:
     return f"a fault of mhbench itself: {os.path.relpath(file)} says where, and makes a good report"
 
 # %% ../../nbs/run/17_cli.ipynb #cf71c0b7
-def main(
-    argv: list[str] | None = None,
-    *,
-    here: bool = False,  # in this process, which is for nothing else
-) -> int:
-    "The entry point: 0, or 1 with one message on standard error."
+def main(argv: list[str] | None = None, *, here: bool = False) -> int:
+    "The entry point: 0, or 1 with one message on standard error; here: in this process, which is for nothing else."
     words = list(sys.argv[1:] if argv is None else argv)
     if words in ([], ["--version"]):  # at once: nothing else is imported
         print(f"mhbench {__version__}" if words else FIRST_SCREEN)

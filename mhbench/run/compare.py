@@ -79,10 +79,8 @@ def _read(folder: Path, name: str, gone: tuple[str, ...] = ()) -> Results:
     return Results(name, main, scores, metrics, gone, _served(tables))
 
 # %% ../../nbs/run/14_compare.ipynb #b3099a14
-def results_of(
-    run: str,  # a folder, a git revision, the name of a DVC experiment
-) -> Results:
-    """The numbers of a run.
+def results_of(run: str) -> Results:
+    """The numbers of a run: of a folder, a git revision or a DVC experiment.
 
     Raises: FileNotFoundError where it holds none; ValueError for what neither a folder nor a revision is.
     """
@@ -158,11 +156,8 @@ def _per_item(scores: pd.DataFrame) -> pd.DataFrame:  # study, set, model, asked
     return both.groupby([*_RUN, "item_id", "cluster"], as_index=False)["correct"].mean()
 
 
-def paired_accuracies(
-    a: pd.DataFrame,  # scores of the first run
-    b: pd.DataFrame,  # of the second
-) -> pd.DataFrame:  # study, set, model, asked, n, first, second, estimate (second minus first), ci_low, ci_high
-    "How far right answers differ on the items that both runs scored: over all of them, and set by set."
+def paired_accuracies(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:  # estimate: second minus first
+    "How far right answers differ on the items that both runs' scores have: over all of them, and set by set."
     both = _per_item(a).merge(_per_item(b).drop(columns="cluster"), on=[*_RUN, "item_id"], suffixes=("_a", "_b"))
     rows = []
     for run, g in both.groupby(_RUN, sort=False):
@@ -203,11 +198,7 @@ def with_metrics(first: Results, second: Results) -> tuple[Results, Results]:
     return both(first), both(second)
 
 # %% ../../nbs/run/14_compare.ipynb #548cc8f4
-def main_numbers(
-    a: Results,
-    b: Results,
-    paired: pd.DataFrame,  # of paired_accuracies
-) -> pd.DataFrame:  # study, stage, measure, model, mode, n_first, n_second, first, second, estimate, ci_low, ci_high
+def main_numbers(a: Results, b: Results, paired: pd.DataFrame) -> pd.DataFrame:
     "Every main number of both runs; `estimate` is second minus first, its interval where both scored the same items."
     how: dict[str, Any] = {"on": [*_NUMBER, "nth"], "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
     both = _numbers(a.main).merge(_numbers(b.main), **how)

@@ -19,16 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .. import __version__
 from ..errors import refuse
-from mhbench.records.schema import (
-    Item,
-    Judgment,
-    Rating,
-    Response,
-    StoredRecords,
-    fingerprint,
-    letters,
-    read_records,
-)
+from ..records.schema import Item, Judgment, Rating, Response, StoredRecords, fingerprint, letters, read_records
 from .made import how_made
 from ..stats.resample import cluster_mean
 from ..steps.score import JUDGED, READ, what_became
@@ -107,11 +98,8 @@ _SE = "analytic, over cases, without the bias of few cases (Bell and McCaffrey 2
 _COUNTED = ["n", "n_clusters", "n_not_asked", "n_missing", "n_failed", "n_refused", "n_truncated", "n_unread"]
 
 
-def _uncertainty(
-    row: Any,
-    rows: pd.DataFrame | None = None,  # the answers that it rests on; None: not known one by one
-) -> dict[str, Any]:
-    "The interval of a row of a table, and the standard error; nothing where the table shows no interval."
+def _uncertainty(row: Any, rows: pd.DataFrame | None = None) -> dict[str, Any]:
+    "The interval of a row of a table, if it has one, and the standard error, if its answers are known one by one."
     if pd.isna(row.ci_low):
         return {}
     limits = {"lower": row.ci_low, "upper": row.ci_high, "confidence_level": row.level, "method": row.interval}

@@ -118,11 +118,8 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def departures(
-    old: Mapping[str, Mapping],  # of `decided`, or what was registered
-    new: Mapping[str, Mapping],
-) -> list[Departure]:
-    "What differs, settings first."
+def departures(old: Mapping[str, Mapping], new: Mapping[str, Mapping]) -> list[Departure]:
+    "What differs of what was decided, settings first."
     out = []
     for part in ("settings", "data", "code", "versions"):
         before = old.get(part) or {}
@@ -240,14 +237,8 @@ def _concerns(change: Departure, study: str, stage: str, models: Sequence[str]) 
     return change.part == "settings" and change.key.startswith(near)
 
 
-def foreseen(
-    row: Mapping[str, Any],  # of a table of tests
-    study: str,
-    stage: str,
-    known: Mapping[str, Any],  # the registration
-    changed: Sequence[Departure],
-) -> str:  # FORESEEN, WITH_CHANGES or EXPLORATORY
-    "Whether a test was registered."
+def foreseen(row: Mapping, study: str, stage: str, known: Mapping, changed: Sequence[Departure]) -> str:
+    "Whether a test, a row of a table, was registered: FORESEEN, WITH_CHANGES or EXPLORATORY."
     of = known["studies"].get(study)
     stages = graph()
     gone_through = stage == "score" or any(k.startswith(f"studies.{study}.{stage}") for k in known["settings"])
@@ -268,9 +259,7 @@ def _since(known: Mapping[str, Any]) -> list[Departure]:
     return departures(known, decided(load_params(root() / "params.yaml")))
 
 
-def marked(
-    sections: Iterable[Section],
-) -> list[Section]:
+def marked(sections: Iterable[Section]) -> list[Section]:
     "The parts of a report, their tests with a column `registered`; as they were where nothing is registered."
     known = registration()
     if known is None:
@@ -394,12 +383,8 @@ def counted(p: dict, params: str | Path) -> dict[str, dict[str, Any]]:  # study 
     return out
 
 # %% ../../nbs/run/33_registered.ipynb #3194b474
-def main_comparisons(
-    named: Sequence[str],  # as `--main` has them
-    models: Sequence[str],  # whose answers there will be
-    stages: Sequence[str],  # of the run
-) -> list[str]:  # "a - b", or a stage
-    """The comparisons that were named.
+def main_comparisons(named: Sequence[str], models: Sequence[str], stages: Sequence[str]) -> list[str]:
+    """The comparisons that `--main` names: "a - b" of models whose answers there will be, or a stage of the run.
 
     Raises: ValueError for one of models that nobody asks, or that can be read in two ways.
     """

@@ -29,11 +29,8 @@ from ..subcommand import PARAMS, argument, several, subcommand
 __all__ = ['grid', 'sweep', 'cluster', 'run_point', 'moved', 'sweep_figure']
 
 # %% ../../nbs/run/15_sweep.ipynb #ca7bfd05
-def grid(
-    axes: Sequence[str],  # "judge.threshold=0.6,0.7,0.8" each; values as YAML
-    params: Mapping[str, Any],  # what params.yaml holds
-) -> list[dict[str, Any]]:  # one mapping from parameter to value a point
-    """Every combination of the values, in their order.
+def grid(axes: Sequence[str], params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every combination of the values of axes such as "judge.threshold=0.6,0.7", in their order.
 
     Raises: ValueError for what is no NAME=VALUES, or a parameter that is not there.
     """
@@ -56,6 +53,9 @@ def grid(
     return [dict(zip(values, point)) for point in itertools.product(*values.values())]
 
 # %% ../../nbs/run/15_sweep.ipynb #73eacda3
+_Points = Mapping[int, dict[str, Any]]  # number in the grid -> parameter -> value
+
+
 def _written(text: str, point: Mapping[str, Any]) -> str:
     "params.yaml with the values of a point; all else stays."
     for name, value in point.items():
@@ -127,17 +127,16 @@ def sweep(
             print(f"[{k}/{len(points)}] {_said(point)}: there already", flush=True)
     todo = {k: point for k, point in enumerate(points, 1) if point not in seen}
     if executor is None:
-        _one_by_one(todo, len(points), file, kept, run, targets, base)
+        _one_by_one(todo, len(points), file, kept, run, targets)
     elif todo:
-        _as_jobs(todo, file, kept, run, targets, base, executor)
+        _as_jobs(todo, file, kept, run, targets, executor)
     wanted = [p for p in _done(kept, base) if p["point"] in points]
     return pd.DataFrame([p["point"] | row for p in wanted for row in p["main"]])
 
 # %% ../../nbs/run/15_sweep.ipynb #b3e88c6a
-def _one_by_one(
-    todo: Mapping[int, dict], n: int, file: Path, kept: Path, run: list[str], targets: Sequence[str], base: str
-) -> None:
+def _one_by_one(todo: _Points, n: int, file: Path, kept: Path, run: list[str], targets: Sequence[str]) -> None:
     before = file.read_text(encoding="utf-8")
+    base = _base(file.parent, before)
     try:
         for k, point in todo.items():
             print(f"[{k}/{n}] {_said(point)}", flush=True)
@@ -207,10 +206,9 @@ def run_point(folder: str, run: list[str], targets: Sequence[str]) -> list[dict]
     return _main(here, targets)
 
 # %% ../../nbs/run/15_sweep.ipynb #671af010
-def _as_jobs(
-    todo: Mapping[int, dict], file: Path, kept: Path, run: list[str], targets: Sequence[str], base: str, executor: Any
-) -> None:
+def _as_jobs(todo: _Points, file: Path, kept: Path, run: list[str], targets: Sequence[str], executor: Any) -> None:
     before = file.read_text(encoding="utf-8")
+    base = _base(file.parent, before)
     folders = {k: kept.parent / "copies" / f"{base}-{k}" for k in todo}
     for k, point in todo.items():
         _working_copy(file.parent, folders[k], file.name, _written(before, point))
@@ -231,18 +229,13 @@ def _as_jobs(
         raise RuntimeError(f"sweep: {'; '.join(failed)}; {_AGAIN}")
 
 # %% ../../nbs/run/15_sweep.ipynb #abebc7c3
-def moved(
-    table: pd.DataFrame,  # of sweep
-    axes: Sequence[str],  # names of the parameters that were varied
-    most: int = 12,
-) -> pd.DataFrame:  # the axes, number, n, estimate, ci_low, ci_high
-    "The numbers that differ most over the grid."
+def moved(table: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:  # the axes, number, n, estimate, ci_low, ci_high
+    "The dozen numbers that differ most over the grid of these parameters."
     keys = ["study", "stage", "measure", "model", "mode"]
     number = table[keys].fillna("").agg(lambda r: ", ".join(x for x in map(str, r) if x), axis=1)
     of = table.assign(number=number)
     spread = of.groupby("number")["estimate"].agg(lambda x: x.max() - x.min()).sort_values(ascending=False)
-    names = list(spread[spread > 0].index[:most])
-    kept = of[of["number"].isin(names)]
+    kept = of[of["number"].isin(spread[spread > 0].index[:12])]
     return kept[[*axes, "number", "n", "estimate", "ci_low", "ci_high"]].sort_values("number", kind="stable")
 
 
