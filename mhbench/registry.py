@@ -17,7 +17,7 @@ from .errors import refuse
 from .records.schema import Rating
 
 # %% auto #0
-__all__ = ['RegisteredStudy', 'studies', 'claims_file', 'declare_commands', 'added', 'rated_sections']
+__all__ = ['RegisteredStudy', 'studies', 'study_files', 'claims_file', 'declare_commands', 'added', 'rated_sections']
 
 # %% ../nbs/02_registry.ipynb #77734c75
 _PACKAGE = importlib.import_module("mhbench.studies")  # by name: nothing outside a study imports it
@@ -77,21 +77,23 @@ def studies() -> list[RegisteredStudy]:  # by name
     return found
 
 
+def study_files(name: str) -> dict[str, Path]:  # study -> its file
+    "A file of this name in the folders of the studies that have it: claims.yaml, release.yaml."
+    return {s.name: s.folder / name for s in studies() if (s.folder / name).is_file()}
+
+
 def claims_file(study: str) -> Path:
     """Where the claims of a study's paper stand: in its folder.
 
     Raises: FileNotFoundError where there is none.
     """
-    found = [s.folder / "claims.yaml" for s in studies() if s.name == study]
-    if not found or not found[0].exists():
-        have = ", ".join(s.name for s in studies() if (s.folder / "claims.yaml").exists()) or "none"
+    known = study_files("claims.yaml")
+    if study not in known:
+        got = f"{study!r}, and those that have are {', '.join(known) or 'none'}"
         remedy = "name a file of claims in the section `ledger` of the study"
-        refuse(
-            f"claims_file: study must have claims.yaml in its folder; got {study!r}, and those that have are {have}",
-            remedy=remedy,
-            error=FileNotFoundError,
-        )
-    return found[0]
+        rule = "claims_file: study must have claims.yaml in its folder"
+        refuse(f"{rule}; got {got}", remedy=remedy, error=FileNotFoundError)
+    return known[study]
 
 
 def declare_commands() -> None:

@@ -87,7 +87,7 @@ def _rests_on(claim: Claim) -> str:  # files, arithmetic or repetition
     one = isinstance(of, Mapping) and set(of) == {"printed"} and "*" not in of["printed"]
     return "repetition" if one and known["call"] == "sum" else "arithmetic"
 
-
+# %% ../../nbs/ledger/03_page.ipynb #b9ac879a
 def _row(paper: _Paper, n: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
     "A claim as the templates ask for it."
     printed = read_printed(verdict["printed"])
@@ -245,7 +245,7 @@ def _counts(verdicts: pd.DataFrame, papers: Sequence[_Paper]) -> list[dict[str, 
         out.append({"paper": "all", "choice": "", "url": "", "claims": every, "of": cells})
     return out
 
-
+# %% ../../nbs/ledger/03_page.ipynb #8a6fb4cf
 def ledger_page(
     verdicts: pd.DataFrame,  # of all papers, one row a claim: `judge_claims`
     claims: Sequence[Claims],  # the claims files, in the order of the page

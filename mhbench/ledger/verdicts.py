@@ -120,7 +120,7 @@ def _turned(frame: pd.DataFrame, declared: TableFile, name: str) -> pd.DataFrame
     wide.columns = [str(c) if single else f"{v}/{c}" for v, c in wide.columns]
     return wide.reset_index()
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #174ed3e5
 def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
     "The tables that a claims file declares, from the files of a release in a folder."
 
@@ -185,7 +185,7 @@ class _NoTable(Exception):
 class _Absent(Exception):
     "This release has no such rows, as the claim foresees."
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #2157662a
 @dataclass
 class _Evaluation:
     "What values are computed from."
@@ -278,19 +278,18 @@ class _Evaluation:
             refuse(f"ledger: ours must be one finite number; got {got!r} from {described(source)}")
         return number
 
-    def again(self, source: Source, absent: Mapping[str, str], moved: Mapping[str, float]) -> float:
-        "The same with printed numbers moved."
-        return _Evaluation(self.tables, self.printed, moved=moved).value(source, absent)
-
     def ends(self, source: Source, absent: Mapping[str, str]) -> tuple[float, float] | None:
         "The least and the greatest value within the rounding of the printed numbers; None where all are exact."
+
+        def moved(by: Mapping[str, float]) -> float:
+            return _Evaluation(self.tables, self.printed, moved=by).value(source, absent)
+
         alone = _Evaluation(self.tables, self.printed)
         middle = alone.value(source, absent)
         numbers = {i: self.printed[i].number for i in alone.used}
         room = {i: float(n.unit) / 2 for i, n in numbers.items() if not n.exact}
-        lower = {i: -r if self.again(source, absent, {i: r}) >= middle else r for i, r in room.items()}
-        upper = {i: -r for i, r in lower.items()}
-        return (self.again(source, absent, lower), self.again(source, absent, upper)) if room else None
+        lower = {i: -r if moved({i: r}) >= middle else r for i, r in room.items()}
+        return (moved(lower), moved({i: -r for i, r in lower.items()})) if room else None
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #9391425f
 def _refers(given: Mapping) -> bool:
@@ -339,14 +338,6 @@ def _ways(claim: Claim) -> Iterator[tuple[str, Source]]:
     yield from claim.conventions.items()
 
 
-def _within(value: float, claim: Claim) -> bool:
-    "Whether what is left after rounding may be Monte Carlo error."
-    if claim.random is None or claim.number.bound:
-        return False
-    room = claim.number.unit / 2 + Decimal(str(claim.random))
-    return abs(Decimal(f"{value:.12g}") - claim.number.value) <= room
-
-
 def _by_inputs(source: Source, claim: Claim, evaluation: _Evaluation) -> bool | None:
     "Whether the rounding of the printed numbers that a value rests on explains it; None where it rests on none."
     if isinstance(source, CellOf) or '"printed"' not in json.dumps(source.of, default=str):
@@ -367,10 +358,12 @@ def _chances(value: float, source: Source, claim: Claim, evaluation: _Evaluation
     explained = _by_inputs(source, claim, evaluation)
     if explained is not None:
         yield INPUTS, explained
-    if claim.random is not None:
-        yield "random", _within(value, claim)
+    if claim.random is not None:  # what is left after rounding may be Monte Carlo error
+        room = claim.number.unit / 2 + Decimal(str(claim.random))
+        near = abs(Decimal(f"{value:.12g}") - claim.number.value) <= room
+        yield "random", near and not claim.number.bound
 
-
+# %% ../../nbs/ledger/02_verdicts.ipynb #2dbd3682
 def _judged(claim: Claim, evaluation: _Evaluation) -> dict[str, Any]:
     "The verdict on one claim, as the columns that it decides; of readings that all differ the nearest."
     if claim.cannot:

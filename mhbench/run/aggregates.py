@@ -121,7 +121,7 @@ def _made_by(source: str) -> str:
     found = re.search(r's\.table\(\s*"(\w+)"', source)
     return found[1] if found else ""
 
-
+# %% ../../nbs/run/28_aggregates.ipynb #b34afb53
 @dataclass(frozen=True)
 class ShownOf:
     "What of a stage of one study may be shown."
@@ -136,17 +136,15 @@ class ShownOf:
         return f"{self.stage}/{name}" in self.declared
 
     def picture(self, data: str) -> bool:
-        "Whether a picture is a saved figure that names no item, or one that is declared."
+        "Whether there is none, or a saved figure that names no item, or one that is declared."
         name = self.pictures.get(data.strip())
-        return name is not None and (name not in self.by_item or self.may(name))
+        return not data or (name is not None and (name not in self.by_item or self.may(name)))
 
     def output(self, output: dict[str, Any], source: str) -> dict[str, Any]:
         "An output as it is shown."
-        data = output.get("data", {})
-        png = "".join(data.get("image/png", ""))
         named = _named(output, self.protected)
-        fine = may_be_shown(named, _heads(output), self.may(_made_by(source))) and (not png or self.picture(png))
-        if fine:
+        png = "".join(output.get("data", {}).get("image/png", ""))
+        if may_be_shown(named, _heads(output), self.may(_made_by(source))) and self.picture(png):
             return output
         said = _KEPT_BACK.format(f"results/{self.stage}")
         return {"output_type": "stream", "name": "stdout", "text": [said + "\n"]}
@@ -216,7 +214,7 @@ def publish_aggregates(
         path.write_text(text, encoding="utf-8")
     return list(made)
 
-
+# %% ../../nbs/run/28_aggregates.ipynb #34a33e49
 def _rounded(table: pd.DataFrame) -> pd.DataFrame:
     "Numbers with the digits that are the same on every machine."
     numbers = table.select_dtypes("floating").columns
@@ -239,9 +237,8 @@ def _named_in(file: Path, protected: Protected, declared: Collection[str]) -> se
     "The items that a file names, beside those in what is declared."
     if file.suffix == ".csv":
         table = pd.read_csv(file, dtype=str)
-        name = file.stem.replace("-", "/", 1)
         named = about(table, protected)
-        return set() if may_be_shown(named, table, name in declared) else named
+        return set() if may_be_shown(named, table, file.stem.replace("-", "/", 1) in declared) else named
     if file.suffix != ".ipynb":
         return protected.about_items(_readable(file))
     found = set()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..registry import studies
+from ..registry import study_files
 from .fetch import Release, recorded, releases
 from .graph import root
 from .params import load_params
@@ -40,8 +40,8 @@ def bibtex(
 # %% ../../nbs/run/29_cite.ipynb #bcbb8d5c
 def papers() -> dict[str, str]:  # study -> the entries of its `citation.bib`
     "The papers of the studies that are installed here."
-    files = {study.name: study.folder / "citation.bib" for study in studies()}
-    return {name: file.read_text(encoding="utf-8").strip() for name, file in files.items() if file.is_file()}
+    files = study_files("citation.bib")
+    return {study: file.read_text(encoding="utf-8").strip() for study, file in files.items()}
 
 
 def _release(name: str, release: Release, paper: str, commit: str | None) -> str:

@@ -56,7 +56,7 @@ def _date(rows: pd.DataFrame) -> datetime:
         return datetime.fromisoformat(max(told)).replace(tzinfo=UTC)
     return datetime.fromtimestamp(int(rows["when"].iloc[0]), UTC)
 
-
+# %% ../../nbs/run/32_eee.ipynb #d9ae0198
 def scored(results: Path, study: str, models: Sequence[str], core: str | None = None) -> Scored | None:
     "What the stages have left of a study; None where nothing was scored."
     file = results / "score" / study / "scores.parquet"
@@ -389,7 +389,7 @@ def write_eee(
         out.append(write("ratings/human_ratings.schema.json", _json(rating_schema())))
     return out
 
-
+# %% ../../nbs/run/32_eee.ipynb #47d8fbcc
 def rating_schema() -> dict[str, Any]:
     "The JSON schema of a line of ratings."
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | HumanRating.model_json_schema()

@@ -113,12 +113,8 @@ def _sample(row: Any, item: dict, said: dict) -> dict:
     }
 
 # %% ../../nbs/run/16_export.ipynb #4e00ac47
-def inspect_logs(
-    answers: Answers,
-    dates: Mapping[tuple[str, str], datetime],  # of the answers of each study and model
-    write: Write,
-) -> list[Path]:  # the files written
-    "A log for inspect of each study, model and way of asking."
+def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], write: Write) -> list[Path]:
+    "A log for inspect of each study, model and way of asking, with the date of the answers of study and model."
     rows = answers.rows.astype(object).where(answers.rows.notna(), None)
     out = []
     for (study, model, mode), part in rows.groupby(["study", "model", "mode"], sort=True):

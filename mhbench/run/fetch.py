@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ..errors import optional, refuse, settings_from
 from ..records.database import make_private, private_folder, sha256_file
-from ..registry import studies
+from ..registry import study_files
 
 # %% auto #0
 __all__ = ['RECORD', 'RETRIES', 'ReleasedFile', 'FileGroup', 'Release', 'releases', 'release_of', 'corpora', 'recorded',
@@ -98,11 +98,9 @@ def releases() -> dict[str, Release]:  # study -> its release
     Raises: ValueError for a `release.yaml` that does not fit.
     """
     found = {}
-    for study in studies():
-        file = study.folder / "release.yaml"
-        if file.is_file():
-            given = yaml.safe_load(file.read_text(encoding="utf-8"))
-            found[study.name] = settings_from(given, Release, f"releases: {study.name}")
+    for study, file in study_files("release.yaml").items():
+        given = yaml.safe_load(file.read_text(encoding="utf-8"))
+        found[study] = settings_from(given, Release, f"releases: {study}")
     return found
 
 
@@ -127,10 +125,8 @@ def corpora() -> Path:
 RECORD = "release.json"  # in the folder of a release: the commit, and what each file's hash is
 
 
-def recorded(
-    path: str | Path,  # a folder that `fetch` has filled, or a corpus in it
-) -> dict[str, Any]:  # `release`, `repository`, `commit`, `files`: path -> `sha256`, `registered`
-    "What is recorded of a release beside it; nothing where no folder above is such a one."
+def recorded(path: str | Path) -> dict[str, Any]:  # `release`, `repository`, `commit`, `files`: path -> `sha256`, ...
+    "What is recorded beside a release, or a corpus in it; nothing where no folder above is one that `fetch` filled."
     above = (folder / RECORD for folder in (Path(path), *Path(path).parents[:2]))
     file = next((file for file in above if file.is_file()), None)
     return json.loads(file.read_text(encoding="utf-8")) if file else {}
@@ -167,6 +163,12 @@ class Fetched(NamedTuple):
         return out
 
 # %% ../../nbs/run/27_fetch.ipynb #d19bc551
+def _files(folder: Path) -> list[Path]:
+    "The files of a folder, in order, without hidden ones and those in hidden folders."
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+
+
 def _candidates(release: Release, source: Path) -> tuple[dict[str, dict[str, Path]], int]:
     "For each place here the files that fit it, by hash; and how many files fit none."
     of_hash: dict[str | None, list[str]] = defaultdict(list)  # places: two files may be the same
@@ -176,19 +178,15 @@ def _candidates(release: Release, source: Path) -> tuple[dict[str, dict[str, Pat
     by_name = {name: here for here, name, file, _ in release.files() if file.sha256 is None}  # wherever it lies
     found: dict[str, dict[str, Path]] = defaultdict(dict)
     passed_over = 0
-    for folder, inside, names in os.walk(source):
-        inside[:] = sorted(d for d in inside if not d.startswith("."))
-        for path in (Path(folder) / name for name in sorted(names)):
-            if not path.is_file() or path.with_name(path.name + ".aes").exists():
-                continue
-            fits = next(filter(None, (g.holds(PurePosixPath(path.as_posix())) for g in release.groups)), None)
-            fits = fits or by_name.get(path.name)
-            digest = sha256_file(path) if fits or path.stat().st_size in sizes else ""
-            known = of_hash.get(digest, [])
-            place = fits if fits in known else next(iter(known), fits)
-            passed_over += place is None
-            if place is not None:
-                found[place].setdefault(digest, path)
+    for path in (path for path in _files(source) if not path.with_name(path.name + ".aes").exists()):
+        fits = next(filter(None, (g.holds(PurePosixPath(path.as_posix())) for g in release.groups)), None)
+        fits = fits or by_name.get(path.name)
+        digest = sha256_file(path) if fits or path.stat().st_size in sizes else ""
+        known = of_hash.get(digest, [])
+        place = fits if fits in known else next(iter(known), fits)
+        passed_over += place is None
+        if place is not None:
+            found[place].setdefault(digest, path)
     return found, passed_over
 
 
@@ -322,10 +320,9 @@ def _writable(folder: Path) -> None:
 
 
 def _contents(folder: Path) -> dict[str, str]:  # path in the folder -> SHA-256
-    "The files of a folder, without hidden ones and what we record of it."
-    paths = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
-    hidden = {place for place in paths if any(part.startswith(".") for part in place.split("/"))}
-    return {place: sha256_file(p) for place, p in paths.items() if place not in hidden | {RECORD}}
+    "The files of a folder, without what we record of it."
+    paths = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
+    return {place: sha256_file(path) for place, path in paths.items() if place != RECORD}
 
 # %% ../../nbs/run/27_fetch.ipynb #2ccf4361
 def fetch_release(

@@ -15,7 +15,7 @@ from ..ledger.claims import Claims, claims_by_place, load_claims, unused_names
 from ..ledger.page import ReleaseFiles, ledger_page
 from ..ledger.verdicts import VERDICT_COLUMNS, claims_by_verdict, judge_claims, no_tables, tables_of_files
 from ..records.database import sha256_file
-from ..registry import claims_file, studies
+from ..registry import study_files
 from .fetch import recorded, releases
 from .graph import root
 from .params import load_params
@@ -66,11 +66,8 @@ def _stored(study: str, top: Path | None) -> pd.DataFrame | None:
     return pd.read_csv(report, dtype=texts, keep_default_na=False, na_values={"value": "", "difference": ""})
 
 
-def merged_verdicts(
-    claims: Claims,
-    stored: pd.DataFrame | None,  # of a run; None where there is none
-) -> tuple[pd.DataFrame, int]:  # the verdicts, and how many claims are not as they were in that run
-    "The verdicts of a run, and of claims that it did not have those that need none."
+def merged_verdicts(claims: Claims, stored: pd.DataFrame | None) -> tuple[pd.DataFrame, int]:
+    "The verdicts of a run, else those that need none; and how many claims are not as they were in that run."
     own = judge_claims(claims, no_tables)
     if stored is None:
         return own, 0
@@ -86,19 +83,17 @@ def all_verdicts_on_papers(
 ) -> tuple[pd.DataFrame, list[Claims], list[str]]:  # verdicts, the claims files, what a reader should know
     "The verdicts on every paper whose study has a claims file."
     tables, files, notes = [], [], []
-    for study in studies():
-        if not (study.folder / "claims.yaml").exists():
-            continue
-        claims = load_claims(claims_file(study.name))
-        stored = _stored(study.name, top)
+    for study, file in study_files("claims.yaml").items():
+        claims = load_claims(file)
+        stored = _stored(study, top)
         verdicts, changed = merged_verdicts(claims, stored)
         tables.append(verdicts)
         files.append(claims)
-        again = f"`mhbench replicate {study.name}`"
+        again = f"`mhbench replicate {study}`"
         if changed:
             notes.append(f"{claims.name}: {changed} claims were changed since its run: {again}")
         if stored is None and (verdicts["reason"] == "no_run").any():
-            notes.append(f"{claims.name}: no run here: `mhbench fetch {study.name}`, then {again}")
+            notes.append(f"{claims.name}: no run here: `mhbench fetch {study}`, then {again}")
     return pd.concat(tables, ignore_index=True), files, notes
 
 # %% ../../nbs/run/25_ledger.ipynb #fec08c85
@@ -144,7 +139,7 @@ def _here() -> Path | None:
     except FileNotFoundError:
         return None
 
-
+# %% ../../nbs/run/25_ledger.ipynb #2d4f2d21
 @subcommand(
     "ledger",
     "what papers printed, held against what their released files give",

@@ -289,11 +289,10 @@ def _how_many(of: Mapping[str, Any], models: Sequence[str]) -> str:
     return f"{min(n)} to {max(n)}" if min(n) < max(n) else str(max(n))
 
 
-def _foresight(known: Mapping[str, Any], study: str | None) -> str:
-    "What was foreseen, of all studies or of one."
-    of = known["studies"] if study is None else {study: known["studies"][study]}
+def _foresight(known: Mapping[str, Any], shown: Mapping[str, Mapping]) -> str:
+    "What was foreseen of some studies."
     models = known["settings"].get("run.models") or []
-    items = ", ".join(f"{name} ({_how_many(one, models)} items)" for name, one in of.items())
+    items = ", ".join(f"{name} ({_how_many(one, models)} items)" for name, one in shown.items())
     if known["main"]:
         what = f"the comparison{'s' * (len(known['main']) > 1)} {', '.join(known['main'])}"
     else:
@@ -301,11 +300,11 @@ def _foresight(known: Mapping[str, Any], study: str | None) -> str:
     return f"how often {', '.join(models)} are right in {items}, and {what}"
 
 
-def _fewer(known: Mapping[str, Any], studies: Iterable[str]) -> list[str]:
+def _fewer(shown: Mapping[str, Mapping]) -> list[str]:
     "Whose answers are fewer than was registered, once they are asked."
     asked, failed = [], []
-    for study in studies:
-        for model, of in known["studies"][study]["answers"].items():
+    for study, one in shown.items():
+        for model, of in one["answers"].items():
             file = root() / "results" / "metrics" / "generate" / study / f"{model}.json"
             if not file.exists():
                 continue
@@ -316,7 +315,7 @@ def _fewer(known: Mapping[str, Any], studies: Iterable[str]) -> list[str]:
     out = [f"Fewer items asked than registered: {', '.join(asked)}."] if asked else []
     return out + ([f"Requests without an answer: {', '.join(failed)}."] if failed else [])
 
-
+# %% ../../nbs/run/33_registered.ipynb #d85a1a21
 def about_registration(
     study: str | None = None,  # one study's part of the page; None: the page's first screen
     changed: list[Departure] | None = None,  # where they are known
@@ -336,16 +335,17 @@ def about_registration(
     if {a["there"] > 0 for one in known["studies"].values() for a in one["answers"].values()} == {True}:
         rest = "But all answers were there, so that every number is exploratory"
     changed = _since(known) if changed is None else changed
+    shown = known["studies"]
     if study is not None:
-        others = [s for s in known["studies"] if s != study]
-        changed = [c for c in changed if not c.key.startswith((*(f"studies.{s}." for s in others),))]
+        others = tuple(f"studies.{s}." for s in shown if s != study)
+        changed = [c for c in changed if not c.key.startswith(others)]
         changed = [c for c in changed if c.part != "data" or c.key.startswith(f"{study}.")]
+        shown = {study: shown[study]}
     most = 12
     more = f"; and {len(changed) - most} more, which `mhbench freeze --check` names" if len(changed) > most else ""
     named = "; ".join(str(c) for c in changed[:most])
     since = f"Changed since: {named}{more}." if changed else "Nothing that decides a number was changed since."
-    fewer = _fewer(known, known["studies"] if study is None else [study])
-    return [f"{when}. Foreseen: {_foresight(known, study)}. {rest}.", since, *fewer]
+    return [f"{when}. Foreseen: {_foresight(known, shown)}. {rest}.", since, *_fewer(shown)]
 
 # %% ../../nbs/run/33_registered.ipynb #4fe5d96c
 def _asked(p: dict, study: str, model: str, dry: Path) -> dict[str, int]:  # items, there
