@@ -390,10 +390,7 @@ _GRAMMAR = (ClaimsFile, Paper, Evidence, TableFile, Pivot, ClaimEntry, Block, Ce
 
 # %% ../../nbs/ledger/01_claims.ipynb #a11cafe7
 def load_claims(path: str | Path) -> Claims:
-    """A claims file, one claim a printed number.
-
-    Raises: FileNotFoundError; ValueError for what does not fit, with file, line or claim, and remedy.
-    """
+    "A claims file, one claim a printed number. Raises: FileNotFoundError; ValueError for what does not fit, by line."
     path = Path(path)
     if not path.is_file():
         refuse(f"load_claims: path must be a file; got {str(path)!r}", error=FileNotFoundError)

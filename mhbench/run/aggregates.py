@@ -253,10 +253,7 @@ def _named_in(file: Path, protected: Protected, declared: Collection[str]) -> se
 
 
 def check_shown(folder: str | Path, protected: Protected, declared: Collection[str] = ()) -> None:
-    """Look for what may not be shown in a folder of `publish_aggregates`, beside the declared "stage/name".
-
-    Raises: ValueError for a text of the corpus, an item named beside what is declared, or a path of a machine.
-    """
+    "Look at what is shown. Raises: ValueError for a text of the corpus, an item or a path of a machine."
     for file in sorted(f for f in Path(folder).rglob("*") if f.suffix in (".csv", ".ipynb", ".md", ".html", ".json")):
         text = _readable(file)
         found = {

@@ -80,10 +80,7 @@ def _read(folder: Path, name: str, gone: tuple[str, ...] = ()) -> Results:
 
 # %% ../../nbs/run/14_compare.ipynb #b3099a14
 def results_of(run: str) -> Results:
-    """The numbers of a run: of a folder, a git revision or a DVC experiment.
-
-    Raises: FileNotFoundError where it holds none; ValueError for what neither a folder nor a revision is.
-    """
+    "Numbers of a folder, a revision, an experiment. Raises: FileNotFoundError for none; ValueError for what is none."
     if Path(run).is_dir():
         inside = Path(run) / "results"
         return _read(inside if any(inside.glob("*/*/headline.parquet")) else Path(run), run)

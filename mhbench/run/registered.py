@@ -180,10 +180,7 @@ def written(known: Mapping[str, Any]) -> str:
 
 # %% ../../nbs/run/33_registered.ipynb #26ad55bd
 def registration() -> dict[str, Any] | None:
-    """What `registered.yaml` holds; None where nothing is registered.
-
-    Raises: ValueError for a file that is not one of `mhbench freeze`.
-    """
+    "What `registered.yaml` holds; None where there is none. Raises: ValueError for a file of another kind."
     file = root() / FILE
     if not file.exists():
         return None
@@ -384,10 +381,7 @@ def counted(p: dict, params: str | Path) -> dict[str, dict[str, Any]]:  # study 
 
 # %% ../../nbs/run/33_registered.ipynb #3194b474
 def main_comparisons(named: Sequence[str], models: Sequence[str], stages: Sequence[str]) -> list[str]:
-    """The comparisons that `--main` names: "a - b" of models whose answers there will be, or a stage of the run.
-
-    Raises: ValueError for one of models that nobody asks, or that can be read in two ways.
-    """
+    "Pairs of models, as a - b, and stages. Raises: ValueError for a model that nobody asks, or two readings."
     out = []
     for text in named:
         at = [i for i, c in enumerate(text) if c == "-" and (" - " not in text or text[i - 1 : i + 2] == " - ")]
@@ -408,10 +402,7 @@ def freeze(
     anyway: bool = False,  # although answers are there
     replace: bool = False,  # although something is registered
 ) -> dict[str, Any]:  # what was registered
-    """Write `registered.yaml`.
-
-    Raises: ValueError where something is registered already, answers are there, or comparisons cannot be meant.
-    """
+    "Write `registered.yaml`. Raises: ValueError where there is one, answers came, or comparisons cannot be meant."
     top = root()
     if (top / FILE).exists() and not replace:
         remedy = "`mhbench freeze --check` compares it with what is; --replace writes another, and git keeps the first"

@@ -30,10 +30,7 @@ __all__ = ['grid', 'sweep', 'cluster', 'run_point', 'moved', 'sweep_figure']
 
 # %% ../../nbs/run/15_sweep.ipynb #ca7bfd05
 def grid(axes: Sequence[str], params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every combination of the values of axes such as "judge.threshold=0.6,0.7", in their order.
-
-    Raises: ValueError for what is no NAME=VALUES, or a parameter that is not there.
-    """
+    "Every combination of the values, in order. Raises: ValueError for no NAME=VALUES, or an unknown parameter."
     values: dict[str, list] = {}
     for text in axes:
         name, eq, given = text.partition("=")
@@ -109,10 +106,7 @@ def sweep(
     params: str | Path = "params.yaml",
     executor: Any = None,  # of `cluster`: a job each point; None: one after the other, here
 ) -> pd.DataFrame:  # one row a point and main number
-    """Run every point that has not been run, and return all of them.
-
-    Raises: ValueError for a bad axis; RuntimeError where a point fails.
-    """
+    "Run every point that was not run; give all. Raises: ValueError for a bad axis; RuntimeError where one fails."
     top = root()
     file = top / params
     kept = top / "results" / "sweep" / name / "points.jsonl"
@@ -153,10 +147,7 @@ def cluster(
     logs: str | Path,  # a folder for what the jobs say, seen by all machines
     options: Sequence[str] = (),  # "timeout_min=60", "slurm_partition=cpu": submitit's, values as YAML
 ) -> Any:  # submitit's executor
-    """What sends jobs to a cluster.
-
-    Raises: ImportError without submitit; ValueError for an option that it does not know.
-    """
+    "What sends jobs to a cluster. Raises: ImportError without submitit; ValueError for an unknown option."
     with optional("sweep", "mhbench[slurm]"):
         import submitit
     given = {}
