@@ -221,7 +221,7 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
     table["rater"] += table.pop("marks").map(lambda marks: "".join(f" ({m})" for m in marks))
     print(table.to_string(index=False))
     left = {r["rater"]: r["assigned"] - r["complete"] for r in found["rows"] if "withdrawn" not in r["marks"]}
-    print("pages left: " + (", ".join(f"{rater} {n}" for rater, n in left.items() if n) or "none"))
+    print("pages left:", ", ".join(f"{rater} {n}" for rater, n in left.items() if n) or "none")
     print(f"questions that nobody has completed: {found['untouched']} of {found['questions']}")
     if found["conflicts"] is not None:
         print(f"questions in conflict: {found['conflicts']}")
@@ -351,15 +351,8 @@ def _asks(given: list[str], ask: _Ask) -> dict[str, str]:
     return {name: words.strip() for name, _, words in pairs}
 
 
-def page_entry(
-    a: argparse.Namespace,  # what the command line was given
-    items: list[Item],
-    ask: Callable[[str], str] = input,
-) -> tuple[dict[str, Any], list[str]]:  # the section `annotate`, and the raters
-    """What people are asked, and who they are; on a terminal, what no flag says is asked for.
-
-    Raises: ValueError for an answer that does not fit, and where nobody can be asked.
-    """
+def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> tuple[dict[str, Any], list[str]]:
+    "The section `annotate`, and the raters; a terminal is asked what no flag says. Raises: ValueError for a misfit."
     if a.kind is None and sys.stdin.isatty():
         print("Raters say", *(f"  {kind:8} {what}" for kind, what in ROUND_KINDS.items()), sep="\n")
     kind = _answered("Kind", "--kind", a.kind, "sliders", ask)
@@ -408,10 +401,7 @@ def page_entry(
     *HOST,
 )
 def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
-    """The command: read, ask, show, write, invite.
-
-    Raises: ValueError where something has to be said and nobody can be asked.
-    """
+    "The command: read, ask, show, write, invite. Raises: ValueError where something has to be said and is not."
     params = root() / a.params
     path = answers_file(a).resolve()
     file = path_from(path, root())
@@ -456,10 +446,7 @@ def _select(study: str, params: Path) -> list[str]:  # sentences
     argument("--run", action="store_true", help="make labels, agreement and figures at once: mhbench run --all"),
 )
 def close_round(a: argparse.Namespace, ask: _Ask = input) -> None:
-    """The command: look, close, wire, run.
-
-    Raises: ValueError where nobody has completed a page, or pages are open and nobody can be asked whether to go on.
-    """
+    "The command: look, close, wire, run. Raises: ValueError where no page is complete, or some are still open."
     params = root() / a.params
     path = answers_file(a)
     known = load_params(params, lists=False)["studies"].get(a.study, {})

@@ -95,7 +95,7 @@ def _select(a):
     if a.show or changes:
         print(*selection(p), sep="\n")
 
-
+# %% ../../nbs/run/21_commands.ipynb #a9947658
 def selection(p: dict) -> list[str]:  # one a line
     "What the next run takes, in words: studies, models, whom each stage asks besides, and which stages are not run."
     run = p["run"]
@@ -213,7 +213,7 @@ def _chance(results: Path) -> dict[str, float]:  # study -> the accuracy of some
         out |= {file.parent.name: at for name, at in lines.items() if name.startswith("chance")}
     return out
 
-
+# %% ../../nbs/run/21_commands.ipynb #100bb479
 @subcommand(
     "summary",
     "print the main results, and where the tables and figures are",
@@ -251,7 +251,7 @@ def print_summary(a: Any) -> None:
     figures = [f for stage, study in runs(run) for f in (top / "figures" / stage / study).glob("*.png")]
     print(f"{len(figures)} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
 
-
+# %% ../../nbs/run/21_commands.ipynb #17cc5507
 def _show(lines: list[str]) -> None:
     "Studies in bold on a terminal, plain text elsewhere."
     if not sys.stdout.isatty():
@@ -310,7 +310,7 @@ def _plan(a):
         print(f"set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}")
     print("", *_sizes(load_params(root() / a.params)["run"]), sep="\n")
 
-
+# %% ../../nbs/run/21_commands.ipynb #25d74597
 @subcommand(
     "check",
     "ask a model three questions: what works, what it costs, and its entry for params.yaml",

@@ -51,10 +51,7 @@ def publish(
     *,
     params: str | Path = "params.yaml",
 ) -> list[Path]:  # the files written
-    """Copy a run's executed notebooks and its page.
-
-    Raises: FileNotFoundError where a stage has not run; ValueError where an item of the run is protected.
-    """
+    "Copy a run's notebooks and its page. Raises: FileNotFoundError; ValueError where an item is protected."
     top = root()
     run = load_params(top / params)["run"]
     folder = top / to

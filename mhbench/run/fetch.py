@@ -93,10 +93,7 @@ class Release(BaseModel):
 
 # %% ../../nbs/run/27_fetch.ipynb #1620deb8
 def releases() -> dict[str, Release]:  # study -> its release
-    """The releases that the studies which are installed here declare.
-
-    Raises: ValueError for a `release.yaml` that does not fit.
-    """
+    "The releases that the studies declare. Raises: ValueError for a `release.yaml` that does not fit."
     found = {}
     for study, file in study_files("release.yaml").items():
         given = yaml.safe_load(file.read_text(encoding="utf-8"))

@@ -22,20 +22,9 @@ from ..records.schema import Item, Judgment, Rating, read_records
 from ..records.table import cell_text, read_table
 from .graph import root
 from .people import PANEL
+from ..stats import panel_design as design
 from ..stats.estimate import fewest_clusters
 from ..stats.multi_reader import rater_components
-from mhbench.stats.panel_design import (
-    MINUTES,
-    Aim,
-    cautious,
-    design_sentence,
-    panel_designs,
-    pilot_components,
-    pilot_table,
-    raters_of_each,
-    same_raters,
-    with_more,
-)
 from ..stats.prediction_powered import Pilot, certificate, pilot_of, pilot_of_card
 from ..steps.judge_people import rated_points
 from ..steps.judge_tables import student_points
@@ -46,10 +35,7 @@ __all__ = ['PLAN_OPTIONS', 'pilot_ratings', 'plan_humans']
 
 # %% ../../nbs/run/30_panel.ipynb #4366be71
 def pilot_ratings(path: str | Path) -> tuple[list[Rating], float | None]:  # and the minutes that a page took
-    """Ratings of any file of them.
-
-    Raises: FileNotFoundError; ValueError where columns for item, rater, target and value or label cannot be told.
-    """
+    "Ratings of any file of them. Raises: FileNotFoundError; ValueError where its columns cannot be told."
     path = Path(path).expanduser()
     if path.suffix == ".sqlite":
         with open_store(path) as store:
@@ -82,7 +68,7 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
     if width is None or width < _LOWER_LIMIT:
         refuse(f"panel design: --each needs a --width above 0; got {width}")
     c = rater_components(pilot["value"], pilot["item"] + " " + pilot["target"], pilot["rater"])
-    needed = raters_of_each(c, width)
+    needed = design.raters_of_each(c, width)
     given = pilot.groupby("item")["rater"].nunique()
     print(f"{c.n_ratings} ratings by {c.n_raters} raters of {len(given)} items")
     interval = f"For an interval of a mean score no wider than {width:g}"
@@ -92,7 +78,7 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
     hours = f"{more * minutes / 60:.1f} hours in all"
     print(f"{interval}: {needed} raters an item; {more} answers are still to be given, {hours}.")
 
-
+# %% ../../nbs/run/30_panel.ipynb #33c45a65
 @subcommand(
     "panel design",
     "how many raters and items, and who rates what, from a pilot's ratings",
@@ -102,37 +88,39 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
     argument("--power", type=float, default=0.8, help="how often it is to be found"),
     argument("--label", help="that is counted, where ratings are labels; by default the most frequent one"),
     argument("--each", action="store_true", help="the mean of each thing by itself, as of a slider's option"),
-    argument("--minutes", type=float, help=f"a rating takes; by default what the page measured, or {MINUTES:g}"),
+    argument("--minutes", type=float, help=f"a rating takes; by default what the page measured, or {design.MINUTES:g}"),
     argument("--max-raters", type=int, default=12),
     argument("--max-items", type=int, default=2000),
 )
 def _panel_design(a: argparse.Namespace) -> None:
     if a.width is None and a.difference is None:
         refuse("panel design: --width or --difference must be given; got neither")
-    aim = Aim(a.width, a.difference, a.power)
+    aim = design.Aim(a.width, a.difference, a.power)
     if min(x for x in (a.width, a.difference) if x is not None) < _LOWER_LIMIT:
         refuse("panel design: --width and --difference must be above 0")
     found, measured = pilot_ratings(a.ratings)
-    pilot, label = pilot_table(found, a.label)
-    minutes = a.minutes or measured or MINUTES
+    pilot, label = design.pilot_table(found, a.label)
+    minutes = a.minutes or measured or design.MINUTES
     if a.each:
         return _print_each(pilot, a.width, minutes)
-    mean = pilot_components(pilot)
-    pair = pilot_components(pilot, difference=True) if a.difference is not None else None
+    mean = design.pilot_components(pilot)
+    pair = design.pilot_components(pilot, difference=True) if a.difference is not None else None
     counted = f'; counted: "{label}"' if label else ""
     print(f"{mean.n_ratings} ratings of a target by {mean.n_raters} raters of {mean.n_items} items{counted}")
     print("variance: " + ", ".join(f"{k.replace('_', ' ')} {v:.0%}" for k, v in mean.shares().items()))
     limits = {"max_raters": a.max_raters, "max_items": a.max_items}
-    designs = with_more(panel_designs(mean, aim, pair=pair, minutes=minutes, **limits), pilot)
+    designs = design.with_more(design.panel_designs(mean, aim, pair=pair, minutes=minutes, **limits), pilot)
     if len(designs):
         print(designs.round(3).to_string(index=False))
         print("more: ratings still to be made, beside those of the pilot that the design can use")
-    print(design_sentence(designs, aim, **limits))
-    same = same_raters(mean, aim, mean.n_raters, pair=pair, max_items=a.max_items)
+    print(design.design_sentence(designs, aim, **limits))
+    same = design.same_raters(mean, aim, mean.n_raters, pair=pair, max_items=a.max_items)
     print(f"The same {mean.n_raters} raters: {f'{same} items each' if same else 'no number of items is enough'}.")
-    sure = panel_designs(cautious(mean), aim, pair=pair and cautious(pair), minutes=minutes, **limits)
+    sure = design.panel_designs(
+        design.cautious(mean), aim, pair=pair and design.cautious(pair), minutes=minutes, **limits
+    )
     print(f"{mean.n_raters} raters say little of how much raters differ; with that at its upper 80% limit:")
-    print(design_sentence(sure, aim, **limits))
+    print(design.design_sentence(sure, aim, **limits))
 
 # %% ../../nbs/run/30_panel.ipynb #9fa82a79
 class _Known(NamedTuple):
@@ -256,14 +244,8 @@ def _listed(text: str, option: str, kind: type) -> list:
         refuse(f"plan --humans: {option} must be numbers, comma-separated; got {text!r}")
 
 
-def plan_humans(
-    a: argparse.Namespace,  # of PLAN_OPTIONS
-    studies: list[str],
-) -> list[str]:  # lines
-    """What n labels of people will buy, with a judge and without.
-
-    Raises: ValueError where there is no pilot, no card and no labels in the run.
-    """
+def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # lines
+    "What n labels buy, with a judge and without. Raises: ValueError without a pilot, a card and labels."
     labels = _listed(a.labels, "--labels", int)
     if a.correlation is not None or a.rates is not None:
         rates = _listed(a.rates, "--rates", float) if a.rates else None

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict
 import mhbench
 from ..errors import refuse, settings_from
 from ..records.database import private_file
-from ..registry import studies
+from ..registry import study_files
 from ..report.page import headline
 from ..report.tables import markdown_table
 from .aggregates import Protected, check_shown, held_by, publish_aggregates
@@ -51,21 +51,14 @@ class Replication(BaseModel):
     shown: list[str] = []  # tables and figures by question that hold no label and no answer: "stage/name"
 
 
-def _declared(file: str) -> dict[str, Path]:  # study -> its file of this name
-    return {study.name: study.folder / file for study in studies() if (study.folder / file).is_file()}
-
-
 def replications() -> list[str]:
     "The studies that have a replication."
-    return list(_declared("replication.yaml"))
+    return list(study_files("replication.yaml"))
 
 
 def replication(name: str) -> Replication:
-    """What a study's replication is.
-
-    Raises: ValueError for a study without one, or an entry that is unknown or does not fit.
-    """
-    known = _declared("replication.yaml")
+    "A study's replication. Raises: ValueError for a study without one, or an entry that does not fit."
+    known = study_files("replication.yaml")
     if name not in known:
         remedy = "`mhbench import` reads a corpus of every study; add a replication.yaml to the study's folder"
         rule = f"be a study whose files are released ({', '.join(known)})"
@@ -119,7 +112,7 @@ def _check_free(top: Path, name: str) -> dict[str, Any]:  # what it was made of;
         refuse(f"replicate: --to must be new, or the folder of the same replication; got {got}", remedy=remedy)
     return before
 
-
+# %% ../../nbs/run/26_replicate.ipynb #12c1af2d
 def _set_up(top: Path, made: dict[str, Any], before: dict[str, Any]) -> bool:  # whether it was as it is to be
     "A folder with the pipeline of this version, whose parameters are the demo's where it was not set up with the same."
     if before == made:
@@ -141,7 +134,7 @@ def _enter(top: Path, name: str, release: Fetched, said: Replication) -> list[st
     corpus, aside = read_what_fits(prepare["loader"], release.corpus, name, options)
     import_corpus(name, release.corpus, options, corpus.settings, params=params)
     entry = load_params(params, lists=False)["studies"][name]
-    ours = {stage: own for stage, own in said.stages.items() if stage != "ledger" or name in _declared("claims.yaml")}
+    ours = {stage: own for stage, own in said.stages.items() if stage != "ledger" or name in study_files("claims.yaml")}
     entry |= {stage: (entry.get(stage) or {}) | own for stage, own in ours.items() if own is not None}
     entry = {stage: section for stage, section in entry.items() if ours.get(stage, {}) is not None}
     if "ledger" in entry:
@@ -268,7 +261,7 @@ def _index(top: Path, name: str, made: Sequence[Path]) -> str:
         tables=markdown_table(pd.DataFrame(rows, columns=["table", "what it shows"])),
     )
 
-
+# %% ../../nbs/run/26_replicate.ipynb #af5ba640
 def _titles(top: Path, protected: Protected, name: str) -> dict[str, list[dict[str, str]]]:  # stage -> its figures
     "What the figures of a run say at their heads, for whoever shows them; nothing that names an item."
     found = {}
@@ -279,12 +272,8 @@ def _titles(top: Path, protected: Protected, name: str) -> dict[str, list[dict[s
     return found
 
 
-def publish_replication(
-    top: Path,  # the working folder
-    name: str,  # of the study
-    to: str | Path,  # a folder of it is made anew in this one
-) -> list[Path]:  # the files written
-    "Write what a replication may show. Raises: ValueError where something would be left that may not be shown."
+def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # the files written
+    "Make TO/NAME anew, of what may be shown. Raises: ValueError where something is left that may not."
     release = json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"]
     folder = Path(to) / name
     with _inside(top):
