@@ -65,13 +65,7 @@ def breakdowns(
     return out
 
 # %% ../../nbs/steps/13_accuracy.ipynb #40dc86cd
-def average_breakdowns(
-    scores: pd.DataFrame,  # of mhbench.steps.score.score_responses
-    by: Sequence[str],  # columns to break down by
-    *,
-    core: str | None = None,
-    **settings,  # groups, same, n_boot, seed, level: as in mhbench.steps.rates.average_models
-) -> pd.DataFrame:
+def average_breakdowns(scores: pd.DataFrame, by: Sequence[str], *, core: str | None = None, **settings) -> pd.DataFrame:
     """Means over models, of the core set; and by set, where there is one.
 
     Raises: ValueError where no item is in the core set.
@@ -254,14 +248,11 @@ def _sure(plain: pd.DataFrame) -> pd.DataFrame:
     return sure[(sure["mode"] != "free_form") & sure["correct"].isin([0, 1])]
 
 
-def calibration_table(
-    plain: pd.DataFrame,  # of score_responses, without majorities
-    *,
-    core: str | None = None,
-    level: float = 0.95,
-) -> pd.DataFrame:  # model, mode, answered_by, n_votes, by, group, the columns of an estimate, plain
+def calibration_table(plain: pd.DataFrame, *, core: str | None = None, level: float = 0.95) -> pd.DataFrame:
     """The expected calibration error by model and way of answering, of the core set and of every set. `plain` is what
     papers report, from which the gaps that chance makes are not subtracted.
+
+    Columns: model, mode, answered_by, n_votes, by, group, the columns of an estimate, plain.
     """
     sure = _sure(plain)
     parts = [("all", "all", sure if core is None else sure[sure["set"] == core])]

@@ -46,10 +46,8 @@ def _plan(item: Item) -> tuple[list[str], list[str]] | str:
         return f"nearest_option: a {item.task} item has no options, and an encoder writes no text"
     sentences = [s.strip() for s in _SENTENCE.split(context) if s.strip()]
     if not sentences:
-        return (
-            f"nearest_option: task {item.task} without a context has no sentence to choose, and an encoder writes no"
-            " text"
-        )
+        why = "without a context has no sentence to choose, and an encoder writes no text"
+        return f"nearest_option: task {item.task} {why}"
     return item.stems or [item.question], sentences
 
 
@@ -59,12 +57,7 @@ def _encoder_text(item: Item, best: Sequence[int], candidates: Sequence[str]) ->
 
 # %% ../../nbs/steps/12_answers.ipynb #dea7a403
 def nearest_option(
-    items: Sequence[Item],
-    encoder: Any,  # has .sentences(list[str]) -> (n, d) float32, rows of length 1
-    *,
-    model: str = "minilm",  # the entry in params.yaml
-    scale: float = 20.0,  # cosine times this, then softmax; above 0
-    chunk: int = 512,  # items embedded together
+    items: Sequence[Item], encoder: Any, *, model: str = "minilm", scale: float = 20.0, chunk: int = 512
 ) -> list[Response]:  # one an item, mode zero_shot
     """The baseline that answers with what is nearest to the question.
 
@@ -86,15 +79,12 @@ def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], mode
     same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
     if isinstance(plan, str):
         return Response(**same, status="error", error=plan)
-    queries, candidates = plan
-    z = scale * six_decimals(
-        cosines(vectors[[row[q] for q in queries]], vectors[[row[c] for c in candidates]])
-    )  # (Q, K)
+    queries, candidates = ([row[text] for text in part] for part in plan)
+    z = scale * six_decimals(cosines(vectors[queries], vectors[candidates]))  # (Q, K)
     logp = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
     probabilities = {c: float(x) for c, x in zip(letters(len(item.options)), logp[0])} if task_of(item).choice else None
-    return Response(
-        **same, text=_encoder_text(item, task_of(item).nearest(logp), candidates), letter_logprobs=probabilities
-    )
+    text = _encoder_text(item, task_of(item).nearest(logp), plan[1])
+    return Response(**same, text=text, letter_logprobs=probabilities)
 
 # %% ../../nbs/steps/12_answers.ipynb #0eb9d0af
 SIMILARITY = "similarity"  # the rubric of verdicts that are a cosine
@@ -114,10 +104,8 @@ def judge_by_similarity(
     Raises: ValueError for another kind, or a response whose item is not there.
     """
     if kind not in ("label", "score"):
-        refuse(
-            f"judge_by_similarity: kind must be label or score; got {kind!r}; an encoder compares an answer with its "
-            "reference, and nothing else"
-        )
+        remedy = "an encoder compares an answer with its reference, and nothing else"
+        refuse(f"judge_by_similarity: kind must be label or score; got {kind!r}; {remedy}")
     by_id = check_responses(responses, items)
     of = [by_id[r.study, r.item_id] for r in responses]
     wanted = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in of]
@@ -345,11 +333,9 @@ def check_readable(
         return
     if responses and all(r.status == "error" for r in responses):
         first = responses[0]
-        refuse(
-            "generate: responses must hold one answer at least, whatever max_failed allows; got none to "
-            f"{len(responses)} requests ({model.name}; {first.item_id}: {first.error}); mend the cause and run again",
-            error=TooManyFailed,
-        )
+        rule = "responses must hold one answer at least, whatever max_failed allows"
+        got = f"none to {len(responses)} requests ({model.name}; {first.item_id}: {first.error})"
+        refuse(f"generate: {rule}; got {got}; mend the cause and run again", error=TooManyFailed)
     entry = f"models.{model.name}"
     table = _read(items, responses)
     checks = [
@@ -360,13 +346,11 @@ def check_readable(
         for mode, g in table[table[among]].groupby("mode"):
             n = int(g[what].sum())
             if n > most * len(g) and _tells(n, len(g), most):
-                keep = f"; if it does answer so, max_{what}: 1.0 in {entry} keeps them, counted beside every accuracy"
-                refuse(
-                    f"generate: {what} answers must be at most {most:.3g} of a mode's (max_{what}); got {n} of "
-                    f"{len(g)} ({model.name}, {mode})",
-                    remedy=_REMEDY[what].format(entry) + keep,
-                    error=RuntimeError,
-                )
+                keep = f"if it does answer so, max_{what}: 1.0 in {entry} keeps them, counted beside every accuracy"
+                rule = f"{what} answers must be at most {most:.3g} of a mode's (max_{what})"
+                then = f"{_REMEDY[what].format(entry)}; {keep}"
+                got = f"{n} of {len(g)} ({model.name}, {mode})"
+                refuse(f"generate: {rule}; got {got}", remedy=then, error=RuntimeError)
 
 # %% ../../nbs/steps/12_answers.ipynb #96c02681
 def generate_metrics(items: Sequence[Item], responses: Sequence[Response]) -> dict:

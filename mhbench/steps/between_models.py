@@ -48,13 +48,12 @@ def _pair_row(both: pd.DataFrame, first: str, second: str, level: float, **setti
     tests: dict[str, float] = {"only_first": int((d > 0).sum()), "only_second": int((d < 0).sum())}
     if len(d) < 2:
         return e.row() | tests | {"p": np.nan, "p_mcnemar": np.nan, "se": np.nan, "largest": np.inf}
-    tests["p"] = sign_flip_test(d, cluster, **settings["signs"])
+    p = sign_flip_test(d, cluster, **settings["signs"])
     binary = bool(both[[first, second]].isin([0, 1]).all(axis=None))
     alone = binary and len(set(cluster)) == len(cluster)
-    tests["p_mcnemar"] = mcnemar(both[first].to_numpy() == 1, both[second].to_numpy() == 1).p if alone else np.nan
-    tests["se"] = _standard_error(d, cluster)
-    tests["largest"] = settings["largest"]
-    return e.row() | tests
+    exact = mcnemar(both[first].to_numpy() == 1, both[second].to_numpy() == 1).p if alone else np.nan
+    of_test = {"se": _standard_error(d, cluster), "largest": settings["largest"]}
+    return e.row() | tests | {"p": p, "p_mcnemar": exact} | of_test
 
 # %% ../../nbs/steps/20_between_models.ipynb #efb9950e
 def model_pairs(
@@ -130,11 +129,10 @@ def _matrix_of(g: pd.DataFrame) -> np.ndarray:  # (runs, items) of text; None wh
     return np.where(pd.isna(wide), np.array(None), wide)
 
 # %% ../../nbs/steps/20_between_models.ipynb #8d26e271
-def spread_over_runs(
-    right: np.ndarray,  # (items, runs) 0 to 1, without a gap
-    level: float = 0.95,
-) -> Estimate:  # its n counts items, its n_clusters runs
+def spread_over_runs(right: np.ndarray, level: float = 0.95) -> Estimate:
     """The standard deviation over runs of the accuracy of each; runs are a sample, and these items are not.
+
+    `right` is 0 to 1 by item and run, without a gap; n counts items, n_clusters runs.
 
     Source: Fisher 1925, section 20 (the chi-square interval of a variance).
     """

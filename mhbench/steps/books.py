@@ -24,11 +24,10 @@ from .score import is_correct, read_answer
 __all__ = ['with_texts', 'closed_and_open', 'book_table', 'book_flags']
 
 # %% ../../nbs/steps/27_books.ipynb #0978e790
-def with_texts(
-    items: Sequence[Item],
-    texts: Mapping[str, str],  # group_id of an item -> the text that it was made from
-) -> list[Item]:
+def with_texts(items: Sequence[Item], texts: Mapping[str, str]) -> list[Item]:
     """The items with their texts to read.
+
+    `texts` are by an item's group_id.
 
     Raises: ValueError for an item whose text is not there.
     """

@@ -68,11 +68,11 @@ def number_rows(
     return _rows(head, len(ratings), alone, two_way_jackknife(statistic, ratings, clusters=cases, **kwargs))
 
 # %% ../../nbs/steps/17_by_raters.ipynb #59be82eb
-def component_shares(
-    ratings: pd.DataFrame,  # value, item, rater
-    head: dict[str, Any],
-) -> list[dict[str, Any]]:  # source, share of the variance, sd, n_items, n_raters; none where nothing tells them apart
-    "How much of the variance of ratings is items, raters, raters who see an item otherwise, and the rest."
+def component_shares(ratings: pd.DataFrame, head: dict[str, Any]) -> list[dict[str, Any]]:
+    """How much of the variance of ratings is items, raters, raters who see an item otherwise, and the rest.
+
+    Of the columns value, item and rater; nothing where they cannot be told apart.
+    """
     known = ratings.dropna(subset=["value"])
     try:
         c = rater_components(known["value"], known["item"], known["rater"])
@@ -123,10 +123,7 @@ def _first_answers(responses: Sequence[Response]) -> dict[tuple, Response]:  # (
 
 
 def values_by_rater(
-    scores: pd.DataFrame,  # of score_responses, and self_consistency
-    items: Iterable[Item],
-    responses: Sequence[Response],  # for probabilities; a list, or a `StoredRecords`
-    votes: pd.DataFrame,  # of option_votes
+    scores: pd.DataFrame, items: Iterable[Item], responses: Sequence[Response], votes: pd.DataFrame
 ) -> pd.DataFrame:  # RUN, item, case, rater, right (0 to 1), cross_entropy (NaN without probabilities)
     "Every first answer beside every rater of its question; one that could not be read is right by nobody."
     by_id = {i.item_id: i for i in items}
@@ -156,13 +153,12 @@ def values_by_rater(
 _NAMED = {"right": "right by a rater's label", "cross_entropy": "cross-entropy against a rater's label"}
 
 
-def rater_sample_rows(
-    values: pd.DataFrame,  # of values_by_rater
-    *,
-    alone: Collection[str] = (),  # models that no other is compared with: simulated ones
-    **settings: Any,
-) -> pd.DataFrame:  # measure, RUN, against, random (items; items and raters), n_raters, n, estimate, ...
-    "Each model, and each two in one way of asking, over items, and over items and raters."
+def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = (), **settings: Any) -> pd.DataFrame:
+    """Each model, and each two in one way of asking, over items, and over items and raters.
+
+    Columns: measure, RUN, against, random (items; items and raters), n_raters, n, estimate, ... No other is compared
+    with those `alone`.
+    """
     rows: list[dict] = []
     for column, measure in _NAMED.items():
         known = values.assign(value=values[column]).dropna(subset=["value"])

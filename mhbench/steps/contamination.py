@@ -31,10 +31,10 @@ from .answers import Asked
 from .rates import mean_of
 
 # %% auto #0
-__all__ = ['halves', 'Completions', 'compare_completions', 'SecondHalves', 'draw_questions', 'completion_requests', 'complete',
-           'min_k', 'Likelihoods', 'logprob_requests', 'ask_logprobs', 'local_logprobs', 'local_weights', 'Checked',
-           'check_model', 'check_recorded', 'similarity_columns', 'similarity_table', 'flag_table', 'surprise_table',
-           'contamination_headline', 'contamination_metrics']
+__all__ = ['halves', 'Completions', 'compare_completions', 'SecondHalves', 'draw_questions', 'complete', 'min_k', 'Likelihoods',
+           'ask_logprobs', 'local_logprobs', 'local_weights', 'Checked', 'check_model', 'check_recorded',
+           'similarity_columns', 'similarity_table', 'flag_table', 'surprise_table', 'contamination_headline',
+           'contamination_metrics']
 
 # %% ../../nbs/steps/10_contamination.ipynb #ff246e0c
 def halves(text: str, *, min_words: int = 4) -> tuple[str, str] | None:  # None below `min_words` words
@@ -93,10 +93,8 @@ def compare_completions(
     Raises: ValueError where lengths differ.
     """
     if len(seconds) != len(completions):
-        refuse(
-            f"compare_completions: seconds and completions must have one entry a question each; got {len(seconds)} and "
-            f"{len(completions)}"
-        )
+        got = f"{len(seconds)} and {len(completions)}"
+        refuse(f"compare_completions: seconds and completions must have one entry a question each; got {got}")
     columns = ["distance", "levenshtein", "levenshtein_other", "levenshtein_rank"]
     columns += ["embedding", "embedding_other", "embedding_rank"] if encoder is not None else []
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
@@ -141,40 +139,28 @@ def draw_questions(items: Sequence[Item], *, n_items: int | None, seed: int) -> 
     once = {i.base: i for i in reversed(items)}
     return draw_items(list(once.values())[::-1], n_items, seed=seed)
 
-
-def completion_requests(items: Sequence[Item], *, prompts_dir: str | Path | None = None) -> list[Request]:
-    "What `complete` asks: one request a question that can be halved."
-    name = "steps/complete_question.yaml"
-    path = prompts.find(name, prompts_dir)
-    if path is None:
-        refuse(f"completion_requests: prompts must hold {name}; got no such file; install the package again")
-    text = prompts.load_text(path, {"about", "system", "user"})
-
-    def request(item, first, second):
-        roles = [r for r in ("system", "user") if r in text]
-        messages = [{"role": r, "content": render(text[r], {"first": first}, name)} for r in roles]
-        sampling = {"temperature": 0.0, "max_tokens": 16 + 3 * len(second.split())}
-        return Request(f"{item.item_id}/second_half", messages, sampling)
-
-    return [request(i, *h) for i in items if (h := halves(i.question))]
-
 # %% ../../nbs/steps/10_contamination.ipynb #44c5e1dc
 def complete(
-    items: Sequence[Item],
-    model: Model,
-    endpoint: Endpoint,
-    *,
-    cache: str | Path | Any | None,  # a Cache or its path; None: keep nothing
-    prompts_dir: str | Path | None = None,
-    **ask_options: Any,  # budget, max_failed, replay, progress
+    items: Sequence[Item], model: Model, endpoint: Endpoint, *, cache: Any, prompts_dir: Any = None, **ask_options: Any
 ) -> SecondHalves:
-    """Ask a model for the second half of every question.
+    """Ask a model for the second half of every question that can be halved.
 
     Source: Nguyen et al. 2025 (CounselingBench), appendix B.2.
     Raises: what `ask` raises.
     """
+    name = "steps/complete_question.yaml"
+    path = prompts.find(name, prompts_dir)
+    if path is None:
+        refuse(f"complete: prompts must hold {name}; got no such file; install the package again")
+    text = prompts.load_text(path, {"about", "system", "user"})
     cut = [halves(i.question) for i in items]
-    asked = completion_requests(items, prompts_dir=prompts_dir)
+    asked = []
+    for item, half in zip(items, cut):
+        if half is not None:
+            shown = {role: render(text[role], {"first": half[0]}, name) for role in ("system", "user") if role in text}
+            messages = [{"role": role, "content": content} for role, content in shown.items()]
+            sampling = {"temperature": 0.0, "max_tokens": 16 + 3 * len(half[1].split())}
+            asked.append(Request(f"{item.item_id}/second_half", messages, sampling))
     answers = list(ask(asked, model, endpoint, cache=cache, some_must_come=True, **ask_options))
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
     seconds = [h[1] if h else None for h in cut]
@@ -196,9 +182,8 @@ def min_k(logprobs: Sequence[Sequence[float]], k: float = 0.2) -> np.ndarray:
     for i, tokens in enumerate(logprobs):
         x = np.asarray(tokens, float)
         if np.isnan(x).any() or (x > 1e-6).any():
-            refuse(
-                f"min_k: logprobs must be 0 or below in every token; got {x[np.isnan(x) | (x > 1e-06)][0]} (text {i})"
-            )
+            got = f"{x[np.isnan(x) | (x > 1e-06)][0]} (text {i})"
+            refuse(f"min_k: logprobs must be 0 or below in every token; got {got}")
         if len(x):
             out[i] = np.partition(x, (m := max(1, math.floor(k * len(x)))) - 1)[:m].mean()
     return out
@@ -212,23 +197,9 @@ class Likelihoods(NamedTuple):
     statuses: dict[str, int]  # answers by status
     reason: str  # why there are none at all, or empty
 
-
-def logprob_requests(texts: Sequence[str], endpoint: Endpoint) -> list[Request]:
-    "What `ask_logprobs` asks: one request a text, where the endpoint gives a prompt's log-probabilities."
-    return [
-        Request(f"text {i}", [{"role": "user", "content": t}], {"max_tokens": 1}, echo=True)
-        for i, t in enumerate(texts)
-        if endpoint.prompt_logprobs != "none"
-    ]
-
 # %% ../../nbs/steps/10_contamination.ipynb #5512c340
 def ask_logprobs(
-    texts: Sequence[str],
-    model: Model,
-    endpoint: Endpoint,
-    *,
-    cache: str | Path | Any | None,  # a Cache or its path; None: keep nothing
-    **ask_options: Any,  # budget, max_failed, replay, progress
+    texts: Sequence[str], model: Model, endpoint: Endpoint, *, cache: Any, **ask_options: Any
 ) -> Likelihoods:
     """Ask an endpoint for the log-probabilities of texts' own tokens.
 
@@ -237,7 +208,9 @@ def ask_logprobs(
     if endpoint.prompt_logprobs == "none":
         why = f"the endpoint {endpoint.name} gives no log-probabilities of a prompt, and no local model is named"
         return Likelihoods([None] * len(texts), [], {}, why)
-    answers = list(ask(logprob_requests(texts, endpoint), model, endpoint, cache=cache, **ask_options))
+    messages = [[{"role": "user", "content": t}] for t in texts]
+    asked = [Request(f"text {i}", m, {"max_tokens": 1}, echo=True) for i, m in enumerate(messages)]
+    answers = list(ask(asked, model, endpoint, cache=cache, **ask_options))
     found = [a.prompt_logprobs for a in answers]
     came = not found or any(f is not None for f in found)
     why = "" if came else answers[0].error or answers[0].status
@@ -297,19 +270,14 @@ def check_model(
         refuse(f"contamination: asked must be models that write; got {asked.name}, an encoder", remedy=remedy)
     got = complete(items, asked.model, asked.endpoint, prompts_dir=prompts_dir, **settings)
     texts = [i.question for i in items]
+    source = "endpoint" if weights is None else f"local model {weights}"
     if weights is None:
         likely = ask_logprobs(texts, asked.model, asked.endpoint, **settings)
     else:
         likely = local_logprobs(texts, load_lm(weights))
     same = {"encoder": vectors, "thresholds": thresholds, "others": others, "bank": _second_halves(bank)}
     compared = compare_completions(got.seconds, got.completions, **same)
-    table = _likelihoods(likely.logprobs, share).join(compared.table)
-    counts = {"questions": len(items), "compared": compared.n, **compared.skipped, **_counts(got, likely)}
-    source = f"local model {weights}" if weights is not None else "endpoint"
-    about = [(asked.name, i.item_id, i.cluster) for i in items]
-    known = pd.DataFrame(about, columns=["model", "item_id", "cluster"])
-    source = source if table["min_k"].notna().any() else "–"
-    return Checked(known.join(table), {"model": asked.name} | counts, source, likely.reason)
+    return _checked(asked.name, items, compared, likely, share, _spent(got, likely), source)
 
 # %% ../../nbs/steps/10_contamination.ipynb #027a4e41
 def check_recorded(
@@ -327,28 +295,31 @@ def check_recorded(
     Raises: ValueError for a table without these columns.
     """
     wrote = {r["item_id"]: r["text"] for _, r in csv_rows(file, ("item_id", "text"))}
-    seconds = _second_halves(items)
     completions = [wrote.get(i.item_id) for i in items]
-    compared = compare_completions(seconds, completions, encoder=vectors, thresholds=thresholds, others=others)
-    table = _likelihoods([None] * len(items), 0.2).join(compared.table)
-    about = [(name, i.item_id, i.cluster) for i in items]
-    known = pd.DataFrame(about, columns=["model", "item_id", "cluster"])
-    counts = {"model": name, "questions": len(items), "compared": compared.n, **compared.skipped, "scored": 0}
-    counts |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
-    return Checked(known.join(table), counts, "–", "its completions were recorded, and nothing was asked")
+    same = {"encoder": vectors, "thresholds": thresholds, "others": others}
+    compared = compare_completions(_second_halves(items), completions, **same)
+    nothing = Likelihoods([None] * len(items), [], {}, "its completions were recorded, and nothing was asked")
+    spent = {"scored": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
+    return _checked(name, items, compared, nothing, 0.2, spent, "–")
 
 
 def _second_halves(items: Sequence[Item]) -> list[str | None]:
     return [h[1] if (h := halves(i.question)) else None for i in items]
 
 
-def _likelihoods(logprobs: Sequence[Sequence[float] | None], share: float) -> pd.DataFrame:
-    found = [x or [] for x in logprobs]
-    values = {"n_tokens": [len(x) for x in found], "min_k": min_k(found, share), "mean_logprob": min_k(found, 1)}
-    return pd.DataFrame(values)
+def _checked(
+    name: str, items: Sequence[Item], compared: Completions, likely: Likelihoods, share: float, spent: dict, source: str
+) -> Checked:
+    found = [x or [] for x in likely.logprobs]
+    about = [(name, i.item_id, i.cluster) for i in items]
+    table = pd.DataFrame(about, columns=["model", "item_id", "cluster"])
+    table = table.assign(n_tokens=list(map(len, found)), min_k=min_k(found, share), mean_logprob=min_k(found, 1))
+    counts = {"model": name, "questions": len(items), "compared": compared.n, **compared.skipped, **spent}
+    source = source if table["min_k"].notna().any() else "–"
+    return Checked(table.join(compared.table), counts, source, likely.reason)
 
 # %% ../../nbs/steps/10_contamination.ipynb #49fc79dc
-def _counts(got: Any, likely: Any) -> dict[str, Any]:
+def _spent(got: SecondHalves, likely: Likelihoods) -> dict[str, Any]:
     "Statuses of both kinds of requests, and what they cost."
     answers = [*got.answers, *likely.answers]
     return {
@@ -394,13 +365,11 @@ def flag_table(table: pd.DataFrame, thresholds: Sequence[float], **settings: Any
     return pd.DataFrame(rows, columns=["model", "similarity", "above", "flagged", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/10_contamination.ipynb #37b66ae1
-def surprise_table(
-    table: pd.DataFrame,  # the tables of several models, one below the other
-    share: float,  # of the least likely tokens
-    checks: Sequence[Checked],  # of the same models
-    **settings: Any,
-) -> pd.DataFrame:  # model, tokens, from, n, ..., absent (why there is no number)
-    "The mean log-probability of the least likely tokens and of all, in nats, with intervals over cases."
+def surprise_table(table: pd.DataFrame, share: float, checks: Sequence[Checked], **settings: Any) -> pd.DataFrame:
+    """The mean log-probability of the least likely tokens and of all, in nats, with intervals over cases.
+
+    Columns: model, tokens, from, n, ..., absent (why there is no number).
+    """
     rows = []
     columns = {f"least likely {share:.0%}": "min_k", "all tokens": "mean_logprob"}
     for check in checks:

@@ -9,15 +9,14 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..errors import refuse
 from ..records.draw import draw_items
-from ..records.schema import Item, Judgment, Response, frame
+from ..records.schema import Item, Judgment, Mode, Response, frame
 from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.preference import worth_estimates
 from .answers import Asked
@@ -86,32 +85,19 @@ def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["model", "item_id", "sample"])
 
 # %% ../../nbs/steps/09_duels.ipynb #996bdf2b
-def expert_responses(
-    items: Iterable[Item],
-    *,
-    mode: Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"] = "cot",
-    name: str = "expert",
-) -> list[Response]:
+def expert_responses(items: Iterable[Item], *, mode: Mode = "cot", name: str = "expert") -> list[Response]:
     "The experts' rationales as if they were a model's, for the items that have one."
     by: dict[str, Any] = {"model": name, "origin": "recorded", "mode": mode, "attempts": 0}
     written = [i for i in items if (i.rationale or "").strip()]
     return [Response(item_id=i.item_id, study=i.study, text=i.rationale, **by) for i in written]
 
 
-def meeting(
-    items: Sequence[Item],
-    answers: Sequence[Response],  # of the models whose rationales may meet
-    *,
-    mode: Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"],  # whose answers are rationales
-    expert: bool,  # the expert's rationale takes part
-    n_items: int | None,
-    n_errors: int | None,
-    seed: int,
-) -> Matched:
-    "What `matched` draws from the first answers of a mode."
+def meeting(items: Sequence[Item], answers: Sequence[Response], *, mode: Mode, expert: bool, **drawn: Any) -> Matched:
+    """What `matched` draws, by n_items, n_errors and seed, from the first answers of a mode, which are rationales; the
+    expert's take part where `expert` says so.
+    """
     said = [r for r in answers if r.mode == mode and r.sample == 0]
-    experts = expert_responses(items, mode=mode) if expert else []
-    return matched(items, said, experts, n_items=n_items, n_errors=n_errors, seed=seed)
+    return matched(items, said, expert_responses(items, mode=mode) if expert else [], **drawn)
 
 # %% ../../nbs/steps/09_duels.ipynb #13be3098
 def duel_table(judgments: Iterable[Judgment]) -> pd.DataFrame:  # one row a judge, pair and axis
@@ -241,7 +227,6 @@ def duel_metrics(
     every = frame([*verdicts, *proposals], Judgment)
     counted = ["a_wins", "b_wins", "ties", "split", "n_failed"]
     consistent = bias[bias["measure"] == "consistency"]
-    axes = consistent["axis"]
     return {
         "n_items": len(meeting.items),
         "n_rationales": len(meeting.duelling),
@@ -249,12 +234,8 @@ def duel_metrics(
         "n_proposals": len(proposals),
         "shared_lineage": len(guard),
         "status": every["status"].value_counts().sort_index().to_dict(),
-        "wins": {
-            f"{r['judge']}/{r['axis']}/{r['a']} v {r['b']}": [r[c] for c in counted] for r in wins.to_dict("records")
-        },
-        "consistency": {
-            f"{j}/{a}": x for j, a, x in zip(consistent["judge"], axes, consistent["estimate"], strict=True)
-        },
+        "wins": {f"{r.judge}/{r.axis}/{r.a} v {r.b}": [getattr(r, c) for c in counted] for r in wins.itertuples()},
+        "consistency": {f"{r.judge}/{r.axis}": r.estimate for r in consistent.itertuples()},
     } | spending(every)
 
 # %% ../../nbs/steps/09_duels.ipynb #b8e8b10a
@@ -268,14 +249,9 @@ def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_stren
 WORTHS = {"sim-strong": 0.6, "sim-middle": 0.3, "sim-weak": 0.1}  # worths of simulated contestants
 
 
-def declared_duels(
-    items: Sequence[Item],
-    worths: Mapping[str, float] = MappingProxyType(WORTHS),  # contestant -> worth; they sum to 1
-    *,
-    seed: int,
-) -> list[Judgment]:
+def declared_duels(items: Sequence[Item], worths: Mapping[str, float] = WORTHS, *, seed: int) -> list[Judgment]:
     """A simulated judge's verdicts on every two contestants for each item, in both orders: the first of two wins with
-    the chance that their worths say.
+    the chance that their worths, which sum to 1, say.
 
     Source: Bradley and Terry 1952.
     """
@@ -289,6 +265,6 @@ def declared_duels(
     return out
 
 
-def duel_truth(strengths: pd.DataFrame, worths: Mapping[str, float] = MappingProxyType(WORTHS)) -> pd.DataFrame:
+def duel_truth(strengths: pd.DataFrame, worths: Mapping[str, float] = WORTHS) -> pd.DataFrame:
     "Declared and fitted worths. Columns: those of mhbench.steps.truth.TRUTH."
     return beside_truth(strengths.assign(truth=strengths["model"].map(dict(worths)), quantity="worth in duels"))

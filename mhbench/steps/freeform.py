@@ -25,6 +25,9 @@ __all__ = ['NOTHING_SHARED', 'ECHO', 'preferred_option', 'inconsistency_scores',
            'freeform_metrics']
 
 # %% ../../nbs/steps/19_freeform.ipynb #e49921e2
+_Scorer = Scorer | Encoder | str | None  # None: BERTScore with the bundled MiniLM
+
+
 def preferred_option(item: Item) -> str:
     """The text of the option that the key names first.
 
@@ -40,9 +43,7 @@ NOTHING_SHARED = 1.0  # the inconsistency of an answer that says nothing
 
 
 def inconsistency_scores(
-    items: Iterable[Item],
-    responses: Iterable[Response],  # of any mode; those of free_form are taken
-    scorer: Scorer | Encoder | str | None = None,  # None: BERTScore with the bundled MiniLM
+    items: Iterable[Item], responses: Iterable[Response], scorer: _Scorer = None
 ) -> pd.DataFrame:  # of score_responses, with the column inconsistency; NaN where the request failed
     """One row a free-form response. An empty answer and a refusal share nothing with the preferred option, as
     BERTScore's authors have it of an empty text: the rule of `mhbench.steps.score`.
@@ -99,7 +100,7 @@ def accuracy_beside(items: Sequence[Item], responses: Iterable[Response], **sett
 ECHO = "sim-echo"  # repeats the preferred option word for word
 
 
-def echo_truth(items: Sequence[Item], scorer: Scorer | Encoder | str | None = None, **settings: Any) -> pd.DataFrame:
+def echo_truth(items: Sequence[Item], scorer: _Scorer = None, **settings: Any) -> pd.DataFrame:
     """What the inconsistency of somebody who repeats the preferred option is: 0 by construction, under every encoder.
 
     Columns: TRUTH; no row without items.
@@ -112,7 +113,7 @@ def echo_truth(items: Sequence[Item], scorer: Scorer | Encoder | str | None = No
     return beside_truth(whole.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
 
 # %% ../../nbs/steps/19_freeform.ipynb #9058377b
-def expected_inconsistency(item: Item, chance: float, scorer: Scorer | Encoder | str | None = None) -> float:
+def expected_inconsistency(item: Item, chance: float, scorer: _Scorer = None) -> float:
     "The inconsistency to be expected of somebody who says the preferred option with a chance, else any other option."
     preferred = preferred_option(item)
     far = inconsistency(item.options, [preferred] * len(item.options), scorer=scorer)
@@ -125,7 +126,7 @@ def writers_truth(
     scores: pd.DataFrame,  # of inconsistency_scores
     declared: pd.DataFrame,  # of mhbench.steps.prepare.declared_skill
     items: Iterable[Item],
-    scorer: Scorer | Encoder | str | None = None,
+    scorer: _Scorer = None,
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where nobody declared anything
     "Expected and estimated inconsistency of simulated writers, of all questions and by category."
     by_id = {i.item_id: i for i in items}

@@ -17,6 +17,7 @@ from pydantic import Field
 from ..ask import prompts
 from ..ask.batch import ask_batch
 from ..ask.client import ask
+from ..ask.progress import Counted
 from ..ask.prompts import from_pool, ordered_pool
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse, settings_from
@@ -264,22 +265,19 @@ def _every(items: Sequence[Item], model: Model, how: GenerationSettings) -> Iter
             yield item, request, mode
 
 # %% ../../nbs/steps/02_generate.ipynb #b8a49a57
-class _Feed:
-    "The requests, how many there are, and those that were sent and have no answer yet."
+def _counted(items: Sequence[Item], model: Model, how: GenerationSettings) -> tuple[Counted, deque]:
+    """The requests, of which it is known how many there are, and a queue of what was sent and has no answer yet: item,
+    request, mode. Every prompt is built once before the first is paid for.
+    """
+    _distinct(items)
+    sent: deque[tuple[Item, Request, str]] = deque()
 
-    def __init__(self, items: Sequence[Item], model: Model, how: GenerationSettings):
-        _distinct(items)
-        self.every = lambda: _every(items, model, how)
-        self.n = sum(1 for _ in self.every())  # every prompt is built once before the first is paid for
-        self.sent: deque[tuple[Item, Request, str]] = deque()
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __iter__(self) -> Iterator[Request]:
-        for one in self.every():
-            self.sent.append(one)
+    def requests() -> Iterator[Request]:
+        for one in _every(items, model, how):
+            sent.append(one)
             yield one[1]
+
+    return Counted(sum(1 for _ in _every(items, model, how)), requests()), sent
 
 # %% ../../nbs/steps/02_generate.ipynb #f095edbb
 def generate(
@@ -306,14 +304,14 @@ def generate(
         remedy = "a batch is answered into the cache, and replayed from it"
         refuse(f"generate: replay must be 'use' for delivery by batch; got {replay!r}; {remedy}")
     asking = GenerationSettings(**how)
-    feed = _Feed(items, model, asking)
+    feed, sent = _counted(items, model, asking)
     same: dict[str, Any] = {"cache": cache, "budget": budget, "max_failed": max_failed}
     same["progress"] = model.name if progress is True else progress
     live = delivery == "live"
     answers = ask(feed, model, endpoint, replay=replay, **same) if live else ask_batch(feed, model, endpoint, **same)
     out = []
     for answer in answers:
-        item, request, mode = feed.sent.popleft()
+        item, request, mode = sent.popleft()
         votes = asking.by_mode[mode].votes(request.sample)
         out.append(response(item, request, answer, model, mode, votes=votes))
     if len(out) != len(feed):
@@ -323,9 +321,7 @@ def generate(
 
 # %% ../../nbs/steps/02_generate.ipynb #561206d1
 def merged(
-    parts: Sequence[Sequence[Response]],  # of generate with part=(0, n), (1, n), ..., in that order
-    items: Sequence[Item],  # those that were given to each
-    modes: Iterable[str] | Mapping[str, Mapping[str, Any]],  # likewise
+    parts: Sequence[Sequence[Response]], items: Sequence[Item], modes: Iterable[str] | Mapping[str, Mapping[str, Any]]
 ) -> list[Response]:
     """The responses of all parts, in the order of one process.
 

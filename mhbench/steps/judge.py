@@ -125,9 +125,7 @@ def _request(case: Case, judge: Model, temperature: float | None, max_tokens: in
     return Request(who, shown, sampling, case.repeat, form, language=case.rubric.language)
 
 # %% ../../nbs/steps/05_judge.ipynb #01ebcf86
-def _finder(
-    rubric: str | Rubric | None, kind: str | None, prompts_dir: str | Path | None, language: str | None
-) -> Callable[[Item], Rubric]:
+def _finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None, language: Any = None) -> Callable:
     "From an item to its rubric."
     if rubric is not None:
         named = _rubric(rubric, prompts_dir, language=language) if isinstance(rubric, str) else rubric
@@ -148,21 +146,18 @@ def judge_requests(
     items: Iterable[Item],
     judge: Model,
     *,
-    rubric: str | Rubric | None = None,
-    kind: str | None = None,
     repeats: int = 1,
     seed: int | None = 0,
     temperature: float | None = 0.0,
     max_tokens: int | None = None,
-    language: str | None = None,
-    prompts_dir: str | Path | None = None,
+    **rubrics: Any,  # rubric, kind, language and prompts_dir
 ) -> Iterator[Request]:
     """What one judge is asked by the function `judge` with the same arguments.
 
     Raises: as `judge`.
     """
     by_id = check_responses(responses, items)
-    cases = _cases(responses, by_id, _finder(rubric, kind, prompts_dir, language), repeats, seed)
+    cases = _cases(responses, by_id, _finder(**rubrics), repeats, seed)
     return (_request(c, judge, temperature, max_tokens) for c in cases if not _mute(c))
 
 # %% ../../nbs/steps/05_judge.ipynb #27f257dd
@@ -257,13 +252,11 @@ def _in_order(
     return out + [g for g in got if g.kind == "pairwise"]
 
 # %% ../../nbs/steps/05_judge.ipynb #316ec82d
-def extras(
-    judgments: Iterable[Judgment],
-    field: str,  # e.g. "difficulty"
-    *,
-    dir: str | Path | None = None,
-) -> pd.DataFrame:  # study, item_id, judge, repeat, value
-    "A judge's further verdicts on the question."
+def extras(judgments: Iterable[Judgment], field: str, *, dir: str | Path | None = None) -> pd.DataFrame:
+    """A judge's further verdicts on the question.
+
+    Columns: study, item_id, mode, sample, judge, repeat, and the field.
+    """
     rows: dict = {}
     for j in judgments:
         if j.status != "ok" or j.text == BY_RULE:
@@ -289,16 +282,14 @@ def judge_items(
     endpoints: Endpoint | Mapping[str, Endpoint],
     *,
     rubric: str,  # whose `target` is item, e.g. "mhqa/difficulty"
-    cache: str | Path | Any | None,
-    prompts_dir: str | Path | None = None,
     **options: Any,  # as for judge
 ) -> list[Judgment]:  # judges in order, items in order; `model` is "item"
     """Verdicts on questions.
 
     Raises: ValueError for a rubric that judges answers; what `judge` raises.
     """
-    if (r := _rubric(rubric, prompts_dir)).target != "item":
+    if (r := _rubric(rubric, options.get("prompts_dir"))).target != "item":
         refuse(f"judge_items: rubric must have target item; got {r.target} ({rubric}); use judge for answers")
     about: dict[str, Any] = {"model": "item", "mode": "zero_shot", "text": "", "attempts": 0}
     blank = [Response(item_id=i.item_id, study=i.study, **about) for i in items]
-    return judge(blank, items, judges, endpoints, rubric=rubric, cache=cache, prompts_dir=prompts_dir, **options)
+    return judge(blank, items, judges, endpoints, rubric=rubric, **options)

@@ -25,11 +25,11 @@ __all__ = ['rated_points', 'people_table', 'together_table', 'whom_to_believe']
 _POINTS = {"Correct": 100.0, "Incorrect": 0.0}
 
 
-def rated_points(
-    ratings: Iterable[Rating],
-    models: Iterable[str],  # whose answers are rated
-) -> pd.DataFrame:  # one row an answer (item_id, model), one column a rater; NaN where nobody rated, or abstained
-    "People's verdicts on answers in points: scores as they are, Correct as 100, Incorrect as 0. Models are no people."
+def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:
+    """People's verdicts on answers in points: scores as they are, Correct as 100, Incorrect as 0. Models are no people.
+
+    A row an answer (item_id, model), a column a rater; NaN where nobody rated, or abstained.
+    """
     known = set(models)
     rows = [
         (r.item_id, r.target, r.rater, r.value if r.value is not None else _POINTS.get(r.label or "", np.nan))

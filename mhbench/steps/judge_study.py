@@ -200,11 +200,11 @@ def study_parts(
     return parts
 
 # %% ../../nbs/steps/23_judge_study.ipynb #0f4790f7
-def count_parts(
-    parts: Mapping[str, Sequence[Part]],
-    encoders: Collection[str] = (),  # judges that compute a similarity: they are examined by known groups alone
-) -> pd.DataFrame:  # judge, experiment, wording, temperature, verdicts
-    "How many verdicts each judge gives; an empty answer has one without a request."
+def count_parts(parts: Mapping[str, Sequence[Part]], encoders: Collection[str] = ()) -> pd.DataFrame:
+    """How many verdicts each judge gives; an empty answer has one without a request.
+
+    Columns: judge, experiment, wording, temperature, verdicts.
+    """
     columns = ["judge", "experiment", "wording", "temperature"]
     rows = [
         (name, p.experiment, p.wording, p.temperature, len(p.responses) * p.repeats)

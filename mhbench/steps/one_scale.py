@@ -71,12 +71,10 @@ def one_scale(rated: pd.DataFrame, kind: Literal["score", "label"]) -> RaterFit 
 _OWN = {"severity", "points below", "lean to the first place"}
 
 
-def scale_map(
-    fit: RaterFit,
-    people: Collection[str],  # who is no judge
-    facet: str = "model",
-) -> pd.DataFrame:  # kind, name, quantity, the columns of an estimate
+def scale_map(fit: RaterFit, people: Collection[str], facet: str = "model") -> pd.DataFrame:
     """Severities (of duels, leans), 0 the mean person's, beside the worths of models, 0 their mean: logits, or points.
+
+    Columns: kind, name, quantity, the columns of an estimate.
 
     Source: Wright and Masters 1982 (the map).
     """

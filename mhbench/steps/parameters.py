@@ -115,11 +115,7 @@ GIVEN = (  # by the run itself, whichever stage has a field of this name
 )
 
 
-def field(
-    default: Any,
-    sentence: str,  # what a user reads of it, everywhere
-    **bounds: Any,  # ge, le, min_length, max_length, pattern
-) -> Any:
+def field(default: Any, sentence: str, **bounds: Any) -> Any:
     "A parameter's default, its sentence and its bounds."
     return Field(default, description=sentence, **bounds)
 

@@ -61,12 +61,11 @@ def every_prompt(items: Sequence[Item], sets: Sequence[str], *, seed: int) -> li
 DECLARED = {"declared_right": "right", "declared_sureness": "sureness", "declared_memorised": "memorised"}
 
 
-def declared_skill(
-    tables: Mapping[str, str | Path],  # name -> a table of answers, as for `recorded_answers`
-    items: Sequence[Item],  # that will be asked
-    top: str | Path = ".",
-) -> pd.DataFrame:  # model, item_id, right (a chance), sureness (a probability or NaN), memorised (bool)
-    "What the tables of simulated examinees declare of their answers; no row for tables that declare nothing."
+def declared_skill(tables: Mapping[str, str | Path], items: Sequence[Item], top: str | Path = ".") -> pd.DataFrame:
+    """What the tables of simulated examinees declare of their answers; no row for tables that declare nothing.
+
+    Columns: model, item_id, right (a chance), sureness (a probability or NaN), memorised (bool).
+    """
     asked, rows = {i.item_id for i in items}, []
     for name, file in tables.items():
         path = Path(top) / Path(file).expanduser()

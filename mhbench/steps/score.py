@@ -67,13 +67,9 @@ RUN = ["model", "mode", "answered_by", "n_votes"]  # what is reported apart: one
 
 def mode_names(table: pd.DataFrame) -> pd.Series:  # text, on the table's index
     "What the way of answering of each row is called in a figure: the mode, and where there was a vote, its part in it."
-    votes = table["n_votes"].astype(str)
-    return table["mode"].where(
-        table["answered_by"] == "plain",
-        (table["mode"] + ", one of its samples").where(
-            table["answered_by"] == "sample", table["mode"] + ", majority of " + votes
-        ),
-    )
+    part = ", majority of " + table["n_votes"].astype(str)
+    part = part.mask(table["answered_by"] == "plain", "").mask(table["answered_by"] == "sample", ", one of its samples")
+    return table["mode"] + part
 
 # %% ../../nbs/steps/07_score.ipynb #70372b35
 def _about(i: Item) -> dict[str, Any]:
@@ -142,17 +138,12 @@ def _read_once(items: Sequence[Item], at: np.ndarray, said: list[np.ndarray]) ->
 def _refuse_strangers(at: np.ndarray, responses: Sequence[Response]) -> None:
     if len(at) and at.min() < 0:
         k = int(np.argmin(at >= 0))
-        refuse(
-            f"score_responses: every response must belong to an item; got {column_of(responses, 'item_id')[k]!r} "
-            f"({column_of(responses, 'study')[k]}, {column_of(responses, 'model')[k]}); score it with the items it was "
-            "made from"
-        )
+        item_id, study, model = (column_of(responses, name)[k] for name in ("item_id", "study", "model"))
+        got = f"{item_id!r} ({study}, {model}); score it with the items it was made from"
+        refuse(f"score_responses: every response must belong to an item; got {got}")
 
 # %% ../../nbs/steps/07_score.ipynb #077e4e95
-def score_responses(
-    items: Iterable[Item],
-    responses: Sequence[Response],  # a list, or a `StoredRecords`, of which only the columns needed are read
-) -> pd.DataFrame:
+def score_responses(items: Iterable[Item], responses: Sequence[Response]) -> pd.DataFrame:
     """One row a response: what was answered, how it was read, whether it was right. No text of an item or an answer is
     in it, but for the letters and labels.
 
@@ -243,12 +234,11 @@ def where_read(scores: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
     return scores.assign(correct=scores["correct"].where(some_read | ~some_unread))
 
 # %% ../../nbs/steps/07_score.ipynb #2882f5b4
-def with_soft_labels(
-    items: Sequence[Item],
-    labels: pd.DataFrame,  # columns question (a base id), option (letter in the base question's order), probability
-) -> list[Item]:
+def with_soft_labels(items: Sequence[Item], labels: pd.DataFrame) -> list[Item]:
     """Items with the soft labels of their base question, and the key its most probable options; items without such
     labels stay as they are.
+
+    Columns of `labels`: question (a base id), option (letter in the base question's order), probability.
 
     Raises: ValueError where the labels of a question do not fit its options.
     """
@@ -260,10 +250,9 @@ def with_soft_labels(
             out.append(i)
             continue
         if sorted(p.index) != letters(len(i.options)):
-            refuse(
-                f"with_soft_labels: labels must have one row an option; got options {sorted(p.index)} for "
-                f"{len(i.options)} options ({i.item_id}); run the preferences stage on this bank"
-            )
+            got = f"options {sorted(p.index)} for {len(i.options)} options ({i.item_id})"
+            remedy = "run the preferences stage on this bank"
+            refuse(f"with_soft_labels: labels must have one row an option; got {got}; {remedy}")
         order = range(len(i.options)) if i.order is None else i.order
         soft = np.array([p[letters(len(i.options))[k]] for k in order], float)
         soft = (soft / soft.sum()).tolist()
@@ -291,25 +280,12 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         first = g.iloc[0].to_dict()
         missing = g["correct"].isna().all()
         how = "majority: tie" if vote.tied[0] else "majority"
-        rows.append(
-            first
-            | {
-                "answered_by": "majority",
-                "n_votes": len(g),
-                "sample": 0,
-                "temperature": np.nan,
-                "status": first["status"] if missing else "ok",
-                "how": REFUSED if declines else how,
-                "answer": answer,
-                "read": bool(answer),
-                "correct": np.nan if missing else is_correct(by_id[item_id], answer),
-                "confidence": float(vote.votes[0] / max(vote.voters[0], 1)),
-                "cross_entropy": np.nan,
-                "brier": np.nan,
-                "attempts": int(g["attempts"].sum()),
-                "prompt_tokens": int(g["prompt_tokens"].sum()),
-                "completion_tokens": int(g["completion_tokens"].sum()),
-                "cost_usd": float(g["cost_usd"].sum(skipna=False)),
-            }
-        )
+        way = {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
+        said = {"how": REFUSED if declines else how, "answer": answer, "read": bool(answer)}
+        said["status"] = first["status"] if missing else "ok"
+        right = {"correct": np.nan if missing else is_correct(by_id[item_id], answer)}
+        right |= {"confidence": float(vote.votes[0] / max(vote.voters[0], 1)), "cross_entropy": np.nan, "brier": np.nan}
+        spent: dict[str, float] = {c: int(g[c].sum()) for c in ("attempts", "prompt_tokens", "completion_tokens")}
+        spent["cost_usd"] = float(g["cost_usd"].sum(skipna=False))
+        rows.append(first | way | said | right | spent)
     return conform(pd.DataFrame(rows, columns=columns(Score)), Score)

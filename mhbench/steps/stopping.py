@@ -9,6 +9,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -76,12 +77,7 @@ def _draw(seed: int, *words: Any) -> float:
     return int.from_bytes(digest[:6], "big") / 2**48
 
 
-def asking_order(
-    items: Sequence[Item],
-    by: Sequence[str] = ("category",),  # fields of an item, or of its variant
-    *,
-    seed: int,
-) -> list[Item]:
+def asking_order(items: Sequence[Item], by: Sequence[str] = ("category",), *, seed: int) -> list[Item]:
     "The items in a seeded order: cases in turns, strata evenly."
     table = pd.DataFrame({"item": list(items), "case": [i.cluster for i in items]})
     table["mixed"] = [_draw(seed, "item", i.item_id) for i in items]
@@ -148,11 +144,9 @@ class Known(NamedTuple):
         up, down = (float(np.exp(x[0])) for x in (log_wealth(a, null), log_wealth(a.turned(), -null)))
         alike = 0.0
         if margin is not None:
-            sides = (
-                log_wealth(a, max(null - margin, a.low + 1e-9)),
-                log_wealth(a.turned(), -min(null + margin, 1 - 1e-9)),
-            )
-            alike = float(np.exp(min(sides[0][0], sides[1][0]))) / 2
+            above = log_wealth(a, max(null - margin, a.low + 1e-9))[0]
+            below = log_wealth(a.turned(), -min(null + margin, 1 - 1e-9))[0]
+            alike = float(np.exp(min(above, below))) / 2
         return c._replace(e=max(up, down) / 2, e_alike=alike)
 
     def told(self, c: Compared) -> str:
@@ -165,10 +159,8 @@ class Known(NamedTuple):
 def take_look(known: Known, comparisons: Sequence[Compared], asked: Iterable[str]) -> list[Compared]:
     "What the answers so far decide; what was decided stays so."
     on = set(asked)
-    now = [
-        known.weighed(c) if not c.verdict and on >= {c.first, c.second} - {None} else c  # the others have stood still
-        for c in comparisons
-    ]
+    moved = [not c.verdict and on >= {c.first, c.second} - {None} for c in comparisons]  # the others stood still
+    now = [known.weighed(c) if m else c for c, m in zip(comparisons, moved)]
     bar = 1 / known.stop.level
     apart, alike = (closed(np.array(e)) for e in ([c.e for c in now], [c.e_alike for c in now]))
     out = []
@@ -204,16 +196,14 @@ def look_rows(known: Known, comparisons: Sequence[Compared], n_total: int) -> li
 def in_a_line(rows: Sequence[Mapping[str, Any]], most: int = 4) -> str:
     "A look, for the terminal."
     left = sorted((r for r in rows if not r["verdict"]), key=lambda r: -r["e_adjusted"])
-    said = [
-        f"{r['first']} against {r['second']} {r['estimate']:.3f} [{r['ci_low']:.3f}, {r['ci_high']:.3f}],"
-        f" e {r['e']:.3g}"
-        for r in left[:most]
-    ]
-    more = f"; {len(left) - most} more" if len(left) > most else ""
+    said = []
+    for r in left[:most]:
+        found = f"{r['estimate']:.3f} [{r['ci_low']:.3f}, {r['ci_high']:.3f}], e {r['e']:.3g}"
+        said.append(f"{r['first']} against {r['second']} {found}")
+    said += [f"{len(left) - most} more"] if len(left) > most else []
     done = f"{len(rows) - len(left)} of {len(rows)} decided"
-    return f"{max(r['asked'] for r in rows)} of {rows[0]['of']} questions: {done}" + (
-        f"; open: {'; '.join(said)}{more}" if left else ""
-    )
+    told = f"; open: {'; '.join(said)}" if left else ""
+    return f"{max(r['asked'] for r in rows)} of {rows[0]['of']} questions: {done}{told}"
 
 # %% ../../nbs/steps/03_stopping.ipynb #501dc1dd
 class Stopped(NamedTuple):
@@ -310,9 +300,8 @@ def _asker(items: Sequence[Item], asked: Asked, modes: Mapping[str, Any], **sett
     if asked.model is None or asked.endpoint is None:  # computes here: all at once, since it costs nothing
         return recorded_as_asked(answer_everything(items, asked))
     model, endpoint = asked.model, asked.endpoint
-    return lambda batch: generate(
-        items, model, endpoint, modes=modes, only=frozenset(i.item_id for i in batch), **settings
-    )
+    ask = partial(generate, items, model, endpoint, modes=modes, **settings)
+    return lambda batch: ask(only=frozenset(i.item_id for i in batch))
 
 
 def recorded_as_asked(responses: Sequence[Response]) -> Callable[[list[Item]], list[Response]]:
@@ -389,11 +378,10 @@ def keep_decisions(stopped: Stopped | None, folder: Path) -> None:
             getattr(stopped, name).to_parquet(folder / f"{name}.parquet", index=False)
 
 
-def kept_decisions(
-    folder: Path,  # of a study's answers, with a folder for each model
-    models: Iterable[str],
-) -> tuple[pd.DataFrame, pd.DataFrame]:  # decisions and models, as in Stopped; no row where everything was asked
+def kept_decisions(folder: Path, models: Iterable[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What the stages of all models decided.
+
+    As in `Stopped`: decisions, and models; no row where everything was asked.
 
     Raises: ValueError where two of them decided differently.
     """
@@ -417,10 +405,7 @@ def _is_fixed(column: str) -> bool:
     return column == "p" or column.startswith("p_") or column.endswith(("_low", "_high"))
 
 
-def after_stopping(
-    table: pd.DataFrame,  # with model, or model and other; mode, by, estimate, ci_low, ci_high, interval
-    models: pd.DataFrame,  # of Stopped, with `mode`
-) -> pd.DataFrame:
+def after_stopping(table: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
     """The same table, with intervals that hold after stopping or none, for whom was asked less than everything. A row
     that averages over models, in a column `models`, counts as theirs; one whose interval is a sequence stays.
     """

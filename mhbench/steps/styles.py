@@ -99,6 +99,8 @@ def styles_to_ask(styles: Sequence[str], judges: Sequence[str], kind: str) -> li
 # %% ../../nbs/steps/26_styles.ipynb #4d21f160
 #| export
 #| export
+#| export
+#| export
 
 # %% ../../nbs/steps/26_styles.ipynb #056caa2b
 def alike_by_style(said: Sequence[tuple[str, Judgment]], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
@@ -202,11 +204,7 @@ def _rescaled(r: Rubric, scale: tuple[int, int], flipped: bool) -> Rubric:
     return r._replace(anchors=anchors, examples=examples, scale=scale, flipped=flipped)
 
 # %% ../../nbs/steps/26_styles.ipynb #72ed2183
-def reworded(
-    r: Rubric,  # of kind score
-    wording: str,  # one of WORDINGS
-    dir: str | Path | None = None,  # the user's folder, whose steps/wordings.yaml goes before the package's
-) -> Rubric:
+def reworded(r: Rubric, wording: str, dir: str | Path | None = None) -> Rubric:
     """The same content in other words, another order or on another scale; the wording stands in the rubric's name.
 
     Raises: ValueError for an unknown wording, a rubric that is no score, or linked questions, which have a frame of

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -116,10 +117,8 @@ def train_runs(
     none = chosen.model_copy(update={"epochs": 0})
     out = []
     for name, entry in entries.items():
-        data = {
-            alone: TrainingData(entry["served"], parts.train, parts.validation, without_question=alone)
-            for alone in (False, True)
-        }
+        data_of = partial(TrainingData, entry["served"], parts.train, parts.validation)
+        data = {alone: data_of(without_question=alone) for alone in (False, True)}
         wanted = [(TUNED, chosen, seeds), (UNTRAINED, none, seeds), (OPTIONS_ONLY, chosen, baseline_seeds)]
         for variant, how, of_seeds in wanted:
             for seed in of_seeds:
@@ -237,7 +236,7 @@ def learning_curves(runs: Sequence[Run], value: str = "accuracy") -> pd.DataFram
 
 def _seeds(runs: Sequence[Run]) -> dict[str, int]:
     "How many seeds there are, by the name of a curve."
-    counts = pd.Series([f"{r.model}, {r.variant}" for r in runs], dtype=object).value_counts().to_dict()
+    counts = Counter(f"{r.model}, {r.variant}" for r in runs)
     return {name + part: n for name, n in counts.items() for part in ("", ", training", ", validation")}
 
 # %% ../../nbs/steps/21_training.ipynb #250b3d81

@@ -9,7 +9,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,10 +28,7 @@ __all__ = ['GENDERS', 'ETHNICITIES', 'AGES', 'AGE_BANDS', 'SETS', 'shuffled', 'f
 _T = TypeVar("_T")
 
 
-def shuffled(
-    values: Sequence[_T],
-    *key: object,  # what the order depends on, e.g. seed, set, item id
-) -> list[_T]:
+def shuffled(values: Sequence[_T], *key: object) -> list[_T]:
     "The values in an order that depends on the key alone; all orders are equally likely."
     text = "\x1f".join(map(str, key))
     drawn = [hashlib.sha256(f"{text}\x1f{k}".encode()).digest() for k in range(len(values))]
@@ -72,12 +69,10 @@ def age_band(age: int | str) -> str:  # e.g. "18-33"
     refuse(f"age_band: age must be between 18 and 65; got {age}; the sets draw no other")
 
 # %% ../../nbs/steps/01_variants.ipynb #5eb27db6
-def reorder(
-    item: Item,  # with options
-    order: Sequence[int],  # a permutation: order[i] is the option that comes to stand at place i
-    **changes: Any,  # further fields
-) -> Item:
+def reorder(item: Item, order: Sequence[int], **changes: Any) -> Item:
     """The item with its options in another order, key and soft labels moved along, and the order in `order`.
+
+    order[i] is the option that comes to stand at place i; `changes` are further fields.
 
     Raises: ValueError where `order` is no permutation of the options.
     """
@@ -115,13 +110,10 @@ def with_labels(items: Iterable[Item], labels: Mapping[str, Sequence[float]]) ->
     return out
 
 # %% ../../nbs/steps/01_variants.ipynb #b9c0fa74
-def split_items(
-    items: Iterable[Item],
-    *,
-    seed: int,
-    test: float = 0.9,  # share of base questions for evaluation, in (0, 1]
-) -> list[Item]:  # the same items in the same order, with `split` test or few_shot
+def split_items(items: Iterable[Item], *, seed: int, test: float = 0.9) -> list[Item]:
     """Items with a seeded split over base questions; those that have a split keep it.
+
+    `test` is the share of base questions for evaluation, in (0, 1].
 
     Source: Lamparth, Grabb et al. 2025, section 3.1.
 
@@ -168,32 +160,19 @@ def _prompt(item: Item, name: str, k: int, seed: int, paired: bool) -> Item:
             variant["gender_wanted"] = wanted
         if len(set(texts.values())) == 1:
             variant["same_wording"] = "yes"
-    age, ethnicity = (
-        _drawn(v, name, axis, k, *key, paired=paired) for v, axis in ((AGES, "D_A"), (ETHNICITIES, "D_N"))
-    )
+    age = _drawn(AGES, name, "D_A", k, *key, paired=paired)
+    ethnicity = _drawn(ETHNICITIES, name, "D_N", k, *key, paired=paired)
     if "<AGE>" in text:
         variant["age"] = str(age)
     if "<NAT>" in text:
         variant["ethnicity"] = ethnicity
     order = shuffled(range(len(item.options)), *key, "order", 0 if paired else k)
-    return reorder(
-        item,
-        order,
-        variant=variant,
-        item_id=f"{item.item_id}.{name}.{k}",
-        question=fill(text, age, ethnicity),
-        base_id=item.item_id,
-        group_id=item.cluster,
-    )
+    ids = {"item_id": f"{item.item_id}.{name}.{k}", "base_id": item.item_id, "group_id": item.cluster}
+    return reorder(item, order, variant=variant, question=fill(text, age, ethnicity), **ids)
 
 # %% ../../nbs/steps/01_variants.ipynb #ad198b5c
 def evaluation_set(
-    items: Iterable[Item],  # base questions, multiple choice
-    name: str,  # a name in SETS
-    seed: int,
-    *,
-    test: float = 0.9,  # share of questions for evaluation, where items have no split yet
-    paired: bool = False,  # hold fixed what the set does not vary by design
+    items: Iterable[Item], name: str, seed: int, *, test: float = 0.9, paired: bool = False
 ) -> list[Item]:  # SETS[name] prompts a question, in the order of `items`
     """The prompts of one evaluation set: wording, age, ethnicity and order of options for each.
 
@@ -212,21 +191,15 @@ def evaluation_set(
             rule = f"items must be base questions of multiple choice; got {got}"
             refuse(f"evaluation_set: {rule}; {'pass what the loader returned' if i.base_id is None else remedy}")
     wanted = "few_shot" if name == "few_shot" else "test"
-    return [
-        _prompt(i, name, k, seed, paired)
-        for i in split_items(items, seed=seed, test=test)
-        if i.split == wanted
-        for k in range(SETS[name])
-    ]
+    chosen = [i for i in split_items(items, seed=seed, test=test) if i.split == wanted]
+    return [_prompt(i, name, k, seed, paired) for i, k in product(chosen, range(SETS[name]))]
 
 # %% ../../nbs/steps/01_variants.ipynb #3d56714d
-def option_orders(
-    n_options: int,
-    n_orders: int,  # at least so many, in whole cycles; all there are where that is as many
-    *,
-    seed: int,
-) -> list[tuple[int, ...]]:  # order[i] is the option that comes to stand at place i; the first is as it is
+def option_orders(n_options: int, n_orders: int, *, seed: int) -> list[tuple[int, ...]]:
     """Orders in which each option stands at each place equally often.
+
+    order[i] is the option that comes to stand at place i; the first order is as it is. At least `n_orders`, in whole
+    cycles.
 
     Raises: ValueError where no order is wanted.
     """

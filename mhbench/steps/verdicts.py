@@ -127,10 +127,8 @@ def _form(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
 def verdicts_asked(rubric: Rubric, item: Item, texts: Sequence) -> int:
     "How many verdicts one request asks for."
     if "part" in rubric.text and not item.stems:
-        refuse(
-            f"judge: rubric must fit the item; got {rubric.name}, which scores linked questions, for one without (task "
-            f"{item.task}, {item.item_id}); name another rubric"
-        )
+        got = f"{rubric.name}, which scores linked questions, for one without (task {item.task}, {item.item_id})"
+        refuse(f"judge: rubric must fit the item; got {got}; name another rubric")
     return len(item.stems) if "part" in rubric.text else len(texts)
 
 # %% ../../nbs/steps/04_verdicts.ipynb #2582d962
