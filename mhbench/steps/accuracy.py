@@ -33,22 +33,16 @@ def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
         return scores
     out = scores[scores["set"] == core]
     if not len(out):
-        refuse(
-            f"score: core must be an evaluation set of the items; got {core!r} for "
-            f"{sorted(scores['set'].dropna().unique())}; mend studies.*.score.core in params.yaml"
-        )
+        got = f"{core!r} for {sorted(scores['set'].dropna().unique())}; mend studies.*.score.core in params.yaml"
+        refuse(f"score: core must be an evaluation set of the items; got {got}")
     return out
 
 # %% ../../nbs/steps/13_accuracy.ipynb #72ec80fd
 def breakdowns(
-    scores: pd.DataFrame,  # of mhbench.steps.score.score_responses
-    by: Sequence[str],  # columns to break down by
-    *,
-    core: str | None = None,
-    whole: pd.DataFrame | None = None,  # of mhbench.steps.score.scorable: every item, asked or not
-    **settings: Any,  # n_boot, seed, level and method, of mhbench.stats.estimate
+    scores: pd.DataFrame, by: Sequence[str], *, core: str | None = None, whole: Any = None, **settings: Any
 ) -> dict[str, pd.DataFrame]:  # correct, cross_entropy, brier -> a table of rates
-    """Rates by model, mode and group, of the core set; and by set, where there is one.
+    """Rates by model, mode and group, of the core set; and by set, where there is one. `whole` are all items, of
+    `scorable`; the settings are those of `estimate`.
 
     Raises: ValueError where no item is in the core set.
     """

@@ -150,10 +150,7 @@ def answer_everything(
     budget: Mapping[str, Any] | None = None,  # max_cost_usd, max_tokens
     **settings: Any,  # of mhbench.steps.generate.generate
 ) -> list[Response]:
-    """Ask somebody every item in every mode.
-
-    Raises: what `generate` raises.
-    """
+    "Ask somebody every item in every mode."
     if asked.model is not None and asked.endpoint is not None:
         limit = Budget(**budget) if budget else None
         return generate(items, asked.model, asked.endpoint, modes=asked.modes, part=part, budget=limit, **settings)

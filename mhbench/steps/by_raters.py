@@ -78,25 +78,22 @@ def component_shares(ratings: pd.DataFrame, head: dict[str, Any]) -> list[dict[s
         c = rater_components(known["value"], known["item"], known["rater"])
     except ValueError:
         return []
-    rows = []
-    for name, share in c.shares().items():
-        spread = float(np.sqrt(max(0.0, getattr(c, name))))
-        place = {"source": name.replace("_", " "), "share": share, "sd": spread}
-        rows.append({**head, **place, "n_items": c.n_items, "n_raters": c.n_raters})
-    return rows
+    sizes = {"n_items": c.n_items, "n_raters": c.n_raters}
+    sd = {name: float(np.sqrt(max(0.0, getattr(c, name)))) for name in c.shares()}
+    return [head | {"source": k.replace("_", " "), "share": x, "sd": sd[k]} | sizes for k, x in c.shares().items()]
 
 # %% ../../nbs/steps/17_by_raters.ipynb #a7500c69
-def option_votes(
-    items: Iterable[Item],
-    ratings: Iterable[Rating],  # of options, by letter in the order of the base question; others are passed over
-) -> pd.DataFrame:  # question (a base id), rater, option, vote: 0 to 1, adding up to 1 over the options
-    "What each rater prefers most: of a tie equal parts, of several annotations their mean."
+def option_votes(items: Iterable[Item], ratings: Iterable[Rating]) -> pd.DataFrame:
+    """What each rater prefers most of the options, which are rated by letter in the order of the base question: of a
+    tie equal parts, of several annotations their mean. Other ratings are passed over.
+
+    Columns: question (a base id), rater, option, vote (0 to 1, adding up to 1 over the options).
+    """
     n_options = {i.base: len(i.options) for i in items if task_of(i).choice}
-    rows = [
-        (r.item_id, r.rater, r.target, f"{r.source} {r.session}", r.value)
-        for r in ratings
-        if r.value is not None and not r.by_model and r.target in letters(n_options.get(r.item_id, 0))
-    ]
+    rows = []
+    for r in ratings:
+        if r.value is not None and not r.by_model and r.target in letters(n_options.get(r.item_id, 0)):
+            rows.append((r.item_id, r.rater, r.target, f"{r.source} {r.session}", r.value))
     long = pd.DataFrame(rows, columns=["question", "rater", "option", "occasion", "value"])
     one = long.groupby(["question", "rater", "occasion"])["value"]
     whole = one.transform("size") == long["question"].map(n_options)

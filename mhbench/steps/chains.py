@@ -122,10 +122,7 @@ class Measures(NamedTuple):
 def load_measures(
     encoder: Any, bertscore: Any, *, nli: Any = None, lm: Any = None, grammar: Any = None, executor: Any = None
 ) -> Measures:
-    """Load each model once: `encoder` and `bertscore` are "minilm", a hub id, a folder, or a mapping.
-
-    Raises: what the loaders of mhbench.encode raise.
-    """
+    """Load each model once: `encoder` and `bertscore` are "minilm", a hub id, a folder, or a mapping."""
     where = Executor(**(executor or {}))
     vectors = load_encoder(encoder, executor=where)
     words = vectors if bertscore == encoder else load_encoder(bertscore, executor=where)

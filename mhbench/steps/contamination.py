@@ -146,7 +146,6 @@ def complete(
     """Ask a model for the second half of every question that can be halved.
 
     Source: Nguyen et al. 2025 (CounselingBench), appendix B.2.
-    Raises: what `ask` raises.
     """
     name = "steps/complete_question.yaml"
     path = prompts.find(name, prompts_dir)
@@ -201,10 +200,7 @@ class Likelihoods(NamedTuple):
 def ask_logprobs(
     texts: Sequence[str], model: Model, endpoint: Endpoint, *, cache: Any, **ask_options: Any
 ) -> Likelihoods:
-    """Ask an endpoint for the log-probabilities of texts' own tokens.
-
-    Raises: what `ask` raises.
-    """
+    "Ask an endpoint for the log-probabilities of texts' own tokens."
     if endpoint.prompt_logprobs == "none":
         why = f"the endpoint {endpoint.name} gives no log-probabilities of a prompt, and no local model is named"
         return Likelihoods([None] * len(texts), [], {}, why)
@@ -227,10 +223,7 @@ def local_logprobs(texts: Sequence[str], lm: Any) -> Likelihoods:
 
 # %% ../../nbs/steps/10_contamination.ipynb #ec9f19f8
 def local_weights(named: Mapping[str, Any] | None, asked: Sequence[str]) -> dict[str, Any]:
-    """Where each model's own weights lie on this machine.
-
-    Raises: ValueError for a model that is not asked.
-    """
+    "Where each model's own weights lie on this machine. Raises: ValueError for a model that is not asked."
     weights = dict(named or {})
     unknown = sorted(set(weights) - set(asked))
     if unknown:
@@ -290,10 +283,7 @@ def check_recorded(
     others: int = 20,
     **_: Any,  # what only an endpoint needs
 ) -> Checked:
-    """Compare second halves that somebody has written before.
-
-    Raises: ValueError for a table without these columns.
-    """
+    "Compare second halves that somebody has written before. Raises: ValueError for a table without these columns."
     wrote = {r["item_id"]: r["text"] for _, r in csv_rows(file, ("item_id", "text"))}
     completions = [wrote.get(i.item_id) for i in items]
     same = {"encoder": vectors, "thresholds": thresholds, "others": others}

@@ -119,7 +119,7 @@ def duel_table(judgments: Iterable[Judgment]) -> pd.DataFrame:  # one row a judg
 
 # %% ../../nbs/steps/09_duels.ipynb #c086b09e
 def duel_strengths(
-    judgments: Iterable[Judgment],  # of kind pairwise, both orders
+    judgments: Iterable[Judgment],
     *,
     penalty: float = 0.1,  # on the sum of squared log worths
     cases: Mapping[str, Any] | None = None,  # item_id -> what is drawn whole; None: the item
@@ -190,13 +190,10 @@ def count_proposals(proposals: Iterable[Judgment], none: str = "(no verdict)") -
 
 # %% ../../nbs/steps/09_duels.ipynb #672474b5
 def outcome_shares(
-    judgments: Iterable[Judgment],  # of kind pairwise, both orders
-    *,
-    cases: Mapping[str, Any] | None = None,  # item_id -> what is drawn whole; None: the item
-    **settings: Any,
+    judgments: Iterable[Judgment], *, cases: Mapping[str, Any] | None = None, **settings: Any
 ) -> pd.DataFrame:  # judge, pair, outcome, axis, n (duels with a verdict in both orders), ..., the share
     """How the duels of every two contestants end on each axis, as shares: one of them wins in both orders, both orders
-    say equal, or the verdict changes with the order.
+    say equal, or the verdict changes with the order. `cases` says of which case an item is; None: of its own.
 
     Source: Nguyen et al. 2025, table A13 (counts, in one order).
     """

@@ -29,10 +29,7 @@ _Scorer = Scorer | Encoder | str | None  # None: BERTScore with the bundled Mini
 
 
 def preferred_option(item: Item) -> str:
-    """The text of the option that the key names first.
-
-    Raises: ValueError where the item has no options or no key.
-    """
+    "The text of the option that the key names first. Raises: ValueError where the item has no options or no key."
     key = item.right
     if not item.options or not key:
         refuse(f"preferred_option: item must have options and a key; got {item.options} and {key}", place=item.item_id)
@@ -122,11 +119,7 @@ def expected_inconsistency(item: Item, chance: float, scorer: _Scorer = None) ->
 
 
 def writers_truth(
-    table: pd.DataFrame,  # of inconsistency_table
-    scores: pd.DataFrame,  # of inconsistency_scores
-    declared: pd.DataFrame,  # of mhbench.steps.prepare.declared_skill
-    items: Iterable[Item],
-    scorer: _Scorer = None,
+    table: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame, items: Iterable[Item], scorer: _Scorer = None
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where nobody declared anything
     "Expected and estimated inconsistency of simulated writers, of all questions and by category."
     by_id = {i.item_id: i for i in items}

@@ -83,10 +83,7 @@ DEFAULTS = {"free_form": {"samples": 10, "temperatures": [1.0]}}  # of modes tha
 
 
 def settings(modes: Iterable[str] | Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:
-    """The settings of every mode, checked.
-
-    Raises: ValueError for an unknown mode or a setting that does not fit.
-    """
+    "The settings of every mode, checked. Raises: ValueError for an unknown mode or a setting that does not fit."
     out = {}
     for mode, given in modes.items() if isinstance(modes, Mapping) else ((m, {}) for m in modes):
         if mode not in MODES:
@@ -323,10 +320,7 @@ def generate(
 def merged(
     parts: Sequence[Sequence[Response]], items: Sequence[Item], modes: Iterable[str] | Mapping[str, Mapping[str, Any]]
 ) -> list[Response]:
-    """The responses of all parts, in the order of one process.
-
-    Raises: ValueError where parts overlap.
-    """
+    "The responses of all parts, in the order of one process. Raises: ValueError where parts overlap."
     mode = {m: k for k, m in enumerate(settings(modes))}
     item = {i.item_id: k for k, i in enumerate(items)}
     out = merge(parts, key=lambda r: (r.item_id, r.mode, r.sample))

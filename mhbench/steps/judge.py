@@ -24,18 +24,8 @@ from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Response
 from ..records.task import task_of
+from . import verdicts
 from .generate import with_system
-from mhbench.steps.verdicts import (
-    BY_RULE,
-    Case,
-    answer_text,
-    by_rule,
-    judgments_of,
-    messages,
-    schema,
-    unasked_judgment,
-    verdicts_asked,
-)
 
 # %% auto #0
 __all__ = ['judged_answers', 'shown_order', 'judge_requests', 'judge', 'check_responses', 'extras', 'judge_items']
@@ -86,12 +76,12 @@ def shown_order(rs: Sequence[_Named], seed: int | None) -> tuple[_Named, ...]:
 def _ruled(r: Response, rubric: Rubric) -> dict[str, Any] | None:
     "What the rule says of an answer, where the rubric is one of right and wrong answers."
     right_or_wrong = rubric.target != "item" and (rubric.kind == "score" or "Incorrect" in rubric.labels)
-    return by_rule(r, rubric.kind) if right_or_wrong else None
+    return verdicts.by_rule(r, rubric.kind) if right_or_wrong else None
 
 # %% ../../nbs/steps/05_judge.ipynb #a25dac55
 def _cases(
     responses: Sequence[Response], items: Mapping, find: Callable[[Item], Rubric], repeats: int, seed: int | None
-) -> Iterator[Case]:
+) -> Iterator[verdicts.Case]:
     "The requests: one a response, one an item and sample (label), two a pair (pairwise)."
     groups: dict = {}
     for r in responses:
@@ -109,11 +99,11 @@ def _cases(
             sets = [pair for a, b in pairs for pair in ((a, b), (b, a))]
         for shown in sets:
             for repeat in range(repeats):
-                yield Case(item, rubric, shown, repeat)
+                yield verdicts.Case(item, rubric, shown, repeat)
 
 # %% ../../nbs/steps/05_judge.ipynb #575cab1c
-def _request(case: Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
-    form = schema(case.rubric, verdicts_asked(case.rubric, case.item, case.responses))
+def _request(case: verdicts.Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
+    form = verdicts.schema(case.rubric, verdicts.verdicts_asked(case.rubric, case.item, case.responses))
     sampling: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
     if max_tokens or not judge.thinking:  # a thinking judge needs the room that its entry gives
         sampling["max_tokens"] = max_tokens or 64 + 32 * len(form["properties"])
@@ -121,7 +111,8 @@ def _request(case: Case, judge: Model, temperature: float | None, max_tokens: in
         sampling["stop"] = None
     names = [r.model for r in case.responses]
     who = "/".join([case.item.study, case.item.item_id, *names, case.rubric.name, str(case.repeat)])
-    shown = with_system(messages(case.rubric, case.item, [answer_text(r) for r in case.responses]), judge.system)
+    texts = [verdicts.answer_text(r) for r in case.responses]
+    shown = with_system(verdicts.messages(case.rubric, case.item, texts), judge.system)
     return Request(who, shown, sampling, case.repeat, form, language=case.rubric.language)
 
 # %% ../../nbs/steps/05_judge.ipynb #01ebcf86
@@ -152,10 +143,7 @@ def judge_requests(
     max_tokens: int | None = None,
     **rubrics: Any,  # rubric, kind, language and prompts_dir
 ) -> Iterator[Request]:
-    """What one judge is asked by the function `judge` with the same arguments.
-
-    Raises: as `judge`.
-    """
+    "What one judge is asked by the function `judge` with the same arguments."
     by_id = check_responses(responses, items)
     cases = _cases(responses, by_id, _finder(**rubrics), repeats, seed)
     return (_request(c, judge, temperature, max_tokens) for c in cases if not _mute(c))
@@ -196,7 +184,7 @@ def judge(
         asked = Counted(len(loud), (_request(c, j, temperature, max_tokens) for c in loud))
         named = f"{j.name} judges" if progress is True else progress
         answers = ask(asked, j, endpoint, cache=cache, progress=named, **ask_options)
-        got = [x for c in cases for x in judgments_of(c, _mute(c) or next(answers), j)]
+        got = [x for c in cases for x in verdicts.judgments_of(c, _mute(c) or next(answers), j)]
         if (more := next(answers, None)) is not None:
             where = f"({j.name}); report this with the endpoint's log"
             refuse(f"judge: there must be one answer a request; got another, {more.id!r} {where}", error=RuntimeError)
@@ -204,7 +192,7 @@ def judge(
     return out
 
 # %% ../../nbs/steps/05_judge.ipynb #dc9b0180
-def _mute(case: Case) -> Answer | None:
+def _mute(case: verdicts.Case) -> Answer | None:
     "What stands for the answer where a side of a comparison has no text; None where there is something to judge."
     silent = next((r for r in case.responses if r.text is None), None)
     if silent is None:
@@ -248,18 +236,15 @@ def _in_order(
         by: dict[str, Any] = {"judge": judge, "kind": rubric.kind, "rubric": rubric.name}
         for k in range(repeats):
             came = there.get((r.study, r.item_id, r.model, r.mode, r.sample, k))
-            out.append(came or unasked_judgment(r, _ruled(r, rubric), repeat=k, **by))
+            out.append(came or verdicts.unasked_judgment(r, _ruled(r, rubric), repeat=k, **by))
     return out + [g for g in got if g.kind == "pairwise"]
 
 # %% ../../nbs/steps/05_judge.ipynb #316ec82d
 def extras(judgments: Iterable[Judgment], field: str, *, dir: str | Path | None = None) -> pd.DataFrame:
-    """A judge's further verdicts on the question.
-
-    Columns: study, item_id, mode, sample, judge, repeat, and the field.
-    """
+    "A judge's further verdicts on the question. Columns: study, item_id, mode, sample, judge, repeat, and the field."
     rows: dict = {}
     for j in judgments:
-        if j.status != "ok" or j.text == BY_RULE:
+        if j.status != "ok" or j.text == verdicts.BY_RULE:
             continue
         r = _rubric(j.rubric, dir)
         if field not in r.extra:
@@ -284,10 +269,7 @@ def judge_items(
     rubric: str,  # whose `target` is item, e.g. "mhqa/difficulty"
     **options: Any,  # as for judge
 ) -> list[Judgment]:  # judges in order, items in order; `model` is "item"
-    """Verdicts on questions.
-
-    Raises: ValueError for a rubric that judges answers; what `judge` raises.
-    """
+    "Verdicts on questions. Raises: ValueError for a rubric that judges answers; what `judge` raises."
     if (r := _rubric(rubric, options.get("prompts_dir"))).target != "item":
         refuse(f"judge_items: rubric must have target item; got {r.target} ({rubric}); use judge for answers")
     about: dict[str, Any] = {"model": "item", "mode": "zero_shot", "text": "", "attempts": 0}

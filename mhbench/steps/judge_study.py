@@ -121,10 +121,9 @@ def known_group_answers(items: Sequence[Item], dir: str | Path | None = None) ->
         around = [*taken[k + 1 :], *taken[:k]]
         other = next((o for o in around if o.cluster != item.cluster and o.key != item.key), None)
         for sample, (group, text) in enumerate(corrupted(item, other, dir).items()):
-            about: dict[str, Any] = dict(
-                item_id=item.item_id, study=item.study, model=group.replace(" ", "-"), sample=sample
-            )
-            out.append(Response(**about, origin="composed", mode="zero_shot", text=text, attempts=0))
+            of: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "sample": sample}
+            of |= {"model": group.replace(" ", "-"), "origin": "composed", "mode": "zero_shot", "attempts": 0}
+            out.append(Response(text=text, **of))
     return out
 
 # %% ../../nbs/steps/23_judge_study.ipynb #adb6c85c
@@ -206,12 +205,10 @@ def count_parts(parts: Mapping[str, Sequence[Part]], encoders: Collection[str] =
     Columns: judge, experiment, wording, temperature, verdicts.
     """
     columns = ["judge", "experiment", "wording", "temperature"]
-    rows = [
-        (name, p.experiment, p.wording, p.temperature, len(p.responses) * p.repeats)
-        for name, ps in parts.items()
-        for p in ps
-        if name not in encoders or p.experiment == "known groups"
-    ]
+    rows = []
+    for name, ps in parts.items():
+        asked = [p for p in ps if name not in encoders or p.experiment == "known groups"]
+        rows += [(name, p.experiment, p.wording, p.temperature, len(p.responses) * p.repeats) for p in asked]
     table = pd.DataFrame(rows, columns=[*columns, "verdicts"])
     return table.groupby(columns, sort=False, dropna=False).sum().reset_index()
 
@@ -241,10 +238,7 @@ def ask_parts(
     threshold: float = 0.8,  # of an encoder: the cosine from which an answer is called correct
     **settings: Any,  # of mhbench.steps.judge.judge: cache, prompts_dir, max_failed, replay
 ) -> tuple[list[Judgment], pd.DataFrame]:  # verdicts; and a row each with experiment, wording, temperature, points
-    """Ask one judge all parts (an encoder: the known groups).
-
-    Raises: what `judge` raises.
-    """
+    "Ask one judge all parts (an encoder: the known groups)."
     said, frames = [], []
     for p in parts:
         responses = _alone(p.responses)

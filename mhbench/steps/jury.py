@@ -87,19 +87,14 @@ def jury(
     judges: Sequence[str] | None = None,  # those who vote; None: all
     quorum: int = 1,  # at least this many verdicts
 ) -> list[Judgment]:  # one a response; the judges' own are not repeated
-    """The verdict of several judges.
-
-    Raises: ValueError where the rule does not fit the kind.
-    """
+    "The verdict of several judges. Raises: ValueError where the rule does not fit the kind."
     groups: dict = {}
     for j in judgments:
         if judges is not None and j.judge not in judges:
             continue
         if (j.kind == "score") != (rule != "majority"):
-            refuse(
-                f"jury: rule must be mean or median for scores and majority for the rest; got {rule!r} for kind "
-                f"{j.kind} ({j.item_id}, {j.judge})"
-            )
+            got = f"{rule!r} for kind {j.kind} ({j.item_id}, {j.judge})"
+            refuse(f"jury: rule must be mean or median for scores and majority for the rest; got {got}")
         about = (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.axis, j.repeat)
         groups.setdefault(about, []).append(j)
     out = []

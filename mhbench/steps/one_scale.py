@@ -14,17 +14,9 @@ import numpy as np
 import pandas as pd
 
 from ..records.schema import Judgment, Rating
+from ..stats import rater_model
 from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.preference import bradley_terry_of_each
-from mhbench.stats.rater_model import (
-    DUEL,
-    RaterFit,
-    facet_contrast,
-    facet_levels,
-    fit_duels,
-    fit_raters,
-    rater_quantities,
-)
 from .by_raters import RANDOM_COLUMNS, mean_rows, number_rows
 from .judge_people import rated_points
 
@@ -46,7 +38,7 @@ def rated_by_all(table: pd.DataFrame, ratings: Iterable[Rating]) -> pd.DataFrame
     return both[["rater", "kind", "item_id", "case", "model", "points"]]
 
 
-def one_scale(rated: pd.DataFrame, kind: Literal["score", "label"]) -> RaterFit | None:
+def one_scale(rated: pd.DataFrame, kind: Literal["score", "label"]) -> rater_model.RaterFit | None:
     """The model of raters of people's and judges' ratings, with models as a facet.
 
     None where no person or no judge rated, or all ratings are alike.
@@ -55,33 +47,30 @@ def one_scale(rated: pd.DataFrame, kind: Literal["score", "label"]) -> RaterFit 
     if known["kind"].nunique() < 2 or known["points"].nunique() < 2:
         return None
     answers = known["item_id"].astype(str) + " " + known["model"].astype(str)
-    of_labels: dict[str, Any] = {"categories": ["Incorrect", "Correct"]} if kind == "label" else {}
-    values = np.where(known["points"] > 50, "Correct", "Incorrect") if kind == "label" else known["points"]
-    shared = known["case"].nunique() < answers.nunique()
-    return fit_raters(
-        values.tolist(),
-        answers.to_numpy(),
-        known["rater"].to_numpy(),
-        facets={"model": known["model"].to_numpy()},
-        items=known["case"].to_numpy() if shared else None,
-        **of_labels,
-    )
+    how: dict[str, Any] = {"facets": {"model": known["model"].to_numpy()}, "items": None}
+    values = known["points"]
+    if kind == "label":
+        how["categories"] = ["Incorrect", "Correct"]
+        values = np.where(known["points"] > 50, "Correct", "Incorrect")
+    if known["case"].nunique() < answers.nunique():
+        how["items"] = known["case"].to_numpy()
+    return rater_model.fit_raters(values.tolist(), answers.to_numpy(), known["rater"].to_numpy(), **how)
 
 # %% ../../nbs/steps/15_one_scale.ipynb #d4d32e65
 _OWN = {"severity", "points below", "lean to the first place"}
 
 
-def scale_map(fit: RaterFit, people: Collection[str], facet: str = "model") -> pd.DataFrame:
+def scale_map(fit: rater_model.RaterFit, people: Collection[str], facet: str = "model") -> pd.DataFrame:
     """Severities (of duels, leans), 0 the mean person's, beside the worths of models, 0 their mean: logits, or points.
 
     Columns: kind, name, quantity, the columns of an estimate.
 
     Source: Wright and Masters 1982 (the map).
     """
-    raters = rater_quantities(fit, reference=list(people))
+    raters = rater_model.rater_quantities(fit, reference=list(people))
     of_scale = set(raters["quantity"]) & _OWN - ({"points below"} if fit.steps is not None else set())
     raters = raters[raters["quantity"].isin(of_scale)]
-    levels = facet_levels(fit, facet).query("quantity == 'worth'")
+    levels = rater_model.facet_levels(fit, facet).query("quantity == 'worth'")
     kinds = raters["rater"].isin(list(people)).map({True: "person", False: "judge"})
     rows = [raters.rename(columns={"rater": "name"}).assign(kind=kinds)]
     rows.append(levels.rename(columns={facet: "name"}).assign(kind=facet))
@@ -89,15 +78,16 @@ def scale_map(fit: RaterFit, people: Collection[str], facet: str = "model") -> p
 
 
 def contrast_table(
-    fit: RaterFit, facet: str = "model"
+    fit: rater_model.RaterFit, facet: str = "model"
 ) -> pd.DataFrame:  # facet, against, raw, the columns of an estimate
     "Every two levels free of who rated them, beside the difference of their raw means (of duels none)."
-    levels = facet_levels(fit, facet)
+    levels = rater_model.facet_levels(fit, facet)
     raw = levels[levels["quantity"] == "points"].set_index(facet)["raw"]
     rows = []
     for one, other in combinations(fit.facets[facet], 2):
         plain = raw[one] - raw[other] if len(raw) else np.nan
-        rows.append({facet: one, "against": other, "raw": plain, **facet_contrast(fit, one, other, facet).row()})
+        e = rater_model.facet_contrast(fit, one, other, facet)
+        rows.append({facet: one, "against": other, "raw": plain, **e.row()})
     return pd.DataFrame(rows, columns=[facet, "against", "raw", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/15_one_scale.ipynb #aa65d3a8
@@ -111,7 +101,7 @@ def duels_of_all(ratings: Iterable[Rating], judgments: Iterable[Judgment] = ()) 
         sides = [r.variant.get("first"), r.variant.get("second")]
         if None in sides or r.by_model or r.label not in (*sides, "tie"):
             continue
-        won = DUEL[2] if r.label == sides[0] else DUEL[0]
+        won = rater_model.DUEL[2] if r.label == sides[0] else rater_model.DUEL[0]
         outcome = "tie" if r.label == "tie" else won
         rows.append((r.target, r.item_id, r.rater, "person", *sides, outcome))
     for j in judgments:
@@ -143,13 +133,11 @@ def _wins(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, K, K)
 
 # %% ../../nbs/steps/15_one_scale.ipynb #79f8e89a
 def people_duel_rows(
-    duels: pd.DataFrame,  # of duels_of_all; judges' are passed over
-    *,
-    cases: Mapping[str, Any] | None = None,  # item -> its case; None: the item
-    penalty: float = 0.1,  # on the sum of squared log worths
-    **settings: Any,  # n_boot and seed
+    duels: pd.DataFrame, *, cases: Mapping[str, Any] | None = None, penalty: float = 0.1, **settings: Any
 ) -> pd.DataFrame:  # axis, measure, model, against, random (items; items and raters), n_raters, n, estimate, ...
-    "Wins of every two contestants (a tie is half a win), and worths, over items, and over items and raters."
+    """Wins of every two contestants (a tie is half a win), and worths, over items, and over items and raters. The
+    duels of judges are passed over; `cases` says of which case an item is; the penalty is on squared log worths.
+    """
     rows: list[dict] = []
     people = duels[duels["kind"] == "person"]
     people = people.assign(case=people["item"] if cases is None else people["item"].map(cases))
@@ -184,7 +172,7 @@ def duel_scales(duels: pd.DataFrame, fewest: int = 30) -> tuple[pd.DataFrame, pd
         if len(g) < fewest or g["rater"].nunique() < 2 or not people & set(g["rater"]):
             continue
         columns = (g[name].tolist() for name in ("outcome", "first", "second", "item", "rater"))
-        fit = fit_duels(*columns)
+        fit = rater_model.fit_duels(*columns)
         mine = people & set(g["rater"])
         checks.append(pd.DataFrame(fit.checks).assign(axis=axis))
         maps.append(scale_map(fit, mine).assign(axis=axis))

@@ -30,7 +30,7 @@ from .score import score_responses
 # %% auto #0
 __all__ = ['Stopping', 'Comparing', 'asking_order', 'Compared', 'to_compare', 'still_asked', 'Known', 'take_look', 'look_rows',
            'in_a_line', 'Stopped', 'values_of', 'shares_after_stopping', 'until_decided', 'recorded_as_asked',
-           'participants', 'answer_until_decided', 'keep_decisions', 'kept_decisions', 'after_stopping']
+           'answer_until_decided', 'keep_decisions', 'kept_decisions', 'after_stopping']
 
 # %% ../../nbs/steps/03_stopping.ipynb #f2af1f30
 class Stopping(BaseModel):
@@ -311,12 +311,6 @@ def recorded_as_asked(responses: Sequence[Response]) -> Callable[[list[Item]], l
         of.setdefault(r.item_id, []).append(r)
     return lambda batch: [r for i in batch for r in of.get(i.item_id, [])]
 
-
-def participants(stop: Stopping, everybody: Iterable[str], recorded: Iterable[str]) -> list[str]:
-    "Who of those that there are is compared, in one order."
-    there = sorted({*everybody, *recorded})  # the same in the stage of every model
-    return [name for name in there if stop.models is None or name in stop.models]
-
 # %% ../../nbs/steps/03_stopping.ipynb #674045c6
 def answer_until_decided(
     items: Sequence[Item],
@@ -342,7 +336,8 @@ def answer_until_decided(
     by_name: dict[str, list[Response]] = {}
     for r in recorded:
         by_name.setdefault(r.model, []).append(r)
-    names = participants(stop, everybody, by_name)
+    there = sorted({*everybody, *by_name})  # the same in the stage of every model
+    names = [name for name in there if stop.models is None or name in stop.models]
     if len(names) < (1 if stop.decide == "mark" else 2) or not (model in names or {*names} <= {*by_name}):
         return answer_everything(items, own, **whole), None
     if model in names and (part != (0, 1) or settings.get("replay") == "off"):

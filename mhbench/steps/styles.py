@@ -61,10 +61,7 @@ def judge_in_styles(
     prompts_dir: str | Path | None = None,
     **settings: Any,  # of mhbench.steps.answers.judge_everything
 ) -> list[tuple[str, Judgment]]:  # style, verdict; an encoder has one style, the first
-    """A judge's verdicts in every style; linked questions are judged once, in the first.
-
-    Raises: what `judge_everything` raises.
-    """
+    "A judge's verdicts in every style; linked questions are judged once, in the first."
     linked = {i.item_id for i in items if task_of(i).linked}
     out: list[tuple[str, Judgment]] = []
     for k, style in enumerate(styles):
@@ -97,6 +94,10 @@ def styles_to_ask(styles: Sequence[str], judges: Sequence[str], kind: str) -> li
     return list(styles) if kind == "score" and len(readers) > 1 else list(styles[:1])
 
 # %% ../../nbs/steps/26_styles.ipynb #4d21f160
+#| export
+#| export
+#| export
+#| export
 #| export
 #| export
 #| export

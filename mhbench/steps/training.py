@@ -52,10 +52,7 @@ def training_parts(
     n_items: int | None = None,  # a seeded draw of this many training questions; None: all
     seed: int,
 ) -> TrainingParts:
-    """The three parts, without what they share.
-
-    Raises: ValueError where nothing is left to train on.
-    """
+    "The three parts, without what they share. Raises: ValueError where nothing is left to train on."
     tested = _choosable(test)
     came = {"train": _choosable(train), "validation": _choosable(validation or []), "test": tested}
     if validation is None:
@@ -219,25 +216,23 @@ def _by_variant(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
 
 # %% ../../nbs/steps/21_training.ipynb #3c9f209a
 def learning_curves(runs: Sequence[Run], value: str = "accuracy") -> pd.DataFrame:
-    """Accuracy or loss by epoch: the mean over seeds, and the lowest and the highest seed as a band.
+    """Accuracy of the validation part, or loss of both parts, by epoch: the mean over seeds, and the lowest and the
+    highest seed as a band.
 
-    Columns: run, epoch, estimate, ci_low, ci_high, seeds: mean and range over seeds.
+    Columns: run, epoch, estimate, ci_low, ci_high, seeds.
     """
-    rows = [
-        (f"{r.model}, {r.variant}" + ("" if value == "accuracy" else f", {h.part}"), int(np.ceil(h.epoch)), h)
-        for r in runs
-        for h in r.trained.history.itertuples()
-    ]
-    found = [(run, epoch, getattr(h, value)) for run, epoch, h in rows if value == "loss" or h.part == "validation"]
-    g = pd.DataFrame(found, columns=["run", "epoch", "x"]).groupby(["run", "epoch"], sort=False)["x"]
-    table = g.agg(estimate="mean", ci_low="min", ci_high="max").reset_index()
-    return table.assign(seeds=table["run"].map(_seeds(runs)))
-
-
-def _seeds(runs: Sequence[Run]) -> dict[str, int]:
-    "How many seeds there are, by the name of a curve."
-    counts = Counter(f"{r.model}, {r.variant}" for r in runs)
-    return {name + part: n for name, n in counts.items() for part in ("", ", training", ", validation")}
+    rows = []
+    seeds = Counter(f"{r.model}, {r.variant}" for r in runs)
+    for r in runs:
+        curve = f"{r.model}, {r.variant}"
+        for h in r.trained.history.itertuples():
+            if value == "loss" or h.part == "validation":
+                name = curve if value == "accuracy" else f"{curve}, {h.part}"
+                rows.append((name, int(np.ceil(h.epoch)), getattr(h, value), seeds[curve]))
+    g = pd.DataFrame(rows, columns=["run", "epoch", "x", "seeds"]).groupby(["run", "epoch"], sort=False)
+    return g.agg(
+        estimate=("x", "mean"), ci_low=("x", "min"), ci_high=("x", "max"), seeds=("seeds", "first")
+    ).reset_index()
 
 # %% ../../nbs/steps/21_training.ipynb #250b3d81
 def run_cards(runs: Sequence[Run], parts: TrainingParts, table: pd.DataFrame, study: str) -> dict[str, str]:

@@ -27,10 +27,7 @@ __all__ = ['VERDICT_MEANS', 'lineage_guard', 'verdict_frame', 'count_verdicts', 
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #6b828681
 def lineage_guard(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> pd.DataFrame:
-    """Every pair of judge and student of one lineage.
-
-    Columns: judge, student, lineage.
-    """
+    "Every pair of judge and student of one lineage. Columns: judge, student, lineage."
     families = {name: name for name in [*judges, *students]} | dict(lineages)
     pairs = [(p.judge, p.student, p.lineage) for p in shared_lineage(judges, students, families)]
     return pd.DataFrame(pairs, columns=["judge", "student", "lineage"])
@@ -96,6 +93,8 @@ def verdict_means(table: pd.DataFrame, kind: str, *, by: str = "category", **set
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #93128f0e
+#| export
+#| export
 #| export
 #| export
 

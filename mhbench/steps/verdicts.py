@@ -93,6 +93,7 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
     """
     labels = letters(min(len(item.options), 26))
     line = rubric.text.get("answer_line", "Answer {number}: {answer}")
+    answers = [render(line, {"number": str(i), "answer": t}, rubric.name) for i, t in enumerate(texts, 1)]
     values = _scale(rubric) | {
         "question": item.question,
         "context": "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in item.context.items()),
@@ -105,9 +106,7 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
         "answer": texts[0] if texts else "",
         "first": texts[0] if texts else "",
         "second": texts[1] if len(texts) > 1 else "",
-        "answers": "\n".join(
-            render(line, {"number": str(i), "answer": t}, rubric.name) for i, t in enumerate(texts, 1)
-        ),
+        "answers": "\n".join(answers),
         "parts": _parts(rubric, item, texts),
         "form": _form(rubric, item, texts),
     }
@@ -141,9 +140,8 @@ def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
         render(rubric.text["part"], {"number": f"Q{i}", "text": s, "reference": k, "answer": a}, rubric.name)
         for i, (s, k, a) in enumerate(zip(item.stems, item.key, answers or ["(see below)"] * len(item.stems)), 1)
     ]
-    return "\n\n".join(
-        rows + ([] if answers else [f"The candidate's answers, which are not marked question by question:\n{texts[0]}"])
-    )
+    unmarked = f"The candidate's answers, which are not marked question by question:\n{texts[0]}"
+    return "\n\n".join(rows if answers else [*rows, unmarked])
 
 # %% ../../nbs/steps/04_verdicts.ipynb #425aaa4b
 class Case(NamedTuple):
