@@ -7,7 +7,7 @@ import pandas as pd
 
 from mhbench.stats.preference import bradley_terry_of_each
 from mhbench.stats.rater_model import facet_contrast, fit_raters
-from mhbench.steps.one_scale import people_duel_rows
+from mhbench.steps.by_raters import people_duel_rows
 
 from .kind import Kind, settings
 

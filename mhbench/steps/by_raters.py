@@ -5,25 +5,30 @@
 # %% ../../nbs/steps/17_by_raters.ipynb #df1bc054
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from ..records.schema import Item, Rating, Response, column_of, letters
+from ..records.schema import Item, Judgment, Rating, Response, column_of, letters
 from ..records.task import task_of
+from ..stats import rater_model
 from ..stats.calibration import cross_entropy
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ..stats.multi_reader import mean_over_raters, rater_components, two_way_jackknife
+from ..stats.preference import bradley_terry_of_each
+from .judge_people import rated_points
 from .rates import mean_of
 from .score import RUN
 from ..tasks.multiple_choice import probabilities
 
 # %% auto #0
 __all__ = ['RANDOM_COLUMNS', 'mean_rows', 'number_rows', 'component_shares', 'option_votes', 'values_by_rater',
-           'rater_sample_rows']
+           'rater_sample_rows', 'rated_by_all', 'one_scale', 'scale_map', 'contrast_table', 'duels_of_all',
+           'people_duel_rows', 'duel_scales']
 
 # %% ../../nbs/steps/17_by_raters.ipynb #004ddfde
 RANDOM_COLUMNS = ["random", "n_raters", *ESTIMATE_COLUMNS]
@@ -170,3 +175,159 @@ def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = (), **se
                 head = {"measure": measure, "model": one, **dict(zip(RUN[1:], way)), "against": other}
                 rows += mean_rows(paired, head, **settings)
     return pd.DataFrame(rows, columns=["measure", *RUN, "against", *RANDOM_COLUMNS])
+
+# %% ../../nbs/steps/17_by_raters.ipynb #882d7709
+def rated_by_all(table: pd.DataFrame, ratings: Iterable[Rating]) -> pd.DataFrame:
+    """Every person's and every judge's rating of each answer, of answers that a judge and a person may both have seen.
+
+    Columns: rater, kind (person, judge), item_id, case, model, points.
+    """
+    wide = rated_points(ratings, set(table["model"]))
+    people = wide.stack().rename("points").reset_index().assign(kind="person")
+    case = table.groupby("item_id")["cluster"].first().astype(str)
+    judges = table.dropna(subset=["points"]).groupby(["item_id", "model", "judge"], as_index=False)["points"].mean()
+    both = pd.concat([people, judges.rename(columns={"judge": "rater"}).assign(kind="judge")], ignore_index=True)
+    both = both.assign(case=both["item_id"].map(case).fillna(both["item_id"]))
+    return both[["rater", "kind", "item_id", "case", "model", "points"]]
+
+
+def one_scale(rated: pd.DataFrame, kind: Literal["score", "label"]) -> rater_model.RaterFit | None:
+    """The model of raters of people's and judges' ratings, with models as a facet.
+
+    None where no person or no judge rated, or all ratings are alike.
+    """
+    known = rated[rated["points"].isin([0, 100])] if kind == "label" else rated
+    if known["kind"].nunique() < 2 or known["points"].nunique() < 2:
+        return None
+    answers = known["item_id"].astype(str) + " " + known["model"].astype(str)
+    how: dict[str, Any] = {"facets": {"model": known["model"].to_numpy()}, "items": None}
+    values = known["points"]
+    if kind == "label":
+        how["categories"] = ["Incorrect", "Correct"]
+        values = np.where(known["points"] > 50, "Correct", "Incorrect")
+    if known["case"].nunique() < answers.nunique():
+        how["items"] = known["case"].to_numpy()
+    return rater_model.fit_raters(values.tolist(), answers.to_numpy(), known["rater"].to_numpy(), **how)
+
+# %% ../../nbs/steps/17_by_raters.ipynb #d4d32e65
+_OWN = {"severity", "points below", "lean to the first place"}
+
+
+def scale_map(fit: rater_model.RaterFit, people: Collection[str], facet: str = "model") -> pd.DataFrame:
+    """Severities (of duels, leans), 0 the mean person's, beside the worths of models, 0 their mean: logits, or points.
+
+    Columns: kind, name, quantity, the columns of an estimate.
+
+    Source: Wright and Masters 1982 (the map).
+    """
+    raters = rater_model.rater_quantities(fit, reference=list(people))
+    of_scale = set(raters["quantity"]) & _OWN - ({"points below"} if fit.steps is not None else set())
+    raters = raters[raters["quantity"].isin(of_scale)]
+    levels = rater_model.facet_levels(fit, facet).query("quantity == 'worth'")
+    kinds = raters["rater"].isin(list(people)).map({True: "person", False: "judge"})
+    rows = [raters.rename(columns={"rater": "name"}).assign(kind=kinds)]
+    rows.append(levels.rename(columns={facet: "name"}).assign(kind=facet))
+    return pd.concat(rows, ignore_index=True)[["kind", "name", "quantity", *ESTIMATE_COLUMNS]]
+
+
+def contrast_table(
+    fit: rater_model.RaterFit, facet: str = "model"
+) -> pd.DataFrame:  # facet, against, raw, the columns of an estimate
+    "Every two levels free of who rated them, beside the difference of their raw means (of duels none)."
+    levels = rater_model.facet_levels(fit, facet)
+    raw = levels[levels["quantity"] == "points"].set_index(facet)["raw"]
+    rows = []
+    for one, other in combinations(fit.facets[facet], 2):
+        plain = raw[one] - raw[other] if len(raw) else np.nan
+        e = rater_model.facet_contrast(fit, one, other, facet)
+        rows.append({facet: one, "against": other, "raw": plain, **e.row()})
+    return pd.DataFrame(rows, columns=[facet, "against", "raw", *ESTIMATE_COLUMNS])
+
+# %% ../../nbs/steps/17_by_raters.ipynb #aa65d3a8
+def duels_of_all(ratings: Iterable[Rating], judgments: Iterable[Judgment] = ()) -> pd.DataFrame:
+    """Every duel that a person or a judge decided, in the order in which it was shown.
+
+    Columns: axis, item, rater, kind (person, judge), first, second, outcome (of DUEL).
+    """
+    rows = []
+    for r in ratings:
+        sides = [r.variant.get("first"), r.variant.get("second")]
+        if None in sides or r.by_model or r.label not in (*sides, "tie"):
+            continue
+        won = rater_model.DUEL[2] if r.label == sides[0] else rater_model.DUEL[0]
+        outcome = "tie" if r.label == "tie" else won
+        rows.append((r.target, r.item_id, r.rater, "person", *sides, outcome))
+    for j in judgments:
+        if j.kind == "pairwise" and j.label is not None:
+            rows.append((j.axis or "", j.item_id, j.judge, "judge", j.model, j.other, j.label))
+    return pd.DataFrame(rows, columns=["axis", "item", "rater", "kind", "first", "second", "outcome"])
+
+
+_POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
+
+
+def _worth(kept: np.ndarray, weights: np.ndarray, wins: np.ndarray, k: int, penalty: float) -> np.ndarray:
+    "The worth of one contestant by some raters (codes in the first column of `kept`); wins (R, U, K, K)."
+    whole = np.tensordot(weights, wins[kept[:, 0]].sum(0), 1)
+    return bradley_terry_of_each(whole, penalty=penalty)[0][:, k]
+
+
+def _wins(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, K, K)
+    "By rater and item, how often one beat another; a tie is half a win of both."
+    rater, item = (pd.factorize(g[name], sort=True)[0] for name in ("rater", "item"))
+    at = {m: k for k, m in enumerate(models)}
+    one = g["first"].map(at).to_numpy()
+    other = g["second"].map(at).to_numpy()
+    points = g["outcome"].map(_POINTS).to_numpy()
+    found = np.zeros((rater.max() + 1, item.max() + 1, len(models), len(models)))
+    np.add.at(found, (rater, item, one, other), points)
+    np.add.at(found, (rater, item, other, one), 1 - points)
+    return found
+
+# %% ../../nbs/steps/17_by_raters.ipynb #79f8e89a
+def people_duel_rows(
+    duels: pd.DataFrame, *, cases: Mapping[str, Any] | None = None, penalty: float = 0.1, **settings: Any
+) -> pd.DataFrame:  # axis, measure, model, against, random (items; items and raters), n_raters, n, estimate, ...
+    """Wins of every two contestants (a tie is half a win), and worths, over items, and over items and raters. The
+    duels of judges are passed over; `cases` says of which case an item is; the penalty is on squared log worths.
+    """
+    rows: list[dict] = []
+    people = duels[duels["kind"] == "person"]
+    people = people.assign(case=people["item"] if cases is None else people["item"].map(cases))
+    for axis, g in people.groupby("axis", sort=False):
+        models = sorted({*g["first"], *g["second"]})
+        for one, other in combinations(models, 2):
+            met = g[g[["first", "second"]].isin([one, other]).all(axis=1)]
+            points = met["outcome"].map(_POINTS)
+            value = points.where(met["first"] == one, 1 - points)
+            head = {"axis": axis, "measure": "wins, a tie is half", "model": one, "against": other}
+            rows += mean_rows(met.assign(value=value), head, share=True, **settings)
+        wins = _wins(g, models)
+        who = np.repeat(np.arange(len(wins))[:, None], wins.shape[1], axis=1)
+        of_item = g.groupby("item", sort=True)["case"].first().to_numpy()
+        for k, model in enumerate(models):
+            head = {"axis": axis, "measure": "worth", "model": model, "against": ""}
+            statistic = partial(_worth, wins=wins, k=k, penalty=penalty)
+            rows += number_rows(statistic, who, of_item, head, share=True, **settings)
+    return pd.DataFrame(rows, columns=["axis", "measure", "model", "against", *RANDOM_COLUMNS])
+
+# %% ../../nbs/steps/17_by_raters.ipynb #c6641ea0
+def duel_scales(duels: pd.DataFrame, fewest: int = 30) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """The model of raters of people's and judges' duels on each axis: leans, worths free of these, and differences.
+
+    Gives checks, map and contrasts, each with the axis, of every axis with so many duels.
+    """
+    checks = [pd.DataFrame()]
+    maps = [pd.DataFrame()]
+    contrasts = [pd.DataFrame()]
+    people = set(duels.loc[duels["kind"] == "person", "rater"])
+    for axis, g in duels.groupby("axis", sort=False):
+        if len(g) < fewest or g["rater"].nunique() < 2 or not people & set(g["rater"]):
+            continue
+        columns = (g[name].tolist() for name in ("outcome", "first", "second", "item", "rater"))
+        fit = rater_model.fit_duels(*columns)
+        mine = people & set(g["rater"])
+        checks.append(pd.DataFrame(fit.checks).assign(axis=axis))
+        maps.append(scale_map(fit, mine).assign(axis=axis))
+        contrasts.append(contrast_table(fit).drop(columns="raw").assign(axis=axis))
+    return tuple(pd.concat(parts, ignore_index=True) for parts in (checks, maps, contrasts))  # type: ignore[return-value]

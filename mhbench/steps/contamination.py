@@ -24,17 +24,20 @@ from ..encode.embeddings import six_decimals
 from ..encode.perplexity import load_lm
 from ..errors import refuse
 from ..records.draw import draw_items
-from ..records.schema import Item
+from ..records.schema import Item, Response
 from ..records.table import csv_rows
+from ..stats.differences import mean_difference
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
-from .answers import Asked
+from ..stats.tests import sign_flip_test
+from .answers import Asked, answer_everything
 from .rates import mean_of
+from .score import is_correct, read_answer
 
 # %% auto #0
 __all__ = ['halves', 'Completions', 'compare_completions', 'SecondHalves', 'draw_questions', 'complete', 'min_k', 'Likelihoods',
            'ask_logprobs', 'local_logprobs', 'local_weights', 'Checked', 'check_model', 'check_recorded',
            'similarity_columns', 'similarity_table', 'flag_table', 'surprise_table', 'contamination_headline',
-           'contamination_metrics']
+           'contamination_metrics', 'with_texts', 'closed_and_open', 'book_table', 'book_flags']
 
 # %% ../../nbs/steps/10_contamination.ipynb #ff246e0c
 def halves(text: str, *, min_words: int = 4) -> tuple[str, str] | None:  # None below `min_words` words
@@ -394,3 +397,82 @@ def contamination_metrics(
         "similarity": similarity,
         "min_k": nats,
     } | {c: counts[c].sum(skipna=False) for c in ("prompt_tokens", "completion_tokens", "cost_usd")}
+
+# %% ../../nbs/steps/10_contamination.ipynb #0978e790
+def with_texts(items: Sequence[Item], texts: Mapping[str, str]) -> list[Item]:
+    """The items with their texts to read.
+
+    `texts` are by an item's group_id.
+
+    Raises: ValueError for an item whose text is not there.
+    """
+    gone = next((i for i in items if i.group_id not in texts), None)
+    if gone is not None:
+        refuse(f"with_texts: texts must hold the text of every item; got none of {gone.group_id!r} ({gone.item_id})")
+    return [i.model_copy(update={"context": i.context | {"abstract": texts[str(i.group_id)]}}) for i in items]
+
+
+_COLUMNS = ["item_id", "cluster", "examinee", "closed", "opened"]
+
+
+def _rights(items: Sequence[Item], responses: Sequence[Response]) -> dict[str, float]:  # item_id -> 0, 1 or NaN
+    "Whether each answer is right; NaN where none can be read."
+    by_id = {i.item_id: i for i in items}
+    out = {}
+    for r in responses:
+        answer, _ = read_answer(by_id[r.item_id], r)
+        out[r.item_id] = is_correct(by_id[r.item_id], answer) if answer else float("nan")
+    return out
+
+# %% ../../nbs/steps/10_contamination.ipynb #398a95ae
+def closed_and_open(items: Sequence[Item], texts: Mapping[str, str], asked: Asked, **settings: Any) -> pd.DataFrame:
+    """Every question answered without its text and with it.
+
+    Columns: item_id, cluster, examinee, closed, opened (1 right, 0 wrong, NaN where it cannot be read).
+
+    Raises: ValueError for an item whose text is not there; what `answer_everything` raises.
+    """
+    closed, opened = (_rights(x, answer_everything(x, asked, **settings)) for x in (items, with_texts(items, texts)))
+    answered = [i for i in items if i.item_id in closed]  # an entry may allow fewer
+    rows = [(i.item_id, i.cluster, asked.name, closed[i.item_id], opened.get(i.item_id, np.nan)) for i in answered]
+    return pd.DataFrame(rows, columns=_COLUMNS)
+
+# %% ../../nbs/steps/10_contamination.ipynb #77611686
+def _settings(part: pd.DataFrame, **settings: Any) -> dict[str, Estimate]:
+    a = part["closed"].to_numpy(float)
+    b = part["opened"].to_numpy(float)
+    found = part.assign(needs=((b == 1) & (a == 0)).astype(float), neither=((b == 0) & (a == 0)).astype(float))
+    return {
+        "closed book": mean_of(found, "closed", share=True, **settings),
+        "open book": mean_of(found, "opened", share=True, **settings),
+        "open minus closed": mean_difference(b - a, part["cluster"].to_numpy(object), largest=1),
+        "needs the text": mean_of(found, "needs", share=True, **settings),
+        "answered in neither": mean_of(found, "neither", share=True, **settings),
+    }
+
+
+def book_table(answers: pd.DataFrame, *, seed: int, **settings: Any) -> pd.DataFrame:
+    """Shares right without and with the text on the same questions, their difference, and how many need it.
+
+    Columns: examinee, setting, n_left_out, p, and those of an estimate.
+    """
+    rows = []
+    for name, part in answers.groupby("examinee", sort=False):
+        read = part.dropna(subset=["closed", "opened"])
+        d = (read["opened"] - read["closed"]).to_numpy(float)
+        p = sign_flip_test(d, read["cluster"].to_numpy(), seed=seed) if len(read) else np.nan
+        for setting, e in _settings(read, **settings).items():
+            tested = {"n_left_out": len(part) - len(read), "p": p if setting == "open minus closed" else np.nan}
+            rows.append({"examinee": name, "setting": setting} | e.row() | tested)
+    return pd.DataFrame(rows)
+
+# %% ../../nbs/steps/10_contamination.ipynb #05396e3c
+def book_flags(answers: pd.DataFrame) -> pd.DataFrame:  # item_id, n_examinees, flag; only flagged ones
+    "Questions that every examinee answers without the text, or nobody with it."
+    rows = []
+    for item, of in answers.dropna(subset=["closed", "opened"]).groupby("item_id", sort=False):
+        if (of["opened"] == 0).all():
+            rows.append((item, len(of), "nobody answers it with its text"))
+        elif (of["closed"] == 1).all():
+            rows.append((item, len(of), "everybody answers it without its text"))
+    return pd.DataFrame(rows, columns=["item_id", "n_examinees", "flag"])

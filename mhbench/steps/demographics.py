@@ -41,13 +41,10 @@ def _level(attribute: str, value: Any) -> str | None:
     return age_band(value) if attribute == "age" else value
 
 
-def level_scores(
-    scores: pd.DataFrame,  # of mhbench.steps.score.score_responses
-    attributes: Mapping[str, str],  # evaluation set -> what it varies, a column of scores
-    *,
-    mode: str = "zero_shot",
-) -> LevelScores:
+def level_scores(scores: pd.DataFrame, attributes: Mapping[str, str], *, mode: str = "zero_shot") -> LevelScores:
     """The answers in sets that vary the patient, each with its level.
+
+    `attributes`: evaluation set -> the column of scores that it varies.
 
     Raises: ValueError for an attribute that the scores do not have.
     """

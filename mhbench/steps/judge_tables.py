@@ -203,11 +203,11 @@ def word_counts(responses: Sequence[Response]) -> dict[tuple[str, str], int]:  #
     return {(r.item_id, r.model): len((r.text or "").split()) for r in first}
 
 
-def answer_places(
-    judgments: Sequence[Judgment],  # of the judge stage
-    seed: int,  # of the order in which it showed them
-) -> dict[tuple[str, str, str], int]:  # (judge, item_id, model) -> place, from 1
-    "Where each answer stood in the prompt of a judge of labels, which shows all answers to an item at once."
+def answer_places(judgments: Sequence[Judgment], seed: int) -> dict[tuple[str, str, str], int]:
+    """Where each answer stood in the prompt of a judge of labels, which shows all answers to an item at once.
+
+    Gives (judge, item_id, model) -> place, from 1.
+    """
     shown: dict[tuple, list[Judgment]] = {}
     for j in judgments:
         if j.kind == "label" and j.attempts and j.sample == 0 and j.repeat == 0:  # an encoder is shown nothing
@@ -293,6 +293,8 @@ def preference_table(
     return pd.DataFrame([b.row() for b in found if b.difference.n])
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #b5bbaa69
+#| export
+#| export
 #| export
 #| export
 

@@ -537,11 +537,8 @@ def _up_down(r) -> str:
     "The two ends of the interval, as table 3 gives them, and how many questions it rests on."
     if not np.isfinite(r.estimate):
         return f"- (n = {r.n})"
-    ends = (
-        f" +{r.ci_high - r.estimate:.2f} -{r.estimate - r.ci_low:.2f}"
-        if np.isfinite([r.ci_low, r.ci_high]).all()
-        else ""
-    )
+    known = np.isfinite([r.ci_low, r.ci_high]).all()
+    ends = f" +{r.ci_high - r.estimate:.2f} -{r.estimate - r.ci_low:.2f}" if known else ""
     return f"{r.estimate:.2f}{ends} (n = {r.n})"
 
 
