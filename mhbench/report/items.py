@@ -134,12 +134,10 @@ def _check_selection(scored: set[str], answered: set[str], study: str) -> None:
     "Refuse scores that were made for another selection of models than that of the run whose page this is."
     if not answered or scored == answered:  # without texts, as where only numbers were pulled, nothing can be said
         return
-    of = [f"scores of {', '.join(sorted(w))}, not of the run" for w in (scored - answered,) if w]
-    of += [f"none of {', '.join(sorted(w))}" for w in (answered - scored,) if w]
+    more, less = (", ".join(sorted(names)) for names in (scored - answered, answered - scored))
+    got = "; ".join([f"scores of {more}, not of the run"] * bool(more) + [f"none of {less}"] * bool(less))
     remedy = f"run `dvc repro`, or `dvc repro score@{study}` and the report"
-    refuse(
-        f"answers_of: the scores of {study} must be those of the models of the run; got {'; '.join(of)}", remedy=remedy
-    )
+    refuse(f"answers_of: the scores of {study} must be those of the models of the run; got {got}", remedy=remedy)
 
 
 def _responses(text: Path, study: str, models: Iterable[str]) -> StoredRecords[Response]:
@@ -154,18 +152,14 @@ def _item_texts(i: Item) -> dict[str, Any]:
     return {k: v for k, v in kept.items() if v}
 
 
+_WRITTEN = ("text", "reasoning", "error")
+
+
 def _words(written: Mapping[str, Any], judgments: Sequence[Judgment]) -> dict[str, Any]:
     "What an answer says: its text, the thought before it, what went wrong, and the judges' words."
     verdicts = [{"judge": j.judge, "verdict": _verdict(j), "text": (j.text or j.error or "")[:2000]} for j in judgments]
-    kept = {
-        "text": (written["text"] or "").strip() or None,
-        "reasoning": written["reasoning"],
-        "error": written["error"],
-    }
-    return {k: v for k, v in (kept | {"verdicts": verdicts}).items() if v}
-
-
-_WRITTEN = ("text", "reasoning", "error")
+    kept = {c: written[c] for c in _WRITTEN} | {"text": (written["text"] or "").strip(), "verdicts": verdicts}
+    return {k: v for k, v in kept.items() if v}
 
 # %% ../../nbs/report/07_items.ipynb #54197dfa
 def _written(part: _Part, start: int) -> pd.DataFrame:  # row, text, reasoning, error, judged, right, length
@@ -179,8 +173,6 @@ def _written(part: _Part, start: int) -> pd.DataFrame:  # row, text, reasoning, 
 
 def _texts_of(parts: Sequence[_Part], most: int | None) -> tuple[dict[str, dict], int]:  # by row; how many are left out
     "The words of the answers, first of those that were not right, as long as there is room."
-    if not parts:
-        return {}, 0
     starts = np.cumsum([0, *(len(p.rows) for p in parts)])
     every = pd.concat([_written(p, start) for p, start in zip(parts, starts)], ignore_index=True)
     kept = every
@@ -223,20 +215,13 @@ def answers_of(
     private: bool = False,  # True: the texts of protected items, too
     most: int | None = MOST_WORDS,  # characters of answers, those that were not right first; None: all
 ) -> Answers:
-    """All answers of a run.
-
-    Raises: ValueError where the scores are those of another selection of models.
-    """
+    "All answers of a run; ValueError where the scores are those of another selection of models."
     found = [_of_study(Path(results), study, models, private) for study in studies]
     parts = [p for p in found if p is not None and len(p.rows)]
-    rows = [p.rows for p in parts]
-    texts, left_out = _texts_of(parts, most)
-    return Answers(
-        pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=ROW_COLUMNS),
-        {k: v for p in parts for k, v in p.items.items()},
-        texts,
-        left_out,
-    )
+    if not parts:
+        return Answers(pd.DataFrame(columns=ROW_COLUMNS), {}, {})
+    items = {k: v for p in parts for k, v in p.items.items()}
+    return Answers(pd.concat([p.rows for p in parts], ignore_index=True), items, *_texts_of(parts, most))
 
 # %% ../../nbs/report/07_items.ipynb #0db8a077
 def columnar(rows: pd.DataFrame) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import base64
 import importlib.util
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, metadata
@@ -92,28 +93,21 @@ def _stored(file: Path) -> pd.DataFrame:
 
 
 def _section(
-    results: Path,
-    figures: Path,
-    stage: str,
-    study: str,
-    said: Mapping[str, Prose],
-    verdicts: pd.DataFrame | None = None,  # of the stage ledger
+    results: Path, figures: Path, stage: str, study: str, said: Mapping[str, Prose], verdicts: pd.DataFrame | None
 ) -> Section:
     folder = results / stage / study
     if not (folder / "contents.json").exists():
-        rule = f"{stage} of {study} must have left its contents"
         got = f"no {stage}/{study}/contents.json; run the stage with `dvc repro`"
-        refuse(f"collect: {rule}; got {got}", error=FileNotFoundError)
+        refuse(f"collect: {stage} of {study} must have left its contents; got {got}", error=FileNotFoundError)
     c = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
     tables = []
     for t in c["tables"]:
         if t["show"]:
-            frame = _stored(folder / f"{t['name']}.parquet").drop(columns=t["hide"])
-            about = (
-                Prose(**t["about"]) if "about" in t else said.get(t["name"], Prose())
-            )  # a study that adds it says it
-            beside = beside_printed(frame, f"{stage}/{t['name']}", verdicts)
-            tables.append(ReportTable(t["caption"], beside, about, study, t.get("card", ""), t["name"]))
+            name = t["name"]
+            frame = _stored(folder / f"{name}.parquet").drop(columns=t["hide"])
+            about = Prose(**t["about"]) if "about" in t else said.get(name, Prose())  # a study that adds it says it
+            beside = beside_printed(frame, f"{stage}/{name}", verdicts)
+            tables.append(ReportTable(t["caption"], beside, about, study, t.get("card", ""), name))
     drawn = figures / stage / study
     pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]
     absent = [f"{a['name']}: {a['why']}" for a in c["absent"]]
@@ -127,8 +121,7 @@ def collect(
     notebooks: str | Path | None = None,  # the folder of the stages' notebooks, whose prose goes with the tables
 ) -> list[Section]:
     """The tables and figures of a run, one section a stage and study; with the paper's numbers where it has a ledger.
-
-    Raises: FileNotFoundError where a stage of the run has left nothing.
+    FileNotFoundError where a stage of the run has left nothing.
     """
     stages = list(stages)
     files = {stage: Path(notebooks) / f"{stage}.ipynb" for stage, _ in stages} if notebooks else {}
@@ -145,12 +138,11 @@ _MAIN = ["study", "stage", "measure", "model", "mode", "n", *COUNTS, "estimate",
 _WHOLE = dict.fromkeys(["n", *COUNTS], "Int64")
 
 
-def headline(
-    results: str | Path,
-    stages: Iterable[tuple[str, str]],  # (stage, study)
-) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level, origin
-    "The main numbers of every stage of a run; of each study first what its first screen draws, then accuracies."
-    found = [pd.DataFrame(columns=_MAIN)]
+def headline(results: str | Path, stages: Iterable[tuple[str, str]]) -> pd.DataFrame:
+    """The main numbers of every stage of a run, (stage, study) each; of each study first what its first screen draws,
+    then accuracies: study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level, origin.
+    """
+    found = []
     for stage, study in stages:
         file = Path(results) / stage / study / "headline.parquet"
         if file.exists():
@@ -158,9 +150,9 @@ def headline(
             accurate = (rows["measure"] == "accuracy") & (stage == "score")
             drawn = rows["measure"] == first_screen(results, stage, study).get("measure")
             found.append(rows.assign(later=2 - accurate - 2 * drawn))
-    if len(found) == 1:
-        return found[0]
-    main = pd.concat(found[1:], ignore_index=True)
+    if not found:
+        return pd.DataFrame(columns=_MAIN)
+    main = pd.concat(found, ignore_index=True)
     by = [main["study"].map({s: k for k, s in enumerate(main["study"].unique())}), main["later"]]
     by.append(-main["estimate"].where(main["later"] < 2, 0.0))
     main = main.iloc[np.lexsort(by[::-1])]
@@ -175,8 +167,7 @@ def _bar(row: Mapping[str, Any], chance: float | None) -> str:  # "......|......
     if not 0 <= row["ci_low"] <= row["ci_high"] <= 1:
         return " " * (_WIDE + 1)
     low, at, high = (round(row[c] * _WIDE) for c in ("ci_low", "estimate", "ci_high"))
-    cells = ["." * low, "-" * (high - low + 1), "." * (_WIDE - high)]
-    drawn = list("".join(cells))
+    drawn = list("." * low + "-" * (high - low + 1) + "." * (_WIDE - high))
     if chance is not None:
         drawn[round(chance * _WIDE)] = "|"
     drawn[at] = "o"
@@ -196,12 +187,10 @@ def _line(row: Mapping[str, Any], chance: float | None = None) -> str:
     return line if len(line) <= 100 else f"{line[:97]}..."
 
 
-def brief(
-    main: pd.DataFrame,  # of headline
-    lines: int = 34,
-    chance: Mapping[str, float] | None = None,  # study -> the accuracy of somebody who guesses
-) -> list[str]:
-    "The main numbers in so many lines at most, divided among the studies, each drawn to scale."
+def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | None = None) -> list[str]:
+    """The main numbers in so many lines at most, divided among the studies, each drawn to scale beside the accuracy of
+    somebody who guesses.
+    """
     out: list[str] = []
     studies = list(dict.fromkeys(main["study"]))
     order = main.sort_values("origin", key=lambda origin: origin == "simulated", kind="stable")
@@ -279,11 +268,9 @@ def _rests_on(row: dict, study: str | None, scored: _Scored) -> str:
         wanted["mode"] = row["mode"]
     if row.get("by") in ("category", "topic", "set"):
         wanted[row["by"]] = row["group"]
-    if scored.n_items(wanted) == row["n"]:
-        return f"items?{urlencode(wanted)}"
-    for name in scored.sets:  # a table of the core set alone
-        if 0 < scored.n_items(wanted | {"set": name}) == row["n"]:
-            return f"items?{urlencode(wanted | {'set': name})}"
+    for own in (wanted, *(wanted | {"set": name} for name in scored.sets)):  # or a table of the core set alone
+        if scored.n_items(own) == row["n"] and (row["n"] or own is wanted):
+            return f"items?{urlencode(own)}"
     return ""
 
 
@@ -293,8 +280,7 @@ def _source_url() -> str:
         urls = metadata("mhbench").get_all("Project-URL") or []
     except PackageNotFoundError:
         return ""
-    named = dict(u.split(", ", 1) for u in urls)
-    return named.get("Source", "")
+    return dict(u.split(", ", 1) for u in urls).get("Source", "")
 
 # %% ../../nbs/report/08_page.ipynb #387a002d
 def _notebook_of(function: str) -> dict[str, str]:  # name, notebook, link
@@ -328,15 +314,14 @@ class _Links(NamedTuple):
 
     scored: _Scored | None  # the answers; None: the page has no list of them
     cards: Mapping[tuple[str, str], str]
-    digits: int  # of a number
 
 
 _NOT_ON_A_CARD = ["n_clusters", "interval", "undefined"]
 
 
-def _shown(table: pd.DataFrame, digits: int) -> dict[str, Any]:
+def _shown(table: pd.DataFrame) -> dict[str, Any]:
     "A table as the page shows it: its heads, which columns hold numbers, the texts of its cells."
-    rows = [[number(v, digits) for v in row] for row in table.itertuples(index=False)]
+    rows = [[number(v) for v in row] for row in table.itertuples(index=False)]
     return {"head": [spaced(c) for c in table.columns], "right": numeric(table), "rows": rows}
 
 
@@ -346,7 +331,7 @@ def _card_pages(t: ReportTable, to: _Links) -> list[dict[str, Any]]:
     for who, g in t.frame.groupby(t.card, sort=False) if t.card else ():
         kept = g.drop(columns=[t.card]).drop(columns=_NOT_ON_A_CARD, errors="ignore")
         shown = readable(kept.astype({"n": "Int64"}) if "n" in kept else kept)
-        out.append(_shown(shown, to.digits) | {"id": to.cards[str(t.study), str(who)], "who": who, "study": t.study})
+        out.append(_shown(shown) | {"id": to.cards[str(t.study), str(who)], "who": who, "study": t.study})
     return out
 
 
@@ -362,20 +347,19 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
     table = readable(t.frame).head(ROWS_SHOWN)
     same = _in_every_row(table)
     table = table.drop(columns=list(same))
-    shown = _shown(table, to.digits)
-    columns = list(table.columns)
-    kept = t.frame.head(ROWS_SHOWN).to_dict("records")
-    judge = next((c for c in ("judge", "measure") if c in columns), None)
-    links = [_rests_on(row, t.study, to.scored) if to.scored else "" for row in kept]
-    cards = [_card_of(row, t.study, to.cards) for row in kept]
-    rows = [{"cells": c, "link": link, "card": card} for c, link, card in zip(shown["rows"], links, cards)]
+    shown = _shown(table)
+    place = {c: k for k, c in enumerate(table.columns)}
+    rows = []
+    for cells, row in zip(shown["rows"], t.frame.head(ROWS_SHOWN).to_dict("records")):
+        link = _rests_on(row, t.study, to.scored) if to.scored else ""
+        rows.append({"cells": cells, "link": link, "card": _card_of(row, t.study, to.cards)})
     return shown | {
         "id": key,
         "caption": t.caption,
         "rows": rows,
-        "card_at": columns.index(judge) if judge else -1,
+        "card_at": place.get("judge", place.get("measure", -1)),
         "cards": _card_pages(t, to),
-        "n_at": columns.index("n") if "n" in columns else -1,
+        "n_at": place.get("n", -1),
         "n": len(t.frame),
         "cut": len(t.frame) > ROWS_SHOWN,
         "doubts": doubts(t.frame),
@@ -426,12 +410,11 @@ def _entry(t: ReportTable, key: str, picture: Picture | None, section: Section, 
 
 def _asked(section: Section, key: str, to: _Links) -> list[tuple[str, dict]]:  # (question, entry), in order
     "What one stage left for one study, by question."
-    pictures = [Picture(*p) for p in section.figures]
-    named = {Path(p.file).stem: p for p in pictures}
     tables = {t.name for t in section.given if t.name}
-    alone = [(Path(p.file).stem, p) for p in pictures if Path(p.file).stem not in tables]
+    pictures = [(Path(p.file).stem, p) for p in (Picture(*p) for p in section.figures)]
+    named = dict(pictures)
     out = []
-    for k, (name, p) in enumerate(alone, 1):
+    for k, (name, p) in enumerate([x for x in pictures if x[0] not in tables], 1):
         shown = {"id": f"{key}f{k}", "caption": p.caption, "said": "", "table": None}
         out.append((name, shown | {"figure": _picture(p, section.title)}))
     for k, t in enumerate(section.given, 1):
@@ -440,39 +423,35 @@ def _asked(section: Section, key: str, to: _Links) -> list[tuple[str, dict]]:  #
 
 
 def _counted(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
-    n = {"table": sum(bool(e["table"]) for e in entries), "figure": sum(bool(e["figure"]) for e in entries)}
+    n = {word: sum(bool(e[word]) for e in entries) for word in ("table", "figure")}
     return ", ".join(f"{k} {word}{'s' * (k != 1)}" for word, k in n.items() if k)
 
 
-def _groups(
-    sections: Sequence[Section],
-    to: _Links,
-    said: Mapping[str, Sequence[str]],  # study -> sentences
-) -> list[dict]:
-    "The sections by study, and the questions of each in the order of `questions.yaml`."
-    out: dict[str, dict] = {}
+def _groups(sections: Sequence[Section], to: _Links, said: Mapping[str, Sequence[str]]) -> list[dict]:
+    "The sections by study, with its sentences, and the questions of each in the order of `questions.yaml`."
+    groups: dict[str, dict[str, dict]] = {}  # study -> question -> what answers it
     order = {question: k for k, question in enumerate(QUESTIONS)}
     for k, s in enumerate(sections, 1):
-        name = s.study or s.title
-        group = out.setdefault(name, {"id": f"g{len(out) + 1}", "name": name, "said": said.get(name, []), "of": {}})
-        own = question_of(s.stage) if s.study else ""
+        parts = groups.setdefault(s.study or s.title, defaultdict(lambda: {"texts": [], "absent": [], "entries": []}))
         for question, entry in _asked(s, f"s{k}", to):
-            group["of"].setdefault(question, {"texts": [], "absent": [], "entries": []})["entries"].append(entry)
+            parts[question]["entries"].append(entry)
         if s.text or s.absent:
-            part = group["of"].setdefault(own, {"texts": [], "absent": [], "entries": []})
-            part["texts"] += [s.text] if s.text else []
-            part["absent"] += s.absent
-    for group in out.values():
-        found = sorted(group.pop("of").items(), key=lambda x: order.get(x[0], len(order)))
-        parts = [{"name": q, "count": _counted(part["entries"]), **part} for q, part in found]
-        group["questions"] = [part | {"id": f"{group['id']}q{k}"} for k, part in enumerate(parts, 1)]
-    return list(out.values())
+            own = parts[question_of(s.stage) if s.study else ""]
+            own["texts"] += [s.text] if s.text else []
+            own["absent"] += s.absent
+    out = []
+    for g, (name, parts) in enumerate(groups.items(), 1):
+        found = sorted(parts.items(), key=lambda x: order.get(x[0], len(order)))
+        asked = [{"name": question, "count": _counted(part["entries"]), **part} for question, part in found]
+        questions = [part | {"id": f"g{g}q{k}"} for k, part in enumerate(asked, 1)]
+        out.append({"id": f"g{g}", "name": name, "said": said.get(name, []), "questions": questions})
+    return out
 
 # %% ../../nbs/report/08_page.ipynb #1b1fe925
 def _scale(f: Front) -> tuple[float, float]:
     "Where the scale of a figure begins and ends: 0 to 1 for shares."
-    ends = [*f.rows["ci_low"], *f.rows["ci_high"], *f.lines.values()]
-    return (min(0.0, *ends), max(1.0, *ends)) if ends else (0.0, 1.0)
+    ends = [*f.rows["ci_low"], *f.rows["ci_high"], *f.lines.values()] if len(f.rows) else []
+    return min(0.0, *ends, 1.0), max(0.0, *ends, 1.0)
 
 
 def _place(x: float, scale: tuple[float, float]) -> float:  # percent of the width
@@ -497,22 +476,24 @@ def _marks(lines: Mapping[str, float], scale: tuple[float, float]) -> list[dict[
 
 def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
     "The figure of a study as the template draws it; the more studies, the fewer rows each has on the first screen."
-    scale = _scale(f) if len(f.rows) else (0.0, 1.0)
+    scale = _scale(f)
     rows = []
     for r in f.rows.to_dict("records"):
         low = _place(r["ci_low"], scale)
-        high = _place(r["ci_high"], scale)
-        ends = f"[{r['ci_low']:.2f}, {r['ci_high']:.2f}]"
         row = {"model": r["model"], "kind": r["origin"], "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
-        truth = _place(r["truth"], scale) if pd.notna(r["truth"]) else None
-        place = {"at": _place(r["estimate"], scale), "low": low, "wide": round(high - low, 2)}
-        paper = str(r.get("printed") or "").split(" (")[0]
-        rows.append(row | place | {"ends": ends, "truth": truth, "paper": paper})
-    whole = {"study": f.study, "measure": f.measure, "said": f.said, "notes": f.notes, "to": to, "rows": rows}
-    ticks = [number(x, 1) for x in (scale[0], sum(scale) / 2, scale[1])]
-    return whole | {
+        row |= {"at": _place(r["estimate"], scale), "low": low, "wide": round(_place(r["ci_high"], scale) - low, 2)}
+        row |= {"ends": f"[{r['ci_low']:.2f}, {r['ci_high']:.2f}]"}
+        row |= {"truth": _place(r["truth"], scale) if pd.notna(r["truth"]) else None}
+        rows.append(row | {"paper": str(r.get("printed") or "").split(" (")[0]})
+    return {
+        "study": f.study,
+        "measure": f.measure,
+        "said": f.said,
+        "notes": f.notes,
+        "to": to,
+        "rows": rows,
         "lines": _marks(f.lines, scale),
-        "scale": ticks,
+        "scale": [number(x, 1) for x in (scale[0], sum(scale) / 2, scale[1])],
         "room": max(9, 24 // studies),
         "narrow": max(3, 15 // studies),
     }
@@ -521,7 +502,7 @@ def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
 def _embedded(answers: Answers) -> dict[str, Any]:
     "The answers as the page holds them, and the first of them for those who read it without JavaScript."
     head = ["study", "item_id", "model", "mode", "what", "answer", "key", "judged"]
-    shown = _shown(answers.rows[head].head(ROWS_SHOWN), 3)["rows"]
+    shown = _shown(answers.rows[head].head(ROWS_SHOWN))["rows"]
     known = answers.rows["study"] + "/" + answers.rows["item_id"]
     return {
         "n": len(answers.rows),
@@ -563,14 +544,9 @@ def html_report(
     wrong: Sequence[str] | None = None,  # what went wrong, in sentences; None: nobody looked
     answers: Answers | None = None,  # every answer, for the list; None: no list
     private: bool = False,  # True: a banner says that the page holds protected texts
-    glossary: Mapping[str, str] = GLOSSARY,
-    digits: int = 3,
 ) -> str:
-    """One self-contained page.
-
-    Raises: FileNotFoundError where a figure is missing.
-    """
-    to = _Links(_Scored(answers) if answers is not None else None, _card_ids(sections), digits)
+    "One self-contained page; FileNotFoundError where a figure is missing."
+    to = _Links(_Scored(answers) if answers is not None else None, _card_ids(sections))
     text = introduction.split("\n\n") if isinstance(introduction, str) else introduction
     groups = _groups(sections, to, said)
     entries = [e for g in groups for q in g["questions"] for e in q["entries"]]
@@ -588,10 +564,10 @@ def html_report(
         fronts=drawn,
         key=key,
         cautions=dict(cautions),
-        wrong=None if wrong is None else list(wrong),
+        wrong=wrong,
         groups=groups,
         small=len(entries) <= _SMALL,
         csv=packed(files),
         answers=_embedded(answers) if answers is not None and len(answers.rows) else None,
-        glossary=dict(glossary),
+        glossary=GLOSSARY,
     )

@@ -32,12 +32,8 @@ class Prose(NamedTuple):
 
 def _imported(tree: ast.Module) -> dict[str, str]:  # name -> where it is from
     "The package's functions that a cell imports."
-    return {
-        a.asname or a.name: f"{n.module}.{a.name}"
-        for n in tree.body
-        if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("mhbench")
-        for a in n.names
-    }
+    imports = [n for n in tree.body if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("mhbench")]
+    return {a.asname or a.name: f"{n.module}.{a.name}" for n in imports for a in n.names}
 
 
 def _called(tree: ast.Module) -> list[str]:
@@ -106,24 +102,31 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none where there is 
         known = table["estimate"].notna().to_numpy()
         n = _numbers(table["n"])[known]
         units = np.fmin(n, _numbers(table["n_clusters"])[known]) if "n_clusters" in table else n
-        few = int((units < FEW).sum())
-        small = int((units < SMALL).sum())
         what = "independent cases" if (units < n).any() else "items"
         if {"question", "item_id"} & set(table):  # a row an item: what it rests on are people
             what = "raters"
-        if few:
-            out.append(f"{few} of {len(n)} rows rest on fewer than {FEW} {what}: treat as inconclusive")
-        elif small:
-            out.append(f"{small} of {len(n)} rows rest on fewer than {SMALL} {what}: treat as imprecise")
+        for least, verdict in ((FEW, "inconclusive"), (SMALL, "imprecise")):
+            below = int((units < least).sum())
+            if below:
+                out.append(f"{below} of {len(n)} rows rest on fewer than {least} {what}: treat as {verdict}")
+                break
         if len(np.unique(n)) > 1:
             out += _of_models(table[known].assign(n=n))
-    if {"estimate", "ci_low", "ci_high"} <= set(table):
+    if _INTERVAL <= set(table):
         out += _of_intervals(table.dropna(subset=["estimate"]))
-    corrected = [str(c) for c in table if re.fullmatch(r"p_(holm|bh|bonferroni|adjusted)", str(c))]
     if {"p", "p_value"} & set(table) and len(table) > 1:
+        corrected = _corrected(table)
         rather = f"use {' or '.join(corrected)}" if corrected else "these p-values are not corrected"
         out.append(f"{len(table)} tests: with no true difference, one in 20 has p below 0.05; {rather}")
     return out
+
+
+_INTERVAL = {"estimate", "ci_low", "ci_high"}
+
+
+def _corrected(table: pd.DataFrame) -> list[str]:
+    "The columns with p-values that are corrected for their number."
+    return [str(c) for c in table if re.fullmatch(r"p_(holm|bh|bonferroni|adjusted)", str(c))]
 
 
 def _numbers(column: pd.Series) -> np.ndarray:
@@ -138,14 +141,12 @@ def _of_models(rows: pd.DataFrame) -> list[str]:
     if "model" not in rows:
         return []
     named = [c for c in rows if c not in _ASIDE and not pd.api.types.is_numeric_dtype(rows[c])]
-    places = rows.groupby(named, dropna=False)["n"] if named else rows.groupby(lambda _: "all")["n"]
+    places = rows.groupby(named or (lambda _: "all"), dropna=False)["n"]
     spans = places.agg(["min", "max"])
     uneven = spans[spans["min"] < spans["max"]]
     if not len(uneven):
         return []
-    least = int(uneven["min"].min())
-    most = int(uneven["max"].max())
-    numbers = f"n from {least} to {most}"
+    numbers = f"n from {int(uneven['min'].min())} to {int(uneven['max'].max())}"
     return [f"the models answered different items ({numbers}): only tables of pairs compare them on the same ones"]
 
 # %% ../../nbs/report/05_reading.ipynb #158ffa33
@@ -161,20 +162,15 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
 }
 
 
-def _without_interval(rows: pd.DataFrame) -> list[str]:
-    "How many rows have no interval, and why."
-    bare = rows[rows["ci_low"].astype(float).isna()]
-    kinds = bare["interval"] if "interval" in bare else pd.Series("none", index=bare.index)
-    why = kinds.map(lambda kind: NO_INTERVAL.get(kind, NO_INTERVAL["none"]))
-    counts = why.value_counts(sort=False)
-    return [f"{k} of {len(rows)} rows have no interval: {reason}" for reason, k in counts.items()]
-
-
 def _of_intervals(rows: pd.DataFrame) -> list[str]:
+    "How many rows have no interval, and why; how many have a wide one; how many estimates there are."
     low = rows["ci_low"].astype(float)
-    high = rows["ci_high"].astype(float)
-    out = _without_interval(rows)
-    if rows["estimate"].astype(float).between(0, 1).all() and (wide := int((high - low > 0.5).sum())):
+    wide = int((rows["ci_high"].astype(float) - low > 0.5).sum())
+    bare = rows[low.isna()]
+    kinds = bare["interval"] if "interval" in bare else pd.Series("none", index=bare.index)
+    why = kinds.map(lambda kind: NO_INTERVAL.get(kind, NO_INTERVAL["none"])).value_counts(sort=False)
+    out = [f"{k} of {len(rows)} rows have no interval: {reason}" for reason, k in why.items()]
+    if wide and rows["estimate"].astype(float).between(0, 1).all():
         out.append(f"{wide} of {len(rows)} intervals span more than half of the scale")
     if len(rows) > 20:
         out.append(f"{len(rows)} estimates: chance alone would spread the largest and the smallest apart")
@@ -192,7 +188,7 @@ _GIVEN = {  # what a table's intervals take as given -> columns that name one of
 
 def sampled(table: pd.DataFrame) -> str:  # two sentences; empty where a table has no interval
     "What the intervals of a table count as a sample, and what they take as given."
-    if not {"estimate", "ci_low", "ci_high"} <= set(table) or not table["ci_low"].notna().any():
+    if not _INTERVAL <= set(table) or not table["ci_low"].notna().any():
         return ""
     shown = table[table["ci_low"].notna()]
     in_cases = "n_clusters" in shown and (_numbers(shown["n_clusters"]) < _numbers(shown["n"])).any()
@@ -200,21 +196,17 @@ def sampled(table: pd.DataFrame) -> str:  # two sentences; empty where a table h
     if {"question", "item_id"} & set(table):
         what = "the annotations of a question"
     with_raters = shown["interval"].astype(str).str.contains("rater") if "interval" in shown else np.zeros(1, bool)
+    given = [word for word, names in _GIVEN.items() if names & set(table)]
     if with_raters.any():
         what = f"raters and {what}" if with_raters.all() else f"{what}; in rows that say so, raters too"
-    given = [
-        word for word, names in _GIVEN.items() if names & set(table) and not (word == "raters" and with_raters.any())
-    ]
+        given = [word for word in given if word != "raters"]
     return f"A sample: {what}. As given: {', '.join([*given, 'the answers of this run'])}."
 
 # %% ../../nbs/report/05_reading.ipynb #1beb5d87
-def standing(
-    estimate: float,
-    low: float,
-    high: float,
-    lines: Mapping[str, float],  # what it is set against: a chance level, a pass mark, an expert's level
-) -> str:
-    "Where a number stands against the lines of its study, as far as its interval tells."
+def standing(estimate: float, low: float, high: float, lines: Mapping[str, float]) -> str:
+    """Where a number stands against the lines of its study (a chance level, a pass mark, an expert's level), as far as
+    its interval tells.
+    """
     if not np.isfinite([estimate, low, high]).all():
         return "inconclusive: there is no interval"
     if not lines:
@@ -230,8 +222,8 @@ _WHAT = ("measure", "metric", "quantity", "score")  # columns that say what is e
 _FOLLOWS = ("interval", "origin", "label_origin", "reading", "lines", "printed", "mark", "by", "undefined", *_WHAT)
 
 
-def _share_of(rows: pd.DataFrame, yes: pd.Series, words: str) -> str:
-    return f"{int(yes.sum())} of {len(rows)} {words}."
+def _share_of(yes: pd.Series, words: str) -> str:  # empty of no row
+    return f"{int(yes.sum())} of {len(yes)} {words}." if len(yes) else ""
 
 
 def _named(row: pd.Series, columns: list[str]) -> str:
@@ -243,12 +235,12 @@ def _named(row: pd.Series, columns: list[str]) -> str:
 def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say nothing in one
     "What the estimates of a table show."
     if "covered" in table:
-        tried = table[table["covered"].isin(["yes", "no"])]
-        return _share_of(tried, tried["covered"] == "yes", "intervals hold the declared value") if len(tried) else ""
-    p = next((str(c) for c in table if re.fullmatch(r"p_(holm|bh|bonferroni|adjusted)", str(c))), None)
-    if p and (tests := table[table[p].notna()]) is not None and len(tests):
-        return _share_of(tests, tests[p].astype(float) < 0.05, "comparisons are shown to differ (corrected p < 0.05)")
-    if not {"estimate", "ci_low", "ci_high", "n"} <= set(table):
+        tried = table.loc[table["covered"].isin(["yes", "no"]), "covered"]
+        return _share_of(tried == "yes", "intervals hold the declared value")
+    tests = table[_corrected(table)[:1]].dropna().astype(float)
+    if tests.size:
+        return _share_of(tests.iloc[:, 0] < 0.05, "comparisons are shown to differ (corrected p < 0.05)")
+    if not {*_INTERVAL, "n"} <= set(table):
         return ""
     rows = table[table["ci_low"].notna() & (_numbers(table["n"]) >= FEW)]
     if "by" in rows and (rows["by"] == "all").any():
@@ -277,15 +269,10 @@ def question_of(stage: str, name: str = "") -> str:
     return next((question for question in named if question), stage.replace("_", " ").capitalize())
 
 # %% ../../nbs/report/05_reading.ipynb #5a6b7a04
-_VERDICT = {"equal": "equal", "differs": "differs"}
-
-
-def beside_printed(
-    frame: pd.DataFrame,
-    table: str,  # stage/name
-    verdicts: pd.DataFrame | None,  # of the stage ledger
-) -> pd.DataFrame:  # with a column `printed` behind the interval, where a claim is of one of its estimates
-    "The paper's numbers beside the estimates that they are held against."
+def beside_printed(frame: pd.DataFrame, table: str, verdicts: pd.DataFrame | None) -> pd.DataFrame:
+    """The paper's numbers beside the estimates of a table (stage/name), by the verdicts of the stage ledger: a column
+    `printed` behind the interval, where a claim is of one of them.
+    """
     if verdicts is None or "estimate" not in frame:
         return frame
     ends = verdicts["source"].str.startswith(f"{table}[") & verdicts["source"].str.endswith("].estimate")
@@ -296,7 +283,7 @@ def beside_printed(
         if not set(where) <= set(frame):
             continue
         fits = np.all([frame[k].astype(str) == wanted for k, wanted in where.items()], axis=0)
-        verdict = _VERDICT.get(c.verdict, f"equal, {c.convention}")
+        verdict = c.verdict if c.verdict in ("equal", "differs") else f"equal, {c.convention}"
         for at in frame.index[fits]:
             said.setdefault(at, []).append(f"{c.printed} ({c.place}: {verdict})")
     if not said:

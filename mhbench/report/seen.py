@@ -5,7 +5,7 @@
 # %% ../../nbs/report/09_seen.ipynb #6146e239
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -20,15 +20,28 @@ __all__ = ['MOST_NAMES', 'spoken_of', 'names_in_words', 'compared', 'ranged', 'b
 MOST_NAMES = 3  # of a clause; more are counted
 
 
+def _known(table: pd.DataFrame) -> pd.DataFrame:
+    "The rows with a number of two answers or more."
+    return table[table["estimate"].notna() & (table.get("n", 2) != 1)]
+
+
+def _sure(table: pd.DataFrame) -> pd.DataFrame:
+    "The rows with an interval."
+    return table.dropna(subset=["ci_low", "ci_high"])
+
+
+def _ranked(table: pd.DataFrame, of: str) -> pd.DataFrame:
+    return table.iloc[np.argsort([rank(x) for x in table[of]], kind="stable")]
+
+
 def spoken_of(table: pd.DataFrame, of: str) -> pd.DataFrame:
     "The rows with a number of two answers or more: of simulated ones only where nobody else is there."
-    rows = table[table["estimate"].notna() & (table["n"] != 1)] if "n" in table else table.dropna(subset=["estimate"])
+    rows = _known(table)
     asked = rows[[not simulated(x) for x in rows[of]]]
-    rows = asked if len(asked) else rows
-    return rows.iloc[np.argsort([rank(x) for x in rows[of]], kind="stable")]
+    return _ranked(asked if len(asked) else rows, of)
 
 
-def names_in_words(names: Sequence[object], of_all: int = 0, noun: str = "models") -> str:
+def names_in_words(names: Iterable[object], of_all: int = 0, noun: str = "models") -> str:
     "Names in a sentence, or how many of all where they are many."
     several = list(dict.fromkeys(spaced(x) for x in names))
     mark = "; " if any("," in x for x in several) else ", "
@@ -44,15 +57,8 @@ def _number(row: pd.Series) -> str:
     return f"{row['estimate']:.2f}" + (f" [{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if known else "")
 
 # %% ../../nbs/report/09_seen.ipynb #773490b7
-def compared(
-    table: pd.DataFrame,  # estimate, ci_low, ci_high, n and `of`
-    at: float,
-    what: str,  # as it is called: "chance (0.25)"
-    *,
-    of: str = "model",  # a column: whose rows they are
-    noun: str = "models",
-) -> str:
-    "Whose interval lies above a mark, whose below it, and who is not shown to differ from it."
+def compared(table: pd.DataFrame, at: float, what: str, *, of: str = "model", noun: str = "models") -> str:
+    "Whose interval lies above a mark, as `chance (0.25)`, whose below it, and who is not shown to differ from it."
     rows = spoken_of(table, of)
     low, high = (rows[c].astype(float) for c in ("ci_low", "ci_high"))
     known = low.notna() & high.notna()
@@ -69,65 +75,43 @@ def compared(
             verb = "is" if names.nunique() == 1 else "are"
             said.append(f"{names_in_words(names, n, noun)} {verb} {where} {mark}")
             mark = "it"
-    bare = rows.loc[~known, of]
-    if len(bare):
-        said.append(f"{names_in_words(bare, n, noun)}: no interval")
+    if not known.all():
+        said.append(f"{names_in_words(rows.loc[~known, of], n, noun)}: no interval")
     return "; ".join(said)
 
 # %% ../../nbs/report/09_seen.ipynb #5c812068
 def ranged(table: pd.DataFrame, what: str, *, of: str = "model", simulated_too: bool = False) -> str:
     "The least and the largest number, each with its interval and whose it is; the number itself where there is one."
-    rows = table[table["estimate"].notna() & (table["n"] != 1)] if simulated_too else spoken_of(table, of)
-    rows = rows.reset_index(drop=True)
+    rows = (_known(table) if simulated_too else spoken_of(table, of)).reset_index(drop=True)
     if not len(rows):
         return ""
     least, most = (rows.loc[k] for k in (rows["estimate"].idxmin(), rows["estimate"].idxmax()))
     if len(rows) == 1 or least["estimate"] == most["estimate"]:
-        who = names_in_words(rows[of], rows[of].nunique(), "lines")
-        return f"{what} is {_number(most)} ({who})"
+        return f"{what} is {_number(most)} ({names_in_words(rows[of], rows[of].nunique(), 'lines')})"
     ends = (f"{_number(r)} ({spaced(r[of])})" for r in (least, most))
     return f"{what} lies between {' and '.join(ends)}"
 
 # %% ../../nbs/report/09_seen.ipynb #be867fec
 def by_first_mark(
-    table: pd.DataFrame,
-    marks: Mapping[str, float],  # as the figure's
-    *,
-    what: str = "accuracy",
-    of: str = "model",
-    noun: str = "models",
+    table: pd.DataFrame, marks: Mapping[str, float], *, what: str = "accuracy", of: str = "model", noun: str = "models"
 ) -> str:
     "Rows against the first mark of their figure; their range where it has none."
-    for label, at in marks.items():
-        name, _, value = label.partition(" ")
-        known = name == "chance"
-        return compared(
-            table, at, f"chance ({value or f'{at:g}'})" if known else f"the {label} ({at:g})", of=of, noun=noun
-        )
-    return ranged(table, what, of=of)
+    if not marks:
+        return ranged(table, what, of=of)
+    label, at = next(iter(marks.items()))
+    name, _, value = label.partition(" ")
+    called = f"chance ({value or f'{at:g}'})" if name == "chance" else f"the {label} ({at:g})"
+    return compared(table, at, called, of=of, noun=noun)
 
 
-def most_of(
-    table: pd.DataFrame,  # one row a label of each `by`
-    *,
-    of: str,
-    by: str,
-) -> str:
-    "What each judge, or each model, says most often, or has most of."
-    rows = table[table["estimate"].notna() & (table["n"] != 1)]
-    said = [
-        f"{spaced(who)} {spaced(own.loc[own['estimate'].idxmax(), of])} ({_number(own.loc[own['estimate'].idxmax()])})"
-        for who, own in rows.groupby(by, sort=False, observed=True)
-    ]
-    return ", ".join(said)
+def most_of(table: pd.DataFrame, *, of: str, by: str) -> str:
+    "What each judge, or each model, says most often, or has most of, in a table with one row a label of each."
+    rows = _known(table)
+    most = rows.loc[rows.groupby(by, sort=False, observed=True)["estimate"].idxmax()]
+    return ", ".join(f"{spaced(row[by])} {spaced(row[of])} ({_number(row)})" for _, row in most.iterrows())
 
 
-def beyond(
-    table: pd.DataFrame,  # differences: estimate, ci_low, ci_high, `of` and `by`
-    *,
-    of: str,
-    by: str,
-) -> str:
+def beyond(table: pd.DataFrame, *, of: str, by: str) -> str:
     "For each judge, or each model, which differences lie above 0 with their whole interval."
     rows = table[table["ci_low"].notna() & (table["n"] != 1)]
     above = {who: own.loc[own["ci_low"] > 0, of] for who, own in rows.groupby(by, sort=False, observed=True)}
@@ -137,11 +121,8 @@ def beyond(
 
 def overlapping(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
     "For whom all intervals have a point in common, and for whom two lie apart."
-    rows = spoken_of(table, of).dropna(subset=["ci_low", "ci_high"])
-    ends = rows.groupby(of, sort=False, observed=True).agg(
-        low=("ci_low", "max"), high=("ci_high", "min"), n=(of, "size")
-    )
-    ends = ends[ends["n"] > 1]
+    of_each = _sure(spoken_of(table, of)).groupby(of, sort=False, observed=True)
+    ends = of_each.agg(low=("ci_low", "max"), high=("ci_high", "min"), n=(of, "size")).query("n > 1")
     meet = names_in_words(ends.index[ends["low"] <= ends["high"]])
     apart = names_in_words(ends.index[ends["low"] > ends["high"]])
     said = [f"the intervals of all {what} overlap for {meet}"] if meet else []
@@ -151,18 +132,16 @@ def overlapping(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
 # %% ../../nbs/report/09_seen.ipynb #cd2f896c
 def differing(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
     "For whom how many differences are shown: of simulated examinees those that show one."
-    rows = table[table["ci_low"].notna() & table["ci_high"].notna()]
-    rows = rows.assign(apart=(rows["ci_low"] > 0) | (rows["ci_high"] < 0))
-    rows = rows.iloc[np.argsort([rank(x) for x in rows[of]], kind="stable")]
-    none, some, drawn = [], [], []
-    for who, own in rows.groupby(of, sort=False, observed=True):
-        k = int(own["apart"].sum())
-        said = f"{k} of {len(own)} for {spaced(who)}"
-        if simulated(who):
-            drawn += [said] if k else []
-        elif k:
-            some.append(said)
-        else:
+    rows = _ranked(_sure(table), of)
+    apart = (rows["ci_low"] > 0) | (rows["ci_high"] < 0)
+    none: list[object] = []
+    some: list[str] = []
+    drawn: list[str] = []
+    for who, own in apart.groupby(rows[of], sort=False, observed=True):
+        said = f"{int(own.sum())} of {len(own)} for {spaced(who)}"
+        if own.any():
+            (drawn if simulated(who) else some).append(said)
+        elif not simulated(who):
             none.append(who)
     parts = [f"{', '.join(some)} differ"] if some else []
     parts += [f"none is shown to differ for {names_in_words(none)}"] if none else []
@@ -172,30 +151,23 @@ def differing(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
 # %% ../../nbs/report/09_seen.ipynb #0183988e
 def recovered(table: pd.DataFrame, declared: str = "truth") -> str:
     "How many intervals hold what was declared."
-    rows = table[table["ci_low"].notna() & table["ci_high"].notna() & (table["n"] != 1)]
+    rows = _sure(table[table["n"] != 1])
     held = (rows["ci_low"] <= rows[declared]) & (rows[declared] <= rows["ci_high"])
     return f"what was declared lies in {int(held.sum())} of {len(rows)} intervals" if len(rows) else ""
 
 # %% ../../nbs/report/09_seen.ipynb #12cf2560
-def meant(
-    bins: pd.DataFrame,  # confidence, accuracy, ci_low, ci_high, n and `of`
-    *,
-    of: str = "model",
-    says: str = "confidence",
-) -> str:
+def meant(bins: pd.DataFrame, *, of: str = "model", says: str = "confidence") -> str:
     "For each model in how many bins it is right less often, and more often, than its confidence says."
     if not {"ci_low", "ci_high"} <= set(bins):
         return ""  # no bin, or no interval
-    rows = spoken_of(bins.assign(estimate=bins["accuracy"]), of).dropna(subset=["ci_low", "ci_high"])
-    rows = rows.assign(over=rows["ci_high"] < rows["confidence"], under=rows["ci_low"] > rows["confidence"])
-    less, more, fits = [], [], []
+    rows = _sure(spoken_of(bins.assign(estimate=bins["accuracy"]), of))
+    rows = rows.assign(less=rows["ci_high"] < rows["confidence"], more=rows["ci_low"] > rows["confidence"])
+    said: dict[str, list[str]] = {"less": [], "more": []}
+    fits = []
     for who, own in rows.groupby(of, sort=False, observed=True):
-        over = int(own["over"].sum())
-        under = int(own["under"].sum())
-        less += [f"{spaced(who)} in {over} of {len(own)} bins"] if over else []
-        more += [f"{spaced(who)} in {under} of {len(own)} bins"] if under else []
-        fits += [who] if not over + under else []
-    said = [f"right less often than its {says}: {', '.join(less)}"] if less else []
-    said += [f"right more often than its {says}: {', '.join(more)}"] if more else []
-    said += [f"not shown to differ from its {says}: {names_in_words(fits)}"] if fits else []
-    return "; ".join(said)
+        for how in said:
+            said[how] += [f"{spaced(who)} in {own[how].sum()} of {len(own)} bins"] * bool(own[how].any())
+        fits += [who] * (not own[["less", "more"]].to_numpy().any())
+    parts = [f"right {how} often than its {says}: {', '.join(of_whom)}" for how, of_whom in said.items() if of_whom]
+    parts += [f"not shown to differ from its {says}: {names_in_words(fits)}"] if fits else []
+    return "; ".join(parts)
