@@ -19,49 +19,32 @@ from ..steps.score import NONE_READ
 __all__ = ['number', 'with_interval', 'numeric', 'markdown_table', 'csv_text', 'as_typed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
-def number(
-    x,  # a number, a string, None
-    digits: int = 3,
-) -> str:
-    "A number for reading: integers whole, others with `digits` decimals, what is missing as a dash."
+def number(x: Any, digits: int = 3) -> str:
+    "A number for reading: integers whole, others with `digits` decimals, what is missing as a dash; a text as it is."
     if x is None or x is pd.NA or (isinstance(x, (float, np.floating)) and not np.isfinite(x)):
         return "–"
     if isinstance(x, (bool, np.bool_)):
         return "yes" if x else "no"
-    if isinstance(x, (int, np.integer)):
-        return str(x)
-    if isinstance(x, (float, np.floating)):
-        return f"{x:.{digits}f}"
-    return str(x)
+    return f"{x:.{digits}f}" if isinstance(x, (float, np.floating)) else str(x)
 
 # %% ../../nbs/report/01_tables.ipynb #e6ee96b1
-def _folded(estimate: float, low: float, high: float, digits: int) -> str:
-    if not np.isfinite([low, high]).all():
-        return number(estimate, digits)
-    return f"{number(estimate, digits)} [{number(low, digits)}, {number(high, digits)}]"
-
-
-def with_interval(
-    table: pd.DataFrame,  # columns estimate, ci_low, ci_high, and any others
-    digits: int = 3,
-    level: float | None = None,  # of the intervals; None: the table's column `level`, 0.95 where it has none
-) -> pd.DataFrame:  # the three folded into `estimate [95% interval]`
-    """A tidy table for reading; the heading says the level. Where rows differ in it, the column `level` stays. Where
+def with_interval(table: pd.DataFrame, digits: int = 3, level: float | None = None) -> pd.DataFrame:
+    """A tidy table for reading, estimate, ci_low and ci_high folded into `estimate [95% interval]`; the heading says
+    the level: as given, that of the column `level`, or 0.95. Where rows differ in it, the column `level` stays. Where
     there is no estimate and `n_unread` counts answers, it says so.
 
     Raises: ValueError for a missing column.
     """
     gone = [c for c in ("estimate", "ci_low", "ci_high") if c not in table]
     if gone:
-        refuse(
-            f"with_interval: table must have the columns estimate, ci_low, ci_high; got {list(table.columns)}, without "
-            f"{gone}; compute the interval first"
-        )
-    values = table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy()
+        got = f"{list(table.columns)}, without {gone}; compute the interval first"
+        refuse(f"with_interval: table must have the columns estimate, ci_low, ci_high; got {got}")
     unread = table["n_unread"].fillna(0) if "n_unread" in table else [0] * len(table)
-    nothing = [NONE_READ if k > 0 else number(None) for k in unread]
-    known = [_folded(estimate, low, high, digits) for estimate, low, high in values]
-    text = [none if np.isnan(row[0]) else k for row, k, none in zip(values, known, nothing)]
+    text = []
+    for row, k in zip(table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy(), unread):
+        estimate, low, high = (number(x, digits) for x in row)
+        ends = f" [{low}, {high}]" if np.isfinite(row[1:]).all() else ""
+        text.append(f"{estimate}{ends}" if not np.isnan(row[0]) else (NONE_READ if k > 0 else number(None)))
     own = "level" in table and pd.api.types.is_float_dtype(table["level"])  # a column of words has another meaning
     levels = sorted(set(table["level"].dropna())) if own else [0.95]
     if level is not None:

@@ -22,9 +22,7 @@ _MARKDOWN = re.compile(r"\*+|`+|~~|(?<!\w)_+|_+(?!\w)|^\s*(?:[#>]+|[-•])\s+", 
 _OUTSIDE = " \t\n.,;:!?…\"'“”„‟‘’‚«»‹›()[]{}|"
 
 
-def bare_term(
-    text: str,  # a term
-) -> str:
+def bare_term(text: str) -> str:
     "A term as it is compared: without case, Markdown, and what stands around it."
     plain = unicodedata.normalize("NFKC", text)
     plain = _MARKDOWN.sub("", _DASH.sub("-", plain.replace("\u00ad", "")))
@@ -49,10 +47,8 @@ _ARTICLE = re.compile(r"(?:[Tt]he|an?|An?(?= [^\W\d_]{2})|[Dd](?:er|ie|as|en|em|
 _EXPLAINED = re.compile(r"\A(?P<term>[^\n]{1,80})\n\s*\n(?=[^\n]*\w+ \w+ \w+ \w+)")
 
 
-def terms_of(
-    text: str | None,  # what the model wrote; reasoning is set aside
-) -> Iterator[str]:
-    "The terms that a short answer may be read as, bare, the whole text first."
+def terms_of(text: str | None) -> Iterator[str]:
+    "The terms that a short answer may be read as, bare, the whole text first; reasoning is set aside."
     answer = _MARKDOWN.sub("", unicodedata.normalize("NFKC", split_thinking(text or "")[1])).strip()
     announced = [m["term"] for m in _LEAD_IN.finditer(answer)][-1:]
     alone = [m["term"] for m in (_EXPLAINED.match(answer),) if m]
@@ -63,10 +59,7 @@ def terms_of(
             yield bare_term(inside[article.end() :])
 
 # %% ../../nbs/tasks/04_cloze.ipynb #2ce1d5d8
-def same_term(
-    text: str | None,  # a short answer
-    key: Sequence[str],  # the term, and others that are accepted
-) -> bool:
+def same_term(text: str | None, key: Sequence[str]) -> bool:
     "Whether a short answer is one of the accepted terms, as people compare them."
     accepted = {t for k in key for t in (bare_term(k), *_without_article(k))} - {""}
     return any(term in accepted for term in terms_of(text))

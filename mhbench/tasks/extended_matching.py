@@ -58,11 +58,10 @@ def parse_extended_matching(
         if not said and n_stems == 1:
             return [parse_choice(answer, options, numbered=numbered)]
     out = []
-    for i in range(1, n_stems + 1):
-        parts = [parse_choice(t, options, numbered=numbered) for t in said.get(i, [])]
-        letters = {p.letters for p in parts if p.letters}
-        if any(p.how == "conflict" for p in parts) or len(letters) > 1:
-            out.append(Parsed((), "conflict", " | ".join(said[i])))
+    for texts in (said.get(i, []) for i in range(1, n_stems + 1)):
+        parts = [parse_choice(t, options, numbered=numbered) for t in texts]
+        if any(p.how == "conflict" for p in parts) or len({p.letters for p in parts if p.letters}) > 1:
+            out.append(Parsed((), "conflict", " | ".join(texts)))
         else:
             out.append(next((p for p in parts if p.letters), Parsed((), "none")))
     return out

@@ -94,6 +94,12 @@ def _look_up(part: str, known: Mapping[str, str]) -> list[tuple[str | None, str]
     return out
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #23aee480
+_MARKED = re.compile(
+    r"(?im)^\W{0,9}(?:final\s+)?(?:answers?|labels?|categor(?:y|ies)|diagnos[ei]s|disorders?|classification)"
+    r"\W{0,9}(?::|\bis\b|\bare\b)[*_ ]*(.+)$"
+)
+
+
 def parse_labels(
     text: str | None,  # what the model wrote
     names: Sequence[str],  # the closed list
@@ -115,18 +121,13 @@ def parse_labels(
     if data is not None:
         parts = [str(x.get("label", x.get("name", x)) if isinstance(x, dict) else x) for x in data]
     else:
-        marked = re.findall(
-            r"(?im)^\W{0,9}(?:final\s+)?(?:answers?|labels?|categor(?:y|ies)|diagnos[ei]s|disorders?|classification)"
-            r"\W{0,9}(?::|\bis\b|\bare\b)[*_ ]*(.+)$",
-            answer,
-        )
+        marked = _MARKED.findall(answer)
         how = "marked" if marked else how
         parts = marked or [re.sub(r"^[\s*•>#-]*(?:\d{1,2}[.)]\s+)?", "", line) for line in answer.splitlines()]
     found = [x for p in parts if p.strip() for x in _look_up(p.strip().strip("*_`\"'“”. "), known)]
     labels = tuple(dict.fromkeys(n for n, _ in found if n is not None))
-    return Labels(
-        labels, tuple(dict.fromkeys(p.strip() for n, p in found if n is None and p.strip())), how if found else "none"
-    )
+    unknown = tuple(dict.fromkeys(p.strip() for n, p in found if n is None))
+    return Labels(labels, unknown, how if found else "none")
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #c6d3fb81
 _NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "normal", "no disorder", "keine", "nichts"}

@@ -18,10 +18,7 @@ from ..stats.calibration import letter_probabilities
 __all__ = ['probabilities', 'as_in_item', 'as_shown', 'MultipleChoiceTask']
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #feaa3a90
-def probabilities(
-    response: Response,
-    n_options: int,
-) -> np.ndarray | None:  # (n_options,), sums to 1
+def probabilities(response: Response, n_options: int) -> np.ndarray | None:  # (n_options,), sums to 1
     "The model's probabilities over the item's options, renormalised; None where the endpoint gave none."
     if not response.letter_logprobs:
         return None
@@ -32,11 +29,8 @@ def probabilities(
     return p if response.order is None else p[np.argsort(response.order)]
 
 
-def as_in_item(
-    shown: Sequence[str],  # letters as they were shown; anything else stays
-    response: Response,
-) -> list[str]:  # of the same options in the item
-    "An answer to options that were shown in an order of their own."
+def as_in_item(shown: Sequence[str], response: Response) -> list[str]:
+    "Letters of options as they were shown, in an order of their own, as those of the item; anything else stays."
     if response.order is None:
         return list(shown)
     places = dict(zip(letters(len(response.order)), response.order))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -27,9 +28,8 @@ class Ranked(NamedTuple):
     how: str  # json, marked, line, list; conflict, none
 
 
-_MARKED = re.compile(
-    r"(?i)^\W*(?:(?:final|my)\s+)?(?:answer|ranking|order|reihenfolge|antwort)\b[^:\n]{0,40}:\W*(?=\S)"
-)
+_NAMED = r"(?:answer|ranking|order|reihenfolge|antwort)"
+_MARKED = re.compile(rf"(?i)^\W*(?:(?:final|my)\s+)?{_NAMED}\b[^:\n]{{0,40}}:\W*(?=\S)")
 _NUMBERED = re.compile(r"^\W*(\d{1,2})[.):]\s+(\S.*)$")
 
 
@@ -98,11 +98,7 @@ def parse_ranking(
     return Ranked(tuple(entries), how)
 
 # %% ../../nbs/tasks/06_ranking.ipynb #78bd3031
-def among_first(
-    item: Item,
-    answer: Sequence[str],  # the best first
-    k: int,  # first places, at least 1
-) -> float:  # 0 or 1; NaN where the item has no more than k options
+def among_first(item: Item, answer: Sequence[str], k: int) -> float:  # NaN where the item has no more than k options
     "Whether the key's first option is among the first k of an answer."
     return float(item.key[0] in answer[:k]) if k < len(item.options) else float("nan")
 
@@ -113,11 +109,8 @@ def _places(item: Item, ranked: Sequence[str]) -> np.ndarray:  # (n,) one an opt
     return np.array([names.index(a) if a in names else len(names) for a in letters(len(item.options))])
 
 
-def kendall_tau(
-    item: Item,
-    answer: Sequence[str],  # the best first
-) -> float:  # -1 to 1
-    """Kendall's tau-b of key and answer; 0 where the answer orders no pair of options.
+def kendall_tau(item: Item, answer: Sequence[str]) -> float:  # -1 to 1
+    """Kendall's tau-b of key and answer, the best first; 0 where the answer orders no pair of options.
 
     Source: Kendall 1945.
     """
@@ -137,9 +130,7 @@ class RankingTask(Task):
     lettered = ordered = True
     between = " > "
     measures = {
-        "top-3 accuracy": Measure(
-            lambda item, answer: among_first(item, answer, 3), lambda item: 3 / len(item.options)
-        ),
+        "top-3 accuracy": Measure(partial(among_first, k=3), lambda item: 3 / len(item.options)),
         "Kendall's tau-b": Measure(kendall_tau, lambda item: 0.0, share=False),
     }
 
