@@ -18,7 +18,7 @@ from ..errors import refuse
 from .agreement import ABSTAIN, label_matrix
 from .consensus import interval_column, one_hot
 from .estimate import Estimate
-from .resample import Interval, as_result, bootstrap, divide, group_codes, unit_weights
+from .resample import Interval, as_result, bootstrap, divide, group_codes, numbers_of_units, unit_weights
 
 # %% auto #0
 __all__ = ['DIFFICULTY', 'EDGES', 'BETS', 'THRESHOLDS', 'mean_difficulty', 'bin_names', 'difficulty_bins', 'difficulty_strata',
@@ -88,13 +88,10 @@ class Abstention(NamedTuple):
 
 # %% ../../nbs/stats/06_abstention.ipynb #f7090f9e
 def abstention_by_difficulty(
-    labels: Any,  # (R, N); None or NaN: not asked
-    difficulty: np.ndarray,  # (N,) mean difficulty
-    *,
-    edges: Sequence[float] = EDGES,
-    **kwargs,  # n, seed, clusters, level, method: as in bootstrap
+    labels: Any, difficulty: np.ndarray, *, edges: Sequence[float] = EDGES, **kwargs
 ) -> Abstention:
-    """The rate of abstention in each bin of difficulty, and its slope.
+    """The rate of abstention of raters (R, N) in each bin of mean difficulty (N,), and its slope; None or NaN where
+    nobody was asked. The rest is as in `bootstrap`.
 
     Source: MedQADE, section 4.4.1; the slope is ours.
     """
@@ -136,11 +133,7 @@ def _area(m: np.ndarray, e: np.ndarray) -> np.ndarray:
 
 def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     "Errors, the group of each item (-1: left out), and the thresholds of the groups, descending."
-    c = np.asarray(confidence, float)
-    y = np.asarray(correct, float)
-    if c.shape != y.shape or c.ndim != 1:
-        rule = "be one number an item each, same shape"
-        refuse(f"{function}: confidence and correct must {rule}; got {c.shape} and {y.shape}")
+    c, y = numbers_of_units(function, "number an item", confidence=confidence, correct=correct)
     if ((y < 0) | (y > 1)).any():
         refuse(f"{function}: correct must be 1, 0 or NaN; got {np.nanmin(y)} to {np.nanmax(y)}")
     has = ~np.isnan(c + y)
@@ -198,15 +191,9 @@ def risk_coverage(confidence: Any, correct: Any, **kwargs) -> RiskCoverage:  # n
 BETS = np.array([0.4, 0.7, 1.0])  # of the largest that cannot lose more than all
 
 
-def error_limit(
-    wrong: np.ndarray,  # (C,) of each case: answers kept that are wrong
-    kept: np.ndarray,  # (C,) of each case: answers kept
-    alpha: float,  # how often the limit may be too low
-    *,
-    largest: int = 1,  # no case has more answers than this, kept or not
-) -> float:  # in [0, 1]
+def error_limit(wrong: np.ndarray, kept: np.ndarray, alpha: float, *, largest: int = 1) -> float:  # in [0, 1]
     """An upper limit of the share that is wrong of the answers kept, at least as high as the truth with probability
-    1 - alpha in any number of independent cases.
+    1 - alpha in any number of independent cases, from the counts of each (C,); none has more answers than `largest`.
 
     Source: Clopper and Pearson 1934 for one answer a case; else a mixture of bets, Waudby-Smith and Ramdas 2024.
     """

@@ -139,14 +139,9 @@ def _pabak(t: np.ndarray, categories: int = 2) -> np.ndarray:
 
 
 def pabak(
-    a: Sequence,
-    b: Sequence,
-    *,
-    categories: int = 2,  # how many there are to choose from, used or not; at least 2
-    ignore: Sequence = (ABSTAIN,),
-    weights: np.ndarray | None = None,
+    a: Sequence, b: Sequence, *, categories: int = 2, ignore: Sequence = (ABSTAIN,), weights: np.ndarray | None = None
 ) -> Any:  # in [-1/(K-1), 1]; (B,) with weights
-    """Prevalence-adjusted, bias-adjusted kappa.
+    """Prevalence-adjusted, bias-adjusted kappa of K categories to choose from, used or not.
 
     Source: Byrt, Bishop and Carlin 1993; K categories: Brennan and Prediger 1981.
     """
@@ -274,13 +269,10 @@ def fleiss_kappa(
 
 # %% ../../nbs/stats/03_agreement.ipynb #d6c9118f
 def gwet_ac1(
-    labels: Any,
-    *,
-    categories: Sequence | None = None,  # all there are to choose from; those seen if None
-    ignore: Sequence = (ABSTAIN,),
-    weights: np.ndarray | None = None,
+    labels: Any, *, categories: Sequence | None = None, ignore: Sequence = (ABSTAIN,), weights: np.ndarray | None = None
 ) -> Any:  # at most 1; NaN with one category; (B,) with weights
-    """Agreement of any number of raters beyond chance, steady under lopsided marginals.
+    """Agreement of any number of raters beyond chance, steady under lopsided marginals; `categories` are all there are
+    to choose from, or those seen.
 
     Source: Gwet 2008; with missing ratings: Gwet 2014, chapter 2.
     """

@@ -91,8 +91,7 @@ class Bias(NamedTuple):
 # %% ../../nbs/stats/05_bias.ipynb #266a575a
 def _where_told(e: Estimate, values: np.ndarray, units: np.ndarray) -> Estimate:
     "The estimate without its interval where too few cases tell the judge from its peers, or an order from the other."
-    cases = np.unique(units[np.nan_to_num(values) != 0])
-    if np.isnan(e.ci_low) or len(cases) >= fewest_clusters(e.level):
+    if np.isnan(e.ci_low) or len(np.unique(units[np.nan_to_num(values) != 0])) >= fewest_clusters(e.level):
         return e
     return e._replace(ci_low=np.nan, ci_high=np.nan, kind="few")
 

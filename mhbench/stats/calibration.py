@@ -13,7 +13,7 @@ from scipy import stats
 
 from ..errors import refuse
 from .estimate import Estimate
-from .resample import as_result, divide, group_codes, unit_weights
+from .resample import as_result, divide, group_codes, numbers_of_units, unit_weights
 
 # %% auto #0
 __all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'reliability_curve', 'expected_calibration_error',
@@ -45,15 +45,10 @@ def _mean_of(x: np.ndarray, each: bool, weights, function) -> Any:
 
 # %% ../../nbs/stats/11_calibration.ipynb #5581008a
 def cross_entropy(
-    soft: np.ndarray,  # (N, K) soft labels, or one-hot keys
-    probs: np.ndarray,  # (N, K) the model's probabilities
-    *,
-    floor: float = 0.0,  # probabilities below it are raised to it
-    relative: bool = False,  # take off the soft labels' entropy
-    each: bool = False,  # one value a unit
-    weights: np.ndarray | None = None,
+    soft: Any, probs: Any, *, floor: float = 0.0, relative: bool = False, each: bool = False, weights: Any = None
 ) -> Any:  # nats; inf where a preferred option has probability 0
-    """The mean cross-entropy of a model's probabilities under the soft labels.
+    """The mean cross-entropy of a model's probabilities (N, K) under the soft labels or one-hot keys (N, K): `relative`
+    takes off the labels' entropy, and `each` gives one value a unit. Probabilities below `floor` are raised to it.
 
     Raises: ValueError where a row is no distribution, or shapes differ.
     """
@@ -100,10 +95,7 @@ class Reliability(NamedTuple):
 # %% ../../nbs/stats/11_calibration.ipynb #7efbc983
 def _binned(confidence, right, function, bins=10, strategy="width") -> tuple[np.ndarray, ...]:
     "Confidence, right, the edges of bins, and whether a unit lies in each (N, M)."
-    c = np.asarray(confidence, float)
-    r = np.asarray(right, float)
-    if c.shape != r.shape or c.ndim != 1:
-        refuse(f"{function}: confidence and right must have one entry a unit each; got shapes {c.shape} and {r.shape}")
+    c, r = numbers_of_units(function, "entry a unit", confidence=confidence, right=right)
     outside = c[~((c >= 0) & (c <= 1))]
     if len(outside):
         remedy = "leave out units without one, and say how many"
@@ -119,14 +111,9 @@ def _binned(confidence, right, function, bins=10, strategy="width") -> tuple[np.
 
 # %% ../../nbs/stats/11_calibration.ipynb #71e7d5bd
 def reliability_curve(
-    confidence: Sequence,  # (N,) in [0, 1]
-    right: Sequence,  # (N,) bool, or the soft label's probability of the answer
-    *,
-    bins: int = 10,
-    strategy: Literal["width", "mass"] = "width",
-    weights: np.ndarray | None = None,
+    confidence: Any, right: Any, *, bins: int = 10, strategy: Literal["width", "mass"] = "width", weights: Any = None
 ) -> Reliability:
-    "Mean confidence and accuracy in bins of confidence."
+    "Mean confidence (N,) and accuracy, or the soft label's probability of the answer, in bins of confidence."
     c, r, edges, member = _binned(confidence, right, "reliability_curve", bins, strategy)
     w = unit_weights(weights, len(c), "reliability_curve")
     n = w @ member

@@ -17,10 +17,9 @@ from ..errors import refuse
 __all__ = ['symmetric_functions', 'ConditionalFit', 'conditional_severities']
 
 # %% ../../nbs/stats/24_conditional_raters.ipynb #ebb345fa
-def symmetric_functions(
-    psi: np.ndarray,  # (R, K) weights of categories, the first 0
-) -> tuple[np.ndarray, np.ndarray]:  # log gamma (S,), and its gradient (R, K, S) by the weights; S = R (K - 1) + 1
-    """The logarithms of the sums over all ratings with one total, and how they change with each weight.
+def symmetric_functions(psi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The logarithms of the sums over all ratings with one total, (S,) with S = R (K - 1) + 1, and how they change with
+    each weight (R, K, S), from the weights of categories (R, K), the first 0.
 
     Source: Andersen 1972; Fischer and Ponocny 1994 (partial credit).
     """
@@ -58,11 +57,9 @@ def _objective(free: np.ndarray, design: np.ndarray, seen: np.ndarray, patterns:
     return -value, -design.T @ slope[:, 1:].ravel()
 
 # %% ../../nbs/stats/24_conditional_raters.ipynb #45cdbb85
-def conditional_severities(
-    ratings: np.ndarray,  # (answers, raters) categories 0, 1, ..., NaN where not asked
-    by_rater: bool = False,  # partial credit: every rater has categories of its own
-) -> ConditionalFit:
-    """Severities by conditional maximum likelihood.
+def conditional_severities(ratings: np.ndarray, by_rater: bool = False) -> ConditionalFit:
+    """Severities by conditional maximum likelihood from ratings (answers, raters) of categories 0, 1, ..., NaN where
+    not asked; `by_rater`, every rater has categories of its own (partial credit).
 
     Source: Andersen 1972; Andrich 1978 (rating scale); Masters 1982 (partial credit).
 

@@ -29,12 +29,11 @@ def _score(delta: np.ndarray, b: np.ndarray, c: np.ndarray, n: np.ndarray) -> np
 
 
 def score_limits(
-    only_first: np.ndarray | float,  # b, pairs that only the first has right
-    only_second: np.ndarray | float,  # c
-    n: np.ndarray | float,  # pairs, b + c or more; no whole numbers where they are effective ones
-    critical: np.ndarray | float = float(ndtri(0.975)),  # z; Student's t where a variance was estimated
+    only_first: Any, only_second: Any, n: Any, critical: Any = float(ndtri(0.975))
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score interval for the difference of two shares on the same units, for arrays of them.
+    """Score interval for the difference of two shares on the same units, for arrays of them: of n pairs, which may be
+    effective ones, b that only the first has right and c that only the second has. `critical` is z, or Student's t
+    where a variance was estimated.
 
     Source: Tango 1998.
     """

@@ -5,7 +5,7 @@
 # %% ../../nbs/stats/02_estimate.ipynb #a24c22eb
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -170,14 +170,13 @@ class Estimate(NamedTuple):
         "An estimate with these limits, where they are an interval; where not, with that of a share or none."
         n_clusters = n if n_clusters is None else n_clusters
         value = float(estimate)
-        fewest = fewest_clusters(level)
         low, high = map(float, with_width(ci_low, ci_high))
         if np.isnan(value) or np.isnan(low):
             low, high, kind = np.nan, np.nan, kind if kind == "few" else "none"
             if share and n_clusters > 0 and min(abs(value), abs(1 - value)) <= NO_WIDTH:
                 low, high, kind = count_limits(round(value) * n_clusters, n_clusters, level)
         several = kind in ("few", *NEEDS_CASES) or (kind in OF_COUNTS and n_clusters < n)
-        if several and 1 < n_clusters < fewest:
+        if several and 1 < n_clusters < fewest_clusters(level):
             low, high, kind = np.nan, np.nan, "few"
         return cls(int(n), int(n_clusters), value, low, high, level, kind, int(undefined))
 
@@ -322,14 +321,9 @@ def half_width_se(ci_low: Any, ci_high: Any, level: float = 0.95) -> np.ndarray:
 
 # %% ../../nbs/stats/02_estimate.ipynb #ccc08ffd
 def inverse_variance_mean(
-    estimates: Sequence[float],  # (M,)
-    se: Sequence[float],  # (M,) standard errors, above zero
-    *,
-    model: Literal["fixed", "random"] = "fixed",
-    floor: float = 0.0,  # smallest standard error to count with
-    level: float = 0.95,
+    estimates: Any, se: Any, *, model: Literal["fixed", "random"] = "fixed", floor: float = 0.0, level: float = 0.95
 ) -> WeightedMean:
-    """Average of estimates, each weighted by its inverse variance.
+    """Average of estimates, each weighted by its inverse variance; no standard error counts as less than `floor`.
 
     Source: Lamparth, Grabb et al. 2025, tables 1 and 2 (fixed); DerSimonian and Laird 1986 (random); Cochran 1954 (Q).
 

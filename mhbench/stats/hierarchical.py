@@ -57,18 +57,10 @@ def _pairs(x: np.ndarray, question: np.ndarray, rater: np.ndarray, ties: bool) -
     return _Pairs(first, second, rater[unit], unit, (d == 0).astype(float))
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #0d7467df
-class _Losses(NamedTuple):
-    "The loss of each comparison, and its derivatives by u (slope times gap of the worths) and by o (the offset)."
-
-    value: np.ndarray
-    by_u: np.ndarray
-    by_o: np.ndarray
-    by_uu: np.ndarray
-    by_uo: np.ndarray
-    by_oo: np.ndarray
-
-
-def _losses(u: np.ndarray, o: np.ndarray, tie: np.ndarray, symmetric: bool) -> _Losses:
+def _losses(u: np.ndarray, o: np.ndarray, tie: np.ndarray, symmetric: bool) -> tuple[np.ndarray, ...]:
+    """The loss of each comparison, and its derivatives by u (slope times gap of the worths), by o (the offset), and by
+    uu, uo and oo.
+    """
     if symmetric:
         half = u / 2
         most = np.maximum(np.abs(half), o)
@@ -78,10 +70,10 @@ def _losses(u: np.ndarray, o: np.ndarray, tie: np.ndarray, symmetric: bool) -> _
         won, lost, tied = each / total
         lead = won - lost
         first = (lead - (1 - tie)) / 2, tied - tie
-        return _Losses(value, *first, (won + lost - lead**2) / 4, -tied * lead / 2, tied * (1 - tied))
+        return value, *first, (won + lost - lead**2) / 4, -tied * lead / 2, tied * (1 - tied)
     wrong = expit(-o - u)  # equation 3 with y = 1
     spread = wrong * (1 - wrong)
-    return _Losses(np.logaddexp(0, -o - u), -wrong, -wrong, spread, spread, spread)
+    return np.logaddexp(0, -o - u), -wrong, -wrong, spread, spread, spread
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #82398ea1
 class _Problem(NamedTuple):
@@ -109,13 +101,11 @@ def _objective(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) ->
     i, j, r = pairs[:3]
     gap = betas[i] - betas[j]
     a = slopes[r]
-    loss = _losses(a * gap, offsets[r], pairs.tie, p.symmetric)
-    by_u = weight * loss.by_u
-    by_o = weight * loss.by_o
+    loss, by_u, by_o = (weight * y for y in _losses(a * gap, offsets[r], pairs.tie, p.symmetric)[:3])
     by_beta = np.bincount(i, by_u * a, len(betas)) - np.bincount(j, by_u * a, len(betas))
     by_slope = np.bincount(r, by_u * gap, len(slopes)) - 2 * p.penalty * (1 - slopes)
     by_offset = np.bincount(r, by_o, len(slopes)) + 2 * p.penalty * offsets
-    value = (weight * loss.value).sum() + p.penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes))
+    value = loss.sum() + p.penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes))
     return float(value), np.concatenate([by_beta, by_slope, by_offset])
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #9b1adb0a
@@ -167,9 +157,9 @@ def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> _
     i, j, r = pairs[:3]
     gap = betas[i] - betas[j]
     a = slopes[r]
-    loss = _losses(a * gap, offsets[r], pairs.tie, p.symmetric)
+    by_u, _, uu, uo, oo = _losses(a * gap, offsets[r], pairs.tie, p.symmetric)[1:]
 
-    apart = np.bincount(i * k + j % k, weight * a**2 * loss.by_uu, n_betas * k).reshape(-1, k, k)
+    apart = np.bincount(i * k + j % k, weight * a**2 * uu, n_betas * k).reshape(-1, k, k)
     apart = apart + apart.transpose(0, 2, 1)
     blocks = apart.sum(2)[:, :, None] * np.eye(k) - apart
 
@@ -180,9 +170,9 @@ def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> _
     def of_raters(by, penalty=0.0):
         return np.diag(np.bincount(r, weight * by, n_raters) + 2 * penalty)
 
-    mixed = of_raters(gap * loss.by_uo)
-    corner = [[of_raters(gap**2 * loss.by_uu, p.penalty), mixed], [mixed, of_raters(loss.by_oo, p.penalty)]]
-    border = np.hstack([to_raters(loss.by_u + a * gap * loss.by_uu), to_raters(a * loss.by_uo)])
+    mixed = of_raters(gap * uo)
+    corner = [[of_raters(gap**2 * uu, p.penalty), mixed], [mixed, of_raters(oo, p.penalty)]]
+    border = np.hstack([to_raters(by_u + a * gap * uu), to_raters(a * uo)])
     return _Arrow(blocks, border, np.block(corner))
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #01e4ee08

@@ -65,13 +65,8 @@ class Jackknife(NamedTuple):
             return as_scalar(2 * stats.t.sf(np.abs((np.asarray(self.value) - null) / self.se), self.df))
 
 # %% ../../nbs/stats/25_jackknife.ipynb #f43b530f
-def jackknife(
-    statistic: Callable,  # of the arrays and `weights` (B, N); one value or several a row
-    *arrays: np.ndarray,  # N units along `axis` of each
-    clusters: np.ndarray | None = None,  # (N,) labels of what is left out whole; None: each unit by itself
-    axis: int = 0,  # of the units
-) -> Jackknife:
-    """The statistic of all data and without each cluster.
+def jackknife(statistic: Callable, *arrays: np.ndarray, clusters: np.ndarray | None = None, axis: int = 0) -> Jackknife:
+    """The statistic, of arrays with N units along `axis` and `weights` (B, N), of all data and without each cluster.
 
     Source: Tukey 1958; groups of units: Kott 2001.
 
@@ -106,12 +101,9 @@ def range_limits(value: float, se: float, times: float, lowest: float = -1.0) ->
     return low, high
 
 # %% ../../nbs/stats/25_jackknife.ipynb #8b9aeb1e
-def lowest_agreement(
-    codes: np.ndarray,  # (R, N) of the raters' labels, -1 where missing
-    n_categories: int,
-    distance: np.ndarray | None = None,  # (K, K) squared distances of the categories; None: 0 and 1
-) -> float:  # in [-1, 0]
-    """The lowest agreement beyond chance of raters who use the labels as often as these do.
+def lowest_agreement(codes: np.ndarray, n_categories: int, distance: np.ndarray | None = None) -> float:  # in [-1, 0]
+    """The lowest agreement beyond chance of raters who use the labels as often as these do, codes (R, N), -1 where
+    missing; squared distances (K, K) of categories are 0 and 1 if None.
 
     Source: the largest disagreement of two given margins: Hoeffding 1940.
     """

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from ..errors import refuse
 from .differences import independent_difference
 from .estimate import Estimate, estimate
-from .resample import divide, group_codes, mean
+from .resample import divide, group_codes, mean, numbers_of_units
 
 # %% auto #0
 __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 'split_half_calibration', 'pass_rates', 'LeftOut',
@@ -24,10 +24,7 @@ __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 
 # %% ../../nbs/stats/16_judge_error.ipynb #6e06b3b8
 def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Scores where both are there, and where that is."
-    y = np.asarray(judge, float)
-    x = np.asarray(people, float)
-    if y.shape != x.shape or y.ndim != 1:
-        refuse(f"{function}: judge and people must have one score an answer each; got shapes {y.shape} and {x.shape}")
+    y, x = numbers_of_units(function, "score an answer", judge=judge, people=people)
     there = ~(np.isnan(y) | np.isnan(x))
     return y[there], x[there], there
 
@@ -41,15 +38,8 @@ class Limits(NamedTuple):
     high: Estimate  # upper limit
 
 
-class _Spread(NamedTuple):
-    "A standard deviation over cases."
-
-    sd: float
-    df: float
-    with_mean: float  # its correlation with the mean, over cases
-
-
-def _spread(d: np.ndarray, of: np.ndarray) -> _Spread:
+def _spread(d: np.ndarray, of: np.ndarray) -> tuple[float, float, float]:
+    "A standard deviation over cases, its degrees of freedom, and its correlation with the mean."
     size = np.bincount(of)
     n, k, about = len(d), len(size), d - d.mean()
     to_mean = np.bincount(of, about)
@@ -63,7 +53,7 @@ def _spread(d: np.ndarray, of: np.ndarray) -> _Spread:
     robust = 1.6 * s2**2 / (k / (k - 1) * float(to_s2 @ to_s2) / n**2) * worth / (worth + 8)
     length = float(np.sqrt((to_mean @ to_mean) * (to_s2 @ to_s2)))
     together = float(to_mean @ to_s2) / length if length > 0 else 0.0
-    return _Spread(float(np.sqrt(s2)), max(1.0, min(normal, robust)), together * k / (k + 10))
+    return float(np.sqrt(s2)), max(1.0, min(normal, robust)), together * k / (k + 10)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #2681e3b5
 def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: Any) -> Limits:  # as in `estimate`
@@ -84,16 +74,16 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
         spread = float(d.std(ddof=1))
         values = (spread, bias.estimate - z * spread, bias.estimate + z * spread)
         return Limits(bias, *(Estimate.from_limits(v, **about) for v in values))
-    s = _spread(d, of)
+    s, df, with_mean = _spread(d, of)
     tails = np.array([(1 + bias.level) / 2, (1 - bias.level) / 2])
-    of_sd = s.sd * np.sqrt(s.df / stats.chi2.ppf(tails, s.df))
-    sd = Estimate.from_limits(s.sd, *(of_sd if bias.ci_low < bias.ci_high else ()), **about, kind="chi-square")
+    of_sd = s * np.sqrt(df / stats.chi2.ppf(tails, df))
+    sd = Estimate.from_limits(s, *(of_sd if bias.ci_low < bias.ci_high else ()), **about, kind="chi-square")
 
     def limit(sign: int) -> Estimate:
-        at = bias.estimate + sign * z * s.sd
+        at = bias.estimate + sign * z * s
         a = np.array([bias.ci_low, bias.ci_high]) - bias.estimate
-        b = sign * z * (of_sd[::sign] - s.sd)
-        low, high = at + np.array([-1, 1]) * np.sqrt(a**2 + b**2 + 2 * sign * s.with_mean * a * b)
+        b = sign * z * (of_sd[::sign] - s)
+        low, high = at + np.array([-1, 1]) * np.sqrt(a**2 + b**2 + 2 * sign * with_mean * a * b)
         return Estimate.from_limits(at, low, high, **about, kind="MOVER")
 
     return Limits(bias, sd, limit(-1), limit(1))

@@ -156,20 +156,16 @@ def dawid_skene(
     common = votes.sum(0) / votes.sum()
     total = votes.sum(1, keepdims=True)
     start = np.where(total > 0, votes / np.maximum(total, 1), common)
-    settings = asked.astype(float), smoothing, tolerance, most
-    p, shares, errors, rounds = _expectation_maximisation(said, start, group, *settings)
+    p, shares, errors, rounds = _expectation_maximisation(said, start, group, asked, smoothing, tolerance, most)
     p = np.where(asked[:, None], p, np.nan)
     return DawidSkene(LabelProbabilities(said.classes, p), shares, errors, said.values, rounds)
 
 # %% ../../nbs/stats/19_label_models.ipynb #27a714c9
 def severity_labels(
-    labels: Any,  # (R, N) None where a rater was not asked
-    order: Sequence,  # the labels, from the lowest to the highest
-    *,
-    groups: Any = None,  # (N,) labels, such as the model whose answer it is
-    clusters: Any = None,  # (N,) labels of items that hold several answers
+    labels: Any, order: Sequence, *, groups: Any = None, clusters: Any = None
 ) -> tuple[LabelProbabilities, list[RaterCheck]]:
-    """The probability of each label, where raters differ in severity; what is not in `order` counts as not asked.
+    """The probability of each label (R, N), where raters differ in severity; what is not in `order`, from the lowest to
+    the highest, counts as not asked. Groups may be the models whose answers they are, and clusters the items.
 
     Source: Linacre 1989 (severity of raters); Bock and Aitkin 1981 (marginal likelihood).
     Raises: ValueError where none of the labels was given, or they are no matrix.

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
-from .resample import as_result, divide, unit_weights
+from .resample import as_result, divide, numbers_of_units, unit_weights
 
 # %% auto #0
 __all__ = ['Average', 'accuracy', 'ClassScores', 'class_scores', 'precision', 'recall', 'f1', 'Settings', 'compare_settings',
@@ -139,14 +139,9 @@ def recall(truth: Sequence, answers: Sequence, **how: Any) -> Any:  # average, c
 
 
 def f1(
-    truth: Sequence,  # (N,) the key
-    answers: Sequence,  # (N,)
-    *,
-    average: Average = "macro",
-    classes: Sequence | None = None,  # by default those that occur
-    weights: np.ndarray | None = None,  # (B, N)
+    truth: Any, answers: Any, *, average: Average = "macro", classes: Sequence | None = None, weights: Any = None
 ) -> Any:  # a float in [0, 1]; with weights (B,)
-    """The harmonic mean of precision and recall a class, averaged over classes.
+    """The harmonic mean of precision and recall a class, averaged over classes, by default those that occur.
 
     Raises: ValueError where lengths differ, truth is missing, or a true class is not among `classes`.
     """
@@ -175,10 +170,7 @@ def compare_settings(first: Any, second: Any, *, weights: np.ndarray | None = No
     Source: Fouda et al. 2025 (PsychiatryBench), equations 6-10.
     Raises: ValueError where lengths differ or an entry is not 0 or 1.
     """
-    f = np.asarray(first, float)
-    s = np.asarray(second, float)
-    if f.shape != s.shape or f.ndim != 1:
-        refuse(f"compare_settings: first and second must have one entry a unit each; got {f.shape} and {s.shape}")
+    f, s = numbers_of_units("compare_settings", "entry a unit", first=first, second=second)
     if not np.isin([f, s], (0, 1)).all():
         remedy = "compare on the units that both settings have"
         refuse(f"compare_settings: first and second must be right or wrong, 1 or 0; got another value; {remedy}")
@@ -258,14 +250,10 @@ def subset_accuracy(
 
 # %% ../../nbs/stats/10_metrics.ipynb #08747bda
 def multilabel_f1(
-    truth: np.ndarray,  # (N, L) bool
-    answers: np.ndarray,  # (N, L) bool
-    *,
-    average: Literal["weighted", "macro", "micro"] | None = "weighted",  # None: every label
-    weights: np.ndarray | None = None,  # (B, N)
-) -> Any:  # a float in [0, 1], or (L,); with weights (B,) or (B, L)
-    """F1 a label, averaged over labels; a label that is neither true nor answered has 0. A macro average
-    leaves out of a replicate what has members and none of them drawn.
+    truth: np.ndarray, answers: np.ndarray, *, average: str | None = "weighted", weights: Any = None
+) -> Any:  # in [0, 1], or (L,); with weights (B,) or (B, L)
+    """F1 a label, averaged over labels ("weighted", "macro" or "micro") or, of None, of each; a label that is neither
+    true nor answered has 0. A macro average leaves out of a replicate what has members and none of them drawn.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equations 12-13.
     """
@@ -302,12 +290,8 @@ class Vote(NamedTuple):
     tied: np.ndarray  # (N,) bool, two or more answers had as many votes
 
 # %% ../../nbs/stats/10_metrics.ipynb #38bdb22b
-def majority_vote(
-    samples: Sequence[Sequence],  # (N, K) answers; None, NaN or "" where there is none
-    *,
-    ties: Literal["first", "none"] = "first",
-) -> Vote:
-    """The answer that most samples of a unit give.
+def majority_vote(samples: Sequence[Sequence], *, ties: Literal["first", "none"] = "first") -> Vote:
+    """The answer that most samples of a unit (N, K) give; None, NaN or "" is no answer.
 
     Source: Wang et al. 2022, self-consistency; the rule for ties is ours, since the studies give none.
     Raises: ValueError where units have different numbers of samples.

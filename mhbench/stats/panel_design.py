@@ -49,12 +49,9 @@ def pilot_table(
     return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), str(counted)
 
 # %% ../../nbs/stats/23_panel_design.ipynb #6661484a
-def pilot_components(
-    pilot: pd.DataFrame,  # item, rater, target, value: a row a rating; values are numbers
-    *,
-    difference: bool = False,  # of two targets, instead of one target's mean
-) -> RaterComponents:  # averages over targets, or over pairs of them
-    """Components of variance of a pilot's ratings.
+def pilot_components(pilot: pd.DataFrame, *, difference: bool = False) -> RaterComponents:
+    """Components of variance of a pilot's ratings (item, rater, target, value: a row a rating), averaged over targets,
+    or, of a difference, over pairs of them.
 
     Raises: ValueError where no target, or no pair of them, tells items and raters apart.
     """

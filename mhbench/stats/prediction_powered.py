@@ -235,13 +235,10 @@ def pilot_of(people: Any, judge: Any, *, clusters: Any = None, share: bool = Fal
 
 
 def pilot_of_card(
-    correlation: float | None = None,  # of scores, with people's mean
-    sd: float = 1.0,  # of people's scores
-    *,
-    rates: tuple[float, float] | None = None,  # of labels: how often the judge finds what is correct (q1), wrong (q0)
-    correct: float = 0.5,  # the share of answers that people call correct
+    correlation: float | None = None, sd: float = 1.0, *, rates: tuple[float, float] | None = None, correct: float = 0.5
 ) -> Pilot:
-    """What a judge's card says.
+    """What a judge's card says: of scores, their correlation with people's mean and people's standard deviation; or of
+    labels, how often the judge finds what is correct (q1) and wrong (q0), where so many are correct.
 
     Raises: ValueError where neither is given, or a number lies outside its range.
     """
@@ -261,15 +258,8 @@ def pilot_of_card(
 _SKEWED = 30  # cases
 
 
-def planned_width(
-    p: Pilot,
-    labels: float,  # of people
-    judged: float,  # answers that the judge judges, those that people label among them
-    *,
-    judge: bool = True,  # False: people alone
-    level: float = 0.95,
-) -> float:
-    "How wide the interval will be, on average."
+def planned_width(p: Pilot, labels: float, judged: float, *, judge: bool = True, level: float = 0.95) -> float:
+    "How wide the interval will be on average, from labels of people among answers judged, or from people alone."
     others = max(judged - labels, 0.0)
     size = p.n / p.n_clusters if p.n_clusters else 1.0
     least = p.together / ((1 + labels / others) * p.of_judge) if others and p.of_judge > 1e-12 else 0.0

@@ -226,14 +226,10 @@ def _half_widths(wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: fl
 
 # %% ../../nbs/stats/07_preference.ipynb #9ae9faaa
 def worth_estimates(
-    wins: np.ndarray,  # (U, K, K), [u, i, j] = times i beat j on question u
-    ties: np.ndarray,  # (U, K, K), symmetric
-    *,
-    clusters: np.ndarray | None = None,  # (U,) labels of the questions' cases; None: each by itself
-    penalty: float = 0.1,  # on the sum of squared log worths
-    level: float = 0.95,
+    wins: np.ndarray, ties: np.ndarray, *, clusters: Any = None, penalty: float = 0.1, level: float = 0.95
 ) -> list[Estimate]:  # K worths; without an estimate for a contestant that never met another
-    """Bradley-Terry worths from duels on many questions, with intervals over questions or their cases.
+    """Bradley-Terry worths from duels on many questions, [u, i, j] = times i beat j on question u, and their ties, with
+    intervals over questions or their cases; the penalty is on the sum of squared log worths.
 
     Source: Bradley and Terry 1952; ties: Davidson 1970; Huber 1967; Cameron and Miller 2015 (variance).
     Raises: ValueError where penalty is 0 and a worth is not finite.

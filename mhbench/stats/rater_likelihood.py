@@ -33,12 +33,10 @@ def category_log_probs(
     return log_softmax(lift[:, :, None] * steps + cuts[:, None, :], axis=2)
 
 
-def category_table(
-    p: dict[str, np.ndarray],  # severity (R,), log spread (R,), cuts (K - 1,), and readiness (R * (K - 2),) or none
-    worth: np.ndarray,  # (G,)
-    steps: np.ndarray,  # (K,)
-) -> np.ndarray:  # (R, G, K)
-    "The log probability of every rater's every category."
+def category_table(p: dict[str, np.ndarray], worth: np.ndarray, steps: np.ndarray) -> np.ndarray:  # (R, G, K)
+    """The log probability of every rater's every category, from severity (R,), log spread (R,), cuts (K - 1,), and
+    readiness (R * (K - 2),) or none.
+    """
     cuts = np.zeros((len(p["severity"]), len(steps)))
     cuts[:, 1:] = p["cuts"]
     if "readiness" in p:

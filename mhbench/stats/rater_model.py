@@ -177,9 +177,9 @@ class RaterFit(NamedTuple):
     level: np.ndarray  # (D, F) facets of the answers' means
     n_clusters: int  # items, or answers where each has its own
     cluster: np.ndarray | None  # (U,) of answers, where the covariance is the sandwich of these
-    centre: float  # points at 0; 0 for categories
-    unit: float  # points in one unit of the parameters; 1 for categories
-    steps: np.ndarray | None  # (K,) of the categories
+    centre: float = 0.0  # points at 0; 0 for categories
+    unit: float = 1.0  # points in one unit of the parameters; 1 for categories
+    steps: np.ndarray | None = None  # (K,) of the categories
 
     def part(self, name: str) -> np.ndarray:
         return self.values[self.parameters.where(name)]
@@ -390,11 +390,11 @@ def fit_raters(
     if categories is None:
         points, centre, unit = _standardised(values)
         family = SliderPoints(points, answer, rater)
-        about |= {"categories": None, "centre": centre, "unit": unit, "steps": None}
+        about |= {"categories": None, "centre": centre, "unit": unit}
     else:
         steps = np.arange(len(categories), dtype=float)
         family = Categories(_coded_values(values, categories), answer, rater, steps, by_rater)
-        about |= {"categories": list(categories), "centre": 0.0, "unit": 1.0, "steps": steps}
+        about |= {"categories": list(categories), "steps": steps}
     problem = _problem(family, design, row.reshape(-1), item, [zero_sum(size) for size in sizes], spreads)
     return _fitted(problem, about, before, cluster)
 
@@ -434,9 +434,8 @@ def fit_duels(
     categories = DUEL if ties else [DUEL[0], DUEL[2]]
     steps = np.linspace(0, 1, len(categories))
     family = Categories(_coded_values(outcomes, categories), answer, rater, steps, True, ahead != low)
-    about: dict[str, Any] = {"raters": rater_names, "facets": {"model": levels}}
-    about |= {"categories": categories, "centre": 0.0, "unit": 1.0, "steps": steps}
-    about |= {"answers": [tuple(pair) for pair in pairs.tolist()], "n_clusters": len(item_names)}
+    about: dict[str, Any] = {"raters": rater_names, "facets": {"model": levels}, "categories": categories}
+    about |= {"steps": steps, "answers": [tuple(pair) for pair in pairs.tolist()], "n_clusters": len(item_names)}
     of_pair = row.reshape(-1)[answer]  # raters are compared over duels of the same models
     before = design_checks(list(outcomes), of_pair.tolist(), list(raters), categories)
     twice = float((np.bincount(answer) > 1).mean())  # one rating a pair cannot tell worths' spread from chance

@@ -125,14 +125,10 @@ def _strata(y: np.ndarray, of: np.ndarray) -> _Strata:  # y: (N,) or (N, W), eff
 
 # %% ../../nbs/stats/15_repeatability.ipynb #e5a17c90
 def intraclass_correlation(
-    scores: Any,  # (N, K); NaN where a verdict failed
-    *,
-    clusters: np.ndarray | None = None,  # (N,) labels of questions or cases; None: each answer by itself
-    seed: int,
-    n_draws: int = 2000,
-    level: float = 0.95,
-) -> Estimate:  # of the share of variance between answers; n counts answers judged twice or more
-    """ICC(1, 1) with its generalized interval over clusters.
+    scores: Any, *, clusters: np.ndarray | None = None, seed: int, n_draws: int = 2000, level: float = 0.95
+) -> Estimate:
+    """ICC(1, 1) of scores (N, K), NaN where a verdict failed, with its generalized interval over clusters: questions or
+    cases. It is the share of variance between answers; n counts those judged twice or more.
 
     Source: Shrout and Fleiss 1979 (case 1); Weerahandi 1993 (interval); Satterthwaite 1946 (degrees of freedom).
     """
@@ -254,14 +250,10 @@ def _drawn_components(y: np.ndarray, of: np.ndarray, n_draws: int, rng: np.rando
 
 # %% ../../nbs/stats/15_repeatability.ipynb #67350546
 def variance_components(
-    scores: Any,  # (N, W, R); NaN where a verdict failed
-    *,
-    clusters: np.ndarray | None = None,  # (N,) labels of questions or cases; None: each answer by itself
-    seed: int,
-    n_draws: int = 2000,
-    level: float = 0.95,
+    scores: Any, *, clusters: np.ndarray | None = None, seed: int, n_draws: int = 2000, level: float = 0.95
 ) -> Components:
-    """Variance components of a score with generalized intervals over clusters.
+    """Variance components of a score (N, W, R), NaN where a verdict failed, with generalized intervals over clusters:
+    questions or cases.
 
     Source: Searle, Casella and McCulloch 1992, chapter 4 (components); Weerahandi 1993 (generalized intervals).
     Raises: ValueError for fewer than two complete answers, or one wording in one run.

@@ -16,9 +16,9 @@ from scipy.special import ndtr, ndtri, stdtr
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval', 'as_scalar', 'unit_weights', 'as_result',
-           'divide', 'percentile_interval', 'bca_interval', 'kinds', 'without_each', 'bootstrap', 'mean', 'ClusterMean',
-           'cluster_mean']
+__all__ = ['Seed', 'MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval', 'as_scalar', 'unit_weights',
+           'numbers_of_units', 'as_result', 'divide', 'percentile_interval', 'bca_interval', 'kinds', 'without_each',
+           'bootstrap', 'mean', 'ClusterMean', 'cluster_mean']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
 def group_codes(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
@@ -89,6 +89,9 @@ def seed_sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed)
 
 # %% ../../nbs/stats/01_resample.ipynb #cc82eac0
+Seed = int | np.random.SeedSequence
+
+
 class Interval(NamedTuple):
     "An estimate, its interval, and what they rest on."
 
@@ -143,6 +146,16 @@ def unit_weights(weights: np.ndarray | None, n: int, function: str) -> np.ndarra
     return w
 
 
+def numbers_of_units(function: str, unit: str, **named: Any) -> list[np.ndarray]:
+    "Several arrays (N,) of numbers, one `unit` each; refused where their shapes differ."
+    arrays = [np.asarray(x, float) for x in named.values()]
+    shapes = [a.shape for a in arrays]
+    if len(set(shapes)) > 1 or arrays[0].ndim != 1:
+        found = " and ".join(map(str, shapes))
+        refuse(f"{function}: {' and '.join(named)} must have one {unit} each, same shape; got shapes {found}")
+    return arrays
+
+
 def as_result(values: np.ndarray, weights: np.ndarray | None) -> Any:
     "One number where no weights were given, one a row of weights otherwise."
     return as_scalar(values[0]) if weights is None else values
@@ -173,13 +186,10 @@ def percentile_interval(replicates: np.ndarray, level: float = 0.95) -> tuple[An
 
 # %% ../../nbs/stats/01_resample.ipynb #1801e005
 def bca_interval(
-    replicates: np.ndarray,  # (B, ...)
-    estimate: Any,  # (...) the statistic on the data
-    jackknife: np.ndarray,  # (m, ...) the statistic with each unit or cluster left out
-    strata: np.ndarray | None = None,  # (m,) stratum of each unit or cluster
-    level: float = 0.95,
+    replicates: np.ndarray, estimate: Any, jackknife: np.ndarray, strata: np.ndarray | None = None, level: float = 0.95
 ) -> tuple[Any, Any]:
-    """Bias-corrected and accelerated interval; NaN where every replicate lies on one side of the estimate.
+    """Bias-corrected and accelerated interval of replicates (B, ...), NaN where all lie on one side of the estimate;
+    the jackknife (m, ...) has the statistic with each unit or cluster of the strata (m,) left out.
 
     Source: Efron 1987; Efron and Tibshirani 1993, equations 14.9, 14.14, 14.15; several samples: Davison and Hinkley
     1997, chapter 5.
@@ -361,12 +371,9 @@ def _robust(sums: np.ndarray, size: np.ndarray, rho: Any) -> tuple[np.ndarray, n
     return (a * sums**2).sum(0), df, one * (w**1.5).sum(0) / total**1.5 * known
 
 # %% ../../nbs/stats/01_resample.ipynb #0818e541
-def cluster_mean(
-    x: np.ndarray,  # (N,) or (N, P), NaN is left out
-    clusters: np.ndarray | None = None,  # (N,) labels; None: each unit by itself
-    likeness: float | None = None,  # correlation within clusters, 0 to 1; None: estimated
-) -> ClusterMean:
-    """The mean with its cluster-robust standard error and degrees of freedom.
+def cluster_mean(x: np.ndarray, clusters: np.ndarray | None = None, likeness: float | None = None) -> ClusterMean:
+    """The mean (N,) or (N, P), NaN left out, with its cluster-robust standard error and degrees of freedom; likeness is
+    the correlation within clusters, 0 to 1, estimated if None.
 
     Source: Bell and McCaffrey 2002; Imbens and Kolesár 2016.
     """

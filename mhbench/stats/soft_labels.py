@@ -56,13 +56,8 @@ class GroupMeans(NamedTuple):
 FEWEST_RATINGS = 7  # of six skewed scores the interval holds in 91 to 92 of 100
 
 
-def group_means(
-    values: np.ndarray,  # (n, ...) float, one row an annotation; NaN is left out
-    groups: np.ndarray,  # (n,) labels
-    *,
-    level: float = 0.95,
-) -> GroupMeans:
-    """Means of annotations (0 to 100) by group, with Student's interval on the logit scale; none of too few.
+def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) -> GroupMeans:
+    """Means of annotations (n, ...), 0 to 100, by group, with Student's interval on the logit scale; none of too few.
 
     Source: Student 1908; Agresti 2013, section 3.1.5 (the delta method on the logit scale).
 
@@ -110,6 +105,12 @@ def _one_each(who: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray: 
     return (order == first[:, who]).astype(float)
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #f60b2d18
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
 #| export
 #| export
 

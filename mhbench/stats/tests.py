@@ -19,7 +19,7 @@ from ..errors import refuse
 from .differences import mean_difference
 from .estimate import Estimate
 from .metrics import compare_settings
-from .resample import MOST_DRAWS, divide, group_codes, kinds
+from .resample import MOST_DRAWS, Seed, divide, group_codes, kinds
 
 # %% auto #0
 __all__ = ['MOST_PERMUTATIONS', 'Comparison', 'paired_t', 'mcnemar', 'chi_square', 'goodness_of_fit', 'adjust_p', 'adjust_within',
@@ -245,15 +245,10 @@ class PermutationTest(NamedTuple):
 
 # %% ../../nbs/stats/12_tests.ipynb #b5da4c76
 def stratified_permutation_test(
-    scores: Sequence[float],  # (N,)
-    second: Sequence[bool],  # (N,) True where an entry has the second label
-    strata: Sequence,  # (N,) labels within which to permute, e.g. the question
-    *,
-    n: int = 10_000,  # permutations, where p is not exact
-    tests: int = 1,  # that share the error: more permutations are made where n leave it open
-    seed: int | np.random.SeedSequence,
+    scores: Sequence[float], second: Sequence[bool], strata: Sequence, *, n: int = 10_000, tests: int = 1, seed: Seed
 ) -> PermutationTest:
-    """Difference of two labels' means within strata, tested by permuting labels within them.
+    """Difference of two labels' means within strata, such as the question, tested by permuting labels within them: n
+    times where p is not exact, and more where `tests` that share the error leave it open.
 
     Source: Good 2005, section 3.2; p-value: Phipson and Smyth 2010.
 
@@ -391,15 +386,9 @@ def compare_levels(
     return [LevelDifference(str(a), str(b), i, p, float(pa), *rest) for (a, b, i, p, *rest), pa in zip(rows, adjusted)]
 
 # %% ../../nbs/stats/12_tests.ipynb #e57f18e8
-def sign_flip_test(
-    differences: Sequence[float] | np.ndarray,  # (N,) of one unit each, first minus second
-    clusters: Sequence | np.ndarray | None = None,  # (N,) labels of what is flipped whole; None: each unit by itself
-    *,
-    n: int = 10_000,  # draws of signs, where there are more than so many and the test is not exact
-    tests: int = 1,  # that share the error: more signs are drawn where n leave it open
-    seed: int | np.random.SeedSequence,
-) -> float:  # two-sided p; 1 where no difference is left
-    """Whether paired differences have a mean of 0, by flipping their signs.
+def sign_flip_test(differences: Any, clusters: Any = None, *, n: int = 10_000, tests: int = 1, seed: Seed) -> float:
+    """Whether paired differences (N,) have a mean of 0, by flipping the signs of whole clusters: two-sided p, exact or
+    of n draws, and of more where `tests` that share the error leave it open; 1 where no difference is left.
 
     Source: Fisher 1935, section 21; p-value of drawn signs: Phipson and Smyth 2010.
 
@@ -454,15 +443,9 @@ def _tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndar
 
 
 def clustered_chi_square(
-    labels: Sequence,  # (N,) the kind of each unit
-    groups: Sequence,  # (N,) whose it is
-    clusters: Sequence | np.ndarray | None = None,  # (N,) labels of cases; None: each unit by itself
-    *,
-    n: int = 10_000,  # dealings
-    tests: int = 1,  # that share the error: more dealings are made where n leave it open
-    seed: int | np.random.SeedSequence,
+    labels: Sequence, groups: Sequence, clusters: Any = None, *, n: int = 10_000, tests: int = 1, seed: Seed
 ) -> tuple[Comparison, float]:  # the test, and the smallest expected count
-    """Pearson's chi-square of labels by groups, its p-value by dealing whole clusters.
+    """Pearson's chi-square of labels by groups, its p-value by dealing whole clusters as often as in the other tests.
 
     Source: Good 2005, section 3.2; Phipson and Smyth 2010.
 
@@ -492,16 +475,11 @@ def clustered_chi_square(
 
 # %% ../../nbs/stats/12_tests.ipynb #8b1a9ee7
 def detectable_difference(
-    n: int,  # independent pairs, each exchanged whole: questions, or cases
-    *,
-    se: float,  # of the mean difference
-    power: float = 0.8,
-    alpha: float = 0.05,
-    comparisons: int = 1,  # how many tests share alpha (Bonferroni)
-    largest: float = np.inf,  # the largest difference that is possible: 1 for shares
+    n: int, *, se: float, power: float = 0.8, alpha: float = 0.05, comparisons: int = 1, largest: float = np.inf
 ) -> float:
-    """The smallest true difference that a test of exchanged pairs finds with the given power, by Student's t; NaN where
-    there is none: no n that the test could reject with, nothing that varies, or none that is possible.
+    """The smallest true difference that a test of n exchanged pairs finds with the given power, by Student's t, where
+    so many comparisons share alpha (Bonferroni); NaN where there is none: no n that the test could reject with, nothing
+    that varies, or none of at most `largest`, which is possible.
 
     Source: Cohen 1988, chapter 2; the smallest p-value of n exchanged pairs is 2^(1-n) (Fisher 1935, section 21).
     """
@@ -512,14 +490,10 @@ def detectable_difference(
 
 # %% ../../nbs/stats/12_tests.ipynb #b44bcf48
 def minimal_detectable_difference(
-    n: int,  # questions (pairs), or units in each of two groups
-    *,
-    sd: float,  # of the paired differences; see above for proportions
-    power: float = 0.8,
-    alpha: float = 0.05,
-    comparisons: int = 1,  # how many tests share alpha (Bonferroni)
+    n: int, *, sd: float, power: float = 0.8, alpha: float = 0.05, comparisons: int = 1
 ) -> float:
-    """The smallest true difference that a two-sided test finds with the given power (normal approximation).
+    """The smallest true difference that a two-sided test of n questions (pairs), or units in each of two groups, finds
+    with the given power (normal approximation).
 
     Source: Cohen 1988, chapter 2; Connor 1987 for discordant pairs.
 
