@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from ..errors import refuse
-from .resample import ClusterMean, Interval, bootstrap, cluster_mean, group_codes, mean
+from .resample import ClusterMean, Interval, RandomSeed, bootstrap, cluster_mean, group_codes, mean
 
 # %% auto #0
 __all__ = ['EXACT_BELOW', 'OF_COUNTS', 'NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CASES', 'agresti_coull', 'wilson', 'count_limits',
@@ -253,7 +253,7 @@ def estimate(
     clusters: np.ndarray | None = None,  # (N,) labels of what is drawn whole; None: each unit by itself
     strata: np.ndarray | None = None,  # (N,) labels of groups with fixed sizes
     n_boot: int = 1000,  # replicates, where the rule takes any
-    seed: int | np.random.SeedSequence,
+    seed: RandomSeed,
     level: float = 0.95,  # in (0, 1)
     share: bool = False,  # the number is a share of 0 to 1
     within: tuple[float, float] = (-np.inf, np.inf),  # what the number can be: limits beyond are moved there

@@ -16,11 +16,14 @@ from scipy.special import ndtr, ndtri, stdtr
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['Seed', 'MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval', 'as_scalar', 'unit_weights',
+__all__ = ['RandomSeed', 'MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval', 'as_scalar', 'unit_weights',
            'numbers_of_units', 'as_result', 'divide', 'percentile_interval', 'bca_interval', 'kinds', 'without_each',
            'bootstrap', 'mean', 'ClusterMean', 'cluster_mean']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
+RandomSeed = int | np.random.SeedSequence
+
+
 def group_codes(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
     "Labels of any kind as codes 0..k-1, in order of first appearance; one group a unit if None."
     if labels is None:
@@ -36,7 +39,7 @@ def draw_weights(
     n_units: int,  # N, at least 1
     n: int,  # B, replicates, at least 1
     *,
-    seed: int | np.random.SeedSequence,  # of numpy's PCG64 generator
+    seed: RandomSeed,  # of numpy's PCG64 generator
     clusters: np.ndarray | None = None,  # (N,) labels; whole clusters are drawn
     strata: np.ndarray | None = None,  # (N,) labels; drawn within each
     chunk: int = 4_000_000,  # weights held at once, at most (8 bytes each)
@@ -83,15 +86,12 @@ def _draw(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> 
         counts[s : s + step, columns] = np.bincount(i.ravel(), minlength=i.size).reshape(i.shape)
 
 
-def seed_sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
+def seed_sequence(seed: RandomSeed) -> np.random.SeedSequence:
     if isinstance(seed, np.random.SeedSequence):
         return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
     return np.random.SeedSequence(seed)
 
 # %% ../../nbs/stats/01_resample.ipynb #cc82eac0
-Seed = int | np.random.SeedSequence
-
-
 class Interval(NamedTuple):
     "An estimate, its interval, and what they rest on."
 
@@ -238,7 +238,7 @@ def kinds(arrays: tuple[np.ndarray, ...], axis: int = 0) -> np.ndarray | None:  
     return code
 
 
-def _draw_kinds(code: np.ndarray, n: int, seed: int | np.random.SeedSequence) -> np.ndarray:
+def _draw_kinds(code: np.ndarray, n: int, seed: RandomSeed) -> np.ndarray:
     "How many units of each kind are in each replicate, (n, k) float64; every row sums to the number of units."
     share = np.bincount(code) / len(code)
     return np.random.default_rng(seed_sequence(seed)).multinomial(len(code), share, size=n).astype(float)
@@ -281,7 +281,7 @@ def bootstrap(
     statistic: Callable,  # of the arrays; see the two forms above
     *arrays: np.ndarray,  # N units along `axis` of each
     n: int = 1000,  # replicates
-    seed: int | np.random.SeedSequence,
+    seed: RandomSeed,
     clusters: np.ndarray | None = None,  # (N,) labels of what is drawn whole
     strata: np.ndarray | None = None,  # (N,) labels of groups with fixed sizes
     level: float = 0.95,

@@ -19,7 +19,7 @@ from ..errors import refuse
 from .differences import mean_difference
 from .estimate import Estimate
 from .metrics import compare_settings
-from .resample import MOST_DRAWS, Seed, divide, group_codes, kinds
+from .resample import MOST_DRAWS, RandomSeed, divide, group_codes, kinds
 
 # %% auto #0
 __all__ = ['MOST_PERMUTATIONS', 'Comparison', 'paired_t', 'mcnemar', 'chi_square', 'goodness_of_fit', 'adjust_p', 'adjust_within',
@@ -245,7 +245,13 @@ class PermutationTest(NamedTuple):
 
 # %% ../../nbs/stats/12_tests.ipynb #b5da4c76
 def stratified_permutation_test(
-    scores: Sequence[float], second: Sequence[bool], strata: Sequence, *, n: int = 10_000, tests: int = 1, seed: Seed
+    scores: Sequence[float],
+    second: Sequence[bool],
+    strata: Sequence,
+    *,
+    n: int = 10_000,
+    tests: int = 1,
+    seed: RandomSeed,
 ) -> PermutationTest:
     """Difference of two labels' means within strata, such as the question, tested by permuting labels within them: n
     times where p is not exact, and more where `tests` that share the error leave it open.
@@ -386,7 +392,9 @@ def compare_levels(
     return [LevelDifference(str(a), str(b), i, p, float(pa), *rest) for (a, b, i, p, *rest), pa in zip(rows, adjusted)]
 
 # %% ../../nbs/stats/12_tests.ipynb #e57f18e8
-def sign_flip_test(differences: Any, clusters: Any = None, *, n: int = 10_000, tests: int = 1, seed: Seed) -> float:
+def sign_flip_test(
+    differences: Any, clusters: Any = None, *, n: int = 10_000, tests: int = 1, seed: RandomSeed
+) -> float:
     """Whether paired differences (N,) have a mean of 0, by flipping the signs of whole clusters: two-sided p, exact or
     of n draws, and of more where `tests` that share the error leave it open; 1 where no difference is left.
 
@@ -443,7 +451,7 @@ def _tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndar
 
 
 def clustered_chi_square(
-    labels: Sequence, groups: Sequence, clusters: Any = None, *, n: int = 10_000, tests: int = 1, seed: Seed
+    labels: Sequence, groups: Sequence, clusters: Any = None, *, n: int = 10_000, tests: int = 1, seed: RandomSeed
 ) -> tuple[Comparison, float]:  # the test, and the smallest expected count
     """Pearson's chi-square of labels by groups, its p-value by dealing whole clusters as often as in the other tests.
 
