@@ -87,7 +87,7 @@ def run_stage(
     and for whatever goes wrong in another process.
     """
     if not here:
-        return _by_command(stage, study, model, params, overrides or {})
+        return _by_command(stage, study, model, params=params, overrides=overrides or {})
     _home()
     with optional("run_stage", "mhbench[pipeline]"):
         import nbformat
