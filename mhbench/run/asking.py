@@ -18,7 +18,7 @@ import numpy as np
 from ..ask.plan import Recorder
 from ..ask.providers import endpoint as endpoint_of
 from ..ask.providers import presets
-from ..ask.request import Model
+from ..ask.request import SPEED, Model
 from ..encode.embeddings import load_encoder
 from ..encode.multiple_choice import MultipleChoice, load_multiple_choice
 from ..encode.parallel import Executor
@@ -74,18 +74,14 @@ def asking(entry: dict, name: str, endpoints: dict) -> Iterator[tuple]:
 
 # %% ../../nbs/run/06_asking.ipynb #1491d4a4
 _OWN_AFFAIR = set("results shard cache replay delivery budget executor max_failed max_truncated max_unread".split())
-_OF_A_MACHINE = {
-    *("base_urls", "concurrency", "rpm", "tpm", "timeout_s", "max_attempts", "patience_s", "pause_s", "api_key_env"),
-    *("headers", "headers_env", "max_reply_bytes", "threads", "parallel", "start_s", "gguf"),
-}
+_OF_A_MACHINE = SPEED | {"base_urls", "headers", "parallel", "start_s", "gguf"}
 
 
 def asked_with(values: Mapping, items: Path) -> dict[str, str]:  # parameter -> fingerprint
     "What decides the answers of a generate stage."
     rest = {k: v for k, v in values.items() if k not in _OWN_AFFAIR}
-    rest["endpoints"] = {
-        name: {k: v for k, v in e.items() if k not in _OF_A_MACHINE} for name, e in values["endpoints"].items()
-    }
+    decides = lambda endpoint: {k: v for k, v in endpoint.items() if k not in _OF_A_MACHINE}
+    rest["endpoints"] = {name: decides(endpoint) for name, endpoint in values["endpoints"].items()}
     return {k: fingerprint(v) for k, v in rest.items()} | {"items": hashlib.sha256(items.read_bytes()).hexdigest()}
 
 # %% ../../nbs/run/06_asking.ipynb #44cf1b2f

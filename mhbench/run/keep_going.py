@@ -39,7 +39,8 @@ class Stop:
     @property
     def of(self) -> str:
         "What it was about."
-        return " ".join(filter(None, (self.model, f"({', '.join(filter(None, (self.stage, self.study)))})")))
+        stage = f"({self.stage}, {self.study})" if self.study else f"({self.stage})"
+        return f"{self.model} {stage}" if self.model else stage
 
 
 def note_stop(a: Namespace, error: BaseException) -> None:
@@ -81,20 +82,18 @@ def run_all(*, fail_fast: bool = False) -> tuple[int, list[Stop], list[str]]:
     return status, [*stops, *(s for s in more if s not in stops)], out
 
 # %% ../../nbs/run/31_keep_going.ipynb #335c38c1
-_LINES = (  # what stopped it, what its texts are like, the line of its entry
-    (r"truncated answers", r"^$", "thinking: true"),
-    (r"truncated answers", r"", "max_tokens: {answer: 1024, reasoning: 4096}"),
-    (r"unread answers", r"^$", "thinking: true"),
-    (r"unread answers", r"", "max_unread: 1.0   # where it does answer so: counted beside every accuracy"),
-)
+_LINES = {  # what stopped a model that did write -> the line of its entry
+    "truncated answers": "max_tokens: {answer: 1024, reasoning: 4096}",
+    "unread answers": "max_unread: 1.0   # where it does answer so: counted beside every accuracy",
+}
 
 
 def mending_line(stop: Stop, texts: list[str]) -> str:
     "What to write or to say, for a stage to go through."
-    told = "".join(texts).strip() if texts else "not kept"
-    for why, like, line in _LINES:
-        if stop.model and re.search(why, stop.error) and re.search(like, told):
-            return f"models.{stop.model} in params.yaml: {line}"
+    wrote_nothing = bool(texts) and not "".join(texts).strip()
+    for why, line in _LINES.items():
+        if stop.model and why in stop.error:
+            return f"models.{stop.model} in params.yaml: {'thinking: true' if wrote_nothing else line}"
     said = stop.error.split("\n")[0].split("; ")
     if stop.model and "may fail (max_failed)" in stop.error:
         return f"mhbench check {stop.model}, which says what its endpoint does not do; then run again"
