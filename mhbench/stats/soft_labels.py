@@ -113,6 +113,14 @@ def _one_each(who: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray: 
 #| export
 #| export
 #| export
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #ec936354
 def question_alphas(
@@ -160,5 +168,4 @@ def question_alphas(
 
 def mean_alpha(alphas: np.ndarray) -> Estimate:
     "The mean over questions (Q,), NaN where there is none, with its interval over questions."
-    known = np.asarray(alphas, float)
-    return estimate(mean, known[~np.isnan(known)], seed=0)
+    return estimate(mean, np.asarray(alphas, float), seed=0)

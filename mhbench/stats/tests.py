@@ -245,13 +245,7 @@ class PermutationTest(NamedTuple):
 
 # %% ../../nbs/stats/12_tests.ipynb #b5da4c76
 def stratified_permutation_test(
-    scores: Sequence[float],
-    second: Sequence[bool],
-    strata: Sequence,
-    *,
-    n: int = 10_000,
-    tests: int = 1,
-    seed: RandomSeed,
+    scores: Any, second: Any, strata: Any, *, n: int = 10_000, tests: int = 1, seed: RandomSeed
 ) -> PermutationTest:
     """Difference of two labels' means within strata, such as the question, tested by permuting labels within them: n
     times where p is not exact, and more where `tests` that share the error leave it open.
