@@ -68,8 +68,10 @@ def _base(top: Path, text: str) -> str:
 
 
 def _done(file: Path, base: str) -> list[dict]:
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [p for p in map(json.loads, lines) if p.get("base") == base]
+    if not file.exists():
+        return []
+    with file.open(encoding="utf-8") as lines:
+        return [p for p in map(json.loads, lines) if p.get("base") == base]
 
 # %% ../../nbs/run/15_sweep.ipynb #cff15fdd
 def _main(top: Path, targets: Sequence[str]) -> list[dict]:
