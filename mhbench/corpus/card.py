@@ -114,17 +114,12 @@ def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown 
     head |= {"task_categories": asked, "size_categories": [size]}
     by = Counter((i.topic or "–", i.category or "–", i.split or "–") for i in items)
     rows = [f"| {t} | {c} | {s} | {n} |" for (t, c, s), n in sorted(by.items())]
-    sections = [
-        ("Source", d.source),
-        ("How it was made", d.making),
-        ("Who checked it", d.annotators),
-        ("Sensitive data", d.sensitive),
-        ("Limits", d.limits),
-    ]
+    sections = {"Source": d.source, "How it was made": d.making, "Who checked it": d.annotators}
+    sections |= {"Sensitive data": d.sensitive, "Limits": d.limits}
     if marks := sorted({i.canary for i in items if i.canary}):
         keep = "Leave it in when you copy a file, and leave files that hold it out of the text"
-        sections.append(("Canary", f"`{', '.join(marks)}`\n\n{keep} that a model is trained on."))
-    text = "\n\n".join(f"## {title}\n\n{body}" for title, body in sections)
+        sections["Canary"] = f"`{', '.join(marks)}`\n\n{keep} that a model is trained on."
+    text = "\n\n".join(f"## {title}\n\n{body}" for title, body in sections.items())
     table = "\n".join(["| topic | type | part | questions |", "|---|---|---|---|", *rows])
     yaml_head = yaml.safe_dump(head, sort_keys=True, allow_unicode=True)
     parts = [f"---\n{yaml_head}---", f"# {d.name} {d.version}", d.about, f"{len(items)} questions.", table, text]

@@ -18,7 +18,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.client import HTTPException, IncompleteRead
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -29,7 +29,7 @@ from ..errors import refuse
 from ..records.schema import read_records, write_records
 
 # %% auto #0
-__all__ = ['MOST', 'keyword_query', 'keyword_filter', 'Eutils', 'Found', 'search', 'date_slices', 'fetch', 'collect_literature',
+__all__ = ['MOST', 'keyword_query', 'keyword_filter', 'Eutils', 'search', 'date_slices', 'fetch', 'collect_literature',
            'collect_baseline', 'recipe']
 
 # %% ../../nbs/corpus/03_collect.ipynb #97505994
@@ -54,29 +54,27 @@ _HOST = "https://eutils.ncbi.nlm.nih.gov/entrez/eutils"
 class Eutils:
     "NCBI's E-utilities: at most so many requests a second, tried again where that helps."
 
+    tries = 6
+    timeout_s = 120.0
+    max_reply_bytes = 128 << 20  # of one reply
+
     def __init__(
         self,
         *,
         email: str,  # NCBI asks for an address of whoever runs this
-        tool: str = "mhbench",
         api_key_env: str | None = "NCBI_API_KEY",  # the variable that holds a key, where there is one
         base: str = _HOST,
-        tries: int = 6,
-        timeout_s: float = 120.0,
         first_pause: float = 1.0,
-        max_reply_bytes: int = 128 << 20,  # of one reply
     ):
         if "@" not in email:
             refuse(f"Eutils: email must be an address, as NCBI asks; got {email!r}; set collect.email")
         key = os.environ.get(api_key_env) if api_key_env else None
         self.base = base
-        self.tries = tries
-        self.timeout_s = timeout_s
         self.first_pause = first_pause
-        self.same = {"db": "pubmed", "tool": tool, "email": email} | ({"api_key": key} if key else {})
+        self.same = {"db": "pubmed", "tool": "mhbench", "email": email} | ({"api_key": key} if key else {})
         self.secrets = Secrets(key) if key else Secrets()
         self.gap = 1 / (10 if key else 3)
-        self.max_reply_bytes = max_reply_bytes
+
         self.last = self.requests = 0.0
 
     def _body(self, reply: Any) -> bytes:
@@ -120,23 +118,21 @@ class Eutils:
         refuse(f"Eutils: the service must answer {name}; got {what}; run it again: it goes on", error=RuntimeError)
 
 # %% ../../nbs/corpus/03_collect.ipynb #c41cc246
-class Found(NamedTuple):
-    "What ESearch announced."
-
-    announced: int
-    web_env: str
-    query_key: str
+#| export
+#| export
+#| export
+#| export
 
 # %% ../../nbs/corpus/03_collect.ipynb #b0b470f8
-def search(client: Eutils, query: str, first: datetime.date, last: datetime.date) -> Found:
-    "How many records a query has between two dates, and where the service keeps them."
+def search(client: Eutils, query: str, first: datetime.date, last: datetime.date) -> tuple[int, dict[str, str]]:
+    "How many records a query has between two dates (of the entry into PubMed, inclusive), and where they are kept."
     dates = {"datetype": "edat", "mindate": first.strftime("%Y/%m/%d"), "maxdate": last.strftime("%Y/%m/%d")}
     raw = b""
     for _ in range(3):
         raw = client.get("esearch", term=query, **dates, usehistory="y", retmax=0, retmode="json")
         try:
             got = json.loads(raw)["esearchresult"]
-            return Found(int(got["count"]), str(got["webenv"]), str(got["querykey"]))
+            return int(got["count"]), {"WebEnv": str(got["webenv"]), "query_key": str(got["querykey"])}
         except (ValueError, KeyError, TypeError):
             continue
     said = client.secrets.clean(plain(raw[:200].decode("utf-8", "replace")))
@@ -175,12 +171,10 @@ def fetch(
     announced = 0
     records: dict[str, Abstract] = {}
     for n in range(3):  # less may come than was announced
-        found = search(client, query, first, last)
-        announced = found.announced
+        announced, where = search(client, query, first, last)
         records = {}
         for start in range(0, announced, batch):
-            where = {"WebEnv": found.web_env, "query_key": found.query_key, "retstart": start, "retmax": batch}
-            raw = client.get("efetch", rettype="abstract", retmode="xml", **where)
+            raw = client.get("efetch", rettype="abstract", retmode="xml", **where, retstart=start, retmax=batch)
             try:
                 records |= {a.pmid: a for a in read_pubmed(raw)}
             except ValueError:
@@ -216,7 +210,7 @@ def collect_literature(
         asked["fields"] = [*Abstract.model_fields]
         known = json.loads(plan.read_text(encoding="utf-8")) if plan.exists() else {}
         if known.get("asked") != asked:
-            cut = date_slices(lambda a, b, q=query: search(client, q, a, b).announced, first, last, most)  # type: ignore[misc]
+            cut = date_slices(lambda a, b, q=query: search(client, q, a, b)[0], first, last, most)  # type: ignore[misc]
             known = {"asked": asked, "slices": [[str(a), str(b), n] for a, b, n in cut]}
             for old in mine.glob("*.parquet"):
                 old.unlink()
@@ -236,6 +230,20 @@ def collect_literature(
     return out, pd.DataFrame(rows, columns=["topic", "first", "last", "records"])
 
 # %% ../../nbs/corpus/03_collect.ipynb #395dc3cd
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
+#| export
 #| export
 #| export
 

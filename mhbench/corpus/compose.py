@@ -106,15 +106,9 @@ def compose_requests(
 ) -> Iterator[tuple[list[Abstract], Request]]:
     "One request for every few abstracts; those without a text are not asked about."
     text = {"type": "string"}
-    one = whole_object(
-        id=text,
-        valid={"type": "boolean"},
-        topic={"enum": [*recipe["topics"], ""]},
-        type={"enum": [*recipe["types"], ""]},
-        question=text,
-        options={"type": "array", "items": text},
-        correct=text,
-    )
+    kinds = {"topic": {"enum": [*recipe["topics"], ""]}, "type": {"enum": [*recipe["types"], ""]}}
+    options = {"type": "array", "items": text}
+    one = whole_object(id=text, valid={"type": "boolean"}, **kinds, question=text, options=options, correct=text)
     schema = whole_object(questions={"type": "array", "items": one})
     with_text = [a for a in articles if a.text]
     for start in range(0, len(with_text), together):
@@ -180,14 +174,9 @@ def read_composed(
     out = []
     for a in group:
         one = said.get(a.pmid)
-        c = Candidate(
-            candidate_id=f"{composer}-{a.pmid}",
-            pmid=a.pmid,
-            composer=composer,
-            prompt=prompt_hash(request.messages),
-            seed=seed,
-            raw=json.dumps(one, ensure_ascii=False) if one else (answer.text or ""),
-        )
+        about: dict[str, Any] = {"pmid": a.pmid, "composer": composer, "seed": seed}
+        about["raw"] = json.dumps(one, ensure_ascii=False) if one else (answer.text or "")
+        c = Candidate(candidate_id=f"{composer}-{a.pmid}", prompt=prompt_hash(request.messages), **about)
         if answer.finish_reason == STAND_IN:
             out.append(_supposed(c, answer, recipe))
         elif answer.status != "ok":

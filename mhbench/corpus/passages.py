@@ -145,13 +145,10 @@ def passage_requests(
             continue
         names = letters(len(item.options))
         schema = whole_object(answered={"type": "boolean"}, option={"enum": [*names, ""]})
-        messages = recipe_messages(
-            recipe,
-            question=item.question,
-            options="\n".join(f"{a}. {o}" for a, o in zip(names, item.options)),
-            correct=item.key[0],
-            passages="\n".join(f"[{n}] {x.text}" for n, x in enumerate(use, 1)),
-        )
+        shown = {"question": item.question, "correct": item.key[0]}
+        shown["options"] = "\n".join(f"{a}. {o}" for a, o in zip(names, item.options))
+        shown["passages"] = "\n".join(f"[{n}] {x.text}" for n, x in enumerate(use, 1))
+        messages = recipe_messages(recipe, **shown)
         limit = {"max_tokens": max_tokens} if max_tokens else {}
         yield item, use, Request(f"pseudolabel/{item.item_id}", messages, limit, schema=schema)
 
@@ -203,12 +200,8 @@ def pseudo_label_table(items: Sequence[Item], outcomes: Sequence[str]) -> pd.Dat
     return pd.DataFrame(rows)
 
 
-def audit_table(
-    before: Sequence[str],  # keys of items that people have checked, before
-    after: Sequence[str],  # and after pseudo-labelling
-    gold: Sequence[str],  # and by people
-) -> pd.DataFrame:  # keys, and the columns of an estimate
-    "How often the keys are people's, before and after: the only way to know whether pseudo-labels help."
+def audit_table(before: Sequence[str], after: Sequence[str], gold: Sequence[str]) -> pd.DataFrame:  # keys, n, ...
+    "How often keys before and after pseudo-labelling are people's (gold): the only way to know whether it helps."
     changed = [k for k, (a, b) in enumerate(zip(before, after)) if a != b]
     rows = {
         "before": [a == g for a, g in zip(before, gold)],

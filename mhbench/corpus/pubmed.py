@@ -149,19 +149,12 @@ def literature_table(articles: Sequence[Abstract]) -> pd.DataFrame:  # a row a t
         of = [a for a in articles if topic == "all" or topic in a.topics]
         texts = [a.text for a in of if a.text]
         years = [a.year for a in of if a.year is not None]
-        rows.append(
-            {
-                "topic": topic,
-                "articles": len(of),
-                "with_abstract": len(texts),
-                "retracted": sum(a.retracted for a in of),
-                "not_english": sum("eng" not in a.languages for a in of),
-                "first_year": min(years, default=None),
-                "last_year": max(years, default=None),
-                "mean_words": pd.Series([len(t.split()) for t in texts], dtype=float).mean(),
-                "mean_tokens": pd.Series([len(_TOKEN.findall(t)) for t in texts], dtype=float).mean(),
-            }
-        )
+        row = {"topic": topic, "articles": len(of), "with_abstract": len(texts)}
+        row |= {"retracted": sum(a.retracted for a in of), "not_english": sum("eng" not in a.languages for a in of)}
+        row |= {"first_year": min(years, default=None), "last_year": max(years, default=None)}
+        row["mean_words"] = pd.Series([len(t.split()) for t in texts], dtype=float).mean()
+        row["mean_tokens"] = pd.Series([len(_TOKEN.findall(t)) for t in texts], dtype=float).mean()
+        rows.append(row)
     return pd.DataFrame(rows)
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #a1ebe5ca

@@ -49,13 +49,8 @@ def without_shared(items: Sequence[Item], held_out: Sequence[Item]) -> tuple[lis
     return [i for i in items if i.item_id not in gone], shared
 
 # %% ../../nbs/corpus/01_splits.ipynb #920dd2dd
-def split_by_group(
-    items: Sequence[Item],
-    shares: Mapping[str, float],  # part -> its share of the groups; they sum to 1
-    *,
-    seed: int,
-) -> dict[str, list[Item]]:  # part -> items, in the order given
-    """Whole groups (abstracts, cases) into parts, by seed.
+def split_by_group(items: Sequence[Item], shares: Mapping[str, float], *, seed: int) -> dict[str, list[Item]]:
+    """Whole groups (abstracts, cases) into parts that have these shares of the groups, by seed; items in their order.
 
     Raises: ValueError where the shares do not sum to 1.
     """
@@ -123,20 +118,15 @@ def _shingles(text: str, size: int = 3) -> frozenset[str]:
     return frozenset(" ".join(words[k : k + size]) for k in range(max(1, len(words) - size + 1)))
 
 
-def near_duplicates(
-    items: Sequence[Item],
-    threshold: float = 0.7,  # Jaccard's share from which two questions are one
-    *,
-    n_hashes: int = 128,
-) -> pd.DataFrame:  # item_id (the later one), first (the earlier one), jaccard
-    "Questions that nearly repeat an earlier one, each with the nearest earlier one."
+def near_duplicates(items: Sequence[Item], threshold: float = 0.7) -> pd.DataFrame:  # item_id, first, jaccard
+    "Questions that nearly repeat an earlier one (a share of Jaccard's from the threshold), with the nearest such one."
     with optional("near_duplicates", "mhbench[corpus]"):
         from datasketch import MinHash, MinHashLSH
-    index = MinHashLSH(threshold=max(0.1, threshold - 0.15), num_perm=n_hashes)
+    index = MinHashLSH(threshold=max(0.1, threshold - 0.15), num_perm=128)
     sets = {i.item_id: _shingles(i.question) for i in items}
     rows = []
     for i in items:
-        mine = MinHash(num_perm=n_hashes, seed=1)
+        mine = MinHash(num_perm=128, seed=1)
         mine.update_batch([s.encode() for s in sets[i.item_id]])
         near = [(len(sets[i.item_id] & sets[j]) / len(sets[i.item_id] | sets[j]), j) for j in index.query(mine)]
         if near and max(near)[0] >= threshold:

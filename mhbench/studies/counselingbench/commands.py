@@ -62,9 +62,9 @@ def _errors_collect(a: argparse.Namespace) -> None:
     p = load_params(root() / a.params)
     items, _ = run_answers(a.study, [], a.results)
     target = new_file(Path(a.to))
-    found = write_errors([Path(f) for f in a.sheets], target, items)
-    raters = Counter(r.rater for r in found.ratings)
-    print(f"{len(found.ratings)} labels by {len(raters)} annotators: {a.to}; {found.n_empty} rows without a label")
+    ratings, n_empty = write_errors([Path(f) for f in a.sheets], target, items)
+    raters = Counter(r.rater for r in ratings)
+    print(f"{len(ratings)} labels by {len(raters)} annotators: {a.to}; {n_empty} rows without a label")
     print(", ".join(f"{rater}: {n}" for rater, n in raters.items()) + f"; from {len(a.sheets)} sheets")
     where = p["studies"][a.study]["prepare"]["path"]
     print(f"put it beside the corpus ({where}), its name holding `errors`; the competency stage counts it")

@@ -72,12 +72,8 @@ def _letters(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     key, said = g["key"], g["answer"]
     bad = g.loc[(key.map(len) != 1).to_numpy(), "item_id"]
     if len(bad):
-        remedy = "leave such questions out, and say how many"
-        refuse(
-            "competency_table: every question must have one right letter; got another key",
-            place=bad.iloc[0],
-            remedy=remedy,
-        )
+        got = f"another key ({bad.iloc[0]}); leave such questions out, and say how many"
+        refuse(f"competency_table: every question must have one right letter; got {got}")
     return np.array([k[0] for k in key], object), np.array([a[0] if len(a) == 1 else "" for a in said], object)
 
 
@@ -159,11 +155,8 @@ def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: flo
     return [e.row() | {"measure": m, "interval": kinds.get(e.kind, e.kind)} for m, e in zip(MEASURES, found)]
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #8318aea2
-def against_marks(
-    table: pd.DataFrame,  # columns estimate, ci_low, ci_high
-    marks: Mapping[str, float] = MARKS,  # name -> mark
-) -> pd.DataFrame:  # the table with one more column a mark: above, below or open
-    """Whether the interval lies above a mark, below it, or across it; open where there is no interval.
+def against_marks(table: pd.DataFrame, marks: Mapping[str, float] = MARKS) -> pd.DataFrame:  # above, below or open
+    """Whether the interval lies above a mark, below it, or across it; open where there is none. A column a mark.
 
     Source: Nguyen et al. 2025, section 5 (the marks; the rule is ours).
     """

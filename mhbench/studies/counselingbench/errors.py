@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,8 @@ from ...stats.tests import adjust_p, clustered_chi_square
 from .load import ERRORS, load_counselingbench_errors
 
 # %% auto #0
-__all__ = ['AGREEMENT', 'error_sheet', 'error_table', 'Collected', 'write_errors', 'compare_errors', 'judge_agreement',
-           'error_labels', 'proposed_errors']
+__all__ = ['AGREEMENT', 'error_sheet', 'error_table', 'write_errors', 'compare_errors', 'judge_agreement', 'error_labels',
+           'proposed_errors']
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #2760aceb
 _TO_FILL_IN = ["item_id", "model", "rater", "label", "comment"]
@@ -101,15 +101,14 @@ def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = Non
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_clusters", "n_open", *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #e773c449
-class Collected(NamedTuple):
-    "What came back on the sheets."
-
-    ratings: list[Rating]
-    n_empty: int  # rows without a label
+#| export
+#| export
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #d35e3158
-def write_errors(sheets: Sequence[str | Path], to: str | Path, items: Iterable[Item] | None = None) -> Collected:
-    """The labels of several sheets in one file, as `load_counselingbench_errors` reads it.
+def write_errors(
+    sheets: Sequence[str | Path], to: str | Path, items: Iterable[Item] | None = None
+) -> tuple[list[Rating], int]:
+    """The labels of several sheets in one file, as `load_counselingbench_errors` reads it; and how many rows have none.
 
     Raises: ValueError for what that function refuses, an answer that an annotator labelled twice, or no label at all.
     """
@@ -133,7 +132,7 @@ def write_errors(sheets: Sequence[str | Path], to: str | Path, items: Iterable[I
     columns = ["item_id", "model", "rater", "label", "comment", "origin"]
     rows = [(r.item_id, r.target, r.rater, r.label, r.comment or "", r.origin) for r in ratings]
     pd.DataFrame(rows, columns=columns).to_csv(to, index=False, lineterminator="\n")
-    return Collected(ratings, n_empty)
+    return ratings, n_empty
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #f223418f
 def compare_errors(ratings: Iterable[Rating], cases: Mapping[str, str] | None = None, *, seed: int) -> pd.DataFrame:
@@ -170,11 +169,9 @@ def judge_agreement(judgments: Iterable[Judgment], ratings: Iterable[Rating]) ->
     Raises: ValueError for judgments of another kind.
     """
     proposed = of_kind("judge_agreement", judgments, "label")
-    said = pd.DataFrame(
-        [(j.judge, j.item_id, j.model, j.label, j.status) for j in proposed],
-        columns=["judge", "item_id", "model", "proposed", "status"],
-        dtype=object,
-    )
+    columns = ["judge", "item_id", "model", "proposed", "status"]
+    said_of = [(j.judge, j.item_id, j.model, j.label, j.status) for j in proposed]
+    said = pd.DataFrame(said_of, columns=columns, dtype=object)
     rows = []
     for judge, g in said.merge(_resolved(ratings), how="left", on=["item_id", "model"]).groupby("judge", sort=True):
         failed = g["status"] != "ok"

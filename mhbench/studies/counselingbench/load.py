@@ -228,11 +228,8 @@ def load_counselingbench_responses(
 
     Raises: ValueError where the file has no answers, or its name does not say whose they are.
     """
-    if model is None or mode is None:
-        named = run_of(csv)
-        model = model or named[0]
-        mode = mode or named[1]
-    run = {"study": "counselingbench", "model": model, "mode": mode, "temperature": 0.0}
+    named = ("", "") if model and mode else run_of(csv)
+    run = {"study": "counselingbench", "model": model or named[0], "mode": mode or named[1], "temperature": 0.0}
     rows, parsed = [], {}
     for place, row, raw in question_rows(csv, encoding):
         if "raw_pred" not in raw:

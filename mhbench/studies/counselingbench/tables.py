@@ -286,7 +286,7 @@ def competency_headline(accuracy: pd.DataFrame) -> pd.DataFrame:  # measure, mod
 
 def competency_metrics(
     choice: Choice, table: pd.DataFrame, standing: pd.DataFrame, marks: Mapping, errors: ErrorLabels
-):
+) -> dict:
     "Counts, every measure, and where each setting stands."
     return {
         "n_questions": choice.scores["item_id"].nunique(),

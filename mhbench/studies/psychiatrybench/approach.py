@@ -192,10 +192,7 @@ def read_question_sheet(
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #4fb83712
 def read_question_sheets(sheets: Mapping[str, str | Path], tries: Tries) -> list[Check]:
-    """The verdicts of everybody.
-
-    Raises: as `read_question_sheet`.
-    """
+    "The verdicts of everybody, from the sheet that stands at each one's pseudonym; refuses as `read_question_sheet`."
     return [check for rater, path in sheets.items() for check in read_question_sheet(path, rater, tries)]
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #0a6c2b42

@@ -46,13 +46,8 @@ def key_and_answer(
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #9f6ef66b
 _RUN = ["model", "mode", "task"]
 LABEL_MEASURES = (  # all of them between 0 and 1
-    "subset accuracy",
-    "weighted F1",
-    "macro F1",
-    "micro F1",
-    "unknown names",
-    "called Normal",
-    "healthy called ill",
+    *("subset accuracy", "weighted F1", "macro F1", "micro F1"),
+    *("unknown names", "called Normal", "healthy called ill"),
 )
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #73891fa9

@@ -91,9 +91,7 @@ def load_psychiatrybench(
     return good
 
 # %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #15c4699e
-def _items_of(
-    place: str, row: dict[str, Any], labels: Mapping, emi: str, protected: bool | None, separate: bool
-) -> list[Item]:
+def _items_of(place: str, row: dict, labels: Mapping, emi: str, protected: bool | None, separate: bool) -> list[Item]:
     "The items of one row."
     task = row.pop("task")
     record = EXAM_FORMS.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]

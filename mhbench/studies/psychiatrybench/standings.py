@@ -223,16 +223,11 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
     weights = [w.astype(float) for w in draw_weights(len(every), n_boot, seed=seed, clusters=codes, strata=strata)]
     n = np.stack([c.has.sum(1) if c.counts is None else c.counts["n"].to_numpy() for c in all_columns])
     cases = np.stack([_cases(c, codes[at]) for c, at in zip(all_columns, parts)])
-    return Standings(
-        tuple(models),
-        (*columns, "average"),
-        table(np.ones((1, len(every))))[0],
-        table(np.concatenate(weights)),
-        np.vstack([n, n.sum(0)]),
-        np.vstack([cases, cases.min(0)]),
-        np.append(sizes, sizes.sum()),
-        {name: _lost(all_columns, name, len(models)) for name in ("n_refused", "n_unread")},
-    )
+    values = table(np.ones((1, len(every))))[0]
+    draws = table(np.concatenate(weights))
+    counts = (np.vstack([n, n.sum(0)]), np.vstack([cases, cases.min(0)]), np.append(sizes, sizes.sum()))
+    lost = {name: _lost(all_columns, name, len(models)) for name in ("n_refused", "n_unread")}
+    return Standings(tuple(models), (*columns, "average"), values, draws, *counts, lost)
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #625f5656
 def _lost(columns: Sequence[Column], name: str, n_models: int) -> np.ndarray:  # (C + 1, M)
