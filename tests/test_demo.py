@@ -25,13 +25,14 @@ from mhbench.studies.counselingbench.load import (
 )
 from mhbench.studies.medqade.load import load_panel, load_students
 from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
+from mhbench.studies.mentat.preferences import simulated_panel
 from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat
-from mhbench.studies.mentat.simulate import simulate_annotations, simulate_creators, simulated_panel
 from mhbench.studies.mhqa.load import inspect_mhqa, load_mhqa
 from mhbench.studies.psychiatrybench.load import load_psychiatrybench
 from mhbench.studies.psychiatrybench.rows import PSYCHIATRY_TASKS
 
 SEED = 20250107
+MENTAT = notebook_functions("studies/mentat/04_demo_annotations.ipynb")
 MHQA = notebook_functions("studies/mhqa/02_demo_literature.ipynb")
 MEDQADE = notebook_functions("studies/medqade/11_demo_panel.ipynb")
 COUNSELINGBENCH = notebook_functions("studies/counselingbench/10_demo_errors.ipynb")
@@ -207,12 +208,12 @@ def test_medqade_answers_differ_and_no_question_holds_its_key(banks):
 
 
 def test_the_files_are_what_the_models_make(annotated):
-    made = simulate_annotations(
+    made = MENTAT.simulate_annotations(
         annotated, seed=SEED, note=f"Simulated annotations: no person took part. {demo_canary()}"
     )
     folder = demo_path("mentat") / "annotated_data"
     assert {n: t.encode() for n, t in made.items()} == {f.name: f.read_bytes() for f in folder.iterdir()}
-    creators = simulate_creators(annotated, seed=SEED, canary=demo_canary())
+    creators = MENTAT.simulate_creators(annotated, seed=SEED, canary=demo_canary())
     assert creators == (demo_path("mentat") / "creators.csv").read_text(encoding="utf-8")
     students, panel = MEDQADE.simulate_panel_files(
         demo_path("medqade") / "answer_pool.csv", seed=SEED, canary=demo_canary()
@@ -222,7 +223,7 @@ def test_the_files_are_what_the_models_make(annotated):
 
 
 def test_another_seed_makes_other_files(annotated):
-    assert simulate_annotations(annotated, seed=1) != simulate_annotations(annotated, seed=2)
+    assert MENTAT.simulate_annotations(annotated, seed=1) != MENTAT.simulate_annotations(annotated, seed=2)
     pool = demo_path("medqade") / "answer_pool.csv"
     assert MEDQADE.simulate_panel_files(pool, seed=1) != MEDQADE.simulate_panel_files(pool, seed=2)
 
@@ -231,7 +232,7 @@ def test_many_simulated_raters_reach_the_stated_model(annotated, tmp_path):
     """Over many sessions of one rater, option i is above j where it is not level with it with probability
     sigma(slope x (worth_i - worth_j)), which is Bradley and Terry's, within four standard errors.
     """
-    for name, text in simulate_annotations(annotated[:2], n_raters=1, n_sessions=800, seed=3).items():
+    for name, text in MENTAT.simulate_annotations(annotated[:2], n_raters=1, n_sessions=800, seed=3).items():
         (tmp_path / name).write_text(text, newline="")
     panel = simulated_panel(annotated[:2], n_raters=1, seed=3)
     a = annotation_arrays(load_annotations(tmp_path).ratings)
@@ -250,7 +251,7 @@ def test_scores_survive_the_permutation(annotated, tmp_path, mapping):
     other = {"release": "shown", "shown": "release"}[mapping]
     for m in (mapping, other):
         (tmp_path / m).mkdir()
-        for name, text in simulate_annotations(annotated, seed=5, mapping=m).items():
+        for name, text in MENTAT.simulate_annotations(annotated, seed=5, mapping=m).items():
             (tmp_path / m / name).write_text(text, newline="")
     scores = {
         (wrote, read): annotation_arrays(load_annotations(tmp_path / wrote, mapping=read).ratings).scores

@@ -7,6 +7,7 @@ import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
+from examples import notebook_functions
 from scipy.special import softmax
 from scipy.stats import spearmanr
 
@@ -18,6 +19,7 @@ from mhbench.stats.preference import plackett_luce
 from mhbench.steps.between_models import prompt_wordings
 from mhbench.steps.rates import beside_each_other, by_category, by_level
 from mhbench.studies.mentat.annotations import AnnotationArrays, annotation_arrays, load_annotations, reading_note
+from mhbench.studies.mentat.preferences import simulated_panel
 from mhbench.studies.mentat.questions import load_mentat
 from mhbench.studies.mentat.readings import (
     agreement_by_reading,
@@ -29,8 +31,9 @@ from mhbench.studies.mentat.readings import (
     reading_tests,
     score_by_labels,
 )
-from mhbench.studies.mentat.simulate import order_probabilities, simulate_annotations, simulated_panel
 from mhbench.studies.mentat.tables import annotation_page, label_tables
+
+DEMO = notebook_functions("studies/mentat/04_demo_annotations.ipynb")
 
 
 def arrays(scores, orders, questions=None, raters=None, sessions=None, mapping="shown"):
@@ -74,7 +77,7 @@ def test_the_default_is_what_the_page_showed():
 @pytest.mark.parametrize("written", ["shown", "release"])
 def test_the_tests_name_the_reading_that_sessions_were_written_in(tmp_path, written):
     asked = [i for i in load_mentat(demo_path("mentat")) if i.category in ("triage", "documentation")]
-    for name, text in simulate_annotations(asked, seed=9, mapping=written).items():
+    for name, text in DEMO.simulate_annotations(asked, seed=9, mapping=written).items():
         (tmp_path / name).write_text(text, newline="")
     readings = both_readings(annotation_arrays(load_annotations(tmp_path).ratings))
     got = reading_tests(readings, n_boot=50, seed=1)
@@ -219,7 +222,7 @@ def test_pairs_of_an_order_follow_davidson():
     rng = np.random.default_rng(2)
     for _ in range(5):
         worths, slope, tie = rng.normal(0, 0.8, 5), rng.uniform(0.7, 1.3), rng.uniform(-1.5, 0.5)
-        levels, p = order_probabilities(worths, slope, tie)
+        levels, p = DEMO.order_probabilities(worths, slope, tie)
         assert len(p) == 541 and p.sum() == pytest.approx(1) and (p >= 0).all()
         for i, j in itertools.permutations(range(5), 2):
             pi, pj = np.exp(slope * worths[i]), np.exp(slope * worths[j])

@@ -24,9 +24,7 @@ _README = _PACKAGE / "corpus" / "demo.md"
 DEMO_STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
 
 
-def demo_path(
-    study: str,  # one of DEMO_STUDIES
-) -> Path:
+def demo_path(study: str) -> Path:
     """The folder of a demonstration bank inside the installed package.
 
     Raises: ValueError for an unknown study; FileNotFoundError where the package was installed without its data.
@@ -69,10 +67,7 @@ _MAKING = (
 )
 
 
-def demo_card(
-    study: str,  # one of DEMO_STUDIES
-    items: Sequence[Item],  # of its bank
-) -> str:  # Markdown with a YAML head
+def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML head
     """The dataset card of a demonstration bank.
 
     Raises: ValueError for an unknown study.

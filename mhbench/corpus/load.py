@@ -44,9 +44,7 @@ class Corpus:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # stage -> what its section says of this corpus
 
 
-def corpus_of(
-    got: Validated,  # what `validate` returned
-) -> Corpus:
+def corpus_of(got: Validated) -> Corpus:
     "A corpus of validated items; a note says how many rows were set aside, and why the first one was."
     return Corpus(
         got.records,
@@ -58,10 +56,7 @@ def corpus_of(
     )
 
 # %% ../../nbs/corpus/08_load.ipynb #4d141012
-def one_file(
-    path: Path,  # a file, or a folder
-    pattern: str,  # of the one file in a folder, e.g. "*.csv"
-) -> Path:
+def one_file(path: Path, pattern: str) -> Path:
     """The file itself, or the one in the folder that fits the pattern.
 
     Raises: ValueError where none fits, or several.
@@ -71,16 +66,13 @@ def one_file(
     files = sorted(path.glob(pattern))
     if len(files) != 1:
         refuse(
-            f"load_corpus: path must be a file, or a folder with one {pattern}; got {[f.name for f in files]}",
-            place=f"{path}",
-            remedy="name the file itself",
+            f"load_corpus: path must be a file, or a folder with one {pattern}; got {[f.name for f in files]} "
+            f"({path}); name the file itself"
         )
     return files[0]
 
 
-def load_items(
-    path: Path,  # a Parquet file of Item records, or the folder that holds one
-) -> Corpus:
+def load_items(path: Path) -> Corpus:
     "Items as `write_records` wrote them."
     return Corpus(read_records(one_file(path, "*.parquet"), Item))
 
@@ -94,9 +86,8 @@ def _rated(path: Path, ratings: dict[str, Any]) -> Table:
     table = read_table(beside, **settings)
     if recorded is not None and hashlib.sha256(beside.read_bytes()).hexdigest() != recorded:
         refuse(
-            "load_table: ratings must be the file that was recorded; got another SHA-256",
-            place=beside.name,
-            remedy="look at what changed, then run `mhbench new-study` again with --replace",
+            f"load_table: ratings must be the file that was recorded; got another SHA-256 ({beside.name}); look at "
+            "what changed, then run `mhbench new-study` again with --replace"
         )
     return table
 
@@ -194,9 +185,8 @@ def _unread(loader: str, path: Path, error: Exception) -> NoReturn:
     said = " ".join(str(error).split())[:200]
     remedy = f"export it again, name its encoding, or report this with the place in the loader ({seen})"
     refuse(
-        f"load_corpus: the source must be what loader {loader} reads; got {type(error).__name__}: {said}",
-        place=path.name,
-        remedy=remedy,
+        f"load_corpus: the source must be what loader {loader} reads; got {type(error).__name__}: {said} "
+        f"({path.name}); {remedy}"
     )
 
 # %% ../../nbs/corpus/08_load.ipynb #755194be
@@ -220,9 +210,7 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
         if "missing" in str(e):
             got = f"no {option}"
             remedy = f"say --option {option}=VALUE"
-        refuse(
-            f"load_corpus: options must be those that loader {loader} takes; got {got}", place=path.name, remedy=remedy
-        )
+        refuse(f"load_corpus: options must be those that loader {loader} takes; got {got} ({path.name}); {remedy}")
     except _OF_A_FILE as e:
         _unread(loader, path, e)
     if not isinstance(getattr(corpus, "items", None), list):
@@ -264,9 +252,8 @@ def load_corpus(
     twice = [i for i, n in Counter(i.item_id for i in corpus.items).items() if n > 1]
     if twice:
         refuse(
-            f"load_corpus: item_id must be unique; got {twice[:5]} more than once",
-            place=f"{path}",
-            remedy="give the rows ids of their own",
+            f"load_corpus: item_id must be unique; got {twice[:5]} more than once ({path}); give the rows ids of their "
+            "own"
         )
     corpus.ratings = [_recorded(r) for r in corpus.ratings]
     corpus.responses = [_recorded(r) for r in corpus.responses]

@@ -131,11 +131,7 @@ def favour_by_label(
     return pd.DataFrame(rows, columns=["annotator", "people_say", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/08_ensembles.ipynb #ee69ff64
-def why_no_favouritism(
-    said: JudgeLabels,
-    students: Sequence[str],
-    lineages: Mapping[str, str],  # as for `favouritism_table`
-) -> str:
+def why_no_favouritism(said: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> str:
     "Why `favouritism_table` has no row: a shared lineage is named, whether or not its bias can be computed."
     if not len(said.judges):
         return "no judge has labelled these answers"

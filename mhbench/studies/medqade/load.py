@@ -82,11 +82,7 @@ def panel_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:
     return {}, f"a panel gives {wanted}; got {got}"
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #90ec6ab4
-def load_students(
-    csv: str | Path,  # columns item_id, one a student; origin where it is not recorded
-    study: str = "medqade",
-    temperature: float = 0.2,
-) -> list[Response]:
+def load_students(csv: str | Path, study: str = "medqade", temperature: float = 0.2) -> list[Response]:
     """Students' recorded answers as responses, a cell each.
 
     Raises: FileNotFoundError; ValueError for an empty answer.
@@ -113,14 +109,10 @@ def _exported(file: Path) -> bool:
     if file.suffix.lower() == ".json" or named or file.suffix.lower() in _DECKS:
         return file.suffix.lower() == ".json"
     remedy = "export the project as JSON (its ratings would be missing), or give the file another name"
-    refuse(
-        f"load_exports: an export must be Label Studio's JSON; got {file.name}", place=str(file.parent), remedy=remedy
-    )
+    refuse(f"load_exports: an export must be Label Studio's JSON; got {file.name} ({file.parent}); {remedy}")
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #fd3bcfdb
-def load_exports(
-    folder: str | Path,  # with key.json and export*.json; without key.json there is nothing to read
-) -> Annotated:  # ratings, and counts over all files
+def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over all files
     """The ratings of a round of annotation in Label Studio.
 
     Raises: ValueError for an export that is no JSON, one whose rater is not named, ratings of one thing in two files,
@@ -155,9 +147,7 @@ def load_exports(
                 rule = "rate a thing once"
                 remedy = "keep one of the files"
                 place = f"{file.name} and {seen[thing]}"
-                refuse(
-                    f"load_exports: a rater must {rule}; got {r.rater} twice on {r.target}", place=place, remedy=remedy
-                )
+                refuse(f"load_exports: a rater must {rule}; got {r.rater} twice on {r.target} ({place}); {remedy}")
             seen[thing] = file.name
         ratings += got.ratings
     return Annotated(ratings, dict(counts))
@@ -170,9 +160,8 @@ def _one_deck(path: Path) -> Path:
     files = sorted(f for p in ("*.apkg", "*.colpkg", "*.txt") for f in path.glob(p) if f.stem.lower() != "readme")
     if len(files) != 1:
         refuse(
-            f"load_corpus: path must hold one Anki export; got {[f.name for f in files]}",
-            place=f"{path}",
-            remedy="name the file itself, or the file of each language in the option decks",
+            f"load_corpus: path must hold one Anki export; got {[f.name for f in files]} ({path}); name the file "
+            "itself, or the file of each language in the option decks"
         )
     return files[0]
 

@@ -18,10 +18,7 @@ from ...tasks.cloze import same_string
 __all__ = ['lexical_match', 'Draw', 'stratified_draw', 'label_array', 'tie_breaker_items']
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #7cee5312
-def lexical_match(
-    answers: Iterable[str | None],  # the models' answers to one item; None where there is none
-    key: Sequence[str],  # the term, and other spellings of it
-) -> bool:
+def lexical_match(answers: Iterable[str | None], key: Sequence[str]) -> bool:
     """Whether any answer equals the key, character for character: strict, unlike the share of right terms in `score`.
 
     Source: MedQADE, section 4.3.1.

@@ -63,10 +63,7 @@ class Panel(NamedTuple):
         return np.tile(np.arange(len(self.item_ids)), len(self.students))
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #54163d97
-def panel_of(
-    ratings: Iterable[Rating],  # target: a student, or "difficulty"
-    tie_breaker: str | None = None,  # who is asked where others differ, and is no member of the panel
-) -> Panel:
+def panel_of(ratings: Iterable[Rating], tie_breaker: str | None = None) -> Panel:
     """Ratings as arrays.
 
     Raises: ValueError where no answer was rated, a rater rated one thing twice, or the tie-breaker rated nothing.
@@ -91,10 +88,7 @@ def panel_of(
 RATED_BY_ALL = "rated by all"
 
 
-def core_items(
-    panel: Panel,
-    core: str | Sequence[str] | None,  # "rated by all", item ids, or None: every item
-) -> list[str]:  # in the panel's order
+def core_items(panel: Panel, core: str | Sequence[str] | None) -> list[str]:  # in the panel's order
     """The items that agreement is measured on.
 
     Raises: ValueError for an id that nobody rated, another word, or a core without an item.
@@ -170,9 +164,7 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
     return out.assign(share=out["without"] / out["n_answers"])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #55dbf85f
-def rater_agreement(
-    panel: Panel,
-) -> pd.DataFrame:  # measure, n (answers, or items), ...
+def rater_agreement(panel: Panel) -> pd.DataFrame:  # measure, n (answers, or items), ...
     """How far the panel agrees on answers and on difficulty.
 
     Source: MedQADE, section 4.4.1.

@@ -156,12 +156,7 @@ def answer_pool(path: str | Path) -> list[dict[str, str]]:
     return rows
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #9ce585ef
-def expected_bias(
-    judge: Judge,
-    student: str,
-    right: np.ndarray,  # (N,) bool: whether each answer of the student is right
-    judges: Sequence[Judge],
-) -> float:
+def expected_bias(judge: Judge, student: str, right: np.ndarray, judges: Sequence[Judge]) -> float:
     "What self_enhancement or family_bias estimates on these answers, over all labels that these judges could give."
     of = next(j for j in judges if j.name == student)
 

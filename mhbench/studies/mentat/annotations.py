@@ -68,11 +68,7 @@ def _annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list
     "Scores by option, the permutation, and the comment of one annotation."
 
     def broken(column, rule):
-        refuse(
-            f"load_annotations: {column} must {rule}; got {row[column][:200]!r}",
-            place=place,
-            remedy="export the session again",
-        )
+        refuse(f"load_annotations: {column} must {rule}; got {row[column][:200]!r} ({place}); export the session again")
 
     try:
         response = json.loads(row["response"])
@@ -104,11 +100,7 @@ def _left_out(row: dict[str, str], n: int, last: bool) -> str:
     return "closing page" if last else "page of instructions"
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #f86ca6a9
-def load_annotations(
-    folder: str | Path,  # of jsPsych exports, one CSV a session
-    mapping: Reading = "shown",  # what question_order means; see above
-    study: str = "mentat",
-) -> Annotations:
+def load_annotations(folder: str | Path, mapping: Reading = "shown", study: str = "mentat") -> Annotations:
     """Every slider of every annotation as a Rating (0 to 100), and every other row accounted for.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
@@ -121,9 +113,8 @@ def load_annotations(
     files = sorted(folder.glob("*.csv"))
     if not files:
         refuse(
-            "load_annotations: folder must hold CSV files exported by jsPsych; got none",
-            place=f"{folder.name}",
-            remedy="name the folder of sessions",
+            f"load_annotations: folder must hold CSV files exported by jsPsych; got none ({folder.name}); name the "
+            "folder of sessions",
             error=FileNotFoundError,
         )
     fields = []
@@ -136,9 +127,8 @@ def load_annotations(
         raters = {r["rater_id"] for _, r in rows if r["rater_id"]}
         if len(raters) != 1:
             refuse(
-                f"load_annotations: a session must name one rater_id; got {sorted(raters)}",
-                place=f"{file.name}",
-                remedy="split the file, or fill it in",
+                f"load_annotations: a session must name one rater_id; got {sorted(raters)} ({file.name}); split the "
+                "file, or fill it in"
             )
         for n, (place, row) in enumerate(rows):
             if row["trial_type"] != "survey-slider":
@@ -147,15 +137,13 @@ def load_annotations(
             scores, order, comment = _annotation(row, place, mapping)
             if not re.fullmatch(r"\d+", row["q_no"]):
                 refuse(
-                    f"load_annotations: q_no must be a question's number; got {row['q_no']!r}",
-                    place=f"{place}",
-                    remedy="export the session again",
+                    f"load_annotations: q_no must be a question's number; got {row['q_no']!r} ({place}); export the "
+                    "session again"
                 )
             if row["q_key"] not in _WORDINGS:
                 refuse(
-                    f"load_annotations: q_key must be one of {', '.join(_WORDINGS)}; got {row['q_key']!r}",
-                    place=f"{place}",
-                    remedy="export the session again",
+                    f"load_annotations: q_key must be one of {', '.join(_WORDINGS)}; got {row['q_key']!r} ({place}); "
+                    "export the session again"
                 )
             of: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": study, "rater": next(iter(raters))}
             of |= {
@@ -171,9 +159,7 @@ def load_annotations(
     return Annotations(validate(fields, Rating).records, n_annotations, n_rows, Counter(r for _, r in left), left)
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #8cabd7ef
-def reading_note(
-    mapping: Reading,  # the reading that was used
-) -> str:
+def reading_note(mapping: Reading) -> str:
     "Two sentences: which reading of question_order was used, and why."
     if mapping == "shown":
         return (
@@ -219,10 +205,7 @@ def _reading(firsts: list[Rating], n: int) -> tuple[np.ndarray | None, Reading |
     return orders, cast(Reading, mappings[0])
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #8ca2dbbf
-def annotation_arrays(
-    ratings: Iterable[Rating],  # with targets A, B, ...; others are refused
-    leave_out: Iterable[str] = (),  # item ids, e.g. those that the authors left out
-) -> AnnotationArrays:
+def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) -> AnnotationArrays:
     """Ratings of options as a matrix, one row an annotation.
 
     Raises: ValueError for an annotation that lacks an option, or two ratings of one option.

@@ -23,9 +23,7 @@ __all__ = ['FLOOR', 'top_shares', 'labels_of_every_kind', 'HeldOut', 'left_out_r
            'label_certainty']
 
 # %% ../../../nbs/studies/mentat/13_heldout.ipynb #e74c53ea
-def top_shares(
-    scores: np.ndarray,  # (n, K)
-) -> np.ndarray:  # (n, K), rows sum to 1
+def top_shares(scores: np.ndarray) -> np.ndarray:  # (n, K), rows sum to 1
     "Each annotation's most preferred option; options that share the top share it."
     top = (scores == scores.max(1, keepdims=True)).astype(float)
     return top / top.sum(1, keepdims=True)
@@ -78,12 +76,7 @@ class HeldOut(NamedTuple):
     predicted: dict[str, np.ndarray]  # kind of labels -> (N, K)
 
 
-def left_out_raters(
-    arrays: AnnotationArrays,
-    *,
-    penalty: float = 5.0,
-    ridge: float = 0.1,
-) -> HeldOut:
+def left_out_raters(arrays: AnnotationArrays, *, penalty: float = 5.0, ridge: float = 0.1) -> HeldOut:
     "Labels without each rater in turn, beside what this rater preferred."
     lines: list[tuple[str, str, np.ndarray]] = []
     predicted: dict[str, list[np.ndarray]] = {}
@@ -108,10 +101,7 @@ def _at(probs: np.ndarray, temperature: float) -> np.ndarray:
     return raised / raised.sum(1, keepdims=True)
 
 
-def tempered(
-    held: HeldOut,
-    kind: str,  # of labels
-) -> np.ndarray:  # (N, K)
+def tempered(held: HeldOut, kind: str) -> np.ndarray:  # (N, K)
     """One kind of labels at the temperature that predicts the other left-out raters best.
 
     Source: Guo et al. 2017, section 4.2 (one temperature), chosen here by cross-validation over raters.

@@ -24,12 +24,11 @@ from ...stats.soft_labels import group_means, soft_labels
 from ...steps.truth import beside_truth
 from .annotations import AnnotationArrays
 from .labels import wording_distances
-from .simulate import simulated_panel
 
 # %% auto #0
 __all__ = ['OFFSETS', 'THIRD', 'T', 'with_bars', 'rater_table', 'slider_raters', 'wording_table', 'of_rated', 'Creators',
            'creators_of', 'same_as_source', 'chosen_labels', 'from_sure_to_divided', 'preference_metrics',
-           'simulated_truth']
+           'SliderPanel', 'simulated_panel', 'simulated_truth']
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #eb4e0c9a
 OFFSETS = ("paper", "symmetric")
@@ -86,9 +85,7 @@ def rater_table(
     return pd.concat(parts, ignore_index=True).reindex(columns=_OF_RATERS).fillna({"bound": ""})
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #426d12ad
-def slider_raters(
-    arrays: AnnotationArrays,
-) -> RaterFit:
+def slider_raters(arrays: AnnotationArrays) -> RaterFit:
     """The model of raters of the sliders; an answer is an option of a question. Intervals count questions: a rater's
     options of a question, and annotations of it again, are not independent.
 
@@ -116,11 +113,7 @@ def wording_table(arrays: AnnotationArrays, *, n: int, seed: int) -> pd.DataFram
 T = TypeVar("T")
 
 
-def of_rated(
-    named: Mapping[str, T],  # question -> what is said of it
-    rated: Collection[str],  # the questions that people rated
-    where: str,  # who says it, as the note names it: "preferences.wrong_options"
-) -> dict[str, T]:
+def of_rated(named: Mapping[str, T], rated: Collection[str], where: str) -> dict[str, T]:
     "What is said of rated questions; a printed note counts and names the others."
     others = sorted(set(named) - set(rated))
     if others:
@@ -135,11 +128,7 @@ class Creators(NamedTuple):
     sources: dict[str, int]  # question -> the option that the source's own labels prefer, where these are preferences
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #936e2935
-def creators_of(
-    items: Sequence[Item],
-    rated: Collection[str],  # the questions that people rated
-    file: str | Path | None = None,  # a CSV of question and option, where the source does not hold the answers
-) -> Creators:
+def creators_of(items: Sequence[Item], rated: Collection[str], file: str | Path | None = None) -> Creators:
     """The creators' answers to the rated questions; the file's other questions are counted and named in a note.
 
     Raises: FileNotFoundError; ValueError for a file without these columns, or an option that is no letter.
@@ -161,9 +150,7 @@ def creators_of(
         table = pd.read_csv(file, dtype=str)
         if not {"question", "option"} <= set(table) or not table["option"].isin(letters(26)).all():
             got = f"{list(table.columns)}"
-            refuse(
-                f"creators_of: file must have the columns question and option (a letter); got {got}", place=str(file)
-            )
+            refuse(f"creators_of: file must have the columns question and option (a letter); got {got} ({file})")
         said = {q: ord(o) - ord("A") for q, o in table[["question", "option"]].itertuples(index=False)}
         answers |= of_rated(said, rated, Path(file).name)
     return Creators(answers, sources)
@@ -230,6 +217,31 @@ def preference_metrics(
         "wording_p_values": {f"{r.first}/{r.second}": r.p_value for r in wordings.itertuples()},
     }
 
+# %% ../../../nbs/studies/mentat/09_preferences.ipynb #3aba296e
+class SliderPanel(NamedTuple):
+    "What simulated raters truly think, in the terms of the symmetric hierarchical model."
+
+    worths: np.ndarray  # (n_items, n_options) log worths, summing to zero in each row
+    slopes: np.ndarray  # (n_raters,)
+    ties: np.ndarray  # (n_raters,) log nu of Davidson's model
+    levels: np.ndarray  # (n_raters,) shift of all sliders, on the logit
+
+
+def simulated_panel(items: Sequence[Item], *, n_raters: int = 8, seed: int) -> SliderPanel:
+    """The truth behind the demo's sessions, as `nbs/studies/mentat/04_demo_annotations.ipynb` draws them.
+
+    Raises: ValueError for an item without soft labels, which are what its raters draw from.
+    """
+    for i in items:
+        if i.soft_labels is None:
+            refuse(f"simulated_panel: items must have soft labels; got none ({i.item_id}); draw raters from such alone")
+    rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0])
+    worths = np.log(np.maximum([i.soft_labels for i in items], 0.05))
+    slopes = rng.uniform(0.7, 1.3, n_raters)
+    ties = rng.uniform(-1.5, 0.5, n_raters)
+    levels = rng.normal(0, 0.4, n_raters)
+    return SliderPanel(worths - worths.mean(1, keepdims=True), slopes * slopes.sum() / (slopes @ slopes), ties, levels)
+
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #6f5eccec
 _FITTED = {
     "slope": "slope (pulled towards 1 by the penalty)",
@@ -248,18 +260,17 @@ def simulated_truth(
     labels: pd.DataFrame,  # of chosen_labels, symmetric
     items: Sequence[Item],  # with the soft labels that the raters drew from
     *,
-    made_with: int | None,  # the seed of simulate_annotations; None: nothing was declared
-    n_raters: int = 8,
+    made_with: int | None,  # the seed of simulated_panel; None: nothing was declared
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where nothing was declared
     """Declared and fitted slopes, readiness to tie, and the weight of each question's most preferred option. Raters
-    that `simulate_annotations` does not make have declared nothing.
+    that are not the demo's have declared nothing.
     """
     rated = set(labels["question"])
     asked = {i.base: _as_written(i) for i in reversed(list(items)) if i.soft_labels is not None and i.base in rated}
-    names = [f"r{k}" for k in range(n_raters)]
+    names = [f"r{k}" for k in range(8)]
     if made_with is None or not asked or not set(raters["rater"]) <= set(names):
         return beside_truth(pd.DataFrame(columns=["truth", "estimate"]))
-    panel = simulated_panel(list(asked.values()), n_raters=n_raters, seed=made_with)
+    panel = simulated_panel(list(asked.values()), seed=made_with)
     own = raters[raters["model"] == "symmetric"]
     declared = {("slope", r): x for r, x in zip(names, panel.slopes)}
     declared |= {("readiness to tie", r): x for r, x in zip(names, panel.ties)}

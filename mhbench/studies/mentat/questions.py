@@ -29,11 +29,7 @@ __all__ = ['MENTAT_CATEGORIES', 'MENTAT_COLUMNS', 'PLACEHOLDERS', 'RELEASE_SETS'
            'checked_rows', 'load_mentat', 'without_prompt', 'prompt_item', 'load_mentat_set']
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #aead0fa5
-def decrypt(
-    data: bytes,  # an AES Crypt file, version 2
-    password: str | None,
-    name: str = "data",  # for the error
-) -> bytes:  # the content
+def decrypt(data: bytes, password: str | None, name: str = "data") -> bytes:  # the content
     """Decrypt in memory, with errors that tell a wrong password from a damaged file.
 
     Source: AES Crypt file format, version 2.
@@ -44,15 +40,13 @@ def decrypt(
         import pyAesCrypt
     if not password:
         refuse(
-            f"decrypt: password must be given for an encrypted file; got {password!r}",
-            place=f"{name}",
-            remedy="the authors' README tells researchers what it is: set MHBENCH_MENTAT_PASSWORD or pass it",
+            f"decrypt: password must be given for an encrypted file; got {password!r} ({name}); the authors' README "
+            "tells researchers what it is: set MHBENCH_MENTAT_PASSWORD or pass it"
         )
     if data[:4] != b"AES\x02":
         refuse(
-            f"decrypt: file must be in AES Crypt format 2; got one that starts with {data[:4]!r}",
-            place=f"{name}",
-            remedy="download it again",
+            f"decrypt: file must be in AES Crypt format 2; got one that starts with {data[:4]!r} ({name}); download it "
+            "again"
         )
     out = io.BytesIO()
     whole = 16 * (
@@ -63,9 +57,8 @@ def decrypt(
     except (ValueError, IndexError) as e:
         if "password" in str(e).lower():
             refuse(
-                "decrypt: password must be that of the release; got one that does not open it",
-                place=f"{name}",
-                remedy="see the authors' README",
+                f"decrypt: password must be that of the release; got one that does not open it ({name}); see the "
+                "authors' README"
             )
         refuse(
             f"decrypt: file must be whole; got {len(data)} bytes that are cut short or changed ({name}: "
@@ -101,16 +94,14 @@ def read_archive(
                 or stat.S_ISLNK(m.external_attr >> 16)
             ):
                 refuse(
-                    f"read_archive: members must lie inside the archive; got {m.orig_filename!r}",
-                    place=f"{name}",
-                    remedy="it was tampered with: download it again from its authors",
+                    f"read_archive: members must lie inside the archive; got {m.orig_filename!r} ({name}); it was "
+                    "tampered with: download it again from its authors"
                 )
         total = sum(m.file_size for m in archive.infolist())
         if total > max_bytes:
             refuse(
-                f"read_archive: members must unpack to at most {max_bytes} bytes; got {total}",
-                place=f"{name}",
-                remedy="pass max_bytes if you trust it",
+                f"read_archive: members must unpack to at most {max_bytes} bytes; got {total} ({name}); pass max_bytes "
+                "if you trust it"
             )
         try:
             return {
@@ -149,9 +140,7 @@ def _find(path: str | Path, stems: tuple[str, ...], suffix: str, caller: str) ->
     if len(found) != 1:
         refuse(
             f"{caller}: path must hold one {suffix} or {suffix}.aes file with {' or '.join(map(repr, stems))} in its "
-            f"name; got {[f.name for f in found]}",
-            place=f"{path.name}",
-            remedy="name the file itself",
+            f"name; got {[f.name for f in found]} ({path.name}); name the file itself"
         )
     return found[0]
 
@@ -168,9 +157,7 @@ def checked_rows(
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
-        refuse(
-            f"{caller}: file must be UTF-8; got byte {e.start} that is not", place=f"{name}", remedy="save it as UTF-8"
-        )
+        refuse(f"{caller}: file must be UTF-8; got byte {e.start} that is not ({name}); save it as UTF-8")
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = next(rows, [])
     missing = [c for c in columns if c not in header]
@@ -293,9 +280,8 @@ def without_prompt(row: dict, place: str) -> tuple[str, list[str]]:
     free = re.fullmatch(r"Question: (.*)\n\nAnswer[^\n]*", row["prompt_freeform"], re.DOTALL)
     if free is None:
         refuse(
-            "load_mentat_set: prompt_freeform must be 'Question: ... Answer'; got another form",
-            place=f"{place}",
-            remedy="use a release that this loader knows",
+            f"load_mentat_set: prompt_freeform must be 'Question: ... Answer'; got another form ({place}); use a "
+            "release that this loader knows"
         )
     head = f"Question: {free[1]}\n\n"
     five = re.fullmatch(
@@ -303,9 +289,8 @@ def without_prompt(row: dict, place: str) -> tuple[str, list[str]]:
     )
     if not row["prompt_mcq"].startswith(head) or five is None:
         refuse(
-            "load_mentat_set: prompt_mcq must hold the question and options A to E; got another form",
-            place=f"{place}",
-            remedy="use a release that this loader knows",
+            f"load_mentat_set: prompt_mcq must hold the question and options A to E; got another form ({place}); use a "
+            "release that this loader knows"
         )
     return free[1], list(five.groups())
 
@@ -363,22 +348,14 @@ def load_mentat_set(
         if f"/{RELEASE_SETS[name]}/" in f"/{m}"
     }
     if not members:
-        refuse(
-            f"load_mentat_set: archive must hold {RELEASE_SETS[name]}; got none",
-            place=f"{file.name}",
-            remedy="download it again",
-        )
+        refuse(f"load_mentat_set: archive must hold {RELEASE_SETS[name]}; got none ({file.name}); download it again")
     rows = []
     seen: Counter[int] = Counter()
     for member, data in sorted(members.items()):
         try:
             table = pa.ipc.open_stream(data).read_all()
         except pa.ArrowInvalid as e:
-            refuse(
-                f"load_mentat_set: {member} must be an Arrow stream; got {e}",
-                place=f"{file.name}",
-                remedy="download it again",
-            )
+            refuse(f"load_mentat_set: {member} must be an Arrow stream; got {e} ({file.name}); download it again")
         if set(table.column_names) != set(_SET_COLUMNS):
             refuse(
                 f"load_mentat_set: columns must be {', '.join(_SET_COLUMNS)}; got {', '.join(table.column_names)} "

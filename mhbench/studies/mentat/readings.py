@@ -37,9 +37,7 @@ __all__ = ['has_one_reading', 'can_be_tested', 'both_readings', 'ReadingTests', 
            'beside_published', 'score_by_labels', 'by_labels']
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #c6c30673
-def has_one_reading(
-    orders: np.ndarray,  # (n, n_options) int, each row a permutation
-) -> np.ndarray:  # (n,) bool
+def has_one_reading(orders: np.ndarray) -> np.ndarray:  # (n,) bool
     "Whether an order is its own inverse, so that both readings give the same scores."
     orders = np.asarray(orders)
     return (np.take_along_axis(orders, orders, 1) == np.arange(orders.shape[1])).all(1)
@@ -118,12 +116,7 @@ class ReadingTests(NamedTuple):
     signs: pd.DataFrame  # test, unit, n, shown, release, even, p_value: in which reading each unit does better
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #0a9e69bb
-def reading_tests(
-    readings: Mapping[str, AnnotationArrays],  # what both_readings returned
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> ReadingTests:
+def reading_tests(readings: Mapping[str, AnnotationArrays], *, n_boot: int = 1000, seed: int) -> ReadingTests:
     """Four tests of the two readings, none of which uses labels made from either.
 
     Source: sign test: Arbuthnott 1710; two-sided, exact binomial.
@@ -293,9 +286,7 @@ def changed_questions(
     return out.assign(changes=out["shown"] != out["release"])
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #e9a1e667
-def labels_of(
-    fit: HierarchicalFit,
-) -> pd.DataFrame:  # question, option, probability: what with_soft_labels takes
+def labels_of(fit: HierarchicalFit) -> pd.DataFrame:  # question, option, probability: what with_soft_labels takes
     "The labels of a fit, one row an option."
     n, k = fit.probs.shape
     return pd.DataFrame(
@@ -347,10 +338,7 @@ def reading_labels(
     return made | {own_labels(rated): None}
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #a86766bd
-def beside_published(
-    fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # what reading_fits returned
-    items: Iterable[Item],  # with the labels that were published
-) -> pd.DataFrame:
+def beside_published(fits: Mapping[tuple[str, str, bool], HierarchicalFit], items: Iterable[Item]) -> pd.DataFrame:
     """Each fit beside the labels that the items carry, where these are preferences and not one right option.
 
     Columns: published, reading, offset, creators, n (questions), n_same (the same most preferred option),

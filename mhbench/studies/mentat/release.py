@@ -39,10 +39,7 @@ def _number(question: str) -> int:
     return int(question.split("-")[1])
 
 
-def question_lists(
-    items: Iterable[Item],  # of load_mentat
-    rated: Iterable[str],  # the questions that were annotated
-) -> dict[str, set[int]]:  # list -> ids
+def question_lists(items: Iterable[Item], rated: Iterable[str]) -> dict[str, set[int]]:  # list -> ids
     "The three lists of questions, by the number of each question."
     file = {_number(i.base) for i in items}
     annotated = {_number(q) for q in rated}
@@ -51,12 +48,7 @@ def question_lists(
     return {"question file": file, "paper": paper, "evaluation sets": drawn}
 
 
-def evaluation_ids(
-    ids: Iterable[int],
-    *,
-    held_back: float = 0.1,  # share of the questions, rounded down
-    seed: int = _SPLIT_SEED,
-) -> set[int]:
+def evaluation_ids(ids: Iterable[int], *, held_back: float = 0.1, seed: int = _SPLIT_SEED) -> set[int]:
     """The questions that the authors' split leaves for evaluation.
 
     Source: Lamparth, Grabb et al. 2025, section 3.1, and the published code (`create_dataset`).
@@ -66,10 +58,7 @@ def evaluation_ids(
     return set(known.tolist()) - set(kept_back.tolist())
 
 # %% ../../../nbs/studies/mentat/12_release.ipynb #a3938003
-def counts_by_list(
-    items: Sequence[Item],  # of load_mentat
-    lists: Mapping[str, set[int]],
-) -> pd.DataFrame:  # list, group, n
+def counts_by_list(items: Sequence[Item], lists: Mapping[str, set[int]]) -> pd.DataFrame:  # list, group, n
     "How many questions each list has, by category, and how many its split leaves for evaluation."
     category = {_number(i.base): i.category or "" for i in items}
     rows = []
@@ -107,10 +96,7 @@ def _of_set(name: str, prompts: Sequence[Item], splits: Mapping[str, set[int]]) 
     }
 
 
-def set_counts(
-    sets: Mapping[str, Sequence[Item]],  # name -> prompts
-    lists: Mapping[str, set[int]],
-) -> pd.DataFrame:  # one row a set
+def set_counts(sets: Mapping[str, Sequence[Item]], lists: Mapping[str, set[int]]) -> pd.DataFrame:  # one row a set
     """Prompts and questions of each set, the list whose split it is, and what it varies.
 
     Source: Lamparth, Grabb et al. 2025, section 4.1.
@@ -225,12 +211,7 @@ def creators_by_convention(
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/12_release.ipynb #4e775146
-def bootstrap_ends(
-    right: int,
-    n: int,
-    *,
-    level: float = 0.95,
-) -> tuple[float, float]:
+def bootstrap_ends(right: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
     """Limits of the percentile bootstrap of a share, without drawing.
 
     Source: Efron and Tibshirani 1993, section 13.3; the bootstrap distribution of a share is binomial.

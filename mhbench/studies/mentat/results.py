@@ -53,10 +53,7 @@ class _Reader(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names {module}.{name}, which no table needs")
 
 # %% ../../../nbs/studies/mentat/08_results.ipynb #394c6725
-def pickled_table(
-    data: bytes,  # a pickled DataFrame
-    name: str = "table",  # of the file, for the error
-) -> pd.DataFrame:
+def pickled_table(data: bytes, name: str = "table") -> pd.DataFrame:
     """A table of pandas from a pickle that can name the classes of such a table and nothing else.
 
     Raises: ValueError for anything else, before any of it has run.
@@ -78,9 +75,7 @@ _COLUMNS = ["prompt_mcq", "prompt_freeform", "labels", "labels_upper_bound", "la
 _COLUMNS += ["age", "q_id", "category", "split", "model_response"]
 
 
-def result_files(
-    folder: Path,  # of the release
-) -> dict[Path, tuple[str, str]]:  # file -> the model, and the name of its set
+def result_files(folder: Path) -> dict[Path, tuple[str, str]]:  # file -> the model, and the name of its set
     "The files of recorded answers in the release's folder."
     sets = {stem: name for name, stem in RESULT_SETS.items()}
     named = {f: _NAMED.fullmatch(f.name) for f in sorted(folder.glob("eval_results_*"))}
@@ -125,17 +120,14 @@ def load_mentat_results(
         if name not in [s for _, s in files.values()]:
             there = f"{', '.join(f'{f.name} ({s})' for f, (_, s) in files.items()) or 'none'}"
             refuse(
-                f"load_mentat_results: sets must be among those of the files eval_results_*.pkl; got {name!r}",
-                place=there,
+                f"load_mentat_results: sets must be among those of the files eval_results_*.pkl; got {name!r} ({there})"
             )
     for file, (model, name) in files.items():
         if name not in sets:
             continue
         table = pickled_table(open_part(file, password), file.name)
         if gone := [c for c in _COLUMNS if c not in table]:
-            refuse(
-                f"load_mentat_results: columns must include {', '.join(_COLUMNS)}; got none of {gone}", place=file.name
-            )
+            refuse(f"load_mentat_results: columns must include {', '.join(_COLUMNS)}; got none of {gone} ({file.name})")
         table = table.astype(object).where(table.notna(), None)
         for n, row in enumerate(table.to_dict("records")):
             place = f"{file.name}:row {n}"

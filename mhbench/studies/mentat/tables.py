@@ -197,10 +197,7 @@ def _mean_scores(arrays: AnnotationArrays) -> pd.DataFrame:
     )
 
 # %% ../../../nbs/studies/mentat/06_tables.ipynb #5083aef5
-def annotation_page(
-    arrays: AnnotationArrays,  # with orders and their reading
-    line: int,  # which annotation
-) -> pd.DataFrame:  # place (from 1, the top), option, slider
+def annotation_page(arrays: AnnotationArrays, line: int) -> pd.DataFrame:  # place (from 1, the top), option, slider
     """One annotation as its rater saw it.
 
     Source: Lamparth, Grabb et al. 2025, figure 19.
