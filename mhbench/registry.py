@@ -41,10 +41,7 @@ class RegisteredStudy:
         "Where its recipe, its prompts and its demonstration bank lie."
         return Path(str(importlib.import_module(f"{_PACKAGE.__name__}.{self.name}").__file__)).parent
 
-    def find(
-        self,
-        reference: str,  # "module:name", from the study's folder
-    ) -> Any:
+    def find(self, reference: str) -> Any:
         """The function or class that a reference names.
 
         Raises: ImportError or AttributeError where there is none.

@@ -60,9 +60,7 @@ def judge_confidences(
     return pd.concat([f[CONFIDENCES] for f in found if len(f)] or found, ignore_index=True)
 
 # %% ../../../nbs/studies/medqade/13_abstaining.ipynb #36b5250f
-def people_say(
-    panel: Panel, labels: np.ndarray
-) -> pd.DataFrame:  # item_id, target, people: labels with a majority, over labels (R, S, N)
+def people_say(panel: Panel, labels: np.ndarray) -> pd.DataFrame:  # item_id, target, people
     "What most people say of each answer."
     said = majority(labels.reshape(len(labels), -1))
     targets = np.repeat(panel.students, len(panel.item_ids))
@@ -111,12 +109,7 @@ def kept_sentence(row: pd.Series, risk: float, delta: float) -> str:  # row: of 
     )
 
 
-def kept_by_judges(
-    tested: pd.DataFrame,  # of `judge_thresholds`
-    *,
-    risk: float,
-    delta: float,
-) -> pd.DataFrame:  # judge, confidence_is, n_labelled, n_cases, threshold, coverage, error, limit, said
+def kept_by_judges(tested: pd.DataFrame, *, risk: float, delta: float) -> pd.DataFrame:
     "One row a judge: the guaranteed threshold that keeps most, or none, and what that means."
     about = ["judge", "confidence_is", "n_labelled", "n_cases"]
     numbers = ["threshold", "coverage", "error", "limit"]

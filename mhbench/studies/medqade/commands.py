@@ -11,18 +11,8 @@ from pathlib import Path
 from ...errors import refuse
 from ...records.schema import Rating
 from ...run.people import MODELS, PANEL, SEED, TABLE, named_answers, new_file
+from . import rounds
 from .load import load_exports
-from mhbench.studies.medqade.rounds import (
-    came_back,
-    changed_answers,
-    draw_round,
-    find_ties,
-    listed_answers,
-    panel_sheet,
-    population,
-    write_round,
-    write_ties,
-)
 from ...subcommand import PARAMS, RESULTS, argument, comma_separated, command_group, subcommand
 
 # %% auto #0
@@ -57,15 +47,15 @@ def _panel_draw(a: argparse.Namespace) -> None:
     p, items, responses = named_answers(a)
     share_match = a.share_match
     if a.only:
-        listed, targets = listed_answers(a.only, a.judge)
+        listed, targets = rounds.listed_answers(a.only, a.judge)
         items = [i for i in items if i.item_id in listed]
         a.students = a.students or targets
-    of = population(items, responses, a.students)
+    of = rounds.population(items, responses, a.students)
     if a.only:
         a.items = min(a.items, len(of.items))
         share_match = None
         a.core = min(a.core, a.items)
-    made = draw_round(
+    made = rounds.draw_round(
         of,
         a.raters,
         n=a.items,
@@ -76,7 +66,7 @@ def _panel_draw(a: argparse.Namespace) -> None:
         language=a.language,
         seed=p["seed"] if a.seed is None else a.seed,
     )
-    write_round(made, a.to)
+    rounds.write_round(made, a.to)
     about = made.about
     print(f"{len(of.items)} items answered by {', '.join(of.students)}; left out: {sum(of.left_out.values())}")
     for why, n in of.left_out.items():
@@ -90,8 +80,8 @@ def _panel_draw(a: argparse.Namespace) -> None:
 # %% ../../../nbs/studies/medqade/09_commands.ipynb #ca376379
 @subcommand("panel ties", "what the tie-breaker has to look at", _ROUND)
 def _panel_ties(a: argparse.Namespace) -> None:
-    ties = find_ties(a.round)
-    files = write_ties(ties, a.round)
+    ties = rounds.find_ties(a.round)
+    files = rounds.write_ties(ties, a.round)
     counts = ties.items["why"].value_counts()
     print(f"{len(ties.items)} items for the tie-breaker: " + ", ".join(f"{n} {why}" for why, n in counts.items()))
     if ties.n_open:
@@ -104,7 +94,7 @@ def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
     if not (Path(a.round) / "round.json").exists():
         print("there is no round.json: who else was assigned pages is not known")
         return
-    back = came_back(a.round, ratings)
+    back = rounds.came_back(a.round, ratings)
     for r in back.itertuples():
         stranger = "" if r.pages else "; nothing was assigned to this rater"
         print(f"{r.rater}: {r.complete} of {r.pages} pages, {r.begun} more begun{stranger}")
@@ -133,14 +123,14 @@ def _panel_collect(a: argparse.Namespace) -> None:
     if not got.ratings:
         refuse("collect: the round must have exports; got none", place=a.round, remedy="save them as export-RATER.json")
     if a.study:
-        changed = changed_answers(a.round, named_answers(a)[2])
+        changed = rounds.changed_answers(a.round, named_answers(a)[2])
         if changed:
             refuse(
                 f"collect: the run's answers must be those that the panel read; got {len(changed)} others, first "
                 f"{changed[0]} ({a.round})"
             )
     _refuse_silent(a, got.ratings)
-    sheet = panel_sheet(got.ratings)
+    sheet = rounds.panel_sheet(got.ratings)
     sheet.to_csv(new_file(Path(a.to)), index=False, lineterminator="\n")
     print(
         f"{len(got.ratings)} ratings by {sheet['rater'].nunique()} raters of {sheet['item_id'].nunique()} items: {a.to}"

@@ -22,14 +22,8 @@ from .panel_tables import JudgeLabels, Panel
 __all__ = ['ensemble_table', 'favouritism_table', 'favour_by_label', 'why_no_favouritism', 'with_pair']
 
 # %% ../../../nbs/studies/medqade/08_ensembles.ipynb #94e77589
-def ensemble_table(
-    panel: Panel,
-    said: JudgeLabels,  # of `comparable`
-    *,
-    n_boot: int = 200,
-    seed: int,
-) -> pd.DataFrame:  # metric, members, candidates, n, ..., apparent, optimism, won
-    """The majority of judges that agrees best with people, by metric; no row for fewer than two judges.
+def ensemble_table(panel: Panel, said: JudgeLabels, *, n_boot: int = 200, seed: int) -> pd.DataFrame:
+    """The majority of judges (of `comparable`) that agrees best with people, by metric; no row for fewer than two.
 
     Source: MedQADE, section 4.4.3.
     """
@@ -72,7 +66,6 @@ def favouritism_table(
     students: Sequence[str],  # S names, as in said.labels
     lineages: Mapping[str, str],  # name -> family; one that is not named is its own
     *,
-    least: int = 2,  # answers that the judge and a peer have both labelled
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:  # annotator, student, kind (self, family, other), n, ..., p_value, n_peers, left_out, p_adjusted
@@ -92,7 +85,7 @@ def favouritism_table(
         for s, student in enumerate(students):
             seen = (~np.isnan(value[peers, s])).sum(axis=0)
             both = ~np.isnan(value[a, s]) & (seen > 0)
-            if both.sum() >= least:
+            if both.sum() >= 2:
                 consensus = np.full(len(seen), np.nan)
                 consensus[seen > 0] = np.nansum(value[peers, s][:, seen > 0], axis=0) / seen[seen > 0]
                 both_scores = np.stack([value[a, s], consensus])

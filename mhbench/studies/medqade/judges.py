@@ -22,31 +22,31 @@ from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ...stats.resample import bootstrap, mean
 from ...steps.judge_people import together_table
 from ...steps.judge_tables import student_points
-from .panel_tables import JudgeLabels, Panel, in_order, item_matches, part_of, resolved_labels
+from mhbench.studies.medqade.panel_tables import (
+    JudgeLabels,
+    Panel,
+    in_order,
+    item_matches,
+    labels_by_judge,
+    part_of,
+    resolved_labels,
+)
 
 # %% auto #0
 __all__ = ['FEWEST_ERRORS', 'recorded_verdicts', 'Verdicts', 'all_verdicts', 'VoteShares', 'vote_shares', 'jury_curve',
-           'jury_table', 'error_correlation', 'error_correlations', 'effective_judges', 'error_matrix',
-           'abstention_beside', 'beside_panel', 'accuracy_draws']
+           'jury_table', 'error_correlation', 'error_correlations', 'effective_judges', 'abstention_beside',
+           'beside_panel', 'accuracy_draws']
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #316fbd75
 def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
     "The labels of answers that came with the corpus from models, as judgments."
-    return [
-        Judgment(
-            item_id=r.item_id,
-            study=r.study,
-            model=r.target,
-            judge=r.rater,
-            origin=r.origin,
-            kind="label",
-            rubric=f"{r.study}/recorded",
-            label=r.label,
-            attempts=0,
-        )
-        for r in ratings
-        if r.by_model and r.target != "difficulty"
-    ]
+    out = []
+    for r in ratings:
+        if r.by_model and r.target != "difficulty":
+            of: dict[str, Any] = {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater}
+            of |= {"rubric": f"{r.study}/recorded", "label": r.label, "origin": r.origin}
+            out.append(Judgment(kind="label", attempts=0, **of))
+    return out
 
 
 class Verdicts(NamedTuple):
@@ -62,12 +62,7 @@ def all_verdicts(judgments: Iterable[Judgment]) -> Verdicts:
     first = [g for g in judgments if g.kind == "label" and g.repeat == 0]
     students = in_order(g.model for g in first)
     ids = list(dict.fromkeys(g.item_id for g in first))
-    judges = sorted({g.judge for g in first})
-    at = [{x: k for k, x in enumerate(axis)} for axis in (judges, students, ids)]
-    labels = np.full([len(a) for a in at], None, dtype=object)
-    for g in first:
-        labels[at[0][g.judge], at[1][g.model], at[2][g.item_id]] = g.label
-    return Verdicts(JudgeLabels(judges, labels), students, ids)
+    return Verdicts(labels_by_judge(first, students, ids), students, ids)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #da4780f3
 class VoteShares(NamedTuple):
@@ -102,9 +97,7 @@ def vote_shares(
     return VoteShares(share, people[use], votes[:, use], item, *counts)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #e8730905
-def jury_curve(
-    v: VoteShares, bins: int = 5, *, n_boot: int = 1000, seed: int
-) -> pd.DataFrame:  # model ("jury"), confidence, accuracy, n, ci_low, ci_high; a row a bin that is not empty
+def jury_curve(v: VoteShares, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:  # a row a bin that is not empty
     """How often people call an answer correct, by the jury's vote share: as `reliability_diagram` draws it.
 
     Whole items are drawn for the interval: answers to one item are not independent.
@@ -112,8 +105,8 @@ def jury_curve(
     columns = ["model", "confidence", "accuracy", "n", "ci_low", "ci_high"]
     if not len(v.share):
         return pd.DataFrame(columns=columns)
-    c = reliability_curve(v.share.tolist(), v.correct.tolist(), bins=bins)
-    of = np.clip(np.searchsorted(c.edges, v.share, side="left") - 1, 0, bins - 1)
+    c = reliability_curve(v.share.tolist(), v.correct.tolist(), bins=5)
+    of = np.clip(np.searchsorted(c.edges, v.share, side="left") - 1, 0, 4)
     rows = []
     for k in np.flatnonzero(c.count > 0):
         here = of == k
@@ -125,15 +118,9 @@ def jury_curve(
 _JURY = ["who", "measure", *ESTIMATE_COLUMNS, "n_few", "n_split"]
 
 
-def jury_table(
-    v: VoteShares,
-    judges: Sequence[str],
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # who, measure, n (answers), ..., n_few, n_split; no row where no answer has a quorum
+def jury_table(v: VoteShares, judges: Sequence[str], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     """Brier score of the vote share, its calibration error, the share of answers on which the majority is people's, and
-    each judge alone.
+    each judge alone; no row where no answer has a quorum.
 
     Source: Brier 1950; Guo et al. 2017 for the calibration error, here in five bins.
     """
@@ -150,9 +137,8 @@ def jury_table(
     for name, votes in zip(judges, v.votes, strict=True):
         own = np.where(np.isnan(votes), np.nan, votes != v.correct)
         if not np.isnan(own).all():
-            found[name, "error rate, which is its Brier score"] = estimate(
-                mean, own, clusters=v.item, share=True, **same
-            )
+            alone = estimate(mean, own, clusters=v.item, share=True, **same)
+            found[name, "error rate, which is its Brier score"] = alone
     counts = {"n_few": v.n_few, "n_split": v.n_split}
     return pd.DataFrame([{"who": w, "measure": m} | e.row() | counts for (w, m), e in found.items()], columns=_JURY)
 
@@ -190,9 +176,7 @@ def error_correlation(
     return Estimate.from_limits(phi[0], *np.tanh([z[0] - half, z[0] + half]), **about, kind="jackknife t")
 
 
-def error_correlations(
-    v: VoteShares, judges: Sequence[str], *, level: float = 0.95
-) -> pd.DataFrame:  # first, second, n (answers of both), n_both_wrong, ..., estimate
+def error_correlations(v: VoteShares, judges: Sequence[str]) -> pd.DataFrame:  # first, second, n_both_wrong, n, ...
     """How far two judges err on the same answers: the correlation of their errors, of every pair.
 
     NaN where one of the two never errs, or always; no interval where one errs in fewer than eight cases.
@@ -202,7 +186,7 @@ def error_correlations(
     for j, k in combinations(range(len(judges)), 2):
         both = ~np.isnan(errors[j] + errors[k])
         a, b = errors[j, both], errors[k, both]
-        e = error_correlation(a, b, v.item[both], level)
+        e = error_correlation(a, b, v.item[both])
         rows.append({"first": judges[j], "second": judges[k], "n_both_wrong": int((a * b).sum())} | e.row())
     columns = ["first", "second", "n_both_wrong", *ESTIMATE_COLUMNS]
     return pd.DataFrame(rows, columns=columns)
@@ -217,21 +201,9 @@ def effective_judges(correlations: pd.DataFrame) -> float:  # of error_correlati
     m = len(set(correlations["first"]) | set(correlations["second"]))
     return float(m / (1 + (m - 1) * rho)) if pd.notna(rho) and 1 + (m - 1) * rho > 0 else float("nan")
 
-# %% ../../../nbs/studies/medqade/06_judges.ipynb #d6e0ba81
-def error_matrix(correlations: pd.DataFrame, judges: Sequence[str]) -> np.ndarray:  # (A, A), NaN on the diagonal
-    "The correlations as a symmetric matrix."
-    out = np.full((len(judges), len(judges)), np.nan)
-    at = {j: k for k, j in enumerate(judges)}
-    for r in correlations.itertuples():
-        j, k = at[str(r.first)], at[str(r.second)]
-        out[j, k] = out[k, j] = r.estimate
-    return out
-
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #79543374
-def abstention_beside(
-    panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, seed: int
-) -> pd.DataFrame:  # who, difficulty, n, ..., n_ratings; no row where nobody rated difficulty
-    """How often people and judges abstain, on all answers (`all`) and by the difficulty that people saw.
+def abstention_beside(panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
+    """How often people and judges abstain, on all answers (`all`) and by difficulty; no row where nobody rated that.
 
     Source: MedQADE, figures 3 and 7.
     """
@@ -257,8 +229,6 @@ def beside_panel(
     judgments: Sequence[Judgment],  # of labels, of more answers than the panel, or its core, rated
     items: Sequence[Item],
     recorded: Iterable[Response],  # the students' answers
-    *,
-    level: float = 0.95,
 ) -> pd.DataFrame:  # judge, model, who, n, ..., power, reading: as of together_table
     "The share of each student's answers that is correct by a judge, by the panel's majority, and by both."
     asked = {i.item_id for i in items}  # people may have rated more
@@ -274,7 +244,7 @@ def beside_panel(
     decided = 100 * as_scores(majority(labels.reshape(len(labels), -1)))
     of_item = np.tile(panel.item_ids, len(panel.students)), np.repeat(panel.students, len(panel.item_ids))
     answers = pd.MultiIndex.from_arrays(of_item, names=["item_id", "model"])
-    return together_table(table, pd.DataFrame({"majority": decided}, index=answers), kind="label", level=level)
+    return together_table(table, pd.DataFrame({"majority": decided}, index=answers), kind="label")
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #fe6f0cc1
 def accuracy_draws(

@@ -29,7 +29,6 @@ _NOT_STUDENTS = ("item_id", "rater", "difficulty", "origin", "canary")
 
 def load_panel(
     csv: str | Path,  # columns item_id, rater, one a student, difficulty; origin where it is not recorded
-    study: str = "medqade",
     *,
     models: bool = False,  # True: the raters are models, and marked so
 ) -> list[Rating]:  # target: a student's name, or "difficulty"
@@ -52,7 +51,7 @@ def load_panel(
                 f"({place}, {row['item_id']}); keep one of the rows"
             )
         seen[pair] = place
-        of: dict[str, Any] = {"item_id": row["item_id"], "study": study, "rater": row["rater"], "source": place}
+        of: dict[str, Any] = {"item_id": row["item_id"], "study": "medqade", "rater": row["rater"], "source": place}
         of |= {"variant": {"annotator": "model"} if models else {}, "origin": row.get("origin") or "recorded"}
         for target in (*students, "difficulty"):
             known = PANEL_DIFFICULTIES if target == "difficulty" else PANEL_LABELS
@@ -82,12 +81,13 @@ def panel_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:
     return {}, f"a panel gives {wanted}; got {got}"
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #90ec6ab4
-def load_students(csv: str | Path, study: str = "medqade", temperature: float = 0.2) -> list[Response]:
-    """Students' recorded answers as responses, a cell each.
+def load_students(csv: str | Path) -> list[Response]:
+    """Students' recorded answers as responses, a cell each; columns item_id, one a student, and origin where it is not
+    recorded.
 
     Raises: FileNotFoundError; ValueError for an empty answer.
     """
-    same = {"study": study, "mode": "zero_shot", "temperature": temperature}
+    same = {"study": "medqade", "mode": "zero_shot", "temperature": 0.2}
     rows: list[tuple[str, dict[str, Any]]] = []
     for place, row in csv_rows(csv, ("item_id",)):
         of = same | {"item_id": row["item_id"], "origin": row.get("origin") or "recorded"}
@@ -136,18 +136,15 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
     for file in files:
         rater = file.stem.removeprefix("export").lstrip("-_")
         if not rater and people is None:
-            rule = "say whose it is"
             remedy = "call it export-RATER.json, or write raters.json"
-            refuse(f"load_exports: an export must {rule}; got {file.name}", place=str(folder), remedy=remedy)
+            refuse(f"load_exports: an export must say whose it is; got {file.name} ({folder}); {remedy}")
         got = load_label_studio(file, key, raters=people if people is not None else rater)
         counts.update(got.counts)
         for r in got.ratings:
             thing = (r.item_id, r.rater, r.target)
             if thing in seen:
-                rule = "rate a thing once"
-                remedy = "keep one of the files"
-                place = f"{file.name} and {seen[thing]}"
-                refuse(f"load_exports: a rater must {rule}; got {r.rater} twice on {r.target} ({place}); {remedy}")
+                where = f"({file.name} and {seen[thing]}); keep one of the files"
+                refuse(f"load_exports: a rater must rate a thing once; got {r.rater} twice on {r.target} {where}")
             seen[thing] = file.name
         ratings += got.ratings
     return Annotated(ratings, dict(counts))
@@ -190,16 +187,10 @@ def load(
     excluded: Counter[str] = Counter()
     for deck in got:
         excluded.update(deck.excluded)
-    return Corpus(
-        [i for deck in got for i in deck.items],
-        [
-            *(r for f in found["panel"] for r in load_panel(f)),
-            *annotated.ratings,
-            *(r for f in found["judges"] for r in load_panel(f, models=True)),
-        ],
-        [r for f in found["students"] for r in load_students(f)],
-        [
-            *(f"{n} notes are left out: {why}" for why, n in sorted(excluded.items())),
-            *(f"Label Studio: {n} {what}" for what, n in annotated.counts.items() if n),
-        ],
-    )
+    items = [i for deck in got for i in deck.items]
+    people = [r for f in found["panel"] for r in load_panel(f)]
+    judges = [r for f in found["judges"] for r in load_panel(f, models=True)]
+    answers = [r for f in found["students"] for r in load_students(f)]
+    notes = [f"{n} notes are left out: {why}" for why, n in sorted(excluded.items())]
+    notes += [f"Label Studio: {n} {what}" for what, n in annotated.counts.items() if n]
+    return Corpus(items, [*people, *annotated.ratings, *judges], answers, notes)

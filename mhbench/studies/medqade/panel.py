@@ -15,7 +15,7 @@ from ...records.schema import Rating
 from ...tasks.cloze import same_string
 
 # %% auto #0
-__all__ = ['lexical_match', 'Draw', 'stratified_draw', 'label_array', 'tie_breaker_items']
+__all__ = ['lexical_match', 'Draw', 'stratified_draw', 'label_array', 'tied', 'tie_breaker_items']
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #7cee5312
 def lexical_match(answers: Iterable[str | None], key: Sequence[str]) -> bool:
@@ -66,9 +66,8 @@ def stratified_draw(
                 f"the {want[s]} that n={n} and share_match={share_match} need; draw fewer"
             )
     rng = np.random.default_rng(seed)
-    order = np.array(
-        sorted(range(len(ids)), key=lambda i: ids[i]), int
-    )  # the draw does not depend on the order of the input
+    by_id = sorted(range(len(ids)), key=lambda i: ids[i])  # the draw does not depend on the order of the input
+    order = np.array(by_id, int)
     chosen = {int(i) for s in (False, True) for i in rng.choice(order[m[order] == s], want[s], replace=False)}
     return Draw([x for i, x in enumerate(ids) if i in chosen], want, have)
 
@@ -102,6 +101,12 @@ def label_array(
     return out
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #5b8ba2d8
+def tied(labels: np.ndarray) -> np.ndarray:  # (R, ...) of labels to (...) bool
+    "Where as many raters said Correct as Incorrect."
+    correct = (labels == "Correct").sum(0)
+    return (correct == (labels == "Incorrect").sum(0)) & (correct > 0)
+
+
 def tie_breaker_items(
     labels: np.ndarray,  # (R, S, N)
     item_ids: Sequence[str],  # N
@@ -118,8 +123,4 @@ def tie_breaker_items(
             f"tie_breaker_items: labels must have shape (n_raters, n_targets, n_items), n_items {len(item_ids)}; got "
             f"{x.shape}"
         )
-    correct = (x == "Correct").sum(0)
-    incorrect = (x == "Incorrect").sum(0)
-    tied = ((correct == incorrect) & (correct > 0)).any(0)
-    keep = set(core)
-    return [i for i, t in zip(item_ids, tied) if t or i in keep]
+    return [i for i, t in zip(item_ids, np.any(tied(x), axis=0)) if t or i in set(core)]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,15 +22,15 @@ from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.rater_model import RaterFit, fit_raters
 from ...steps.by_raters import RANDOM_COLUMNS, mean_rows, number_rows
-from .panel import label_array, lexical_match
+from .panel import label_array, lexical_match, tied
 from .tables import student_accuracy
 
 # %% auto #0
-__all__ = ['RATED_BY_ALL', 'in_order', 'Panel', 'panel_of', 'core_items', 'part_of', 'resolved_labels', 'majority_table',
-           'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_matches', 'item_strata',
-           'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'judge_labels',
-           'beside_majority', 'comparable', 'on_one_scale', 'with_majority', 'alignment_table', 'people_as_sample',
-           'with_verdict', 'about_verdicts', 'panel_metrics']
+__all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'Panel', 'panel_of', 'core_items', 'part_of', 'resolved_labels',
+           'majority_table', 'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_matches',
+           'item_strata', 'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels',
+           'labels_by_judge', 'judge_labels', 'beside_majority', 'comparable', 'on_one_scale', 'with_majority',
+           'alignment_table', 'people_as_sample', 'with_verdict', 'about_verdicts', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -119,10 +119,7 @@ def part_of(panel: Panel, item_ids: Sequence[str]) -> Panel:
     return Panel(panel.raters, panel.students, kept, panel.labels[:, :, at], panel.difficulty[:, at], broken)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #439eef67
-def resolved_labels(
-    panel: Panel,
-    core: Sequence[str] = (),  # items whose ties stay ties
-) -> np.ndarray:  # (R + 1, S, N), or (R, S, N) where nobody breaks ties
+def resolved_labels(panel: Panel, core: Sequence[str] = ()) -> np.ndarray:  # (R, S, N), or (R + 1, S, N)
     """The labels that a majority is taken over: the panel's, and the tie-breaker's where as many said Correct as
     Incorrect outside the core.
 
@@ -131,12 +128,9 @@ def resolved_labels(
     """
     if panel.breaking is None:
         return panel.labels
-    correct = (panel.labels == "Correct").sum(0)
-    incorrect = (panel.labels == "Incorrect").sum(0)
     outside = np.array([i not in set(core) for i in panel.item_ids])
-    asked = (correct == incorrect) & (correct > 0) & outside
     decided = panel.breaking.copy()
-    decided[~asked] = None
+    decided[~(tied(panel.labels) & outside)] = None
     return np.concatenate([panel.labels, decided[None]])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #46dfaadf
@@ -211,10 +205,7 @@ def abstention_table(panel: Panel, *, n_boot: int = 1000, seed: int) -> pd.DataF
 _MATCH = {False: "no student equals the key", True: "some student equals the key", None: "not asked"}
 
 
-def item_matches(
-    items: Iterable[Item],
-    recorded: Iterable[Response],  # the students' answers
-) -> dict[str, str]:  # item_id -> whether any student's answer equals the key; items with a key alone
+def item_matches(items: Iterable[Item], recorded: Iterable[Response]) -> dict[str, str]:  # of items with a key
     """The strata that a panel's items are drawn from.
 
     Source: MedQADE, section 4.3.1.
@@ -314,9 +305,9 @@ class JudgeLabels(NamedTuple):
         return self.labels.reshape(len(self.judges), int(np.prod(self.labels.shape[1:])))
 
 
-def judge_labels(judgments: Iterable[Judgment], panel: Panel) -> JudgeLabels:
-    "The judges' first labels of the panel's answers; judges that judged none of them are not among `judges`."
-    at = [{x: k for k, x in enumerate(axis)} for axis in (panel.students, panel.item_ids)]
+def labels_by_judge(judgments: Iterable[Judgment], students: Sequence[str], item_ids: Sequence[str]) -> JudgeLabels:
+    "The judges' first labels of these answers; judges that judged none of them are not among `judges`."
+    at = [{x: k for k, x in enumerate(axis)} for axis in (students, item_ids)]
     here = [g for g in judgments if g.kind == "label" and g.repeat == 0 and g.model in at[0] and g.item_id in at[1]]
     judges = sorted({g.judge for g in here})
     labels = np.full((len(judges), len(at[0]), len(at[1])), None, dtype=object)
@@ -327,15 +318,23 @@ def judge_labels(judgments: Iterable[Judgment], panel: Panel) -> JudgeLabels:
     return JudgeLabels(judges, labels, asked)
 
 
+def judge_labels(judgments: Iterable[Judgment], panel: Panel) -> JudgeLabels:
+    "The judges' first labels of the panel's answers."
+    return labels_by_judge(judgments, panel.students, panel.item_ids)
+
+
 def beside_majority(panel: Panel, said: JudgeLabels) -> np.ndarray:  # (A, S * N) bool
     "Which answers have both a judge's label, no abstention, and a majority of the raters."
     labelled = pd.notna(said.flat) & (said.flat != ABSTAIN)
     return labelled & pd.notna(majority(panel.flat))
 
 
-def comparable(panel: Panel, said: JudgeLabels, least: int = 10) -> JudgeLabels:
-    "The judges with at least so many labels beside a majority."
-    enough = beside_majority(panel, said).sum(1) >= least
+FEWEST_LABELS = 10  # of a judge, beside a majority; with fewer there is no estimate
+
+
+def comparable(panel: Panel, said: JudgeLabels) -> JudgeLabels:
+    "The judges with at least `FEWEST_LABELS` labels beside a majority."
+    enough = beside_majority(panel, said).sum(1) >= FEWEST_LABELS
     return JudgeLabels([j for j, e in zip(said.judges, enough, strict=True) if e], said.labels[enough])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #286c833e
@@ -356,26 +355,23 @@ def on_one_scale(panel: Panel, said: JudgeLabels) -> RaterFit:
     )
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #8f09c45c
-def with_majority(
-    panel: Panel,
-    said: JudgeLabels,
-    core: Sequence[str] = (),  # items on which the tie-breaker does not count
-    *,
-    least: int = 10,  # labels beside a majority; with fewer a judge has a row and no estimate
-) -> pd.DataFrame:  # annotator, metric, n (labels beside a majority), n_clusters, estimate, ...
-    "Each judge's agreement with the majority of all items, the tie-breaker's labels among them."
+def _metric_rows(judge: str, item: np.ndarray, measured: Callable[..., Any], **counts: int) -> list[dict[str, Any]]:
+    "One judge's agreement by each metric, of labels of these items; no estimate from too few."
+    counts = {"n": len(item), "n_clusters": len(set(item))} | counts
+    enough = len(item) >= FEWEST_LABELS
+    found = {m: measured(metric=m) if enough else Estimate.from_limits(np.nan, n=0) for m in METRICS}
+    return [{"annotator": judge, "metric": m, **e.row(), **counts} for m, e in found.items()]
+
+
+def with_majority(panel: Panel, said: JudgeLabels, core: Sequence[str] = ()) -> pd.DataFrame:
+    "Each judge's agreement with the majority of all items, the tie-breaker's labels outside the core among them."
     labels = resolved_labels(panel, core)
     wins = majority(labels.reshape(len(labels), -1))
     rows = []
     for judge, own in zip(said.judges, said.flat, strict=True):
         both = np.asarray(pd.notna(own)) & (own != ABSTAIN) & np.asarray(pd.notna(wins))
-        counts = {"n": int(both.sum()), "n_clusters": len(set(panel.item[both]))}
-        for metric in METRICS:
-            found = Estimate.from_limits(np.nan, n=0).row()
-            if counts["n"] >= least:
-                pair = np.stack([own[both], wins[both]])
-                found = agreement_estimate(pair, metric, clusters=panel.item[both]).row()
-            rows.append({"annotator": judge, "metric": metric, **found, **counts})
+        pair, item = np.stack([own[both], wins[both]]), panel.item[both]
+        rows += _metric_rows(judge, item, lambda metric: agreement_estimate(pair, metric, clusters=item))
     return pd.DataFrame(rows, columns=["annotator", "metric", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #4fe52779
@@ -383,12 +379,7 @@ _CEILING = ["ceiling", "ceiling_low", "ceiling_high", "difference", "difference_
 _CEILING += ["p_value", "overlap", "n_left_out", "n_abstained"]
 
 
-def alignment_table(
-    panel: Panel,
-    said: JudgeLabels,
-    *,
-    least: int = 10,  # labels beside a majority; with fewer a judge has a row and no estimate
-) -> pd.DataFrame:  # annotator, metric, n (labels beside a majority), ..., ceiling, difference, ..., n_abstained
+def alignment_table(panel: Panel, said: JudgeLabels) -> pd.DataFrame:  # annotator, metric, n, ..., ceiling, ...
     """Each judge's agreement with the majorities that the members of the panel meet, what these reach on the answers
     that the judge labelled, and the difference on the same answers. `n_left_out` counts the answers with a majority
     that the judge gave no label, `n_abstained` those of them on which it abstained.
@@ -399,16 +390,9 @@ def alignment_table(
     columns = ["annotator", "metric", *ESTIMATE_COLUMNS, *_CEILING]
     decided = pd.notna(majority(panel.flat))
     for judge, labels, covered in zip(said.judges, said.flat, beside_majority(panel, said), strict=True):
-        counted = {"n": int(covered.sum()), "n_clusters": len(set(panel.item[covered]))}
-        counted |= {
-            "n_left_out": int((decided & ~covered).sum()),
-            "n_abstained": int((decided & (labels == ABSTAIN)).sum()),
-        }
-        for metric in METRICS:
-            found = Estimate.from_limits(np.nan, n=0).row()
-            if counted["n"] >= least:
-                found = alignment(labels, panel.flat, metric=metric, clusters=panel.item).row()
-            rows.append({"annotator": judge, "metric": metric, **found, **counted})
+        missed = {"n_left_out": (decided & ~covered).sum(), "n_abstained": (decided & (labels == ABSTAIN)).sum()}
+        measured = partial(alignment, labels, panel.flat, clusters=panel.item)
+        rows += _metric_rows(judge, panel.item[covered], measured, **{k: int(n) for k, n in missed.items()})
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #3577c97a
@@ -419,14 +403,7 @@ def _with_people(labels: np.ndarray, weights: np.ndarray | None = None, own: np.
     return np.mean([cohen_kappa(list(own), list(x), weights=weights) for x in labels], axis=0)
 
 
-def people_as_sample(
-    panel: Panel,
-    said: JudgeLabels,
-    *,
-    least: int = 10,  # labels beside a majority; judges with fewer have no row
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # measure, who, random (items; items and raters), n_raters, n, ..., interval
+def people_as_sample(panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     "Students, pairs of people and judges by the labels of single raters: over items, and over items and raters."
     rows: list[dict[str, Any]] = []
     same: dict[str, Any] = {"n_boot": n_boot, "seed": seed}
@@ -438,7 +415,7 @@ def people_as_sample(
         rows += mean_rows(long[long["student"] == k], head, share=True, **same)
     pairs = {"measure": "Cohen's kappa of two raters", "who": "people"}
     rows += number_rows(_with_people, panel.flat, panel.item, pairs, **same)
-    known = comparable(panel, said, least)
+    known = comparable(panel, said)
     for judge, own in zip(known.judges, known.flat, strict=True):
         head = {"measure": "Cohen's kappa with a rater", "who": judge}
         here = beside_majority(panel, JudgeLabels([judge], own.reshape(1, *panel.labels.shape[1:])))[0]
@@ -470,11 +447,8 @@ def about_verdicts(table: pd.DataFrame, what: str) -> str:  # of with_verdict, o
     "How many judges could stand in for a member of the panel, in a sentence."
     found = table["verdict"].value_counts()
     margin = f"{table['margin'].iloc[0]:g} of {what}"
-    said = {
-        "non-inferior": f"no worse than a panel member (within {margin})",
-        "inferior": "worse",
-        "undecided": "undecided",
-    }
+    said = {"non-inferior": f"no worse than a panel member (within {margin})", "inferior": "worse"}
+    said["undecided"] = "undecided"
     parts = [f"{found[v]} {'is' if found[v] == 1 else 'are'} {words}" for v, words in said.items() if v in found]
     return f"Of {len(table)} judge{'s' * (len(table) != 1)}, {', '.join(parts)}."
 

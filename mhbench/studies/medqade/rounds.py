@@ -21,12 +21,7 @@ from ...records.schema import Item, Rating, Response
 from ...records.task import task_of
 from ...steps.verdicts import answer_text
 from .load import load_exports
-from mhbench.studies.medqade.panel import (
-    label_array,
-    lexical_match,
-    stratified_draw,
-    tie_breaker_items,
-)
+from .panel import label_array, lexical_match, stratified_draw, tie_breaker_items
 
 # %% auto #0
 __all__ = ['Population', 'population', 'listed_answers', 'Round', 'draw_round', 'assignment_table', 'write_round', 'Ties',
@@ -51,8 +46,6 @@ def population(
     items: Iterable[Item],
     responses: Iterable[Response],
     students: Sequence[str] | None = None,  # whose answers are shown; None: all who answered
-    *,
-    mode: str = "zero_shot",
 ) -> Population:
     """The items that every student answered, and their answers. An answer without words, being empty or refused in its
     field or by a filter, is shown as such: people call it what it is, and nobody's refusals leave the draw.
@@ -60,7 +53,7 @@ def population(
     Raises: ValueError for a student without an answer, or where no item is left.
     """
     items = [i for i in items if task_of(i).term]
-    plain = [r for r in responses if r.mode == mode and r.sample == 0 and not r.votes]
+    plain = [r for r in responses if r.mode == "zero_shot" and r.sample == 0 and not r.votes]
     answered = {(r.model, r.item_id): _shown(r) for r in plain if r.status != "error"}
     known = sorted({model for model, _ in answered})
     names = list(students) if students is not None else known
@@ -141,20 +134,11 @@ def draw_round(
     core = set(a.item_ids[:n_core])
     drawn = pd.DataFrame([{"item_id": i, "match": matched[i], "core": i in core} for i in a.item_ids])
     tasks = label_studio_tasks(of.items, of.answers, a.by_rater(), seed=seed, language=language)
-    about = {
-        "seed": seed,
-        "n": n,
-        "n_core": n_core,
-        "per_item": per_item,
-        "share_match": share_match,
-        "population": {"with a match": draw.population[True], "without": draw.population[False]},
-        "drawn": {"with a match": draw.drawn[True], "without": draw.drawn[False]},
-        "left_out": of.left_out,
-        "students": of.students,
-        "raters": list(raters),
-        "tie_breaker": tie_breaker,
-        "loads": a.loads(),
-    }
+    about: dict = {"seed": seed, "n": n, "n_core": n_core, "per_item": per_item, "share_match": share_match}
+    for name, counts in (("population", draw.population), ("drawn", draw.drawn)):
+        about[name] = {"with a match": counts[True], "without": counts[False]}
+    about |= {"left_out": of.left_out, "students": of.students, "raters": list(raters), "tie_breaker": tie_breaker}
+    about["loads"] = a.loads()
     return Round(drawn, a, tasks, about)
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #e25d70a5
@@ -269,11 +253,8 @@ def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[s
     return out
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #38f8ebf8
-def came_back(
-    folder: str | Path,  # of a round
-    ratings: Iterable[Rating],
-) -> pd.DataFrame:  # rater, pages (assigned), complete (with every label), begun; a row a rater, strangers among them
-    """How much of what was assigned has come back, rater by rater.
+def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  # a row a rater, strangers too
+    """How many of the pages assigned have come back with every label, and how many are begun, rater by rater.
 
     Raises: FileNotFoundError outside of a round.
     """

@@ -68,7 +68,6 @@ def simulate_panel(
     students: Sequence[Student],
     n_items: int,
     *,
-    noise: float = 1.0,  # standard deviation of perceived difficulty
     right: np.ndarray | None = None,  # (S, N) whether real answers are right, in place of simulated ones
     seed: int,
 ) -> SimulatedPanel:
@@ -89,11 +88,10 @@ def simulate_panel(
         says |= rng.random(right.shape) < lean[:, None]
         labels[a] = np.where(says, "Correct", "Incorrect")
         labels[a][rng.random(right.shape) < np.minimum(1, 2 * j.abstains * _sigmoid(d))] = ABSTAIN
-    seen = d + rng.normal(size=(len(judges), n_items)) * noise
-    cut = np.array([-0.4307, 0.4307]) * np.sqrt(1 + noise**2)  # thirds of a normal distribution
-    return SimulatedPanel(
-        right, labels, np.array(["Easy", "Medium", "Hard"], dtype=object)[np.searchsorted(cut, seen)], d
-    )
+    seen = d + rng.normal(size=(len(judges), n_items))
+    cut = np.array([-0.4307, 0.4307]) * np.sqrt(2)  # thirds of a normal distribution
+    difficulty = np.array(["Easy", "Medium", "Hard"], dtype=object)[np.searchsorted(cut, seen)]
+    return SimulatedPanel(right, labels, difficulty, d)
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #4507c603
 def simulated_ratings(
@@ -172,11 +170,10 @@ def planted_truth(
     students: pd.DataFrame,  # student, n, estimate, ci_low, ci_high: the share that the panel's majority calls correct
     responses: Iterable[Response],  # the simulated students' answers
     pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness: what they were drawn from
-    judges: Sequence[Judge] = SIMULATED_JUDGES,
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where none of them answered
     "How right the answers truly are, and the favouritism of judges towards themselves and their family, as declared."
     fine = {r["item_id"]: (r["key"], r["accepted"]) for r in answer_pool(pool)}
-    known = {j.name: j for j in judges}
+    known = {j.name: j for j in SIMULATED_JUDGES}
     right: dict[str, list[bool]] = {}
     for r in responses:
         if r.model in known and r.item_id in fine:
@@ -186,6 +183,6 @@ def planted_truth(
     shares = shares.assign(truth=[float(np.mean(right[m])) for m in shares["model"]])
     own = bias[bias["kind"].isin(["self", "family"]) & bias["annotator"].isin(known) & bias["student"].isin(right)]
     pairs = list(zip(own["annotator"], own["student"]))
-    truth = [expected_bias(known[a], m, np.array(right[m]), judges) for a, m in pairs]
+    truth = [expected_bias(known[a], m, np.array(right[m]), SIMULATED_JUDGES) for a, m in pairs]
     leans = own.assign(model=own["annotator"], truth=truth, quantity="favouritism towards " + own["student"])
     return beside_truth(pd.concat([shares, leans], ignore_index=True))

@@ -34,8 +34,6 @@ def _columns(labels: np.ndarray, names: Sequence[str], function: str) -> np.ndar
 def rater_reliability(
     labels: np.ndarray,  # (R, S, N)
     students: Sequence[str],  # S names
-    *,
-    level: float = 0.95,
 ) -> pd.DataFrame:  # student ("all" for all of them), metric, the columns of an estimate
     """How far people agree on each student's answers, abstentions left out.
 
@@ -45,8 +43,8 @@ def rater_reliability(
     item = np.tile(np.arange(x.shape[2]), x.shape[1])
     rows = []
     for m in (*METRICS, "krippendorff_alpha"):
-        found = {name: agreement_estimate(x[:, s], m, level=level) for s, name in enumerate(students)}
-        found["all"] = agreement_estimate(x.reshape(len(x), -1), m, clusters=item, level=level)
+        found = {name: agreement_estimate(x[:, s], m) for s, name in enumerate(students)}
+        found["all"] = agreement_estimate(x.reshape(len(x), -1), m, clusters=item)
         rows += [{"student": s, "metric": m, **e.row()} for s, e in found.items()]
     return pd.DataFrame(rows)
 
@@ -54,14 +52,10 @@ def rater_reliability(
 def student_accuracy(
     labels: np.ndarray,  # (R, S, N), the tie-breaker's row among them
     students: Sequence[str],
-    # (N,) a stratum an item, e.g. lexical match or a bin of difficulty; a Categorical says the order of its strata,
-    # else
-    # they come as they first appear; None: one stratum, all
-    strata: Sequence | pd.Categorical | None = None,
+    strata: Sequence | pd.Categorical | None = None,  # (N,); in the order of a Categorical, or of appearance
     *,
     n: int = 1000,
     seed: int,
-    level: float = 0.95,
 ) -> pd.DataFrame:  # student, stratum (an ordered category), the columns of an estimate, left_out
     """The share of answers that people call correct, by stratum.
 
@@ -79,7 +73,7 @@ def student_accuracy(
         for stratum in of.categories:
             c = consensus[np.asarray(of == stratum)]
             right = (c[pd.notna(c)] == "Correct").astype(float)
-            share = estimate(mean, right, n_boot=n, seed=seed, level=level, share=True)
+            share = estimate(mean, right, n_boot=n, seed=seed, share=True)
             rows.append({"student": name, "stratum": stratum, **share.row(), "left_out": int(pd.isna(c).sum())})
     out = pd.DataFrame(rows)
     return out.assign(stratum=pd.Categorical(out["stratum"], categories=of.categories, ordered=True))
@@ -92,10 +86,7 @@ def abstention_rates(
     asked: np.ndarray | None = None,  # (A, S, N) bool: about which answers each was asked; None: about all
     n: int = 1000,
     seed: int,
-    level: float = 0.95,
-) -> (
-    pd.DataFrame
-):  # annotator, the columns of an estimate (n: labels, n_clusters: items), n_labels, n_failed, n_not_asked
+) -> pd.DataFrame:  # annotator, the columns of an estimate, n_labels, n_failed, n_not_asked
     """The share of an annotator's labels that are abstentions; who was asked and gave no label has failed, and what
     nobody asked is counted apart.
 
@@ -114,7 +105,7 @@ def abstention_rates(
         flat, was = its.reshape(-1), one.reshape(-1)
         gone = pd.isna(flat)
         abstained = np.where(gone, np.nan, flat == ABSTAIN).astype(float)
-        share = estimate(mean, abstained, clusters=clusters, n_boot=n, seed=seed, level=level, share=True)
+        share = estimate(mean, abstained, clusters=clusters, n_boot=n, seed=seed, share=True)
         counts = {"n_labels": (~gone).sum(), "n_failed": (gone & was).sum(), "n_not_asked": (gone & ~was).sum()}
         rows.append({"annotator": name, **share.row(), **{k: int(v) for k, v in counts.items()}})
     return pd.DataFrame(rows)

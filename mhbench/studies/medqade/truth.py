@@ -22,16 +22,6 @@ from .panel_tables import Panel, resolved_labels
 __all__ = ['LabelledAnswers', 'labelled_answers', 'decided_apart', 'students_by_way']
 
 # %% ../../../nbs/studies/medqade/12_truth.ipynb #a44b0353
-def _flat(panel: Panel, core: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    "Labels (R, S * N) with the tie-breaker's, and the student of each column."
-    labels = resolved_labels(panel, core)
-    return labels.reshape(len(labels), -1), np.repeat(panel.students, len(panel.item_ids))
-
-
-def _both_said(panel: Panel) -> bool:
-    return bool((panel.flat == "Correct").any() and (panel.flat == "Incorrect").any())
-
-
 class LabelledAnswers(NamedTuple):
     "Every answer of a panel, with its label by each way."
 
@@ -46,9 +36,11 @@ def labelled_answers(panel: Panel, core: Sequence[str] = ()) -> LabelledAnswers 
 
     Source: Dawid and Skene 1979; Linacre 1989.
     """
-    if not _both_said(panel):
+    if not (panel.flat == "Correct").any() or not (panel.flat == "Incorrect").any():
         return None
-    labels, student = _flat(panel, core)
+    labels = resolved_labels(panel, core)
+    labels = labels.reshape(len(labels), -1)
+    student = np.repeat(panel.students, len(panel.item_ids))
     errors = dawid_skene(labels, groups=student)
     severity, checks = severity_labels(labels, ["Incorrect", "Correct"], groups=student, clusters=panel.item)
     table = pd.DataFrame({"item_id": np.tile(panel.item_ids, len(panel.students)), "student": student})

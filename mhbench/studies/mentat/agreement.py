@@ -59,9 +59,7 @@ def question_agreement(
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/07_agreement.ipynb #9bcaff9f
-def mean_agreement(
-    questions: pd.DataFrame,  # of question_agreement
-) -> pd.DataFrame:  # measure, category, n (questions with an alpha), ..., undefined (questions without one)
+def mean_agreement(questions: pd.DataFrame) -> pd.DataFrame:  # measure, category, n, ..., undefined
     "The mean alpha of all questions and of each category, with its interval over questions."
     rows = []
     for category, part in [("all", questions), *questions.groupby("category", sort=False)]:
@@ -70,14 +68,9 @@ def mean_agreement(
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/07_agreement.ipynb #296fddc4
-def rater_again(
-    ratings: Iterable[Rating],  # of options A, B, ...
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # measure, n (pairs of annotations), n_clusters (questions), ...; no row where nobody rated twice
+def rater_again(ratings: Iterable[Rating], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     """How far a rater who annotated a question again said the same: the share of pairs of annotations with one most
-    preferred option in common, and the standard deviation of a rater's score of an option.
+    preferred option in common, and the standard deviation of a rater's score of an option; no row without a pair.
 
     Source: Bland and Altman 1996, Measurement error (the standard deviation within raters).
     """
@@ -95,13 +88,11 @@ def rater_again(
     apart = ((one - other) ** 2 / 2).mean(1)
     drawn: dict[str, Any] = {"clusters": a.questions[[i for i, _ in pairs]], "n_boot": n_boot, "seed": seed}
     spread = estimate(lambda x, weights=None: np.sqrt(mean(x, weights=weights)), apart, **drawn)
-    return pd.DataFrame(
-        [
-            {"measure": "a rater again: same most preferred option"}
-            | estimate(mean, same.astype(float), share=True, **drawn).row(),
-            {"measure": "a rater again: standard deviation of a score, 0 to 100"} | spread.row(),
-        ]
-    )
+    found = {
+        "same most preferred option": estimate(mean, same.astype(float), share=True, **drawn),
+        "standard deviation of a score, 0 to 100": spread,
+    }
+    return pd.DataFrame([{"measure": f"a rater again: {what}"} | e.row() for what, e in found.items()])
 
 # %% ../../../nbs/studies/mentat/07_agreement.ipynb #405ac73a
 def annotators_as_sample(

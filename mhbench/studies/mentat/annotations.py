@@ -86,6 +86,10 @@ def _annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list
     sliders = [response[f"Q{i}"] for i in range(n)]
     if any(type(s) not in (int, float) or not 0 <= s <= 100 for s in sliders):
         broken("response", "hold sliders between 0 and 100")
+    if not re.fullmatch(r"\d+", row["q_no"]):
+        broken("q_no", "be a question's number")
+    if row["q_key"] not in _WORDINGS:
+        broken("q_key", f"be one of {', '.join(_WORDINGS)}")
     scores = scores_from_sliders(np.array(sliders, float), np.array(order), mapping)
     return scores.tolist(), order, str(response.get("comment") or "").strip()
 
@@ -100,7 +104,7 @@ def _left_out(row: dict[str, str], n: int, last: bool) -> str:
     return "closing page" if last else "page of instructions"
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #f86ca6a9
-def load_annotations(folder: str | Path, mapping: Reading = "shown", study: str = "mentat") -> Annotations:
+def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotations:
     """Every slider of every annotation as a Rating (0 to 100), and every other row accounted for.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
@@ -135,25 +139,10 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown", study: str 
                 left.append((place, _left_out(row, n, n == len(rows) - 1)))
                 continue
             scores, order, comment = _annotation(row, place, mapping)
-            if not re.fullmatch(r"\d+", row["q_no"]):
-                refuse(
-                    f"load_annotations: q_no must be a question's number; got {row['q_no']!r} ({place}); export the "
-                    "session again"
-                )
-            if row["q_key"] not in _WORDINGS:
-                refuse(
-                    f"load_annotations: q_key must be one of {', '.join(_WORDINGS)}; got {row['q_key']!r} ({place}); "
-                    "export the session again"
-                )
-            of: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": study, "rater": next(iter(raters))}
-            of |= {
-                "source": place,
-                "origin": row.get("origin") or "recorded",
-                "session": file.stem,
-                "comment": comment or None,
-            }
+            of: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": "mentat", "rater": next(iter(raters))}
+            of |= {"source": place, "origin": row.get("origin") or "recorded", "session": file.stem}
+            of |= {"comment": comment or None, "order": order}
             of["variant"] = {"gender": _WORDINGS[row["q_key"]], "mapping": mapping, "trial": row["trial_index"]}
-            of["order"] = [int(k) for k in order]
             fields += [(place, of | {"target": a, "value": s}) for a, s in zip(letters(len(scores)), scores)]
             n_annotations += 1
     return Annotations(validate(fields, Rating).records, n_annotations, n_rows, Counter(r for _, r in left), left)

@@ -51,12 +51,10 @@ def labels_of_every_kind(
     "Soft labels of every question by every kind that is made from scores."
     names = np.unique(questions)
     of = {q: questions == q for q in names}
-    out = {
-        f"hierarchical, {offset}": hierarchical_bradley_terry(
-            scores, questions, raters, offset=offset, penalty=penalty
-        ).probs
-        for offset in ("paper", "symmetric")
-    }
+    out = {}
+    for offset in ("paper", "symmetric"):
+        fit = hierarchical_bradley_terry(scores, questions, raters, offset=offset, penalty=penalty)
+        out[f"hierarchical, {offset}"] = fit.probs
     alone = {
         "Bradley-Terry": lambda x, _: bradley_terry(pairwise_wins(x), penalty=ridge).probs,
         "Plackett-Luce": lambda x, _: plackett_luce(x, penalty=ridge).probs,
@@ -154,13 +152,9 @@ def predicting_raters(
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/13_heldout.ipynb #555eda00
-def label_certainty(
-    labels: pd.DataFrame,  # of label_tables: model, creators, question, option, probability
-    *,
-    near: float = 0.99,
-) -> pd.DataFrame:  # model, creators, n (questions), near_certain, median_top
-    "How many questions have a most preferred option of `near` or more, and the median of the most preferred."
+def label_certainty(labels: pd.DataFrame) -> pd.DataFrame:  # model, creators, n, near_certain, median_top
+    "How many questions have a most preferred option of 0.99 or more, and the median of the most preferred."
     top = labels.groupby(["model", "creators", "question"], sort=False)["probability"].max()
     by = top.groupby(level=["model", "creators"], sort=False)
-    out = by.agg(n="size", near_certain=lambda x: int((x >= near).sum()), median_top="median")
+    out = by.agg(n="size", near_certain=lambda x: int((x >= 0.99).sum()), median_top="median")
     return out.reset_index()

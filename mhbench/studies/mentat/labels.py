@@ -115,17 +115,9 @@ def wording_distances(
             shuffle = np.argsort(code + rng.random((size, len(xs))), 1)
             parts.append(_mean_distance(xs, code, second[shuffle], len(usable)))
         r = np.concatenate(parts)
-        out.append(
-            WordingDistance(
-                str(a),
-                str(b),
-                float(observed),
-                float(r.mean()),
-                float(((r >= observed - 1e-12).sum() + 1) / (n + 1)),
-                len(usable),
-                len(np.unique(g)) - len(usable),
-            )
-        )
+        p_value = float(((r >= observed - 1e-12).sum() + 1) / (n + 1))
+        counts = len(usable), len(np.unique(g)) - len(usable)
+        out.append(WordingDistance(str(a), str(b), float(observed), float(r.mean()), p_value, *counts))
     return out
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #c49b0980
@@ -134,12 +126,8 @@ def add_creator(
     questions: np.ndarray,
     raters: np.ndarray,  # as in hierarchical_bradley_terry
     answers: Mapping[Any, int],  # question -> the creator's option; questions without one get no row
-    *,
-    name: str = "crtr",
-    right: float = 100.0,
-    wrong: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # scores, questions, raters with the new rows at the end
-    """Annotations with one more for each question whose creator's answer is known.
+    """Annotations with one more for each question whose creator's answer is known: 100 for it, 0 for the others.
 
     Source: Lamparth, Grabb et al. 2025, published code.
 
@@ -153,19 +141,16 @@ def add_creator(
             f"add_creator: questions and raters must be one label an annotation, shape ({len(x)},); got {q.shape} and "
             f"{r.shape}"
         )
-    if name in r.tolist():
-        refuse(f"add_creator: name must be a new rater's; got {name!r}, who is one already; the rows were added before")
+    if "crtr" in r.tolist():
+        refuse("add_creator: name must be a new rater's; got 'crtr', who is one already; the rows were added before")
     known = [k for k in np.unique(q).tolist() if k in answers]
     bad = [k for k in known if not 0 <= answers[k] < x.shape[1]]
     if bad:
         refuse(f"add_creator: answers must be options 0 to {x.shape[1] - 1}; got {answers[bad[0]]}", place=f"{bad[0]}")
-    rows = np.full((len(known), x.shape[1]), wrong)
-    rows[np.arange(len(known)), [answers[k] for k in known]] = right
-    return (
-        np.concatenate([x, rows]),
-        np.concatenate([q, np.array(known, q.dtype)]),
-        np.concatenate([r.astype(str), np.full(len(known), name)]),
-    )
+    rows = np.zeros((len(known), x.shape[1]))
+    rows[np.arange(len(known)), [answers[k] for k in known]] = 100
+    who = np.concatenate([r.astype(str), np.full(len(known), "crtr")])
+    return np.concatenate([x, rows]), np.concatenate([q, np.array(known, q.dtype)]), who
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #83e59b61
 def top_k(

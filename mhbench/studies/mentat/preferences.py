@@ -53,15 +53,10 @@ _OF_RATERS += ["refits_low", "refits_high", "bound"]
 
 def with_bars(table: pd.DataFrame) -> pd.DataFrame:  # of rater_table
     "For a figure alone: as ends of a bar the interval, or the refits' spread where there is none."
-    return table.assign(
-        ci_low=table["ci_low"].fillna(table["refits_low"]), ci_high=table["ci_high"].fillna(table["refits_high"])
-    )
+    return table.assign(**{f"ci_{end}": table[f"ci_{end}"].fillna(table[f"refits_{end}"]) for end in ("low", "high")})
 
 
-def rater_table(
-    arrays: AnnotationArrays,
-    fits: Mapping[str, PreferenceRefits],  # offset -> the hierarchical model, as label_tables fits it
-) -> pd.DataFrame:  # columns _OF_RATERS; n counts annotations
+def rater_table(arrays: AnnotationArrays, fits: Mapping[str, PreferenceRefits]) -> pd.DataFrame:
     """Mean score, slope and the third parameter of every rater: the offset of the paper's model, the readiness to tie
     of the symmetric one. They are two parameters, and have no scale in common.
 
@@ -186,12 +181,12 @@ def chosen_labels(
     return one.drop(columns=["model", "creators"]).reset_index(drop=True)
 
 
-def from_sure_to_divided(labels: pd.DataFrame, n: int = 4) -> pd.DataFrame:  # quantity, question, option, n, estimate
-    "Mean scores with intervals, probabilities with the spread of refits, of `n` questions by their labels' entropy."
+def from_sure_to_divided(labels: pd.DataFrame) -> pd.DataFrame:  # quantity, question, option, n, estimate
+    "Mean scores with intervals, probabilities with the spread of refits, of four questions by their labels' entropy."
     p = labels["probability"].clip(lower=1e-12)
     surprise = -labels["probability"] * np.log(p)
     entropy = surprise.groupby(labels["question"]).sum().sort_values(kind="stable")
-    shown = list(dict.fromkeys(entropy.index[np.linspace(0, len(entropy) - 1, n).round().astype(int)]))
+    shown = list(dict.fromkeys(entropy.index[np.linspace(0, len(entropy) - 1, 4).round().astype(int)]))
     parts = []
     for quantity, value, ends in (("mean score", "mean_score", "mean"), ("preference", "probability", "refits")):
         bars = {"ci_low": labels[f"{ends}_low"], "ci_high": labels[f"{ends}_high"]}
@@ -236,7 +231,7 @@ def simulated_panel(items: Sequence[Item], *, n_raters: int = 8, seed: int) -> S
         if i.soft_labels is None:
             refuse(f"simulated_panel: items must have soft labels; got none ({i.item_id}); draw raters from such alone")
     rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0])
-    worths = np.log(np.maximum([i.soft_labels for i in items], 0.05))
+    worths = np.log(np.maximum(np.array([i.soft_labels for i in items]), 0.05))
     slopes = rng.uniform(0.7, 1.3, n_raters)
     ties = rng.uniform(-1.5, 0.5, n_raters)
     levels = rng.normal(0, 0.4, n_raters)

@@ -16,6 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,9 +50,7 @@ def decrypt(data: bytes, password: str | None, name: str = "data") -> bytes:  # 
             "again"
         )
     out = io.BytesIO()
-    whole = 16 * (
-        len(data) // 16 + 1
-    )  # read at once: pyAesCrypt 6.1.1 leaves the padding on where a read ends with the content
+    whole = 16 * (len(data) // 16 + 1)  # at once: pyAesCrypt 6.1.1 leaves the padding on where a read ends there
     try:
         pyAesCrypt.decryptStream(io.BytesIO(data), out, password, whole)
     except (ValueError, IndexError) as e:
@@ -86,13 +85,8 @@ def read_archive(
         )
     with archive:
         for m in archive.infolist():
-            raw = m.orig_filename.replace("\\", "/")
-            if (
-                raw.startswith("/")
-                or ":" in raw.split("/")[0]
-                or ".." in raw.split("/")
-                or stat.S_ISLNK(m.external_attr >> 16)
-            ):
+            steps = m.orig_filename.replace("\\", "/").split("/")
+            if not steps[0] or ":" in steps[0] or ".." in steps or stat.S_ISLNK(m.external_attr >> 16):
                 refuse(
                     f"read_archive: members must lie inside the archive; got {m.orig_filename!r} ({name}); it was "
                     "tampered with: download it again from its authors"
@@ -104,11 +98,8 @@ def read_archive(
                 "if you trust it"
             )
         try:
-            return {
-                m.filename: archive.read(m)
-                for m in archive.infolist()
-                if m.filename.endswith(suffixes) and not m.filename.startswith("__MACOSX/")
-            }
+            wanted = [m for m in archive.infolist() if m.filename.endswith(suffixes)]
+            return {m.filename: archive.read(m) for m in wanted if not m.filename.startswith("__MACOSX/")}
         except (zipfile.BadZipFile, EOFError, zlib.error) as e:
             refuse(f"read_archive: members must be whole; got {e}", place=f"{name}", remedy="download it again")
 
@@ -132,11 +123,8 @@ def _find(path: str | Path, stems: tuple[str, ...], suffix: str, caller: str) ->
             "clone the authors' repository",
             error=FileNotFoundError,
         )
-    found = sorted(
-        f
-        for f in path.iterdir()
-        if f.name.lower().endswith((suffix, suffix + ".aes")) and any(s in f.name.lower() for s in stems)
-    )
+    of_kind = [f for f in sorted(path.iterdir()) if f.name.lower().endswith((suffix, suffix + ".aes"))]
+    found = [f for f in of_kind if any(s in f.name.lower() for s in stems)]
     if len(found) != 1:
         refuse(
             f"{caller}: path must hold one {suffix} or {suffix}.aes file with {' or '.join(map(repr, stems))} in its "
@@ -184,6 +172,11 @@ def checked_rows(
         )
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #2cdb6924
+def _most(labels: list[float]) -> list[str]:
+    "The letters of the options with the largest label."
+    return [a for a, label in zip(letters(5), labels) if label == max(labels)]
+
+
 def _question(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
 
@@ -217,29 +210,17 @@ def _question(place: str, row: dict[str, str]) -> dict:
     for column, text in texts.items():
         if [m for m, p in PLACEHOLDERS.items() if p in text] != sorted(modifiers):
             broken("possible_modifiers", f"name the placeholders of {column}")
-    top = max(truth)
-    return dict(
-        item_id=f"mentat-{row['q_id']}",
-        study="mentat",
-        task="multiple_choice",
-        category=row["category"],
-        options=options,
-        question=texts.get("text_nonbinary") or next(iter(texts.values())),
-        key=[a for a, t in zip(letters(5), truth) if t == top],
-        soft_labels=truth,
-        variant=texts,
-        source=place,
-        canary=row.get("canary") or None,
-        protected=not row.get("canary"),
-    )
+    question = texts.get("text_nonbinary") or next(iter(texts.values()))
+    of: dict[str, Any] = {"item_id": f"mentat-{row['q_id']}", "study": "mentat", "task": "multiple_choice"}
+    of |= {"category": row["category"], "question": question, "options": options, "source": place}
+    of |= {"key": _most(truth), "soft_labels": truth, "variant": texts}
+    return of | {"canary": row.get("canary") or None, "protected": not row.get("canary")}
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #0f339edc
 def load_mentat(
     path: str | Path,  # the release's folder, or the file of questions (.csv or .csv.aes)
     password: str | None = None,  # as the authors' README gives it; not needed for a file in the clear
-    sets: Iterable[
-        str
-    ] = (),  # names in RELEASE_SETS: these prompts, as the authors drew them, in place of the questions
+    sets: Iterable[str] = (),  # names in RELEASE_SETS: these prompts, as their authors drew them, are the items
 ) -> list[Item]:  # base questions, in the file's order; or the prompts of `sets`, one set after the other
     """The questions of MENTAT, their wordings in `variant`, all of them protected; or the authors' own draw of their
     evaluation sets.
@@ -254,9 +235,8 @@ def load_mentat(
     if sets:
         return [i for name in sets for i in load_mentat_set(path, password, name)]
     file = _find(path, ("question",), ".csv", "load_mentat")
-    rows = checked_rows(
-        open_part(file, password), MENTAT_COLUMNS, ("", "Unnamed: 0", "canary"), file.name, "load_mentat"
-    )
+    more = ("", "Unnamed: 0", "canary")
+    rows = checked_rows(open_part(file, password), MENTAT_COLUMNS, more, file.name, "load_mentat")
     items = validate(((place, _question(place, row)) for place, row in rows), Item, unique="item_id").records
     if not items:
         refuse("load_mentat: file must hold questions; got none", place=f"{file.name}", remedy="download it again")
@@ -305,26 +285,13 @@ def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> d
         variant["age"] = str(int(row["age"]))
     if row["nat"] is not None:
         variant["ethnicity"] = row["nat"]
-    return dict(
-        order=order,
-        item_id=f"{q}.{name}.{k}",
-        study="mentat",
-        task="multiple_choice",
-        category=row["category"],
-        question=text,
-        options=options,
-        key=[a for a, t in zip(letters(5), labels) if t == max(labels)],
-        soft_labels=labels,
-        soft_labels_low=[float(x) for x in row["labels_lower_bound"]],
-        soft_labels_high=[float(x) for x in row["labels_upper_bound"]],
-        variant=variant,
-        base_id=q,
-        group_id=q,
-        split=row["split"],
-        origin={"labels": "results file" if name.endswith("_results") else "evaluation sets"},
-        source=place,
-        protected=True,
-    )
+    of: dict[str, Any] = {"item_id": f"{q}.{name}.{k}", "base_id": q, "group_id": q, "study": "mentat"}
+    of |= {"task": "multiple_choice", "category": row["category"], "split": row["split"], "variant": variant}
+    of |= {"question": text, "options": options, "order": order, "key": _most(labels), "soft_labels": labels}
+    for end, column in (("low", "lower"), ("high", "upper")):
+        of[f"soft_labels_{end}"] = [float(x) for x in row[f"labels_{column}_bound"]]
+    of["origin"] = {"labels": "results file" if name.endswith("_results") else "evaluation sets"}
+    return of | {"source": place, "protected": True}
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #f7c48cb8
 def load_mentat_set(
@@ -342,11 +309,8 @@ def load_mentat_set(
             "mhbench.steps.variants"
         )
     file = _find(path, ("eval_data",), ".zip", "load_mentat_set")
-    members = {
-        m: b
-        for m, b in read_archive(open_part(file, password), (".arrow",), file.name).items()
-        if f"/{RELEASE_SETS[name]}/" in f"/{m}"
-    }
+    archive = read_archive(open_part(file, password), (".arrow",), file.name)
+    members = {m: b for m, b in archive.items() if f"/{RELEASE_SETS[name]}/" in f"/{m}"}
     if not members:
         refuse(f"load_mentat_set: archive must hold {RELEASE_SETS[name]}; got none ({file.name}); download it again")
     rows = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +23,7 @@ from ...stats.preference import pairwise_ties
 from ...stats.resample import mean
 from ...stats.soft_labels import question_alphas
 from ...steps.score import score_responses, where_read, with_soft_labels
-from mhbench.studies.mentat.annotations import (
-    MAPPINGS,
-    AnnotationArrays,
-    scores_from_sliders,
-    sliders_from_scores,
-)
+from .annotations import MAPPINGS, AnnotationArrays, scores_from_sliders, sliders_from_scores
 from .labels import add_creator, jensen_shannon
 
 # %% auto #0
@@ -48,9 +43,7 @@ def can_be_tested(arrays: AnnotationArrays) -> bool:
     return arrays.orders is not None and not has_one_reading(arrays.orders).all()
 
 
-def both_readings(
-    arrays: AnnotationArrays,  # with orders and the mapping that made the scores
-) -> dict[str, AnnotationArrays]:  # reading -> the same annotations, read so
+def both_readings(arrays: AnnotationArrays) -> dict[str, AnnotationArrays]:  # the same annotations, by reading
     """The annotations in either reading, whichever they were imported with.
 
     Raises: ValueError where the annotations do not record their order and reading.
@@ -109,6 +102,25 @@ def _wordings(arrays: AnnotationArrays) -> tuple[np.ndarray, np.ndarray]:
     return np.array(out), np.array(of)
 
 
+_UNITS = {  # test -> of what it has a value
+    "correlation with other raters' annotations that have one reading": "annotation",
+    "the same rater again: same top option": "pair of annotations",
+    "session: correlation with other raters": "session",
+    "Jensen-Shannon distance between two wordings": "pair of wordings",
+}
+
+
+def _values(arrays: AnnotationArrays, one: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # by unit
+    "What each test measures in one reading, and the clusters of its values."
+    everyone = np.ones(len(one), bool)
+    return {
+        "annotation": (_against(arrays, ~one, one), arrays.questions),
+        "pair of annotations": _again(arrays, ~one),
+        "session": _session_means(_against(arrays, everyone, everyone), arrays.sessions),
+        "pair of wordings": _wordings(arrays),
+    }
+
+
 class ReadingTests(NamedTuple):
     "What the annotations themselves say about how their orders are to be read."
 
@@ -129,29 +141,16 @@ def reading_tests(readings: Mapping[str, AnnotationArrays], *, n_boot: int = 100
     one = has_one_reading(first.orders)
     if one.all():
         refuse("reading_tests: annotations must have two readings somewhere; got orders that are their own inverses")
-    everyone = np.ones(len(one), bool)
-    yardstick = {m: _against(a, ~one, one) for m, a in readings.items()}
-    others = {m: _against(a, everyone, everyone) for m, a in readings.items()}
-    again = {m: _again(a, ~one) for m, a in readings.items()}
-    worded = {m: _wordings(a) for m, a in readings.items()}
-    values = {
-        "correlation with other raters' annotations that have one reading": {
-            m: (v, first.questions) for m, v in yardstick.items()
-        },
-        "the same rater again: same top option": again,
-        "session: correlation with other raters": {m: _session_means(v, first.sessions) for m, v in others.items()},
-        "Jensen-Shannon distance between two wordings": worded,
-    }
-    rows = [
-        {"test": test, "reading": m} | _mean_row(v, cluster, test.startswith("the same"), n_boot, seed)
-        for test, by in values.items()
-        for m, (v, cluster) in by.items()
-    ]
-    units = ("annotation", "pair of annotations", "session", "pair of wordings")
-    signs = [
-        _signs(test, unit, *(by[m][0] * (-1 if unit == units[3] else 1) for m in MAPPINGS))
-        for (test, by), unit in zip(values.items(), units, strict=True)
-    ]
+    values = {m: _values(a, one) for m, a in readings.items()}
+    rows, signs = [], []
+    for test, unit in _UNITS.items():
+        for m, by in values.items():
+            value, cluster = by[unit]
+            same = unit == "pair of annotations"
+            e = estimate(mean, value, clusters=cluster, share=same, n_boot=n_boot, seed=seed)
+            rows.append({"test": test, "reading": m} | e.row())
+        better = -1 if unit == "pair of wordings" else 1  # a distance is better where it is smaller
+        signs.append(_signs(test, unit, *(better * values[m][unit][0] for m in MAPPINGS)))
     return ReadingTests(pd.DataFrame(rows, columns=["test", "reading", *_ROW]), pd.DataFrame(signs))
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #48bbf5b8
@@ -159,15 +158,6 @@ def _session_means(values: np.ndarray, sessions: np.ndarray) -> tuple[np.ndarray
     "The mean over each session's annotations that have a value."
     names = np.unique(sessions[~np.isnan(values)])
     return np.array([np.nanmean(values[sessions == s]) for s in names]), names
-
-
-def _mean_row(values: np.ndarray, cluster: np.ndarray, share: bool, n_boot: int, seed: int) -> dict:
-    "n, estimate and interval of what has a value; NaN where nothing has."
-    has = ~np.isnan(values)
-    if not has.any():
-        return dict(zip(_ROW, [0, np.nan, np.nan, np.nan, "none"], strict=True))
-    where = np.asarray(cluster)[has]
-    return estimate(mean, values[has], clusters=where, share=share, n_boot=n_boot, seed=seed).row()
 
 
 def _signs(test: str, unit: str, shown: np.ndarray, release: np.ndarray) -> dict:
@@ -194,15 +184,8 @@ def _measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> pd.DataF
         mean = scores.mean(0)
         creator = float(mean.argmax() == creators[q]) if q in creators else np.nan
         rows.append((q, alpha, _top_share(scores), creator))
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "question",
-            "Krippendorff's alpha",
-            "share with the commonest top option",
-            "creator's answer has the highest mean",
-        ],
-    ).set_index("question")
+    measures = ["Krippendorff's alpha", "share with the commonest top option", "creator's answer has the highest mean"]
+    return pd.DataFrame(rows, columns=["question", *measures]).set_index("question")
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #5b81b627
 def agreement_by_reading(
@@ -220,17 +203,12 @@ def agreement_by_reading(
     for q in by["shown"].index:
         if category and q in category:
             groups.setdefault(category[q], []).append(q)
-
-    def row(reading: str, measure: str, questions: list) -> dict:
+    rows = []
+    for measure, (name, questions), reading in product(by["shown"].columns, groups.items(), by):
         share = reading in readings and not measure.startswith("Kripp")
-        return _mean_row(by[reading].loc[questions, measure].to_numpy(), np.array(questions), share, n_boot, seed)
-
-    rows = [
-        {"measure": measure, "category": name, "reading": reading} | row(reading, measure, questions)
-        for measure in by["shown"].columns
-        for name, questions in groups.items()
-        for reading in by
-    ]
+        values = by[reading].loc[questions, measure].to_numpy()
+        e = estimate(mean, values, clusters=np.array(questions), share=share, n_boot=n_boot, seed=seed)
+        rows.append({"measure": measure, "category": name, "reading": reading} | e.row())
     table = pd.DataFrame(rows, columns=["measure", "category", "reading", *_ROW])
     return table[table["n"] > 0].reset_index(drop=True)
 
@@ -256,10 +234,9 @@ def reading_fits(
             for offset in ("paper", "symmetric"):
                 f = hierarchical_bradley_terry(*data, offset=offset, penalty=penalty)
                 fits[reading, offset, with_creators] = f
-                row: dict[str, Any] = dict(
-                    reading=reading, offset=offset, creators=with_creators, n=len(data[0]), n_pairs=f.n_pairs
-                )
-                row |= dict(n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties, nll=f.nll)
+                row: dict[str, Any] = dict(reading=reading, offset=offset, creators=with_creators, n=len(data[0]))
+                row |= dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties)
+                row["nll"] = f.nll
                 top = float(np.nanmax(f.probs, 1).mean())
                 rows.append(row | dict(converged=f.converged, n_infinite=int((~f.finite).sum()), top=top))
     return pd.DataFrame(rows), fits
@@ -269,14 +246,13 @@ def changed_questions(
     fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # what reading_fits returned
     *,
     offset: str = "symmetric",
-    creators: bool = False,
     category: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """The most preferred option of every question under either reading, and whether it changes.
 
     Columns: question, category, shown, shown_probability, release, release_probability, changes.
     """
-    two = {m: fits[m, offset, creators] for m in MAPPINGS}
+    two = {m: fits[m, offset, False] for m in MAPPINGS}
     questions = two["shown"].questions
     out = pd.DataFrame({"question": questions, "category": [(category or {}).get(q) for q in questions]})
     for m, f in two.items():
@@ -289,13 +265,8 @@ def changed_questions(
 def labels_of(fit: HierarchicalFit) -> pd.DataFrame:  # question, option, probability: what with_soft_labels takes
     "The labels of a fit, one row an option."
     n, k = fit.probs.shape
-    return pd.DataFrame(
-        {
-            "question": np.repeat(fit.questions, k),
-            "option": letters(k) * n,
-            "probability": fit.probs.ravel(),
-        }
-    )
+    columns = {"question": np.repeat(fit.questions, k), "option": letters(k) * n, "probability": fit.probs.ravel()}
+    return pd.DataFrame(columns)
 
 
 def labels_by_reading(

@@ -32,7 +32,6 @@ __all__ = ['question_lists', 'evaluation_ids', 'counts_by_list', 'set_counts', '
 
 # %% ../../../nbs/studies/mentat/12_release.ipynb #fe203612
 _LEFT_OUT = {"paper": (85, 87, 91, 92), "evaluation sets": (92, 173, 175)}  # ids, as the authors' code has them
-_SPLIT_SEED = 11537
 
 
 def _number(question: str) -> int:
@@ -48,13 +47,13 @@ def question_lists(items: Iterable[Item], rated: Iterable[str]) -> dict[str, set
     return {"question file": file, "paper": paper, "evaluation sets": drawn}
 
 
-def evaluation_ids(ids: Iterable[int], *, held_back: float = 0.1, seed: int = _SPLIT_SEED) -> set[int]:
-    """The questions that the authors' split leaves for evaluation.
+def evaluation_ids(ids: Iterable[int]) -> set[int]:
+    """The questions that the authors' split leaves for evaluation; it holds back a tenth.
 
     Source: Lamparth, Grabb et al. 2025, section 3.1, and the published code (`create_dataset`).
     """
     known = np.unique(list(ids))
-    kept_back = np.random.default_rng(seed).choice(known, size=int(len(known) * held_back), replace=False)
+    kept_back = np.random.default_rng(11537).choice(known, size=int(len(known) * 0.1), replace=False)
     return set(known.tolist()) - set(kept_back.tolist())
 
 # %% ../../../nbs/studies/mentat/12_release.ipynb #a3938003
@@ -73,9 +72,8 @@ def counts_by_list(items: Sequence[Item], lists: Mapping[str, set[int]]) -> pd.D
 
 # %% ../../../nbs/studies/mentat/12_release.ipynb #222502bf
 def _of_set(name: str, prompts: Sequence[Item], splits: Mapping[str, set[int]]) -> dict[str, Any]:
-    frame = pd.DataFrame(
-        {"question": [_number(i.base) for i in prompts], "gender": [i.variant.get("gender") for i in prompts]}
-    )
+    rows = [(_number(i.base), i.variant.get("gender")) for i in prompts]
+    frame = pd.DataFrame(rows, columns=["question", "gender"])
     ages = [int(i.variant["age"]) for i in prompts if "age" in i.variant]
     each = frame.groupby("question").size()
     genders = frame.groupby("question")["gender"].value_counts()
@@ -160,10 +158,7 @@ def _with_creators(a: AnnotationArrays, creators: Mapping[str, int]) -> dict[boo
     return data
 
 
-def alphas_by_convention(
-    readings: Mapping[str, AnnotationArrays],  # of both_readings
-    creators: Mapping[str, int],
-) -> pd.DataFrame:  # reading, creators, raters, n (questions), lowest, mean, highest
+def alphas_by_convention(readings: Mapping[str, AnnotationArrays], creators: Mapping[str, int]) -> pd.DataFrame:
     """The range of alpha over questions under each convention.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2 and figure 16.
@@ -179,10 +174,10 @@ def alphas_by_convention(
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/12_release.ipynb #a66a844a
-def _own_labels(scores: np.ndarray, questions: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+def _own_labels(scores: np.ndarray, questions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Bradley and Terry's model for each question by itself."
     names = np.unique(questions)
-    fits = [bradley_terry(pairwise_wins(scores[questions == q]), penalty=ridge) for q in names]
+    fits = [bradley_terry(pairwise_wins(scores[questions == q]), penalty=0.1) for q in names]
     return names, np.array([f.probs for f in fits])
 
 
@@ -190,8 +185,6 @@ def creators_by_convention(
     readings: Mapping[str, AnnotationArrays],
     creators: Mapping[str, int],
     fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # of reading_fits, with the creators
-    *,
-    ridge: float = 0.1,
 ) -> pd.DataFrame:  # model, reading, creators, n (questions), all_within (k), top_1 ... top_5
     """How often the creator's answer is among the k most preferred, under each convention.
 
@@ -200,7 +193,7 @@ def creators_by_convention(
     made = {(f"hierarchical, {offset}", m, c): (f.questions, f.probs) for (m, offset, c), f in fits.items()}
     for reading, a in readings.items():
         for with_creators, (scores, questions, _) in _with_creators(a, creators).items():
-            made["Bradley-Terry", reading, with_creators] = _own_labels(scores, questions, ridge)
+            made["Bradley-Terry", reading, with_creators] = _own_labels(scores, questions)
     rows = []
     for (model, reading, with_creators), (questions, probs) in sorted(made.items()):
         known = [k for k, q in enumerate(questions) if q in creators]
@@ -211,13 +204,12 @@ def creators_by_convention(
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/12_release.ipynb #4e775146
-def bootstrap_ends(right: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Limits of the percentile bootstrap of a share, without drawing.
+def bootstrap_ends(right: int, n: int) -> tuple[float, float]:
+    """Limits (95%) of the percentile bootstrap of a share, without drawing.
 
     Source: Efron and Tibshirani 1993, section 13.3; the bootstrap distribution of a share is binomial.
     """
-    tail = (1 - level) / 2
-    low, high = binom.ppf([tail, 1 - tail], n, right / n) / n
+    low, high = binom.ppf([0.025, 0.975], n, right / n) / n
     return float(low), float(high)
 
 
@@ -266,8 +258,9 @@ def recorded_marks(
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/12_release.ipynb #68ae1afb
-def _neighbour(right: int, n: int, tail: float, draws: int) -> tuple[float, float]:
-    "The likelier neighbour of a bootstrap limit, and its probability in so many draws."
+def _neighbour(right: int, n: int, tail: float) -> tuple[float, float]:
+    "The likelier neighbour of a bootstrap limit, and its probability in 1,000 draws."
+    draws = 1000
     of = binom(n, right / n)
     end = int(of.ppf(tail))
     lower, higher = of.cdf(end - 1), of.cdf(end)
@@ -279,25 +272,20 @@ def _neighbour(right: int, n: int, tail: float, draws: int) -> tuple[float, floa
 
 def implied_limits(
     n: Mapping[str, int],  # category -> questions
-    *,
-    draws: int = 1000,
 ) -> pd.DataFrame:  # category, accuracy (as printed), n, right, up, down, neighbour_up, p_up, neighbour_down, p_down
     "Bootstrap limits of every accuracy that is possible on so many questions."
     rows = []
     for category, size in n.items():
         for right in range(1, size):
             share = right / size
-            (low, p_down), (high, p_up) = (_neighbour(right, size, tail, draws) for tail in (0.025, 0.975))
+            (low, p_down), (high, p_up) = (_neighbour(right, size, tail) for tail in (0.025, 0.975))
             head = {"category": category, "accuracy": f"{share:.2f}"} | _marked(right, size)
             near = {"neighbour_up": high - share, "p_up": p_up, "neighbour_down": share - low, "p_down": p_down}
             rows.append(head | near)
     return pd.DataFrame(rows).drop(columns="estimate")
 
 # %% ../../../nbs/studies/mentat/12_release.ipynb #b7d6e4b1
-def release_tables(
-    folder: str | Path,  # of the release
-    password: str | None = None,
-) -> Iterator[tuple[str, pd.DataFrame]]:  # name of a table, and the table
+def release_tables(folder: str | Path, password: str | None = None) -> Iterator[tuple[str, pd.DataFrame]]:
     "The tables that the ledger of claims refers to, from the release's own files."
     folder = Path(folder).expanduser()
     items = load_mentat(folder, password)
@@ -327,8 +315,7 @@ def release_tables(
     if said:
         labels: dict[str, pd.DataFrame | None] = {"results file": None}
         labels |= {f"{m}{', creators' * c}": labels_of(f) for (m, o, c), f in fits.items() if o == "symmetric"}
-        marks = recorded_marks(folder, password, prompts, said, labels)
-        yield "marks", marks
+        yield "marks", recorded_marks(folder, password, prompts, said, labels)
     core = pd.Series([i.category for i in sets.get("D0_results", [])], dtype=str).value_counts()
     if len(core):
         yield "limits", implied_limits(core.sort_index().to_dict())

@@ -31,9 +31,7 @@ LABEL_MODELS = ("Bradley-Terry", "Plackett-Luce", "hierarchical, paper", "hierar
 class LabelTables(NamedTuple):
     "Labels, what made them, and how they fit the creators' answers."
 
-    labels: (
-        pd.DataFrame
-    )  # model, creators, question, option, n, probability and spread of refits, wrong, mean score with interval
+    labels: pd.DataFrame  # model, creators, question, option, n, probability, refits_*, wrong, mean_*
     models: pd.DataFrame  # model, creators, n, n_boot, n_pairs, n_ties, n_ties_used, nll, nll_of, n_unconverged
     top_k: pd.DataFrame  # model, creators, in_sample, label, k, n, estimate, ci_low, ci_high; empty without creators
     fits: dict[str, PreferenceRefits]  # offset -> the hierarchical model of the raters alone, where it was asked for
@@ -185,16 +183,9 @@ def _mean_scores(arrays: AnnotationArrays) -> pd.DataFrame:
     "Mean scores by question and option, with intervals over annotations; the creators are not among them."
     plain = group_means(arrays.scores, arrays.questions)
     k = arrays.scores.shape[1]
-    return pd.DataFrame(
-        {
-            "question": np.repeat(plain.groups, k),
-            "option": letters(k) * len(plain.groups),
-            "n": np.repeat(plain.n, k),
-            "mean_score": plain.mean.estimate.ravel(),
-            "mean_low": plain.mean.ci_low.ravel(),
-            "mean_high": plain.mean.ci_high.ravel(),
-        }
-    )
+    columns = dict(question=np.repeat(plain.groups, k), option=letters(k) * len(plain.groups), n=np.repeat(plain.n, k))
+    ends = dict(mean_score=plain.mean.estimate, mean_low=plain.mean.ci_low, mean_high=plain.mean.ci_high)
+    return pd.DataFrame(columns | {name: x.ravel() for name, x in ends.items()})
 
 # %% ../../../nbs/studies/mentat/06_tables.ipynb #5083aef5
 def annotation_page(arrays: AnnotationArrays, line: int) -> pd.DataFrame:  # place (from 1, the top), option, slider
