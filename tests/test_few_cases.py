@@ -11,7 +11,7 @@ from mhbench.stats.estimate import Estimate
 from mhbench.stats.resample import bootstrap, mean
 from mhbench.stats.tests import compare_levels, detectable_difference, sign_flip_test
 from mhbench.steps.between_models import model_pairs
-from mhbench.studies.psychiatrybench.standings import Column, draw_standings, results_table, stability_table
+from mhbench.studies.psychiatrybench.standings import Column, draw_standings, rank_table, results_table, stability_table
 
 
 def table(**more) -> pd.DataFrame:
@@ -107,3 +107,10 @@ def test_single_questions_make_no_column_and_no_best():
     assert set(table.loc["2", "mark"]) == {""} and table.loc["2", "ci_low"].isna().all()
     assert table.loc["average", "ci_low"].isna().all() and (table.loc["average", "n_clusters"] == 1).all()
     assert np.isfinite(table.loc["0", "ci_low"]).all() and "best" in set(table.loc["0", "mark"])
+
+
+def test_a_draw_without_an_average_of_somebody_ranks_nobody():
+    "The second model answered one case of eight, and is behind: no draw without that case makes it the first."
+    points = np.column_stack([np.full(8, 60.0), [50.0, *[np.nan] * 7]])
+    table = rank_table(draw_standings({"mcq": Column(np.arange(8), points)}, ["a", "b"], n_boot=200, seed=1))
+    assert table[["model", "estimate", "first"]].to_numpy().tolist() == [["a", 1.0, 1.0], ["b", 2.0, 0.0]]

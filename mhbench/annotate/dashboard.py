@@ -268,7 +268,8 @@ def further_in_words(found: Further, t: Callable[..., str]) -> list[str]:
     said["hours"] = f"{found.more * found.minutes / 60:.1f}"
     said["how"] = t(f"dashboard.further.{'measured' if found.measured else 'assumed'}")
     said["what"] = t("dashboard.further.model" if found.of == "model" else "dashboard.further.share", label=found.of)
-    keys = ["none"] if found.raters is None else ["design" if found.items else "option", "more"]
+    found_one = "design" if found.items else "option"
+    keys = ["none"] if found.raters is None else [found_one, "more"]
     if found.of != "option":
         keys.append("others" if found.same is None else "same")
     return [t(f"dashboard.further.{key}", **said) for key in [*keys, "caution"]]

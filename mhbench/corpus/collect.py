@@ -117,12 +117,6 @@ class Eutils:
         what = self.secrets.clean(plain(said))
         refuse(f"Eutils: the service must answer {name}; got {what}; run it again: it goes on", error=RuntimeError)
 
-# %% ../../nbs/corpus/03_collect.ipynb #c41cc246
-#| export
-#| export
-#| export
-#| export
-
 # %% ../../nbs/corpus/03_collect.ipynb #b0b470f8
 def search(client: Eutils, query: str, first: datetime.date, last: datetime.date) -> tuple[int, dict[str, str]]:
     "How many records a query has between two dates (of the entry into PubMed, inclusive), and where they are kept."
@@ -228,24 +222,6 @@ def collect_literature(
             out[topic] += records
             rows.append({"topic": topic, "first": a, "last": b, "records": len(records)})
     return out, pd.DataFrame(rows, columns=["topic", "first", "last", "records"])
-
-# %% ../../nbs/corpus/03_collect.ipynb #395dc3cd
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
 
 # %% ../../nbs/corpus/03_collect.ipynb #a4311949
 def collect_baseline(

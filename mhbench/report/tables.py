@@ -44,7 +44,8 @@ def with_interval(table: pd.DataFrame, digits: int = 3, level: float | None = No
     for row, k in zip(table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy(), unread):
         estimate, low, high = (number(x, digits) for x in row)
         ends = f" [{low}, {high}]" if np.isfinite(row[1:]).all() else ""
-        text.append(f"{estimate}{ends}" if not np.isnan(row[0]) else (NONE_READ if k > 0 else number(None)))
+        absent = NONE_READ if k > 0 else number(None)
+        text.append(absent if np.isnan(row[0]) else f"{estimate}{ends}")
     own = "level" in table and pd.api.types.is_float_dtype(table["level"])  # a column of words has another meaning
     levels = sorted(set(table["level"].dropna())) if own else [0.95]
     if level is not None:

@@ -104,24 +104,6 @@ def _one_each(who: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray: 
     first = np.stack([order[:, who == r].min(1) for r in range(who.max() + 1)], axis=1)
     return (order == first[:, who]).astype(float)
 
-# %% ../../nbs/stats/09_soft_labels.ipynb #f60b2d18
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-
 # %% ../../nbs/stats/09_soft_labels.ipynb #ec936354
 def question_alphas(
     scores: np.ndarray,  # (n, K) float

@@ -292,12 +292,6 @@ def preference_table(
     found += family_bias(x, judges, students, of, others=True, **settings)
     return pd.DataFrame([b.row() for b in found if b.difference.n])
 
-# %% ../../nbs/steps/24_judge_tables.ipynb #b5bbaa69
-#| export
-#| export
-#| export
-#| export
-
 # %% ../../nbs/steps/24_judge_tables.ipynb #b82e56de
 def _largest_shift(moved: pd.DataFrame) -> tuple[str, dict, str]:
     "The line of a judge's card on other words, from its rows of `rewording_table`."

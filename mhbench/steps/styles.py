@@ -93,16 +93,6 @@ def styles_to_ask(styles: Sequence[str], judges: Sequence[str], kind: str) -> li
     readers = [k for k in judges if k not in ("encoder", "classifier")]
     return list(styles) if kind == "score" and len(readers) > 1 else list(styles[:1])
 
-# %% ../../nbs/steps/26_styles.ipynb #4d21f160
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-#| export
-
 # %% ../../nbs/steps/26_styles.ipynb #056caa2b
 def alike_by_style(said: Sequence[tuple[str, Judgment]], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
     """How many outputs two judges give the same score, style by style.

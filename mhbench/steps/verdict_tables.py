@@ -92,12 +92,6 @@ def verdict_means(table: pd.DataFrame, kind: str, *, by: str = "category", **set
     columns = ["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "n_failed", "n_by_rule", "n_abstain"]
     return pd.DataFrame(rows, columns=columns)
 
-# %% ../../nbs/steps/14_verdict_tables.ipynb #93128f0e
-#| export
-#| export
-#| export
-#| export
-
 # %% ../../nbs/steps/14_verdict_tables.ipynb #914c2c48
 def same_score(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
     return (weights @ (a == b)) / weights.sum(1)

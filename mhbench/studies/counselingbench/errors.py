@@ -100,10 +100,6 @@ def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = Non
             rows.append(head | estimate(mean, has, clusters=of, seed=0, share=True).row())
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_clusters", "n_open", *_INTERVAL])
 
-# %% ../../../nbs/studies/counselingbench/06_errors.ipynb #e773c449
-#| export
-#| export
-
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #d35e3158
 def write_errors(
     sheets: Sequence[str | Path], to: str | Path, items: Iterable[Item] | None = None

@@ -58,8 +58,8 @@ def load_psychiatrybench(
     if not found and not other.exists():
         rule = f"hold at least one of {names} as .jsonl"
         refuse(f"load_psychiatrybench: folder must {rule}; got none", place=folder.name, error=FileNotFoundError)
-    own = folder / "labels.json"
-    labels = label_lists(own if own.exists() else None) if "classification" in found else {}
+    own = folder / "labels.json" if (folder / "labels.json").exists() else None
+    labels = label_lists(own) if "classification" in found else {}
     separate = "emi_separated" in found  # the file's questions stand for those that the sets would be taken apart into
     rows = []
     for task in [t for t in PSYCHIATRY_TASKS if t in found]:

@@ -284,7 +284,7 @@ def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_with
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #561320a0
 def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank), first (share of draws in front)
     """The rank of each model by its average, 1 the best, with its interval over draws of cases, and how many items of
-    all columns it has no value for.
+    all columns it has no value for. Draws in which a model has no average are left out.
     """
     whole = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
     columns = ["model", *ESTIMATE_COLUMNS[:1], "n_without", *ESTIMATE_COLUMNS[1:], "first"]
@@ -295,13 +295,14 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
     rank = (values[None, :] > values[:, None]).sum(1) + 1 + ((values[None, :] == values[:, None]).sum(1) - 1) / 2
     above = (draws[:, None, :] > draws[:, :, None]).sum(2)
     level_with = (draws[:, None, :] == draws[:, :, None]).sum(2) - 1
-    ranks = above + 1 + level_with / 2
+    known = ~np.isnan(draws).any(1)  # in the other draws somebody has no average, and nobody a rank
+    ranks = np.where(known[:, None], above + 1 + level_with / 2, np.nan)
     cases = s.n_clusters[-1, whole].min()  # a rank is as sure as the model that answered least
     rows = []
     for k, m in enumerate(whole):
         e = _estimate(float(rank[k]), ranks[:, k], s.n[-1, m], cases)
         counted = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
-        rows.append(counted | e.row() | {"first": float((ranks[:, k] < 1.5).mean())})
+        rows.append(counted | e.row() | {"first": float((ranks[known, k] < 1.5).mean()) if known.any() else np.nan})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #ce6f0a98
