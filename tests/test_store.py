@@ -194,18 +194,6 @@ def test_a_row_that_is_not_as_written_is_computed_again(change, tmp_path):
     assert list(again.get(list(one())).values())[0].array.tolist() == [0, 1, 2, 3]
 
 
-def test_a_row_of_an_earlier_version_is_read_and_one_that_cannot_be_is_computed_again(tmp_path):
-    file, (key, result) = tmp_path / "computed.sqlite", next(iter(one().items()))
-    with ResultStore(file) as kept, sqlite3.connect(file) as db:
-        kept.put("m", "x", {key: result})
-        db.execute("UPDATE results SET digest = ?", [store._digest(result.array.tobytes())])
-        db.commit()
-        assert kept.get([key])[key].array.tolist() == [0, 1, 2, 3]
-        db.execute("UPDATE results SET shape = '9'")
-        db.commit()
-        assert kept.get([key]) == {}, "and no ValueError for ever"
-
-
 def test_what_is_no_number_is_handed_on_and_said_and_not_kept(tmp_path):
     NOTES.clear()
     keep_results(StoreSettings(), tmp_path / "s.sqlite")

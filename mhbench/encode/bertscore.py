@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .embeddings import Encoder, check_texts, cosines, load_encoder, six_decimals
-from .loading import Kept, distinct_values, held, loading_model, need_packages
+from .loading import Kept, distinct_values, held, loading_model, need_packages, of_length_one
 from .store import Stored, recalled
 from ..errors import refuse
 
@@ -31,14 +31,10 @@ class BERTScore(NamedTuple):
 
 
 def greedy_match(
-    candidate: np.ndarray,  # (t, d) token vectors of length one, special tokens first and last
-    reference: np.ndarray,  # (u, d) the same
-    padded: tuple[bool, bool] = (False, False),  # whether the candidate, the reference, is padded
+    candidate: np.ndarray, reference: np.ndarray, padded: tuple[bool, bool] = (False, False)
 ) -> tuple[float, float, float]:  # precision, recall, F1, each -1 to 1
-    """BERTScore of one pair from its token vectors; 0 where either has no token but the special ones.
-
-    Source: Zhang et al. 2020, BERTScore, section 3.
-    """
+    """BERTScore of one pair from its token vectors (t, d) and (u, d) of length one, special tokens first and last, each
+    `padded` or not; 0 where either has no token but the special ones. Source: Zhang et al. 2020, section 3."""
     if len(candidate) <= 2 or len(reference) <= 2:
         return 0.0, 0.0, 0.0
     if np.array_equal(candidate, reference):
@@ -50,19 +46,12 @@ def greedy_match(
     return p, r, 2 * p * r / (p + r) if p + r else 0.0
 
 # %% ../../nbs/encode/06_bertscore.ipynb #4fdef9ef
-def _unit(x: np.ndarray) -> np.ndarray:
-    norm = np.linalg.norm(x, axis=1, keepdims=True)
-    return x / np.where(norm > 0, norm, 1)
-
-
 def _pairs(function: str, candidates: Sequence[str], references: Sequence[str]) -> None:
     check_texts(function, candidates, "candidates")
     check_texts(function, references, "references")
     if len(candidates) != len(references):
-        refuse(
-            f"{function}: references must be as many as candidates; got {len(references)} and {len(candidates)}; pair "
-            "them row by row"
-        )
+        got = f"{len(references)} and {len(candidates)}; pair them row by row"
+        refuse(f"{function}: references must be as many as candidates; got {got}")
 
 
 def _is_padded(texts: list[str], encoder, batch_size: int | None) -> list[bool]:
@@ -81,10 +70,9 @@ def bertscore(
     batch_size: int | None = 64,  # pairs that the package would pad together; None: each by itself
     block: int = 1024,  # pairs held in memory at once
 ) -> BERTScore:  # three arrays (n,)
-    """BERTScore of each pair, without rescaling and without idf weights; each distinct sentence is embedded once.
+    """BERTScore of each pair, without rescaling and idf weights. Raises: ValueError where the lists do not pair.
 
     Source: Zhang et al. 2020, BERTScore, section 3; equal to the `bert-score` package with the same network.
-    Raises: ValueError where the two lists do not pair.
     """
     _pairs("bertscore", candidates, references)
     encoder = load_encoder(encoder)
@@ -92,7 +80,7 @@ def bertscore(
     r = [t.strip() for t in references]
     pads = zip(_is_padded(c, encoder, batch_size), _is_padded(r, encoder, batch_size))
     pairs, index = distinct_values(zip(c, r, pads))
-    vectors = Kept(lambda texts: map(_unit, encoder.tokens(texts, special=True)))
+    vectors = Kept(lambda texts: map(of_length_one, encoder.tokens(texts, special=True)))
 
     def matched(pairs: list) -> list[Stored]:
         out = []
@@ -121,12 +109,9 @@ class Baseline(NamedTuple):
 
 
 def rescale(
-    scores: BERTScore,
-    baseline: Baseline | tuple[float, float, float],
-    *,
-    floor: float | None = 0.0,  # what is below becomes this; None: as it is
+    scores: BERTScore, baseline: Baseline | tuple[float, float, float], *, floor: float | None = 0.0
 ) -> BERTScore:
-    """Scores on the scale where unrelated pairs have 0 and equal ones 1.
+    """Scores on the scale where unrelated pairs have 0 and equal ones 1; what is below the floor becomes the floor.
 
     Source: Zhang et al. 2020, BERTScore, section 3; the floor: CounselingBench, reference-based metrics.
     Raises: ValueError where a baseline is not below 1.
@@ -137,12 +122,8 @@ def rescale(
     return BERTScore(*(x if floor is None else np.maximum(x, floor) for x in out))
 
 # %% ../../nbs/encode/06_bertscore.ipynb #b8ac08d9
-def published_baseline(
-    model: str,  # e.g. "microsoft/deberta-xlarge-mnli"
-    layer: int,  # e.g. 40
-    language: str = "en",
-) -> Baseline:
-    """The baseline that the `bert-score` package has for a network's layer.
+def published_baseline(model: str, layer: int, language: str = "en") -> Baseline:
+    """What the `bert-score` package has for a layer of a network, such as 40 of "microsoft/deberta-xlarge-mnli".
 
     Raises: ValueError where it has none; ModuleNotFoundError without the package.
     """
@@ -152,10 +133,8 @@ def published_baseline(
         raise ModuleNotFoundError("published_baseline: the package bert-score must be whole; pip install it again")
     table = Path(spec.origin).parent / "rescale_baseline" / language / f"{model}.tsv"
     if not table.is_file():
-        refuse(
-            f"published_baseline: model must be one that bert-score has a baseline for; got {model!r} in {language!r}; "
-            "estimate it with unrelated_baseline"
-        )
+        got = f"{model!r} in {language!r}; estimate it with unrelated_baseline"
+        refuse(f"published_baseline: model must be one that bert-score has a baseline for; got {got}")
     rows = {int(f[0]): f[1:4] for f in (line.split(",") for line in table.read_text().split("\n")[1:] if line)}
     if layer not in rows:
         refuse(f"published_baseline: layer must be one of 0 to {max(rows)} for {model}; got {layer}")
@@ -163,13 +142,9 @@ def published_baseline(
 
 # %% ../../nbs/encode/06_bertscore.ipynb #209480d1
 def unrelated_baseline(
-    texts: Sequence[str],  # the study's own sentences, two different ones at least
-    *,
-    scorer: Scorer | Encoder | str | None = None,  # as for inconsistency
-    n_pairs: int = 1000,  # pairs drawn
-    seed: int = 0,
+    texts: Sequence[str], *, scorer: Scorer | Encoder | str | None = None, n_pairs: int = 1000, seed: int = 0
 ) -> Baseline:
-    """The mean score of pairs of different texts, drawn at random.
+    """The mean score of pairs of different texts of a study, drawn at random; the scorer as for `inconsistency`.
 
     Raises: ValueError where there are no two different texts.
     """
@@ -188,14 +163,15 @@ PAPER_SCORER = ("microsoft/deberta-xlarge-mnli", 40)  # model and layer of the M
 
 
 def package_scorer(
-    model: str | Path = PAPER_SCORER[0],  # a hub id or a local folder
+    model: str | Path = PAPER_SCORER[0],
     *,
-    layer: int = PAPER_SCORER[1],  # the layer whose token vectors are matched
-    max_length: int = 512,  # tokens; longer texts are cut
+    layer: int = PAPER_SCORER[1],
+    max_length: int = 512,
     batch_size: int = 64,
     device: str | None = None,
 ) -> Scorer:
-    """The `bert-score` package as a scorer, loaded once.
+    """The `bert-score` package as a scorer, loaded once: a model by its hub id or folder, the layer whose token vectors
+    are matched, and the tokens beyond which texts are cut.
 
     Raises: ValueError where the name leads to no model; ModuleNotFoundError without the package.
     """
@@ -211,12 +187,8 @@ def package_scorer(
         full = [i for i, p in enumerate(zip(candidates, references)) if all(t.strip() for t in p)]
         out = np.zeros((3, len(candidates)))  # an empty text scores 0, and current transformers stop on it
         if full:
-            out[:, full] = [
-                x.double().numpy()
-                for x in loaded.score(
-                    [candidates[i] for i in full], [references[i] for i in full], batch_size=batch_size
-                )
-            ]
+            pairs = [candidates[i] for i in full], [references[i] for i in full]
+            out[:, full] = [x.double().numpy() for x in loaded.score(*pairs, batch_size=batch_size)]
         same = [c.strip() == r.strip() for c, r in zip(candidates, references)]
         out[:, same] = out[:, same].round()  # 1, or 0 where there is no token, but for rounding
         return BERTScore(*np.minimum(out, 1))
@@ -233,30 +205,24 @@ def _scorer(scorer: Scorer | Encoder | str | Path | None) -> Scorer:
 # %% ../../nbs/encode/06_bertscore.ipynb #8569ff66
 def inconsistency(
     responses: Sequence[str] | Sequence[Sequence[str]],  # (n,) answers, or (n, k): k samples a question
-    references: Sequence[str],  # (n,) the preferred answer
+    references: Sequence[str],  # (n,) the preferred answers
     *,
     scorer: Scorer | Encoder | str | None = None,  # None: BERTScore with the bundled MiniLM
-) -> np.ndarray:  # the shape of responses; 0 is the same sentence
-    """1 - BERTScore F1 of each answer against its reference.
+) -> np.ndarray:  # the shape of responses
+    """1 - BERTScore F1 of each answer against its reference, 0 for the same sentence. Source: the MENTAT paper.
 
-    Source: the MENTAT paper, free-form evaluation.
     Raises: ValueError where the lists do not pair, or questions have different numbers of samples.
     """
-    nested = (
-        len(responses) > 0 and not isinstance(responses[0], str) and isinstance(responses[0], (list, tuple, np.ndarray))
-    )
+    nested = len(responses) > 0 and isinstance(responses[0], (list, tuple, np.ndarray))
     k = len(responses[0]) if nested else 1
     if nested and len(responses) == len(references):
         uneven = next((i for i, r in enumerate(responses) if len(r) != k), None)
         if uneven is not None:
-            refuse(
-                "inconsistency: responses must have the same number of samples a question; got "
-                f"{len(responses[uneven])} and {k} (position {uneven}); pass one row a sample instead"
-            )
+            got = f"{len(responses[uneven])} and {k} (position {uneven}); pass one row a sample instead"
+            refuse(f"inconsistency: responses must have the same number of samples a question; got {got}")
     if len(responses) != len(references):
-        refuse(
-            f"inconsistency: references must be one a question; got {len(references)} for {len(responses)} questions"
-        )
+        got = f"{len(references)} for {len(responses)} questions"
+        refuse(f"inconsistency: references must be one a question; got {got}")
     flat: list = [t for row in responses for t in row] if nested else list(responses)
     f1 = np.asarray(_scorer(scorer)(flat, [r for r in references for _ in range(k)]).f1)
     return (1 - f1).reshape(len(responses), k) if nested else 1 - f1  # inconsistency = 1 - F

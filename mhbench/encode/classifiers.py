@@ -23,7 +23,7 @@ __all__ = ['NLI', 'load_nli', 'Grammar', 'load_grammar']
 def _class_index(function: str, config, starts: tuple[str, ...], default: int, given: int | None) -> int:
     "Which class is meant: as given, by its label, or the default where labels have no names."
     n = config.num_labels
-    labels = [str(config.id2label.get(i, "")).lower() for i in range(config.num_labels)]
+    labels = [str(config.id2label.get(i, "")).lower() for i in range(n)]
     if given is not None:
         if not 0 <= given < n:
             refuse(f"{function}: the class must be between 0 and {n - 1}; got {given}")
@@ -33,10 +33,8 @@ def _class_index(function: str, config, starts: tuple[str, ...], default: int, g
         return named[0]
     if default < n and all(l.startswith("label_") for l in labels):
         return default
-    refuse(
-        f"{function}: the model must have one label that starts with {' or '.join(starts)}; got {labels}; name the "
-        "class by its number"
-    )
+    got = f"{labels}; name the class by its number"
+    refuse(f"{function}: the model must have one label that starts with {' or '.join(starts)}; got {got}")
 
 # %% ../../nbs/encode/04_classifiers.ipynb #0a1141f1
 class _Classifier(LazyModel):
@@ -92,23 +90,14 @@ class NLI(_Classifier):
     starts = ("contradict",)
     default = 2
 
-    def contradiction(
-        self,
-        pairs: Sequence[tuple[str, str]],  # (n,) premise and hypothesis
-    ) -> np.ndarray:  # (n,) probabilities
-        "The probability that each hypothesis contradicts its premise."
+    def contradiction(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:  # (n,) probabilities
+        "The probability that each pair's second text, the hypothesis, contradicts its first, the premise."
         return self._probability("contradiction", [tuple(p) for p in pairs])
 
 # %% ../../nbs/encode/04_classifiers.ipynb #183899e1
 def _load_classifier(
-    loader: Callable,  # who is called
-    kind: type[_Classifier],
-    name,
-    given: dict[str, int | None],  # the loader's argument for the class
-    budget: int,
-    device: str,
-    executor: Executor | None,
-):
+    loader: Callable, kind: type[_Classifier], name, given: dict[str, int | None], budget, device: str, executor
+):  # `given` is the loader's argument for the class
     if isinstance(name, Mapping):
         return from_mapping(loader, name, executor)
     function = loader.__name__
@@ -137,16 +126,14 @@ def _load_classifier(
 
 # %% ../../nbs/encode/04_classifiers.ipynb #868f80f5
 def load_nli(
-    # a hub id, a local folder, a (model, tokenizer) pair, anything with `contradiction`, or a mapping of these
-    # arguments
-    name,
+    name,  # a hub id, a local folder, a (model, tokenizer) pair, anything with `contradiction`
     *,
     contradiction: int | None = None,  # the class; None: by its label
     budget: int = 1024,  # tokens in a batch, padding included; a GPU takes more where its memory holds them
     device: str = "cpu",  # or cuda, or another that PyTorch knows
     executor: Executor | None = None,  # where its batches are computed; None: threads
 ) -> NLI:
-    """An entailment model by name, by folder, or as it is where it is loaded already.
+    """An entailment model by name, from a mapping of these arguments, or as it is where it is loaded already.
 
     Raises: ValueError where the name leads to no model, or its labels do not say which class is the contradiction.
     """
@@ -167,16 +154,14 @@ class Grammar(_Classifier):
 
 # %% ../../nbs/encode/04_classifiers.ipynb #c9d04ca8
 def load_grammar(
-    # a hub id, a local folder, a (model, tokenizer) pair, anything with `acceptability`, or a mapping of these
-    # arguments
-    name,
+    name,  # a hub id, a local folder, a (model, tokenizer) pair, anything with `acceptability`
     *,
     acceptable: int | None = None,  # the class; None: by its label
     budget: int = 1024,  # tokens in a batch, padding included; a GPU takes more where its memory holds them
     device: str = "cpu",  # or cuda, or another that PyTorch knows
     executor: Executor | None = None,  # where its batches are computed; None: threads
 ) -> Grammar:
-    """A grammar classifier by name, by folder, or as it is where it is loaded already.
+    """A grammar classifier by name, from a mapping of these arguments, or as it is where it is loaded already.
 
     Raises: ValueError where the name leads to no model, or its labels do not say which class is acceptable.
     """

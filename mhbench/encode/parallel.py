@@ -30,9 +30,7 @@ class Executor(Record):
     "Where batches are computed: the `executor` entry of params.yaml."
 
     kind: Literal["threads", "dask"] = "threads"
-    workers: int | None = Field(
-        None, ge=1, description="threads, or processes of a local cluster; one a core where empty"
-    )
+    workers: int | None = Field(None, ge=1, description="threads, or processes of a local cluster; one a core if empty")
     address: str | None = Field(None, description="dask: a scheduler; a cluster on this machine where empty")
     retries: int = Field(2, ge=0, description="dask: how often a batch whose worker failed is given to another")
 
@@ -68,10 +66,7 @@ def dask_kept(executor: Executor):
 @contextmanager
 def dask_client(executor: Executor):
     """A client of the executor's cluster; a cluster on this machine lasts as long as the block, or the block of
-    `dask_kept` around it, and blocks inside it share it.
-
-    Raises: ImportError where Dask is not installed.
-    """
+    `dask_kept` around it, and blocks inside it share it. Raises: ImportError where Dask is not installed."""
     key = executor.model_dump_json()
     if key in _open:
         yield _open[key]
@@ -101,16 +96,14 @@ def _on_dask(client, run: Callable[[list, int], list], batches: Sequence[list], 
 
 
 def map_batches(
-    function: Callable[[list[_T]], Iterable[_U]],  # a list of items to as many results
+    function: Callable[[list[_T]], Iterable[_U]],
     items: Iterable[_T],
     *,
     batch_size: int = 64,  # items a batch; part of the result where floats are summed
     executor: Executor | None = None,  # threads, one a core, by default
-) -> list[_U]:  # one result an item, in the order of the items
-    """Apply a function to batches of items, on threads or on a Dask cluster, with the same results.
-
-    Raises: what `function` raises; ValueError where it gives too few results.
-    """
+) -> list[_U]:
+    """What a function of a list of items gives for each item, in order, computed in batches on threads or on a Dask
+    cluster with the same results. Raises: what `function` raises; ValueError where it gives too few results."""
     if batch_size < 1:
         refuse(f"map_batches: batch_size must be 1 or more; got {batch_size}")
     items = list(items)

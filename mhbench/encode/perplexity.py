@@ -51,10 +51,7 @@ class LanguageModel(LazyModel):
         self.budget = budget if self.head else min(budget, logits)
         self.start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
 
-    def logprobs(
-        self,
-        texts: Sequence[str],  # (n,), any strings
-    ) -> list[np.ndarray]:  # n arrays (t_i,), natural logs
+    def logprobs(self, texts: Sequence[str]) -> list[np.ndarray]:  # n arrays (t_i,), natural logs
         "The log-probability of each token of each text, given those before it and the start token."
         check_texts("LanguageModel.logprobs", texts)
         return [r.array for r in self._recalled("logprobs", texts, self._logprobs)]
@@ -96,9 +93,8 @@ class LanguageModel(LazyModel):
             found = self.head.logprobs(torch.from_numpy(h), torch.from_numpy(tokens), cap)
         return found[: len(block[0])].numpy()
 
-    def _batch(
-        self, pieces: list[tuple[list[int], int]]
-    ) -> list[np.ndarray]:  # the log-probability of each scored token; or, for a head, the state before it
+    def _batch(self, pieces: list[tuple[list[int], int]]) -> list[np.ndarray]:
+        "The log-probability of each scored token; or, for a head, the state before it."
         import torch
 
         width = int(loading.padded_widths([max(len(p) for p, _ in pieces)], self.window)[0])
@@ -120,27 +116,22 @@ class LanguageModel(LazyModel):
 
         return [scored(row, first, len(p)) for row, (p, first) in enumerate(pieces)]
 
-    def perplexity(
-        self,
-        texts: Sequence[str],  # (n,), any strings
-    ) -> tuple[np.ndarray, np.ndarray]:  # (n,) perplexities, at least 1; (n,) numbers of tokens
-        "Perplexity and number of tokens of each text."
+    def perplexity(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:  # (n,) both
+        "Perplexity, at least 1, and number of tokens of each text."
         found = self.logprobs(texts)
         perplexities = [np.exp(-x.mean()) if len(x) else np.nan for x in found]
         return np.array(perplexities), np.array([len(x) for x in found], dtype=np.int64)
 
 # %% ../../nbs/encode/05_perplexity.ipynb #973017d7
 def load_lm(
-    # "bundled", a hub id, a local folder, a .gguf file, a (model, tokenizer) pair, anything with `perplexity`, or a
-    # mapping of these arguments
-    name,
+    name,  # "bundled", a hub id, a local folder, a .gguf file, a (model, tokenizer) pair, anything with `perplexity`
     *,
     window: int | None = None,  # tokens read at once; None: what the model has positions for, at most 1,024
     budget: int = 1024,  # tokens in a batch, less where the vocabulary is large
     device: str = "cpu",  # or cuda, or another that PyTorch knows; a GGUF file is read on the cpu
     executor: Executor | None = None,  # where its batches are computed; None: threads
 ) -> LanguageModel:
-    """A causal language model by name, by folder, by GGUF file, or as it is where it is loaded already.
+    """A causal language model by name, from a mapping of these arguments, or as it is where it is loaded already.
 
     Raises: ValueError for a name that leads to no model or an absent device; ModuleNotFoundError for a missing package.
     """

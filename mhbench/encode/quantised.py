@@ -27,11 +27,7 @@ __all__ = ['FAMILIES', 'Vocabulary', 'Lookup', 'Head', 'read_once', 'give_back',
 class Vocabulary:
     "Rows of a tensor of a GGUF file, expanded to 32 bits when they are read."
 
-    def __init__(
-        self,
-        path: Path,  # the file
-        tensor: Any,  # a gguf.ReaderTensor of it, of two sides
-    ):
+    def __init__(self, path: Path, tensor: Any):  # a gguf.ReaderTensor of the file, of two sides
         self.data = tensor.data
         self.kind = tensor.tensor_type
         self.path = path
@@ -81,13 +77,9 @@ class Head(torch.nn.Module):
             out[..., start : start + self.step] = h @ self.table.between(start, start + self.step).T
         return out
 
-    def logprobs(
-        self,
-        h: torch.Tensor,  # (n, d), float32: the last layer's states
-        tokens: torch.Tensor,  # (n,), int64: what follows each
-        cap: float | None = None,  # of the model's `final_logit_softcapping`
-    ) -> torch.Tensor:  # (n,), float64, natural logs
-        "The log-probability of the token after each state; no table of all V of them is made."
+    def logprobs(self, h: torch.Tensor, tokens: torch.Tensor, cap: float | None = None) -> torch.Tensor:
+        """The log-probability (n,), float64, of the token after each of the last layer's states (n, d), whose logits a
+        model may cap (`final_logit_softcapping`); no table of all V of them is made."""
         total = h.new_full((len(h),), -torch.inf, dtype=torch.float64)
         own = h.new_zeros(len(h), dtype=torch.float64)
         for start in range(0, len(self.table), self.step):
@@ -132,17 +124,13 @@ def give_back() -> None:
 FAMILIES = ("gemma2", "gemma3", "llama", "qwen2", "qwen3")  # general.architecture of a file
 
 
-def family(
-    path: Path,  # a .gguf file
-) -> str:
+def family(path: Path) -> str:
     "The architecture that a GGUF file names."
     return str(gguf.GGUFReader(str(path)).fields["general.architecture"].contents())
 
 # %% ../../nbs/encode/12_quantised.ipynb #9a91ea67
-def network(
-    path: Path,  # a .gguf file of one of FAMILIES
-) -> Any:  # a causal language model of transformers, in evaluation mode
-    """The model of a file, its vocabulary left there.
+def network(path: Path) -> Any:
+    """The causal language model of a file of one of FAMILIES, in evaluation mode, its vocabulary left in the file.
 
     Raises: ValueError where the file lacks a weight.
     """
@@ -160,9 +148,8 @@ def network(
     bottom = Vocabulary(path, tensors["token_embd.weight"])
     embedding = model.get_input_embeddings()
     model.set_input_embeddings(Lookup(bottom, float(getattr(embedding, "embed_scale", 1.0))))
-    model.set_output_embeddings(
-        Head(Vocabulary(path, tensors["output.weight"]) if "output.weight" in tensors else bottom)
-    )
+    top = Vocabulary(path, tensors["output.weight"]) if "output.weight" in tensors else bottom
+    model.set_output_embeddings(Head(top))
     known = [n for n in tensors if n not in ("token_embd.weight", "output.weight")]
     read = _reading(model, named)
     for name in known:
@@ -172,10 +159,8 @@ def network(
             setattr(model.get_submodule(module), leaf, torch.nn.Parameter(weight, requires_grad=False))
     empty = [n for n, p in model.named_parameters() if p.is_meta]
     if empty:
-        refuse(
-            f"load_lm: the file must have every weight of the model; got none for {', '.join(empty[:3])}",
-            place=path.name,
-        )
+        got = f"none for {', '.join(empty[:3])} ({path.name})"
+        refuse(f"load_lm: the file must have every weight of the model; got {got}")
     return model.eval()
 
 # %% ../../nbs/encode/12_quantised.ipynb #03e08888

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pandas as pd
 
 from .classifiers import NLI, Grammar, load_grammar, load_nli
 from .embeddings import Encoder, check_texts, cosines, load_encoder, six_decimals
-from .loading import Kept, distinct_values, held
+from .loading import Kept, distinct_values, held, of_length_one
 from .perplexity import LanguageModel, load_lm
 from .store import Stored, recalled
 from ..errors import refuse
@@ -41,9 +42,7 @@ def _sentences(line: str) -> list[str]:
     out, start = [], 0
     for m in _STOP.finditer(line):
         if m[1] and m.end() < len(line):
-            word = (
-                line[: m.start()].rsplit(None, 1)[-1].lstrip("([\"'\u201c").lower() if line[: m.start()].split() else ""
-            )
+            word = "".join(line[: m.start()].split()[-1:]).lstrip("([\"'\u201c").lower()
             ahead = line[m.end() :].lstrip()[:1]
             single = len(word) == 1 and word.isalpha() and m[1] == "."
             if m[1] == "." and (word in ABBREVIATIONS or single) or ahead.islower():
@@ -53,10 +52,9 @@ def _sentences(line: str) -> list[str]:
     return [s for s in [*out, line[start:].strip()] if s]
 
 # %% ../../nbs/encode/07_roscoe.ipynb #f9f29c40
-def split_steps(
-    text: str,  # a rationale as a model or an expert wrote it
-) -> list[str]:  # its steps in order; empty where nothing but white space and marks was written
-    "The steps of a rationale: sentences and lines, without bullets and numbering."
+def split_steps(text: str) -> list[str]:
+    """The steps of a rationale: sentences and lines, without bullets and numbering; none where nothing but white space
+    and marks was written."""
     check_texts("split_steps", [text], "text")
     steps = []
     for line in re.split(r"[\r\n\u2028\u2029]+", text):
@@ -66,41 +64,21 @@ def split_steps(
     return steps
 
 # %% ../../nbs/encode/07_roscoe.ipynb #85ff63eb
-SEMANTIC_ALIGNMENT = (
-    "faithfulness",
-    "faithfulness_ww",
-    "repetition_word",
-    "informativeness_step",
-    "reasoning_alignment",
-    "external_hallucination",
-    "redundancy",
-    "common_sense_error",
-    "missing_step",
-    "semantic_coverage_step",
-)
+_OF_CHAIN = ("faithfulness", "faithfulness_ww", "repetition_word", "informativeness_step")
+_OF_REFERENCE = ("reasoning_alignment", "external_hallucination", "redundancy", "common_sense_error", "missing_step")
+_OF_REFERENCE += ("semantic_coverage_step",)
+SEMANTIC_ALIGNMENT = _OF_CHAIN + _OF_REFERENCE
 SEMANTIC_SIMILARITY = ("informativeness_chain", "repetition_step", "semantic_coverage_chain")
 LOGICAL_INFERENCE = ("discourse_representation", "coherence_step_vs_step")
 LANGUAGE_COHERENCE = ("perplexity_chain", "perplexity_step", "perplexity_step_max", "grammar_step", "grammar_step_max")
-SCORES = (
-    SEMANTIC_ALIGNMENT + SEMANTIC_SIMILARITY + LOGICAL_INFERENCE + LANGUAGE_COHERENCE
-)  # names of the published code
-REFERENCE_SCORES = (
-    "reasoning_alignment",
-    "external_hallucination",
-    "redundancy",
-    "common_sense_error",
-    "missing_step",
-    "semantic_coverage_step",
-    "semantic_coverage_chain",
-)  # these need an expert's chain
+# names of the published code, and those that need an expert's chain
+SCORES = SEMANTIC_ALIGNMENT + SEMANTIC_SIMILARITY + LOGICAL_INFERENCE + LANGUAGE_COHERENCE
+REFERENCE_SCORES = (*_OF_REFERENCE, "semantic_coverage_chain")
 CONVENTIONS = ("official", "paper", "counselingbench")
 
 
-def align(
-    x: np.ndarray,  # (n, d) rows of length one
-    y: np.ndarray,  # (m, d) the same
-) -> np.ndarray:  # (n,) in [0, 1]; NaN where y has no row
-    """How well each row of `x` is matched in `y`: the largest cosine, scaled to [0, 1].
+def align(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # (n,) in [0, 1]; NaN where y has no row
+    """How well each row of `x` (n, d) is matched in `y` (m, d), rows of length one: the largest cosine, scaled.
 
     Source: Golovneva et al. 2022, equation 1.
     """
@@ -115,16 +93,10 @@ def _mean(a: np.ndarray, empty: float) -> float:
 
 # %% ../../nbs/encode/07_roscoe.ipynb #85625e1f
 def step_scores(
-    h: np.ndarray,  # (N, d) steps, rows of length one
-    s: np.ndarray,  # (T, d) context sentences
-    r: np.ndarray | None = None,  # (K, d) reference steps
-    *,
-    convention: str = "official",
+    h: np.ndarray, s: np.ndarray, r: np.ndarray | None = None, *, convention: str = "official"
 ) -> dict[str, float]:
-    """The scores of one chain that come from its steps' vectors, repetition included.
-
-    Source: Golovneva et al. 2022, tables 3 to 5.
-    """
+    """The scores of one chain that come from the vectors of its steps (N, d), of its context's sentences (T, d) and of
+    reference steps (K, d), rows of length one. Source: Golovneva et al. 2022, tables 3 to 5."""
     empty = 0.0 if convention == "official" else np.nan  # the published code takes the mean of nothing to be 0
     hs, sh = align(h, s), align(s, h)
     faithful = _mean(hs, empty)
@@ -150,11 +122,8 @@ def step_scores(
     }
 
 # %% ../../nbs/encode/07_roscoe.ipynb #f6a23a54
-def repetition_step(
-    h: np.ndarray,  # (N, d) steps, rows of length one
-    convention: str = "official",
-) -> float:
-    """How far the most similar two steps of a chain are apart; 1 for a chain of one step.
+def repetition_step(h: np.ndarray, convention: str = "official") -> float:
+    """How far the most similar two of a chain's steps (N, d) are apart; 1 for a chain of one step.
 
     Source: Golovneva et al. 2022, table 5; CounselingBench, table A10.
     """
@@ -169,24 +138,16 @@ def repetition_step(
 
 # %% ../../nbs/encode/07_roscoe.ipynb #40169e72
 def token_scores(
-    h: list[np.ndarray],  # N arrays (M_i, d) of a chain's token vectors
-    s: list[np.ndarray],  # T arrays of the context's
-    h_aligned: np.ndarray,  # (N,) the steps' own alignments with the context
-    *,
-    convention: str = "official",
+    h: list[np.ndarray], s: list[np.ndarray], h_aligned: np.ndarray, *, convention: str = "official"
 ) -> dict[str, float]:
-    """The two scores that come from tokens.
-
-    Source: Golovneva et al. 2022, table 3.
-    """
-    steps = [_unit(x) for x in h if len(x)]  # a step may have no token, such as an empty string
+    """The two scores that come from tokens: vectors (M_i, d) of the N steps and of the context's sentences, and the
+    steps' own alignments with the context (N,). Source: Golovneva et al. 2022, table 3."""
+    steps = [of_length_one(x) for x in h if len(x)]  # a step may have no token, such as an empty string
     context = [x for x in s if len(x)]
     words = np.concatenate(steps) if steps else np.zeros((0, 1), np.float32)
-    found = align(words, _unit(np.concatenate(context))) if context and steps else np.zeros(0)
+    found = align(words, of_length_one(np.concatenate(context))) if context and steps else np.zeros(0)
     both = np.concatenate([h_aligned[~np.isnan(h_aligned)], found])
     out = {"faithfulness_ww": _mean(both, 0.0 if convention == "official" else np.nan), "repetition_word": 1.0}
-    if len(h) < 2:
-        return out
     if len(steps) < 2:
         return out  # what has no token repeats no token
     starts = np.cumsum([0] + [len(x) for x in steps[:-1]])
@@ -194,53 +155,25 @@ def token_scores(
     mean = np.add.reduceat((1 + best) / 2, starts, axis=0) / np.array([len(x) for x in steps])[:, None]
     return out | {"repetition_word": 1 - float(mean[np.tril_indices(len(steps), -1)].max())}
 
-
-def _unit(x: np.ndarray) -> np.ndarray:
-    norm = np.linalg.norm(x, axis=1, keepdims=True)
-    return x / np.where(norm > 0, norm, 1)
-
 # %% ../../nbs/encode/07_roscoe.ipynb #55206eeb
-def chain_score(
-    x: np.ndarray,
-    y: np.ndarray,  # (d,) two whole chains, each of length one
-    convention: str = "official",
-) -> float:
-    """The similarity of two whole chains.
-
-    Source: Golovneva et al. 2022, table 5.
-    """
+def chain_score(x: np.ndarray, y: np.ndarray, convention: str = "official") -> float:
+    "The similarity of two whole chains, (d,) of length one. Source: Golovneva et al. 2022, table 5."
     cos = float(cosines(x[None], y[None])[0, 0])
     return (1 + (1 + cos) / 2) / 2 if convention == "official" else (1 + cos) / 2
 
 # %% ../../nbs/encode/07_roscoe.ipynb #7d6cc6a0
 def inference_pairs(
-    h: Sequence[str],
-    s: Sequence[str],  # steps; context sentences
-    convention: str = "official",
-) -> dict[str, list[tuple[str, str]]]:  # by score: (premise, hypothesis) pairs
-    """The pairs of texts whose largest probability of contradiction is each score's complement.
-
-    Source: Golovneva et al. 2022, table 4.
-    """
-    n = len(h)
-    among = (
-        [(h[i], h[j]) for i in range(n) for j in range(n)]
-        if convention == "official"
-        else [(h[j], h[i]) for i in range(n) for j in range(i)]
-    )
+    h: Sequence[str], s: Sequence[str], convention: str = "official"
+) -> dict[str, list[tuple[str, str]]]:
+    """By score the pairs of premise and hypothesis, of a chain's steps and its context's sentences, whose largest
+    probability of contradiction is the score's complement. Source: Golovneva et al. 2022, table 4."""
+    among = list(product(h, h)) if convention == "official" else [(x, y) for i, y in enumerate(h) for x in h[:i]]
     return {"discourse_representation": [(x, y) for x in s for y in h], "coherence_step_vs_step": among}
 
 # %% ../../nbs/encode/07_roscoe.ipynb #2becc97a
-def perplexity_scores(
-    chain: float,  # perplexity of the whole chain
-    steps: np.ndarray,  # (N,) perplexity of each step; NaN for a step without tokens
-    n: np.ndarray,  # (N,) tokens of each step
-    convention: str = "official",
-) -> dict[str, float]:
-    """The three scores that come from perplexities, in (0, 1].
-
-    Source: Golovneva et al. 2022, table 6.
-    """
+def perplexity_scores(chain: float, steps: np.ndarray, n: np.ndarray, convention: str = "official") -> dict[str, float]:
+    """The three scores, in (0, 1], that come from the perplexity of a whole chain, those of its steps (N,), NaN where
+    one has no tokens, and the steps' numbers of tokens (N,). Source: Golovneva et al. 2022, table 6."""
     known = ~np.isnan(steps)
     if not known.any():
         return dict.fromkeys(LANGUAGE_COHERENCE[:3], np.nan)
@@ -259,9 +192,8 @@ def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = No
         refuse(f"roscoe: {name} must have one chain a hypothesis ({n}); got {len(chains)}")
     for i, c in enumerate(chains):
         if c is None:
-            refuse(
-                f"roscoe: {name} must hold lists of steps; got None (chain {i}); an empty list is a chain without steps"
-            )
+            remedy = "an empty list is a chain without steps"
+            refuse(f"roscoe: {name} must hold lists of steps; got None (chain {i}); {remedy}")
         check_texts("roscoe", c, f"{name}[{i}]")
     return [tuple(c) for c in chains]
 
@@ -279,15 +211,13 @@ class _Vectors:
     def __init__(self, encoder: Encoder, convention: str):
         self.encoder = encoder
         self.convention = convention
-        self.padded = convention == "official" and hasattr(
-            encoder, "lengths"
-        )  # the published code lets tokens see the padding
-        self.sentence = Kept(lambda t: encoder.sentences(t), max_bytes=16 * 2**20)
-        self.token = Kept(
-            (lambda k: encoder.tokens([t for t, _ in k], widths=[w for _, w in k]))
-            if self.padded
-            else (lambda k: encoder.tokens([t for t, _ in k]))
-        )
+        self.padded = convention == "official" and hasattr(encoder, "lengths")  # as published: tokens see the padding
+        self.sentence = Kept(encoder.sentences, max_bytes=16 * 2**20)
+        self.token = Kept(self._of_tokens)
+
+    def _of_tokens(self, keys: list[tuple[str, int]]) -> list[np.ndarray]:
+        texts = [t for t, _ in keys]
+        return self.encoder.tokens(texts, widths=[w for _, w in keys]) if self.padded else self.encoder.tokens(texts)
 
     def sentences(self, chains: list[tuple[str, ...]]) -> list[np.ndarray]:
         rows = self.sentence([t for c in chains for t in c])
@@ -329,11 +259,7 @@ def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]
     n, out = len(h), []
     of_tokens = vectors.token_scores(h, s, [align(sent[i], sent[n + i]) for i in range(n)])
     for i in range(n):
-        a = sent[i]
-        b = sent[n + i]
-        c = sent[2 * n + i] if r else None
-        row = step_scores(a, b, c, convention=convention)
-        row |= of_tokens[i]
+        row = step_scores(sent[i], sent[n + i], sent[2 * n + i] if r else None, convention=convention) | of_tokens[i]
         row["informativeness_chain"] = chain_score(whole[i], whole[n + i], convention)
         if r:
             row["semantic_coverage_chain"] = chain_score(whole[i], whole[2 * n + i], convention)
@@ -377,12 +303,9 @@ NEEDS = {
 
 def _absent(models: dict, with_references: bool, convention: str) -> dict[str, str]:
     "The scores that cannot be had, each with the reason."
-    out = {
-        m: f"{name} was not given, and this score needs it"
-        for name, scores in NEEDS.items()
-        if models[name] is None
-        for m in scores
-    }
+    out = {}
+    for name in (n for n in NEEDS if models[n] is None):
+        out |= dict.fromkeys(NEEDS[name], f"{name} was not given, and this score needs it")
     if not with_references:
         out |= {m: "references were not given, and this score needs them" for m in REFERENCE_SCORES if m not in out}
     return {m: out[m] for m in SCORES if m in out}

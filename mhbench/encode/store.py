@@ -39,9 +39,8 @@ class Stored(NamedTuple):
     cut: bool = False  # whether the text was longer than the model can read
 
 
-def _digest(value: bytes, *about: Any) -> bytes:  # cut, dtype and shape; rows of earlier versions have none
-    said = "|".join(map(str, about)).encode() + b"|" if about else b""
-    return hashlib.blake2b(said + value, digest_size=8).digest()
+def _digest(value: bytes, *about: Any) -> bytes:  # cut, dtype and shape
+    return hashlib.blake2b("|".join(map(str, (*about, ""))).encode() + value, digest_size=8).digest()
 
 
 _DTYPES = ("float32", "float64", "int64")
@@ -59,12 +58,9 @@ def _row(key: bytes, model: str, metric: str, result: Stored, day: int) -> tuple
 
 def _result(cut: int, dtype: str, shape: str, value: bytes, digest: bytes) -> Stored | None:
     "A stored row as a result; None where it is not what was written, or no number."
-    if digest not in (_digest(value, cut, dtype, shape), _digest(value)) or dtype not in _DTYPES:
+    if digest != _digest(value, cut, dtype, shape) or dtype not in _DTYPES:
         return None
-    try:
-        array = np.frombuffer(value, dtype).reshape([int(n) for n in shape.split(",") if n])
-    except ValueError:  # of a row of an earlier version, whose shape has no digest
-        return None
+    array = np.frombuffer(value, dtype).reshape([int(n) for n in shape.split(",") if n])
     return None if np.isnan(array).any() else Stored(array, bool(cut))
 
 # %% ../../nbs/encode/11_store.ipynb #be9d5cae
@@ -86,10 +82,8 @@ class StoreSettings(Record):
     max_gb: float = Field(2.0, ge=0, description="what was unused longest goes first; 0: nothing is kept")
 
 
-def store_path(
-    start: str | Path | None = None,  # where to look from; the working folder by default
-) -> Path:
-    "The store's file: beside the cache of answers."
+def store_path(start: str | Path | None = None) -> Path:
+    "The store's file: beside the cache of answers that is found from `start` on, by default the working folder."
     return cache_path(start).with_name("computed.sqlite")
 
 
@@ -100,12 +94,7 @@ def _today() -> int:
 class ResultStore(Database):
     "Results by key, in one SQLite file that several processes may share."
 
-    def __init__(
-        self,
-        path: str | Path | None = None,  # `store_path()` by default
-        *,
-        max_bytes: int = 2 * 10**9,  # of the file
-    ):
+    def __init__(self, path: str | Path | None = None, *, max_bytes: int = 2 * 10**9):
         super().__init__(Path(path) if path is not None else store_path())
         self.max_bytes = max_bytes
         self._guard(self._open)
@@ -123,9 +112,7 @@ class ResultStore(Database):
         if tables and (not tables >= _TABLES or version > _VERSION):
             self.close()
             what = f"a later mhbench's (version {version})" if tables >= _TABLES else "another program's database"
-            refuse(
-                f"ResultStore: path must be a store of mhbench; got {what}", place=str(self.path), remedy="move it away"
-            )
+            refuse(f"ResultStore: path must be a store of mhbench; got {what} ({self.path}); move it away")
         write_ahead(self._db)
         if not tables:
             self._make_tables(_SCHEMA, _VERSION)
@@ -141,11 +128,8 @@ class ResultStore(Database):
 
     # -- results
 
-    def get(
-        self,
-        keys: Sequence[bytes],  # SHA-256
-    ) -> dict[bytes, Stored]:  # those that are there
-        "Look keys up, a query every 500."
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Stored]:
+        "What is there of some keys, SHA-256."
         return self._guard(self._get, keys)
 
     def _get(self, keys):
@@ -172,13 +156,8 @@ class ResultStore(Database):
             self._write("UPDATE results SET used = ? WHERE key = ?", stale)
         return found
 
-    def put(
-        self,
-        model: str,  # as the user named it
-        metric: str,
-        results: Mapping[bytes, Stored],
-    ) -> None:
-        "Commit results in one transaction; what is there already stays."
+    def put(self, model: str, metric: str, results: Mapping[bytes, Stored]) -> None:
+        "Commit results of a model, as the user named it, in one transaction; what is there already stays."
         day = _today()
         no_number = {key for key, r in results.items() if r.array.dtype.kind == "f" and np.isnan(r.array).any()}
         kept = {key: result for key, result in results.items() if key not in no_number}
@@ -200,9 +179,8 @@ class ResultStore(Database):
 
     def _size(self) -> int:
         "Bytes of the pages that are in use."
-        pages, free, size = (
-            self._db.execute(f"PRAGMA {p}").fetchone()[0] for p in ("page_count", "freelist_count", "page_size")
-        )
+        names = ("page_count", "freelist_count", "page_size")
+        pages, free, size = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
         return (pages - free) * size
 
     def _trim(self):
@@ -227,14 +205,9 @@ class ResultStore(Database):
         sql = "SELECT model, metric, count(*), sum(length(value)), sum(cut), max(used) FROM results GROUP BY 1, 2"
         return self._guard(lambda: [dict(zip(names, r)) for r in self._db.execute(f"{sql} ORDER BY 1, 2")])
 
-    def clear(
-        self,
-        *,
-        model: str | None = None,  # only this model's
-        metric: str | None = None,  # only of this kind
-        unused_days: float | None = None,  # only what was not used for so many days
-    ) -> int:  # results deleted
-        "Delete results, all of them where nothing is named, and give the space back; they can be computed again."
+    def clear(self, *, model: str | None = None, metric: str | None = None, unused_days: float | None = None) -> int:
+        """Delete the results of a model, of a metric, not used for some days, or all, and give the space back; how many
+        they were. They can be computed again."""
         before = None if unused_days is None else _today() - unused_days
         tests = [("model = ?", model), ("metric = ?", metric), ("used <= ?", before)]
         where = " AND ".join(t for t, v in tests if v is not None) or "1"
@@ -256,9 +229,7 @@ class ResultStore(Database):
         if known:
             return known[0]
         found = sha256_file(path)
-        if (
-            time.time() - max(seen.st_mtime, seen.st_ctime) > 2
-        ):  # a file that was just written may be written again in the same instant
+        if time.time() - max(seen.st_mtime, seen.st_ctime) > 2:  # else it may be written again in the same instant
             put = "INSERT OR REPLACE INTO files VALUES (?,?,?)"
             self._guard(lambda: self._db.execute(put, (str(path), state, found)))
         return found
@@ -276,10 +247,8 @@ def _model_files(folder: Path) -> list[Path]:
     return sorted((f for f in kept if not any(p.startswith(".") for p in parts(f))), key=parts)
 
 
-def weights_at(
-    name: str | Path,  # a folder, a file, or a name of the hub
-) -> Path | None:  # where its weights lie; None where they are not on this machine
-    "Where a model's weights lie on this machine."
+def weights_at(name: str | Path) -> Path | None:
+    "Where the weights of a model, a folder, a file or a name of the hub, lie on this machine; None if they do not."
     place = Path(name).expanduser()
     if not place.exists() and _HUB_NAME.fullmatch(str(name)):
         from huggingface_hub import try_to_load_from_cache
@@ -292,11 +261,8 @@ def weights_at(
     return place if whole else None
 
 # %% ../../nbs/encode/11_store.ipynb #a9587c2d
-def fingerprint_of(
-    place: Path,  # of `weights_at`
-    store: ResultStore | None = None,  # remembers the hashes of files
-) -> str:  # SHA-256, hexadecimal
-    "What weights, configuration and tokenizer a model has."
+def fingerprint_of(place: Path, store: ResultStore | None = None) -> str:
+    "SHA-256 of a model's weights, configuration and tokenizer at their place; a store remembers the hashes of files."
     one = store.file_hash if store is not None else sha256_file
     if place.is_file():
         return one(place)
@@ -305,10 +271,8 @@ def fingerprint_of(
 
 # %% ../../nbs/encode/11_store.ipynb #13e56736
 @lru_cache(maxsize=64)
-def code_of(
-    *modules: str,  # names of modules of the package
-) -> str:  # SHA-256, hexadecimal
-    "What some modules do, and the versions of the libraries that compute."
+def code_of(*modules: str) -> str:
+    "SHA-256 of what some modules of the package, by their names, do, and of the libraries that compute."
     h = hashlib.sha256()
     for name in modules:
         spec = importlib.util.find_spec(name)
@@ -345,11 +309,9 @@ def kept_in(store: ResultStore | None) -> Iterator[ResultStore | None]:
             _open["store"] = before
 
 
-def keep_results(
-    settings: StoreSettings,
-    path: Path | None = None,  # `store_path()` by default
-) -> ResultStore | None:  # None where nothing is kept, or the file cannot be written, which is said
-    "Keep what this process computes from here on."
+def keep_results(settings: StoreSettings, path: Path | None = None) -> ResultStore | None:
+    """Keep what this process computes from here on, by default in `store_path()`; None where nothing is kept, or the
+    file cannot be written, which is said."""
     close_store()
     if not settings.max_gb:
         return None
@@ -372,8 +334,7 @@ def opened() -> ResultStore | None:
 
 # %% ../../nbs/encode/11_store.ipynb #81536eea
 def recalled(
-    identity: Mapping[str, Any]
-    | None,  # of a model: its name under "model", and what decides its numbers; None: unknown
+    identity: Mapping[str, Any] | None,  # of a model: its name under "model", and what decides its numbers
     metric: str,
     inputs: Iterable,  # texts, or tuples of what JSON can hold; they may repeat
     compute: Callable[[list], Iterable[Stored]],  # distinct inputs in, one result an input out
@@ -381,7 +342,7 @@ def recalled(
     code: Sequence[str] = (),  # the modules that compute
     **parameters: Any,  # what else decides the numbers
 ) -> list[Stored]:  # one an input, in order
-    "Results of some inputs: those of the store, the others computed now and kept."
+    "Results of some inputs: those of the store, and the others, or all for a model of no identity, computed now."
     inputs = list(inputs)
     distinct = list(dict.fromkeys(inputs))
     store = opened()

@@ -42,11 +42,9 @@ class Deletion(NamedTuple):
 
 # %% ../../nbs/records/05_anki.ipynb #8683b65e
 def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
-    """The cloze deletions of a field, in one pass.
+    """The cloze deletions of a field, in one pass. Raises: ValueError for a deletion that is never closed.
 
     Source: Anki's parser (rslib/src/cloze.rs), which follows ten levels.
-
-    Raises: ValueError for a deletion that is never closed.
     """
     stack: list[re.Match] = []
     hints: list[re.Match | None] = []  # the first "::" of every open deletion that is not inside an inner one
@@ -96,11 +94,8 @@ class _Text(HTMLParser):
             self.parts.append(data)
 
 # %% ../../nbs/records/05_anki.ipynb #1c0a30e9
-def field_text(
-    field: str,  # of a note
-    is_html: bool = True,
-) -> tuple[str, int]:  # text, and how many images and sounds were in it
-    "A field as plain text: white space folded, one line a block."
+def field_text(field: str, is_html: bool = True) -> tuple[str, int]:
+    "A note's field as text, white space folded, one line a block; and how many images and sounds were in it."
     field, media = _SOUND.subn("", field)
     if is_html:
         p = _Text()
@@ -146,8 +141,7 @@ def _open(path: Path, most: int) -> tuple[sqlite3.Connection, str]:
             if name is None:
                 got = f"{z.namelist()[:5]} ({path}); export the deck from Anki again"
                 refuse(f"load_anki: a package must hold one of {', '.join(_COLLECTIONS)}; got {got}")
-            with z.open(name) as stream:
-                data = stream.read(most + 1)  # what a package says of its size is not believed
+            data = z.open(name).read(most + 1)  # what a package says of its size is not believed
     except zipfile.BadZipFile as e:
         got = f"{str(path)!r} ({e}); export the deck again"
         refuse(f"load_anki: path must be a zip that Anki wrote; got {got}")
@@ -204,10 +198,8 @@ _HEADER = re.compile(
 _SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|", "colon": ":"}
 
 
-def _headed(
-    path: Path,
-) -> tuple[dict[str, str], list[str], int]:  # the header, the lines below it, and lines above these
-    "A text export, its header taken off."
+def _headed(path: Path) -> tuple[dict[str, str], list[str], int]:
+    "The header of a text export, the lines below it, and how many lines are above these."
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as e:
@@ -305,7 +297,7 @@ def _item_id(note: Note, question: str, answer: str) -> str:
 
 # %% ../../nbs/records/05_anki.ipynb #686668de
 def load_anki(
-    path: str | Path,  # .apkg, .colpkg or .txt
+    path: str | Path,
     *,
     language: str,  # BCP 47, of the deck: "de", "en"
     study: str = "medqade",
@@ -313,17 +305,15 @@ def load_anki(
     protected: bool = False,  # True: its text may appear in no result
     max_bytes: int = MOST_BYTES,  # of the collection, unpacked
 ) -> Deck:
-    """The single-cloze notes of an Anki deck as items.
-
-    Source: MedQADE, section 4.1.
+    """The single-cloze notes of an Anki deck (.apkg, .colpkg or .txt) as items. Source: MedQADE, section 4.1.
 
     Raises: FileNotFoundError; ValueError for a file that is not one of these, or is damaged.
     """
     path = Path(path)
     kind = path.suffix.lower()
+    rule = "load_anki: path must be an .apkg, .colpkg or .txt file"
     if not path.is_file():
-        got = f"{str(path)!r}, which is not there"
-        refuse(f"load_anki: path must be an .apkg, .colpkg or .txt file; got {got}", error=FileNotFoundError)
+        refuse(f"{rule}; got {str(path)!r}, which is not there", error=FileNotFoundError)
     if kind not in (".apkg", ".colpkg", ".txt"):
         got = f"{path.name!r}; export the deck from Anki in one of these formats"
         refuse(f"load_anki: path must end in .apkg, .colpkg or .txt; got {got}")
@@ -336,16 +326,14 @@ def load_anki(
     seen = set()
     for note in notes:
         made = cloze_question(note)
+        if not isinstance(made, str) and made[3] and not keep_media:
+            made = "question_has_media"
+        if not isinstance(made, str) and made[:2] in seen:
+            made = "duplicate"
         if isinstance(made, str):
             excluded.append((note.place, made))
             continue
         question, answer, hint, media = made
-        if media and not keep_media:
-            excluded.append((note.place, "question_has_media"))
-            continue
-        if (question, answer) in seen:
-            excluded.append((note.place, "duplicate"))
-            continue
         seen.add((question, answer))
         item_id = _item_id(note, question, answer)
         if media:

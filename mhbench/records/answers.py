@@ -101,9 +101,8 @@ def _temperature(cell: str | None, place: str) -> float:
     try:
         return float(cell or 0)
     except ValueError:
-        refuse(
-            f"load_answers: temperature must be a number; got {cell!r} ({place}); leave it empty where none is known"
-        )
+        remedy = "leave it empty where none is known"
+        refuse(f"load_answers: temperature must be a number; got {cell!r} ({place}); {remedy}")
 
 # %% ../../nbs/records/07_answers.ipynb #28792cfa
 def _logprobs(cell: str, place: str) -> dict[str, float]:
@@ -138,10 +137,8 @@ def _asked(
     if path.suffix not in (".csv", ".parquet") and here:  # a log of all questions, of which some are asked here
         there = {r["item_id"] for _, r in here}
         print(f"{model}: {len(here)} {counted} are to {len(there)} of the {len(known)} items asked")
-        for what, ids in (
-            ("ids that name no item asked", set(strange)),
-            ("items without an answer", set(known) - there),
-        ):
+        named = {"ids that name no item asked": set(strange), "items without an answer": set(known) - there}
+        for what, ids in named.items():
             if ids:
                 print(f"  {what}: {len(ids)}, such as {', '.join(sorted(ids)[:3])}")
         return here
@@ -149,8 +146,9 @@ def _asked(
     if len(unknown) < len(strange):
         print(f"{model}: {len(strange) - len(unknown)} {counted} are to items that are not asked here")
     if unknown and 2 * len(unknown) < len(here) + len(unknown):
-        named = ", ".join(sorted(set(unknown))[:10]) + (", ..." if len(set(unknown)) > 10 else "")
-        print(f"{model}: {len(unknown)} {counted} name no item and are left out: {named}")
+        ids = sorted(set(unknown))
+        first = ", ".join(ids[:10] + ["..."] * (len(ids) > 10))
+        print(f"{model}: {len(unknown)} {counted} name no item and are left out: {first}")
     elif unknown:
         got = f"{len(unknown)} that do not, the first {unknown[0]!r} ({path.name})"
         remedy = "take ids from results/prepare/.../items.parquet"
@@ -180,40 +178,29 @@ def load_answers(
     first: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
     for place, r in _asked(_rows(path), path, by_id.keys(), others, model):
         item = by_id[r["item_id"]]
-        fields: dict[str, Any] = {
-            "item_id": item.item_id,
-            "study": item.study,
-            "model": model,
-            "cost_usd": None,
-            "attempts": 0,
-        }
+        fields: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "model": model}
+        fields |= {"cost_usd": None, "attempts": 0}
         fields |= {"mode": r.get("mode") or "zero_shot", "sample": _sample(r.get("sample"), place)}
         fields |= {"votes": r.get("answered_by") == "sample", "temperature": _temperature(r.get("temperature"), place)}
         sample = (item.item_id, fields["mode"], fields["temperature"], fields["sample"])
         if (before := first.setdefault(sample, place)) != place:
-            got = f"{item.item_id!r} again, first in {before}"
             remedy = "take one out, or number the samples in a column sample"
-            refuse(
-                f"load_answers: an item must be answered once a mode and sample; got {got}", place=place, remedy=remedy
-            )
+            got = f"{item.item_id!r} again, first in {before} ({place}); {remedy}"
+            refuse(f"load_answers: an item must be answered once a mode and sample; got {got}")
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
         fields |= {"order": _order(r.get("order"), len(item.options), place) or _shown(r.get("choices"), item, place)}
         rows.append((place, fields | _came(r, len(item.options), place)))
     return validate(rows, Response).records
 
 # %% ../../nbs/records/07_answers.ipynb #1a4a9134
-def all_simulated(
-    path: str | Path,  # a table of answers, as for `load_answers`
-) -> bool:
-    "Whether a table is there and says of each of its answers that it is simulated."
+def all_simulated(path: str | Path) -> bool:
+    "Whether a table of answers is there and says of each of them that it is simulated."
     path = Path(path).expanduser()
     rows = [r for _, r in csv_rows(path)] if path.suffix == ".csv" and path.exists() else []
     return bool(rows) and all(r.get("origin") == "simulated" for r in rows)
 
 
-def modes_in(
-    path: str | Path,  # a table of answers, as for `load_answers`
-) -> set[str]:
+def modes_in(path: str | Path) -> set[str]:
     "The modes of the answers of a CSV; none of another file."
     path = Path(path).expanduser()
     return {r.get("mode") or "zero_shot" for _, r in csv_rows(path)} if path.suffix == ".csv" else set()

@@ -22,13 +22,9 @@ __all__ = ['private_folder', 'private_file', 'make_private', 'damaged', 'transac
            'Database']
 
 # %% ../../nbs/records/11_database.ipynb #14ed81a0
-def private_folder(
-    path: str | Path,
-    *,
-    shut: bool = False,  # True: one that is there is closed, too, to all but its owner and a group that may write
-    ignored: bool = False,  # True: git leaves a new one alone
-) -> Path:
-    "A folder of its owner's alone, with the folders above it, made where it is not there."
+def private_folder(path: str | Path, *, shut: bool = False, ignored: bool = False) -> Path:
+    """A folder of its owner's alone, with the folders above it, made where it is not there. `shut`: one that is there
+    is closed, too, to all but its owner and a group that may write; `ignored`: git leaves a new one alone."""
     path = Path(path)
     if ignored and not path.exists():
         private_folder(path)
@@ -59,12 +55,9 @@ def _ignore(file: Path) -> None:
         listed.write_text(f"{text}{line_end}/{file.name}\n", encoding="utf-8")
 
 
-def make_private(
-    files: Iterable[Path],
-    *,
-    ignored: bool = False,  # True: git leaves them alone, in a folder that was there before as well
-) -> None:
-    "Shut files to everybody but their owner."
+def make_private(files: Iterable[Path], *, ignored: bool = False) -> None:
+    """Shut files to everybody but their owner; `ignored`: git leaves them alone, in a folder that was there before as
+    well."""
     for file in files:
         file.chmod(0o600)
         if ignored:
@@ -75,16 +68,13 @@ def damaged(error: sqlite3.Error) -> bool:
     "Whether an error of SQLite means a damaged file, as against a full disk, a lock or another program's tables."
     if isinstance(error, sqlite3.OperationalError):
         return "malformed" in str(error)
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(
-        error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)
-    )
+    ours = (sqlite3.IntegrityError, sqlite3.ProgrammingError)
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
 
 
 @contextmanager
-def transaction(
-    db: sqlite3.Connection,  # in autocommit mode (isolation_level None)
-) -> Iterator[None]:
-    "A block that writes: committed at its end, or undone by whatever ends it before."
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    "A block that writes, in autocommit mode: committed at its end, or undone by whatever ends it before."
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -101,20 +91,16 @@ def sha256_file(path: str | Path) -> str:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def connect(
-    path: Path,
-    how: str = "mode=rw",  # of SQLite's URI: the file must be there, unless it is mode=rwc
-) -> sqlite3.Connection:
-    "A connection in autocommit mode that any thread may use, and that waits 30 s for another's lock."
+def connect(path: Path, how: str = "mode=rw") -> sqlite3.Connection:
+    """A connection in autocommit mode that any thread may use, and that waits 30 s for another's lock; `how` is of
+    SQLite's URI: the file must be there, unless it is mode=rwc."""
     uri = f"file:{quote(os.fsencode(path.absolute()))}?{how}"
     return sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
 
 
-def write_ahead(
-    db: sqlite3.Connection,
-    synchronous: str = "NORMAL",  # FULL: what was committed outlives a power cut
-) -> None:
-    "Switch to write-ahead logging; SQLite does not wait for another process that makes the same file: we do."
+def write_ahead(db: sqlite3.Connection, synchronous: str = "NORMAL") -> None:
+    """Switch to write-ahead logging (FULL: what was committed outlives a power cut); SQLite does not wait for another
+    process that makes the same file: we do."""
     for wait in (*(0.05,) * 100, None):
         try:
             db.execute("PRAGMA journal_mode=WAL")

@@ -18,16 +18,9 @@ from .schema import Item
 __all__ = ['draw_items', 'systematic', 'Assignment', 'assign']
 
 # %% ../../nbs/records/03_draw.ipynb #9dd010fa
-def draw_items(
-    items: Sequence[Item],
-    n_items: int | None,  # at most this many base questions; None for all
-    *,
-    seed: int,
-) -> list[Item]:
-    """A seeded draw of base questions with all that belongs to them, in the order of the source.
-
-    A draw lies within every larger one of the same seed.
-    """
+def draw_items(items: Sequence[Item], n_items: int | None, *, seed: int) -> list[Item]:
+    """A seeded draw of at most `n_items` base questions (None: all) with all that belongs to them, in the order of the
+    source. A draw lies within every larger one of the same seed."""
     if n_items is not None and n_items < 1:
         refuse(f"draw_items: n_items must be 1 or more, or None for all; got {n_items}")
     rank = {i.base: hashlib.sha256(f"{seed}:{i.base}".encode()).digest() for i in items}
@@ -37,11 +30,9 @@ def draw_items(
     return [i for i in items if rank[i.base] <= last]
 
 # %% ../../nbs/records/03_draw.ipynb #9fcd63cd
-def systematic(
-    chances: np.ndarray,  # (n,) in [0, 1]
-    start: float,  # in [0, 1)
-) -> np.ndarray:  # (n,) bool
-    "A draw that has, in every run of neighbours, as many hits as their chances sum to, to the nearest one."
+def systematic(chances: np.ndarray, start: float) -> np.ndarray:  # (n,) bool
+    """A draw by chances (n,) in [0, 1] and a start in [0, 1) that has, in every run of neighbours, as many hits as
+    their chances sum to, to the nearest one."""
     passed = np.floor(np.concatenate([[start], start + np.cumsum(chances)]) + 1e-9)
     return np.diff(passed) > 0
 
@@ -63,15 +54,8 @@ class Assignment(NamedTuple):
         return dict(zip(self.raters, self.matrix.sum(1).tolist()))
 
 # %% ../../nbs/records/03_draw.ipynb #410201c0
-def assign(
-    item_ids: Sequence[str],
-    raters: Sequence[str],  # R pseudonyms
-    *,
-    n_core: int,  # items that all rate
-    per_item: int = 2,  # raters of every other item, at most R
-    seed: int,
-) -> Assignment:
-    """A core for everyone, and the rest in a round-robin.
+def assign(item_ids: Sequence[str], raters: Sequence[str], *, n_core: int, per_item: int = 2, seed: int) -> Assignment:
+    """A core of items for all raters, the rest in a round-robin with `per_item` raters each.
 
     Source: MedQADE, section 4.3.4; the offset grows with every round so that all pairs of raters meet.
     """
@@ -93,9 +77,7 @@ def assign(
     counts = matrix[:, n_core:].sum(0)
     loads = matrix.sum(1)
     if (counts != per_item).any() or loads.max() - loads.min() > per_item:
-        refuse(
-            f"assign: every item must have {per_item} raters and loads differ by at most {per_item}; got "
-            f"{sorted(set(counts.tolist()))} and loads {loads.tolist()}",
-            error=RuntimeError,
-        )
+        rule = f"every item must have {per_item} raters and loads differ by at most {per_item}"
+        got = f"{sorted(set(counts.tolist()))} and loads {loads.tolist()}"
+        refuse(f"assign: {rule}; got {got}", error=RuntimeError)
     return Assignment(list(raters), order, matrix, n_core)

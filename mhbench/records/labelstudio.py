@@ -26,33 +26,18 @@ __all__ = ['LABELS', 'DIFFICULTIES', 'WORDS', 'labelling_config', 'Tasks', 'labe
 LABELS = ("Correct", "Incorrect", "Abstain")
 DIFFICULTIES = ("Easy", "Medium", "Hard")
 _PAGE = ("Question", "Reference", "Answer", "Difficulty", "Comment")
-_ENGLISH = (
-    "Question",
-    "Reference answer (for orientation)",
-    "Answer",
-    "How hard is the question?",
-    "Comment (optional)",
-)
-_GERMAN = (
-    "Frage",
-    "Referenzantwort (zur Orientierung)",
-    "Antwort",
-    "Wie schwer ist die Frage?",
-    "Kommentar (freiwillig)",
-)
+_ENGLISH = "Question|Reference answer (for orientation)|Answer|How hard is the question?|Comment (optional)".split("|")
+_GERMAN = "Frage|Referenzantwort (zur Orientierung)|Antwort|Wie schwer ist die Frage?|Kommentar (freiwillig)".split("|")
 WORDS = {"en": dict(zip(_PAGE, _ENGLISH)), "de": dict(zip(_PAGE, _GERMAN))}
 WORDS["de"] |= {"Correct": "Richtig", "Incorrect": "Falsch", "Abstain": "Keine Angabe"}
 WORDS["de"] |= {"Easy": "Einfach", "Medium": "Mittel", "Hard": "Schwer"}
 
 # %% ../../nbs/records/06_labelstudio.ipynb #5fc2aca6
 def labelling_config(
-    n_answers: int,  # answers on a page, at least 1
-    *,
-    language: str = "en",  # of the page: a key of WORDS
-    labels: Sequence[str] = LABELS,
-    difficulties: Sequence[str] = DIFFICULTIES,  # empty: do not ask
-) -> str:  # XML
-    "The labelling configuration of a page with one question and its answers."
+    n_answers: int, *, language: str = "en", labels: Sequence[str] = LABELS, difficulties: Sequence[str] = DIFFICULTIES
+) -> str:
+    """The labelling configuration (XML) of a page with one question and its answers, in a language of WORDS; without
+    difficulties, they are not asked."""
     if n_answers < 1:
         refuse(f"labelling_config: n_answers must be at least 1; got {n_answers}")
     if language not in WORDS:
@@ -74,12 +59,8 @@ def labelling_config(
         lines += [choices(f"correctness_{k}", f"answer_{k}", labels)]
     if difficulties:
         lines += [header("Difficulty"), choices("difficulty", "question", difficulties)]
-    lines += [
-        header("Comment"),
-        '  <TextArea name="comment" toName="question" maxSubmissions="1" rows="2"/>',
-        "</View>",
-    ]
-    return "\n".join(lines) + "\n"
+    lines += [header("Comment"), '  <TextArea name="comment" toName="question" maxSubmissions="1" rows="2"/>']
+    return "\n".join([*lines, "</View>", ""])
 
 # %% ../../nbs/records/06_labelstudio.ipynb #a1bc13c3
 class Tasks(NamedTuple):
@@ -113,11 +94,8 @@ def label_studio_tasks(
     seed: int,
     language: str | None = None,  # of the page; the items' if None
 ) -> Tasks:
-    """One page of shuffled answers an item, one list of tasks a rater.
-
-    Raises: ValueError for an item without an answer of every model, two answers of one, or an assigned item that is not
-    there.
-    """
+    """One page of shuffled answers an item, one list of tasks a rater. Raises: ValueError for an item without an answer
+    of every model, two answers of one, or an assigned item that is not there."""
     f = "label_studio_tasks"
     answers = _one_each(responses)
     by_id = {i.item_id: i for i in items}
@@ -149,18 +127,16 @@ def _page(item: Item, answers: Sequence[str]) -> dict[str, str]:
     return shown | {f"answer_{k}": text for k, text in enumerate(answers, 1)}
 
 # %% ../../nbs/records/06_labelstudio.ipynb #ff8586df
-def write_tasks(
-    tasks: Tasks,
-    folder: str | Path,  # config.xml and tasks-RATER.json for Label Studio; key.json for you alone
-) -> list[Path]:
-    "Write the files of a round of annotation."
+def write_tasks(tasks: Tasks, folder: str | Path) -> list[Path]:
+    """Write the files of a round of annotation: config.xml and tasks-RATER.json for Label Studio; key.json for you
+    alone."""
     folder = private_folder(folder, ignored=True)
-    texts = {"config.xml": tasks.config}
-    for name, value in {"key": tasks.key, **{f"tasks-{rater}": pages for rater, pages in tasks.tasks.items()}}.items():
-        texts[f"{name}.json"] = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
-    files = [folder / name for name in texts]
-    for file, text in zip(files, texts.values()):
-        file.write_text(text, encoding="utf-8")
+    values = {"key": tasks.key, **{f"tasks-{rater}": pages for rater, pages in tasks.tasks.items()}}
+    texts = {f"{name}.json": json.dumps(v, ensure_ascii=False, indent=1) + "\n" for name, v in values.items()}
+    files = []
+    for name, text in {"config.xml": tasks.config, **texts}.items():
+        files.append(folder / name)
+        files[-1].write_text(text, encoding="utf-8")
     make_private(files, ignored=True)
     return files
 
@@ -242,11 +218,8 @@ def load_label_studio(
     labels: Sequence[str] = LABELS,
     difficulties: Sequence[str] = DIFFICULTIES,
 ) -> Annotated:
-    """A project's export as ratings, one a model's answer and one for the difficulty.
-
-    Raises: FileNotFoundError; ValueError for another kind of export, an item that is not in the key, or a label that is
-    none.
-    """
+    """A project's export as ratings, one a model's answer and one for the difficulty. Raises: FileNotFoundError;
+    ValueError for another kind of export, an item that is not in the key, or a label that is none."""
     path = Path(path)
     tasks = exported_tasks(path)
     counts = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0)
@@ -281,11 +254,10 @@ def load_label_studio(
 
 
 def _labels(
-    annotation: Mapping,
-    controls: Mapping[str, tuple[str, Sequence[str]]],  # name -> what it rates, and its labels
-    place: str,
-) -> tuple[list[tuple[str, str]], str | None]:  # (what is rated, label) of each control that was set; the comment
-    "What one annotation says."
+    annotation: Mapping, controls: Mapping[str, tuple[str, Sequence[str]]], place: str
+) -> tuple[list[tuple[str, str]], str | None]:
+    """What one annotation says: what is rated and its label, for each control that was set, and the comment; controls
+    by name: what each rates, and its labels."""
     got = {r["from_name"]: value_of(r, place) for r in annotation.get("result", [])}
     if unknown := sorted(set(got) - set(controls) - {"comment"}):
         named = f"{unknown} ({place}); the key is of another round"

@@ -99,10 +99,9 @@ def _of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
             names = letters(len(logprobs))
             said |= {"text": names[best], "letter_logprobs": dict(zip(names, logprobs))}
         else:
-            first = found[0] if found else ""
-            while isinstance(first, (list, tuple)):
-                first = first[0] if first else ""
-            said["text"] = str(first)
+            while isinstance(found, (list, tuple)):
+                found = found[0] if found else ""
+            said["text"] = str(found)
         yield f"{name}:{k}", said
 
 
@@ -147,8 +146,7 @@ def _answer_of(line: dict) -> dict[str, Any]:
     out = {k: said[k] for k in _COPIED if k in said}
     out |= {"item_id": str(line["sample_id"]), "choices": (line.get("input") or {}).get("choices")}
     unwritten = None if "letter_logprobs" in out else "".join(read[-1:])
-    out |= {"text": written[0] if written else unwritten}
-    out |= {"answered_by": said.get("answered_by")}
+    out |= {"text": written[0] if written else unwritten, "answered_by": said.get("answered_by")}
     out |= {"origin": said["origin"]} if said.get("origin") in ("simulated", "composed") else {}
     if error and "status" not in said and "refus" in error.casefold():
         out["status"] = "refused"
@@ -159,10 +157,8 @@ def _one_run(lines: list[tuple[str, dict]], path: Path) -> None:
     "Refuse what is no answers of one model, or has none of the texts."
     models = sorted({line["model_id"] for _, line in lines})
     if len(models) != 1:
-        remedy = "name the folder or the file of one"
-        refuse(
-            f"load_answers: a folder must hold the answers of one model; got {models or 'none'} ({path})", remedy=remedy
-        )
+        got = f"{models or 'none'} ({path}); name the folder or the file of one"
+        refuse(f"load_answers: a folder must hold the answers of one model; got {got}")
     if any("withheld" in (line.get("metadata") or {}) for _, line in lines):
         rule = "hold texts; got hashes in the place of a protected corpus's"
         refuse(f"load_answers: a run must {rule} ({path.name}); export it with --private where you may read them")

@@ -78,11 +78,9 @@ def _number(value: float, parts: list[tuple[str, str]]) -> str | None:
     return "".join(_digits(shown, text) if kind == "number" else text for kind, text in parts)
 
 # %% ../../nbs/records/13_number_format.ipynb #4800109b
-def look(
-    value: float | datetime.datetime | datetime.date | datetime.time,  # as a workbook holds it
-    code: str,  # the number format of its cell, such as "0.00" or "d-mmm"
-) -> str | None:
-    "What a cell shows; None for a format that is not known here. Source: ECMA-376, part 1, 18.8.30 and 18.8.31."
+def look(value: float | datetime.datetime | datetime.date | datetime.time, code: str) -> str | None:
+    """What a cell of a workbook shows in its number format, such as "0.00" or "d-mmm"; None for one that is not known
+    here. Source: ECMA-376, part 1, 18.8.30 and 18.8.31."""
     sections = re.findall(r'(?:"[^"]*"|\\.|[^;])+', code) or ["General"]
     if isinstance(value, datetime.time):
         value = datetime.datetime.combine(datetime.date(1900, 1, 1), value)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import refuse
 from .schema import Item, Validated, fingerprint, letters
-from .table import Misfit, Rows, Table, Unreadable, cell_text, folded, validate_table
+from .table import Misfit, Rows, Table, Unreadable, cell_text, cell_value, folded, validate_table
 from .task import Task, task_named, tasks
 
 # %% auto #0
@@ -86,13 +86,14 @@ def _plainly(names: str) -> set[str]:
 
 
 def guess_columns(
-    columns: list[str],  # of the table
+    columns: list[str],
     given: Mapping[str, str | list[str]] | None = None,  # field -> column, or columns; "": none; what is known already
     *,
     names: dict[str, str] = NAMES,  # field -> what columns for it are called
     numbered: dict[str, str] = NUMBERED,  # field -> the name before a running letter or number
-) -> dict[str, str | list[str]]:  # field -> column; a list for options and shares in columns, and for contexts
-    """Which column holds what, by what columns are commonly called.
+) -> dict[str, str | list[str]]:
+    """By field the column of a table that holds it, by what columns are commonly called; a list of them for options and
+    shares in columns, and for contexts.
 
     Raises: ValueError for a field that is none, a column that is not there, or two columns that fit one field.
     """
@@ -103,15 +104,14 @@ def guess_columns(
     left = [c for c in columns if c not in {x for v in out.values() for x in ([v] if isinstance(v, str) else v)}]
     for field, stem in numbered.items():
         if field not in given and (found := _running(left, stem)):
-            whole = [
-                c for c in left if c not in found and names is NAMES and _plain(c) in _plainly(names.get(field, ""))
-            ]
+            called = _plainly(names.get(field, "")) if names is NAMES else set()
+            whole = [c for c in left if c not in found and _plain(c) in called]
             out[field] = [*found, *whole[:1]]  # a column for all options in one cell may stand beside one for each
             left = [c for c in left if c not in out[field]]
-    for field, called in names.items():
+    for field, words in names.items():
         if field in given or field in out:
             continue
-        found = [c for c in left if _plain(c) in _plainly(called)]
+        found = [c for c in left if _plain(c) in _plainly(words)]
         if len(found) > 1 and field != "context":
             got = f"{', '.join(found)}; say --column '{field}={found[0]}'"
             refuse(f"guess_columns: the column for {field} must be named where several fit; got {got}")
@@ -132,14 +132,6 @@ def _known(field: str, named: str | list[str], columns: list[str], fields: tuple
 
 # %% ../../nbs/records/08_questions.ipynb #5c90b7c2
 SEPARATORS = ("\n", "|", ";")  # between options in one cell, in the order in which they are tried
-
-
-def _readable(row: dict[str, Any], column: str | None) -> Any:  # a text, or a list of them
-    "A cell as it was read; empty where the table has no such column."
-    value = row.get(column, "") if column else ""
-    if isinstance(value, Unreadable):
-        raise Misfit(str(column), value.value, value.rule)
-    return value
 
 
 def _parts(value: Any, separator: str | None) -> list[str]:
@@ -180,7 +172,7 @@ def _options(row: dict[str, Any], columns: str | list[str] | None, separator: st
     if not columns:
         return []
     if isinstance(columns, str):
-        texts = _parts(_readable(row, columns), separator)
+        texts = _parts(cell_value(row, columns), separator)
     else:
         texts = _in_columns([cell_text(row, c) for c in columns])
         whole = columns[-1] if _plain(columns[-1]) in _plainly(NAMES["options"]) else None
@@ -235,10 +227,7 @@ def _named_by(value: str | list[str], form: str, options: list[str], ranked: boo
 
 # %% ../../nbs/records/08_questions.ipynb #96d54b7f
 def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, key, options) of each
-    """The form that fits every key, or the most of them.
-
-    Raises: ValueError where no form fits any, or several do and differ.
-    """
+    "The form that fits every key, or the most; refused where none fits any, or several do and differ."
     if not rows:
         return None
     forms = [f for f in KEYS if f != "number0" or any(value == "0" for _, value, _ in rows)]
@@ -352,7 +341,7 @@ def _answer(
     row: dict[str, Any], columns: dict, key: str | None, options: list[str], soft: Any, task: Task
 ) -> list[str]:
     "The key of a row: letters or names of its options, or its reference answer."
-    value = _readable(row, columns.get("key"))
+    value = cell_value(row, columns.get("key"))
     if options:
         if not value and "key" in columns and soft is None:
             raise Misfit(columns["key"], value, "key must name an option; the cell is empty")
@@ -413,18 +402,18 @@ def _with_cases(rows: Rows) -> Rows:
 
 # %% ../../nbs/records/08_questions.ipynb #10b67696
 def load_questions(
-    table: Table,  # what read_table returned
-    study: str,  # the items' study
+    table: Table,
+    study: str,
     columns: dict[str, str | list[str]],  # field -> column, or columns
     *,
     key: str | None = None,  # one of KEYS: how the key names an option
     separator: str | None = None,  # between options in one cell
     language: str = "en",  # BCP 47, where a row does not say it
     protected: bool | None = None,  # True: no text in results; None: where a row has no canary
-    strict: bool = True,  # False: set bad rows aside rather than stop
-    set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
-) -> Validated:  # items in the table's order, and the rows set aside
-    """A table of questions as items.
+    strict: bool = True,
+    set_aside: str | Path | None = None,
+) -> Validated:
+    """A table of questions as items of a study, in its order; `strict` and `set_aside` as for `validate`.
 
     Raises: ValueError at the first row that does not fit, if `strict`; for a column that is not there.
     """

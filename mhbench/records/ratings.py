@@ -31,11 +31,8 @@ RATING_NAMES = {  # field -> what a column for it is often called, in English an
 }
 
 
-def guess_rating_columns(
-    columns: list[str],  # of the table
-    given: dict[str, str] | None = None,  # field -> column, what is known already
-) -> dict[str, str]:
-    """Which column holds what in a table of ratings.
+def guess_rating_columns(columns: list[str], given: dict[str, str] | None = None) -> dict[str, str]:
+    """Which column of a table of ratings holds what, by field; with those that are known already.
 
     Raises: ValueError where item, rater, target, or both of value and label cannot be told.
     """
@@ -88,15 +85,15 @@ def _rating(row: dict[str, Any], columns: dict[str, str], by_id: dict[str, Item]
 
 # %% ../../nbs/records/09_ratings.ipynb #206d92b4
 def load_ratings(
-    table: Table,  # what read_table returned
+    table: Table,
     items: Iterable[Item],  # the questions that were kept
     study: str,
     columns: dict[str, str],  # field -> column, as guess_rating_columns returns
     *,
-    strict: bool = True,  # False: set bad rows aside rather than stop
-    set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
-) -> Validated:  # ratings in the table's order, and the rows set aside
-    """A table of ratings.
+    strict: bool = True,
+    set_aside: str | Path | None = None,
+) -> Validated:
+    """A table of ratings, in its order; `strict` and `set_aside` as for `validate`.
 
     Raises: ValueError at the first row that does not fit, if `strict`.
     """
@@ -119,10 +116,8 @@ _VERDICTS = "consensus|gold|majority|resolved|third|tie-?breaker"  # of several 
 _PSEUDONYM = re.compile(rf"\d+|[a-z]|[a-z]{{1,3}}[-_ ]?\d+|({_WHO})[-_ ]?(\d+|[a-z])|{_VERDICTS}", re.IGNORECASE)
 
 
-def pseudonyms(
-    raters: Iterable[str],  # names as a source has them, in its order
-) -> dict[str, str]:
-    "The name under which each rater appears: `rater-1`, `rater-2` and so on; a pseudonym stays."
+def pseudonyms(raters: Iterable[str]) -> dict[str, str]:
+    "The name under which each rater of a source appears: `rater-1`, `rater-2` and so on; a pseudonym stays."
     names = list(dict.fromkeys(raters))
     known = {name: name for name in names if _PSEUDONYM.fullmatch(name)}
     free = (f"rater-{k}" for k in count(1))

@@ -43,10 +43,8 @@ Count = Annotated[int, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
-def letters(
-    n: int,  # number of options, 0 to 26
-) -> list[str]:  # `n` capital letters, from A
-    "The letters that name `n` options."
+def letters(n: int) -> list[str]:
+    "The capital letters, from A, that name `n` options, 0 to 26."
     if not 0 <= n <= 26:
         refuse(f"letters: n must be between 0 and 26; got {n}; name longer lists in full (task multi_label)")
     return [chr(65 + i) for i in range(n)]
@@ -168,11 +166,8 @@ class Outcome(Record):
         return {name: getattr(self, name) for name in ("item_id", "study", "model", "mode", "sample")}
 
 
-def carried(
-    answer: Any,  # an `Answer` of mhbench.ask.request, or anything with fields of these names
-    record: type[Outcome],  # Response or Judgment
-) -> dict[str, Any]:
-    "The fields of a record that an answer has too, as they are handed on."
+def carried(answer: Any, record: type[Outcome]) -> dict[str, Any]:
+    "The fields of a record that an answer, such as an `Answer` of mhbench.ask.request, has too."
     return {name: getattr(answer, name) for name in record.model_fields if hasattr(answer, name)}
 
 # %% ../../nbs/records/01_schema.ipynb #71efdc4f
@@ -214,26 +209,19 @@ class Judgment(Outcome):
         has = self.label is not None or self.score is not None
         if self.status == "ok" and not has:
             raise ValueError("label or score must be present where status is ok; got neither")
+        got = f"{self.label!r}, {self.score!r}"
         if self.status != "ok" and has:
-            raise ValueError(
-                f"label and score must be None where status is {self.status}; got {self.label!r}, {self.score!r}"
-            )
+            raise ValueError(f"label and score must be None where status is {self.status}; got {got}")
         if (self.kind == "score") != (self.score is not None) and self.status == "ok":
-            raise ValueError(
-                f"score must be present exactly for kind score; got kind {self.kind} and score {self.score!r}"
-            )
+            got = f"kind {self.kind} and score {self.score!r}"
+            raise ValueError(f"score must be present exactly for kind score; got {got}")
         return self
 
 # %% ../../nbs/records/01_schema.ipynb #66e8b5a6
 def of_kind(
-    function: str,  # who asks, for the error
-    judgments: Iterable[Judgment],
-    kind: Literal["label", "score", "pairwise"],
+    function: str, judgments: Iterable[Judgment], kind: Literal["label", "score", "pairwise"]
 ) -> list[Judgment]:
-    """The judgments as a list, all of them of one kind.
-
-    Raises: ValueError for one of another kind, with its item and judge.
-    """
+    "The judgments of a function, all of one kind. Raises: ValueError for one of another, with its item and judge."
     out = list(judgments)
     other = next((j for j in out if j.kind != kind), None)
     if other is not None:
@@ -269,10 +257,9 @@ class Rating(Record):
         return self
 
 # %% ../../nbs/records/01_schema.ipynb #79b3e2e3
-def origins(
-    records: Iterable[Any],  # responses, judgments and ratings, or rows of them with their fields as attributes
-) -> dict[str, str]:  # name -> origin: of a response's model, a judgment's judge, a rating's rater
-    "Where the records of each name come from; of several origins the last in ORIGINS."
+def origins(records: Iterable[Any]) -> dict[str, str]:
+    """The origin of each name (a response's model, a judgment's judge, a rating's rater) in records, or in rows with
+    their fields as attributes; of several origins the last in ORIGINS."""
     out: dict[str, str] = {}
     for r in records:
         name = next(getattr(r, field) for field in ("judge", "rater", "model") if hasattr(r, field))
@@ -325,20 +312,14 @@ class Score(Grouping):
 _KINDS: dict[Any, str] = {int: "int64", float: "float64", bool: "bool"}  # a column of anything else holds objects
 
 
-def columns(
-    record: type[Record],  # Score, or one of the other records
-    *kinds: type,  # of these alone, e.g. float; str and list among them
-) -> list[str]:
-    "The declared columns of a table, in order."
+def columns(record: type[Record], *kinds: type) -> list[str]:
+    "The declared columns of a table of such records, in order; of some kinds alone, e.g. float, str or list."
     plain = {name: _plain(f.annotation) for name, f in record.model_fields.items()}
     return [name for name, kind in plain.items() if not kinds or (typing.get_origin(kind) or kind) in kinds]
 
 
-def conform(
-    table: pd.DataFrame,
-    record: type[Record],  # whose fields are the columns, e.g. Score
-) -> pd.DataFrame:
-    """The declared columns of a table, in declared order and of declared types.
+def conform(table: pd.DataFrame, record: type[Record]) -> pd.DataFrame:
+    """The columns of a table that are fields of a record, in declared order and of declared types.
 
     Raises: ValueError for a table that lacks a column.
     """
@@ -362,18 +343,15 @@ class Validated(NamedTuple):
 
 def _first_error(error: ValidationError, row: dict) -> tuple[str, str, str]:
     e = error.errors()[0]
-    column = ".".join(map(str, e["loc"])) or next(
-        (w for w in e["msg"].replace("Value error, ", "").split() if w in row), "row"
-    )
+    rule = e["msg"].replace("Value error, ", "")
+    column = ".".join(map(str, e["loc"])) or next((w for w in rule.split() if w in row), "row")
     value = row.get(str(e["loc"][0])) if e["loc"] else row.get(column)
-    return column, repr(value)[:200], e["msg"].replace("Value error, ", "")
+    return column, repr(value)[:200], rule
 
 
-def write_set_aside(
-    rows: list[dict],  # place, column, value, rule and row of each
-    path: str | Path,  # JSON lines; an older file of that name is replaced, and none is begun for no rows
-) -> None:
-    "The rows that were set aside, one a line."
+def write_set_aside(rows: list[dict], path: str | Path) -> None:
+    """The rows that were set aside (place, column, value, rule and row of each) as JSON lines; an older file of that
+    name is replaced, and none is begun for no rows."""
     if rows or Path(path).exists():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows]
@@ -382,20 +360,16 @@ def write_set_aside(
 # %% ../../nbs/records/01_schema.ipynb #5bc86ade
 def validate(
     rows: Iterable[tuple[str, dict]],  # (place, fields) pairs; place is "file:line" or the like
-    record: type[R],  # Item, Response, Judgment or Rating
+    record: type[R],
     *,
     strict: bool = True,  # False: set bad rows aside rather than stop
     set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
     unique: str | None = None,  # a field that no two records may share, e.g. "item_id"
 ) -> Validated:
-    """Rows to records, or an error that says which row, column and rule.
-
-    Raises: ValueError at the first bad row if `strict`.
-    """
+    "Rows to records. Raises: ValueError at the first bad row if `strict`, with row, column and rule."
     if not strict and set_aside is None:
-        refuse(
-            "validate: set_aside must be a path where strict=False; got None; name a file for the rows that do not fit"
-        )
+        remedy = "name a file for the rows that do not fit"
+        refuse("validate: set_aside must be a path where strict=False; got None", remedy=remedy)
     good, bad = [], []
     seen: dict[Any, str] = {}  # value of `unique` -> its place
     for place, row in rows:
@@ -408,15 +382,12 @@ def validate(
                 seen[u] = place
             good.append(r)
         except (ValidationError, ValueError, TypeError) as e:
-            column, value, rule = (
-                _first_error(e, row)
-                if isinstance(e, ValidationError)
-                else (unique or "row", repr(row.get(unique))[:200], str(e))
-            )
+            column, value, rule = unique or "row", repr(row.get(unique))[:200], str(e)
+            if isinstance(e, ValidationError):
+                column, value, rule = _first_error(e, row)
             if strict:
-                raise ValueError(
-                    f"validate: {record.__name__}.{column} does not fit: {rule}; got {value} ({place}); {OR_WITHOUT}"
-                ) from None
+                got = f"{value} ({place}); {OR_WITHOUT}"
+                refuse(f"validate: {record.__name__}.{column} does not fit: {rule}; got {got}")
             bad.append({"place": place, "column": column, "value": value, "rule": rule, "row": row})
     if set_aside is not None:
         write_set_aside(bad, set_aside)
@@ -426,9 +397,7 @@ def validate(
 _ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
-def arrow_schema(
-    record: type[Record],  # Item, Response, Judgment or Rating
-) -> pa.Schema:
+def arrow_schema(record: type[Record]) -> pa.Schema:
     "The Arrow schema of a record: one column a field, in declared order."
     fields = []
     for name, f in record.model_fields.items():
@@ -441,11 +410,8 @@ def arrow_schema(
     return pa.schema(fields, metadata={"mhbench_record": record.__name__})
 
 # %% ../../nbs/records/01_schema.ipynb #f8605209
-def frame(
-    records: Iterable[Record],  # of one kind
-    record: type[Record],  # which
-) -> pd.DataFrame:  # one row a record; dictionaries stay dictionaries
-    "Records as a DataFrame."
+def frame(records: Iterable[Record], record: type[Record]) -> pd.DataFrame:
+    "Records of one kind as a table, one row a record; dictionaries stay dictionaries."
     return pd.DataFrame([r.model_dump() for r in records], columns=columns(record))
 
 # %% ../../nbs/records/01_schema.ipynb #42363737
@@ -480,30 +446,23 @@ def write_records(records: Iterable[Record], path: str | Path, record: type[Reco
 
 # %% ../../nbs/records/01_schema.ipynb #f4b5007e
 def _open_records(path: Path, record: type[Record]) -> pq.ParquetFile:
-    """A Parquet file of records, its columns looked at.
-
-    Raises: FileNotFoundError; ValueError where the file holds something else.
-    """
+    "A Parquet file of records, its columns looked at."
     if not path.exists():
-        refuse(
-            f"read_records: path must be a Parquet file of {record.__name__} records; got {str(path)!r}, which is not "
-            "there; run the stage that writes it (`dvc repro`)",
-            error=FileNotFoundError,
-        )
+        got = f"{str(path)!r}, which is not there; run the stage that writes it (`dvc repro`)"
+        rule = f"path must be a Parquet file of {record.__name__} records"
+        refuse(f"read_records: {rule}; got {got}", error=FileNotFoundError)
     try:
         file = pq.ParquetFile(path)
     except pa.ArrowInvalid as e:
-        remedy = "run the stage that writes it again"
-        refuse(f"read_records: path must be a Parquet file; got {str(path)!r} ({e}); {remedy}")
+        got = f"{str(path)!r} ({e}); run the stage that writes it again"
+        refuse(f"read_records: path must be a Parquet file; got {got}")
     want = set(record.model_fields)
     have = set(file.schema_arrow.names)
     lacking = {name for name in want - have if record.model_fields[name].is_required()}  # older files lack newer fields
     if lacking or have - want:
-        refuse(
-            f"read_records: columns must be those of {record.__name__}; got {str(path)!r} with missing "
-            f"{sorted(lacking)} and unknown {sorted(have - want)}; it was written by another version or as another "
-            "record: run its stage again"
-        )
+        got = f"{str(path)!r} with missing {sorted(lacking)} and unknown {sorted(have - want)}"
+        remedy = "it was written by another version or as another record: run its stage again"
+        refuse(f"read_records: columns must be those of {record.__name__}; got {got}", remedy=remedy)
     return file
 
 
@@ -529,10 +488,8 @@ def _objects(values: Iterable) -> np.ndarray:
 
 
 class StoredRecords(Sequence, Generic[R]):
-    """Records in Parquet files, one file after the other, by row or by column.
-
-    Raises: FileNotFoundError; ValueError where a file holds something else.
-    """
+    """Records in Parquet files, one file after the other, by row or by column. Raises: FileNotFoundError; ValueError
+    where a file holds something else."""
 
     def __init__(self, paths: Iterable[str | Path], record: type[R]):
         self.paths = [Path(p) for p in paths]
@@ -554,9 +511,8 @@ class StoredRecords(Sequence, Generic[R]):
                 rows = batch.to_pylist()
                 for row in rows:
                     row |= {name: json.loads(row[name]) for name in self._dicts if row.get(name) is not None}
-                yield from validate(
-                    ((f"{path}:row {k}", row) for k, row in enumerate(rows, start)), self.record
-                ).records
+                places = (f"{path}:row {k}" for k in range(start, start + len(rows)))
+                yield from validate(zip(places, rows), self.record).records
                 start += len(rows)
 
     def column(self, name: str) -> np.ndarray:  # (N,) of objects; equal values are one object
@@ -580,25 +536,17 @@ class StoredRecords(Sequence, Generic[R]):
 
 # %% ../../nbs/records/01_schema.ipynb #fd7edb21
 def read_records(path: str | Path, record: type[R]) -> list[R]:
-    """Read records from Parquet, validated again.
-
-    Raises: FileNotFoundError; ValueError where the file holds something else.
-    """
+    "Read records from Parquet. Raises: FileNotFoundError; ValueError where the file holds something else."
     return list(StoredRecords([path], record))
 
 
-def column_of(
-    records: Sequence[R],  # stored, or a list
-    name: str,  # of a field
-) -> np.ndarray:  # (N,) of objects
-    "A field of all records."
+def column_of(records: Sequence[R], name: str) -> np.ndarray:  # (N,) of objects
+    "A field of all records, stored ones or a list."
     return records.column(name) if isinstance(records, StoredRecords) else _objects(getattr(r, name) for r in records)
 
 # %% ../../nbs/records/01_schema.ipynb #508f0c55
-def fingerprint(
-    value: Any,  # anything that JSON can hold, or a record
-) -> str:  # 64 hexadecimal digits
-    "SHA-256 of the canonical JSON of a value."
+def fingerprint(value: Any) -> str:
+    "SHA-256 of the canonical JSON of a record, or of anything that JSON can hold."
     if isinstance(value, BaseModel):
         value = value.model_dump()
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

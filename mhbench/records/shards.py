@@ -17,15 +17,8 @@ __all__ = ['shard', 'merge']
 _T = TypeVar("_T")
 
 
-def shard(
-    items: Sequence[_T],  # all of a stage's items, in their order
-    i: int,  # which shard, 0-based
-    n: int,  # how many shards
-) -> Sequence[_T]:
-    """One of `n` blocks of a sequence, the same in every run.
-
-    Raises: ValueError where there is no such shard.
-    """
+def shard(items: Sequence[_T], i: int, n: int) -> Sequence[_T]:
+    "Block `i`, 0-based, of `n` blocks of a sequence, the same in every run. Raises: ValueError where there is none."
     if n < 1 or not 0 <= i < n:
         refuse(f"shard: i must be between 0 and n - 1; got i = {i}, n = {n}; count shards from 0")
     return items[i * len(items) // n : (i + 1) * len(items) // n]
@@ -38,11 +31,8 @@ def merge(
     order: Sequence[Any] | None = None,  # the keys in the order that one process gives
     by: Callable[[_T], Any] | None = None,  # the part of a result that `order` lists; `key` by default
 ) -> list[_T]:
-    """The results of all shards in the order of one process.
-
-    Raises: ValueError where two shards give the same result, or one gives what `order` does not list, or nothing for
-    what it lists.
-    """
+    """The results of all shards in the order of one process. Raises: ValueError where two shards give the same result,
+    or one gives what `order` does not list, or nothing for what it lists."""
     out = [x for part in parts for x in part]
     if key is not None:
         seen: dict[Any, int] = {}

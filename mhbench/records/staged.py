@@ -37,18 +37,14 @@ def _refuse_work(folder: Path, to: str | Path) -> None:
     sums = {name: digest for digest, _, name in (line.partition("  ") for line in listed)}
     other = _differing(folder, sums) if folder.is_dir() else [folder.name]
     if other:
-        got = f"{other[0]!r} and {len(other) - 1} more that no export has left there ({to})"
-        remedy = "name another folder"
-        refuse(f"export: FOLDER must be new, empty or an export; got {got}", remedy=remedy, error=FileExistsError)
+        got = f"{other[0]!r} and {len(other) - 1} more that no export has left there ({to}); name another folder"
+        refuse(f"export: FOLDER must be new, empty or an export; got {got}", error=FileExistsError)
 
 # %% ../../nbs/records/14_staged.ipynb #be465103
 @contextmanager
 def staged_folder(to: str | Path) -> Iterator[Callable[[str, bytes], Path]]:  # write(name, content): its later place
-    """Write files that appear in a folder together, checked, when the block ends; or not at all.
-
-    Raises: FileExistsError where the folder holds somebody's work; RuntimeError where the disk holds other bytes than
-    was written.
-    """
+    """Write files that appear in a folder together, checked, when the block ends; or not at all. Raises:
+    FileExistsError where the folder holds somebody's work; RuntimeError where the disk holds other bytes."""
     folder = Path(to).expanduser().absolute()
     _refuse_work(folder, to)
     partial, old = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "old"))
@@ -65,9 +61,8 @@ def staged_folder(to: str | Path) -> Iterator[Callable[[str, bytes], Path]]:  # 
         yield write
         private_file(partial / SUMS).write_text("".join(f"{sums[n]}  {n}\n" for n in sorted(sums)), encoding="utf-8")
         if other := _differing(partial, sums):
-            refuse(
-                f"export: files must be on the disk as they were written; got another {other[0]!r}", error=RuntimeError
-            )
+            got = f"another {other[0]!r}"
+            refuse(f"export: files must be on the disk as they were written; got {got}", error=RuntimeError)
         if folder.exists():
             shutil.rmtree(old, ignore_errors=True)
             folder.rename(old)

@@ -29,17 +29,12 @@ from .schema import OR_WITHOUT, Record, Validated, validate, write_set_aside
 # %% auto #0
 __all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_LIST', 'MOST_CELLS', 'MOST_CHARACTERS', 'MOST_OF_A_WORKBOOK', 'Rows', 'file_encoding',
            'as_windows_1252', 'csv_rows', 'Unreadable', 'cell', 'Table', 'file_text', 'json_rows', 'read_table',
-           'rows_as_csv', 'Misfit', 'cell_text', 'folded', 'validate_table']
+           'rows_as_csv', 'Misfit', 'cell_value', 'cell_text', 'folded', 'validate_table']
 
 # %% ../../nbs/records/02_table.ipynb #949eb3ec
-def file_encoding(
-    path: Path,
-    encoding: str = "utf-8-sig",  # as named; this one stands for "not named"
-) -> str:  # that Python's open takes
-    """The encoding of a text file: the one named, UTF-16 where the first bytes show it, else UTF-8.
-
-    Raises: ValueError for one that Python does not know.
-    """
+def file_encoding(path: Path, encoding: str = "utf-8-sig") -> str:
+    """The encoding of a text file for Python's open: the one named (utf-8-sig stands for none), UTF-16 where the first
+    bytes show it, else UTF-8. Raises: ValueError for one that Python does not know."""
     try:
         codecs.lookup(encoding)
     except LookupError:
@@ -55,11 +50,8 @@ def file_encoding(
     return encoding
 
 # %% ../../nbs/records/02_table.ipynb #3883290b
-def as_windows_1252(
-    path: Path,
-    encoding: str = "utf-8-sig",  # that was tried
-) -> tuple[int, str] | None:  # the line's number and its text; None where every byte fits the encoding
-    "The first line that does not fit an encoding, as Windows-1252 would have it."
+def as_windows_1252(path: Path, encoding: str = "utf-8-sig") -> tuple[int, str] | None:
+    "Number and text of the first line that does not fit an encoding, as Windows-1252 has it; None where all fit."
     known = file_encoding(path, encoding)
     if known.startswith("utf-16"):
         return None
@@ -111,12 +103,12 @@ def _best_delimiters(path: Path, encoding: str) -> list[str]:
 
 
 def csv_rows(
-    path: str | Path,  # a CSV file with a header
+    path: str | Path,
     required: tuple[str, ...] = (),  # columns that must be there
     encoding: str = "utf-8-sig",
     delimiter: str | None = None,  # None: the one of comma, semicolon and tab that cuts the header best
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Rows of a CSV file as (place, fields), with place as "file:line".
+    """Rows of a CSV file with a header as (place, fields), with place as "file:line".
 
     Raises: FileNotFoundError; ValueError for a missing column, a row of another length, or bytes of another encoding.
     """
@@ -144,10 +136,8 @@ class Unreadable(NamedTuple):
     rule: str
 
 
-def cell(
-    value: Any,  # of a spreadsheet, a JSON line or a Parquet file
-) -> str | list | Unreadable:  # a list where the value is one
-    "A cell as text; a list of texts; or why it has none."
+def cell(value: Any) -> str | list | Unreadable:
+    "A cell of a spreadsheet, a JSON line or a Parquet file as text; a list of texts; or why it has none."
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
@@ -162,9 +152,8 @@ def cell(
         return value.isoformat()
     if isinstance(value, (list, tuple)):
         if len(value) > MOST_OF_A_LIST:
-            return Unreadable(
-                str(value[:3])[:80], f"a cell must hold {MOST_OF_A_LIST} values at most, not {len(value)}"
-            )
+            rule = f"a cell must hold {MOST_OF_A_LIST} values at most, not {len(value)}"
+            return Unreadable(str(value[:3])[:80], rule)
         parts = [cell(v) for v in value]
         broken = [p for p in parts if not isinstance(p, str)]
         return broken[0] if broken and isinstance(broken[0], Unreadable) else parts
@@ -200,11 +189,9 @@ def _within(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
         cells += len(row) + 3  # a row costs what some three cells do
         characters += sum(len(v) for v in row.values() if isinstance(v, str))
         if cells > MOST_CELLS or characters > MOST_CHARACTERS:
-            most = f"{MOST_CELLS:,} cells and {MOST_CHARACTERS >> 20} million characters"
-            refuse(
-                f"read_table: a table must have {most} at most, since it is held in memory; got more ({place}); "
-                "split it, or write a loader that reads it row by row"
-            )
+            most = f"{MOST_CELLS:,} cells and {MOST_CHARACTERS >> 20} million characters at most"
+            got = f"more ({place}); split it, or write a loader that reads it row by row"
+            refuse(f"read_table: a table must have {most}, since it is held in memory; got {got}")
         yield place, row
 
 # %% ../../nbs/records/02_table.ipynb #d571da8d
@@ -220,24 +207,19 @@ def _table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence
             continue
         lost += unnamed != ""
         full.append((place, row))
-    counts = {
-        "empty rows are left out": empty,
-        "rows have something in a column without a name, which is not read": lost,
-    }
+    counts = {"empty rows are left out": empty}
+    counts |= {"rows have something in a column without a name, which is not read": lost}
     return Table(named, full, [*notes, *(f"{n} {what}" for what, n in counts.items() if n)])
 
 # %% ../../nbs/records/02_table.ipynb #095bfceb
-def _delimiter(path: Path, encoding: str) -> str:
-    "The character that cuts the header into the most columns."
-    best = _best_delimiters(path, encoding)
+def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
+    best = [delimiter or "\t"]
+    if not delimiter and path.suffix.lower() != ".tsv":
+        best = _best_delimiters(path, encoding)
     if len(best) > 1:
         got = f"{best} ({path.name}:1)"
         refuse(f"read_table: delimiter must be named where a header can be cut in two ways; got {got}; say --delimiter")
-    return best[0]
-
-
-def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
-    delimiter = delimiter or ("\t" if path.suffix.lower() == ".tsv" else _delimiter(path, encoding))
+    delimiter = best[0]
     _, header = next(_records(path, encoding, delimiter), (1, []))
     columns = _named([c.strip() for c in header], f"{path.name}:1")
     rows = csv_rows(path, (), encoding, delimiter)
@@ -252,11 +234,8 @@ def file_text(path: Path, encoding: str = "utf-8-sig") -> str:
         _other_encoding("json_rows", path, encoding)
 
 
-def json_rows(
-    path: str | Path,  # a file of JSON lines
-    encoding: str = "utf-8-sig",
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a file as (place, fields), with place as "file:line"; empty lines are passed over.
+def json_rows(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file of JSON lines as (place, fields), with place as "file:line"; empty lines are passed over.
 
     Raises: ValueError for a line that is no object, or bytes of another encoding.
     """
@@ -271,9 +250,8 @@ def json_rows(
         else:
             got = "" if isinstance(row, dict) else type(row).__name__
         if got:
-            refuse(
-                f"json_rows: a line must be a JSON object; got {got} ({path.name}:{number}); write one object a line"
-            )
+            where = f"({path.name}:{number}); write one object a line"
+            refuse(f"json_rows: a line must be a JSON object; got {got} {where}")
         yield f"{path.name}:{number}", row
 
 
@@ -306,9 +284,8 @@ def _workbook(path: Path):
         with zipfile.ZipFile(path) as z:
             unpacked = sum(part.file_size for part in z.infolist())
     if unpacked > MOST_OF_A_WORKBOOK:
-        most = MOST_OF_A_WORKBOOK >> 20
-        got = f"{unpacked >> 20} MB ({path.name})"
-        refuse(f"read_table: a workbook must unpack to {most} MB at most; got {got}; save the sheet as CSV")
+        got = f"{unpacked >> 20} MB ({path.name}); save the sheet as CSV"
+        refuse(f"read_table: a workbook must unpack to {MOST_OF_A_WORKBOOK >> 20} MB at most; got {got}")
     return openpyxl.load_workbook(path, data_only=True, read_only=True)
 
 
@@ -365,9 +342,8 @@ def _excel_cell(c) -> str | list | Unreadable:
         return cell(c.value)
     shown = None if isinstance(c.value, datetime.timedelta) else look(c.value, str(c.number_format))
     if shown is None:
-        return Unreadable(
-            str(c.value), f"a cell must have a format that is known, not {c.number_format!r}: make it text"
-        )
+        rule = f"a cell must have a format that is known, not {c.number_format!r}: make it text"
+        return Unreadable(str(c.value), rule)
     return shown
 
 # %% ../../nbs/records/02_table.ipynb #9de6ed26
@@ -402,8 +378,7 @@ def _sheet_cells(sheet, marks: _Marks) -> tuple[dict[_Place, Any], int]:  # and 
             _few_enough(cells)
     for at, formula in marks.formulas.items():
         if at not in cells:
-            rule = "a formula must have a stored value: open the workbook and save it"
-            cells[at] = Unreadable(formula, rule)
+            cells[at] = Unreadable(formula, "a formula must have a stored value: open the workbook and save it")
     return cells, dates
 
 
@@ -438,9 +413,8 @@ def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks, dates: int
         if row > top:
             rows[row][names.get(k, "")] = value
     notes = [f"{n} {what}" for what, n in counts.items() if n]
-    return _table(
-        columns, _within((f"{start}:{row}", found) for row, found in rows.items()), notes, last - top - len(rows)
-    )
+    placed = _within((f"{start}:{row}", found) for row, found in rows.items())
+    return _table(columns, placed, notes, last - top - len(rows))
 
 # %% ../../nbs/records/02_table.ipynb #4102bcd6
 def read_table(
@@ -473,12 +447,9 @@ def read_table(
     refuse(f"read_table: path must end in {forms}; got {path.name!r}; save the table in one of these forms")
 
 # %% ../../nbs/records/02_table.ipynb #01a1ce49
-def rows_as_csv(
-    rows: Sequence[Mapping[str, Any]],  # one or more, all with the columns of the first
-    columns: Sequence[str] = (),  # their order, where it is not the first row's
-    **how: Any,  # of csv.DictWriter
-) -> str:
-    "Rows as CSV, lines ended by a line feed alone."
+def rows_as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), **how: Any) -> str:
+    """One or more rows as CSV, lines ended by a line feed alone; all have the columns of the first, in that order where
+    no other is given. `how`: of csv.DictWriter."""
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, list(columns or rows[0]), lineterminator="\n", **how)
     writer.writeheader()
@@ -496,11 +467,17 @@ class Misfit(ValueError):
         self.rule = rule
 
 
-def cell_text(row: dict[str, Any], column: str | None) -> str:
-    "The text of a cell; empty where the table has no such column."
+def cell_value(row: dict[str, Any], column: str | None) -> Any:
+    "The text of a cell, or a list of them; empty where the table has no such column."
     value = row.get(column, "") if column else ""
     if isinstance(value, Unreadable):
         raise Misfit(str(column), value.value, value.rule)
+    return value
+
+
+def cell_text(row: dict[str, Any], column: str | None) -> str:
+    "The text of a cell; empty where the table has no such column."
+    value = cell_value(row, column)
     if isinstance(value, list):
         raise Misfit(str(column), str(value)[:80], "a cell must hold one text, not a list")
     return value
@@ -519,15 +496,13 @@ def validate_table(
     fields: Callable[[str, dict[str, Any]], dict[str, Any]],  # of a place and its cells; raises Misfit
     record: type[Record],  # that the fields are of
     *,
-    strict: bool = True,  # False: set bad rows aside rather than stop
-    set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
-    unique: str | None = None,  # a field that no two records may share
+    strict: bool = True,
+    set_aside: str | Path | None = None,
+    unique: str | None = None,
     together: Callable[[Rows], Rows] = lambda rows: rows,  # what follows from all rows that fit
-) -> Validated:  # records in the table's order, and the rows set aside
-    """The rows of a table as records.
-
-    Raises: ValueError at the first row that does not fit, if `strict`.
-    """
+) -> Validated:
+    """The rows of a table as records in its order, and the rows set aside; `strict`, `set_aside` and `unique` as for
+    `validate`. Raises: ValueError at the first row that does not fit, if `strict`."""
     rows, misfits = [], []
     for place, row in table.rows:
         try:
@@ -535,9 +510,8 @@ def validate_table(
         except Misfit as e:
             value = repr(e.value)[:200]
             if strict:
-                refuse(
-                    f"validate: column {e.column} must hold what fits: {e.rule}; got {value} ({place}); {OR_WITHOUT}"
-                )
+                got = f"{value} ({place}); {OR_WITHOUT}"
+                refuse(f"validate: column {e.column} must hold what fits: {e.rule}; got {got}")
             misfits.append({"place": place, "column": e.column, "value": value, "rule": e.rule, "row": row})
     got = validate(together(rows), record, strict=strict, set_aside=set_aside, unique=unique)
     order = {place: k for k, (place, _) in enumerate(table.rows)}

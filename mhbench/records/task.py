@@ -171,13 +171,8 @@ def _whole(name: str) -> Task:
 
 
 @cache
-def task_named(
-    name: str,  # of a class in mhbench.tasks, e.g. "multiple_choice"
-) -> Task:
-    """The task of that name.
-
-    Raises: ValueError where there is none, or its class is not complete.
-    """
+def task_named(name: str) -> Task:
+    "The task of a class in mhbench.tasks. Raises: ValueError where there is none, or its class is not complete."
     if name not in tasks():
         refuse(f"task_named: name must be one of {', '.join(tasks())}; got {name!r}")
     return _whole(name)
@@ -201,8 +196,6 @@ def _imported() -> None:
         importlib.import_module(module.name)
 
 
-def tasks_with(
-    fact: str,  # an attribute of Task that is true or false, e.g. "choice"
-) -> list[str]:
-    "The names of the tasks of which a fact holds: to select rows of a table by its column `task`."
+def tasks_with(fact: str) -> list[str]:
+    "The names of the tasks of which a fact, such as `choice`, holds: to select rows of a table by its column `task`."
     return [name for name in tasks() if getattr(task_named(name), fact)]
