@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from mhbench.records.answers import load_answers
+from mhbench.records.database import SUMS
 from mhbench.records.schema import Item, Judgment, Rating, Response, write_records
-from mhbench.records.staged import SUMS
 from mhbench.run.cli import main
 from mhbench.run.eee import HumanRating
 from mhbench.run.people import new_file
@@ -323,8 +323,8 @@ def test_a_card_s_results_are_read_by_the_hub_s_package(home):
 
 KILLED = """
 import os, signal, sys
-from mhbench.records import staged
-with staged.staged_folder("out") as write:
+from mhbench.records import database
+with database.staged_folder("out") as write:
     write("data/a.json", b"1" * 1000)
     os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from mhbench.records.answers import load_answers
+from mhbench.records.database import staged_folder
 from mhbench.records.schema import Item
-from mhbench.records.staged import staged_folder
 from mhbench.report.items import ROW_COLUMNS, Answers
 from mhbench.run.export import dataset_folder, inspect_logs, mlflow_run
 from mhbench.steps.score import read_answer

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 import literal_roscoe as literal  # noqa: E402
 
 from mhbench.encode import embeddings as encode
-from mhbench.encode import overlap, roscoe
+from mhbench.encode import roscoe
 
 pytestmark = pytest.mark.skipif(
     find_spec("sentence_transformers") is None, reason="sentence_transformers is not installed"
@@ -389,17 +389,17 @@ def test_rouge_equals_the_package():
 
     scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=True)
     h, r = [" ".join(c) for c in CHAINS], [" ".join(c) for c in REFERENCES]
-    found = overlap.rouge(h, r)
+    found = roscoe.rouge(h, r)
     for i, (a, b) in enumerate(zip(h, r)):
         s = scorer.score(b, a)
         assert found.loc[i].tolist() == [s["rouge1"].fmeasure, s["rougeL"].fmeasure]
 
 
 def test_chain_cosine_is_a_cosine(minilm):
-    found = overlap.chain_cosine(["He drinks.", "He drinks."], ["He drinks.", "The train was late."], encoder=minilm)
+    found = roscoe.chain_cosine(["He drinks.", "He drinks."], ["He drinks.", "The train was late."], encoder=minilm)
     assert found[0] == pytest.approx(1, abs=1e-6) and -1 <= found[1] < 0.5
     with pytest.raises(ValueError, match="as many as hypotheses; got 0 and 1"):
-        overlap.chain_cosine(["a"], [], encoder=minilm)
+        roscoe.chain_cosine(["a"], [], encoder=minilm)
 
 
 def test_chains_that_are_not_lists_of_strings(minilm):

@@ -111,10 +111,10 @@ class Baseline(NamedTuple):
 def rescale(
     scores: BERTScore, baseline: Baseline | tuple[float, float, float], *, floor: float | None = 0.0
 ) -> BERTScore:
-    """Scores on the scale where unrelated pairs have 0 and equal ones 1; what is below the floor becomes the floor.
+    """Scores on the scale where unrelated pairs have 0 and equal ones 1, what is below the floor at the floor. Raises:
+    ValueError where a baseline is not below 1.
 
     Source: Zhang et al. 2020, BERTScore, section 3; the floor: CounselingBench, reference-based metrics.
-    Raises: ValueError where a baseline is not below 1.
     """
     if not all(np.isfinite(b) and b < 1 for b in baseline):
         refuse(f"rescale: baseline must hold three numbers below 1; got {tuple(baseline)}")

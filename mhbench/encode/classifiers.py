@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -121,19 +122,16 @@ def _load_classifier(
             tokenizer = AutoTokenizer.from_pretrained(str(name))
         return kind(str(name), model, tokenizer, which(model.config), loading.batch_room(model, budget))
 
-    made = kind._when_needed(str(name), {"name": weights_at(name)}, load)
-    return made._from(loader, executor, name=str(name), budget=budget, device=device, **given)
+    arguments: dict[str, Any] = {"name": str(name), "budget": budget, "device": device, **given}
+    return kind._of(loader, executor, {"name": weights_at(name)}, load, **arguments)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #868f80f5
 def load_nli(
-    name,  # a hub id, a local folder, a (model, tokenizer) pair, anything with `contradiction`
-    *,
-    contradiction: int | None = None,  # the class; None: by its label
-    budget: int = 1024,  # tokens in a batch, padding included; a GPU takes more where its memory holds them
-    device: str = "cpu",  # or cuda, or another that PyTorch knows
-    executor: Executor | None = None,  # where its batches are computed; None: threads
+    name, *, contradiction: int | None = None, budget: int = 1024, device: str = "cpu", executor: Executor | None = None
 ) -> NLI:
-    """An entailment model by name, from a mapping of these arguments, or as it is where it is loaded already.
+    """An entailment model by its hub id or folder, from a (model, tokenizer) pair or a mapping of these arguments, or
+    anything with `contradiction`; `contradiction` is the class where its label does not say it, the others are as for
+    `load_encoder`.
 
     Raises: ValueError where the name leads to no model, or its labels do not say which class is the contradiction.
     """
@@ -154,14 +152,11 @@ class Grammar(_Classifier):
 
 # %% ../../nbs/encode/04_classifiers.ipynb #c9d04ca8
 def load_grammar(
-    name,  # a hub id, a local folder, a (model, tokenizer) pair, anything with `acceptability`
-    *,
-    acceptable: int | None = None,  # the class; None: by its label
-    budget: int = 1024,  # tokens in a batch, padding included; a GPU takes more where its memory holds them
-    device: str = "cpu",  # or cuda, or another that PyTorch knows
-    executor: Executor | None = None,  # where its batches are computed; None: threads
+    name, *, acceptable: int | None = None, budget: int = 1024, device: str = "cpu", executor: Executor | None = None
 ) -> Grammar:
-    """A grammar classifier by name, from a mapping of these arguments, or as it is where it is loaded already.
+    """A grammar classifier by its hub id or folder, from a (model, tokenizer) pair or a mapping of these arguments, or
+    anything with `acceptability`; `acceptable` is the class where its label does not say it, the others are as for
+    `load_encoder`.
 
     Raises: ValueError where the name leads to no model, or its labels do not say which class is acceptable.
     """

@@ -69,14 +69,16 @@ class LazyModel:
     _code: tuple[str, ...] = ("mhbench.encode.embeddings", "mhbench.encode.loading")  # what computes
 
     @classmethod
-    def _when_needed(cls, name: str, places: Mapping[str, Path | None], load: Callable[[], Any]):
-        "The model, loaded now; or, where a store may hold its numbers, when the first one is missing."
+    def _of(cls, loader: Callable, executor: Executor | None, places: Mapping, load: Callable[[], Any], **given: Any):
+        "A loader's model, loaded now; or, where a store may hold its numbers, when the first one is missing."
         if opened() is None or None in places.values():
             model = load()
         else:
             model = object.__new__(cls)
-            model.__dict__ |= {"name": name, "_load": load}
+            model.__dict__ |= {"name": given["name"], "_load": load}
         model._places = places
+        model.executor = executor
+        model.loaded_from = (loader, tuple(given.items()))
         return model
 
     def __getattr__(self, attribute: str) -> Any:
@@ -111,11 +113,6 @@ class LazyModel:
             got = f"{self!r}; name it, or save it to a folder and name that"
             raise TypeError(f"{type(self).__name__}: {rule}; got {got}")
         return _reload, self.loaded_from
-
-    def _from(self, loader: Callable, executor: Executor | None, **arguments: Any):
-        self.executor = executor
-        self.loaded_from = (loader, tuple(arguments.items()))
-        return self
 
 # %% ../../nbs/encode/03_embeddings.ipynb #5dec0c9f
 def is_loaded(function: str, model: Any, methods: Sequence[str], executor: Executor | None) -> bool:
@@ -226,11 +223,8 @@ class Encoder(LazyModel):
         ids, mask = padded_rows(rows, self.token_tokenizer.pad_token_id or 0, width)
         ids, mask = loading.moved_to(self.token_model, ids, mask)
         with torch.inference_mode():
-            found = self.token_model(
-                input_ids=ids,
-                attention_mask=mask if masked else torch.ones_like(mask),
-                output_hidden_states=self.layer is not None,
-            )
+            seen = mask if masked else torch.ones_like(mask)
+            found = self.token_model(input_ids=ids, attention_mask=seen, output_hidden_states=self.layer is not None)
         hidden = found.last_hidden_state if self.layer is None else found.hidden_states[self.layer]
         hidden = hidden.float().cpu().numpy()
         return [(h[: len(r)] if special else h[1 : len(r) - 1]).copy() for h, r in zip(hidden, rows)]
@@ -304,10 +298,10 @@ def load_encoder(
     source = str(bundled_encoder()) if label == "minilm" else label
     if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")):
         pooling = "pooler"
-    load = partial(_load_encoder, label, source, tokens, layer, pooling, budget, device)
+    given: dict[str, Any] = {"tokens": tokens, "layer": layer, "pooling": pooling, "budget": budget, "device": device}
     places = {"name": weights_at(source)} | ({} if tokens is None else {"tokens": weights_at(tokens)})
-    return Encoder._when_needed(label, places, load)._from(
-        load_encoder, executor, name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget, device=device
+    return Encoder._of(
+        load_encoder, executor, places, partial(_load_encoder, label, source, **given), name=label, **given
     )
 
 # %% ../../nbs/encode/03_embeddings.ipynb #51e18e57

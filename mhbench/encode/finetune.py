@@ -93,11 +93,9 @@ class TrainingData:
     @cached_property
     def identity(self) -> list[Any]:
         "What shapes every run on these questions: the base, and both parts as they are read."
-        parts = [
-            [(question_text(i, self.without_question), i.options, i.key) for i in part]
-            for part in (self.train, self.validation)
-        ]
-        digests = [hashlib.sha256(json.dumps(p).encode()).hexdigest() for p in parts]
+        read = lambda part: [(question_text(i, self.without_question), i.options, i.key) for i in part]
+        parts = [json.dumps(read(part)) for part in (self.train, self.validation)]
+        digests = [hashlib.sha256(p.encode()).hexdigest() for p in parts]
         return [base_identity(self.base), self._pairs, *digests]
 
     def prepared(self, tokenizer: Any, max_length: int) -> tuple[Choices, Choices]:

@@ -176,18 +176,11 @@ def packed_layers(model, largest: int = 2**26, release: bool = False):
         apply = torch.ops.mkldnn._linear_pointwise
     except AttributeError:
         return model
-    followed = {
-        b.dense: b
-        for b in model.modules()
-        if type(getattr(b, "intermediate_act_fn", None)).__name__ == "GELUActivation" and hasattr(b, "dense")
-    }
-    for layer in model.modules():
-        if (
-            type(layer) is torch.nn.Linear
-            and layer.weight.device.type == "cpu"
-            and layer.weight.dtype == torch.float32
-            and layer.weight.numel() <= largest
-        ):
+    gelu = lambda block: type(getattr(block, "intermediate_act_fn", None)).__name__ == "GELUActivation"
+    followed = {block.dense: block for block in model.modules() if gelu(block) and hasattr(block, "dense")}
+    for layer in (m for m in model.modules() if type(m) is torch.nn.Linear):
+        plain = layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
+        if plain and layer.weight.numel() <= largest:
             w = pack(layer.weight.detach(), None)
             b = None if layer.bias is None else layer.bias.detach()
             last: tuple[str, list, str] = ("none", [], "")

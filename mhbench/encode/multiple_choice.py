@@ -166,9 +166,9 @@ def load_multiple_choice(name: str | Path, *, max_length: int | None = None, dev
     Raises: ValueError where the name leads to no model, or to one that has no trained head.
     """
     need_packages("load_multiple_choice", "torch", "transformers")
-    load = partial(_load_multiple_choice, str(name), max_length, device)
-    made = MultipleChoice._when_needed(str(name), {"name": weights_at(name)}, load)
-    return made._from(load_multiple_choice, None, name=str(name), max_length=max_length, device=device)
+    given: dict[str, Any] = {"name": str(name), "max_length": max_length, "device": device}
+    places = {"name": weights_at(name)}
+    return MultipleChoice._of(load_multiple_choice, None, places, partial(_load_multiple_choice, **given), **given)
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #4efadce8
 def _load_multiple_choice(name: str, max_length: int | None, device: str) -> MultipleChoice:

@@ -75,9 +75,8 @@ def dask_client(executor: Executor):
         from dask.distributed import Client, LocalCluster
     with ExitStack() as own:
         stack = _kept.get(key, own)
-        cluster = executor.address or stack.enter_context(
-            LocalCluster(n_workers=executor.workers, threads_per_worker=1, dashboard_address=None)
-        )
+        how: dict[str, Any] = {"n_workers": executor.workers, "threads_per_worker": 1, "dashboard_address": None}
+        cluster = executor.address or stack.enter_context(LocalCluster(**how))
         _open[key] = stack.enter_context(Client(cluster))
         stack.callback(_open.pop, key)
         yield _open[key]

@@ -151,9 +151,9 @@ def load_lm(
         from mhbench.ask.local import bundled_gguf
 
         path = bundled_gguf() if label == "bundled" else path
-    load = partial(_load_lm, label, path, window, budget, device)
-    made = LanguageModel._when_needed(label, {"name": weights_at(path)}, load)
-    return made._from(load_lm, executor, name=label, window=window, budget=budget, device=device)
+    given: dict[str, Any] = {"window": window, "budget": budget, "device": device}
+    load = partial(_load_lm, label, path, **given)
+    return LanguageModel._of(load_lm, executor, {"name": weights_at(path)}, load, name=label, **given)
 
 # %% ../../nbs/encode/05_perplexity.ipynb #0c7f7d57
 def _load_lm(label: str, path: Path, window: int | None, budget: int, device: str) -> LanguageModel:

@@ -146,8 +146,8 @@ def _asked(
     if len(unknown) < len(strange):
         print(f"{model}: {len(strange) - len(unknown)} {counted} are to items that are not asked here")
     if unknown and 2 * len(unknown) < len(here) + len(unknown):
-        ids = sorted(set(unknown))
-        first = ", ".join(ids[:10] + ["..."] * (len(ids) > 10))
+        names = sorted(set(unknown))
+        first = ", ".join(names[:10] + ["..."] * (len(names) > 10))
         print(f"{model}: {len(unknown)} {counted} name no item and are left out: {first}")
     elif unknown:
         got = f"{len(unknown)} that do not, the first {unknown[0]!r} ({path.name})"

@@ -93,10 +93,7 @@ def load_ratings(
     strict: bool = True,
     set_aside: str | Path | None = None,
 ) -> Validated:
-    """A table of ratings, in its order; `strict` and `set_aside` as for `validate`.
-
-    Raises: ValueError at the first row that does not fit, if `strict`.
-    """
+    "A table of ratings, in its order. Raises: ValueError at the first row that does not fit, if `strict` (`validate`)."
     by_id = {i.item_id: i for i in items}
     seen: dict[tuple, str] = {}  # (item, rater, target, session) -> its place
 

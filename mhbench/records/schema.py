@@ -319,10 +319,7 @@ def columns(record: type[Record], *kinds: type) -> list[str]:
 
 
 def conform(table: pd.DataFrame, record: type[Record]) -> pd.DataFrame:
-    """The columns of a table that are fields of a record, in declared order and of declared types.
-
-    Raises: ValueError for a table that lacks a column.
-    """
+    "The columns of a table that are a record's fields, in their order and types. Raises: ValueError where one lacks."
     names = columns(record)
     if lacking := [name for name in names if name not in table]:
         refuse(f"conform: columns must be those of {record.__name__}; got none of {lacking}")

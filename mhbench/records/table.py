@@ -510,8 +510,8 @@ def validate_table(
         except Misfit as e:
             value = repr(e.value)[:200]
             if strict:
-                got = f"{value} ({place}); {OR_WITHOUT}"
-                refuse(f"validate: column {e.column} must hold what fits: {e.rule}; got {got}")
+                found = f"{value} ({place}); {OR_WITHOUT}"
+                refuse(f"validate: column {e.column} must hold what fits: {e.rule}; got {found}")
             misfits.append({"place": place, "column": e.column, "value": value, "rule": e.rule, "row": row})
     got = validate(together(rows), record, strict=strict, set_aside=set_aside, unique=unique)
     order = {place: k for k, (place, _) in enumerate(table.rows)}

@@ -354,7 +354,7 @@ def write_eee(
     studies: Sequence[Scored],
     p: Mapping[str, Any],  # of load_params
     results: Path,
-    write: Callable[[str, bytes], Path],  # of mhbench.records.staged.staged_folder
+    write: Callable[[str, bytes], Path],  # of mhbench.records.database.staged_folder
     *,
     organization: str = "not stated",  # who made the run
     private: bool = False,  # True: with the texts of protected items

@@ -21,8 +21,8 @@ import yaml
 from .. import __version__
 from ..corpus.demo import DEMO_STUDIES, demo_canary, demo_card
 from ..errors import optional, refuse
+from ..records.database import staged_folder
 from ..records.schema import Item, read_records
-from ..records.staged import staged_folder
 from ..report.items import Answers, answers_of
 from ..report.page import headline
 from .eee import Scored, asked_text, scored, write_eee
@@ -77,7 +77,7 @@ def publish(
     return [folder / name for name in found]
 
 # %% ../../nbs/run/16_export.ipynb #bb7d4b96
-Write = Callable[[str, bytes], Path]  # of mhbench.records.staged.staged_folder
+Write = Callable[[str, bytes], Path]  # of mhbench.records.database.staged_folder
 
 # %% ../../nbs/run/16_export.ipynb #22f6809e
 _LETTERS = {1: "C", 0: "I"}  # correct, incorrect, as inspect_ai writes them; a part is a number

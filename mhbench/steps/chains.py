@@ -16,10 +16,9 @@ from ..encode.bertscore import Baseline, published_baseline, rescale, unrelated_
 from ..encode.bertscore import bertscore as score_pairs
 from ..encode.classifiers import load_grammar, load_nli
 from ..encode.embeddings import Encoder, load_encoder
-from ..encode.overlap import chain_cosine, rouge
 from ..encode.parallel import Executor
 from ..encode.perplexity import load_lm
-from ..encode.roscoe import CONVENTIONS, SCORES, roscoe, split_steps
+from ..encode.roscoe import CONVENTIONS, SCORES, chain_cosine, roscoe, rouge, split_steps
 from ..errors import refuse
 from ..records.schema import Item, Response
 from .rates import rate_table
