@@ -78,7 +78,7 @@ CONVENTIONS = ("official", "paper", "counselingbench")
 
 
 def align(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # (n,) in [0, 1]; NaN where y has no row
-    "How well each row of `x` (n, d) is matched in `y` (m, d), rows of length one. Source: Golovneva 2022, equation 1."
+    "The largest cosine of each row of `x` (n, d) with `y` (m, d), scaled. Source: Golovneva et al. 2022, equation 1."
     if len(x) == 0 or len(y) == 0:
         return np.full(len(x), np.nan)
     return (1 + cosines(x, y).max(axis=1)) / 2  # alpha(x_i -> y)
