@@ -520,3 +520,34 @@ def test_alpha_of_the_mentat_annotations(datasets):
         w = next(draw_weights(x.shape[1], 20, seed=1)).astype(int)
         close(i.estimate, krippendorff.alpha(x, level_of_measurement="interval"))
         close(i.replicates, [reference_alpha(np.repeat(x, k, axis=1), "interval") for k in w])
+
+
+def test_pabak_of_three_categories_by_hand():
+    "Seven of ten agree: (3 x 0.7 - 1) / (3 - 1), and with the same answers in two categories 2 x 0.7 - 1."
+    a = list("aaabbbcccc")
+    b = list("aaabbacacb")
+    two = ["x"] * 5 + ["y"] * 5, ["x"] * 5 + ["y"] * 2 + ["x"] * 3
+    assert agreement.pabak(a, b, categories=3) == pytest.approx((3 * 0.7 - 1) / 2)
+    assert agreement.pabak(*two) == pytest.approx(2 * 0.7 - 1)
+    aligned = consensus.alignment(a, [b, b, b], metric="pabak")
+    assert aligned.agreement.estimate == pytest.approx((3 * 0.7 - 1) / 2)
+
+
+def test_the_best_annotator_alone_is_the_best_of_them():
+    rng = np.random.default_rng(4)
+    truth = rng.choice(list("ab"), 60)
+    wrong = [rng.random(60) < rate for rate in (0.4, 0.05, 0.3)]
+    annotators = [np.where(w, np.where(truth == "a", "b", "a"), truth) for w in wrong]
+    found = consensus.best_ensemble(annotators, [truth, truth, truth], metrics=["percent_agreement"], n=40, seed=1)
+    assert found["percent_agreement"].best_single == (1,)
+
+
+def test_a_pair_of_no_relatives_without_a_common_item_has_no_preference_and_stops_nobody():
+    scores = np.full((2, 2, 8), np.nan)  # judge, student, item
+    scores[0, 0, :4] = scores[1, 0, :4] = [60, 70, 80, 90]
+    scores[0, 1, 4:] = [60, 70, 80, 90]  # nobody else judged the second student
+    found = bias.family_bias(
+        scores, ["j", "k"], ["s", "t"], {"j": "x", "s": "x", "k": "y", "t": "z"}, others=True, seed=1
+    )
+    none = [b for b in found if (b.annotator, b.student) == ("j", "t")]
+    assert [b.difference.n for b in none] == [0] and none[0].kind == "other"

@@ -1,6 +1,7 @@
 """Averages over models: intervals that know that all models answered the same questions, and who counts."""
 
 import copy
+import math
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 from scipy.special import expit
 
 from mhbench.run.params import load_params, stage_parameters
+from mhbench.stats.estimate import inverse_variance_mean
 from mhbench.steps.rates import average_models, by_category, paper_averages, rate_table
 
 
@@ -85,3 +87,9 @@ def test_entries_of_one_served_model_are_one_model(root):
     for stage in ("score", "demographics"):
         given = stage_parameters(p, stage, "mentat")
         assert given["same_model"] == {"worded": "minilm"}  # and minilm-mhqa was trained: another model
+
+
+@pytest.mark.parametrize("estimates, se", [([0.5, math.inf], [0.1, 0.1]), ([0.5, 0.6], [0.1, math.inf])])
+def test_one_value_that_is_no_number_is_refused(estimates, se):
+    with pytest.raises(ValueError, match="estimates must be finite"):
+        inverse_variance_mean(estimates, se)

@@ -11,6 +11,7 @@ from mhbench.stats.judge_error import (
     _spread,
     bias_slope,
     bland_altman,
+    leave_one_rater_out,
     pass_rates,
     split_half_calibration,
     within_slope,
@@ -106,3 +107,9 @@ def test_the_freedom_of_a_spread_over_cases_is_satterthwaites():
 def test_five_cases_make_no_two_halves():
     with pytest.raises(ValueError, match="share six cases or more; got 5"):
         split_half_calibration(np.arange(5.0), np.arange(5.0), seed=1)
+
+
+def test_a_judge_as_near_as_the_rater_wins_half():
+    scores = [[60.0] * 8, [60.0] * 8, [70.0] * 8]  # the third is ten from the others' mean, and so is the judge
+    found = leave_one_rater_out(scores, [50.0] * 8, ["a", "b", "c"], seed=1)
+    assert [r.wins.estimate for r in found] == [0.0, 0.0, 0.5]

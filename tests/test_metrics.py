@@ -295,3 +295,8 @@ def test_bad_input_is_refused(call, words):
     with pytest.raises(ValueError) as e:
         call()
     assert words in str(e.value)
+
+
+def test_labels_without_a_table_are_refused():
+    with pytest.raises(ValueError, match="one row a unit and one column a label"):
+        metrics.subset_accuracy([1, 0, 1], [1, 0, 1])

@@ -12,7 +12,7 @@ import pytest
 from mhbench.run.cli import main
 from mhbench.stats.estimate import proportion
 from mhbench.stats.multi_reader import RaterComponents, mean_over_raters, rater_components
-from mhbench.stats.panel_design import Aim, cases_for_width, least_difference, mean_width, panel_designs
+from mhbench.stats.panel_design import Aim, cases_for_width, least_difference, mean_width, panel_designs, raters_of_each
 from mhbench.studies.mentat.annotations import load_annotations
 
 HERE = Path(__file__).resolve().parents[1]
@@ -154,3 +154,9 @@ def test_the_cases_that_a_width_takes_give_intervals_of_that_width():
 def test_a_width_that_no_interval_has_is_refused(width):
     with pytest.raises(ValueError, match="width must lie between 0 and 1"):
         cases_for_width(width)
+
+
+def test_raters_of_each_are_as_many_as_students_interval_needs():
+    "Standard deviation 10: six raters give 2 x 2.571 x 10 / sqrt(6) = 21.0, seven 2 x 2.447 x 10 / sqrt(7) = 18.5."
+    components = RaterComponents(100.0, 40.0, 30.0, 30.0, n_items=30, n_raters=5, n_ratings=150)
+    assert raters_of_each(components, 20.0) == 7
