@@ -53,7 +53,7 @@ def test_no_paths_and_no_secrets(root):
 
 
 def test_the_canary_is_in_every_demo_file_and_only_there(root):
-    readme = text_of(root / "mhbench" / "studies" / "demo.md")
+    readme = text_of(root / "mhbench" / "corpus" / "demo.md")
     canary = re.search(r"mhbench-canary-[0-9a-f-]{36}", readme).group(0)
     demo = [f for f in listed(root) if "demo" in f.relative_to(root).parts or f.name == "demo.md"]
     assert len(demo) > 10

@@ -38,7 +38,7 @@ from ..subcommand import PARAMS, argument, comma_separated, several, subcommand
 __all__ = ['selection', 'print_summary']
 
 # %% ../../nbs/run/21_commands.ipynb #cc830c45
-_DECLARING = "annotate bank cached cite compare export registered ledger new_study panel replicate sweep workplace"
+_DECLARING = "annotate bank cached cite compare export freeze ledger new_study panel replicate sweep workplace"
 for _module in _DECLARING.split():
     importlib.import_module(f"mhbench.run.{_module}")
 declare_commands()  # of studies

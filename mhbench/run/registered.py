@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,22 +14,17 @@ from typing import Any, NamedTuple
 import yaml
 
 import mhbench
-from ..ask.plan import STAND_IN
 from ..errors import refuse
-from ..records.schema import Item, Response, read_records
 from ..report.page import Section
 from .graph import before, graph, jobs, root
 from .inputs import deciding, hashes_of, sha256
-from .live import Live
 from .made import how_made
-from .params import ASKED_IN, HERE, asked_by, kind_of, load_params
-from .plan import plan_run
+from .params import ASKED_IN, asked_by, load_params
 from .workplace import code_files, is_clone, package_identity
-from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
 # %% auto #0
 __all__ = ['FILE', 'FORESEEN', 'WITH_CHANGES', 'EXPLORATORY', 'settings_of', 'decided', 'Departure', 'departures', 'written',
-           'registration', 'foreseen', 'marked', 'about_registration', 'counted', 'main_comparisons', 'freeze']
+           'registration', 'foreseen', 'marked', 'answers_there', 'about_registration']
 
 # %% ../../nbs/run/33_registered.ipynb #12be1caf
 _NO_NUMBER = ("cache", "replay", "delivery", "budget", "price", "report", "ledger", "executor", "store")
@@ -274,7 +267,7 @@ def marked(sections: Iterable[Section]) -> list[Section]:
     return out
 
 # %% ../../nbs/run/33_registered.ipynb #cdff68d3
-def _there(studies: Mapping[str, Mapping], models: Sequence[str]) -> list[tuple[str, str]]:  # model, to what
+def answers_there(studies: Mapping[str, Mapping], models: Sequence[str]) -> list[tuple[str, str]]:  # model, to what
     "Whose answers were there before; recorded ones are known to be."
     asked = [(study, m, of["answers"].get(m)) for study, of in studies.items() for m in models]
     return [(m, f"{a['there']} of {a['items']} items of {study}") for study, m, a in asked if a and a["there"]]
@@ -323,7 +316,9 @@ def about_registration(
         return []
     if study is not None and study not in known["studies"]:
         return [f"Nothing of {study} was registered beforehand: its numbers are exploratory."]
-    there = [f"{items} by {m}" for m, items in _there(known["studies"], known["settings"].get("run.models") or [])]
+    there = [
+        f"{items} by {m}" for m, items in answers_there(known["studies"], known["settings"].get("run.models") or [])
+    ]
     seen = "before any of the models of the run had answered"
     if there:
         seen = f"when answers to {'; '.join(there)} were already there"
@@ -343,121 +338,3 @@ def about_registration(
     named = "; ".join(str(c) for c in changed[:most])
     since = f"Changed since: {named}{more}." if changed else "Nothing that decides a number was changed since."
     return [f"{when}. Foreseen: {_foresight(known, shown)}. {rest}.", since, *_fewer(shown)]
-
-# %% ../../nbs/run/33_registered.ipynb #4fe5d96c
-def _asked(p: dict, study: str, model: str, dry: Path) -> dict[str, int]:  # items, there
-    "The items that a model is asked, and those whose answers are there: in the cache, or left by an earlier run."
-    place = Path("text", "generate", study, model)
-    planned = read_records(dry / place / "responses.parquet", Response)
-    items = {r.item_id for r in planned}
-    if (dry / place).is_symlink():  # an encoder's answers to these very items
-        return {"items": len(items), "there": len(items)}
-    by_request = kind_of(p, model) not in HERE
-    there = {r.item_id for r in planned if by_request and r.finish_reason != STAND_IN}
-    left = root() / "results" / place / "responses.parquet"
-    earlier = {r.item_id for r in read_records(left, Response)} if left.exists() else set()
-    return {"items": len(items), "there": len(items & (there | earlier))}
-
-
-def counted(p: dict, params: str | Path) -> dict[str, dict[str, Any]]:  # study -> items, cases, sets, judges, answers
-    "How many items each study has and each model is asked, who judges, and how many answers are there already."
-    out = {}
-    with tempfile.TemporaryDirectory(prefix="mhbench-freeze-") as folder:
-        dry = Path(folder)
-        plan_run(params, only=("generate",), keep=dry)
-        for study in p["run"]["studies"]:
-            text = dry / "text" / "prepare" / study
-            items = read_records(text / "items.parquet", Item)
-            recorded = text / "recorded.parquet"
-            old = {(r.model, r.item_id) for r in read_records(recorded, Response)} if recorded.exists() else set()
-            known = {m: {"items": n, "there": n} for m, n in Counter(m for m, _ in sorted(old)).items()}
-            judging = {s: asked_by(p, s, study).get("judges") for s in ASKED_IN if study in (p["run"].get(s) or [])}
-            one: dict[str, Any] = {"items": len(items), "cases": len({i.cluster for i in items})}
-            sets = Counter(i.variant["set"] for i in items if "set" in i.variant)
-            one |= {"sets": dict(sets)} if sets else {}
-            one |= {"judges": {stage: names for stage, names in judging.items() if names}}
-            out[study] = one | {"answers": {m: _asked(p, study, m, dry) for m in p["run"]["models"]} | known}
-    return out
-
-# %% ../../nbs/run/33_registered.ipynb #3194b474
-def main_comparisons(named: Sequence[str], models: Sequence[str], stages: Sequence[str]) -> list[str]:
-    "Pairs of models, as a - b, and stages. Raises: ValueError for a model that nobody asks, or two readings."
-    out = []
-    for text in named:
-        at = [i for i, c in enumerate(text) if c == "-" and (" - " not in text or text[i - 1 : i + 2] == " - ")]
-        cuts = [(text[:i].strip(), text[i + 1 :].strip()) for i in at]
-        pairs = [f"{a} - {b}" for a, b in cuts if {a, b} <= set(models) and a != b]
-        if text not in stages and len(pairs) != 1:
-            rule = f"name two models (of {', '.join(models)}) as A-B, or a stage of the run"
-            remedy = "write 'A - B', with spaces" if pairs else ""
-            refuse(f"freeze: --main must {rule}; got {text!r}", remedy=remedy)
-        out.append(text if text in stages else pairs[0])
-    return out
-
-# %% ../../nbs/run/33_registered.ipynb #3191445b
-def freeze(
-    main: Sequence[str] = (),  # pairs of models and stages; none: every test counts
-    *,
-    params: str | Path = "params.yaml",
-    anyway: bool = False,  # although answers are there
-    replace: bool = False,  # although something is registered
-) -> dict[str, Any]:  # what was registered
-    "Write `registered.yaml`. Raises: ValueError where there is one, answers came, or comparisons cannot be meant."
-    top = root()
-    if (top / FILE).exists() and not replace:
-        remedy = "`mhbench freeze --check` compares it with what is; --replace writes another, and git keeps the first"
-        refuse(f"freeze: nothing must be registered yet; got a {FILE}", remedy=remedy)
-    p = load_params(top / params)
-    studies = counted(p, params)
-    there = [f"answers of {m} to {items}" for m, items in _there(studies, p["run"]["models"])]
-    if (there or not p["run"]["models"]) and not anyway:
-        more = [f"and {len(there) - 4} more"] if len(there) > 4 else []
-        got = "; ".join([*there[:4], *more]) or "no model of the run: all answers are recorded"
-        remedy = "register before they are asked, draw other items, or say --anyway: the file says what was there"
-        refuse(f"freeze: the answers must not be there yet; got {got}", remedy=remedy)
-    answering = dict.fromkeys(m for of in studies.values() for m in of["answers"])
-    through = [name for name, of in p["run"].items() if isinstance(of, list) and set(of) & set(studies)]
-    made = how_made(top / "results", [], p["seed"]).set_index("what")["value"]
-    known = {
-        "registered": {"date": made["made on"], "commit": made["commit"], "mhbench": made["mhbench"]},
-        "main": main_comparisons(main, [*answering], through),
-        "studies": studies,
-        **decided(p),
-    }
-    (top / FILE).write_text(written(known), encoding="utf-8")
-    return known
-
-# %% ../../nbs/run/33_registered.ipynb #79aa4fd2
-@subcommand(
-    "freeze",
-    "write what is decided before the answers come into registered.yaml, or compare it with what is",
-    PARAMS,
-    argument("--main", type=comma_separated, default=[], metavar="A-B,...", help="main comparisons, or stages"),
-    argument("--check", action="store_true", help="name what differs; ends with an error where something does"),
-    argument("--anyway", action="store_true", help="although answers are there: the file says how many"),
-    argument("--replace", action="store_true", help="although something is registered already"),
-)
-def _freeze(a):
-    if a.check:
-        return _check(a.params)
-    with Live("freeze: counting what is asked, and what is there (nobody is asked)"):
-        known = freeze(a.main, params=a.params, anyway=a.anyway, replace=a.replace)
-    for study, of in known["studies"].items():
-        asked = [f"{m} {n['items']}" + f" ({n['there']} there)" * bool(n["there"]) for m, n in of["answers"].items()]
-        print(f"{study}: {of['items']} items of {of['cases']} cases; asked of {', '.join(asked)}")
-    silent = "none named (--main names some): every test of the run counts as foreseen"
-    print(f"main comparisons: {', '.join(known['main']) or silent}")
-    n = len(known["settings"])
-    print(f"{FILE} holds {n} settings; keep it: git add {FILE} && git commit -m 'Registered' {FILE}")
-
-
-def _check(params: str) -> None:
-    "Name what is not as it was registered."
-    known = registration()
-    if known is None:
-        refuse(f"freeze: --check must find {FILE}; got none", remedy="`mhbench freeze` writes it")
-    changed = departures(known, decided(load_params(root() / params)))
-    print(*changed, sep="\n", end="\n" if changed else "")
-    if changed:
-        raise RuntimeError(f"{len(changed)} entries differ from {FILE}; the report names them, too")
-    print(f"nothing differs from {FILE} of {known['registered']['date']}")

@@ -29,14 +29,17 @@ _PACKAGE = Path(mhbench.__file__).resolve().parent
 PACKAGE_FILE = "results/inputs/package.json"  # what stages depend on: the code that computes
 ASKING_FILE = "results/inputs/asking.json"  # what `generate` depends on: the code that asks
 ASKING = (
-    *("ask", "encode", "errors.py", "records", "run/asking.py", "run/graph.py", "run/stage.py"),
+    *("ask", "encode", "errors.py", "records", "registry.py", "run/asking.py", "run/graph.py", "run/stage.py"),
     *("stats", "steps", "studies", "tasks"),
 )
 NO_RESULT = (  # parts of the package that make none
     *("__main__.py", "_modidx.py", "py.typed", "pipeline", "ask/probe.py", "ledger/page.py"),
-    *(f"annotate/{f}.py" for f in ("listen", "pages", "preview", "server", "simulate", "sources")),
+    *(f"annotate/{f}.py" for f in ("pages", "server", "simulate", "sources")),
     *(f"run/{f}.py" for f in ("annotate", "cli", "commands", "edit", "export", "ledger", "live", "new_study")),
-    *(f"run/{f}.py" for f in ("aggregates", "cite", "fetch", "panel", "people", "plan", "replicate", "sweep")),
+    *(
+        f"run/{f}.py"
+        for f in ("aggregates", "cite", "fetch", "freeze", "panel", "people", "plan", "replicate", "sweep")
+    ),
 )
 
 
