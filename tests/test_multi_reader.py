@@ -149,6 +149,14 @@ def test_a_mean_over_reml_is_near_lme4s():
     assert 0.8 < (found.ci_high - found.ci_low) / 2 / (2.1 * data["standard_error"]) < 1.25
 
 
+@pytest.mark.parametrize("scale", [0.001, 1000])
+def test_the_interval_of_a_mean_has_the_units_of_its_ratings(scale):
+    y, item, rater = ratings(3, n_items=12, n_raters=6)
+    one, other = (mean_over_raters(x, item, rater) for x in (y, scale * y))
+    np.testing.assert_allclose(np.array([other.ci_low, other.ci_high]), scale * np.array([one.ci_low, one.ci_high]))
+    assert np.isfinite(one.ci_low)
+
+
 def test_three_raters_make_no_interval_and_say_so():
     y = np.arange(30.0).reshape(3, 10)
     rater, item = (place.ravel() for place in np.indices(y.shape))
