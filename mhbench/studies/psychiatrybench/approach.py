@@ -38,7 +38,7 @@ _LATER = 0.7  # temperature of later tries where the first was at 0
 
 
 class Tries(NamedTuple):
-    "The questions that were written, and whether each is relevant."
+    "The questions that were written, with the verdict on each."
 
     questions: list[Response]  # one a try; `sample` counts the tries of an item, from 0
     checks: list[Judgment]  # yes or no, one for every question, in the same order
@@ -85,15 +85,6 @@ def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
     values = {"context": context, "reference": task_of(item).reference(item), "question": item.question}
     return [{"role": r, "content": render(text[r], values, name)} for r in ("system", "user") if r in text]
 
-# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #f36a5958
-def _text(question: Response) -> str:
-    "A whole question; empty where it was cut, or did not come."
-    return (question.text or "").strip() if question.status == "ok" else ""
-
-
-def _relevant(question: Response, check: Judgment) -> bool:
-    return check.label == "yes" and bool((question.text or "").strip())
-
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #f0ff94c5
 def write_questions(
     items: Sequence[Item],  # of `awaiting`
@@ -106,11 +97,10 @@ def write_questions(
     prompts_dir: str | Path | None = None,
     **ask_options: Any,  # max_failed, replay, progress
 ) -> Tries:
-    """Have questions written and checked: of all items, then once more of those whose question was not relevant, and
-    so on.
+    """Have questions written and checked, and written again where they are not relevant.
 
     Source: PsychiatryBench, template 10.
-    Raises: ValueError for an encoder or a classifier, which write nothing; what `ask` raises.
+    Raises: ValueError for an encoder or a classifier, which cannot write; what `ask` raises.
     """
     same = {"cache": cache, **ask_options}
     one, place = _writing(asker)
@@ -131,6 +121,15 @@ def write_questions(
     return tries
 
 
+def _text(question: Response) -> str:
+    "The question; empty where it was cut off or missing."
+    return (question.text or "").strip() if question.status == "ok" else ""
+
+
+def _relevant(question: Response, check: Judgment) -> bool:
+    return check.label == "yes" and bool((question.text or "").strip())
+
+
 def _writing(asked: Asked) -> tuple[Model, Any]:
     if asked.model is None or asked.endpoint is None:
         remedy = "name a model behind an endpoint"
@@ -143,8 +142,9 @@ def _last(tries: Tries) -> dict[str, tuple[Response, Judgment]]:  # item_id -> t
 
 
 def question_sheet(items: Sequence[Item], tries: Tries) -> pd.DataFrame:  # the last three columns to be filled in
-    "What goes out to people: the last question of every item."
-    last, rows = _last(tries), []
+    "The table that people fill in: the last question of every item."
+    last = _last(tries)
+    rows = []
     for i in items:
         q, c = last[i.item_id]
         case = "\n\n".join(i.context.values())
@@ -167,10 +167,10 @@ def read_question_sheet(
     rater: str,  # who filled it in, by a pseudonym
     tries: Tries,
 ) -> list[Check]:  # one for each row with a verdict; a row without one is open
-    """A person's verdicts.
+    """One person's verdicts.
 
-    Raises: ValueError, with file and line, for an item that is not known or stands twice, another question than the
-    one that was written, or a verdict that is neither yes nor no.
+    Raises: ValueError, with file and line, for an item that is unknown or given twice, a question other than the one
+    that was written, or a verdict that is neither yes nor no.
     """
     last = _last(tries)
     out: dict[str, Check] = {}
@@ -178,21 +178,21 @@ def read_question_sheet(
         name, instead = row["item_id"].strip(), row["question_instead"].strip()
         said = row["relevant"].strip().casefold()
         if name not in last or name in out:
-            got = f"{name!r}" + (" twice" if name in out else "") + f" ({place})"
-            refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {got}")
+            got = f"{name!r} twice" if name in out else repr(name)
+            refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {got}", place=place)
         if row["question"].strip() != _text(last[name][0]):
-            got = f"{name} ({place}); send out the sheet of this run: the questions have changed since"
+            got = f"{name} ({place}); use the sheet of this run: the questions have changed since"
             refuse(f"read_question_sheet: question must be the one that was written; got {got}")
         if said not in ("yes", "no", "") or (instead and not said):
-            got = f"{said!r} ({place})"
-            refuse(f"read_question_sheet: relevant must be yes or no, or empty in an open row; got {got}")
+            rule = "relevant must be yes or no, or empty in an open row"
+            refuse(f"read_question_sheet: {rule}; got {said!r}", place=place)
         if said:
             out[name] = Check(name, rater, said == "yes", instead)
     return list(out.values())
 
-# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #4fb83712
+
 def read_question_sheets(sheets: Mapping[str, str | Path], tries: Tries) -> list[Check]:
-    "The verdicts of everybody, from the sheet that stands at each one's pseudonym; refuses as `read_question_sheet`."
+    "The verdicts of several people, by pseudonym; refuses as `read_question_sheet` does."
     return [check for rater, path in sheets.items() for check in read_question_sheet(path, rater, tries)]
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #0a6c2b42
@@ -203,7 +203,7 @@ class Decided(NamedTuple):
     question: str | None  # the one that is asked; None: the item is not asked
     tries: int
     decided_by: str  # model, people, or people's own question
-    why: str  # why it is not asked; "" where it is
+    why: str  # the reason why it is not asked; "" where it is
 
 
 def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check] = ()) -> list[Decided]:
@@ -213,8 +213,7 @@ def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check
     """
     last = _last(tries)
     n = Counter(q.item_id for q in tries.questions)
-    by_item = {i.item_id: [p for p in people if p.item_id == i.item_id] for i in items}
-    return [_decided(*last[name], n[name], checks) for name, checks in by_item.items()]
+    return [_decided(*last[i.item_id], n[i.item_id], [p for p in people if p.item_id == i.item_id]) for i in items]
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #19526e30
 def _decided(question: Response, check: Judgment, tries: int, people: Sequence[Check]) -> Decided:
@@ -268,8 +267,9 @@ def _same(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
 
 
 def checked_table(tries: Tries, people: Sequence[Check], **settings: Any) -> pd.DataFrame:  # rater, measure, n, ...
-    "The model's verdicts beside those of each person who looked at the same questions."
-    last, rows = _last(tries), []
+    "Agreement of the model's verdicts with those of each person, on the questions that both judged."
+    last = _last(tries)
+    rows = []
     for rater in sorted({p.rater for p in people}):
         pairs = [(last[p.item_id][1].label, "yes" if p.relevant else "no") for p in people if p.rater == rater]
         known = [(a, b) for a, b in pairs if a is not None]

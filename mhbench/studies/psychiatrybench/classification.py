@@ -35,7 +35,7 @@ def multi_label_scores(scores: pd.DataFrame) -> pd.DataFrame:
 def key_and_answer(
     answers: Iterable[Sequence[str]], keys: Iterable[Sequence[str]], labels: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # key (N, L) and answer (N, L), bool; unknown names (N,)
-    "Keys and answers as tables of zeros and ones."
+    "Keys and answers as indicator matrices."
     known = [[a for a in row if not a.startswith(UNKNOWN)] for row in answers]
     unknown = np.array([len({a for a in row if a.startswith(UNKNOWN)}) for row in answers], int)
     truth, beside = indicator([list(k) for k in keys], labels)
@@ -59,9 +59,9 @@ def label_measures(
     *,
     weights: np.ndarray | None = None,  # (B, N)
 ) -> np.ndarray:  # (7,) in the order of LABEL_MEASURES; with weights (B, 7)
-    """The numbers of a classification task.
+    """The measures of a classification task.
 
-    Source: PsychiatryBench, equations 11 to 13, and our own beside them.
+    Source: PsychiatryBench, equations 11 to 13; the other measures are ours.
     """
     w = unit_weights(weights, len(truth), "label_measures")
     y = truth.astype(float)
@@ -91,7 +91,7 @@ def label_measures(
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #73bb0307
 def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterator[tuple[dict, pd.DataFrame, list[str], dict]]:
-    "Every model, mode and task: the rows of its answers, the list, and what became of the requests."
+    "For every model, mode and task: its answers, the list of labels, and the counts of outcomes."
     options = {i.item_id: i.options for i in items if i.task == "multi_label"}
     for run, g in multi_label_scores(scores).groupby(["model", "mode", "category"], sort=True):
         labels = list(dict.fromkeys(n for item_id in g["item_id"] for n in options[item_id]))
@@ -116,7 +116,7 @@ def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot:
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #171d3445
 def _bootstrapped(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) -> dict[str, Estimate]:
-    "Every measure, with its interval over cases; one of healthy patients rests on those alone."
+    "Every measure, with its interval over cases; that of healthy patients rests on those alone."
     truth, said, unknown = key_and_answer(g["answer"], g["key"], labels)
     normal = labels.index(NORMAL) if NORMAL in labels else None
     clusters = g["cluster"].to_numpy()
@@ -131,7 +131,7 @@ def _bootstrapped(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) ->
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #64245054
 def label_scores(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
-    "Every label that a case has or a model names: how often, and its F1 with an interval over cases."
+    "Counts and F1, with an interval over cases, of every label that occurs in a key or an answer."
     rows = []
     for head, g, labels, _ in _parts(scores, items):
         if not len(g) or none_read(g):
@@ -155,8 +155,8 @@ def _f1_each(y: np.ndarray, p: np.ndarray, *, weights: np.ndarray) -> np.ndarray
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #591755ca
 def confusions(scores: pd.DataFrame, items: Sequence[Item], most: int = 10) -> pd.DataFrame:
-    """The most frequent confusions: a label that the case has and the answer lacks, beside a name that the answer has
-    and the case lacks; `–` where one side is empty. A case with several of them counts for each pair.
+    """The most frequent confusions: a label missing from the answer, paired with one wrongly named; `–` where one side
+    is empty. A case with several of them counts for each pair.
     """
     rows = []
     for head, g, _, _counts in _parts(scores, items):
@@ -177,7 +177,7 @@ _DRAWN = ("weighted F1", "macro F1", "subset accuracy")  # all better when highe
 
 
 def classification_figure_rows(table: pd.DataFrame) -> pd.DataFrame:
-    "The main measures by task, in the order of the page."
+    "The main measures by task, as the figure shows them."
     rows = table[table["measure"].isin(_DRAWN) & (table["n"] > 0)]
     short = rows["task"].str.removeprefix("classification ")
     return rows.assign(measure=short + ": " + rows["measure"])

@@ -5,20 +5,39 @@
 # %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #8c5bed3e
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from ...corpus.load import Corpus
 from ...errors import refuse
-from ...records.schema import Item, validate
+from ...records.schema import Item, validate, write_set_aside
 from ...records.table import json_rows
 from ..mhqa.load import load_mhqa
 from .rows import EMI_FORMS, EXAM_FORMS, PSYCHIATRY_TASKS, label_lists
 
 # %% auto #0
 __all__ = ['load_psychiatrybench', 'load']
+
+# %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #c85302b7
+def _tasks_in(folder: Path) -> list[str]:  # those with a file of their own, in the order of the tasks
+    "The tasks in a folder; refuses one that holds none, a file that is no task, and two files for the single choices."
+    if not folder.is_dir():
+        got = f"{folder.name!r}, which is not a folder"
+        rule = "hold the tasks' JSON lines files"
+        refuse(f"load_psychiatrybench: folder must {rule}; got {got}", error=FileNotFoundError)
+    found = {f.stem for f in folder.glob("*.jsonl")}
+    table = (folder / "mcq.csv").exists()
+    if table and "mcq" in found:
+        refuse("load_psychiatrybench: files must be one a task; got mcq.jsonl and mcq.csv", place=folder.name)
+    names = ", ".join(PSYCHIATRY_TASKS)
+    if unknown := sorted(found - set(PSYCHIATRY_TASKS)):
+        got = f"{unknown} ({folder.name}); rename them"
+        refuse(f"load_psychiatrybench: files must be named after the tasks ({names}); got {got}")
+    if not found and not table:
+        rule = f"hold at least one of {names} as .jsonl"
+        refuse(f"load_psychiatrybench: folder must {rule}; got none", place=folder.name, error=FileNotFoundError)
+    return [t for t in PSYCHIATRY_TASKS if t in found]
 
 # %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #699c2a47
 def load_psychiatrybench(
@@ -32,68 +51,51 @@ def load_psychiatrybench(
 ) -> list[Item]:  # in the order of the tasks, then of the lines; those of mcq.csv last
     """The items of PsychiatryBench's eleven tasks.
 
-    Extended matching is taken apart into single questions, unless emi_separated.jsonl holds them. A file mcq.csv, in
-    the columns of MHQA's release, may stand for the single choices.
+    Sets of extended matching are also split into single questions, unless emi_separated.jsonl holds those. A file
+    mcq.csv, in the columns of MHQA's release, may take the place of mcq.jsonl.
 
     Source: PsychiatryBench, section 3.2 and templates 1 to 17.
-
-    Raises: FileNotFoundError; ValueError for a file that is no task, or at the first row that does not fit, if
-    `strict`.
+    Raises: FileNotFoundError; ValueError for a file that is no task, or, if `strict`, at the first row that does not
+    fit.
     """
     folder = Path(folder).expanduser()
     if emi not in EMI_FORMS:
         refuse(f"load_psychiatrybench: emi must be one of {', '.join(EMI_FORMS)}; got {emi!r}")
-    if not folder.is_dir():
-        got = f"{folder.name!r}, which is not a folder"
-        rule = "hold the tasks' JSON lines files"
-        refuse(f"load_psychiatrybench: folder must {rule}; got {got}", error=FileNotFoundError)
-    found = sorted(f.stem for f in folder.glob("*.jsonl"))
-    other = folder / "mcq.csv"
-    if other.exists() and "mcq" in found:
-        refuse("load_psychiatrybench: files must be one a task; got mcq.jsonl and mcq.csv", place=folder.name)
-    names = ", ".join(PSYCHIATRY_TASKS)
-    if unknown := [t for t in found if t not in PSYCHIATRY_TASKS]:
-        got = f"{unknown} ({folder.name}); rename them"
-        refuse(f"load_psychiatrybench: files must be named after the tasks ({names}); got {got}")
-    if not found and not other.exists():
-        rule = f"hold at least one of {names} as .jsonl"
-        refuse(f"load_psychiatrybench: folder must {rule}; got none", place=folder.name, error=FileNotFoundError)
+    found = _tasks_in(folder)
+    if not strict and set_aside is None:
+        got = "None; name a file for the rows that do not fit"
+        refuse(f"load_psychiatrybench: set_aside must be a path where strict=False; got {got}")
     own = folder / "labels.json" if (folder / "labels.json").exists() else None
     labels = label_lists(own) if "classification" in found else {}
-    separate = "emi_separated" in found  # the file's questions stand for those that the sets would be taken apart into
-    rows = []
-    for task in [t for t in PSYCHIATRY_TASKS if t in found]:
-        rows += [(place, {"task": task, **row}) for place, row in json_rows(folder / f"{task}.jsonl")]
+    separate = "emi_separated" in found  # its questions replace those that the sets would be split into
     good, bad = [], []
     first: dict[str, str] = {}  # item ids, and where each was first
-    for place, row in rows:  # a row makes one item or several: all of them, or none
-        try:
-            made = _items_of(place, dict(row), labels, emi, protected, separate)
-            if again := [i.item_id for i in made if i.item_id in first]:
-                got = f"{again[0]!r} again, first at {first[again[0]]} ({place}); give the row an id of its own"
-                refuse(f"load_psychiatrybench: item_id must be unique; got {got}")
-            good += made
-            first |= {i.item_id: place for i in made}
-        except ValueError as e:
-            if strict:
-                raise
-            bad.append({"place": place, "rule": str(e), "row": row})
-    if other.exists():
-        taken = load_mhqa(other, key=mcq_key, strict=strict, set_aside=set_aside)
+    for task in found:
+        for place, row in json_rows(folder / f"{task}.jsonl"):
+            try:
+                made = _items_of(place, row, task, labels, emi, protected, separate)
+                if again := [i.item_id for i in made if i.item_id in first]:
+                    got = f"{again[0]!r} again, first at {first[again[0]]} ({place}); give the row an id of its own"
+                    refuse(f"load_psychiatrybench: item_id must be unique; got {got}")
+                good += made
+                first |= {i.item_id: place for i in made}
+            except ValueError as e:
+                if strict:
+                    raise
+                bad.append({"place": place, "rule": str(e), "row": {"task": task, **row}})
+    if (folder / "mcq.csv").exists():
+        taken = load_mhqa(folder / "mcq.csv", key=mcq_key, strict=strict, set_aside=set_aside)
         good += [_as_mcq(i, protected) for i in taken.records]
         bad += taken.set_aside
-    if not strict:
-        if set_aside is None:
-            got = "None; name a file for the rows that do not fit"
-            refuse(f"load_psychiatrybench: set_aside must be a path where strict=False; got {got}")
-        Path(set_aside).parent.mkdir(parents=True, exist_ok=True)
-        Path(set_aside).write_text("".join(json.dumps(b, ensure_ascii=False) + "\n" for b in bad), encoding="utf-8")
+    if set_aside is not None:
+        write_set_aside(bad, set_aside)
     return good
 
 # %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #15c4699e
-def _items_of(place: str, row: dict, labels: Mapping, emi: str, protected: bool | None, separate: bool) -> list[Item]:
+def _items_of(
+    place: str, row: dict, task: str, labels: Mapping, emi: str, protected: bool | None, separate: bool
+) -> list[Item]:
     "The items of one row."
-    task = row.pop("task")
     record = EXAM_FORMS.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]
     if record is None:
         got = f"{row.get('format')!r} ({place}); say which form the row has"
@@ -129,16 +131,17 @@ def _items_of(place: str, row: dict, labels: Mapping, emi: str, protected: bool 
 
 # %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #ccb3e2e0
 def _as_mcq(item: Item, protected: bool | None) -> Item:
-    "A question of a release of MHQA as one of the task of single choices: topic and type stand in its origin."
-    own: dict[str, Any] = {"item_id": f"psychiatrybench-{item.item_id}", "study": "psychiatrybench"}
-    own |= {"base_id": item.base_id and f"psychiatrybench-{item.base_id}"}
-    own |= {"origin": {"corpus": "mhqa", "topic": str(item.topic), "type": str(item.category)}}
-    own |= {"protected": item.protected if protected is None else protected}
-    return item.model_copy(update=own | {"category": "mcq", "topic": "mcq"})
+    "A question of MHQA's release as one of the task mcq; its topic and type are kept in its origin."
+    own: dict[str, Any] = {"study": "psychiatrybench", "category": "mcq", "topic": "mcq"}
+    own["item_id"] = f"psychiatrybench-{item.item_id}"
+    own["base_id"] = item.base_id and f"psychiatrybench-{item.base_id}"
+    own["origin"] = {"corpus": "mhqa", "topic": str(item.topic), "type": str(item.category)}
+    own["protected"] = item.protected if protected is None else protected
+    return item.model_copy(update=own)
 
 
 def _left_out(fields: Mapping[str, Any], task: str, emi: str, separate: bool) -> bool:
-    "Whether an item's form is not wanted; an exam counts its questions one by one, unless sets alone are asked for."
+    "Whether an item's form is not wanted; the sets of an exam are split, unless sets alone are asked for."
     if fields["task"] == "extended_matching":
         return emi == "separated" or (task == "exams" and emi == "both")
     return bool(fields.get("of_set")) and (emi == "sets" or (task == "emi" and separate))
@@ -148,6 +151,6 @@ def load(path: Path, **options) -> Corpus:
     "The study's corpus; a note says how many rows were set aside."
     items = load_psychiatrybench(path, **options)
     file = options.get("set_aside")
-    aside = [json.loads(line) for line in Path(file).read_text(encoding="utf-8").split("\n")[:-1]] if file else []
+    aside = [row for _, row in json_rows(file)] if file and Path(file).exists() else []
     first = "".join(f", the first: {b['place']}: {b['rule']}" for b in aside[:1])
     return Corpus(items, notes=[f"{len(aside)} rows do not fit and are set aside{first}"] if aside else [])
