@@ -114,17 +114,17 @@ def jury(
 def _majority(votes: Sequence[str], quorum: int) -> dict:
     "The label with the most votes."
     if len(votes) < quorum:
-        return failed_verdict("error", f"no quorum: {len(votes)} of {quorum} verdicts")
+        return failed_verdict(f"no quorum: {len(votes)} of {quorum} verdicts")
     count = Counter(v for v in votes if v != "Abstain") or Counter(votes)
     (best, most), *rest = count.most_common()
     if rest and rest[0][1] == most:
-        return failed_verdict("error", "tie: " + ", ".join(f"{k} {v}" for k, v in sorted(count.items())))
+        return failed_verdict("tie: " + ", ".join(f"{k} {v}" for k, v in sorted(count.items())))
     return {"label": best}
 
 
 def _mean(scores: Sequence[float], rule: str, quorum: int) -> dict:
     if len(scores) < quorum:
-        return failed_verdict("error", f"no quorum: {len(scores)} of {quorum} verdicts")
+        return failed_verdict(f"no quorum: {len(scores)} of {quorum} verdicts")
     return {"score": float(np.mean(scores) if rule == "mean" else np.median(scores))}
 
 # %% ../../nbs/steps/06_jury.ipynb #e4ebf2fc
