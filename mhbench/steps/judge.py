@@ -28,7 +28,7 @@ from . import verdicts
 from .generate import with_system
 
 # %% auto #0
-__all__ = ['judged_answers', 'shown_order', 'judge_requests', 'judge', 'check_responses', 'extras', 'judge_items']
+__all__ = ['judged_answers', 'shown_order', 'check_responses', 'judge_requests', 'judge', 'extras', 'judge_items']
 
 # %% ../../nbs/steps/05_judge.ipynb #883f45db
 def judged_answers(
@@ -36,9 +36,9 @@ def judged_answers(
     responses: Sequence[Response],  # of all students; their first zero-shot answers count
     *,
     kind: str,  # label: any item; score: open answers only
-    n_items: int | None,
-    n_per_category: int | None = None,  # at most so many base questions of each category; None: no such limit
-    seed: int,  # a draw of this many base questions; None: all
+    n_items: int | None,  # base questions drawn; None: all
+    n_per_category: int | None = None,  # at most so many base questions of each category; None: no limit
+    seed: int,
 ) -> tuple[list[Item], list[Response]]:  # the items, and the answers to them
     """The items whose answers are judged, from those that every student was asked, and the answers.
 
@@ -74,7 +74,7 @@ def shown_order(rs: Sequence[_Named], seed: int | None) -> tuple[_Named, ...]:
 
 
 def _ruled(r: Response, rubric: Rubric) -> dict[str, Any] | None:
-    "What the rule says of an answer, where the rubric is one of right and wrong answers."
+    "The verdict by rule on an empty answer or a refusal, where the rubric judges right and wrong."
     right_or_wrong = rubric.target != "item" and (rubric.kind == "score" or "Incorrect" in rubric.labels)
     return verdicts.by_rule(r, rubric.kind) if right_or_wrong else None
 
@@ -131,6 +131,31 @@ def _finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None, langu
 
     return find
 
+# %% ../../nbs/steps/05_judge.ipynb #051fa7c6
+def check_responses(responses: Sequence[Response], items: Iterable[Item]) -> dict[tuple[str, str], Item]:
+    "The items by study and id; every response must have its item, and appear once."
+    by_id = {(i.study, i.item_id): i for i in items}
+    seen: set = set()
+    for r in responses:
+        k = (r.study, r.item_id, r.model, r.mode, r.sample)
+        if k[:2] not in by_id:
+            got = f"none for {r.item_id!r} ({r.study}, {r.model}); pass the items that were asked"
+            refuse(f"judge: items must hold the item of every response; got {got}")
+        if k in seen:
+            got = f"{r.item_id!r} of {r.model} twice ({r.mode}, sample {r.sample})"
+            refuse(f"judge: responses must be distinct by item, model, mode and sample; got {got}")
+        seen.add(k)
+    return by_id
+
+
+def _mute(case: verdicts.Case) -> Answer | None:
+    "The failed answer of a comparison that has a side without text; None where there is something to judge."
+    silent = next((r for r in case.responses if r.text is None), None)
+    if silent is None:
+        return None
+    why = f"not judged: the response of {silent.model} has no text (status {silent.status})"
+    return Answer(silent.item_id, status="error", error=why)
+
 # %% ../../nbs/steps/05_judge.ipynb #45b1094c
 def judge_requests(
     responses: Sequence[Response],
@@ -143,7 +168,7 @@ def judge_requests(
     max_tokens: int | None = None,
     **rubrics: Any,  # rubric, kind, language and prompts_dir
 ) -> Iterator[Request]:
-    "What one judge is asked by the function `judge` with the same arguments."
+    "The requests that `judge` sends to one judge for the same arguments."
     by_id = check_responses(responses, items)
     cases = _cases(responses, by_id, _finder(**rubrics), repeats, seed)
     return (_request(c, judge, temperature, max_tokens) for c in cases if not _mute(c))
@@ -192,31 +217,6 @@ def judge(
     return out
 
 # %% ../../nbs/steps/05_judge.ipynb #dc9b0180
-def _mute(case: verdicts.Case) -> Answer | None:
-    "What stands for the answer where a side of a comparison has no text; None where there is something to judge."
-    silent = next((r for r in case.responses if r.text is None), None)
-    if silent is None:
-        return None
-    why = f"not judged: the response of {silent.model} has no text (status {silent.status})"
-    return Answer(silent.item_id, status="error", error=why)
-
-
-def check_responses(responses: Sequence[Response], items: Iterable[Item]) -> dict[tuple[str, str], Item]:
-    "The items by study and id; every response must have its item, and none may be there twice."
-    by_id = {(i.study, i.item_id): i for i in items}
-    seen: set = set()
-    for r in responses:
-        k = (r.study, r.item_id, r.model, r.mode, r.sample)
-        if k[:2] not in by_id:
-            got = f"none for {r.item_id!r} ({r.study}, {r.model}); pass the items that were asked"
-            refuse(f"judge: items must hold the item of every response; got {got}")
-        if k in seen:
-            got = f"{r.item_id!r} of {r.model} twice ({r.mode}, sample {r.sample})"
-            refuse(f"judge: responses must be distinct by item, model, mode and sample; got {got}")
-        seen.add(k)
-    return by_id
-
-
 def _endpoint(endpoints: Mapping[str, Endpoint], j: Model) -> Endpoint:
     if j.endpoint not in endpoints:
         refuse(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(endpoints)}", place=j.name)
@@ -226,7 +226,7 @@ def _endpoint(endpoints: Mapping[str, Endpoint], j: Model) -> Endpoint:
 def _in_order(
     got: list[Judgment], responses: Sequence[Response], find: Callable, by_id: Mapping, judge: str, repeats: int
 ) -> list[Judgment]:
-    "One judgment for each response, in their order, whatever became of it; then comparisons, in the order asked."
+    "One judgment for each response, in their order, failed or not; then comparisons, in the order asked."
     there = {(g.study, g.item_id, g.model, g.mode, g.sample, g.repeat): g for g in got if g.kind != "pairwise"}
     out: list[Judgment] = []
     for r in responses:
