@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binom
 
 from .reading import FEW, SMALL, beside_printed, standing
 from .style import spaced
+from ..stats.estimate import binomial_quantile
 from ..steps.accuracy import about_accuracy
 from ..steps.answers import about_who_answered
 from ..steps.rates import about_declined, share_in_words
@@ -204,11 +204,12 @@ def about_truths(table: pd.DataFrame) -> str:  # of truths
     "In a sentence, how many intervals cover the truth."
     covered = table["covered"].value_counts()
     yes, no, exact, bare = (int(covered.get(c, 0)) for c in ("yes", "no", "exact", "no interval"))
+    most = binomial_quantile(0.975, yes + no, 0.05)
     said = [
         "Simulated examinees answered with a skill that was declared beforehand, simulated raters and judges had"
         " declared biases, and simulated contestants declared worths.",
         f"Of {yes + no} intervals, {yes} cover the truth and {no} do not. One 95% interval in twenty is expected to"
-        f" miss: of so many, were they independent, up to {binom.ppf(0.975, yes + no, 0.05):.0f} do in a sound run.",
+        f" miss: of so many, were they independent, up to {most:.0f} do in a sound run.",
         f"{exact} estimates have no interval and are exact." if exact else "",
         f"{bare} estimates have no interval." if bare else "",
         "No truth can be declared for the steps of a chain of reasoning (ROSCOE), for the distance between two"

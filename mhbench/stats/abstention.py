@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from scipy.optimize import brentq
-from scipy.special import digamma
+from scipy.special import betaincinv, digamma
 
 from ..errors import refuse
 from .agreement import ABSTAIN, label_matrix
@@ -204,7 +203,7 @@ def error_limit(wrong: np.ndarray, kept: np.ndarray, alpha: float, *, largest: i
     if e.sum() == k.sum():
         return 1.0
     if largest == 1:
-        return float(stats.beta.ppf(1 - alpha, e.sum() + 1, k.sum() - e.sum()))
+        return float(betaincinv(e.sum() + 1, k.sum() - e.sum(), 1 - alpha))
     alike, cases = np.unique(e * (largest + 1) + k, return_counts=True)  # cases with the same counts
     e, k = np.divmod(alike, largest + 1)
 

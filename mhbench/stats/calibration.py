@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtr, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate
@@ -135,7 +135,7 @@ def expected_calibration_error(confidence: Sequence, right: Sequence, *, weights
 def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:
     "E|gap + e| - gap for a normal e with standard deviation s, gap 0 or more."
     z = gap / np.maximum(s, 1e-300)
-    return s * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) - 2 * gap * stats.norm.cdf(-z)
+    return s * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) - 2 * gap * ndtr(-z)
 
 
 def _error_limits(seen: float, gap: np.ndarray, w: np.ndarray, s: np.ndarray, t: float) -> tuple[float, float]:
@@ -198,5 +198,5 @@ def calibration_error(
     value = max(0.0, seen - float(w @ _folded_excess(likely, s)))
     if k < 2:
         return Estimate.from_limits(value, n=n, n_clusters=k, level=level)
-    ends = _error_limits(seen, gap, w, s, float(stats.t.ppf(0.5 + level / 2, k - 1)))
+    ends = _error_limits(seen, gap, w, s, float(stdtrit(k - 1, 0.5 + level / 2)))
     return Estimate.from_limits(value, *ends, n=n, n_clusters=k, level=level, kind="bounds")

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtrit
 
 from ..errors import refuse
 from .estimate import NO_WIDTH, Estimate, estimate, fewest_clusters, mean_limits
@@ -63,7 +62,7 @@ def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[n
         n = np.where((simple > 1e-12) & (variance > 1e-15), simple / variance, m.n_clusters)
     n = np.where(single, m.n, n)
     b, c, n = (np.nan_to_num(x) for x in (b * n, c * n, n))
-    t = stats.t.isf(ndtr(-z), np.maximum(m.df, 1))
+    t = -stdtrit(np.maximum(m.df, 1), ndtr(-z))
     return score_limits(b, c, np.maximum(n, 1e-9), np.where(single, z, t))
 
 

@@ -10,16 +10,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
-from scipy.special import ndtr, ndtri
+from scipy.special import bdtr, betaincinv, ndtr, ndtri, stdtrit
 
 from ..errors import refuse
 from .resample import ClusterMean, Interval, RandomSeed, bootstrap, cluster_mean, group_codes, mean
 
 # %% auto #0
 __all__ = ['EXACT_BELOW', 'OF_COUNTS', 'NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CASES', 'agresti_coull', 'wilson', 'count_limits',
-           'with_width', 'fewest_clusters', 'effective_n', 'mean_limits', 'Estimate', 'estimate', 'proportion',
-           'WeightedMean', 'half_width_se', 'inverse_variance_mean']
+           'binomial_quantile', 'with_width', 'fewest_clusters', 'effective_n', 'mean_limits', 'Estimate', 'estimate',
+           'proportion', 'WeightedMean', 'half_width_se', 'inverse_variance_mean']
 
 # %% ../../nbs/stats/02_estimate.ipynb #94e86f68
 def agresti_coull(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
@@ -64,9 +63,14 @@ def count_limits(k: float, n: int, level: float = 0.95) -> tuple[float, float, s
     if n >= EXACT_BELOW:
         return *agresti_coull(k / n, n, level), "agresti-coull"
     tail = 0.5 - level / 2
-    low = float(stats.beta.ppf(tail, k, n - k + 1)) if k > 0 else 0.0
-    high = float(stats.beta.ppf(1 - tail, k + 1, n - k)) if k < n else 1.0
+    low = float(betaincinv(k, n - k + 1, tail)) if k > 0 else 0.0
+    high = float(betaincinv(k + 1, n - k, 1 - tail)) if k < n else 1.0
     return low, high, "clopper-pearson"
+
+
+def binomial_quantile(q: float, n: int, p: float) -> float:
+    "The smallest count that a Binomial(n, p) variable does not exceed with probability q or more."
+    return float(np.searchsorted(bdtr(np.arange(n + 1), n, p), q * (1 - 1e-12)))  # equal but for rounding
 
 # %% ../../nbs/stats/02_estimate.ipynb #f0bf00ee
 NO_WIDTH = 1e-9  # limits that are no further apart are one number
@@ -96,7 +100,7 @@ def effective_n(share: float, variance: float, n_clusters: int, level: float = 0
     Source: Kish 1965 (effective size); Korn and Graubard 1998 (degrees of freedom); Dean and Pagano 2015.
     """
     z = ndtri(0.5 + level / 2)
-    t = stats.t.ppf(0.5 + level / 2, n_clusters - 1)
+    t = stdtrit(n_clusters - 1, 0.5 + level / 2)
     return float(share * (1 - share) / variance * (z / t) ** 2)
 
 
@@ -108,12 +112,12 @@ def _share_limits(x: np.ndarray, of: np.ndarray, level: float) -> tuple[float, f
     cases = int(of.max()) + 1
     binary = bool(np.isin(x, (0, 1)).all())
     alone = x.var(ddof=1) / n
-    part = ndtri(tail) ** 2 * p * (1 - p) / n if binary else stats.t.ppf(tail, n - 1) ** 2 * alone
+    part = ndtri(tail) ** 2 * p * (1 - p) / n if binary else stdtrit(n - 1, tail) ** 2 * alone
     if cases < n:
         m = cluster_mean(x, of, 1.0)
         rarer = np.bincount(of, x if p < 0.5 else 1 - x) > NO_WIDTH
         df = max(1.0, min(m.df, rarer.sum() - 1.0))
-        part += stats.t.ppf(tail, df) ** 2 * max(0.0, m.se**2 - alone)
+        part += stdtrit(df, tail) ** 2 * max(0.0, m.se**2 - alone)
     return agresti_coull(p, ndtri(tail) ** 2 * p * (1 - p) / part, level)
 
 # %% ../../nbs/stats/02_estimate.ipynb #94248f68
@@ -128,7 +132,7 @@ def mean_limits(m: ClusterMean, tail: float = 0.025) -> tuple[Any, Any]:  # NaN 
 
     Source: Hall 1992 (the transformation); Zhou and Dinh 2005 (with quantiles of t).
     """
-    q = stats.t.isf(tail, np.maximum(m.df, 1))
+    q = -stdtrit(np.maximum(m.df, 1), tail)
     return m.mean - m.se * _without_skewness(q, m.skewness), m.mean - m.se * _without_skewness(-q, m.skewness)
 
 # %% ../../nbs/stats/02_estimate.ipynb #7412baae
@@ -206,7 +210,7 @@ class Estimate(NamedTuple):
             effective = effective_n(float(estimate), float(known.var()) * k / (k - 1), k, level)
             kind = "agresti-coull" if k >= fewest_clusters(level) else "few"
             return cls.from_limits(estimate, *agresti_coull(estimate, effective, level), **about, kind=kind)
-        tail = float(ndtr(np.sqrt(k / (k - 1)) * stats.t.ppf((1 - level) / 2, k - 1)))
+        tail = float(ndtr(np.sqrt(k / (k - 1)) * stdtrit(k - 1, (1 - level) / 2)))
         return cls.from_limits(estimate, *np.quantile(known, [tail, 1 - tail]), **about, kind="bootstrap")
 
     @classmethod

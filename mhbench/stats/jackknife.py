@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from ..errors import refuse
 from .agreement import ABSTAIN, METRICS, krippendorff_alpha, label_matrix, mean_pairwise
@@ -56,13 +56,13 @@ class Jackknife(NamedTuple):
 
     def limits(self, level: float = 0.95) -> tuple[Any, Any]:
         "The value plus and minus t standard errors, for what has no bounds."
-        half = stats.t.ppf(0.5 + level / 2, self.df) * self.se
+        half = stdtrit(self.df, 0.5 + level / 2) * self.se
         return self.value - half, self.value + half
 
     def p_value(self, null: float = 0.0) -> Any:
         "Two-sided, of the hypothesis that the value is `null`."
         with np.errstate(invalid="ignore", divide="ignore"):
-            return as_scalar(2 * stats.t.sf(np.abs((np.asarray(self.value) - null) / self.se), self.df))
+            return as_scalar(2 * stdtr(self.df, -np.abs((np.asarray(self.value) - null) / self.se)))
 
 # %% ../../nbs/stats/25_jackknife.ipynb #f43b530f
 def jackknife(statistic: Callable, *arrays: np.ndarray, clusters: np.ndarray | None = None, axis: int = 0) -> Jackknife:
@@ -162,7 +162,7 @@ def coefficient_estimate(
         return Estimate.from_limits(value, **about)._replace(kind="none" if np.isnan(value) else "few")
     if units < 2 or (np.isnan(j.se) and not perfect):
         return Estimate.from_limits(value, **about)._replace(kind="rare")
-    times = stats.t.ppf(0.5 + about["level"] / 2, np.fmin(j.df, units))
+    times = stdtrit(np.fmin(j.df, units), 0.5 + about["level"] / 2)
     if perfect and measure == "percent_agreement":
         return Estimate.from_limits(value, **about, share=True)
     if perfect:

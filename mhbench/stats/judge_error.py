@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
-from scipy.special import ndtri
+from scipy.special import gammaincinv, ndtri, stdtrit
 
 from ..errors import refuse
 from .differences import independent_difference
@@ -76,7 +75,7 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
         return Limits(bias, *(Estimate.from_limits(v, **about) for v in values))
     s, df, with_mean = _spread(d, of)
     tails = np.array([(1 + bias.level) / 2, (1 - bias.level) / 2])
-    of_sd = s * np.sqrt(df / stats.chi2.ppf(tails, df))
+    of_sd = s * np.sqrt(df / (2 * gammaincinv(df / 2, tails)))  # quantiles of chi-square
     sd = Estimate.from_limits(s, *(of_sd if bias.ci_low < bias.ci_high else ()), **about, kind="chi-square")
 
     def limit(sign: int) -> Estimate:
@@ -109,7 +108,7 @@ def _severity_removed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _fieller(a: np.ndarray, b: np.ndarray, level: float) -> tuple[float, float]:
     "Limits of the ratio of two numbers by their jackknife values, the first of these with nothing left out."
     k = len(a) - 1
-    t = stats.t.ppf(0.5 + level / 2, len(a) - 2)
+    t = stdtrit(len(a) - 2, 0.5 + level / 2)
     (vaa, vab), (_, vbb) = (k - 1) ** 2 / k * np.cov(a[1:], b[1:])
     square = b[0] ** 2 - t**2 * vbb
     middle = a[0] * b[0] - t**2 * vab
@@ -293,7 +292,7 @@ def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Est
     if k < 3 or df < 1:
         return Estimate.from_limits(slope, **about)
     without = (product.sum() - product) / (square.sum() - square)
-    half = stats.t.ppf(0.5 + level / 2, df) * np.sqrt((k - 1) / k * ((without - slope) ** 2).sum())
+    half = stdtrit(df, 0.5 + level / 2) * np.sqrt((k - 1) / k * ((without - slope) ** 2).sum())
     return Estimate.from_limits(slope, slope - half, slope + half, **about, kind="jackknife t")
 
 # %% ../../nbs/stats/16_judge_error.ipynb #225e935d

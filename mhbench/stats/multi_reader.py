@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate, wilson
@@ -183,7 +182,7 @@ def _estimate(value: float, variance: float, df: float, n: int, n_units: int, le
     about: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
     if not (variance > 1e-18 and df > 0):
         return Estimate.from_limits(value, **about)
-    t = stats.t.ppf(0.5 + level / 2, df)
+    t = stdtrit(df, 0.5 + level / 2)
     if not share or min(value, 1 - value) < 1e-9:
         half = t * np.sqrt(variance)
         return Estimate.from_limits(value, value - half, value + half, **about, kind="items and raters")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import gammaincinv, stdtrit
 
 from ..errors import refuse
 from ..records.schema import Rating
@@ -83,7 +83,7 @@ def _t_and_error(c: RaterComponents, n_items: float, n_raters: float, each: floa
     shared = max(se**2 - between, 0.0)
     spread = between**2 / (n_raters - 1) + shared**2 / (n_items - 1)
     df = se**4 / spread if spread > 0 else np.inf
-    return np.asarray(stats.t.ppf(tails, df)) * se
+    return np.asarray(stdtrit(df, tails)) * se
 
 
 def mean_width(
@@ -183,7 +183,8 @@ def cautious(components: RaterComponents, confidence: float = 0.8) -> RaterCompo
     _, rater, crossed, rest = np.maximum(components[:4], 0.0)
     each = components.n_ratings / components.n_raters
     noise = (crossed + rest) / each  # what a rater's mean varies by without any severity
-    factor = (components.n_raters - 1) / stats.chi2.ppf(1 - confidence, components.n_raters - 1)
+    df = components.n_raters - 1
+    factor = df / (2 * gammaincinv(df / 2, 1 - confidence))  # a quantile of chi-square
     return components._replace(rater=float(max(0.0, (rater + noise) * factor - noise)))
 
 
@@ -230,7 +231,7 @@ def raters_of_each(
     """
     variance = np.maximum(components[1:4], 0.0).sum()
     n = np.arange(FEWEST_RATINGS, max_raters + 1)
-    enough = 2 * stats.t.ppf(0.5 + level / 2, n - 1) * np.sqrt(variance / n) <= width
+    enough = 2 * stdtrit(n - 1, 0.5 + level / 2) * np.sqrt(variance / n) <= width
     return int(n[enough.argmax()]) if enough.any() else None
 
 # %% ../../nbs/stats/23_panel_design.ipynb #4a7de946

@@ -10,10 +10,9 @@ from math import factorial, prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 from scipy.optimize import minimize
 from scipy.sparse.csgraph import NegativeCycleError, bellman_ford
-from scipy.special import expit, logit, ndtri, softmax
+from scipy.special import expit, logit, ndtri, softmax, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate, fewest_clusters
@@ -222,7 +221,7 @@ def _half_widths(wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: fl
     scores = np.einsum("gpo,pof->gf", counts - total * q, x) @ to_logits.T
     sandwich = cases / (cases - 1) * (scores**2).sum(0)
     model = (to_logits * _of_logits(fit.probs, modelled)).sum(1)
-    return np.maximum(ndtri(tail) * np.sqrt(model), stats.t.ppf(tail, cases - 1) * np.sqrt(sandwich))
+    return np.maximum(ndtri(tail) * np.sqrt(model), stdtrit(cases - 1, tail) * np.sqrt(sandwich))
 
 # %% ../../nbs/stats/07_preference.ipynb #9ae9faaa
 def worth_estimates(

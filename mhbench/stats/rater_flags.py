@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import betainc, stdtrit
 
 from ..errors import refuse
 from .agreement import ABSTAIN
@@ -69,7 +69,7 @@ def _differs(d: np.ndarray, case: np.ndarray, level: float) -> tuple[float, bool
     parts = pd.Series(d[has]).groupby(case[has]).mean()
     if len(parts) < 2:
         return float(parts.mean()), False
-    far = stats.t.ppf(level, len(parts) - 1) * parts.std() / np.sqrt(len(parts))
+    far = stdtrit(len(parts) - 1, level) * parts.std() / np.sqrt(len(parts))
     gap = float(parts.mean())
     return gap, bool(gap < -LOWER_AGREEMENT and gap + far < 0)
 
@@ -100,7 +100,7 @@ def _flat_pages(x: np.ndarray, page: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def too_many(k: int, n: int, alpha: float) -> bool:
     "Whether k slips of n are half of them or more, or more than an attentive rater's."
-    return k > 0 and bool(2 * k >= n or stats.binom.sf(k - 1, n, SLIPS) < alpha)
+    return k > 0 and bool(2 * k >= n or betainc(k, n - k + 1, SLIPS) < alpha)
 
 # %% ../../nbs/stats/26_rater_flags.ipynb #72733079
 class Slips(NamedTuple):

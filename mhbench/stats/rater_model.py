@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from scipy.interpolate import CubicSpline
 from scipy.linalg import block_diag
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
-from scipy.special import softmax
+from scipy.special import ndtri, softmax, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate
@@ -255,7 +254,7 @@ def _fit_checks(fit: RaterFit, gradient: float, smallest: float, alpha: float = 
     "Of the optimum, and of what the fit predicts."
     alike = bool(fit.part("worth_sd")[0] <= np.log(SD_FLOOR) + 1e-6)  # questions may add nothing to their answers
     m = misfits(fit)
-    z = stats.norm.ppf(1 - alpha / 2 / len(m))
+    z = ndtri(1 - alpha / 2 / len(m))
     unlike = [f"{rater} ({row['misfit']:.2f})" for rater, row in m.iterrows() if abs(row["misfit"] - 1) > z * row["se"]]
     found = [
         RaterCheck("after", "the gradient vanished", gradient < 1e-3, f"largest {gradient:.1g}"),
@@ -266,7 +265,7 @@ def _fit_checks(fit: RaterFit, gradient: float, smallest: float, alpha: float = 
     if fit.categories is None or fit.steps is None:
         return found
     off = []
-    z = stats.norm.ppf(1 - alpha / 2 / len(m) / len(fit.steps))
+    z = ndtri(1 - alpha / 2 / len(m) / len(fit.steps))
     for k, step in enumerate(fit.steps):
         p = fit.ratings[f"p{k}"]
         use = pd.DataFrame({"seen": fit.ratings["value"] == step, "p": p, "v": p * (1 - p)})
@@ -473,7 +472,7 @@ def _with_se(fit: RaterFit, function: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _estimates(fit: RaterFit, value, se, n, df, level: float) -> list[Estimate]:
-    far = stats.t.ppf(0.5 + level / 2, df) * se
+    far = stdtrit(df, 0.5 + level / 2) * se
     about: dict[str, Any] = {"n_clusters": fit.n_clusters, "level": level, "kind": "likelihood"}
     found = [Estimate.from_limits(v, v - f, v + f, n=int(k), **about) for v, f, k in zip(value, far, n)]
     return [e._replace(kind="checks") if np.isnan(e.ci_low) and not fit.passed else e for e in found]
@@ -495,7 +494,7 @@ def rater_quantities(
     if fit.cluster is not None:  # of a rater's own clusters
         met = fit.ratings.assign(cluster=fit.cluster[fit.ratings["answer"]]).groupby("rater")["cluster"].nunique()
         df = np.minimum(df, met.reindex(range(n), fill_value=0).to_numpy() - 1)
-    t = stats.t.ppf(0.5 + level / 2, np.maximum(df, 1)) / stats.norm.ppf(0.5 + level / 2)
+    t = stdtrit(np.maximum(df, 1), 0.5 + level / 2) / ndtri(0.5 + level / 2)
     means = np.unique(np.vstack([fit.level, -fit.level]) if fit.is_duel else fit.level, axis=0)
 
     def points(values: np.ndarray) -> np.ndarray:

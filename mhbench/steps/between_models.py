@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 
 from ..errors import refuse
 from ..stats.differences import mean_difference
@@ -141,7 +141,8 @@ def spread_over_runs(right: np.ndarray, level: float = 0.95) -> Estimate:
     if runs < 2 or not n:
         return Estimate.from_limits(np.nan, **about)
     sd = float(right.mean(axis=0).std(ddof=1))
-    ends = sd * np.sqrt((runs - 1) / chi2.ppf([(1 + level) / 2, (1 - level) / 2], runs - 1))
+    chi_square = 2 * gammaincinv((runs - 1) / 2, [(1 + level) / 2, (1 - level) / 2])
+    ends = sd * np.sqrt((runs - 1) / chi_square)
     most = np.sqrt(runs / (runs - 1)) / 2  # half of the runs right everywhere, the others nowhere
     return Estimate.from_limits(sd, *np.minimum(ends, most), **about, kind="chi-square")
 

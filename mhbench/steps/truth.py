@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binom
 
-from ..stats.estimate import Estimate, estimate
+from ..stats.estimate import Estimate, binomial_quantile, estimate
 from ..stats.resample import mean
 
 # %% auto #0
@@ -149,8 +148,9 @@ def truth_over_seeds(scores: pd.DataFrame, declared: pd.DataFrame, *, draws: int
         found = [_drawn(cases, seed, k) for k in range(draws)]
         shown = [e for e in found if not np.isnan(e.ci_low)]
         held = sum(e.ci_low - 1e-9 <= truth <= e.ci_high + 1e-9 for e in shown)
-        least, most = binom.ppf([0.025, 0.975], len(shown), 0.95) if shown else (np.nan, np.nan)
-        sizes = len(mine), len(cases), truth, len(shown), held, held / max(len(shown), 1)
+        n = len(shown)
+        least, most = (binomial_quantile(q, n, 0.95) if n else np.nan for q in (0.025, 0.975))
+        sizes = len(mine), len(cases), truth, n, held, held / max(n, 1)
         rows.append((*run, *sizes, least, most, _verdict(held, least, most)))
     return pd.DataFrame(rows, columns=SEEDS)
 

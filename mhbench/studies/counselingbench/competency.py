@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from ...errors import refuse
 from ...records.task import tasks_with
@@ -180,7 +180,7 @@ def _robust_p(estimate: float, deviations: np.ndarray, clusters: np.ndarray, df:
     if len(u) < 2 or df < 1:
         return np.nan
     se = np.sqrt(len(u) / (len(u) - 1) * (u**2).sum())
-    return float(2 * stats.t.sf(abs(estimate / se), df)) if se > 1e-12 else np.nan
+    return float(2 * stdtr(df, -abs(estimate / se))) if se > 1e-12 else np.nan
 
 
 def _in_families(out: pd.DataFrame, p: str, method: Correction) -> pd.DataFrame:
@@ -229,7 +229,7 @@ def _over_units(a: np.ndarray, b: np.ndarray) -> dict:
     if len(d) < 2:
         return Estimate.from_limits(d.mean() if len(d) else np.nan, n=len(d)).row()
     t = paired_t(a[both], b[both])
-    half = stats.t.ppf(0.975, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
+    half = stdtrit(len(d) - 1, 0.975) * d.std(ddof=1) / np.sqrt(len(d))
     ends = np.clip([d.mean() - half, d.mean() + half], -1, 1)
     row = Estimate.from_limits(d.mean(), *ends, n=len(d), kind="t").row()
     return row | {"t": t.statistic, "df": t.df, "p": t.p}
@@ -242,13 +242,13 @@ def _over_clusters(d: np.ndarray, clusters: np.ndarray) -> dict:
     "Mean of the differences of shares d over units, the t interval and test robust to clusters of units."
     there = ~np.isnan(d)
     m = cluster_mean(d[there], clusters[there], 0.0)
-    half = stats.t.ppf(0.975, max(m.df, 1)) * m.se
+    half = stdtrit(max(m.df, 1), 0.975) * m.se
     ends = np.clip([m.mean - half, m.mean + half], -1, 1)
     row = Estimate.from_limits(m.mean, *ends, n=m.n, n_clusters=m.n_clusters, kind="t").row()
     if m.n_clusters < 2:
         return row
     t = m.mean / m.se if m.se > NO_WIDTH else np.nan
-    return row | {"t": t, "df": m.df, "p": float(2 * stats.t.sf(abs(t), m.df))}
+    return row | {"t": t, "df": m.df, "p": float(2 * stdtr(m.df, -abs(t)))}
 
 
 def over_units(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import stdtrit
 
 from ...records.schema import Item, Judgment, Rating, Response
 from ...stats.abstention import abstention_by_difficulty, mean_difficulty
@@ -172,7 +172,7 @@ def error_correlation(
         few = "few" if not np.isnan(phi[0]) and min(errs) < FEWEST_ERRORS else "none"
         return Estimate.from_limits(phi[0], **about)._replace(kind=few)
     z = np.arctanh(phi)
-    half = stats.t.ppf(0.5 + level / 2, min(errs) - 1) * np.sqrt((k - 1) / k * ((z[1:] - z[1:].mean()) ** 2).sum())
+    half = stdtrit(min(errs) - 1, 0.5 + level / 2) * np.sqrt((k - 1) / k * ((z[1:] - z[1:].mean()) ** 2).sum())
     return Estimate.from_limits(phi[0], *np.tanh([z[0] - half, z[0] + half]), **about, kind="jackknife t")
 
 

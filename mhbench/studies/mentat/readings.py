@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest
 
 from ...errors import refuse
 from ...records.schema import Item, Response, letters
@@ -22,6 +21,7 @@ from ...stats.hierarchical import HierarchicalFit, hierarchical_bradley_terry
 from ...stats.preference import pairwise_ties
 from ...stats.resample import mean
 from ...stats.soft_labels import question_alphas
+from ...stats.tests import sign_test
 from ...steps.score import score_responses, where_read, with_soft_labels
 from .annotations import MAPPINGS, AnnotationArrays, scores_from_sliders, sliders_from_scores
 from .labels import add_creator, jensen_shannon
@@ -165,7 +165,7 @@ def _signs(test: str, unit: str, shown: np.ndarray, release: np.ndarray) -> dict
     d = (shown - release)[~np.isnan(shown - release)]
     up = int((d > 1e-9).sum())
     down = int((d < -1e-9).sum())
-    p = float(binomtest(up, up + down).pvalue) if up + down else np.nan
+    p = sign_test(up, down) if up + down else np.nan
     return dict(test=test, unit=unit, n=len(d), shown=up, release=down, even=len(d) - up - down, p_value=p)
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #e2905b87
