@@ -108,15 +108,15 @@ def test_what_follows_from_printed_numbers():
     counts = [[int(printed[f"Section 7.2.1/{m}/{k}"]) for k in kinds] for m in ("Llama-3-70B", "OpenBioLLM-70B")]
     test = chi_square(counts)
     said = (
-        f"({printed['Section 7.2.1/chi-square']}) is {test.statistic:.2f}, p = {test.p:.3f}, as a test of independence"
+        f"({printed['Section 7.2.1/chi-square']}) is {test.statistic:.2f}, p = {test.p:.3f}, in a test of independence"
     )
     assert said in of("CounselingBench")
     mhqa = verdicts("MHQA").set_index("claim")
     text, table = mhqa.loc["Section 6.2", "printed"], mhqa.loc["Section 6.2", "value"]
-    assert f"gives {text} as RoBERTa's F1 on factoid questions, table 2 {table:.1f}" in of("MHQA")
+    assert f"RoBERTa's F1 on factoid questions is {text} in the text and {table:.1f} in table 2" in of("MHQA")
     medqade = verdicts("MedQADE")["verdict"].value_counts()
     assert "differs" not in medqade and f"All {medqade['equal'] + medqade['convention']} of its" in of("MedQADE")
-    assert f", {medqade['convention']} of them as its rounding explains" in of("MedQADE")
+    assert f", {medqade['convention']} of them within rounding" in of("MedQADE")
     agreement = verdicts("PsychiatryBench").query("place == 'Table 2 of the appendix' and column == 'Format Agreement'")
     printed = dict(zip(agreement["row"], agreement["printed"]))
     assert f"(printed {printed['DeepSeek-R1']} and {printed['GPT-5']})" in of("PsychiatryBench")
