@@ -81,7 +81,7 @@ def tasks_by_book(items: Sequence[Item]) -> pd.DataFrame:  # book, then a column
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #321ed749
 def counts_beside(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books, cases, published
-    "How many items of each task are here, from how many books and cases, and how many the paper has."
+    "Items of each task, the books and cases that they come from, and the number of items in the paper."
     rows = []
     for task, n in published_counts().items():
         names = ("classification categories", "classification specific") if task == "classification" else (task,)
@@ -100,7 +100,7 @@ class Column(NamedTuple):
     truth: Any = None  # (N, L) bool: the labels of the key
     said: Any = None  # (M, N, L) bool: those of the answers
     there: Any = None  # (M, N) bool: answered
-    counts: pd.DataFrame | None = None  # (M, 3) n (answers), n_refused, n_unread; None: n is how many have a value
+    counts: pd.DataFrame | None = None  # (M, 3) n (answers), n_refused, n_unread; None: n counts the values
 
     @property
     def has(self) -> np.ndarray:  # (M, N) bool
@@ -137,7 +137,7 @@ def result_columns(
 
 
 def _became(rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3)
-    "How many answers came of each model, and how many of them decline or could not be read."
+    "The number of answers of each model, and how many of them were refusals or could not be read."
     counts = [outcome_counts(own) | {"n": len(own)} for own in (rows[rows["model"] == m] for m in models)]
     table = pd.DataFrame(counts)
     return table.assign(n=table["n"] - table["n_failed"])[["n", "n_refused", "n_unread"]]
@@ -231,14 +231,14 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #625f5656
 def _lost(columns: Sequence[Column], name: str, n_models: int) -> np.ndarray:  # (C + 1, M)
-    "How many answers of each column were refusals, or unread, and of all columns where that is known."
+    "Refused or unread answers of each column, and of all columns where that is known."
     none = np.full(n_models, np.nan)
     found = np.stack([none if c.counts is None else c.counts[name].to_numpy(float) for c in columns])
     return np.vstack([found, np.nansum(found, axis=0)])
 
 
 def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
-    "Clusters that stand in the same columns are drawn among each other, so that no column runs empty."
+    "The stratum of each item: the set of columns that its cluster stands in."
     member = np.zeros((codes.max() + 1, len(parts)), int)
     for k, at in enumerate(parts):
         member[codes[at], k] = 1
@@ -246,20 +246,20 @@ def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
 
 
 def _cases(c: Column, codes: np.ndarray) -> np.ndarray:  # (M,)
-    "Of how many cases each model has a value in a column."
+    "The number of cases for which each model has a value."
     return np.array([len(np.unique(codes[has])) for has in c.has])
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #9bd8bdd5
 def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, share: bool = False) -> Estimate:
-    "In points of 100; those of single answers are shares."
+    "An estimate in points of 100, from values and bootstrap draws in such points."
     e = Estimate.from_replicates(value / 100, draws / 100, n=int(n), n_clusters=int(n_clusters), share=share)
     return e._replace(estimate=100 * e.estimate, ci_low=100 * e.ci_low, ci_high=100 * e.ci_high)
 
 
 def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_without, ..., points
-    """Every column of every model, and the average; best, second and lowest of each column marked, among
-    models with two cases or more. `n_without` counts the items of a column to which this model gave no answer: a mark
-    beside such a count says on how many it rests. `n_refused` and `n_unread` are of columns that no judge scores.
+    """Every column of every model, and the average; the best, second and lowest of each column are marked, among
+    models with two cases or more. `n_without` counts the items without an answer of this model; `n_refused` and
+    `n_unread` are known for the columns that no judge scores.
 
     Source: PsychiatryBench, table 6.
     """
@@ -283,8 +283,8 @@ def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_with
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #561320a0
 def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank), first (share of draws in front)
-    """The rank of each model by its average, 1 the best, with its interval over draws of cases, and how many items of
-    all columns it has no value for. Draws in which a model has no average are left out.
+    """The rank of each model by its average, 1 the best, with its bootstrap interval over cases, and the number of
+    items without a value of this model. Bootstrap samples in which some model has no average are left out.
     """
     whole = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
     columns = ["model", *ESTIMATE_COLUMNS[:1], "n_without", *ESTIMATE_COLUMNS[1:], "first"]
@@ -295,9 +295,9 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
     rank = (values[None, :] > values[:, None]).sum(1) + 1 + ((values[None, :] == values[:, None]).sum(1) - 1) / 2
     above = (draws[:, None, :] > draws[:, :, None]).sum(2)
     level_with = (draws[:, None, :] == draws[:, :, None]).sum(2) - 1
-    known = ~np.isnan(draws).any(1)  # in the other draws somebody has no average, and nobody a rank
+    known = ~np.isnan(draws).any(1)  # in the other draws some model has no average, and none has a rank
     ranks = np.where(known[:, None], above + 1 + level_with / 2, np.nan)
-    cases = s.n_clusters[-1, whole].min()  # a rank is as sure as the model that answered least
+    cases = s.n_clusters[-1, whole].min()  # of the model that answered the fewest
     rows = []
     for k, m in enumerate(whole):
         e = _estimate(float(rank[k]), ranks[:, k], s.n[-1, m], cases)
@@ -307,7 +307,7 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #ce6f0a98
 def _in_common(column: Column, at: Sequence[int]) -> Column:
-    "A column with the items alone to which all of some models have a value."
+    "A column restricted to the items for which all of the given models have a value."
     both = column.has[at].all(axis=0)
     if column.points is not None:
         return Column(column.cluster[both], column.points[both][:, at])
@@ -322,12 +322,13 @@ def paired_table(
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:  # model, against, task, n_left_out, n, ... (difference in points)
-    """Differences of two models on the items that both have a value for, on the same draws, task by task: thinking
-    against standard models of one family. Without a common item in one of the columns there is no average.
+    """Paired differences of two models, task by task, on the items for which both have a value. Where a column has no
+    such item there is no average.
 
     Raises: ValueError for a pair that is not in the run.
     """
-    rows, order = [], list(models)
+    rows = []
+    order = list(models)
     for one, other in pairs.items():
         if gone := [m for m in (one, other) if m not in order]:
             refuse(f"paired_table: thinking must name models of the run ({', '.join(order)}); got {gone}")
@@ -351,11 +352,9 @@ def paired_table(
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #9067ff04
 def stability_table(s: Standings) -> pd.DataFrame:  # model, measure, n (tasks), ..., weakest
-    """How even a model is over the tasks: the standard deviation of its columns beyond what draws of cases make, the
-    range that was seen, its weakest task, and the rank correlation of its columns with the mean of the other models'.
-    Columns with too few cases for an interval say nothing of it and are left out; no row for fewer than three others.
-
-    The paper speaks of stability and defines none: these are our definitions.
+    """How even a model is over the tasks: the standard deviation of its columns beyond their sampling error, their
+    range, the weakest task, and the rank correlation with the mean of the other models. Columns with too few cases for
+    an interval are left out; a model with fewer than three columns left has no row. The definitions are ours.
     """
     values = s.values[:-1]
     draws = s.draws[:, :-1]
@@ -386,7 +385,7 @@ def stability_table(s: Standings) -> pd.DataFrame:  # model, measure, n (tasks),
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #8204e6f8
 def _beyond_luck(x: np.ndarray, draws: np.ndarray, cases: np.ndarray) -> tuple[float, np.ndarray]:
-    "Standard deviation of columns (C,), in the sample and in draws (B, C), without what cases of these numbers make."
+    "Standard deviation of columns (C,), in the sample and in draws (B, C), less their sampling variance."
     luck = float((np.nanvar(draws, axis=0) * cases / (cases - 1)).mean())
     of_draws = np.nanvar(draws, axis=1, ddof=1) - 2 * luck  # a draw has the luck of the sample and its own
     return float(np.sqrt(max(0.0, x.var(ddof=1) - luck))), np.sqrt(np.maximum(0, of_draws))
@@ -408,7 +407,7 @@ def standing_metrics(s: Standings, ranks: pd.DataFrame) -> dict:
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #19f0cc95
 def subset_table(columns: Mapping[str, Column], models: Sequence[str], **settings: Any) -> pd.DataFrame:
-    """How often the whole set of labels is the key's, of each classification among the columns.
+    """Subset accuracy, the share of cases whose whole set of labels is right, of each classification.
 
     Source: PsychiatryBench, equation 11.
     """
@@ -422,8 +421,8 @@ def subset_table(columns: Mapping[str, Column], models: Sequence[str], **setting
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #8bd69227
 def results_layout(table: pd.DataFrame, subset: pd.DataFrame) -> pd.DataFrame:  # the twelve tasks, average, as text
-    """All tasks in one row a model: points of 100 with interval and n; for both classifications F1 from 0 to 1, and
-    behind a stroke the subset accuracy in per cent. Best, second and lowest are named; for a classification by its F1.
+    """All tasks in one row a model: points of 100 with interval and n; for a classification F1 from 0 to 1, a slash,
+    and the subset accuracy in per cent. Best, second and lowest are named, for a classification by its F1.
 
     Source: PsychiatryBench, table 6.
     """
@@ -452,7 +451,7 @@ _TABLE_5 = ("management plan", "mental qa")
 
 
 def _at_cut(rows: pd.DataFrame, cut: float) -> str:
-    "Whether every interval of a model lies at or above a cut, one lies below it, or that is open."
+    "Whether every interval of a model lies at or above a cut (yes), one lies below it (no), or neither (unsure)."
     known = rows.dropna(subset=["estimate", "ci_low", "ci_high"])
     if (known["ci_high"] < cut).any():
         return "no"
@@ -462,8 +461,8 @@ def _at_cut(rows: pd.DataFrame, cut: float) -> str:
 
 
 def medical_table(s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: float = 75.0) -> pd.DataFrame:
-    """Medical and general models on management plans and mental QA in points, one row a model, and whether each stands
-    at or above the cut below which a medical model is left out: every interval has to.
+    """Medical and general models on management plans and mental QA, one row a model, in points; and whether all their
+    intervals lie at or above the cut below which a medical model is left out.
 
     Source: PsychiatryBench, table 5 and section 5.1.
     """
@@ -487,7 +486,7 @@ def _quarter(released: Any) -> str:
 
 
 def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """What is known of each model: general ones, as table 3 has them, then the medical ones of table 4.
+    """Facts about each model: the general ones, as in table 3, then the medical ones of table 4.
 
     Source: PsychiatryBench, tables 3 and 4; the facts are the entries of params.yaml.
     """
