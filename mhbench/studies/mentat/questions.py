@@ -40,29 +40,21 @@ def decrypt(data: bytes, password: str | None, name: str = "data") -> bytes:  # 
     with optional("decrypt", "mhbench[sources]"):
         import pyAesCrypt
     if not password:
-        refuse(
-            f"decrypt: password must be given for an encrypted file; got {password!r} ({name}); the authors' README "
-            "tells researchers what it is: set MHBENCH_MENTAT_PASSWORD or pass it"
-        )
+        remedy = "pass the password in the authors' README, or set MHBENCH_MENTAT_PASSWORD"
+        refuse(f"decrypt: password must be given for an encrypted file; got {password!r}", place=name, remedy=remedy)
     if data[:4] != b"AES\x02":
-        refuse(
-            f"decrypt: file must be in AES Crypt format 2; got one that starts with {data[:4]!r} ({name}); download it "
-            "again"
-        )
+        got = f"one that starts with {data[:4]!r} ({name}); download it again"
+        refuse(f"decrypt: file must be in AES Crypt format 2; got {got}")
     out = io.BytesIO()
     whole = 16 * (len(data) // 16 + 1)  # at once: pyAesCrypt 6.1.1 leaves the padding on where a read ends there
     try:
         pyAesCrypt.decryptStream(io.BytesIO(data), out, password, whole)
     except (ValueError, IndexError) as e:
         if "password" in str(e).lower():
-            refuse(
-                f"decrypt: password must be that of the release; got one that does not open it ({name}); see the "
-                "authors' README"
-            )
-        refuse(
-            f"decrypt: file must be whole; got {len(data)} bytes that are cut short or changed ({name}: "
-            f"{str(e) or type(e).__name__}); download it again"
-        )
+            got = f"one that does not open it ({name}); see the authors' README"
+            refuse(f"decrypt: password must be that of the release; got {got}")
+        got = f"{len(data)} bytes that are cut short or changed ({name}: {str(e) or type(e).__name__})"
+        refuse(f"decrypt: file must be whole; got {got}; download it again")
     return out.getvalue()
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #7090b27c
@@ -79,29 +71,23 @@ def read_archive(
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except zipfile.BadZipFile as e:
-        refuse(
-            f"read_archive: file must be a whole zip archive; got {len(data)} bytes that are not ({name}: {e}); "
-            "download it again"
-        )
+        got = f"{len(data)} bytes that are not ({name}: {e}); download it again"
+        refuse(f"read_archive: file must be a whole zip archive; got {got}")
     with archive:
         for m in archive.infolist():
             steps = m.orig_filename.replace("\\", "/").split("/")
             if not steps[0] or ":" in steps[0] or ".." in steps or stat.S_ISLNK(m.external_attr >> 16):
-                refuse(
-                    f"read_archive: members must lie inside the archive; got {m.orig_filename!r} ({name}); it was "
-                    "tampered with: download it again from its authors"
-                )
+                got = f"{m.orig_filename!r} ({name}); somebody changed it: download it again from its authors"
+                refuse(f"read_archive: members must lie inside the archive; got {got}")
         total = sum(m.file_size for m in archive.infolist())
         if total > max_bytes:
-            refuse(
-                f"read_archive: members must unpack to at most {max_bytes} bytes; got {total} ({name}); pass max_bytes "
-                "if you trust it"
-            )
+            got = f"{total} ({name}); pass max_bytes if you trust it"
+            refuse(f"read_archive: members must unpack to at most {max_bytes} bytes; got {got}")
         try:
             wanted = [m for m in archive.infolist() if m.filename.endswith(suffixes)]
             return {m.filename: archive.read(m) for m in wanted if not m.filename.startswith("__MACOSX/")}
         except (zipfile.BadZipFile, EOFError, zlib.error) as e:
-            refuse(f"read_archive: members must be whole; got {e}", place=f"{name}", remedy="download it again")
+            refuse(f"read_archive: members must be whole; got {e} ({name}); download it again")
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #d0768219
 MENTAT_CATEGORIES = ("diagnosis", "treatment", "monitoring", "triage", "documentation")
@@ -112,28 +98,25 @@ MENTAT_COLUMNS = (
 PLACEHOLDERS = {"age": "<AGE>", "nat": "<NAT>"}
 
 
-def _find(path: str | Path, stems: tuple[str, ...], suffix: str, caller: str) -> Path:
+def _find(path: str | Path, stem: str, suffix: str, caller: str) -> Path:
     "The one file in a folder whose name fits, encrypted or not."
     path = Path(path).expanduser()
     if path.is_file():
         return path
     if not path.is_dir():
-        refuse(
-            f"{caller}: path must be the release's folder or one of its files; got {path.name!r}, which is not there; "
-            "clone the authors' repository",
-            error=FileNotFoundError,
-        )
+        got = f"{path.name!r}, which is not there; clone the authors' repository"
+        refuse(f"{caller}: path must be the release's folder or a file of it; got {got}", error=FileNotFoundError)
     of_kind = [f for f in sorted(path.iterdir()) if f.name.lower().endswith((suffix, suffix + ".aes"))]
-    found = [f for f in of_kind if any(s in f.name.lower() for s in stems)]
+    found = [f for f in of_kind if stem in f.name.lower()]
     if len(found) != 1:
-        refuse(
-            f"{caller}: path must hold one {suffix} or {suffix}.aes file with {' or '.join(map(repr, stems))} in its "
-            f"name; got {[f.name for f in found]} ({path.name}); name the file itself"
-        )
+        rule = f"hold one {suffix} or {suffix}.aes file with {stem!r} in its name"
+        got = f"{[f.name for f in found]} ({path.name}); name the file itself"
+        refuse(f"{caller}: path must {rule}; got {got}")
     return found[0]
 
-# %% ../../../nbs/studies/mentat/01_questions.ipynb #1501781b
+
 def open_part(path: Path, password: str | None) -> bytes:
+    "The content of a file of the release, decrypted where its name ends with .aes."
     data = path.read_bytes()
     return decrypt(data, password, path.name) if path.suffix == ".aes" else data
 
@@ -151,25 +134,20 @@ def checked_rows(
     missing = [c for c in columns if c not in header]
     unknown = [c for c in header if c not in columns + optional]
     if missing or unknown:
-        refuse(
-            f"{caller}: columns must be {', '.join(columns)}; got {', '.join(header)} ({name}:1): missing {missing}, "
-            f"unknown {unknown}; rename them back, or use a release that this loader knows"
-        )
+        got = f"{', '.join(header)} ({name}:1): missing {missing}, unknown {unknown}"
+        remedy = "rename them back, or use a release that this loader knows"
+        refuse(f"{caller}: columns must be {', '.join(columns)}; got {got}; {remedy}")
+    remedy = "look for a quote that is not closed, or a file that was cut"
     start = rows.line_num + 1
     try:
         for row in rows:
             if len(row) != len(header):
-                refuse(
-                    f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{start}); look for a "
-                    "quote that is not closed, or a file that was cut"
-                )
+                got = f"{len(row)} ({name}:{start}); {remedy}"
+                refuse(f"{caller}: a row must have {len(header)} fields; got {got}")
             yield f"{name}:{start}", dict(zip(header, row))
             start = rows.line_num + 1
     except csv.Error as e:
-        refuse(
-            f"{caller}: file must be CSV; got {e} ({name}:{start}); look for a quote that is not closed, or a file "
-            "that was cut"
-        )
+        refuse(f"{caller}: file must be CSV; got {e} ({name}:{start}); {remedy}")
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #2cdb6924
 def _most(labels: list[float]) -> list[str]:
@@ -181,10 +159,8 @@ def _question(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
 
     def broken(column, rule):
-        refuse(
-            f"load_mentat: {column} must {rule}; got {row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend the "
-            "row"
-        )
+        got = f"{row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend the row"
+        refuse(f"load_mentat: {column} must {rule}; got {got}")
 
     if not re.fullmatch(r"\d+", row["q_id"]):
         broken("q_id", "be a whole number")
@@ -222,7 +198,7 @@ def load_mentat(
     password: str | None = None,  # as the authors' README gives it; not needed for a file in the clear
     sets: Iterable[str] = (),  # names in RELEASE_SETS: these prompts, as their authors drew them, are the items
 ) -> list[Item]:  # base questions, in the file's order; or the prompts of `sets`, one set after the other
-    """The questions of MENTAT, their wordings in `variant`, all of them protected; or the authors' own draw of their
+    """The questions of MENTAT, their wordings in `variant`, all of them protected; or the prompts of the authors'
     evaluation sets.
 
     Source: Lamparth, Grabb et al. 2025, section 3.
@@ -234,12 +210,12 @@ def load_mentat(
         refuse(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
     if sets:
         return [i for name in sets for i in load_mentat_set(path, password, name)]
-    file = _find(path, ("question",), ".csv", "load_mentat")
+    file = _find(path, "question", ".csv", "load_mentat")
     more = ("", "Unnamed: 0", "canary")
     rows = checked_rows(open_part(file, password), MENTAT_COLUMNS, more, file.name, "load_mentat")
     items = validate(((place, _question(place, row)) for place, row in rows), Item, unique="item_id").records
     if not items:
-        refuse("load_mentat: file must hold questions; got none", place=f"{file.name}", remedy="download it again")
+        refuse(f"load_mentat: file must hold questions; got none ({file.name}); download it again")
     return items
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #ac65acef
@@ -253,25 +229,21 @@ _SET_COLUMNS = (
     *("prompt_mcq", "prompt_freeform", "labels", "labels_upper_bound", "labels_lower_bound", "gender"),
     *("nat", "age", "q_id", "category", "split", "random_order"),
 )
+_KNOWN = "use a release that this loader knows"
 
 
 def without_prompt(row: dict, place: str) -> tuple[str, list[str]]:
     "Question and options, taken out of the prompts that they were put into."
     free = re.fullmatch(r"Question: (.*)\n\nAnswer[^\n]*", row["prompt_freeform"], re.DOTALL)
     if free is None:
-        refuse(
-            f"load_mentat_set: prompt_freeform must be 'Question: ... Answer'; got another form ({place}); use a "
-            "release that this loader knows"
-        )
+        rule = "prompt_freeform must be 'Question: ... Answer'"
+        refuse(f"load_mentat_set: {rule}; got another form", place=place, remedy=_KNOWN)
     head = f"Question: {free[1]}\n\n"
-    five = re.fullmatch(
-        r"A: (.*)\nB: (.*)\nC: (.*)\nD: (.*)\nE: (.*)\n\nAnswer[^\n]*", row["prompt_mcq"].removeprefix(head), re.DOTALL
-    )
+    shown = r"A: (.*)\nB: (.*)\nC: (.*)\nD: (.*)\nE: (.*)\n\nAnswer[^\n]*"
+    five = re.fullmatch(shown, row["prompt_mcq"].removeprefix(head), re.DOTALL)
     if not row["prompt_mcq"].startswith(head) or five is None:
-        refuse(
-            f"load_mentat_set: prompt_mcq must hold the question and options A to E; got another form ({place}); use a "
-            "release that this loader knows"
-        )
+        rule = "prompt_mcq must hold the question and options A to E"
+        refuse(f"load_mentat_set: {rule}; got another form", place=place, remedy=_KNOWN)
     return free[1], list(five.groups())
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #7e7fad81
@@ -304,11 +276,9 @@ def load_mentat_set(
     Raises: FileNotFoundError; ValueError for an unknown name, a wrong password, a damaged file or another layout.
     """
     if name not in RELEASE_SETS:
-        refuse(
-            f"load_mentat_set: name must be one of {', '.join(RELEASE_SETS)}; got {name!r}; sets drawn anew come from "
-            "mhbench.steps.variants"
-        )
-    file = _find(path, ("eval_data",), ".zip", "load_mentat_set")
+        got = f"{name!r}; for sets drawn anew see mhbench.steps.variants"
+        refuse(f"load_mentat_set: name must be one of {', '.join(RELEASE_SETS)}; got {got}")
+    file = _find(path, "eval_data", ".zip", "load_mentat_set")
     archive = read_archive(open_part(file, password), (".arrow",), file.name)
     members = {m: b for m, b in archive.items() if f"/{RELEASE_SETS[name]}/" in f"/{m}"}
     if not members:
@@ -321,10 +291,8 @@ def load_mentat_set(
         except pa.ArrowInvalid as e:
             refuse(f"load_mentat_set: {member} must be an Arrow stream; got {e} ({file.name}); download it again")
         if set(table.column_names) != set(_SET_COLUMNS):
-            refuse(
-                f"load_mentat_set: columns must be {', '.join(_SET_COLUMNS)}; got {', '.join(table.column_names)} "
-                f"({file.name}:{member}); use a release that this loader knows"
-            )
+            got = f"{', '.join(table.column_names)} ({file.name}:{member}); {_KNOWN}"
+            refuse(f"load_mentat_set: columns must be {', '.join(_SET_COLUMNS)}; got {got}")
         for n, row in enumerate(table.to_pylist()):
             place = f"{file.name}:{member}:row {n}"
             order = [int(k) for k in row["random_order"]]
