@@ -11,6 +11,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, metadata
 from itertools import count
@@ -274,6 +275,7 @@ def _rests_on(row: dict, study: str | None, scored: _Scored) -> str:
     return ""
 
 
+@cache
 def _source_url() -> str:
     "Where the package's metadata says that its source is public; nothing where they do not."
     try:
