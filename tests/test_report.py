@@ -363,7 +363,7 @@ def test_tables_stand_by_study_and_question_folded_behind_their_sentence(screen)
         "return [...document.querySelectorAll('#g1 .question h3')].map((e) => e.textContent)"
     )
     known = [q for q in QUESTIONS if q in heads]
-    assert heads == [*known, "Of my own"] and known[0] == "How often right?"
+    assert heads == [*known, "Of my own"] and known[0] == "How accurate are the models?"
     assert not browser.execute_script("return document.querySelectorAll('.question[open], .entry[open]').length")
     said = browser.execute_script("return document.querySelector('#g1 .entry .said').textContent")
     assert said == "From 0.20 [0.16, 0.24] (gemma-with-a-long-name) to 0.95 [0.91, 0.99] (sim-gap), 5 estimates."

@@ -116,8 +116,8 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none where there is 
         out += _of_intervals(table.dropna(subset=["estimate"]))
     if {"p", "p_value"} & set(table) and len(table) > 1:
         corrected = _corrected(table)
-        rather = f"use {' or '.join(corrected)}" if corrected else "these p-values are not corrected"
-        out.append(f"{len(table)} tests: with no true difference, one in 20 has p below 0.05; {rather}")
+        rather = f"use {' or '.join(corrected)}" if corrected else "these p-values are not adjusted for it"
+        out.append(f"{len(table)} tests: without any true difference, one in 20 has p below 0.05 by chance; {rather}")
     return out
 
 
@@ -137,7 +137,7 @@ _ASIDE = ("model", "mark", "interval", "reading")  # texts that follow from a mo
 
 
 def _of_models(rows: pd.DataFrame) -> list[str]:
-    "Models in one place of a table, of whom one was asked, or answered, less than another."
+    "A sentence if models that the table sets side by side rest on different numbers of items."
     if "model" not in rows:
         return []
     named = [c for c in rows if c not in _ASIDE and not pd.api.types.is_numeric_dtype(rows[c])]
@@ -147,23 +147,23 @@ def _of_models(rows: pd.DataFrame) -> list[str]:
     if not len(uneven):
         return []
     numbers = f"n from {int(uneven['min'].min())} to {int(uneven['max'].max())}"
-    return [f"the models answered different items ({numbers}): only tables of pairs compare them on the same ones"]
+    return [f"the models answered different items ({numbers}): compare them in the tables of pairs, which use the items that both answered"]
 
 # %% ../../nbs/report/05_reading.ipynb #158ffa33
 NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
     "none": "there is a single unit, or nothing varies",
     "few": "there are too few independent cases to estimate one",
-    "raters": "there are too few raters for one that counts them as a sample",
-    "rare": "too few answers are of the rarer outcome",
-    "dependence": "raters err together on hard items, which its model takes for another truth",
-    "checks": "a check of the model of raters failed",
-    "stopped": "asking ended when it was decided, and a fixed number of questions is what this interval would need",
-    "refits": "the spread of a model's refits is none, since it misses the truth too often",
+    "raters": "there are too few raters to treat them as a sample",
+    "rare": "too few answers have the rarer outcome",
+    "dependence": "raters make the same errors on hard items, and the rater model mistakes these for the truth",
+    "checks": "a check of the rater model failed",
+    "stopped": "asking stopped once the result was decided, and this interval needs a number of questions fixed in advance",
+    "refits": "the spread over refits of the model contains the true value too rarely to serve as one",
 }
 
 
 def _of_intervals(rows: pd.DataFrame) -> list[str]:
-    "How many rows have no interval, and why; how many have a wide one; how many estimates there are."
+    "Sentences on missing intervals, by reason, on wide ones, and on the number of estimates."
     low = rows["ci_low"].astype(float)
     wide = int((rows["ci_high"].astype(float) - low > 0.5).sum())
     bare = rows[low.isna()]
@@ -173,11 +173,11 @@ def _of_intervals(rows: pd.DataFrame) -> list[str]:
     if wide and rows["estimate"].astype(float).between(0, 1).all():
         out.append(f"{wide} of {len(rows)} intervals span more than half of the scale")
     if len(rows) > 20:
-        out.append(f"{len(rows)} estimates: chance alone would spread the largest and the smallest apart")
+        out.append(f"{len(rows)} estimates: sampling error alone sets the largest and the smallest apart")
     return out
 
 # %% ../../nbs/report/05_reading.ipynb #09b2fdb8
-_GIVEN = {  # what a table's intervals take as given -> columns that name one of it
+_GIVEN = {  # a fixed factor -> the columns that name its levels
     "models": {"model", "first", "second", "against", "contestant"},
     "judges": {"judge", "who"},
     "raters": {"rater", "raters", "annotator"},
@@ -187,20 +187,20 @@ _GIVEN = {  # what a table's intervals take as given -> columns that name one of
 
 
 def sampled(table: pd.DataFrame) -> str:  # two sentences; empty where a table has no interval
-    "What the intervals of a table count as a sample, and what they take as given."
+    "Which factors the intervals of a table treat as random, and which as fixed."
     if not _INTERVAL <= set(table) or not table["ci_low"].notna().any():
         return ""
     shown = table[table["ci_low"].notna()]
     in_cases = "n_clusters" in shown and (_numbers(shown["n_clusters"]) < _numbers(shown["n"])).any()
-    what = "cases, with all their items" if in_cases else "items"
+    what = "whole cases, each with all its items" if in_cases else "items"
     if {"question", "item_id"} & set(table):
         what = "the annotations of a question"
     with_raters = shown["interval"].astype(str).str.contains("rater") if "interval" in shown else np.zeros(1, bool)
     given = [word for word, names in _GIVEN.items() if names & set(table)]
     if with_raters.any():
-        what = f"raters and {what}" if with_raters.all() else f"{what}; in rows that say so, raters too"
+        what = f"raters and {what}" if with_raters.all() else f"{what}, and of raters in rows that say so"
         given = [word for word in given if word != "raters"]
-    return f"A sample: {what}. As given: {', '.join([*given, 'the answers of this run'])}."
+    return f"The intervals reflect the sampling of {what}. Treated as fixed: {', '.join([*given, 'the answers of this run'])}."
 
 # %% ../../nbs/report/05_reading.ipynb #1beb5d87
 def standing(estimate: float, low: float, high: float, lines: Mapping[str, float]) -> str:
@@ -236,10 +236,10 @@ def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say no
     "What the estimates of a table show."
     if "covered" in table:
         tried = table.loc[table["covered"].isin(["yes", "no"]), "covered"]
-        return _share_of(tried == "yes", "intervals hold the declared value")
+        return _share_of(tried == "yes", "intervals contain the declared value")
     tests = table[_corrected(table)[:1]].dropna().astype(float)
     if tests.size:
-        return _share_of(tests.iloc[:, 0] < 0.05, "comparisons are shown to differ (corrected p < 0.05)")
+        return _share_of(tests.iloc[:, 0] < 0.05, "comparisons show a difference (adjusted p < 0.05)")
     if not {*_INTERVAL, "n"} <= set(table):
         return ""
     rows = table[table["ci_low"].notna() & (_numbers(table["n"]) >= FEW)]
