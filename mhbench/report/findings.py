@@ -153,7 +153,7 @@ def _of_judges(counts: pd.DataFrame, guard: pd.DataFrame, study: str, stage: str
         out += [f"{study}: {n} of {total} verdicts of the {stage} stage were {status}." for status, n in bad.items()]
     if len(guard):
         pairs = ", ".join(" judging ".join(map(str, r[:2])) for r in guard.itertuples(index=False))
-        out.append(f"{study}: a judge and the model that it judges share a family, so its verdicts may be biased ({pairs}).")
+        out.append(f"{study}: a judge shares a family with the model that it judges, and may be biased ({pairs}).")
     return out
 
 # %% ../../nbs/report/06_findings.ipynb #1c5d14e3
@@ -409,7 +409,9 @@ def _what_went_wrong(results: str | Path, studies: Sequence[str]) -> str:
     whole = pd.concat([pd.DataFrame(columns=["n", *_IN_SHORT]), *tables], ignore_index=True)
     counts = {words: int(whole[name].sum()) for name, words in _IN_SHORT.items()}
     some = ", ".join(f"{n} {words}" for words, n in counts.items() if n)
-    return f"Of {int(whole['n'].sum())} requests, {some}." if some else "Every request was answered, and every answer could be read."
+    if not some:
+        return "Every request was answered, and every answer could be read."
+    return f"Of {int(whole['n'].sum())} requests, {some}."
 
 
 def _what_to_doubt(shown: Sequence[Front], pairs: Sequence[pd.DataFrame]) -> str:
@@ -420,7 +422,9 @@ def _what_to_doubt(shown: Sequence[Front], pairs: Sequence[pd.DataFrame]) -> str
     out = []
     if few.any():
         which = "all" if few.all() else f"{int(few.sum())} of {len(few)}"
-        out.append(f"The ranking of the models: {which} of their main numbers rest on fewer than {SMALL} independent cases.")
+        out.append(
+            f"The ranking of models: {which} of their main numbers rest on fewer than {SMALL} independent cases."
+        )
     p = pd.concat([t["p_adjusted"].dropna() for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
     if (p >= 0.05).any():
         found = f"{int((p >= 0.05).sum())} of {len(p)} comparisons between models"

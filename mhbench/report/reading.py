@@ -147,7 +147,8 @@ def _of_models(rows: pd.DataFrame) -> list[str]:
     if not len(uneven):
         return []
     numbers = f"n from {int(uneven['min'].min())} to {int(uneven['max'].max())}"
-    return [f"the models answered different items ({numbers}): compare them in the tables of pairs, which use the items that both answered"]
+    remedy = "compare them in the tables of pairs, which use the items that both answered"
+    return [f"the models answered different items ({numbers}): {remedy}"]
 
 # %% ../../nbs/report/05_reading.ipynb #158ffa33
 NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
@@ -157,7 +158,7 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
     "rare": "too few answers have the rarer outcome",
     "dependence": "raters make the same errors on hard items, and the rater model mistakes these for the truth",
     "checks": "a check of the rater model failed",
-    "stopped": "asking stopped once the result was decided, and this interval needs a number of questions fixed in advance",
+    "stopped": "asking stopped once the result was decided, and this interval needs a sample size fixed in advance",
     "refits": "the spread over refits of the model contains the true value too rarely to serve as one",
 }
 
@@ -200,7 +201,8 @@ def sampled(table: pd.DataFrame) -> str:  # two sentences; empty where a table h
     if with_raters.any():
         what = f"raters and {what}" if with_raters.all() else f"{what}, and of raters in rows that say so"
         given = [word for word in given if word != "raters"]
-    return f"The intervals reflect the sampling of {what}. Treated as fixed: {', '.join([*given, 'the answers of this run'])}."
+    fixed = ", ".join([*given, "the answers of this run"])
+    return f"The intervals reflect the sampling of {what}. Treated as fixed: {fixed}."
 
 # %% ../../nbs/report/05_reading.ipynb #1beb5d87
 def standing(estimate: float, low: float, high: float, lines: Mapping[str, float]) -> str:
