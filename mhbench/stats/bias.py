@@ -26,10 +26,7 @@ _SCORES = {"Correct": 1.0, "Incorrect": 0.0, None: np.nan}
 
 
 def as_scores(labels: Any) -> np.ndarray:
-    """Labels of any shape as scores: 1 of "Correct", 0 of "Incorrect", NaN where nothing was said.
-
-    Raises: ValueError for another label.
-    """
+    'Labels of any shape as scores: 1 for "Correct", 0 for "Incorrect", NaN where missing; others are refused.'
     x = np.asarray(labels, dtype=object)
     x = np.where(pd.isna(x) | (x == ABSTAIN), np.array(None), x)
     unknown = sorted({str(v) for v in x.ravel() if v not in _SCORES})
@@ -49,29 +46,26 @@ class Shared(NamedTuple):
 
 def _lineage(name: str, lineages: Mapping[str, str], function: str) -> str:
     if not lineages.get(name):
-        remedy = f"add it, e.g. lineages[{name!r}] = 'gemma'"
-        refuse(f"{function}: lineages must name a family for every model; got none for {name!r}; {remedy}")
+        found = f"none for {name!r}; add it, e.g. lineages[{name!r}] = 'gemma'"
+        refuse(f"{function}: lineages must name a family for every model; got {found}")
     return lineages[name]
 
 # %% ../../nbs/stats/05_bias.ipynb #7b2750ba
 def shared_lineage(
     judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], *, strict: bool = False
 ) -> list[Shared]:
-    """Every pair of judge and student that share a lineage, by the family of each name; with `strict` it is an error.
-
-    Raises: ValueError for a name without a lineage; with `strict`, where any pair is found.
-    """
+    "Every pair of a judge and a student that share a lineage; with `strict` such a pair is an error."
     of = {m: _lineage(m, lineages, "shared_lineage") for m in [*judges, *students]}
     found = [Shared(j, s, of[j], j == s) for j in judges for s in students if of[j] == of[s]]
     if strict and found:
         pairs = ", ".join(f"{x.judge} judging {x.student} ({x.lineage})" for x in found)
-        remedy = "take a judge of another lineage, or strict=False to report the bias instead"
-        refuse(f"shared_lineage: no judge may share a lineage with a student it judges; got {pairs}; {remedy}")
+        found = f"{pairs}; take a judge of another lineage, or strict=False to report the bias instead"
+        refuse(f"shared_lineage: no judge may share a lineage with a student it judges; got {found}")
     return found
 
 # %% ../../nbs/stats/05_bias.ipynb #b81a7d2a
 class Bias(NamedTuple):
-    "How far an annotator's scores of a student lie above those of independent peers."
+    "How far an annotator's scores of a student are above those of independent peers."
 
     annotator: str
     student: str
@@ -79,7 +73,7 @@ class Bias(NamedTuple):
     difference: Estimate
     peers: tuple[str, ...]
     left_out: int  # items without the annotator's or without any peer's score
-    p: float  # by flipping the signs of the differences, of whole clusters (mhbench.stats.tests.sign_flip_test)
+    p: float  # of the sign-flip test over clusters
 
     def row(self) -> dict:
         "One row of a table."
@@ -90,7 +84,7 @@ class Bias(NamedTuple):
 
 # %% ../../nbs/stats/05_bias.ipynb #266a575a
 def _where_told(e: Estimate, values: np.ndarray, units: np.ndarray) -> Estimate:
-    "The estimate without its interval where too few cases tell the judge from its peers, or an order from the other."
+    "The estimate, without its interval where too few cases have a difference other than 0."
     if np.isnan(e.ci_low) or len(np.unique(units[np.nan_to_num(values) != 0])) >= fewest_clusters(e.level):
         return e
     return e._replace(ci_low=np.nan, ci_high=np.nan, kind="few")
@@ -99,8 +93,8 @@ def _where_told(e: Estimate, values: np.ndarray, units: np.ndarray) -> Estimate:
 def _bias(scores, annotators, students, lineages, kinds, function, *, tests=None, n=1000, **settings) -> list[Bias]:
     x = np.asarray(scores, float)
     if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
-        rule = f"have shape (n_annotators, n_students, n_items), here ({len(annotators)}, {len(students)}, n)"
-        refuse(f"{function}: scores must {rule}; got {x.shape}")
+        here = f"here ({len(annotators)}, {len(students)}, n); got {x.shape}"
+        refuse(f"{function}: scores must have shape (n_annotators, n_students, n_items), {here}")
     for what, names in (("annotators", annotators), ("students", students)):
         if len(set(names)) != len(names):
             refuse(f"{function}: {what} must be different names; got {list(names)}")
@@ -113,8 +107,8 @@ def _bias(scores, annotators, students, lineages, kinds, function, *, tests=None
             continue
         peers = [j for j, p in enumerate(annotators) if of[p] != of[a]]
         if not peers:
-            rule = f"include peers of another lineage than {a!r} ({of[a]})"
-            refuse(f"{function}: annotators must {rule}; got {list(annotators)}")
+            found = f"{a!r} ({of[a]}); got {list(annotators)}"
+            refuse(f"{function}: annotators must include peers of another lineage than {found}")
         found.append((a, s, kind, tuple(annotators[j] for j in peers), x[i, k] - mean_defined(x[peers, k].T)))
     empty = [f[:2] for f in found if np.isnan(f[4]).all() and f[2] != "other"]
     if empty:
@@ -131,13 +125,10 @@ def _bias(scores, annotators, students, lineages, kinds, function, *, tests=None
 
 # %% ../../nbs/stats/05_bias.ipynb #9d22ee66
 def self_enhancement(
-    scores: Any,  # (A, S, N); NaN where there is none
-    annotators: Sequence[str],  # A names
-    students: Sequence[str],  # S names; one that is also an annotator's is that annotator
-    lineages: Mapping[str, str],  # name to family
-    **kwargs,  # clusters, seed, level, n (replicates); tests: how many share the error, these if not given
+    scores: Any, annotators: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], **kwargs
 ) -> list[Bias]:  # one for each annotator that is also a student
-    """How much an annotator prefers its own answers, against annotators of other lineages.
+    """How much an annotator's scores (A, S, N) of its own answers are above those of annotators of other lineages.
+    Keywords: clusters, seed, level, n (replicates), and tests (how many share the error rate, these by default).
 
     Source: MedQADE, section 4.4.4.
     """
@@ -148,12 +139,12 @@ def family_bias(
     scores: Any,
     annotators: Sequence[str],
     students: Sequence[str],
-    lineages: Mapping[str, str],  # as in self_enhancement
+    lineages: Mapping[str, str],
     *,
-    others: bool = False,  # True: also the students that are no relatives, for comparison
-    **kwargs,
-) -> list[Bias]:  # one for each annotator and sibling among the students
-    """How much an annotator prefers the answers of its siblings, against annotators of other lineages.
+    others: bool = False,  # also unrelated students, for comparison
+    **kwargs,  # as in self_enhancement
+) -> list[Bias]:  # one for each annotator and related student
+    """How much an annotator's scores of related models' answers are above those of annotators of other lineages.
 
     Source: MedQADE, section 4.4.4.
     """
@@ -162,22 +153,22 @@ def family_bias(
 
 # %% ../../nbs/stats/05_bias.ipynb #258be363
 class PositionBias(NamedTuple):
-    "What the order of two answers does to a judge."
+    "How far the order of two answers decides a judge's verdict."
 
     consistency: Estimate  # share of pairs with the same winner, or a tie, in both orders
-    first: Estimate  # preference for what is shown first, minus one half, in [-0.5, 0.5]
+    first: Estimate  # preference for the answer shown first, minus one half, in [-0.5, 0.5]
     left_out: int  # pairs without a verdict in one of the orders
 
 
 def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:  # n_boot, seed, ...: as in estimate
-    """How often a judge's choice between two answers survives their exchange: verdicts (N,) "first", "second", "tie" or
-    None with answer A shown first, and of the same pairs with B shown first.
+    """How often a judge's choice between two answers stays the same when they are exchanged: verdicts (N,) "first",
+    "second", "tie" or None, with answer A shown first, and for the same pairs with B shown first.
     """
     x = np.asarray(forward, dtype=object)
     y = np.asarray(backward, dtype=object)
     if x.shape != y.shape or x.ndim != 1:
-        rule = "be one verdict a pair each, same shape"
-        refuse(f"position_bias: forward and backward must {rule}; got {x.shape} and {y.shape}")
+        found = f"{x.shape} and {y.shape}"
+        refuse(f"position_bias: forward and backward must be one verdict a pair each, same shape; got {found}")
     value = {"first": 1.0, "second": 0.0, "tie": 0.5}
     unknown = sorted({str(v) for v in [*x, *y] if not pd.isna(v)} - set(value))
     if unknown:

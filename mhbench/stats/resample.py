@@ -16,35 +16,38 @@ from scipy.special import ndtr, ndtri, stdtr
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['RandomSeed', 'MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval', 'as_scalar', 'unit_weights',
-           'numbers_of_units', 'as_result', 'divide', 'percentile_interval', 'bca_interval', 'kinds', 'without_each',
-           'bootstrap', 'mean', 'ClusterMean', 'cluster_mean']
+__all__ = ['RandomSeed', 'Clusters', 'Weights', 'MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval',
+           'as_scalar', 'unit_weights', 'numbers_of_units', 'as_result', 'divide', 'percentile_interval',
+           'bca_interval', 'kinds', 'without_each', 'bootstrap', 'mean', 'ClusterMean', 'cluster_mean']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
 RandomSeed = int | np.random.SeedSequence
+Clusters = np.ndarray | None  # (N,) labels of any kind, one a unit; None: every unit by itself
+Weights = np.ndarray | None  # (B, N), a row a replicate; None: one value, every unit counted once
 
 
-def group_codes(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
-    "Labels of any kind as codes 0..k-1, in order of first appearance; one group a unit if None."
+def group_codes(labels: Clusters, n: int, name: str) -> np.ndarray:
+    "Labels as codes 0..k-1, in order of first appearance."
     if labels is None:
         return np.arange(n)
     labels = np.asarray(labels)
     if labels.shape != (n,):
-        rule = f"be one label a unit, shape ({n},)"
-        refuse(f"bootstrap: {name} must {rule}; got shape {labels.shape}; units lie along `axis`")
+        found = f"shape {labels.shape}; units lie along `axis`"
+        refuse(f"bootstrap: {name} must be one label a unit, shape ({n},); got {found}")
     return pd.factorize(labels, use_na_sentinel=False)[0]
 
 # %% ../../nbs/stats/01_resample.ipynb #558e3fe2
 def draw_weights(
-    n_units: int,  # N, at least 1
-    n: int,  # B, replicates, at least 1
+    n_units: int,
+    n: int,
     *,
-    seed: RandomSeed,  # of numpy's PCG64 generator
-    clusters: np.ndarray | None = None,  # (N,) labels; whole clusters are drawn
-    strata: np.ndarray | None = None,  # (N,) labels; drawn within each
-    chunk: int = 4_000_000,  # weights held at once, at most (8 bytes each)
+    seed: RandomSeed,
+    clusters: Clusters = None,
+    strata: Clusters = None,
+    chunk: int = 4_000_000,
 ) -> Iterator[np.ndarray]:  # (b, N) float64, whole numbers; the b sum to n
-    """How often each unit is drawn in each bootstrap replicate.
+    """How often each of n_units units is drawn in each of n bootstrap replicates, whole clusters, and within strata; at
+    most `chunk` weights are held at once (8 bytes each).
 
     Source: Efron 1979; clusters: Davison and Hinkley 1997, section 3.8.
 
@@ -58,8 +61,8 @@ def draw_weights(
     of_cluster = np.zeros(k, int)
     of_cluster[cluster] = stratum
     if (of_cluster[cluster] != stratum).any():
-        remedy = "leave strata out, or join them"
-        refuse(f"draw_weights: clusters must each lie within one stratum; got one that spans two; {remedy}")
+        found = "one that spans two; leave strata out, or join them"
+        refuse(f"draw_weights: clusters must each lie within one stratum; got {found}")
     members = [np.flatnonzero(of_cluster == s) for s in range(int(stratum.max()) + 1)]
     rngs = [np.random.default_rng(s) for s in seed_sequence(seed).spawn(len(members))]
     rows = max(1, min(n, chunk // n_units))
@@ -73,9 +76,7 @@ def draw_weights(
 
 # %% ../../nbs/stats/01_resample.ipynb #6a8d0075
 def _draw(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> None:
-    """Fill the columns `members` of `counts`, some rows at a time: what fits a processor's cache is counted twice as
-    fast.
-    """
+    "Fill the columns `members` of `counts`, a few rows at a time: data that fit the cache are counted twice as fast."
     n = len(members)
     columns = slice(None) if n == counts.shape[1] else members
     step = max(1, 100_000 // n)
@@ -93,7 +94,7 @@ def seed_sequence(seed: RandomSeed) -> np.random.SeedSequence:
 
 # %% ../../nbs/stats/01_resample.ipynb #cc82eac0
 class Interval(NamedTuple):
-    "An estimate, its interval, and what they rest on."
+    "An estimate with its bootstrap interval and replicates."
 
     estimate: Any  # float, or an array where the statistic is one
     ci_low: Any
@@ -117,15 +118,15 @@ class Interval(NamedTuple):
         "Units of data, whether drawn one by one or in clusters."
         return self.n if self.units is None else self.units
 
-    def p_value(self, null: float = 0.0) -> Any:
-        """Two-sided p-value of the hypothesis that the statistic is `null`, by inverting the percentile interval with
-        the tails for few units that `mhbench.stats.estimate` gives it; NaN for fewer than six.
+    def p_value(self) -> Any:
+        """Two-sided p-value of the hypothesis that the statistic is 0, by inverting the percentile interval with the
+        small-sample tails of `mhbench.stats.estimate`; NaN for fewer than six units.
 
         Source: Davison and Hinkley 1997, section 4.4, with one added to both counts; Hesterberg 2015, section 3.2.4.
         """
         r = self.replicates
         defined = np.isfinite(r).sum(0)
-        p = 2 * np.minimum((r <= null).sum(0) + 1, (r >= null).sum(0) + 1) / (defined + 1)
+        p = 2 * np.minimum((r <= 0).sum(0) + 1, (r >= 0).sum(0) + 1) / (defined + 1)
         if self.n < 6:  # so few units cannot give one below 0.05: 2^-4 is above it
             return as_scalar(np.full(np.shape(p), np.nan))
         t = ndtri(np.minimum(p, 1.0) / 2) / np.sqrt(self.n / (self.n - 1))
@@ -136,8 +137,8 @@ def as_scalar(x: Any) -> Any:
     return float(x) if np.ndim(x) == 0 else np.asarray(x)
 
 
-def unit_weights(weights: np.ndarray | None, n: int, function: str) -> np.ndarray:
-    "Weights (B, N); one row of ones where there are none."
+def unit_weights(weights: Weights, n: int, function: str) -> np.ndarray:
+    "Weights (B, N); one row of ones if None."
     if weights is None:
         return np.ones((1, n))
     w = np.asarray(weights, float)
@@ -147,7 +148,7 @@ def unit_weights(weights: np.ndarray | None, n: int, function: str) -> np.ndarra
 
 
 def numbers_of_units(function: str, unit: str, **named: Any) -> list[np.ndarray]:
-    "Several arrays (N,) of numbers, one `unit` each; refused where their shapes differ."
+    "Arrays (N,) of numbers, one `unit` each; refused where their shapes differ."
     arrays = [np.asarray(x, float) for x in named.values()]
     shapes = [a.shape for a in arrays]
     if len(set(shapes)) > 1 or arrays[0].ndim != 1:
@@ -156,19 +157,19 @@ def numbers_of_units(function: str, unit: str, **named: Any) -> list[np.ndarray]
     return arrays
 
 
-def as_result(values: np.ndarray, weights: np.ndarray | None) -> Any:
-    "One number where no weights were given, one a row of weights otherwise."
+def as_result(values: np.ndarray, weights: Weights) -> Any:
+    "One number without weights, one a row with them."
     return as_scalar(values[0]) if weights is None else values
 
 
 def divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    "top / bottom, NaN where bottom is (but for rounding) zero."
+    "top / bottom, NaN where bottom is zero up to rounding."
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(np.abs(bottom) > 1e-12, top / bottom, np.nan)
 
 # %% ../../nbs/stats/01_resample.ipynb #0ec9acec
 def percentile_interval(replicates: np.ndarray, level: float = 0.95) -> tuple[Any, Any]:  # shape (...) each
-    """The central `level` of the replicates (B, ...); NaN replicates are left out.
+    """The central `level` of the replicates (B, ...) without those that are NaN.
 
     Source: Efron 1981.
     """
@@ -186,7 +187,7 @@ def percentile_interval(replicates: np.ndarray, level: float = 0.95) -> tuple[An
 
 # %% ../../nbs/stats/01_resample.ipynb #1801e005
 def bca_interval(
-    replicates: np.ndarray, estimate: Any, jackknife: np.ndarray, strata: np.ndarray | None = None, level: float = 0.95
+    replicates: np.ndarray, estimate: Any, jackknife: np.ndarray, strata: Clusters = None, level: float = 0.95
 ) -> tuple[Any, Any]:
     """Bias-corrected and accelerated interval of replicates (B, ...), NaN where all lie on one side of the estimate;
     the jackknife (m, ...) has the statistic with each unit or cluster of the strata (m,) left out.
@@ -194,10 +195,8 @@ def bca_interval(
     Source: Efron 1987; Efron and Tibshirani 1993, equations 14.9, 14.14, 14.15; several samples: Davison and Hinkley
     1997, chapter 5.
     """
-    r = np.asarray(replicates, float)
-    j = np.asarray(jackknife, float)
-    r = r.reshape(len(r), -1)
-    j = j.reshape(len(j), -1)
+    r = np.reshape(np.asarray(replicates, float), (len(replicates), -1))
+    j = np.reshape(np.asarray(jackknife, float), (len(jackknife), -1))
     e = np.reshape(estimate, -1)
     defined, tied = ~np.isnan(r), np.abs(r - e) <= 1e-12 * np.abs(e)  # equal but for rounding
     z0 = ndtri((((r < e) & ~tied).sum(0) + 0.5 * tied.sum(0)) / np.maximum(defined.sum(0), 1))
@@ -221,7 +220,7 @@ def bca_interval(
     return as_scalar(low), as_scalar(high)
 
 # %% ../../nbs/stats/01_resample.ipynb #c83d6006
-MOST_DRAWS = 20_000_000  # units drawn one by one in all replicates together; beyond, by kind where kinds are few
+MOST_DRAWS = 20_000_000  # units drawn one by one in all replicates together; beyond, by kind where these are few
 
 
 def kinds(arrays: tuple[np.ndarray, ...], axis: int = 0) -> np.ndarray | None:  # (N,) in order of first appearance
@@ -252,9 +251,8 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
         def evaluate(w):
             values = np.asarray(statistic(*arrays, weights=w), float)
             if values.shape[:1] != (len(w),):
-                rule = f"return one value a row of weights, first axis {len(w)}"
-                remedy = "wrap it in a function without the argument `weights` to have it called once a replicate"
-                refuse(f"bootstrap: statistic must {rule}; got shape {values.shape} ({name}); {remedy}")
+                found = f"shape {values.shape} ({name}); without an argument `weights` it is called once a replicate"
+                refuse(f"bootstrap: statistic must return one value a row of weights, {len(w)}; got {found}")
             return values
 
     else:
@@ -268,7 +266,7 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
 
 
 def without_each(unit: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    "Weights (b, N) that leave out each unit (N,) in turn; more units than `most` in groups, put together at random."
+    "Weights (b, N) that leave out each unit (N,) in turn; where there are more than `most`, random groups of them."
     k = int(unit.max()) + 1
     parts = min(k, most)
     group = unit if k == parts else np.random.default_rng(0).permutation(k)[unit] % parts
@@ -280,10 +278,10 @@ def without_each(unit: np.ndarray, most: int) -> Iterator[np.ndarray]:
 def bootstrap(
     statistic: Callable,  # of the arrays; see the two forms above
     *arrays: np.ndarray,  # N units along `axis` of each
-    n: int = 1000,  # replicates
+    n: int = 1000,
     seed: RandomSeed,
-    clusters: np.ndarray | None = None,  # (N,) labels of what is drawn whole
-    strata: np.ndarray | None = None,  # (N,) labels of groups with fixed sizes
+    clusters: Clusters = None,
+    strata: Clusters = None,
     level: float = 0.95,
     method: str = "percentile",  # or "bca"
     axis: int = 0,  # of the units; -1 for (n_raters, n_items)
@@ -291,14 +289,12 @@ def bootstrap(
     """The statistic with its bootstrap interval.
 
     Source: Efron and Tibshirani 1993, chapters 13 and 14.
-
-    Raises: ValueError for arrays that do not have the same number of units, or none.
     """
     arrays = tuple(np.asarray(a) for a in arrays)
     sizes = sorted({a.shape[axis] if a.ndim else 0 for a in arrays})
     if len(sizes) != 1 or sizes[0] == 0:
-        rule = f"have the same number of units along axis {axis}, at least 1"
-        refuse(f"bootstrap: arrays must {rule}; got {[a.shape for a in arrays]}")
+        found = [a.shape for a in arrays]
+        refuse(f"bootstrap: arrays must have the same number of units along axis {axis}, at least 1; got {found}")
     if method not in ("percentile", "bca"):
         refuse(f"bootstrap: method must be 'percentile' or 'bca'; got {method!r}")
     n_units = sizes[0]
@@ -326,7 +322,7 @@ def bootstrap(
     return Interval(as_scalar(estimate), low, high, n_clusters, replicates, undefined, level, method, n_units)
 
 # %% ../../nbs/stats/01_resample.ipynb #11291c04
-def mean(x: np.ndarray, *, weights: np.ndarray | None = None) -> Any:  # a float or (k,); with weights (b,) or (b, k)
+def mean(x: np.ndarray, *, weights: Weights = None) -> Any:  # a float or (k,); with weights (b,) or (b, k)
     "The mean over units (N,) or (N, k), NaN left out, for every row of weights (b, N)."
     x = np.asarray(x, float)
     w = unit_weights(weights, len(x), "mean")
@@ -335,18 +331,18 @@ def mean(x: np.ndarray, *, weights: np.ndarray | None = None) -> Any:  # a float
 
 # %% ../../nbs/stats/01_resample.ipynb #a46260aa
 class ClusterMean(NamedTuple):
-    "A mean over units in clusters, and how well it is known; of several columns an array each."
+    "A mean over units in clusters with its standard error; an array each for several columns."
 
     mean: Any  # NaN without a value
     se: Any  # NaN for fewer than two clusters
     df: Any  # of the standard error, by Satterthwaite; 0 for fewer than two clusters
     n: Any  # units with a value
     n_clusters: Any  # of these
-    skewness: Any  # of the mean; 0 where all values are alike
+    skewness: Any  # of the mean; 0 where all values are equal
 
 
 def _likeness(sums: np.ndarray, size: np.ndarray, squares: np.ndarray) -> np.ndarray:  # (K, P), (K, P), (P,)
-    "The correlation of units within clusters, from the products of their residuals; in [0, 1]."
+    "The intraclass correlation, from the products of residuals within clusters; in [0, 1]."
     n = size.sum(0)
     pairs = (size * (size - 1)).sum(0)
     of_mean = np.nansum(divide(sums**2, 1 - size / n), 0) / n**2  # products are too small by the mean's variance
@@ -355,7 +351,7 @@ def _likeness(sums: np.ndarray, size: np.ndarray, squares: np.ndarray) -> np.nda
 
 
 def _robust(sums: np.ndarray, size: np.ndarray, rho: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    "Of the sum of all clusters: its variance, the degrees of freedom of that, and its skewness."
+    "The variance of the sum over all clusters, its degrees of freedom, and the skewness of the sum."
     h, k = size / size.sum(0), (size > 0).sum(0)
     w = size * (1 + (size - 1) * rho)
     total = w.sum(0)
@@ -371,9 +367,9 @@ def _robust(sums: np.ndarray, size: np.ndarray, rho: Any) -> tuple[np.ndarray, n
     return (a * sums**2).sum(0), df, one * (w**1.5).sum(0) / total**1.5 * known
 
 # %% ../../nbs/stats/01_resample.ipynb #0818e541
-def cluster_mean(x: np.ndarray, clusters: np.ndarray | None = None, likeness: float | None = None) -> ClusterMean:
-    """The mean (N,) or (N, P), NaN left out, with its cluster-robust standard error and degrees of freedom; likeness is
-    the correlation within clusters, 0 to 1, estimated if None.
+def cluster_mean(x: np.ndarray, clusters: Clusters = None, likeness: float | None = None) -> ClusterMean:
+    """The mean (N,) or (N, P), NaN left out, with its cluster-robust standard error and degrees of freedom; `likeness`
+    is the intraclass correlation, 0 to 1, estimated if None.
 
     Source: Bell and McCaffrey 2002; Imbens and Kolesár 2016.
     """
