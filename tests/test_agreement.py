@@ -347,6 +347,10 @@ def test_replicates_that_leave_nothing_defined_are_counted():
     assert e.members == (0,) and e.apparent.undefined > 0
     with pytest.raises(ValueError, match="no ensemble has a defined"):
         consensus.best_ensemble(y[:1, :5], x[:, :5], seed=1)
+    lone = ["Correct"] * 19 + ["Incorrect"]
+    seed = next(s for s in range(99) if not next(resample.draw_weights(20, 1, seed=s))[0, -1])  # never draws the last
+    with pytest.raises(ValueError, match="some replicate must have a defined cohen_kappa; got none"):
+        consensus.best_ensemble([lone], [lone] * 3, metrics=["cohen_kappa"], n=1, inner=2, seed=seed)
 
 
 def test_a_single_annotator_is_its_own_ensemble():

@@ -243,6 +243,17 @@ def test_gradients_of_the_integral_are_its_finite_differences():
         assert slope == pytest.approx((integral(at + step).value - integral(at - step).value) / 2e-5, rel=1e-5)
 
 
+def test_raters_who_share_no_answer_have_no_interval_however_well_the_model_fits():
+    "Two pairs of raters, each with answers of its own: every check of the fit passes, that of the design does not."
+    rng = np.random.default_rng(3)
+    answer = np.repeat(np.arange(160), 2)
+    rater = np.where(answer < 80, 0, 2) + np.tile([0, 1], 160)
+    values = rng.normal(0, 1, 160)[answer] + rng.normal(0, 0.7, 320)
+    fit = fit_raters(values, answer, rater)
+    assert [c.check for c in fit.checks if not c.passed] == ["raters are connected by answers they share"]
+    assert np.isnan(fit.covariance).all()
+
+
 def test_ratings_of_nobody_are_refused():
     values, answers = ["yes", "no", "no", "yes"], [0, 0, 1, 1]
     for raters in (["a", "b", "a", None], ["a", "b", "a"]):
