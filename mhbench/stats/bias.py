@@ -59,8 +59,8 @@ def shared_lineage(
     found = [Shared(j, s, of[j], j == s) for j in judges for s in students if of[j] == of[s]]
     if strict and found:
         pairs = ", ".join(f"{x.judge} judging {x.student} ({x.lineage})" for x in found)
-        found = f"{pairs}; take a judge of another lineage, or strict=False to report the bias instead"
-        refuse(f"shared_lineage: no judge may share a lineage with a student it judges; got {found}")
+        pairs += "; take a judge of another lineage, or strict=False to report the bias instead"
+        refuse(f"shared_lineage: no judge may share a lineage with a student it judges; got {pairs}")
     return found
 
 # %% ../../nbs/stats/05_bias.ipynb #b81a7d2a
@@ -107,8 +107,8 @@ def _bias(scores, annotators, students, lineages, kinds, function, *, tests=None
             continue
         peers = [j for j, p in enumerate(annotators) if of[p] != of[a]]
         if not peers:
-            found = f"{a!r} ({of[a]}); got {list(annotators)}"
-            refuse(f"{function}: annotators must include peers of another lineage than {found}")
+            got = f"{a!r} ({of[a]}); got {list(annotators)}"
+            refuse(f"{function}: annotators must include peers of another lineage than {got}")
         found.append((a, s, kind, tuple(annotators[j] for j in peers), x[i, k] - mean_defined(x[peers, k].T)))
     empty = [f[:2] for f in found if np.isnan(f[4]).all() and f[2] != "other"]
     if empty:

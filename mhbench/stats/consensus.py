@@ -255,8 +255,8 @@ def best_ensemble(
     panel = np.asarray(labels, dtype=object)
     several = np.asarray(annotators, dtype=object)
     if several.ndim != 2 or panel.ndim != 2 or several.shape[1] != panel.shape[1]:
-        found = f"{several.shape} for labels {panel.shape}"
-        refuse(f"{f}: annotators must have shape (n_annotators, n_items) with the items of labels; got {found}")
+        shapes = f"{several.shape} for labels {panel.shape}"
+        refuse(f"{f}: annotators must have shape (n_annotators, n_items) with the items of labels; got {shapes}")
     if len(several) > 15:
         refuse(f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(several)}; leave out the weakest")
     x, v = label_matrix(np.vstack([panel, several]), (ABSTAIN,), None, f)

@@ -288,8 +288,10 @@ def estimate(
     about: dict[str, Any] = {"clusters": clusters, "strata": strata, "n": n_boot, "seed": seed, "level": level}
     i = bootstrap(statistic, *arrays, **about, method=method or "percentile", axis=axis)
     if np.ndim(i.estimate):
-        found = f"shape {np.shape(i.estimate)}; take bootstrap, and Estimate.from_interval for each value"
-        refuse(f"estimate: statistic must give one number; got {found}")
+        shape = np.shape(i.estimate)
+        refuse(
+            f"estimate: statistic must give one number; got shape {shape}; take bootstrap and Estimate.from_interval"
+        )
     has = np.logical_and.reduce([_has_value(a, axis) for a in arrays])
     of = np.arange(len(has)) if clusters is None else np.asarray(clusters)
     return Estimate.from_interval(i, n=int(has.sum()), n_clusters=len(set(of[has].tolist())), share=share)
