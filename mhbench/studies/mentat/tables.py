@@ -29,7 +29,7 @@ LABEL_MODELS = ("Bradley-Terry", "Plackett-Luce", "hierarchical, paper", "hierar
 
 
 class LabelTables(NamedTuple):
-    "Labels, what made them, and how they fit the creators' answers."
+    "Labels, the fits that made them, and the creators' answers among the most preferred options."
 
     labels: pd.DataFrame  # model, creators, question, option, n, probability, refits_*, wrong, mean_*
     models: pd.DataFrame  # model, creators, n, n_boot, n_pairs, n_ties, n_ties_used, nll, nll_of, n_unconverged
@@ -87,8 +87,7 @@ def _together(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -
 # %% ../../../nbs/studies/mentat/06_tables.ipynb #492285b7
 def _wrong(questions: np.ndarray, n_options: int, wrong_options: Mapping[str, Iterable[str]]) -> np.ndarray:
     "(Q, K) bool: the options that are objectively wrong."
-    unknown = sorted(set(wrong_options) - set(questions.tolist()))
-    if unknown:
+    if unknown := sorted(set(wrong_options) - set(questions.tolist())):
         refuse(f"label_tables: wrong_options must name questions that were rated; got {unknown[:5]}")
     return np.array([[a in set(wrong_options.get(q, ())) for a in letters(n_options)] for q in questions])
 
@@ -101,13 +100,11 @@ def _ends(replicates: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _top_k_rows(got: _Labels, probs: np.ndarray, creators: Mapping[str, int]) -> list[dict]:
-    """Share of questions whose creator's answer is among the k most preferred options, for every k. Among all it
-    always is, and there is nothing to estimate.
-    """
+    "Share of questions whose creator's answer is among the k most preferred options, for every k."
     known = [k for k, q in enumerate(got.questions) if q in creators]
-    answers = np.array([creators[got.questions[k]] for k in known])
     if not known:
         return []
+    answers = np.array([creators[got.questions[k]] for k in known])
     each = top_k(probs[known], answers, weights=np.eye(len(known)))  # of every question alone
     rows = []
     for k, within in enumerate(each.T):
@@ -115,6 +112,24 @@ def _top_k_rows(got: _Labels, probs: np.ndarray, creators: Mapping[str, int]) ->
         ends = (np.nan, np.nan) if k + 1 == probs.shape[1] else (e.ci_low, e.ci_high)
         rows.append(dict(k=k + 1, n=len(known), estimate=e.estimate, ci_low=ends[0], ci_high=ends[1]))
     return rows
+
+# %% ../../../nbs/studies/mentat/06_tables.ipynb #7e3fa670
+def _label_frame(head: dict, questions: np.ndarray, probs, low, high, wrong) -> pd.DataFrame:
+    "One row an option."
+    n, k = probs.shape
+    probs, low, high = (np.round(x, 12) for x in (probs, low, high))  # a worth of 1e-30 is 0 to any reader
+    columns = dict(question=np.repeat(questions, k), option=letters(k) * n, probability=probs.ravel())
+    spread = dict(refits_low=low.ravel(), refits_high=high.ravel(), wrong=wrong.ravel())
+    return pd.DataFrame(head | columns | spread)
+
+
+def _mean_scores(arrays: AnnotationArrays) -> pd.DataFrame:
+    "Mean scores by question and option, with intervals over annotations; the creators are not among them."
+    plain = group_means(arrays.scores, arrays.questions)
+    k = arrays.scores.shape[1]
+    columns = dict(question=np.repeat(plain.groups, k), option=letters(k) * len(plain.groups), n=np.repeat(plain.n, k))
+    ends = dict(mean_score=plain.mean.estimate, mean_low=plain.mean.ci_low, mean_high=plain.mean.ci_high)
+    return pd.DataFrame(columns | {name: x.ravel() for name, x in ends.items()})
 
 # %% ../../../nbs/studies/mentat/06_tables.ipynb #015a104b
 def label_tables(
@@ -135,8 +150,7 @@ def label_tables(
 
     Raises: ValueError for an unknown model, or wrong options of a question that nobody rated.
     """
-    gone = sorted(set(models) - set(LABEL_MODELS))
-    if gone:
+    if gone := sorted(set(models) - set(LABEL_MODELS)):
         refuse(f"label_tables: models must be among {', '.join(LABEL_MODELS)}; got {gone}")
     data = {False: (arrays.scores, arrays.questions, arrays.raters)}
     if creators:
@@ -168,24 +182,6 @@ def label_tables(
         pd.DataFrame(top, columns=columns),
         fits,
     )
-
-# %% ../../../nbs/studies/mentat/06_tables.ipynb #7e3fa670
-def _label_frame(head: dict, questions: np.ndarray, probs, low, high, wrong) -> pd.DataFrame:
-    "One row an option."
-    n, k = probs.shape
-    probs, low, high = (np.round(x, 12) for x in (probs, low, high))  # a worth of 1e-30 is 0 to any reader
-    columns = dict(question=np.repeat(questions, k), option=letters(k) * n, probability=probs.ravel())
-    spread = dict(refits_low=low.ravel(), refits_high=high.ravel(), wrong=wrong.ravel())
-    return pd.DataFrame(head | columns | spread)
-
-
-def _mean_scores(arrays: AnnotationArrays) -> pd.DataFrame:
-    "Mean scores by question and option, with intervals over annotations; the creators are not among them."
-    plain = group_means(arrays.scores, arrays.questions)
-    k = arrays.scores.shape[1]
-    columns = dict(question=np.repeat(plain.groups, k), option=letters(k) * len(plain.groups), n=np.repeat(plain.n, k))
-    ends = dict(mean_score=plain.mean.estimate, mean_low=plain.mean.ci_low, mean_high=plain.mean.ci_high)
-    return pd.DataFrame(columns | {name: x.ravel() for name, x in ends.items()})
 
 # %% ../../../nbs/studies/mentat/06_tables.ipynb #5083aef5
 def annotation_page(arrays: AnnotationArrays, line: int) -> pd.DataFrame:  # place (from 1, the top), option, slider
