@@ -101,10 +101,8 @@ def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
     silent = back[(back["pages"] > 0) & (back["complete"] + back["begun"] == 0)]
     if len(silent) and not a.partial:
         none_of = ", ".join(f"{r.rater} ({r.pages} pages)" for r in silent.itertuples())
-        refuse(
-            f"collect: the round must have an export of every rater; got none of {none_of} ({a.round}); save it as "
-            "export-RATER.json, or say --partial to go on without"
-        )
+        remedy = "save it as export-RATER.json, or say --partial to go on without"
+        refuse(f"collect: the round must have an export of every rater; got none of {none_of} ({a.round}); {remedy}")
 
 # %% ../../../nbs/studies/medqade/09_commands.ipynb #1f0c4402
 @subcommand(
@@ -122,19 +120,14 @@ def _panel_collect(a: argparse.Namespace) -> None:
     got = load_exports(a.round)
     if not got.ratings:
         refuse("collect: the round must have exports; got none", place=a.round, remedy="save them as export-RATER.json")
-    if a.study:
-        changed = rounds.changed_answers(a.round, named_answers(a)[2])
-        if changed:
-            refuse(
-                f"collect: the run's answers must be those that the panel read; got {len(changed)} others, first "
-                f"{changed[0]} ({a.round})"
-            )
+    if a.study and (changed := rounds.changed_answers(a.round, named_answers(a)[2])):
+        got = f"{len(changed)} others, first {changed[0]} ({a.round})"
+        refuse(f"collect: the run's answers must be those that the panel read; got {got}")
     _refuse_silent(a, got.ratings)
     sheet = rounds.panel_sheet(got.ratings)
     sheet.to_csv(new_file(Path(a.to)), index=False, lineterminator="\n")
-    print(
-        f"{len(got.ratings)} ratings by {sheet['rater'].nunique()} raters of {sheet['item_id'].nunique()} items: {a.to}"
-    )
+    n_raters, n_items = sheet["rater"].nunique(), sheet["item_id"].nunique()
+    print(f"{len(got.ratings)} ratings by {n_raters} raters of {n_items} items: {a.to}")
     for what, n in got.counts.items():
         if n and what not in ("tasks", "annotations"):
             print(f"  {n} {what}")

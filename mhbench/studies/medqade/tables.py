@@ -24,10 +24,8 @@ __all__ = ['rater_reliability', 'student_accuracy', 'abstention_rates']
 def _columns(labels: np.ndarray, names: Sequence[str], function: str) -> np.ndarray:
     x = np.asarray(labels, dtype=object)
     if x.ndim != 3 or x.shape[1] != len(names):
-        refuse(
-            f"{function}: labels must have shape (n_raters, n_students, n_items), n_students {len(names)}; got "
-            f"{x.shape}"
-        )
+        rule = f"have shape (n_raters, n_students, n_items), n_students {len(names)}"
+        refuse(f"{function}: labels must {rule}; got {x.shape}")
     return x
 
 # %% ../../../nbs/studies/medqade/04_tables.ipynb #8083657f
@@ -35,7 +33,7 @@ def rater_reliability(
     labels: np.ndarray,  # (R, S, N)
     students: Sequence[str],  # S names
 ) -> pd.DataFrame:  # student ("all" for all of them), metric, the columns of an estimate
-    """How far people agree on each student's answers, abstentions left out.
+    """Agreement of people on each student's answers, abstentions left out.
 
     Source: MedQADE, section 4.4.1 and figure 2.
     """
@@ -87,17 +85,15 @@ def abstention_rates(
     n: int = 1000,
     seed: int,
 ) -> pd.DataFrame:  # annotator, the columns of an estimate, n_labels, n_failed, n_not_asked
-    """The share of an annotator's labels that are abstentions; who was asked and gave no label has failed, and what
-    nobody asked is counted apart.
+    """The share of an annotator's labels that are abstentions, with counts of answers asked about without a label
+    (failed) and not asked about.
 
     Source: MedQADE, figure 7.
     """
     x = np.asarray(labels, dtype=object)
     if x.ndim != 3 or len(x) != len(annotators):
-        refuse(
-            "abstention_rates: labels must have shape (n_annotators, n_students, n_items), n_annotators "
-            f"{len(annotators)}; got {x.shape}"
-        )
+        rule = f"have shape (n_annotators, n_students, n_items), n_annotators {len(annotators)}"
+        refuse(f"abstention_rates: labels must {rule}; got {x.shape}")
     rows = []
     clusters = np.tile(np.arange(x.shape[2]), x.shape[1])
     put = np.ones(x.shape, bool) if asked is None else np.asarray(asked, bool)
