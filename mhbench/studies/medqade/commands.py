@@ -121,8 +121,8 @@ def _panel_collect(a: argparse.Namespace) -> None:
     if not got.ratings:
         refuse("collect: the round must have exports; got none", place=a.round, remedy="save them as export-RATER.json")
     if a.study and (changed := rounds.changed_answers(a.round, named_answers(a)[2])):
-        got = f"{len(changed)} others, first {changed[0]} ({a.round})"
-        refuse(f"collect: the run's answers must be those that the panel read; got {got}")
+        others = f"{len(changed)} others, first {changed[0]} ({a.round})"
+        refuse(f"collect: the run's answers must be those that the panel read; got {others}")
     _refuse_silent(a, got.ratings)
     sheet = rounds.panel_sheet(got.ratings)
     sheet.to_csv(new_file(Path(a.to)), index=False, lineterminator="\n")

@@ -138,8 +138,8 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
         for r in got.ratings:
             thing = (r.item_id, r.rater, r.target)
             if thing in seen:
-                got = f"{r.rater} twice on {r.target} ({file.name} and {seen[thing]}); keep one of the files"
-                refuse(f"load_exports: a rater must rate a thing once; got {got}")
+                twice = f"{r.rater} twice on {r.target} ({file.name} and {seen[thing]}); keep one of the files"
+                refuse(f"load_exports: a rater must rate a thing once; got {twice}")
             seen[thing] = file.name
         ratings += got.ratings
     return Annotated(ratings, dict(counts))
