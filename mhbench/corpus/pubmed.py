@@ -24,7 +24,7 @@ __all__ = ['Abstract', 'read_pubmed', 'newer', 'merge_topics', 'literature_table
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #980a053d
 class Abstract(Record):
-    "One article of a literature. Its text may be somebody's: it is kept here, and never published."
+    "One article of a literature. Its text may be under copyright: it is kept here, and never published."
 
     pmid: Id
     version: int = 1
@@ -32,7 +32,7 @@ class Abstract(Record):
     text: str  # the abstract, parts with their labels on lines of their own; "" where there is none
     journal: str | None = None
     year: int | None = None  # of publication
-    entered: str | None = None  # YYYY-MM-DD: when PubMed took it in
+    entered: str | None = None  # YYYY-MM-DD: when it entered PubMed
     revised: str | None = None  # YYYY-MM-DD: of this state of the record
     languages: list[str] = []
     types: list[str] = []  # of publication
@@ -88,11 +88,10 @@ def read_pubmed(
     source: bytes | IO[bytes] | str | Path,  # XML, or a file of it; a name that ends in .gz is unpacked
     deleted: list[tuple[str, int]] | None = None,  # takes id and version of the records that the file withdraws
 ) -> Iterator[Abstract]:
-    """The articles of a `PubmedArticleSet`, one after the other; books in it are passed over. What an update file
-    withdraws (`DeleteCitation`) stands at its end, so `deleted` is filled when the last article has been given.
+    """The articles of a `PubmedArticleSet`, one after the other; books in it are ignored. An update file lists what it
+    withdraws (`DeleteCitation`) at its end, so `deleted` is filled after the last article.
 
-    Raises: ValueError where the XML is cut or is none; what came before the cut, but for the last article, has been
-    given by then.
+    Raises: ValueError where the source is cut or is no XML, after the articles before the cut except the last.
     """
     if isinstance(source, (str, Path)):
         with (gzip.open if str(source).endswith(".gz") else open)(source, "rb") as stream:
