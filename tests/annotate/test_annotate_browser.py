@@ -178,11 +178,11 @@ def answer(page, kind, how):
         for target, label in wanted.items():
             page.choose(how, ANSWERS.get(target, "How hard is the question?"), SHOWN.get(label, label))
     elif kind == "agree":
-        page.choose(how, "Do you agree with the answer that is marked as right?", OPTIONS[3])
+        page.choose(how, "Do you agree with the answer marked as correct?", OPTIONS[3])
     elif kind == "errors":
         page.choose(how, None, "Knowledge")
         page.choose(how, None, "Logical")
-        page.choose(how, "The main kind, if you ticked several", "Logical")
+        page.choose(how, "The main type, if you ticked several", "Logical")
         select = page.one(".span select")
         select.send_keys("2")  # the second sentence, by its number
     elif kind == "duel":
@@ -231,7 +231,7 @@ def test_without_javascript_the_forms_post_and_are_kept_by_option(serve, no_scri
     page.until(lambda: "instructions" in no_script.current_url)
     no_script.get(f"{s.url}/q/1")
     said = page.one("#saved").get_property("innerText")  # selenium calls a <noscript> hidden, and it is not
-    assert said == "A button here saves your answers."
+    assert said == "The buttons below save your answers."
     assert page.all("input[type=range]") == []
     page.one("button[name=go]").click()
     page.until(lambda: no_script.current_url.endswith("/q/1?missing=1"))
