@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
-from .resample import as_result, divide, numbers_of_units, unit_weights
+from .resample import Weights, as_result, divide, numbers_of_units, unit_weights
 
 # %% auto #0
 __all__ = ['Average', 'accuracy', 'ClassScores', 'class_scores', 'precision', 'recall', 'f1', 'Settings', 'compare_settings',
@@ -30,14 +30,14 @@ def _codes(labels: Sequence, known: dict[Hashable, int]) -> np.ndarray:
 
 # %% ../../nbs/stats/10_metrics.ipynb #14c1804e
 def _pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.ndarray, list]:
-    "Truth and answers as codes, and the classes; an answer outside the classes given is a missing one."
+    "Truth and answers as codes, and the classes; an answer outside the given classes is missing."
     truth, answers = (x.tolist() if isinstance(x, np.ndarray) else list(x) for x in (truth, answers))
     if len(truth) != len(answers):
         refuse(f"{function}: truth and answers must have one entry a unit each; got {len(truth)} and {len(answers)}")
     at = next((i for i, t in enumerate(truth) if _missing(t)), None)
     if at is not None:
-        remedy = "leave out units without a key, and say how many"
-        refuse(f"{function}: truth must not be missing; got {truth[at]!r} (unit {at}); {remedy}")
+        found = f"{truth[at]!r} (unit {at}); leave out units without a key, and say how many"
+        refuse(f"{function}: truth must not be missing; got {found}")
     seen = set(truth) | {x for x in answers if not _missing(x)}
     names = list(classes) if classes is not None else sorted(seen, key=lambda x: (str(type(x)), x))
     strange = set(truth) - set(names)
@@ -47,11 +47,10 @@ def _pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.ndarra
     return _codes(truth, known), _codes(answers, known), names
 
 # %% ../../nbs/stats/10_metrics.ipynb #a52d6e9b
-def accuracy(truth: Sequence, answers: Sequence, *, weights: np.ndarray | None = None) -> Any:  # in [0, 1]
+def accuracy(truth: Sequence, answers: Sequence, *, weights: Weights = None) -> Any:  # in [0, 1]
     """The share of units answered right.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equation 1; and equation 4 for single sub-questions of a set.
-    Raises: ValueError where lengths differ or truth is missing.
     """
     t, a, _ = _pair(truth, answers, "accuracy")
     w = unit_weights(weights, len(t), "accuracy")
@@ -70,22 +69,22 @@ class ClassScores(NamedTuple):
 
 # %% ../../nbs/stats/10_metrics.ipynb #2d03a5be
 def _drawn(support: np.ndarray, is_true: np.ndarray) -> np.ndarray:
-    "Whether a class (K,) may count in a replicate (B, K): not where it has members, and none of them was drawn."
+    "Whether a class counts in a replicate (B, K): not if it has members and none of them was drawn."
     return (support > 0) | ~is_true.any(0)
 
 
 class _Counts(NamedTuple):
-    "Weights (B, K) by class, of units."
+    "Weights (B, K) of units by class."
 
     hit: np.ndarray  # answered with it, and rightly
     answered: np.ndarray
-    support: np.ndarray  # that belong to it
-    counts: np.ndarray  # bool: whether it may count; not where it has members, and none of them was drawn
+    support: np.ndarray  # true members
+    counts: np.ndarray  # bool, by `_drawn`
     total: np.ndarray  # (B,) of all units
     classes: list
 
     def scores(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        "What each score divides by what."
+        "Numerator and denominator of each score."
         f1 = 2 * self.hit, self.answered + self.support
         return {"precision": (self.hit, self.answered), "recall": (self.hit, self.support), "f1": f1}
 
@@ -100,13 +99,9 @@ def _counts(truth, answers, classes, weights, function) -> _Counts:
 
 # %% ../../nbs/stats/10_metrics.ipynb #2fd1c36a
 def class_scores(
-    truth: Sequence, answers: Sequence, *, classes: Sequence | None = None, weights: np.ndarray | None = None
+    truth: Sequence, answers: Sequence, *, classes: Sequence | None = None, weights: Weights = None
 ) -> ClassScores:
-    """Precision, recall and F1 of every class; zero where a class has nothing to divide by, as scikit-learn's
-    zero_division=0.
-
-    Raises: ValueError where lengths differ, truth is missing, or a true class is not among `classes`.
-    """
+    "Precision, recall and F1 of every class; zero where the denominator is, as with scikit-learn's zero_division=0."
     c = _counts(truth, answers, classes, weights, "class_scores")
     scores = [np.nan_to_num(divide(*parts)) for parts in c.scores().values()]
     return ClassScores(c.classes, *(x if weights is not None else x[0] for x in (*scores, c.support, c.answered)))
@@ -132,7 +127,7 @@ def precision(truth: Sequence, answers: Sequence, **how: Any) -> Any:  # average
     "Of the units answered with a class, the share that belong to it, averaged over classes."
     return _averaged("precision", truth, answers, **how)
 
-# %% ../../nbs/stats/10_metrics.ipynb #ffbf1f38
+
 def recall(truth: Sequence, answers: Sequence, **how: Any) -> Any:  # average, classes, weights: as in `f1`
     "Of the units that belong to a class, the share answered with it, averaged over classes."
     return _averaged("recall", truth, answers, **how)
@@ -141,15 +136,12 @@ def recall(truth: Sequence, answers: Sequence, **how: Any) -> Any:  # average, c
 def f1(
     truth: Any, answers: Any, *, average: Average = "macro", classes: Sequence | None = None, weights: Any = None
 ) -> Any:  # a float in [0, 1]; with weights (B,)
-    """The harmonic mean of precision and recall a class, averaged over classes, by default those that occur.
-
-    Raises: ValueError where lengths differ, truth is missing, or a true class is not among `classes`.
-    """
+    "The harmonic mean of precision and recall by class, averaged over classes, by default those that occur."
     return _averaged("f1", truth, answers, average, classes, weights)
 
 # %% ../../nbs/stats/10_metrics.ipynb #3fd80961
 class Settings(NamedTuple):
-    "What two settings make of the same units; arrays (B,) with weights."
+    "Two settings compared on the same units; arrays (B,) with weights."
 
     n: Any
     right_first: Any
@@ -163,17 +155,16 @@ class Settings(NamedTuple):
     divergence: Any  # equation 10
 
 # %% ../../nbs/stats/10_metrics.ipynb #f9263d22
-def compare_settings(first: Any, second: Any, *, weights: np.ndarray | None = None) -> Settings:
-    """Counts and rates of units that are right in both settings, the first (the full format), the second (separated),
-    or neither.
+def compare_settings(first: Any, second: Any, *, weights: Weights = None) -> Settings:
+    """Counts and rates of units that are right in both settings, in the first (the full format), the second
+    (separated), or neither.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equations 6-10.
-    Raises: ValueError where lengths differ or an entry is not 0 or 1.
     """
     f, s = numbers_of_units("compare_settings", "entry a unit", first=first, second=second)
     if not np.isin([f, s], (0, 1)).all():
-        remedy = "compare on the units that both settings have"
-        refuse(f"compare_settings: first and second must be right or wrong, 1 or 0; got another value; {remedy}")
+        found = "another value; compare on the units that both settings have"
+        refuse(f"compare_settings: first and second must be right or wrong, 1 or 0; got {found}")
     w = unit_weights(weights, len(f), "compare_settings")
     n = w.sum(1)
     c = w @ (f * s)
@@ -193,18 +184,17 @@ class SetScores(NamedTuple):
 
 
 def set_scores(sets: Sequence, right: Sequence) -> SetScores:
-    """Partial credit a set, from the set of each sub-question and whether it was answered right; several answers to
+    """Partial credit by set, from the set of each sub-question and whether it was answered right; several answers to
     one sub-question are wrong (equation 5).
 
     Source: Fouda et al. 2025 (PsychiatryBench), equation 2; its mean over sets is equation 3.
-    Raises: ValueError where lengths differ or an entry is not 0 or 1.
     """
     names = np.asarray(sets)
     c = np.asarray(right, float)
     if names.shape != c.shape or names.ndim != 1:
         refuse(f"set_scores: sets and right must have one entry a sub-question each; got {names.shape} and {c.shape}")
     if not np.isin(c, (0, 1)).all():
-        refuse("set_scores: right must be 1 or 0; got another value; an answer that is missing is 0")
+        refuse("set_scores: right must be 1 or 0; got another value; a missing answer is 0")
     codes, kinds = pd.factorize(names)
     sizes = np.bincount(codes)
     return SetScores(np.asarray(kinds), np.bincount(codes, c) / sizes, sizes)
@@ -227,17 +217,17 @@ def _tables(truth, answers, function) -> tuple[np.ndarray, np.ndarray]:
     y = np.asarray(truth)
     p = np.asarray(answers)
     if y.shape != p.shape or y.ndim != 2:
-        rule = "have one row a unit and one column a label each"
-        refuse(f"{function}: truth and answers must {rule}; got {y.shape} and {p.shape}; make them with indicator")
+        found = f"{y.shape} and {p.shape}; make them with indicator"
+        refuse(f"{function}: truth and answers must have one row a unit and one column a label each; got {found}")
     if not (np.isin(y, (0, 1)).all() and np.isin(p, (0, 1)).all()):
         refuse(f"{function}: truth and answers must hold 0 and 1; got another value")
     return y.astype(float), p.astype(float)
 
 # %% ../../nbs/stats/10_metrics.ipynb #304e68b4
 def subset_accuracy(
-    truth: np.ndarray, answers: np.ndarray, unknown: Sequence | None = None, *, weights: np.ndarray | None = None
+    truth: np.ndarray, answers: np.ndarray, unknown: Sequence | None = None, *, weights: Weights = None
 ) -> Any:  # in [0, 1]; with weights (B,)
-    """The share of units whose labels (N, L) are answered exactly, without unknown names (N,) besides the list.
+    """The share of units whose labels (N, L) are answered exactly, and without unknown names (N,).
 
     Source: Fouda et al. 2025 (PsychiatryBench), equation 11.
     """
@@ -252,8 +242,8 @@ def subset_accuracy(
 def multilabel_f1(
     truth: np.ndarray, answers: np.ndarray, *, average: str | None = "weighted", weights: Any = None
 ) -> Any:  # in [0, 1], or (L,); with weights (B,) or (B, L)
-    """F1 a label, averaged over labels ("weighted", "macro" or "micro") or, of None, of each; a label that is neither
-    true nor answered has 0. A macro average leaves out of a replicate what has members and none of them drawn.
+    """F1 by label, averaged over labels ("weighted", "macro" or "micro") or, with None, not; a label that is neither
+    true nor answered has 0. In a replicate a macro average leaves out labels of whose members none was drawn.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equations 12-13.
     """
@@ -273,8 +263,8 @@ def multilabel_f1(
     return as_result(divide((f * share).sum(1), share.sum(1)), weights)
 
 
-def unknown_rate(answers: np.ndarray, unknown: Sequence, *, weights: np.ndarray | None = None) -> Any:
-    "Of all names answered, the share that is not on the list; NaN where nothing is answered."
+def unknown_rate(answers: np.ndarray, unknown: Sequence, *, weights: Weights = None) -> Any:
+    "The share of all answered names that are not on the list; NaN where nothing is answered."
     known = np.asarray(answers, float).sum(1)
     u = np.asarray(unknown, float)
     w = unit_weights(weights, len(u), "unknown_rate")
@@ -284,17 +274,16 @@ def unknown_rate(answers: np.ndarray, unknown: Sequence, *, weights: np.ndarray 
 class Vote(NamedTuple):
     "The majority answer of every unit."
 
-    answers: np.ndarray  # (N,) of objects; None where nothing was answered, or a tie is left open
-    votes: np.ndarray  # (N,) votes for the most frequent answer
+    answers: np.ndarray  # (N,) of objects; None where nothing was answered, or a tie is not broken
+    votes: np.ndarray  # (N,) for the most frequent answer
     voters: np.ndarray  # (N,) answers that were not missing
-    tied: np.ndarray  # (N,) bool, two or more answers had as many votes
+    tied: np.ndarray  # (N,) bool, two or more answers had the most votes
 
 # %% ../../nbs/stats/10_metrics.ipynb #38bdb22b
 def majority_vote(samples: Sequence[Sequence], *, ties: Literal["first", "none"] = "first") -> Vote:
-    """The answer that most samples of a unit (N, K) give; None, NaN or "" is no answer.
+    """The most frequent answer among the samples of each unit (N, K); None, NaN or "" is no answer.
 
     Source: Wang et al. 2022, self-consistency; the rule for ties is ours, since the studies give none.
-    Raises: ValueError where units have different numbers of samples.
     """
     if ties not in ("first", "none"):
         refuse(f"majority_vote: ties must be first or none; got {ties!r}")

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import refuse
 from .estimate import Estimate
 from .jackknife import jackknife
-from .resample import as_result, divide, group_codes, unit_weights
+from .resample import Clusters, Weights, as_result, divide, group_codes, unit_weights
 
 FEWEST_CLUSTERS = 3  # questions or cases, for an interval of a component
 
@@ -33,8 +33,8 @@ def _runs(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return k, middle, squares
 
 
-def within_item_sd(scores: Any, *, weights: np.ndarray | None = None) -> Any:  # with weights (B, N): (B,)
-    """The pooled standard deviation of repeated scores (N, K) of one answer, in points; NaN where no answer was judged
+def within_item_sd(scores: Any, *, weights: Weights = None) -> Any:  # with weights (B, N): (B,)
+    """The pooled standard deviation of repeated scores (N, K) within answers, in points; NaN where no answer was judged
     twice.
 
     Source: Bland and Altman 1996, Measurement error.
@@ -47,7 +47,7 @@ def within_item_sd(scores: Any, *, weights: np.ndarray | None = None) -> Any:  #
 FEWEST_ANSWERS = 30  # judged twice or more, for an interval of their standard deviation
 
 
-def repeated_sd(scores: Any, *, clusters: np.ndarray | None = None, level: float = 0.95) -> Estimate:
+def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) -> Estimate:
     """The standard deviation within answers (N, K), in points, with its interval; n counts those judged twice or more.
 
     Source: Miller 1974 (the jackknife, of a logarithm).
@@ -66,8 +66,8 @@ def repeated_sd(scores: Any, *, clusters: np.ndarray | None = None, level: float
     return Estimate.from_limits(value, *np.exp(of_log.limits(level)), **about, kind="jackknife")
 
 # %% ../../nbs/stats/15_repeatability.ipynb #2f0728d2
-def flip_rate(passed: Any, *, weights: np.ndarray | None = None) -> Any:  # with weights (B, N): (B,)
-    "The share of pairs of runs (N, K) of 1 or 0 that disagree, averaged over the answers that were judged twice."
+def flip_rate(passed: Any, *, weights: Weights = None) -> Any:  # with weights (B, N): (B,)
+    "The share of pairs of runs (N, K) of 1 or 0 that disagree, averaged over answers that were judged twice or more."
     x = np.asarray(passed, float)
     if x.ndim != 2 or not np.isin(x[~np.isnan(x)], (0, 1)).all():
         refuse(f"flip_rate: passed must be a table of 1 and 0, one row an answer; got shape {x.shape}")
@@ -81,7 +81,7 @@ def flip_rate(passed: Any, *, weights: np.ndarray | None = None) -> Any:  # with
 
 # %% ../../nbs/stats/15_repeatability.ipynb #ba1da475
 def _effective_df(squares: np.ndarray, df: np.ndarray) -> float:
-    "Of a mean square of units with sums of squares (C,) and their degrees of freedom (C,): at most the sum of these."
+    "Degrees of freedom of a mean square, from sums of squares (C,) and their degrees of freedom (C,); at most the sum."
     total, units = df.sum(), len(squares)
     mean = squares.sum() / total
     variance = units / (units - 1) * ((squares - mean * df) ** 2).sum() / total**2
@@ -125,10 +125,10 @@ def _strata(y: np.ndarray, of: np.ndarray) -> _Strata:  # y: (N,) or (N, W), eff
 
 # %% ../../nbs/stats/15_repeatability.ipynb #e5a17c90
 def intraclass_correlation(
-    scores: Any, *, clusters: np.ndarray | None = None, seed: int, n_draws: int = 2000, level: float = 0.95
+    scores: Any, *, clusters: Clusters = None, seed: int, n_draws: int = 2000, level: float = 0.95
 ) -> Estimate:
-    """ICC(1, 1) of scores (N, K), NaN where a verdict failed, with its generalized interval over clusters: questions or
-    cases. It is the share of variance between answers; n counts those judged twice or more.
+    """ICC(1, 1) of scores (N, K), NaN where a verdict failed: the share of variance between answers, with a generalized
+    interval over clusters (questions or cases). n counts answers judged twice or more.
 
     Source: Shrout and Fleiss 1979 (case 1); Weerahandi 1993 (interval); Satterthwaite 1946 (degrees of freedom).
     """
@@ -159,13 +159,11 @@ def intraclass_correlation(
     return Estimate.from_limits(value, *limits, **about, kind="generalized")
 
 # %% ../../nbs/stats/15_repeatability.ipynb #3a034d7b
-def two_way_intraclass_correlation(
-    scores: Any, of: str = "consistency", *, weights: np.ndarray | None = None
-) -> Any:  # at most 1; NaN for fewer than two rows, or none that differ; with weights (B,)
+def two_way_intraclass_correlation(scores: Any, of: str = "consistency", *, weights: Weights = None) -> Any:
     """ICC(C, 1) or, of "agreement", ICC(A, 1) of raters who scored every answer (N, K); rows with a NaN are left out.
+    NaN for fewer than two rows, or none that differ; with weights (B,).
 
     Source: McGraw and Wong 1996, table 4; Shrout and Fleiss 1979 call them ICC(3, 1) and ICC(2, 1).
-    Raises: ValueError for another kind, or fewer than two columns.
     """
     y = np.asarray(scores, float)
     if of not in ("consistency", "agreement") or y.ndim != 2 or y.shape[1] < 2:
@@ -190,7 +188,7 @@ def two_way_intraclass_correlation(
 
 # %% ../../nbs/stats/15_repeatability.ipynb #7b92eca7
 class Components(NamedTuple):
-    "Where the variance of a score comes from."
+    "The variance components of a score."
 
     names: tuple[str, ...]  # answer, wording, answer by wording, run
     sd: tuple[Estimate, ...]  # in points of the scale
@@ -199,7 +197,7 @@ class Components(NamedTuple):
 
 
 def _mean_squares(y: np.ndarray) -> list[tuple[str, float, int, float]]:
-    "(component, sum of squares, degrees of freedom, multiple of the component in it) from the last to the first."
+    "(component, sum of squares, degrees of freedom, coefficient of the component) from the last to the first."
     n, w, r = y.shape
     mean = y.mean()
     by_item = y.mean((1, 2))
@@ -217,7 +215,7 @@ _BELOW = {"answer by wording": ["run"], **dict.fromkeys(("wording", "answer"), [
 
 
 def _from_mean_squares(squares: dict[str, tuple[Any, float]]) -> dict[str, Any]:
-    "Components from (mean square, multiple) of each: a mean square less the one below it, none under zero."
+    "Components from (mean square, coefficient) of each, negative ones set to zero."
     found = {}
     for name, (square, times) in squares.items():
         under = next((squares[line][0] for line in _BELOW.get(name, ()) if line in squares), 0.0)
@@ -230,7 +228,7 @@ def _drawn_components(y: np.ndarray, of: np.ndarray, n_draws: int, rng: np.rando
     n, w, r = y.shape
     cell, by_item = y.mean(2), y.mean((1, 2))
     drawn: dict[str, tuple[Any, float]] = {}
-    of_wordings = None  # the mean square that a wording's is compared with: it moves with the clusters
+    of_wordings = None  # the error mean square of the wordings: it varies with the clusters
     if r > 1:
         squares = np.bincount(of, ((y - cell[:, :, None]) ** 2).sum((1, 2)))
         df = _effective_df(squares, np.bincount(of) * w * (r - 1.0))
@@ -250,13 +248,12 @@ def _drawn_components(y: np.ndarray, of: np.ndarray, n_draws: int, rng: np.rando
 
 # %% ../../nbs/stats/15_repeatability.ipynb #67350546
 def variance_components(
-    scores: Any, *, clusters: np.ndarray | None = None, seed: int, n_draws: int = 2000, level: float = 0.95
+    scores: Any, *, clusters: Clusters = None, seed: int, n_draws: int = 2000, level: float = 0.95
 ) -> Components:
     """Variance components of a score (N, W, R), NaN where a verdict failed, with generalized intervals over clusters:
     questions or cases.
 
     Source: Searle, Casella and McCulloch 1992, chapter 4 (components); Weerahandi 1993 (generalized intervals).
-    Raises: ValueError for fewer than two complete answers, or one wording in one run.
     """
     y = np.asarray(scores, float)
     if y.ndim != 3 or y.shape[1] * y.shape[2] < 2:
