@@ -22,14 +22,14 @@ __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 
 
 # %% ../../nbs/stats/16_judge_error.ipynb #6e06b3b8
 def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    "Scores where both are there, and where that is."
+    "Scores of answers that both have scored, and which these are."
     y, x = numbers_of_units(function, "score an answer", judge=judge, people=people)
     there = ~(np.isnan(y) | np.isnan(x))
     return y[there], x[there], there
 
 # %% ../../nbs/stats/16_judge_error.ipynb #595d0af7
 class Limits(NamedTuple):
-    "A judge's bias against people, and the limits of single differences."
+    "A judge's bias against people, and the limits of agreement."
 
     bias: Estimate  # judge minus people, in points
     sd: Estimate  # of the differences
@@ -59,7 +59,6 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
     """Bias and limits of agreement of a judge with people's mean scores of the same answers (N,).
 
     Source: Bland and Altman 1986; 2007 (several answers to a case); Zou 2013 (intervals of the limits).
-    Raises: ValueError for fewer than three answers that both have scored.
     """
     y, x, there = _both(judge, people, "bland_altman")
     if len(y) < 3:
@@ -89,7 +88,7 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
 
 # %% ../../nbs/stats/16_judge_error.ipynb #846b80f4
 def _severity_removed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    "Scores (R, N) without what raters add to all answers, and the residuals of answers and raters adding up."
+    "Answers' effects in an additive model of scores (R, N), adjusted for raters, and the residuals."
     has = ~np.isnan(x)
     filled = np.where(has, x, 0.0)
     raters = has.sum(1, keepdims=True)
@@ -106,7 +105,7 @@ def _severity_removed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fieller(a: np.ndarray, b: np.ndarray, level: float) -> tuple[float, float]:
-    "Limits of the ratio of two numbers by their jackknife values, the first of these with nothing left out."
+    "Limits of a ratio from jackknife values of numerator and denominator, the first of the full data."
     k = len(a) - 1
     t = stdtrit(len(a) - 2, 0.5 + level / 2)
     (vaa, vab), (_, vbb) = (k - 1) ** 2 / k * np.cov(a[1:], b[1:])
@@ -119,8 +118,8 @@ def _fieller(a: np.ndarray, b: np.ndarray, level: float) -> tuple[float, float]:
 
 # %% ../../nbs/stats/16_judge_error.ipynb #715306f2
 def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 0.95) -> Estimate:
-    """How a judge's bias (N,) changes with the true score, in points a point, the errors of raters (R, N) taken out;
-    without an estimate where no answer has two raters.
+    """The slope of a judge's bias (N,) on the true score, corrected for the errors of raters (R, N); NaN where no
+    answer has two raters.
 
     Source: Fuller 1987, section 1.2 (errors in variables); Fieller 1954 (interval).
     """
@@ -150,7 +149,7 @@ def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 
 
 # %% ../../nbs/stats/16_judge_error.ipynb #3d9d02f6
 class Calibrated(NamedTuple):
-    "A line from judge to people, fitted on one half and tried on the other."
+    "A line from judge to people, fitted on one half and tested on the other."
 
     intercept: float
     slope: float
@@ -160,10 +159,7 @@ class Calibrated(NamedTuple):
 
 # %% ../../nbs/stats/16_judge_error.ipynb #c00db55e
 def split_half_calibration(judge: Any, people: Any, *, clusters: Any = None, seed: int, **settings: Any) -> Calibrated:
-    """A linear calibration, fitted on one half of the cases and tried on the other.
-
-    Raises: ValueError for fewer than six cases that both have scored.
-    """
+    "A linear calibration, fitted on one half of the cases and tested on the other; six cases or more."
     y, x, there = _both(judge, people, "split_half_calibration")
     of = np.arange(len(y)) if clusters is None else np.unique(np.asarray(clusters)[there], return_inverse=True)[1]
     n_cases = len(set(of.tolist()))
@@ -181,13 +177,13 @@ def split_half_calibration(judge: Any, people: Any, *, clusters: Any = None, see
 
 # %% ../../nbs/stats/16_judge_error.ipynb #4edce856
 def _pull(said: np.ndarray, which: np.ndarray, of: np.ndarray) -> np.ndarray:
-    "What each case adds to the error of a rate."
+    "The contribution of each case to the error of a rate."
     return np.bincount(of[which], said[which] - said[which].mean(), of.max() + 1) / which.sum()
 
 
 def pass_rates(said: Any, good: Any, own: Any, clusters: Any, **settings: Any) -> dict[str, Estimate]:
-    """How much more often a judge passes (`said`) its own answers, or its family's, than others' that people labelled
-    alike, `good` or not: "wrong" and "right".
+    """How much more often a judge passes (`said`) its own answers, or its family's, than others', among answers that
+    people labelled "wrong" and among those they labelled "right" (`good`).
 
     Source: Zou and Donner 2008 (interval); equal rates given the truth: Hardt, Price and Srebro 2016.
     """
@@ -218,16 +214,17 @@ class LeftOut(NamedTuple):
 def leave_one_rater_out(
     scores: Any, judge: Any, raters: Sequence[str], *, clusters: Any = None, **settings: Any
 ) -> list[LeftOut]:
-    """Every rater (R, N) against the judge (N,), by the mean of the other raters.
+    """Every rater (R, N) against the judge (N,), by their distances from the mean of the other raters.
 
-    Source: the idea of the alternative annotator test of Calderon et al. 2025, with distances and intervals of ours.
-    Raises: ValueError for shapes that do not fit, or fewer than two raters.
+    Source: after the alternative annotator test of Calderon et al. 2025, with distances and intervals of our own.
     """
     x = np.asarray(scores, float)
     y = np.asarray(judge, float)
     if x.ndim != 2 or x.shape != (len(raters), len(y)) or len(raters) < 2:
-        rule = "have one row a rater (two or more) and one column an answer"
-        refuse(f"leave_one_rater_out: scores must {rule}; got {x.shape} for {len(raters)} raters and {len(y)} answers")
+        found = f"{x.shape} for {len(raters)} raters and {len(y)} answers"
+        refuse(
+            f"leave_one_rater_out: scores must have one row a rater (two or more) and one column an answer; got {found}"
+        )
     out = []
     for r, name in enumerate(raters):
         others = np.delete(x, r, axis=0)
@@ -243,16 +240,16 @@ def leave_one_rater_out(
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e3deb7d3
 class Heaping(NamedTuple):
-    "How far scores heap on round numbers."
+    "The concentration of scores on round numbers."
 
     multiples: dict[int, Estimate]  # of 5 and of 10: the share of scores
-    values: int  # different scores
+    values: int  # distinct scores
     commonest: float
     share_of_commonest: Estimate
 
 
 def heaping(scores: Any, *, clusters: Any = None, **settings: Any) -> Heaping:  # n_boot, seed and level, of `estimate`
-    "The shares of scores (0 to 100) on multiples of 5 and 10, how many scores differ, and the commonest."
+    "The shares of scores (0 to 100) that are multiples of 5 and 10, the number of distinct scores, and the commonest."
     y = np.asarray(scores, float)
     there = ~np.isnan(y)
     y = y[there]
@@ -264,11 +261,11 @@ def heaping(scores: Any, *, clusters: Any = None, **settings: Any) -> Heaping:  
     return Heaping(shares, len(values), commonest, estimate(mean, (y == commonest).astype(float), **settings))
 
 # %% ../../nbs/stats/16_judge_error.ipynb #f43a9b81
-EVEN_DIGITS = {5: 21 / 101, 10: 11 / 101}  # shares of multiples where last digits are even
+EVEN_DIGITS = {5: 21 / 101, 10: 11 / 101}  # shares of multiples where last digits are uniform
 
 
 def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Estimate:  # points a unit of x
-    """The slope of the score on x among the answers to one item, over all items.
+    """The slope of the score on x within items, pooled over items.
 
     Source: Bell and McCaffrey 2002 (leaving clusters out); Carter, Schnepel and Steigerwald 2017 (effective clusters).
     """
@@ -296,9 +293,7 @@ def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Est
     return Estimate.from_limits(slope, slope - half, slope + half, **about, kind="jackknife t")
 
 # %% ../../nbs/stats/16_judge_error.ipynb #225e935d
-def length_effect(
-    scores: Any, words: Any, items: Any, *, level: float = 0.95
-) -> Estimate:  # points a doubling, within items
-    "The slope of the score on the logarithm of the length, within items; an empty answer is left out."
+def length_effect(scores: Any, words: Any, items: Any, *, level: float = 0.95) -> Estimate:
+    "The slope of the score on log2 of the number of words, within items; empty answers are left out."
     n = np.asarray(words, float)
     return within_slope(scores, np.where(n >= 1, np.log2(np.maximum(n, 1)), np.nan), items, level=level)
