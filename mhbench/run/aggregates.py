@@ -18,10 +18,10 @@ from typing import Any
 import pandas as pd
 
 from ..errors import refuse
-from ..records.schema import Item, Rating, Response, read_records
+from ..records.schema import Item, Rating, Response
 from ..report.tables import csv_text
 from .export import executed_notebooks
-from .graph import root, runs
+from .graph import records_left, root, runs
 from .params import load_params
 from .stage import as_saved
 from ..stats.estimate import ESTIMATE_COLUMNS
@@ -167,9 +167,8 @@ def _without_paths(text: str, places: Mapping[str, str]) -> str:
 
 def held_by(top: Path, study: str) -> Protected:
     "What a run's corpus holds."
-    kinds: dict[str, Any] = {"items": Item, "ratings": Rating, "recorded": Response}
-    files = {name: top / "results/text/prepare" / study / f"{name}.parquet" for name in kinds}
-    return Protected(*(read_records(files[n], kind) if files[n].exists() else [] for n, kind in kinds.items()))
+    results = top / "results"
+    return Protected(*(records_left(results, "prepare", study, kind) for kind in (Item, Rating, Response)))
 
 # %% ../../nbs/run/28_aggregates.ipynb #cda8bf06
 def publish_aggregates(

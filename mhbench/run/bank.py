@@ -40,7 +40,7 @@ _TO = argument("--to", required=True, help="a new folder")
 
 # %% ../../nbs/run/22_bank.ipynb #bb267af4
 def printed_tables(folder: Path, names: tuple[str, ...]) -> str:
-    "Tables of a stage by name, each under its caption; and what is not there, with the reason."
+    "Tables of a stage by name, each under its caption; then the tables that could not be made, with the reason."
     contents = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
     captions = {t["name"]: t["caption"] for t in contents["tables"]}
     out = []
@@ -52,7 +52,7 @@ def printed_tables(folder: Path, names: tuple[str, ...]) -> str:
     return "\n".join(out)
 
 
-def _make(stage: str, a: argparse.Namespace) -> None:
+def _run(stage: str, a: argparse.Namespace) -> None:
     elsewhere = {} if a.results == "results" else {"results": a.results}
     execute.run_stage(stage, a.study, params=a.params, overrides=elsewhere, here=True)
     print(printed_tables(place(a.results, stage, a.study), _SHOWN[stage]))
@@ -69,14 +69,14 @@ for _stage, _word, _text in (  # two stages have a second name, after what else 
     ("keys", "keys", "what the readers' sheets and the reference passages make of the keys"),
     ("keys", "pseudolabel", "the same stage as keys"),
 ):
-    subcommand(f"corpus {_word}", _text, _STUDY, PARAMS, RESULTS)(partial(_make, _stage))
+    subcommand(f"corpus {_word}", _text, _STUDY, PARAMS, RESULTS)(partial(_run, _stage))
 
 # %% ../../nbs/run/22_bank.ipynb #74ab785b
 BANKS = {"composed": ("compose", "items"), "gold": ("keys", "gold"), "labelled": ("keys", "labelled")}
 
 
 def bank_items(study: str, kind: str, results: str | Path = "results") -> list[Item]:
-    "The questions of a bank of one of the kinds in BANKS, as a stage left them."
+    "The questions of one version of a bank, a key of BANKS."
     stage, name = BANKS[kind]
     file = place(results, "text", stage) / study / f"{name}.parquet"
     if not file.exists():
@@ -105,7 +105,7 @@ def _sheets(a: argparse.Namespace) -> None:
     make_private(made, ignored=True)
     print(*made, sep="\n")
     print(f"{len(items)} questions for each reader: a sheet (CSV), or tasks for a Label Studio project of their own,")
-    print("with config.xml as its labelling interface. Name what comes back in params.yaml:")
+    print("with config.xml as its labelling interface. Name the completed sheets in params.yaml:")
     back = ", ".join(f"{r}: {folder / r}.csv" for r in ("first", "second", "resolver"))
     print(f"studies.{a.study}.keys.sheets: {{{back}}}")
 

@@ -20,14 +20,14 @@ import yaml
 from ..ask.cache import cache_path
 from ..ask.probe import check
 from ..errors import refuse
-from ..records.schema import Item, read_records
+from ..records.schema import Item
 from ..registry import declare_commands
 from ..report.findings import went_wrong
 from ..report.page import brief
 from ..report.tables import csv_text
 from . import edit, execute, fetch
 from .asking import asking, capped
-from .graph import root, runs
+from .graph import records_left, root, runs
 from .panel import PLAN_OPTIONS, plan_humans
 from .params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
 from .plan import plan_run
@@ -280,9 +280,7 @@ def _sizes(run: dict) -> list[str]:
     "What the cases of each study that is prepared can show, and how many a narrow interval takes."
     out = []
     for study in run["studies"]:
-        file = root() / "results" / "text" / "prepare" / study / "items.parquet"
-        if file.exists():
-            items = read_records(file, Item)
+        if items := records_left("results", "prepare", study, Item):
             n = len({i.cluster for i in items})
             out.append(f"{study}: {len(items)} items of {n} cases; the interval is at most {share_width(n):.2f} wide")
     takes = ", ".join(f"{cases_for_width(w)} cases for {w:g}" for w in (0.2, 0.1, 0.05))

@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .. import __version__
 from ..errors import refuse
-from ..records.schema import Item, Judgment, Rating, Response, StoredRecords, fingerprint, letters, read_records
+from ..records.schema import Item, Judgment, Rating, Response, StoredRecords, fingerprint, letters
+from .graph import records_left
 from .made import how_made
 from ..stats.resample import cluster_mean
 from ..steps.score import JUDGED, READ, what_became
@@ -70,10 +71,9 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
     rows = pd.read_parquet(file).reset_index(drop=True)
     rows = rows.merge(said.astype({"temperature": float, "sample": "int64"}), how="left", on=_ONE)
     rows = rows.assign(became=what_became(rows), when=file.stat().st_mtime)
-    parts = [text / stage / study / "items.parquet" for stage in ("prepare", "approach")]
-    items = {i.item_id: i for f in parts if f.exists() for i in read_records(f, Item)}
-    rated = text / "prepare" / study / "ratings.parquet"
-    ratings = read_records(rated, Rating) if rated.exists() else []
+    known = records_left(results, "prepare", study, Item) + records_left(results, "approach", study, Item)
+    items = {i.item_id: i for i in known}
+    ratings = records_left(results, "prepare", study, Rating)
     accuracy = pd.read_parquet(results / "score" / study / "accuracy.parquet")
     strange = rows[(rows["answered_by"] != "majority") & rows["served"].isna()]
     unknown = set(rows["item_id"]) - items.keys()

@@ -22,11 +22,11 @@ from .. import __version__
 from ..corpus.demo import DEMO_STUDIES, demo_canary, demo_card
 from ..errors import optional, refuse
 from ..records.database import staged_folder
-from ..records.schema import Item, read_records
+from ..records.schema import Item
 from ..report.items import Answers, answers_of
 from ..report.page import headline
 from .eee import Scored, asked_text, scored, write_eee
-from .graph import graph, jobs, place, root, runs
+from .graph import graph, jobs, place, records_left, root, runs
 from .made import commit_of, how_made
 from .params import load_params
 from ..subcommand import PARAMS, argument, subcommand
@@ -56,7 +56,11 @@ def publish(
     run = load_params(top / params)["run"]
     folder = top / to
     for study in run["studies"]:
-        items = read_records(place("results/text", "prepare", study) / "items.parquet", Item)
+        items = records_left("results", "prepare", study, Item)
+        if not items:
+            refuse(
+                f"publish: every study must be prepared; got no items of {study}; dvc repro", error=FileNotFoundError
+            )
         if any(i.protected for i in items):
             got = f"protected items of {study}; publish its report page by hand, if its authors agree"
             refuse(f"publish: the corpora of the run must be free to publish; got {got}")
@@ -176,8 +180,7 @@ def bank_cards(results: str | Path, studies: Iterable[str], write: Write) -> lis
     "A card of each demonstration bank, which describes its questions; a study's own corpus has its own."
     out = []
     for study in [s for s in studies if s in DEMO_STUDIES]:
-        file = Path(results) / "text" / "prepare" / study / "items.parquet"
-        items = read_records(file, Item) if file.exists() else []
+        items = records_left(results, "prepare", study, Item)
         once = list({i.base: i for i in reversed(items)}.values())
         if once and all(i.canary == demo_canary() for i in once):
             out.append(write(f"cards/{study}.md", demo_card(study, once).encode()))

@@ -18,9 +18,9 @@ from ..annotate.export import ratings
 from ..annotate.store import open_store
 from ..errors import refuse
 from ..records.ratings import guess_rating_columns
-from ..records.schema import Item, Judgment, Rating, read_records
+from ..records.schema import Item, Judgment, Rating
 from ..records.table import cell_text, read_table
-from .graph import root
+from .graph import records_left, root
 from .people import PANEL
 from ..stats import panel_design as design
 from ..stats.estimate import fewest_clusters
@@ -157,26 +157,24 @@ def _from_table(path: str) -> _Known:
     return _Known(Path(path).name, pilot, int((~np.isnan(f)).sum()))
 
 # %% ../../nbs/run/30_panel.ipynb #24d1c061
-def _verdicts(ratings: list[Rating], judgments: Path) -> list[Judgment]:
-    "Those of the judge stage, and the labels of models that came with the corpus."
+def _recorded_labels(ratings: list[Rating]) -> list[Judgment]:
+    "The labels of models that came with the corpus, as judgments."
     labels = [r for r in ratings if r.by_model and r.label is not None]
     about: dict[str, Any] = {"kind": "label", "rubric": "recorded", "attempts": 0}
-    came = [
+    return [
         Judgment(item_id=r.item_id, study=r.study, model=r.target, judge=r.rater, label=r.label, **about)
         for r in labels
     ]
-    return came + (read_records(judgments, Judgment) if judgments.exists() else [])
 
 
 def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
     "Every judge of a study whose answers people have labelled, too."
     for study in studies:
-        prepared = results / "text" / "prepare" / study
-        if not (prepared / "ratings.parquet").exists():
+        ratings = records_left(results, "prepare", study, Rating)
+        if not ratings:
             continue
-        ratings = read_records(prepared / "ratings.parquet", Rating)
-        items = read_records(prepared / "items.parquet", Item)
-        said = _verdicts(ratings, results / "text" / "judge" / study / "judgments.parquet")
+        items = records_left(results, "prepare", study, Item)
+        said = _recorded_labels(ratings) + records_left(results, "judge", study, Judgment)
         for kind in ("score", "label"):
             table = student_points(said, items, kind) if any(j.kind == kind for j in said) else pd.DataFrame()
             for judge, g in table.dropna(subset=["points"]).groupby("judge") if len(table) else []:
