@@ -207,7 +207,7 @@ def test_a_study_without_released_files_is_refused():
 
 def test_a_replication_of_one_study_is_no_place_for_another(tmp_path):
     (tmp_path / "mine.txt").write_text("something else")
-    with pytest.raises(ValueError, match="--to must be new.* something else is in; take another folder"):
+    with pytest.raises(ValueError, match="--to must be new.* with other files; take another folder"):
         replicate("mhqa", tmp_path, tmp_path)
 
 

@@ -170,7 +170,7 @@ def _write(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str],
         return
     if yaml.safe_load(text) != wanted:
         got = "entries that refer to each other"
-        refuse(f"edit: {file.name} must have no aliases and no merged keys; got {got}; write them out")
+        refuse(f"edit: {file.name} must be without aliases and merged keys; got {got}; write them out")
     new = file.with_suffix(".yaml.new")
     try:
         new.write_text(text, encoding="utf-8")
