@@ -73,7 +73,7 @@ def test_what_was_frozen_is_told_apart_from_what_was_changed_since(study, capsys
     assert known["data"]["mhqa.corpus"] == corpus.hexdigest()
     assert cli.main(["freeze", "--check"]) == 0 and cli.main(["freeze"]) == 1
     assert "nothing must be registered yet" in capsys.readouterr().err
-    assert "which git does not hold" in about_registration()[0]
+    assert "not committed to git" in about_registration()[0]
     git(house, "add", "registered.yaml")
     git(house, "commit", "-qm", "Registered")
     assert "in commit" in about_registration()[0]
@@ -127,7 +127,7 @@ def test_answers_that_are_there_are_refused_or_told(study, capsys):
     assert "none named" in capsys.readouterr().out
     there = {m: n["there"] for m, n in registration()["studies"]["mhqa"]["answers"].items()}
     assert there == {"qwen": 12, "llama": 0, "qwen-tuned": 0}
-    assert "when answers to 12 of 12 items of mhqa by qwen were already there" in about_registration()[0]
+    assert "when answers to 12 of 12 items of mhqa by qwen already existed" in about_registration()[0]
     house.params["models"]["qwen"]["system"] = "Be brief."  # other words, and the answers of before are still known
     house.write()
     assert cli.main(["freeze", "--replace"]) == 1
