@@ -32,7 +32,7 @@ __all__ = ['cache_file', 'capped', 'asking', 'asked_with', 'trained_classifier',
 
 # %% ../../nbs/run/06_asking.ipynb #9ef2affe
 def cache_file(cache: str, results: Path) -> Path:
-    "The cache's file: `$MHBENCH_CACHE` where it is set, so that folders share one, else `cache`, else one in `results`."
+    "The cache's file: `$MHBENCH_CACHE` where it is set, for folders to share, else `cache`, else one in `results`."
     if os.environ.get("MHBENCH_CACHE"):
         return Path(os.environ["MHBENCH_CACHE"]).expanduser()
     return root() / cache if cache else Path(results) / "cache.sqlite"
@@ -102,7 +102,7 @@ def trained_classifier(entry: Mapping, name: str, results: Path) -> MultipleChoi
 
 # %% ../../nbs/run/06_asking.ipynb #4a666af2
 class FirstOption:
-    "Takes the place of an encoder or a classifier in a dry run: all texts are equally similar, so the first option wins."
+    "Replaces an encoder or a classifier in a dry run: all texts are equally similar, so the first option wins."
 
     def sentences(self, texts: Sequence[str]) -> np.ndarray:
         return np.zeros((len(texts), 1), np.float32)
