@@ -167,8 +167,12 @@ def _without_paths(text: str, places: Mapping[str, str]) -> str:
 
 def held_by(top: Path, study: str) -> Protected:
     "What a run's corpus holds."
-    results = top / "results"
-    return Protected(*(records_left(results, "prepare", study, kind) for kind in (Item, Rating, Response)))
+    prepared = (top / "results", "prepare", study)
+    return Protected(
+        records_left(*prepared, Item),
+        records_left(*prepared, Rating),
+        records_left(*prepared, Response),
+    )
 
 # %% ../../nbs/run/28_aggregates.ipynb #cda8bf06
 def publish_aggregates(
