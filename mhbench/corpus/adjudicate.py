@@ -130,7 +130,7 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #680f352b
 def read_keys(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  # item_id -> letter
-    """A reader's letters, from either.
+    """A reader's letters, from a sheet or from Label Studio's export.
 
     Raises: ValueError for another kind of file; what `read_key_sheet` and `read_key_tasks` raise.
     """
@@ -144,7 +144,7 @@ def read_keys(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  # ite
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #b325bbde
 def write_key_files(items: Sequence[Item], folder: str | Path, *, seed: int) -> list[Path]:
-    "What goes out to the readers."
+    "The files for the readers: a page for Label Studio, and a sheet and tasks for each."
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
     page = home / "config.xml"
@@ -217,7 +217,7 @@ def key_agreement(decisions: Sequence[Decision]) -> pd.DataFrame:  # measure, an
 
 
 def reader_flags(decisions: Sequence[Decision]) -> pd.DataFrame:  # rater, n, agreement, ..., flag
-    "Readers who agreed, or disagreed, with the proposed key throughout though the other did not."
+    "Readers who always agreed, or always disagreed, with the proposed key although the other did not."
     said, agrees = _said(decisions)
     words = np.where(agrees, "agrees", "disagrees").astype(object)
     words[np.asarray(pd.isna(said))] = None
@@ -234,22 +234,22 @@ def decision_table(decisions: Sequence[Decision]) -> pd.DataFrame:  # outcome, a
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #08e4d280
 def decisions_in_words(table: pd.DataFrame) -> str:
-    "What became of the keys, as the card of a bank says it."
+    "The outcomes in one sentence, for the card of a bank."
     counts = ", ".join(f"{r.k} {r.outcome}" for r in table.itertuples() if r.k)
     return f"Two readers, and a resolver where they differ; of {table['k'].sum()} keys: {counts}."
 
 # %% ../../nbs/corpus/06_adjudicate.ipynb #e0ecd667
-READER_ERRS = 0.12  # share of questions at which each of the first readers names a wrong option
+READER_ERRS = 0.12  # share of questions on which each first reader names a wrong option
 
 
 def simulate_readers(
     questions: Sequence[tuple[str, str, str]], *, seed: int
 ) -> dict[str, dict[str, str]]:  # first, second, resolver -> item_id -> letter
-    """Two first readers who name the right option, but for a declared share of the questions, and never err at the same
-    one; where they differ, a resolver who is right. So every decided key is right, and the two readers differ at twice
-    the declared share.
+    """Two first readers who name the right option except for a declared share of the questions, and never err on the
+    same one; where they differ, a resolver who is right. So every decided key is right, and the two readers differ on
+    twice the declared share.
 
-    A reader who errs agrees with the composer's key where it is wrong, and else names another option.
+    A reader who errs agrees with the composer's key if that is wrong, and otherwise names another option.
     """
     rng = np.random.default_rng([seed, 3])
     out: dict[str, dict[str, str]] = {"first": {}, "second": {}, "resolver": {}}
