@@ -26,22 +26,22 @@ _POINTS = {"Correct": 100.0, "Incorrect": 0.0}
 
 
 def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:
-    """People's verdicts on answers in points: scores as they are, Correct as 100, Incorrect as 0. Models are no people.
+    """People's verdicts on answers in points: scores unchanged, Correct as 100, Incorrect as 0; without models' ratings.
 
-    A row an answer (item_id, model), a column a rater; NaN where nobody rated, or abstained.
+    One row for each answer (item_id, model), one column for each rater; NaN for no rating, or an abstention.
     """
     known = set(models)
-    rows = [
-        (r.item_id, r.target, r.rater, r.value if r.value is not None else _POINTS.get(r.label or "", np.nan))
-        for r in ratings
-        if r.target in known and not r.by_model
-    ]
+    rows = []
+    for r in ratings:
+        if r.target in known and not r.by_model:
+            points = r.value if r.value is not None else _POINTS.get(r.label or "", np.nan)
+            rows.append((r.item_id, r.target, r.rater, points))
     long = pd.DataFrame(rows, columns=["item_id", "model", "rater", "points"])
     return long.groupby(["item_id", "model", "rater"])["points"].mean().unstack("rater")
 
-
+# %% ../../nbs/steps/25_judge_people.ipynb #e5fb7ea7
 def _compared(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
-    "A judge's verdicts with people's mean, and people's own (R, N)."
+    "A judge's verdicts with people's mean, and the points of each rater (R, N)."
     kept = {name: (name, "first") for name in ("cluster", "stratum") if name in g}
     one = g.groupby(["item_id", "model"], as_index=False).agg(points=("points", "mean"), **kept)
     both = rated.reindex(pd.MultiIndex.from_frame(one[["item_id", "model"]]))
@@ -49,7 +49,7 @@ def _compared(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.nd
 
 # %% ../../nbs/steps/25_judge_people.ipynb #34fa266f
 def _among_people(people: np.ndarray, clusters: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
-    "Limits of agreement of one rater with the mean of the others, every rater in turn."
+    "Limits of agreement of one rater with the mean of the others, over all raters."
     has = ~np.isnan(people)
     total = np.nansum(people, axis=0)
     n = has.sum(0)
@@ -82,14 +82,10 @@ def _scores(one: pd.DataFrame, people: np.ndarray, settings: dict) -> list[tuple
 
 _ONE_RATER = "it takes two raters an answer: with one, nobody knows what is error"
 
-
-def _share(x: np.ndarray, cases: np.ndarray, settings: dict) -> Estimate:
-    return estimate(mean, x.astype(float), clusters=cases, share=True, **settings)
-
 # %% ../../nbs/steps/25_judge_people.ipynb #863e15a2
 def _in_units(one: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """People's labels (NaN where there is none, or a tie) and a judge's verdicts: shares of labels, points of scores. A
-    verdict that failed, or abstained, stands at the judge's mean: together with people's labels any number would do.
+    """People's verdicts (NaN where there is none, or a tie) and a judge's: shares for labels, points for scores. A judge's
+    failed verdict or abstention is replaced by its mean, which leaves an estimate with people's labels unbiased.
     """
     y = one["people"].to_numpy(float)
     f = one["points"].to_numpy(float)
@@ -100,7 +96,7 @@ def _in_units(one: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../../nbs/steps/25_judge_people.ipynb #4919092c
 def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
-    "How often a judge finds what people call correct, and wrong, and the share that is correct by each and by both."
+    "A judge's sensitivity and specificity, and the share of correct answers by the judge, by people and by both."
     y, f = _in_units(one, "label")
     cases = one["cluster"].to_numpy()
     said = one["points"].to_numpy(float) > 50
@@ -110,7 +106,10 @@ def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]
         "wrong answers found (q0)": (~said, judged & (y == 0), "of those that people call wrong"),
         "share correct, as judged": (said, judged, "the judge alone"),
     }
-    rows = [(name, _share(x[use], cases[use], settings), told) for name, (x, use, told) in rates.items()]
+    rows = []
+    for name, (x, use, told) in rates.items():
+        share = estimate(mean, x[use].astype(float), clusters=cases[use], share=True, **settings)
+        rows.append((name, share, told))
     how: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
     both = prediction_powered(y, f, **how).both
     rows.append(("share correct, people and judge", both, "if what people labelled is a random sample of it all"))
@@ -119,7 +118,7 @@ def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]
 
 # %% ../../nbs/steps/25_judge_people.ipynb #fccd430d
 def _beside_raters(people: np.ndarray, one: pd.DataFrame, raters: list, settings: dict) -> list:
-    "How the judge, and a constant, stand to each rater who is left out."
+    "The judge, and a constant, compared with each rater who is left out."
     on: dict[str, Any] = {"clusters": one["cluster"].to_numpy(), **settings}
     constant = np.where(one["points"].isna(), np.nan, np.nanmedian(people))
     left = leave_one_rater_out(people, one["points"], raters, **on)
@@ -136,7 +135,7 @@ def _beside_raters(people: np.ndarray, one: pd.DataFrame, raters: list, settings
 
 # %% ../../nbs/steps/25_judge_people.ipynb #46fb8897
 def _above_raters(one: pd.DataFrame, people: np.ndarray, level: float) -> Estimate:  # people (R, N)
-    "The judge's points less a rater's, with raters and cases as samples."
+    "The judge's points minus a rater's, with raters and cases as samples."
     above = one["points"].to_numpy(float) - people
     rater, answer = (place.ravel() for place in np.indices(above.shape))
     return mean_over_raters(above.ravel(), answer, rater, cases=one["cluster"].to_numpy()[answer], level=level)
@@ -145,8 +144,8 @@ def _above_raters(one: pd.DataFrame, people: np.ndarray, level: float) -> Estima
 def people_table(
     table: pd.DataFrame, ratings: Iterable[Rating], *, kind: Literal["score", "label"], level: float = 0.95, **settings
 ) -> pd.DataFrame:  # judge, measure, n, ..., reading
-    """Every judge beside people, on the answers that both have seen; no row where there is none. `table` has verdicts:
-    judge, item_id, cluster, model, points.
+    """Every judge compared with people, on the answers that both rated; no row where there are none. `table` has
+    verdicts: judge, item_id, cluster, model, points.
     """
     rated = rated_points(ratings, set(table["model"]))
     rows: list[dict] = []
@@ -163,7 +162,7 @@ def people_table(
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "reading"])
 
 # %% ../../nbs/steps/25_judge_people.ipynb #54dbcfce
-_WORTH = 0.05  # of the width of people's interval: a judge that takes off less buys no precision
+_WORTH = 0.05  # the least reduction of the width of people's interval that counts as a gain in precision
 
 
 def _width(e: Estimate) -> float:
@@ -171,7 +170,7 @@ def _width(e: Estimate) -> float:
 
 
 def _told(people: Estimate, both: Powered, bias: str) -> dict[str, str]:  # who -> how to read it
-    "Which of the three to believe, and why."
+    "Which of the three estimates to use, and why."
     alone = f"not by itself: {bias} from people's labels, and its interval leaves out its errors"
     gain = 1 - _width(both.both) / _width(people)
     if np.isnan(both.both.ci_low) or both.power == 0 or gain < 0:
@@ -187,7 +186,7 @@ _THREE = ("judge alone", "people alone", "both")
 
 
 def _three(one: pd.DataFrame, kind: str, level: float) -> list[dict]:
-    "Judge alone, people alone and both; none where fewer than six cases are labelled, or everything is."
+    "Judge alone, people alone and both; none where fewer than six cases are labelled, or all of them."
     share = kind == "label"
     cases = one["cluster"].to_numpy()
     if one["points"].isna().all():
@@ -210,14 +209,14 @@ def _three(one: pd.DataFrame, kind: str, level: float) -> list[dict]:
 
 
 def together_table(
-    table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points; stratum, where labels are drawn in strata
+    table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points; stratum, for a stratified sample of labels
     rated: pd.DataFrame,  # of rated_points
     *,
     kind: Literal["score", "label"],
     by: Sequence[str] = ("judge", "model"),
     level: float = 0.95,
 ) -> pd.DataFrame:  # by, who (judge alone, people alone, both), n, ..., power (of the judge, 0 to 1), reading
-    "The share or the mean by the judge alone, by people alone and by both, and which to believe."
+    "The share or the mean by the judge alone, by people alone and by both, and which of them to use."
     rows: list[dict] = []
     for key, g in table.groupby(list(by), sort=True):
         rows += [dict(zip(by, key)) | row for row in _three(_compared(g, rated)[0], kind, level)]
@@ -225,7 +224,7 @@ def together_table(
 
 
 def whom_to_believe(table: pd.DataFrame) -> str:  # of together_table
-    "One sentence for all of it."
+    "A summary of the table in one sentence."
     wide = table.assign(width=table["ci_high"] - table["ci_low"])
     wide["believed"] = wide["reading"].str.startswith("believe this")
     of = {who: g.reset_index(drop=True) for who, g in wide.groupby("who")}
