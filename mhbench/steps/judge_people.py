@@ -26,7 +26,7 @@ _POINTS = {"Correct": 100.0, "Incorrect": 0.0}
 
 
 def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:
-    """People's verdicts on answers in points: scores unchanged, Correct as 100, Incorrect as 0; without models' ratings.
+    """People's verdicts on answers in points: scores unchanged, Correct as 100, Incorrect as 0; models' are left out.
 
     One row for each answer (item_id, model), one column for each rater; NaN for no rating, or an abstention.
     """
@@ -84,8 +84,8 @@ _ONE_RATER = "it takes two raters an answer: with one, nobody knows what is erro
 
 # %% ../../nbs/steps/25_judge_people.ipynb #863e15a2
 def _in_units(one: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """People's verdicts (NaN where there is none, or a tie) and a judge's: shares for labels, points for scores. A judge's
-    failed verdict or abstention is replaced by its mean, which leaves an estimate with people's labels unbiased.
+    """People's verdicts (NaN where there is none, or a tie) and a judge's: shares for labels, points for scores. A
+    failed verdict or abstention of a judge is replaced by its mean; estimates with people's labels stay unbiased.
     """
     y = one["people"].to_numpy(float)
     f = one["points"].to_numpy(float)
