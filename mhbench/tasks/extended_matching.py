@@ -21,16 +21,12 @@ __all__ = ['parse_extended_matching', 'ExtendedMatchingTask']
 
 # %% ../../nbs/tasks/02_extended_matching.ipynb #7cc50866
 def parse_extended_matching(
-    text: str | None,  # what the model wrote
-    n_stems: int,  # scenarios in the set, numbered from 1
-    options: Sequence[str] | int,  # the shared options, or how many there are
-    *,
-    numbered: bool = False,  # whether the prompt numbered the options from 1
+    text: str | None, n_stems: int, options: Sequence[str] | int, *, numbered: bool = False
 ) -> list[Parsed]:  # one a scenario
-    """The letter that a text gives each scenario.
+    """The letter that a text gives each of n_stems scenarios, numbered from 1, with these options (or this number of
+    them), which the prompt lettered, or `numbered` from 1.
 
     Source: Fouda et al. 2025 (PsychiatryBench), section 4.2.2, equation 5: several letters are no answer.
-    Raises: ValueError where there are no scenarios or no options.
     """
     if n_stems < 1:
         refuse(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")

@@ -20,10 +20,10 @@ __all__ = ['Labels', 'parse_labels', 'MultiLabelTask']
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #1ec441a2
 class Labels(NamedTuple):
-    "What a text names from a closed list."
+    "The names that a text gives."
 
-    labels: tuple[str, ...]  # as the list writes them, in order of the text, each once
-    unknown: tuple[str, ...]  # what it names besides
+    labels: tuple[str, ...]  # as written in the list, in order of the text, each once
+    unknown: tuple[str, ...]  # names that are not on the list
     how: str  # json, marked, lines, or none
 
 
@@ -37,7 +37,7 @@ def _label_key(text: str) -> str:
 
 
 def _loose_keys(text: str) -> set[str]:
-    "The same name as others write it: in the singular, without `disorder`, without what stands in brackets."
+    "Variants of a name: in the singular, without `disorder`, without brackets."
     forms = [text, re.sub(r"\([^()]*\)", " ", text)]
     singular = {re.sub(r"(?<=[a-z]{3}[^su\W])s\b", "", _label_key(form)) for form in forms}
     short = {" ".join(re.sub(r"\bdisorders?\b", " ", key).split()) for key in singular}
@@ -46,12 +46,12 @@ def _loose_keys(text: str) -> set[str]:
 # %% ../../nbs/tasks/03_multi_label.ipynb #a5f75ab7
 @lru_cache(maxsize=64)
 def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    "From a key to the name that it stands for: the names, the aliases, then looser forms that fit one name alone."
+    "From a key to its name: names, aliases, then looser forms that fit only one name."
     known: dict[str, str] = {}
     for n in names:
         if known.setdefault(_label_key(n), n) != n:
-            rule = "differ by more than case and punctuation"
-            refuse(f"parse_labels: names must {rule}; got {known[_label_key(n)]!r} and {n!r}")
+            found = f"{known[_label_key(n)]!r} and {n!r}"
+            refuse(f"parse_labels: names must differ by more than case and punctuation; got {found}")
     for alias, n in aliases:
         if n not in names:
             refuse(f"parse_labels: aliases must stand for a name of the list; got {alias!r} for {n!r}")
@@ -65,7 +65,7 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
 
 
 def _named(text: str, known: Mapping[str, str]) -> str | None:
-    "The one name that a text stands for: as it stands, else in a looser form."
+    "The name that a text means: literally, else in a looser form."
     if (name := known.get(_label_key(text))) is not None:
         return name
     found = {known[key] for key in _loose_keys(text) if key in known}
@@ -76,7 +76,7 @@ _SEPARATOR = re.compile(r"\s{0,9}(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s{0,9}")
 
 
 def _look_up(part: str, known: Mapping[str, str]) -> list[tuple[str | None, str]]:
-    "Labels of one piece of text: whole, else split at separators into as few known names as possible."
+    "Labels of one piece of text: as a whole, else split into as few known names as possible."
     if (whole := _named(part, known)) is not None:
         return [(whole, part)]
     ends = [(m.start(), m.end()) for m in re.finditer(_SEPARATOR, part)]
@@ -100,15 +100,10 @@ _MARKED = re.compile(
 )
 
 
-def parse_labels(
-    text: str | None,  # what the model wrote
-    names: Sequence[str],  # the closed list
-    *,
-    aliases: Mapping[str, str] | None = None,  # other spellings -> names of the list
-) -> Labels:
-    """The names of a closed list that a text gives, and what it gives besides.
+def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str, str] | None = None) -> Labels:
+    """The names of a closed list that a text gives, also in other spellings (`aliases` to names), and unknown ones.
 
-    Raises: ValueError where two names of the list cannot be told apart, or an alias stands for no name.
+    Raises: ValueError where two names of the list cannot be distinguished, or an alias stands for no name.
     """
     known = _known_labels(tuple(names), tuple((aliases or {}).items()))
     answer = answer_part(text)
@@ -134,7 +129,7 @@ _NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "no
 
 
 class MultiLabelTask(Task):
-    "Names of a closed list; those that it does not have are kept, marked as unknown."
+    "Names of a closed list; others are kept, marked as unknown."
 
     name = "multi_label"
     hub = "text-classification"

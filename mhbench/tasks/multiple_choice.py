@@ -19,7 +19,7 @@ __all__ = ['probabilities', 'as_in_item', 'as_shown', 'MultipleChoiceTask']
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #feaa3a90
 def probabilities(response: Response, n_options: int) -> np.ndarray | None:  # (n_options,), sums to 1
-    "The model's probabilities over the item's options, renormalised; None where the endpoint gave none."
+    "The model's renormalised probabilities over the item's options; None where the endpoint gave none."
     if not response.letter_logprobs:
         return None
     logprobs = [response.letter_logprobs.get(a, np.nan) for a in letters(n_options)]
@@ -30,7 +30,7 @@ def probabilities(response: Response, n_options: int) -> np.ndarray | None:  # (
 
 
 def as_in_item(shown: Sequence[str], response: Response) -> list[str]:
-    "Letters of options as they were shown, in an order of their own, as those of the item; anything else stays."
+    "Letters as shown, mapped to those of the item; anything else is kept."
     if response.order is None:
         return list(shown)
     places = dict(zip(letters(len(response.order)), response.order))

@@ -22,9 +22,9 @@ __all__ = ['Ranked', 'parse_ranking', 'among_first', 'kendall_tau', 'RankingTask
 
 # %% ../../nbs/tasks/06_ranking.ipynb #3279a414
 class Ranked(NamedTuple):
-    "What a text ranks, and how it says so."
+    "The ranking in a text."
 
-    entries: tuple[str, ...]  # letters, the best first; what is no option stands as it was written, marked as unknown
+    entries: tuple[str, ...]  # letters, the best first; entries that are not options as written, marked as unknown
     how: str  # json, marked, line, list; conflict, none
 
 
@@ -50,7 +50,7 @@ def _json_entries(data: object) -> list[str] | None:
 
 
 def _split(line: str) -> list[str]:
-    "The entries of a line, at the strongest sign that stands between any."
+    "The entries of a line, split at the strongest separator in it."
     for sign in (r">|→|≻", ";", r",|\band\b|\bund\b"):
         parts = [part.strip() for part in re.split(sign, line) if part.strip()]
         if len(parts) > 1:
@@ -59,7 +59,7 @@ def _split(line: str) -> list[str]:
 
 # %% ../../nbs/tasks/06_ranking.ipynb #8eb638c3
 def _candidates(text: str) -> list[tuple[list[str], str]]:
-    "The lists of entries that a text holds, as far as they may be its answer, and how each is told."
+    "The lists of entries that may be the answer, and their forms."
     lines = [line for line in text.splitlines() if line.strip()]
     marked = [_split(_MARKED.sub("", line)) for line in lines if _MARKED.match(line)]
     if marked:
@@ -70,13 +70,8 @@ def _candidates(text: str) -> list[tuple[list[str], str]]:
     return [(_split(line), "line") for line in lines]
 
 
-def parse_ranking(
-    text: str | None,  # what the model wrote
-    options: Sequence[str],
-    *,
-    numbered: bool = False,  # whether the prompt numbered the options from 1
-) -> Ranked:
-    "The order in which a text puts the options."
+def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = False) -> Ranked:
+    "The order in which a text ranks the options, which the prompt lettered, or `numbered` from 1."
     answer = answer_part(text, numbered=True)  # numbered lines are places here, not the start of another question
 
     def entry(part: str) -> str:
@@ -104,7 +99,7 @@ def among_first(item: Item, answer: Sequence[str], k: int) -> float:  # NaN wher
 
 
 def _places(item: Item, ranked: Sequence[str]) -> np.ndarray:  # (n,) one an option
-    "The place of each option in a list; those that it leaves out share the last one."
+    "The place of each option in a list; omitted options share the last one."
     names = [x for x in ranked if not x.startswith(UNKNOWN)]
     return np.array([names.index(a) if a in names else len(names) for a in letters(len(item.options))])
 
@@ -118,7 +113,7 @@ def kendall_tau(item: Item, answer: Sequence[str]) -> float:  # -1 to 1
     said = _places(item, answer)
     above = np.triu_indices(len(key), 1)
     x, y = (np.sign(places[:, None] - places)[above] for places in (key, said))
-    ordered = np.sqrt(np.sum(x != 0) * np.sum(y != 0))  # pairs that are not tied, in the key and in the answer
+    ordered = np.sqrt(np.sum(x != 0) * np.sum(y != 0))  # pairs not tied in the key, and in the answer
     return float(x @ y / ordered) if ordered else 0.0
 
 # %% ../../nbs/tasks/06_ranking.ipynb #0840ebce
