@@ -224,9 +224,9 @@ def load_counselingbench_responses(
     strict: bool = True,  # False: leave rows out that are no questions; load_counselingbench names them
     encoding: str = "utf-8-sig",
 ) -> tuple[list[Response], dict[str, str]]:  # responses, and item_id -> the authors' parse
-    """A model's recorded answers, and what the authors' parser made of each.
+    """A model's recorded answers, and the letter that the authors' parser found in each.
 
-    Raises: ValueError where the file has no answers, or its name does not say whose they are.
+    Raises: ValueError where the file has no answers, or its name does not give the model.
     """
     named = ("", "") if model and mode else run_of(csv)
     run = {"study": "counselingbench", "model": model or named[0], "mode": mode or named[1], "temperature": 0.0}
@@ -247,7 +247,7 @@ def load_counselingbench_responses(
 def load_counselingbench_labels(csv: str | Path, *, strict: bool = True, encoding: str = "utf-8-sig") -> list[Rating]:
     """The competency that each annotator gave each question, as ratings of target `competency`.
 
-    Raters `h` and `s` are the two annotators, by the columns' names, `third` is who breaks ties, and `resolved` the
+    Raters `h` and `s` are the two annotators, after the columns' names, `third` is the tie-breaker, and `resolved` the
     final label: the file's, or that of `break_ties` where it has none.
     Raises: ValueError where the file has no labels.
     """
@@ -272,7 +272,7 @@ class ErrorRow(Record):
     "One person's label of the error in one wrong answer."
 
     item_id: _Text
-    model: _Text  # whose answer
+    model: _Text  # that answered
     rater: _Text  # a pseudonym
     label: Literal["knowledge", "context", "logical", "Abstain"]
     comment: str | None = None
@@ -326,7 +326,7 @@ _HOW = {
 
 
 def _tie_breaks(csv: Path, strict: bool = True, **how: Any) -> list[str]:
-    "How competencies came about where the file has annotators and no final label; nothing where it has one for all."
+    "Notes on the competencies of a file with annotators and no final label, by how they were decided."
     rows = [_row(place, row, strict) for place, row, _ in question_rows(csv, **how)]
     found = Counter(r.resolved[1] for r in rows if r is not None)
     return [f"{found[k]} competencies without a final label: {what}" for k, what in _HOW.items() if found[k]]
@@ -336,7 +336,7 @@ _LABELS = {"label", "label_h", "label_s"}
 
 
 def _runs(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[dict[Path, tuple[str, str]], list[str]]:
-    "The model and the mode of each file of answers, and why a file has none."
+    "The model and the mode of each file of answers, and notes on files that are left out."
     found: dict[Path, tuple[str, str]] = {}
     notes = []
     for file in files:
@@ -357,8 +357,8 @@ def _runs(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[d
 def load(
     path: Path,  # a CSV file of the release, or a folder of them
     errors: str | None = None,  # people's labels of errors: a file, relative to the first one's folder
-    model: str | None = None,  # whose recorded answers one file's are, where its name does not say it
-    mode: str | None = None,  # and how they were asked
+    model: str | None = None,  # of the answers of a single file, where its name does not give it
+    mode: str | None = None,  # likewise
     **options,  # of load_counselingbench
 ) -> Corpus:
     """The study's corpus: items, people's labels of competencies and errors, and recorded answers.
