@@ -37,7 +37,7 @@ __all__ = ['Write', 'executed_notebooks', 'publish', 'inspect_logs', 'dataset_fo
 
 # %% ../../nbs/run/16_export.ipynb #7a00c6ef
 def executed_notebooks(run: dict) -> dict[str, Path]:
-    "Where the executed notebooks of a run lie, by their names under `reports/`."
+    "The paths of a run's executed notebooks, by their names under `reports/`."
     out = {}
     for node, study, model in jobs(run, graph()):
         name = "/".join(x for x in (node.name, study, model) if x)
@@ -47,7 +47,7 @@ def executed_notebooks(run: dict) -> dict[str, Path]:
 # %% ../../nbs/run/16_export.ipynb #c539d52b
 def publish(
     to: str | Path = "reports",
-    stages: Sequence[str] = (),  # theirs alone, beside what is there; (): all anew, with the page
+    stages: Sequence[str] = (),  # copy the notebooks of these stages only; (): of all stages, and the page
     *,
     params: str | Path = "params.yaml",
 ) -> list[Path]:  # the files written
@@ -70,7 +70,7 @@ def publish(
     gone = [name for name, file in found.items() if not file.exists()]
     if gone:
         refuse(f"publish: every stage must have run; got none of {gone}; dvc repro", error=FileNotFoundError)
-    for stage in [] if stages else graph():  # what else is there stays: other runs, for one
+    for stage in [] if stages else graph():  # other files of the folder stay
         shutil.rmtree(folder / stage, ignore_errors=True)
     for name, file in found.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -80,15 +80,14 @@ def publish(
         page.write_text(page.read_text(encoding="utf-8").replace("/notebook.ipynb", ".ipynb"), encoding="utf-8")
     return [folder / name for name in found]
 
-# %% ../../nbs/run/16_export.ipynb #bb7d4b96
-Write = Callable[[str, bytes], Path]  # of mhbench.records.database.staged_folder
-
 # %% ../../nbs/run/16_export.ipynb #22f6809e
+Write = Callable[[str, bytes], Path]  # of mhbench.records.database.staged_folder
 _LETTERS = {1: "C", 0: "I"}  # correct, incorrect, as inspect_ai writes them; a part is a number
 _NUMBERS = {letter: float(number) for number, letter in _LETTERS.items()}
 
 
 def _sample(row: Any, item: dict, said: dict) -> dict:
+    "A scored answer as a sample of an inspect log."
     asked = asked_text(item.get("context", {}), item.get("stems", []), item.get("question", ""))
     text = said.get("text") or row.answer or ""
     model = str(row.model)
@@ -115,7 +114,7 @@ def _sample(row: Any, item: dict, said: dict) -> dict:
 
 # %% ../../nbs/run/16_export.ipynb #4e00ac47
 def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], write: Write) -> list[Path]:
-    "A log for inspect of each study, model and way of asking, with the date of the answers of study and model."
+    "A log for inspect of each study, model and mode, with the date of the answers."
     rows = answers.rows.astype(object).where(answers.rows.notna(), None)
     out = []
     for (study, model, mode), part in rows.groupby(["study", "model", "mode"], sort=True):
@@ -162,7 +161,7 @@ _CARD = resources.files("mhbench.report") / "templates" / "dataset.md"
 
 
 def dataset_folder(answers: Answers, main: pd.DataFrame, write: Write, *, private: bool = False) -> list[Path]:
-    "A folder that the Hugging Face hub and its `datasets` read: Parquet and a card."
+    "A folder that the Hugging Face hub and its library `datasets` read: Parquet files and a card."
     rows = answers.rows.assign(text=[answers.texts.get(str(k), {}).get("text") for k in answers.rows.index])
     of = [answers.items.get(f"{s}/{i}", {}) for s, i in zip(rows["study"], rows["item_id"])]
     rows = rows.assign(question=[x.get("question") for x in of], options=[x.get("options") for x in of])
@@ -177,7 +176,7 @@ def dataset_folder(answers: Answers, main: pd.DataFrame, write: Write, *, privat
 
 # %% ../../nbs/run/16_export.ipynb #1bbf6436
 def bank_cards(results: str | Path, studies: Iterable[str], write: Write) -> list[Path]:
-    "A card of each demonstration bank, which describes its questions; a study's own corpus has its own."
+    "A card for the synthetic questions of each demonstration bank; real corpora have their authors' own."
     out = []
     for study in [s for s in studies if s in DEMO_STUDIES]:
         items = records_left(results, "prepare", study, Item)
@@ -188,7 +187,7 @@ def bank_cards(results: str | Path, studies: Iterable[str], write: Write) -> lis
 
 # %% ../../nbs/run/16_export.ipynb #20e882a7
 def _notes(row: Any) -> str:
-    "The way of asking, how many questions, and the interval or why there is none."
+    "The mode, the number of questions, and the interval or the reason why there is none."
     limits = f"{row.level:.0%} interval {row.ci_low:.3f} to {row.ci_high:.3f} ({row.interval})"
     said = limits if pd.notna(row.ci_low) else f"no interval ({row.interval})"
     how = row.mode.replace("_", " ") + ("" if row.answered_by == "plain" else f", {row.answered_by} of {row.n_votes}")
@@ -202,7 +201,7 @@ def card_results(
     dataset: str,  # the benchmark's id on the hub, OWNER/NAME
     source: str | None = None,  # the address of the run's page, logs or paper
 ) -> list[Path]:  # the files written
-    "What each model's repository on the hub holds of its results, in `MODEL/.eval_results`."
+    "The results of each model for its repository on the hub, in `MODEL/.eval_results`."
     out, known = [], set(models)
     for s in studies:
         dates = s.dates()
@@ -223,23 +222,23 @@ _NUMBERS_OF = {"estimate": "", "ci_low": "/ci_low", "ci_high": "/ci_high"}  # co
 
 
 def _named(*words: str) -> str:
-    "A name that MLflow takes."
+    "A name that MLflow accepts."
     return "".join(c if c.isalnum() or c in "_-. /" else "_" for c in "/".join(words))[:240]
 
 
 def flat(value: Any, *at: str) -> Iterator[tuple[str, str]]:
-    "The leaves of nested parameters, with where they stand: `studies.mhqa.score.core`."
+    "The leaves of nested parameters with their keys, such as `studies.mhqa.score.core`."
     if isinstance(value, Mapping) and value:
         for k, v in value.items():
             yield from flat(v, *at, str(k))
     else:
         yield ".".join(at), str(value)
 
-
+# %% ../../nbs/run/16_export.ipynb #e0f0f2ce
 def mlflow_run(
     main: pd.DataFrame,  # of mhbench.report.page.headline
     facts: Mapping[str, str],  # parameters, seed, commit, versions
-    files: Iterable[Path],  # artifacts, where they are there
+    files: Iterable[Path],  # artifacts; those that do not exist are left out
     uri: str,  # the tracking address
     name: str = "mhbench",  # of the experiment
 ) -> str:  # the run's id
@@ -290,7 +289,7 @@ def _to_mlflow(p: Mapping[str, Any], results: Path, uri: str, params: Path) -> s
     "publish",
     "copy the executed notebooks and the page of the run to a folder for readers",
     PARAMS,
-    argument("stages", nargs="*", metavar="STAGE", help="theirs alone, and the page stays as it is"),
+    argument("stages", nargs="*", metavar="STAGE", help="copy their notebooks only, and leave the page as it is"),
     argument("--to", default="reports"),
 )
 def _publish(a):
