@@ -131,8 +131,8 @@ def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
     shutil.rmtree(tmp_path / ".dvc" / "cache")  # as where somebody else ran that commit
     assert main(["compare", "v1", "."]) == 0
     said = capsys.readouterr().out
-    assert "Results of v1 are in no cache here (score/s)" in said and "item by item" in said
-    assert "0 of 2 main numbers differ" in said and "both scored:\nnone\n" in said
+    assert "No cache on this machine has the results of v1 (score/s)" in said and "item by item" in said
+    assert "0 of 2 main numbers differ" in said and "both runs scored:\nnone\n" in said
     assert main(["compare", "better", "."]) == 0
     said = capsys.readouterr().out
     assert "1 of 2 main numbers differ" in said and "accuracy, m/zero_shot" in said and "-0.250" in said, said
@@ -199,5 +199,5 @@ def test_what_answered_stands_beside_the_numbers_of_two_runs(tmp_path, capsys):
     assert who_answered_in(a, b)["model"].tolist() == ["m", "recorded"]
     assert who_answered_in(b, c)["model"].tolist() == ["recorded"], "of which nothing is known in either"
     assert main(["compare", str(runs[0]), str(runs[1])]) == 0
-    said = capsys.readouterr().out.split("What answered")[1]
+    said = capsys.readouterr().out.split("Models that answered")[1]
     assert "m-2026-01" in said and "m-2026-03" in said and "2026-03-01 to 2026-03-02" in said and "not known" in said
