@@ -41,12 +41,12 @@ __all__ = ['selection', 'print_summary']
 _DECLARING = "annotate bank cached cite compare export freeze ledger new_study panel replicate sweep workplace"
 for _module in _DECLARING.split():
     importlib.import_module(f"mhbench.run.{_module}")
-declare_commands()  # of studies
+declare_commands()  # those of the studies
 
 
 @subcommand(
     "report",
-    "make the page of the run again, from what its stages have left",
+    "make the page of the run again, from the results of its stages",
     PARAMS,
     argument("--private", action="store_true", help="with the texts of protected items: results/private/report.html"),
 )
@@ -54,12 +54,12 @@ def _report(a):
     execute.run_stage("report", params=a.params, overrides={"private": True} if a.private else None, here=True)
     print(f"results/{'private/' if a.private else ''}report.html")
     if a.private:
-        print("it holds texts of protected corpora: for those who may read them, and never published")
+        print("it contains texts of protected corpora: only for people who are allowed to read them; never publish it")
 
 
 @subcommand(
     "merge",
-    "put the shards of a generate stage together, byte for byte as one process gives them",
+    "merge the shards of a generate stage, byte for byte as from one process",
     PARAMS,
     argument("study"),
     argument("model"),
@@ -75,9 +75,11 @@ def _merge(a):
     "say what the next `dvc repro` runs: writes run.yaml, and nothing in params.yaml",
     PARAMS,
     argument("--studies", type=comma_separated, help="comma-separated, or all"),
-    argument("--models", type=comma_separated, help="comma-separated, or all; '' asks nobody, scores recorded answers"),
+    argument(
+        "--models", type=comma_separated, help="comma-separated, or all; '' asks no model, scores recorded answers"
+    ),
     argument("--items", default="", help="at most this many items a study, in each of its modes; 0 for all"),
-    argument("--judges", type=comma_separated, help="who judges, in every study; by default judges follow the models"),
+    argument("--judges", type=comma_separated, help="the judges of all studies; by default judges follow the models"),
     argument("--demo", action="store_true", help="go back to the selection that came with the repository"),
     argument("--show", action="store_true", help="print the selection as it is"),
 )
@@ -97,7 +99,7 @@ def _select(a):
 
 # %% ../../nbs/run/21_commands.ipynb #a9947658
 def selection(p: dict) -> list[str]:  # one a line
-    "What the next run takes, in words: studies, models, whom each stage asks besides, and which stages are not run."
+    "The selection in words: studies, models, other models that a stage asks, and stages that are not run."
     run = p["run"]
     nobody = "nobody is asked; recorded answers are scored"
     out = [f"studies: {', '.join(run['studies'])}", f"models: {', '.join(run['models']) or nobody}"]
@@ -120,11 +122,11 @@ def selection(p: dict) -> list[str]:  # one a line
 
 # %% ../../nbs/run/21_commands.ipynb #3aabf426
 def _bring_in(study: str, source: str | Path, options: dict, params: str) -> None:
-    "Import a corpus, and say what it holds, what of it is left out, and what it goes through."
+    "Import a corpus, and print its contents, the rows that are left out, and the stages that it goes through."
     path = root() / params
     prepare = load_params(path)["studies"].get(study, {}).get("prepare", {})
     if prepare.get("loader") == "table":
-        remedy = f"say `mhbench new-study {study} FILE --replace`"
+        remedy = f"run `mhbench new-study {study} FILE --replace`"
         refuse(f"import: study must not be a table with a layout of its own; got {study!r}", remedy=remedy)
     corpus, aside = edit.read_what_fits(prepare["loader"], str(source), study, options) if prepare else (None, [])
     anew = edit.import_corpus(study, source, options, corpus.settings if corpus else None, params=path)
@@ -134,7 +136,7 @@ def _bring_in(study: str, source: str | Path, options: dict, params: str) -> Non
     settled = "without the demo's limits, examinees and settings" if anew else "otherwise as it was"
     print(f"recorded in {params} with its SHA-256; the study's entry there is {settled}")
     print(f"it goes through prepare, {', '.join(through)}; `mhbench select --studies {study}` says what runs")
-    print(f"what was made of the corpus before is removed; `mhbench import {study} --demo` goes back to it")
+    print(f"results of the former corpus are removed; `mhbench import {study} --demo` goes back to it")
 
 # %% ../../nbs/run/21_commands.ipynb #8a3df264
 @subcommand(
@@ -144,8 +146,8 @@ def _bring_in(study: str, source: str | Path, options: dict, params: str) -> Non
     argument("study"),
     argument("path", nargs="?"),
     argument("--ratings", help="people's answers on its items: the page's SQLite file, or a table of ratings"),
-    argument("--demo", action="store_true", help="go back to the corpus that the study had before: the demo's"),
-    several("--option", "NAME=VALUE", "what the loader takes besides, e.g. key=number, strict=false"),
+    argument("--demo", action="store_true", help="go back to the demo's corpus"),
+    several("--option", "NAME=VALUE", "an option of the loader, e.g. key=number, strict=false"),
 )
 def _import(a):
     path = root() / a.params
@@ -155,7 +157,7 @@ def _import(a):
         refuse(f"import: PATH must be given, or --ratings, or --demo alone; got {got}")
     if a.demo:
         now = edit.forget_corpus(a.study, params=path)
-        return print(f"{a.study}: {now} again, as before the import; what was made of the other corpus is removed")
+        return print(f"{a.study}: {now} again, as before the import; results of the other corpus are removed")
     if a.ratings:
         print(*edit.name_ratings(a.study, a.ratings, params=path), sep="\n")
     if not a.path:
@@ -175,10 +177,10 @@ def _import(a):
     "fetch",
     "the authors' released files: list them, or bring a release to this machine and import it",
     PARAMS,
-    argument("name", nargs="?", metavar="NAME", help="a study; none: list what there is"),
+    argument("name", nargs="?", metavar="NAME", help="a study; none: list the releases"),
     argument("--from", dest="source", metavar="FOLDER", help="a folder that has the files; by default downloaded"),
     argument("--to", metavar="FOLDER", help="by default a folder among the user's data, see `mhbench fetch`"),
-    argument("--no-import", action="store_true", help="bring the files here, and leave params.yaml as it is"),
+    argument("--no-import", action="store_true", help="download the files, and leave params.yaml as it is"),
 )
 def _fetch(a):
     if a.name is None:
@@ -193,11 +195,8 @@ def _fetch(a):
     _bring_in(a.name, got.corpus, dict(got.options), a.params)
 
 # %% ../../nbs/run/21_commands.ipynb #da84e419
-_COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens"}
-_COLUMNS |= {"completion_tokens": "answer tokens at most", "cost_usd": "USD at most"}
-
-
 def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
+    "The main numbers of one study or stage; None: of all."
     there = list(dict.fromkeys(main[column]))
     if name is not None and name not in there:
         near = get_close_matches(name, there, n=1)
@@ -206,7 +205,8 @@ def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
     return main if name is None else main[main[column] == name]
 
 
-def _chance(results: Path) -> dict[str, float]:  # study -> the accuracy of somebody who guesses, where it has one
+def _chance(results: Path) -> dict[str, float]:
+    "The accuracy of guessing, for each study that has one."
     out: dict[str, float] = {}
     for file in (results / "score").glob("*/contents.json"):
         lines = json.loads(file.read_text(encoding="utf-8")).get("lines", {})
@@ -224,10 +224,10 @@ def _chance(results: Path) -> dict[str, float]:  # study -> the accuracy of some
     argument("--csv", action="store_true", help="as comma-separated values, and nothing else"),
 )
 def print_summary(a: Any) -> None:
-    """Print the main results in at most 40 lines, or all of them, or those of a study or a stage; what ran, what went
-    wrong, and where tables and figures are.
+    """Print the main results in at most 40 lines, or all of them, or those of a study or a stage; the studies that ran,
+    what went wrong, and the paths of tables and figures.
 
-    Raises: FileNotFoundError where nothing was reported; ValueError for a study or stage without a main number.
+    Raises: FileNotFoundError if there is no report; ValueError for a study or stage without a main number.
     """
     top = root()
     folder = top / "results" / "report"
@@ -243,7 +243,7 @@ def print_summary(a: Any) -> None:
     if not a.everything:
         lines = 30 if len(chosen) == len(main) else 2 * len(chosen)
         _show(brief(chosen, lines, _chance(top / "results")))
-        print("\ndrawn from 0 to 1: o the estimate, - its 95% interval, | what guessing gives (of accuracies)")
+        print("\ndrawn from 0 to 1: o the estimate, - its 95% interval, | the accuracy of guessing")
         print("`mhbench summary --study NAME` prints all of a study, `--all` everything, `--csv` for a program")
     run = load_params(top / a.params)["run"]
     print("", *_how_it_went(top / "results", run), sep="\n")
@@ -264,20 +264,24 @@ def _show(lines: list[str]) -> None:
 
 
 def _how_it_went(results: Path, run: dict) -> list[str]:  # three lines at most
-    "What ran and who was asked, and what went wrong."
+    "The studies that ran, the models that were asked, and what went wrong."
     wrong = went_wrong(results, run["studies"], runs(run))
     told = [f"ran: {', '.join(run['studies'])}; asked: {', '.join(run['models']) or 'nobody'}"]
     told.append(f"what went wrong: {wrong[0] if wrong else 'nothing'}")
     more = [f"  and {len(wrong) - 1} more notes on the page"] if len(wrong) > 1 else []
     return [*(shorten(x, 100, placeholder=" ...") for x in told), *more]
 
+# %% ../../nbs/run/21_commands.ipynb #65afaa4e
+_COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens"}
+_COLUMNS |= {"completion_tokens": "answer tokens at most", "cost_usd": "USD at most"}
+
 
 def _money(usd: float) -> str:
     return "unknown" if pd.isna(usd) else f"{usd:.4f}"
 
-# %% ../../nbs/run/21_commands.ipynb #65afaa4e
+
 def _sizes(run: dict) -> list[str]:
-    "What the cases of each study that is prepared can show, and how many a narrow interval takes."
+    "The width of an interval with the cases of each prepared study, and the cases that narrower intervals need."
     out = []
     for study in run["studies"]:
         if items := records_left("results", "prepare", study, Item):
@@ -286,7 +290,7 @@ def _sizes(run: dict) -> list[str]:
     takes = ", ".join(f"{cases_for_width(w)} cases for {w:g}" for w in (0.2, 0.1, 0.05))
     return [*out, f"The 95% interval of an accuracy near .5 takes {takes}; fewer near 0 or 1."]
 
-
+# %% ../../nbs/run/21_commands.ipynb #780628f1
 @subcommand(
     "plan",
     "count the requests, tokens and money that a `dvc repro` would take, and ask nothing",
