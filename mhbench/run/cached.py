@@ -25,7 +25,7 @@ __all__ = ['answers_kept', 'computed_kept']
 
 # %% ../../nbs/run/20_cached.ipynb #40af84b8
 def answers_kept(rows: list[dict[str, Any]]) -> pd.DataFrame:  # one row a model and endpoint
-    "Answers by status, tokens, money, and the days."
+    "The number of answers by status, their tokens and cost, and the first and last day."
     t = pd.DataFrame(rows)
     who = ["model", "endpoint"]
     counts = t.pivot_table(index=who, columns="status", values="rows", aggfunc="sum", fill_value=0)
@@ -42,7 +42,7 @@ def answers_kept(rows: list[dict[str, Any]]) -> pd.DataFrame:  # one row a model
 
 
 def computed_kept(rows: list[dict[str, Any]]) -> pd.DataFrame:  # one row a model and metric
-    "Results, their size, texts that were longer than the model reads, and the day of the last use."
+    "The number of results, their size, the texts that exceeded the model's limit, and the day of the last use."
     t = pd.DataFrame(rows)
     days = pd.to_datetime(t["used"], unit="D", utc=True).dt.strftime("%Y-%m-%d")
     shown = {"model": t["model"].str.replace(r"^.+(.{40})$", r"...\1", regex=True), "metric": t["metric"]}
@@ -56,7 +56,7 @@ command_group("cache", "look at, share, prune or clear what is kept: answers, an
 
 
 def _places(a: argparse.Namespace) -> tuple[Path, Path]:
-    "The files of answers and of what was computed."
+    "The files of answers and of computed results."
     answers = Path(a.cache) if a.cache else cache.cache_path(root())
     return answers, answers.with_name(store_path(root()).name)
 

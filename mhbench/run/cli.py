@@ -30,7 +30,7 @@ _APART = ("run", "report", "corpus")  # commands that run a stage
 
 
 def _run_all(a: argparse.Namespace) -> None:
-    "Every stage that is out of date, as `dvc repro` runs them, with our lines instead of DVC's."
+    "Run every stage that is out of date, with the messages of mhbench in place of DVC's."
     from mhbench.run.keep_going import run_all, stop_lines
     from mhbench.run.params import load_params
 
@@ -44,7 +44,7 @@ def _run_all(a: argparse.Namespace) -> None:
     if stops:
         raise RuntimeError("\n".join(stop_lines(stops, left_out)))
     if status:
-        raise RuntimeError("a stage ended with an error, which is told above; what was answered is kept")
+        raise RuntimeError("a stage ended with the error above; answers that were received are kept")
 
 # %% ../../nbs/run/17_cli.ipynb #e8908f77
 @subcommand(
@@ -142,7 +142,7 @@ Tab completion: mhbench completion bash (or zsh, tcsh) says what to put where.""
 
 # %% ../../nbs/run/17_cli.ipynb #fccbce32
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
-    "The command line's parser, for what was said."
+    "The parser of the command line; it knows all commands unless the words name one that DVC calls."
     if list(words[:1]) not in (["run"], ["inputs"], ["trained"]):
         importlib.import_module("mhbench.run.commands")  # which declares the other commands
     p = CommandParser(prog="mhbench", description="Evaluate language models in mental health, reproducibly.")
@@ -152,19 +152,19 @@ def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 # %% ../../nbs/run/17_cli.ipynb #69538b57
 def _without_controls(text: str) -> str:
-    "A message line by line, without what a terminal would take for a command."
+    "A message without control characters, its lines and their indentation kept."
     lines = text.split("\n")
     return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in lines)
 
 
 def _noted(a: argparse.Namespace, error: Exception) -> None:
-    "Where `run --all` began this, it is told what ended it."
+    "Pass an error on to `run --all`, if that command started this one."
     if "MHBENCH_STOPPED" in os.environ:
         importlib.import_module("mhbench.run.keep_going").note_stop(a, error)
 
 
 def _kept() -> str:
-    "Keep the traceback of what nobody thought of, and say where."
+    "Store the traceback of an unexpected error, and name the file."
     try:
         file = private_file(root() / ".mhbench" / "error.log")
         file.write_text(traceback.format_exc(), encoding="utf-8", errors="replace")
@@ -187,7 +187,7 @@ def main(argv: list[str] | None = None, *, here: bool = False) -> int:
             settle()
         a.function(a)
         sys.stdout.flush()
-    except BrokenPipeError:  # `| head`: nobody reads on
+    except BrokenPipeError:  # as with `| head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, RuntimeError, OSError, ImportError) as e:
