@@ -17,16 +17,7 @@ from ..errors import refuse
 from .agreement import ABSTAIN, label_matrix
 from .consensus import interval_column, one_hot
 from .estimate import Estimate
-from mhbench.stats.resample import (
-    Interval,
-    Weights,
-    as_result,
-    bootstrap,
-    divide,
-    group_codes,
-    numbers_of_units,
-    unit_weights,
-)
+from .resample import Interval, as_result, bootstrap, divide, group_codes, numbers_of_units, unit_weights
 
 # %% auto #0
 __all__ = ['DIFFICULTY', 'EDGES', 'BETS', 'THRESHOLDS', 'mean_difficulty', 'bin_names', 'difficulty_bins', 'difficulty_strata',
@@ -153,7 +144,7 @@ def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.
     return np.where(has, 1 - y, 0.0), of, -thresholds, has
 
 # %% ../../nbs/stats/06_abstention.ipynb #373ab504
-def risk_coverage_area(confidence: Any, correct: Any, *, weights: Weights = None) -> Any:  # in [0, 1]; (B,)
+def risk_coverage_area(confidence: Any, correct: Any, *, weights: Any = None) -> Any:  # in [0, 1]; (B,)
     """Area under the risk-coverage curve, ties averaged over their orders; confidence (N,) is on any increasing scale,
     correct (N,) is 1, 0, or NaN where unknown.
 
@@ -238,8 +229,7 @@ def thresholds_tested(
     largest: int | None = None,  # most answers of a case, now or later; None: of the largest case here
     thresholds: Sequence[float] = THRESHOLDS,  # chosen without these answers
 ) -> pd.DataFrame:  # threshold, n, wrong, coverage, error, alpha, limit, guaranteed; the strictest first
-    """For each threshold, whether the error rate at that confidence or above is at most `risk`: all guarantees hold
-    together with probability 1 - delta.
+    """Whether the error rate at each confidence or above is at most `risk`; all guarantees hold together at 1 - delta.
 
     Source: Angelopoulos et al. 2021 (learn then test); Geifman and El-Yaniv 2017; Wiens 2003 (fallback).
     """

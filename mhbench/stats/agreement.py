@@ -32,8 +32,7 @@ def _encode(labels, ignore=(ABSTAIN,), categories=None, function="agreement") ->
         x = np.where(pd.isna(x), np.array(None), x)
         kinds = {type(v) for v in x.ravel()} - {type(None)}
         if len(kinds) > 1 and not all(issubclass(k, (int, float, np.number)) for k in kinds):
-            found = sorted(k.__name__ for k in kinds)
-            refuse(f"{function}: labels must be of one kind, all strings or all numbers; got {found}")
+            refuse(f"{function}: labels must be of one kind, strings or numbers; got {sorted(map(repr, kinds))}")
         x = np.where(np.isin(x, list(ignore)), np.array(None), x) if len(ignore) else x
     codes, values = pd.factorize(x.ravel(), sort=True)
     values = list(values)
@@ -53,8 +52,8 @@ def _table_of_two(a, b, ignore, categories, weights, function) -> tuple[np.ndarr
     a = np.asarray(a, dtype=object)
     b = np.asarray(b, dtype=object)
     if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
-        found = f"{a.shape} and {b.shape}"
-        refuse(f"{function}: a and b must be one label an item each, same shape (n_items,); got {found}")
+        shapes = f"{a.shape} and {b.shape}"
+        refuse(f"{function}: a and b must be one label an item each, same shape (n_items,); got {shapes}")
     codes, values = _encode(np.stack([a, b]), ignore, categories, function)
     w = unit_weights(weights, len(a), function)
     return contingency_tables(codes[:1], codes[1:], max(len(values), 1), w)[:, 0], values
@@ -144,8 +143,7 @@ def pabak(
     t, v = _table_of_two(a, b, ignore, None, weights, "pabak")
     least = max(2, len(v))
     if categories < least:
-        found = f"{categories} for {v}; pass categories={least}"
-        refuse(f"pabak: categories must be at least 2 and cover the labels; got {found}")
+        refuse(f"pabak: categories must be 2 or more, and cover {v}; got {categories}; pass categories={least}")
     return as_result(_pabak(t, categories), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #2f1af025
@@ -267,8 +265,7 @@ def fleiss_kappa(
 def gwet_ac1(
     labels: Any, *, categories: Sequence | None = None, ignore: Sequence = (ABSTAIN,), weights: Weights = None
 ) -> Any:  # at most 1; NaN with one category; (B,) with weights
-    """Agreement of any number of raters beyond chance, robust to unbalanced marginals; `categories` are all that can
-    be chosen, or by default those seen.
+    """Agreement beyond chance, robust to unbalanced marginals; `categories` are all that can be chosen, or those seen.
 
     Source: Gwet 2008; with missing ratings: Gwet 2014, chapter 2.
     """

@@ -115,8 +115,7 @@ def reliability_curve(
 
 
 def expected_calibration_error(confidence: Sequence, right: Sequence, *, weights: Any = None, **binning: Any) -> Any:
-    """The mean absolute gap between confidence and accuracy over the bins of `reliability_curve`, weighted by their
-    units; in [0, 1].
+    """The mean absolute gap of confidence and accuracy over the bins of `reliability_curve`, weighted by units.
 
     Source: Guo et al. 2017, equation 3.
     """
@@ -155,16 +154,9 @@ def _error_limits(seen: float, gap: np.ndarray, w: np.ndarray, s: np.ndarray, t:
 
 # %% ../../nbs/stats/11_calibration.ipynb #c0b402d6
 def calibration_error(
-    confidence: Any,  # (N,) in [0, 1]
-    right: Any,  # (N,) bool, or the soft label's probability of the answer
-    *,
-    clusters: Any = None,
-    bins: int = 10,
-    strategy: Literal["width", "mass"] = "width",
-    level: float = 0.95,
-) -> Estimate:  # in [0, 1]
-    """The expected calibration error, corrected for the bias of absolute gaps, with an interval that is also valid for
-    a calibrated model.
+    confidence: Any, right: Any, *, clusters: Any = None, bins: int = 10, strategy: str = "width", level: float = 0.95
+) -> Estimate:  # in [0, 1]; arguments as in `reliability_curve`
+    """The expected calibration error, corrected for its bias, with an interval also valid for a calibrated model.
 
     Source: Guo et al. 2017 (the error); Bröcker 2012 and Kumar, Liang and Ma 2019 (the bias); Leone, Nelson and
     Nottingham 1961 (folded normal variables); the interval is ours.

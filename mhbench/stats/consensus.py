@@ -15,15 +15,7 @@ from ..errors import refuse
 from .agreement import ABSTAIN, contingency_tables, known_metric, label_matrix, mean_defined
 from .estimate import Estimate
 from .jackknife import Jackknife, coefficient_estimate, jackknife, lowest_value, range_limits
-from mhbench.stats.resample import (
-    Clusters,
-    Interval,
-    as_scalar,
-    draw_weights,
-    group_codes,
-    percentile_interval,
-    seed_sequence,
-)
+from .resample import Interval, as_scalar, draw_weights, group_codes, percentile_interval, seed_sequence
 
 # %% auto #0
 __all__ = ['FEWEST_COMPARED', 'one_hot', 'majority', 'Ceiling', 'interval_column', 'leave_one_out_ceiling', 'Alignment',
@@ -79,7 +71,7 @@ def _others(x: np.ndarray, k: int) -> np.ndarray:
 
 # %% ../../nbs/stats/04_consensus.ipynb #6c10fa0a
 def leave_one_out_ceiling(
-    labels: Any, *, metric: str = "cohen_kappa", clusters: Clusters = None, level: float = 0.95
+    labels: Any, *, metric: str = "cohen_kappa", clusters: Any = None, level: float = 0.95
 ) -> Ceiling:
     """How well a member of the panel (R, N), of three raters or more, agrees with the consensus of the others.
 
@@ -130,9 +122,7 @@ FEWEST_COMPARED = 30  # answers: with twenty, intervals of a difference of two c
 
 
 def _aligned(j, metric, own, top, others, k, of, level, left_out) -> Alignment:
-    """From the jackknife of agreement, ceiling and difference, with the annotator's codes `own` (R, N), the raters'
-    `top`, and the consensus `others` of both.
-    """
+    "The alignment from its jackknife and the codes (R, N) of the annotator (own), the raters (top), the consensus."
     about: dict[str, Any] = {"n": own.shape[1], "n_clusters": j.n_clusters, "level": level}
     pairs = [_beside(np.stack([x, others]), k, of) for x in (own, top)]
     first, second = (coefficient_estimate(j.at(i), metric, *pair, **about) for i, pair in enumerate(pairs))
@@ -152,7 +142,7 @@ def alignment(
     *,
     metric: str = "cohen_kappa",
     reference: str = "leave_one_out",  # each rater's consensus of the others; or "full": the whole panel's
-    clusters: Clusters = None,
+    clusters: Any = None,
     level: float = 0.95,
 ) -> Any:  # an Alignment, or a list of them
     """Agreement with the consensus, the ceiling, and the paired difference between them, on the same answers.
@@ -166,8 +156,7 @@ def alignment(
     panel = np.asarray(labels, dtype=object)
     several = np.atleast_2d(np.asarray(annotator, dtype=object))
     if panel.ndim != 2 or several.shape[1] != panel.shape[1]:
-        found = f"{np.shape(annotator)} for labels {panel.shape}"
-        refuse(f"{f}: annotator must have one label an item of the panel; got {found}")
+        refuse(f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for {panel.shape}")
     x, v = label_matrix(np.vstack([panel, several]), (ABSTAIN,), None, f)
     x, y, k = x[: len(panel)], x[len(panel) :], max(len(v), 1)
     others = _others(x, k)
@@ -241,11 +230,10 @@ def best_ensemble(
     n: int = 1000,
     inner: int = 20,  # replicates of each replicate
     seed: int,
-    clusters: Clusters = None,
+    clusters: Any = None,
     level: float = 0.95,
 ) -> dict[str, Ensemble]:  # by metric
-    """The odd-sized majority that agrees best with the panel's consensus, with an interval that accounts for the
-    search.
+    """The odd-sized majority that agrees best with the panel's consensus, with an interval corrected for the search.
 
     Source: the search: MedQADE, section 4.4.3; optimism: Efron 1983; error of the correction: Hall and Martin 1988;
     limits for the best of several: Romano and Wolf 2005.

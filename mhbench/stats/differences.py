@@ -67,14 +67,10 @@ def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[n
 
 
 def difference_limits(
-    differences: np.ndarray,  # (N,) or (N, P), one a unit; NaN is left out
-    clusters: Clusters = None,
-    *,
-    largest: float = np.inf,  # the largest possible difference: 1 for shares
-    level: float = 0.95,
-    critical: float | None = None,  # instead of the normal quantile, for simultaneous intervals
+    differences: Any, clusters: Any = None, *, largest: float = np.inf, level: float = 0.95, critical: Any = None
 ) -> tuple[ClusterMean, Any, Any]:  # low and high are NaN where there is no interval
-    """The means of paired differences, and their limits over cases.
+    """The means of paired differences (N,) or (N, P), NaN left out, and their limits over cases; `largest` is the
+    largest possible difference (1 for shares), `critical` replaces the normal quantile for simultaneous intervals.
 
     Source: Tango 1998; Korn and Graubard 1998; Bell and McCaffrey 2002; Hall 1992.
     """
@@ -128,8 +124,7 @@ def independent_difference(first: Estimate, second: Estimate, correlation: float
 def group_difference(
     x: np.ndarray, second: np.ndarray, clusters: Clusters = None, *, share: bool = False, level: float = 0.95
 ) -> Estimate:
-    """The mean of the first group minus that of the `second` (N,) bool, with its interval over cases, which the groups
-    may share.
+    """The mean of the first group minus that of the `second` (N,) bool, with its interval over shared or other cases.
 
     Source: Zou and Donner 2008 (limits), with the plug-in correlation.
     """
@@ -177,22 +172,16 @@ def _critical(d: np.ndarray, clusters: Clusters, n: int, seed: int, level: float
 
 # %% ../../nbs/stats/18_differences.ipynb #38194781
 def simultaneous_intervals(
-    differences: np.ndarray,  # (Q, P) a question's difference in each pair; NaN where either lacks it
-    clusters: Clusters = None,
-    *,
-    n: int = 4000,  # draws of the critical value
-    seed: int,
-    level: float = 0.95,  # that all intervals cover
-    largest: float = np.inf,  # as in `difference_limits`
+    differences: Any, clusters: Any = None, *, n: int = 4000, seed: int, level: float = 0.95, largest: float = np.inf
 ) -> Simultaneous:
-    """The mean difference of each pair, with simultaneous max-t intervals.
+    """The mean over questions of each pair's differences (Q, P), NaN where either group lacks the question, with max-t
+    intervals that cover simultaneously at `level`; n draws of the critical value.
 
     Source: Westfall and Young 1993, section 2.5; Hothorn, Bretz and Westfall 2008; Tango 1998.
     """
     d = np.asarray(differences, float)
     if d.ndim != 2 or not d.size:
-        rule = "have a row a question and a column a pair, one or more of each"
-        refuse(f"simultaneous_intervals: differences must {rule}; got shape {d.shape}")
+        refuse(f"simultaneous_intervals: differences must have a row a question and a column a pair; got {d.shape}")
     c = _critical(d, clusters, n, seed, level)
     m, low, high = difference_limits(d, clusters, largest=largest, level=level, critical=c)
     return Simultaneous(m.mean, low, high, m.n, level, c)

@@ -13,16 +13,7 @@ import pandas as pd
 from scipy.special import bdtr, betaincinv, ndtr, ndtri, stdtrit
 
 from ..errors import refuse
-from mhbench.stats.resample import (
-    ClusterMean,
-    Clusters,
-    Interval,
-    RandomSeed,
-    bootstrap,
-    cluster_mean,
-    group_codes,
-    mean,
-)
+from .resample import ClusterMean, Interval, RandomSeed, bootstrap, cluster_mean, group_codes, mean
 
 # %% auto #0
 __all__ = ['EXACT_BELOW', 'OF_COUNTS', 'NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CASES', 'agresti_coull', 'wilson', 'count_limits',
@@ -103,8 +94,7 @@ def fewest_clusters(level: float = 0.95) -> int:
 
 # %% ../../nbs/stats/02_estimate.ipynb #ea6b642d
 def effective_n(share: float, variance: float, n_clusters: int, level: float = 0.95) -> float:
-    """The effective sample size of a share: how many independent answers would have its variance, which was estimated
-    from clusters.
+    """How many independent answers would have the variance of a share, which was estimated from clusters.
 
     Source: Kish 1965 (effective size); Korn and Graubard 1998 (degrees of freedom); Dean and Pagano 2015.
     """
@@ -263,8 +253,8 @@ def _of_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bo
 def estimate(
     statistic: Callable,  # of the arrays, one number; as in bootstrap
     *arrays: np.ndarray,  # N units along `axis` of each; may be empty
-    clusters: Clusters = None,
-    strata: Clusters = None,
+    clusters: Any = None,
+    strata: Any = None,
     n_boot: int = 1000,
     seed: RandomSeed,
     level: float = 0.95,

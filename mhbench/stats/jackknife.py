@@ -81,8 +81,7 @@ def jackknife(statistic: Callable, *arrays: np.ndarray, clusters: Clusters = Non
 
 # %% ../../nbs/stats/25_jackknife.ipynb #51b72dda
 def range_limits(value: float, se: float, times: float, lowest: float = -1.0) -> tuple[float, float]:
-    """Score limits of a value between `lowest` and 1, with `times` a quantile of t; NaN where the value is 1, or its
-    standard error 0 or NaN.
+    """Score limits of a value between `lowest` and 1, `times` a quantile of t; NaN where it is 1, or se 0 or NaN.
 
     Source: Wilson 1927; Dean and Pagano 2015 (effective size).
     """

@@ -118,8 +118,7 @@ def _fieller(a: np.ndarray, b: np.ndarray, level: float) -> tuple[float, float]:
 
 # %% ../../nbs/stats/16_judge_error.ipynb #715306f2
 def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 0.95) -> Estimate:
-    """The slope of a judge's bias (N,) on the true score, corrected for the errors of raters (R, N); NaN where no
-    answer has two raters.
+    """The slope of a judge's bias (N,) on the true score, corrected for errors of raters (R, N), two of some answer.
 
     Source: Fuller 1987, section 1.2 (errors in variables); Fieller 1954 (interval).
     """

@@ -36,8 +36,7 @@ def _pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.ndarra
         refuse(f"{function}: truth and answers must have one entry a unit each; got {len(truth)} and {len(answers)}")
     at = next((i for i, t in enumerate(truth) if _missing(t)), None)
     if at is not None:
-        found = f"{truth[at]!r} (unit {at}); leave out units without a key, and say how many"
-        refuse(f"{function}: truth must not be missing; got {found}")
+        refuse(f"{function}: truth must not be missing; got {truth[at]!r} (unit {at}); leave out units without a key")
     seen = set(truth) | {x for x in answers if not _missing(x)}
     names = list(classes) if classes is not None else sorted(seen, key=lambda x: (str(type(x)), x))
     strange = set(truth) - set(names)
@@ -156,8 +155,7 @@ class Settings(NamedTuple):
 
 # %% ../../nbs/stats/10_metrics.ipynb #f9263d22
 def compare_settings(first: Any, second: Any, *, weights: Weights = None) -> Settings:
-    """Counts and rates of units that are right in both settings, in the first (the full format), the second
-    (separated), or neither.
+    """Counts and rates of units right in both settings, only the first (full format), the second (separated), neither.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equations 6-10.
     """

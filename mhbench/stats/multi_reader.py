@@ -79,8 +79,7 @@ class RaterComponents(NamedTuple):
         return {name: value / total if total > 0 else np.nan for name, value in known.items()}
 
     def standard_error(self, n_items: float, n_raters: float, ratings_per_item: float | None = None) -> float:
-        """The standard error of the mean over n_items new items, each rated by ratings_per_item of n_raters new raters,
-        or by all of them.
+        """The standard error of the mean over n_items new items, each rated by ratings_per_item (or all) of n_raters.
 
         Source: Brennan 2001, section 4.4 (absolute error of a mean).
         """
@@ -200,16 +199,10 @@ def _too_few(value: float, n: int, n_units: int, level: float, n_raters: int, fe
 
 
 def mean_over_raters(
-    values: Any,  # (K,) ratings, or differences of two models by one rater on one item; NaN is left out
-    items: Any,  # (K,) labels
-    raters: Any,  # (K,) labels
-    *,
-    cases: Any = None,  # (K,) labels; each item lies in one case
-    weights: Any = None,  # (K,) above 0; None: equal weight for every item
-    level: float = 0.95,
-    share: bool = False,  # values are 0 and 1
+    values: Any, items: Any, raters: Any, *, cases: Any = None, weights: Any = None, level: float = 0.95, share=False
 ) -> Estimate:  # n counts items, n_clusters cases; kind "raters" or "few" where raters or cases are too few
-    """A mean of ratings with an interval for other raters and other items.
+    """A mean of ratings (K,), or of a rater's differences of two models, NaN left out, with an interval for other
+    raters and items; items, raters and cases (K,) are labels, and without `weights` (K,) items have equal weight.
 
     Source: Obuchowski and Rockette 1995; Hillis 2007 (degrees of freedom); Gallas 2006 (ratings with holes); Dean and
     Pagano 2015 (shares).

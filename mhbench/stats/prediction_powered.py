@@ -22,8 +22,7 @@ __all__ = ['tuned_power', 'Powered', 'prediction_powered', 'Pilot', 'pilot_of', 
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #fbad5299
 def tuned_power(people: np.ndarray, judge: np.ndarray, others: np.ndarray) -> float:  # lambda, 0 to 1
-    """The weight of the judge that minimises the variance, from people and judge on labelled answers, and the judge on
-    the others.
+    """The weight of the judge that minimises the variance, from both on labelled answers and the judge on the others.
 
     Source: Angelopoulos, Duchi and Zrnic 2023, PPI++, section 6.
     """

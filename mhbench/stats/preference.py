@@ -25,8 +25,7 @@ __all__ = ['MOST_ORDERS', 'score_matrix', 'pairwise_wins', 'pairwise_ties', 'Str
 def score_matrix(scores: Any, function: str) -> np.ndarray:
     x = np.asarray(scores, float)
     if x.ndim != 2 or x.shape[1] < 2:
-        found = f"{x.shape}; one row an annotation"
-        refuse(f"{function}: scores must have shape (n_annotations, n_options) with two options or more; got {found}")
+        refuse(f"{function}: scores must have shape (n_annotations, n_options), two options or more; got {x.shape}")
     if np.isinf(x).any():
         found = f"an infinite one (row {int(np.isinf(x).any(1).argmax())})"
         refuse(f"{function}: scores must be finite, or NaN where an option was not rated; got {found}")
@@ -268,8 +267,7 @@ def _orders(row: np.ndarray) -> tuple[list[list[int]], int, int]:
         return [], 0, len(rated)
     n = prod(factorial(len(g)) for g in groups[:-1])
     if n > MOST_ORDERS:
-        found = f"{n}; use bradley_terry, which models ties"
-        refuse(f"plackett_luce: scores must leave at most {MOST_ORDERS} orders open in a row; got {found}")
+        refuse(f"plackett_luce: scores must leave at most {MOST_ORDERS} orders open; got {n}; use bradley_terry")
     rest = groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
     orders = [[*chain(*placed), *rest] for placed in product(*map(permutations, groups[:-1]))]
     return orders, len(rated) - len(groups[-1]), len(rated)

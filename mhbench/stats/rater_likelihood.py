@@ -19,13 +19,10 @@ __all__ = ['category_log_probs', 'category_table', 'zero_sum', 'ParameterBlock',
 
 # %% ../../nbs/stats/20_rater_likelihood.ipynb #ded84f57
 def category_log_probs(
-    worth: np.ndarray,  # (G,) of answers
-    severity: np.ndarray,  # (R,) of raters
-    spread: np.ndarray,  # (R,) above 0
-    cuts: np.ndarray,  # (R, K) constants of the categories, the first 0
-    steps: np.ndarray,  # (K,) v: 0, 1, 2, ... of a scale; 0, 1/2, 1 of a duel
+    worth: np.ndarray, severity: np.ndarray, spread: np.ndarray, cuts: np.ndarray, steps: np.ndarray
 ) -> np.ndarray:  # (R, G, K)
-    """The log probability of each category.
+    """The log probability of each category at worths (G,), by raters' severities and spreads (R,), the constants of the
+    categories (R, K), the first 0, and their steps v (K,): 0, 1, 2, ... of a scale; 0, 1/2, 1 of a duel.
 
     Source: Linacre 1989 (facets); Muraki 1992 (spread); Davidson 1970 (ties).
     """
@@ -34,9 +31,7 @@ def category_log_probs(
 
 
 def category_table(p: dict[str, np.ndarray], worth: np.ndarray, steps: np.ndarray) -> np.ndarray:  # (R, G, K)
-    """The log probability of every rater's every category, from severity (R,), log spread (R,), cuts (K - 1,), and
-    readiness (R * (K - 2),) or none.
-    """
+    "Log probabilities from severity (R,), log spread (R,), cuts (K - 1,), and readiness (R * (K - 2),) or none."
     cuts = np.zeros((len(p["severity"]), len(steps)))
     cuts[:, 1:] = p["cuts"]
     if "readiness" in p:
@@ -249,14 +244,9 @@ def _normalised(log_weight: np.ndarray) -> np.ndarray:
     return weight / weight.sum(-1, keepdims=True)
 
 
-def over_worths(
-    log_likelihood: np.ndarray,  # (U, G)
-    grid: np.ndarray,  # (G,) even
-    mean: np.ndarray,  # (D,) different means
-    row: np.ndarray,  # (U,) int, the mean of each answer
-    sd: float,
-) -> Integral:
-    """Integrates over independent worths.
+def over_worths(log_likelihood: np.ndarray, grid: np.ndarray, mean: np.ndarray, row: np.ndarray, sd: float) -> Integral:
+    """Integrates a log-likelihood (U, G) on an even grid (G,) over independent worths with means `mean[row]`, from
+    distinct means (D,) and the row (U,) of each answer.
 
     Source: Bock and Aitkin 1981; Trefethen and Weideman 2014 (the sum).
     """

@@ -34,8 +34,7 @@ def _runs(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def within_item_sd(scores: Any, *, weights: Weights = None) -> Any:  # with weights (B, N): (B,)
-    """The pooled standard deviation of repeated scores (N, K) within answers, in points; NaN where no answer was judged
-    twice.
+    """The pooled standard deviation of scores (N, K) within answers, in points; NaN where no answer was judged twice.
 
     Source: Bland and Altman 1996, Measurement error.
     """
@@ -250,15 +249,13 @@ def _drawn_components(y: np.ndarray, of: np.ndarray, n_draws: int, rng: np.rando
 def variance_components(
     scores: Any, *, clusters: Clusters = None, seed: int, n_draws: int = 2000, level: float = 0.95
 ) -> Components:
-    """Variance components of a score (N, W, R), NaN where a verdict failed, with generalized intervals over clusters:
-    questions or cases.
+    """Variance components of a score (N, W, R), NaN where a verdict failed, with generalized intervals over clusters.
 
     Source: Searle, Casella and McCulloch 1992, chapter 4 (components); Weerahandi 1993 (generalized intervals).
     """
     y = np.asarray(scores, float)
     if y.ndim != 3 or y.shape[1] * y.shape[2] < 2:
-        rule = "have a row an answer, a column a wording and a layer a run, two verdicts an answer or more"
-        refuse(f"variance_components: scores must {rule}; got shape {y.shape}")
+        refuse(f"variance_components: scores must be (N, W, R) with two verdicts an answer or more; got {y.shape}")
     complete = ~np.isnan(y).any((1, 2))
     left_out = int((~complete).sum())
     y = y[complete]

@@ -32,19 +32,12 @@ def group_codes(labels: Clusters, n: int, name: str) -> np.ndarray:
         return np.arange(n)
     labels = np.asarray(labels)
     if labels.shape != (n,):
-        found = f"shape {labels.shape}; units lie along `axis`"
-        refuse(f"bootstrap: {name} must be one label a unit, shape ({n},); got {found}")
+        refuse(f"bootstrap: {name} must be one label a unit, shape ({n},); got shape {labels.shape}")
     return pd.factorize(labels, use_na_sentinel=False)[0]
 
 # %% ../../nbs/stats/01_resample.ipynb #558e3fe2
 def draw_weights(
-    n_units: int,
-    n: int,
-    *,
-    seed: RandomSeed,
-    clusters: Clusters = None,
-    strata: Clusters = None,
-    chunk: int = 4_000_000,
+    n_units: int, n: int, *, seed: RandomSeed, clusters: Any = None, strata: Any = None, chunk: int = 4_000_000
 ) -> Iterator[np.ndarray]:  # (b, N) float64, whole numbers; the b sum to n
     """How often each of n_units units is drawn in each of n bootstrap replicates, whole clusters, and within strata; at
     most `chunk` weights are held at once (8 bytes each).
@@ -61,8 +54,7 @@ def draw_weights(
     of_cluster = np.zeros(k, int)
     of_cluster[cluster] = stratum
     if (of_cluster[cluster] != stratum).any():
-        found = "one that spans two; leave strata out, or join them"
-        refuse(f"draw_weights: clusters must each lie within one stratum; got {found}")
+        refuse("draw_weights: clusters must each lie within one stratum; got one that spans two; join these strata")
     members = [np.flatnonzero(of_cluster == s) for s in range(int(stratum.max()) + 1)]
     rngs = [np.random.default_rng(s) for s in seed_sequence(seed).spawn(len(members))]
     rows = max(1, min(n, chunk // n_units))

@@ -39,8 +39,7 @@ class Comparison(NamedTuple):
 def paired_t(a: Sequence, b: Sequence) -> Comparison:
     "Paired t-test of two scores over the same units; NaN where they differ by a constant."
     if np.shape(a) != np.shape(b) or np.ndim(a) != 1 or len(a) < 2:
-        found = f"shapes {np.shape(a)} and {np.shape(b)}"
-        refuse(f"paired_t: a and b must have one score a unit each, two units or more; got {found}")
+        refuse(f"paired_t: a and b must have one score a unit, two units or more; got {np.shape(a)} and {np.shape(b)}")
     d = np.asarray(a, float) - np.asarray(b, float)
     se = d.std(ddof=1) / np.sqrt(len(d))
     t = d.mean() / se if se > 0 else np.nan
@@ -341,8 +340,8 @@ def compare_levels(
     q = np.asarray(questions)
     l = np.asarray(levels)
     if x.ndim != 1 or q.shape != x.shape or l.shape != x.shape:
-        found = f"{x.shape}, {q.shape}, {l.shape}"
-        refuse(f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {found}")
+        shapes = [x.shape, q.shape, l.shape]
+        refuse(f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {shapes}")
     names = np.unique(l).tolist() if order is None else list(order)
     if set(names) != set(np.unique(l)) or len(names) < 2:
         refuse(f"compare_levels: order must hold the levels, two or more; got {names} for {np.unique(l).tolist()}")
