@@ -45,7 +45,7 @@ def annotated_keys(
     csv: str | Path,  # a file of `final_results` that holds the annotators' columns
     questions: Sequence[str],  # of MHQA-gold
 ) -> pd.DataFrame:  # gold (whether the question is in it), key, first_agrees, second_agrees, first, second (letters)
-    """What the two primary annotators said of each key, a row a question.
+    """The two primary annotators' verdicts on each key, a row a question.
 
     Source: Racha et al. 2025, section 3.4.
     Raises: ValueError where the columns are not as released.
@@ -63,9 +63,9 @@ def annotated_keys(
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #c725321c
 def agreement_on_keys(said: pd.DataFrame) -> pd.DataFrame:  # questions, of (agreeing, letter), measure, an estimate
-    """How often each annotator agrees with the proposed key, and how far the two agree with each other.
+    """Agreement of each annotator with the proposed key, and of the two with each other.
 
-    Source: Racha et al. 2025, section 3.4, which does not say of what its kappa is.
+    Source: Racha et al. 2025, section 3.4, which does not say on what its kappa is computed.
     """
     found = []
     for questions, part in (("MHQA-gold", said[said["gold"]]), ("all in the file", said)):
@@ -143,7 +143,7 @@ _LEVELS = ("Easy", "Medium", "Hard")
 
 
 def _annotated(release: Path, items: Sequence[Item]) -> pd.DataFrame | None:
-    "What the annotators said, from the first file that has their columns: the files agree in all but the answers."
+    "The annotators' verdicts, from the first file with their columns: the files differ only in the answers."
     for file in sorted((release / "final_results").glob("*.csv")):
         if "correct_option_text" in next(csv_rows(file))[1]:
             return annotated_keys(file, [i.question for i in items])
