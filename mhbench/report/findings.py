@@ -47,12 +47,12 @@ def _table(results: str | Path, stage: str, study: str, name: str) -> pd.DataFra
 
 
 def first_screen(results: str | Path, stage: str, study: str) -> dict[str, str]:  # measure, said; or nothing
-    "Which main numbers of a stage are what its study asks, and what they come to."
+    "The measure that a stage declares to be its study's main one, and a sentence on it."
     return _contents(results, stage, study).get("first") or {}
 
 
 def where_from(scores: pd.DataFrame) -> dict[str, str]:  # model -> asked, recorded, composed or simulated
-    "Where the answers of each model come from; without the column `origin` all of them were asked."
+    "The origin of each model's answers; without the column `origin` all were asked."
     if not len(scores):
         return {}
     named = scores.assign(origin=scores.get("origin", "asked"))
@@ -63,7 +63,7 @@ _WHOM = {"asked": "asked of", "recorded": "recorded answers of", "simulated": "s
 
 
 def asked(results: str | Path, studies: Sequence[str]) -> pd.DataFrame:  # study, items, _WHOM, ratings by people, ...
-    "One row a study: how many questions, who answered them, how many ratings of people there are."
+    "One row for each study: how many questions, who answered them, how many ratings by people."
     rows = []
     for study in studies:
         made = _metrics(results, "prepare", study)
@@ -87,8 +87,8 @@ _STANDINGS += ["n_not_asked", "n_missing", "n_refused", "n_unread", "mode", "lin
 
 
 def against_lines(results: str | Path, studies: Sequence[str], parts: Parts = ()) -> pd.DataFrame:  # as _STANDINGS
-    """The accuracy of each model and way of asking, highest first, and where it stands against chance and the marks;
-    with the paper's number where a study of the run has a ledger.
+    """The accuracy of each model and mode, highest first, compared with chance and the reference values; with the
+    paper's number if a study of the run has a ledger.
     """
     held = {study for stage, study in parts if stage == "ledger"}
     found = [pd.DataFrame(columns=_STANDINGS)]
@@ -161,8 +161,8 @@ _ASKING = ("score", "judge", "judge_study", "duels")  # stages in whose tables e
 
 
 def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts | None = None) -> list[str]:  # sentences
-    """What is missing, unread, unusable or suspicious in the parts of a run, or in all that lies there; what an earlier
-    run left beside it is no part of it.
+    """What is missing, unread, unusable or suspicious in the parts of a run; in all results if `parts` is None.
+    Results of an earlier run are ignored.
     """
     out = []
     there = None if parts is None else set(parts)
@@ -189,8 +189,8 @@ def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts | None 
 
 # %% ../../nbs/report/06_findings.ipynb #346f7f60
 def truths(results: str | Path, stages: Parts) -> pd.DataFrame:
-    """What was declared of simulated examinees beside what was estimated, over all stages: study, stage, model,
-    quantity, truth, n, estimate, ci_low, ci_high, level, covered; no row where nothing was declared.
+    """The declared values of simulated examinees beside their estimates, over all stages: study, stage, model,
+    quantity, truth, n, estimate, ci_low, ci_high, level, covered; no row if nothing was declared.
     """
     found = [(stage, study, _table(results, stage, study, "truth")) for stage, study in stages]
     parts = [t.assign(study=study, stage=stage) for stage, study, t in found if len(t)]
@@ -201,7 +201,7 @@ def truths(results: str | Path, stages: Parts) -> pd.DataFrame:
 
 
 def about_truths(table: pd.DataFrame) -> str:  # of truths
-    "In a sentence, how many intervals cover the truth."
+    "How many intervals contain the declared value, in sentences."
     covered = table["covered"].value_counts()
     yes, no, exact, bare = (int(covered.get(c, 0)) for c in ("yes", "no", "exact", "no interval"))
     most = binomial_quantile(0.975, yes + no, 0.05)
@@ -271,7 +271,7 @@ def came_out(results: str | Path, studies: Sequence[str], parts: Parts) -> list[
 
 # %% ../../nbs/report/06_findings.ipynb #92134623
 def by_study(sentences: Sequence[str], studies: Sequence[str]) -> dict[str, list[str]]:
-    "The sentences of each study, its name left out."
+    "The sentences of each study, without its name."
     out = {}
     for study in studies:
         own = [x[len(study) + 2 :] for x in sentences if x.startswith((f"{study}: ", f"{study}, "))]
@@ -297,7 +297,7 @@ def _ready(of: pd.DataFrame) -> pd.DataFrame:  # rows of `against_lines`, of one
 
 
 def _drawn(of: pd.DataFrame) -> pd.DataFrame:
-    "The rows of the way of asking in which most models have an interval, zero-shot where several have as many."
+    "The rows of the mode in which most models have an interval; of several such modes zero-shot."
     ready = _ready(of)
     if not len(ready):
         return ready
@@ -343,7 +343,7 @@ def _said(rows: pd.DataFrame, lines: Mapping[str, float]) -> str:
 
 # %% ../../nbs/report/06_findings.ipynb #b0977ee6
 def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.DataFrame, place: dict) -> Front:
-    "A study of which the accuracy is drawn, from all its rows and those that are drawn."
+    "A study whose accuracies are drawn, from all its rows and those that are drawn."
     lines = _contents(results, "score", study).get("lines", {})
     declared = _table(results, "score", study, "truth")
     known = declared[declared["quantity"] == "accuracy"].set_index("model")["truth"] if len(declared) else {}
@@ -441,7 +441,7 @@ def before_reading(
     shown: Sequence[Front],
     truth: pd.DataFrame,  # of `truths`
 ) -> dict[str, str]:  # heading -> sentences
-    "What every reader should know first."
+    "What every reader should know first, by heading."
     whom = [_metrics(results, "prepare", study).get("n_items", 0) for study in studies]
     pairs = [_table(results, "score", study, "pairs") for study in studies]
     pairs = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pairs]

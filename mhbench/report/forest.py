@@ -40,7 +40,7 @@ __all__ = ['PEOPLE', 'LINE', 'PAGE', 'MOST_LINES', 'intervals']
 # columns whose values are models: they have a look
 PEOPLE = ("model", "run", "judge", "student", "who", "annotator", "answered_by")
 LINE, PAGE = 0.165, 50  # inches a line; lines a page
-MOST_LINES = 4 * PAGE  # groups of a figure; nobody reads more, and thousands of them are not drawn
+MOST_LINES = 4 * PAGE  # groups of a figure; of more, an even selection is drawn
 
 
 class _Line(NamedTuple):
@@ -313,7 +313,7 @@ def _sure(table: pd.DataFrame) -> pd.Series:
     return table["estimate"].notna() & table[["ci_low", "ci_high"]].notna().all(axis=1)
 
 
-def _one_n(table: pd.DataFrame) -> int:  # 0: they differ, or nobody knows
+def _one_n(table: pd.DataFrame) -> int:  # 0: they differ, or are unknown
     "The n that all estimates of several lines share."
     n = table.loc[table["estimate"].notna(), "n"]
     return int(n.iloc[0]) if len(n) > 1 and n.notna().all() and n.nunique() == 1 else 0

@@ -52,7 +52,7 @@ class Look(NamedTuple):
 
     color: str
     marker: str
-    hollow: bool  # somebody simulated
+    hollow: bool  # a simulated examinee
 
     @property
     def dot(self) -> dict[str, Any]:
@@ -61,15 +61,15 @@ class Look(NamedTuple):
         return {"color": self.color, "marker": self.marker, "markerfacecolor": face, "markeredgecolor": self.color}
 
 
-PLAIN = Look("#3a3f45", "o", False)  # what is no model, and needs no colour of its own
-EVERYBODY = {"all", "average", "people", "raters", "ceiling: a member of the panel"}  # rows of several: nobody's
+PLAIN = Look("#3a3f45", "o", False)  # for labels that are not models
+EVERYBODY = {"all", "average", "people", "raters", "ceiling: a member of the panel"}  # rows of several models
 
 
 class Cast(NamedTuple):
-    "Who is drawn in the figures of a run."
+    "The models in the figures of a run."
 
-    places: dict[str, int] = {}  # of the names that were introduced; a look each
-    simulated: frozenset[str] = frozenset()  # who of these and of others is drawn hollow
+    places: dict[str, int] = {}  # introduced name -> its look
+    simulated: frozenset[str] = frozenset()  # names that are drawn hollow
     order: dict[str, int] = {}  # the place of each model in every figure
 
 
@@ -77,8 +77,8 @@ _cast = Cast()
 
 
 def introduce(names: Iterable[str], simulated: Iterable[str] = (), best_first: Iterable[str] = ()) -> None:
-    """Give these names the first looks, in this order, for every figure that follows; who is simulated is drawn hollow,
-    and models stand in the order of `best_first`.
+    """Give these names the first looks, in this order, for all later figures; simulated ones are hollow, and models are
+    listed in the order of `best_first`.
     """
     global _cast
     known = list(dict.fromkeys(names))
@@ -98,7 +98,7 @@ def natural(name: object) -> list:
 
 
 def rank(label: object) -> int:
-    "The place of a label's model in every figure; whoever was not introduced comes last."
+    "The position of a label's model in every figure; models that were not introduced come last."
     return _cast.order.get(who(label), len(_cast.order))
 
 
@@ -151,8 +151,8 @@ def occurring(column: pd.Series) -> list:
 
 
 def of_several(table: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, str]:
-    """Without the numbers of what rests on one answer: these are no estimates, and no figure shows them; and the line
-    that says what was left out, by the columns that name a row. It is empty where nothing was.
+    """The table without estimates from one answer, which no figure shows, and a line on the rows that were left out, by
+    the columns that name a row; it is empty if there are none.
     """
     alone = (table["n"] == 1) & table["estimate"].notna() if "n" in table else pd.Series(False, table.index)
     if not alone.any():
@@ -163,7 +163,7 @@ def of_several(table: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame,
 
 # %% ../../nbs/report/02_style.ipynb #5c8e74f7
 def canvas(width: float, height: float, told: str = "", **kw: Any) -> tuple[Figure, Any]:  # inches; 6.9 fill a page
-    "An empty figure in the house's type, with a sentence for those who cannot see it; and its axes, of `subplots`."
+    "An empty figure in this project's style, with its alternative text; and its axes, as of `subplots`."
     with matplotlib.rc_context(STYLE):
         fig = Figure(figsize=(width, height), layout="constrained", label=told)
         axes = fig.subplots(**kw)
@@ -189,7 +189,7 @@ def small_axes(
 
 
 def titled(fig: Figure, title: str) -> Figure:
-    "Set the title of a figure, where it has one, to its left edge, broken into lines that the figure grows by."
+    "Set a figure's title at its left edge, broken into lines, and make the figure taller by them."
     if title:
         broken = textwrap.fill(spaced(title), int(12.3 * fig.get_figwidth()), break_on_hyphens=False)
         fig.set_figheight(fig.get_figheight() + 0.17 * broken.count("\n"))
@@ -203,7 +203,7 @@ def title_of(fig: Figure) -> str:
 
 # %% ../../nbs/report/02_style.ipynb #3a7208b5
 def save(fig: Figure, stem: str, folder: str | Path) -> list[Path]:  # the two files written
-    "Write a figure as PNG and SVG; the same figure gives the same bytes. Its label tells who cannot see it."
+    "Write a figure as PNG and SVG; the same figure gives the same bytes. Its label is the alternative text."
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     told = str(fig.get_label() or "") or None
