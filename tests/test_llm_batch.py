@@ -34,7 +34,7 @@ def test_the_answers_of_the_ordinary_path_in_the_order_asked(cache, tmp_path):
 
 def test_a_restart_takes_up_what_is_under_way_and_submits_only_what_is_new(cache):
     with BatchServer(polls=4) as s:
-        with pytest.raises(BatchPending, match="run again to take them up"):
+        with pytest.raises(BatchPending, match="run again to continue"):
             batch([q(i) for i in range(5)], s, cache, wait_s=0)
         assert load_state(batch_folder(MODEL, ep(s.url), cache))[0]["batch_id"] == "batch-0"
         got = batch([q(i) for i in range(8)], s, cache)  # three more than before

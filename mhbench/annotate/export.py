@@ -243,7 +243,7 @@ def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> li
         got = f"{path.name!r}; `mhbench annotate export` writes such files"
         refuse(f"ratings_of_file: path must end in one of {', '.join(_READERS)}; got {got}")
     if not path.exists():
-        got = f"{str(path)!r}, which is not there; mend prepare.ratings in params.yaml"
+        got = f"{str(path)!r}, which is not there; correct prepare.ratings in params.yaml"
         refuse(f"ratings_of_file: path must be a file of answers; got {got}", error=FileNotFoundError)
     read = _READERS[path.suffix](path)
     simulated = {"origin": "simulated"}  # files of earlier versions say so in `variant`

@@ -65,7 +65,7 @@ def _read(answers: str, folder: Path) -> list[Response]:
     paths = sorted(glob(str(folder / Path(answers).expanduser())))
     if not paths:
         rule = "answers must name a Parquet file of responses, or several by a pattern"
-        got = f"{answers!r}, which is not there; run `dvc repro generate`, or mend the entry"
+        got = f"{answers!r}, which is not there; run `dvc repro generate`, or correct the entry"
         refuse(f"study_of: {rule}; got {got}", error=FileNotFoundError)
     return [r for p in paths for r in read_records(p, Response)]
 

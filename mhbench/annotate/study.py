@@ -218,7 +218,7 @@ def _extra(extra: Extra, role: Literal["practice", "check"], settings: StudySett
 
 # %% ../../nbs/annotate/01_study.ipynb #f2165dbc
 def _settings(name: str, entry: dict[str, Any]) -> StudySettings:
-    s = settings_from(entry, StudySettings, "build_study", also=f"; mend studies.{name}.annotate")
+    s = settings_from(entry, StudySettings, "build_study", also=f"; correct studies.{name}.annotate")
     needs = QUESTION_KINDS[s.kind].needs
     if needs and not getattr(s, needs):
         refuse(f"build_study: {needs} must not be empty for kind {s.kind}; got none ({name}); add it")

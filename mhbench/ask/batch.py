@@ -53,10 +53,10 @@ def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest
         parts = json.loads(path.read_text(encoding="utf-8"))
         lost = [p for p in parts if not (p["merged"] or (Path(folder) / p["file"]).exists())]
     except (ValueError, KeyError, TypeError) as e:
-        remedy = "delete it; what the cache holds stays, and the rest is asked anew"
+        remedy = "delete it; the answers in the cache stay, and the rest is asked again"
         refuse(f"ask_batch: state.json must hold the state of the batches; got {e}", place=str(path), remedy=remedy)
     for p in lost:
-        say(f"the batch {p['batch_id']} is given up, since {p['file']} was deleted; its questions are asked anew")
+        say(f"the batch {p['batch_id']} is given up, since {p['file']} was deleted; its questions are asked again")
         p.update(merged=True, given_up=True)
     return parts
 
@@ -223,7 +223,7 @@ class Batches:
                 seen = counts
             if self.under_way and wait_s is not None and time.monotonic() - began > wait_s:
                 rule = f"batches must end within {wait_s:g} s (wait_s); got {counts} in {self.folder.name}"
-                raise BatchPending(f"ask_batch: {rule}; run again to take them up")
+                raise BatchPending(f"ask_batch: {rule}; run again to continue")
             if self.under_way:
                 time.sleep(poll_s)
 
@@ -274,8 +274,8 @@ class Batches:
 
     def _remedy(self, part: dict[str, Any]) -> str:
         return (
-            f"run again to fetch it once more; where it stays so, delete {str(self.folder / part['file'])!r} and run"
-            " again: what the cache holds stays, and the batch's other questions are asked anew"
+            f"run again to fetch it once more; if that fails, delete {str(self.folder / part['file'])!r} and run"
+            " again: the answers in the cache stay, and the batch's other questions are asked again"
         )
 
     def merge(self, part: dict[str, Any]):
@@ -284,7 +284,7 @@ class Batches:
         requests = {r["id"]: Request(**r) for r in asked}  # whether or not this call asks for them
         secrets = headers_of(self.endpoint)[1]
         wrong = [part["error"]] if part.get("error") else []
-        torn = None
+        damaged = None
         answered = set()
         for file_id in filter(None, (part.get("output"), part.get("errors"))):
             rows = []
@@ -296,7 +296,7 @@ class Batches:
                     answer = read_line(line, requests, self.model, self.discount, secrets)
                 except ValueError as e:
                     start = plain(line[:40].decode("utf-8", "replace"))
-                    torn = torn or f"line {n} of {file_id} is no JSON ({e!s:.60}): {start!r}"
+                    damaged = damaged or f"line {n} of {file_id} is no JSON ({e!s:.60}): {start!r}"
                     continue
                 if answer.status == "error":
                     wrong.append(answer.error)
@@ -306,8 +306,8 @@ class Batches:
             for i in range(0, len(rows), 1000):
                 self.cache.put_many(rows[i : i + 1000])
             answered |= {r.key for r in rows}
-        if torn:
-            rule = f"the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(torn)}"
+        if damaged:
+            rule = f"the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(damaged)}"
             kept = f"{len(answered)} of {part['lines']} answers could be read and are kept"
             raise BatchUnreadable(f"ask_batch: {rule}; {kept}; {self._remedy(part)}")
         unanswered = part["lines"] - len(answered)
@@ -332,7 +332,7 @@ def ask_batch(
 ) -> Iterator[Answer]:  # in the order asked, one for each request
     """Ask a model through its Batch API; questions that a batch does not answer are asked directly.
 
-    Raises: BatchUnreadable where a service has lost or torn a batch; BatchPending after `wait_s`; BudgetReached before
+    Raises: BatchUnreadable where a service lost or damaged a batch; BatchPending after `wait_s`; BudgetReached before
     a batch is submitted that could cross the budget; else as `ask`.
     """
     if Recorder.active:

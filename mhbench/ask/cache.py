@@ -212,7 +212,7 @@ class AnswerFile(Database):
     def _trouble(self, error: sqlite3.Error) -> NoReturn:
         done = "read" if self.readonly else "written"
         rule = f"{str(self.path)!r} must be a database that can be {done}; got '{error}'"
-        remedy = "free space, mend permissions, or set MHBENCH_CACHE to another file"
+        remedy = "free space, correct the permissions, or set MHBENCH_CACHE to another file"
         raise CacheError(f"Cache: {rule}; what was committed before is still there: {remedy}") from error
 
     def _set_aside(self, error: sqlite3.Error) -> NoReturn:

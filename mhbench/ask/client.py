@@ -29,15 +29,15 @@ async def aask(
     *,
     cache: Cache | str | Path | None,  # a Cache or its path; None: keep nothing
     budget: Budget | None = None,  # stop before it is crossed
-    max_failed: int | None = None,  # more requests than this without a reply end the run
+    max_failed: int | None = None,  # more failed requests end the run
     replay: Literal["use", "only", "off"] = "use",  # only: from the cache alone, with no endpoint
     progress: bool | str = True,  # a text is the line's label
     study: str = "",  # whose questions these are, as the cache notes it
-    some_must_come: bool = False,  # an endpoint that answers not one request ends the run, whatever max_failed allows
+    some_must_come: bool = False,  # if every request fails, the run ends with an error, whatever max_failed allows
 ) -> AsyncIterator[Answer]:  # in the order asked, one for each request
     """Ask a model, asynchronously.
 
-    Raises: ValueError for what is wrong with the call; BudgetReached, TooManyFailed, CacheError after saving what came.
+    Raises: ValueError for a faulty call; BudgetReached, TooManyFailed, CacheError after saving the answers so far.
     """
     if Recorder.active:
         known = None if replay == "off" else cache

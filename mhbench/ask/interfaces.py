@@ -120,7 +120,7 @@ def chat_of_response(reply: dict[str, Any]) -> dict[str, Any]:
     return out | {"choices": [choice | ({"logprobs": {"content": listed}} if listed else {})]}
 
 # %% ../../nbs/ask/08_interfaces.ipynb #f077b334
-ROOM = 4096  # tokens, where nobody set a limit: the API wants one
+ROOM = 4096  # tokens, if no limit is set: the API requires one
 
 
 def messages_body(chat: dict[str, Any]) -> dict[str, Any]:

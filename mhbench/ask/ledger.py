@@ -207,7 +207,7 @@ class Ledger:
         if most is not None and self.failed > most:
             got = f"got {self.failed} (the first is {self.first_error})"
             rule = f"at most {most} requests may fail (max_failed); {got}"
-            self.halt(TooManyFailed(f"ask: {rule}; the answers so far are kept: mend the cause and run again"))
+            self.halt(TooManyFailed(f"ask: {rule}; the answers so far are kept: remove the cause and run again"))
 
     def take(self) -> list[Answer]:
         "The answers that are next in order."
@@ -224,9 +224,9 @@ class Ledger:
         if said := served_apart(self.served):
             say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {said}")
         if self.asking.some_must_come and 0 < self.handed_on == self.failed:
-            rule = "answers must come to one request at least, whatever max_failed allows"
-            got = f"got none to {self.failed} ({self.asking.model.name}; {self.first_error})"
-            refuse(f"ask: {rule}; {got}; mend the cause and run again", error=TooManyFailed)
+            rule = "at least one request must be answered, whatever max_failed allows"
+            got = f"got none of {self.failed} ({self.asking.model.name}; {self.first_error})"
+            refuse(f"ask: {rule}; {got}; remove the cause and run again", error=TooManyFailed)
 
     def readmit(self, jobs: list[Job]):
         "Rebuild jobs under the present terms, and look their new keys up."

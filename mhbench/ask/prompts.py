@@ -78,7 +78,9 @@ def render(template: str, values: Mapping[str, str], where: str = "a template") 
     if unknown:
         known = ", ".join(sorted(values))
         got = ", ".join(unknown)
-        refuse(f"render: template must name known fields ({known}); got {got}", place=where, remedy="mend the spelling")
+        refuse(
+            f"render: template must name known fields ({known}); got {got}", place=where, remedy="correct the spelling"
+        )
     return _filled(template_parts(template, where), values).rstrip()
 
 
@@ -145,7 +147,7 @@ def load_text(path: Path, known: set[str]) -> dict:
 def _among(known: set[str], data: dict, path: Path, rule: str) -> dict:
     if unknown := sorted(set(data) - known):
         got = f"{', '.join(unknown)} ({path})"
-        refuse(f"prompts: {rule} among {', '.join(sorted(known))}; got {got}", remedy="mend the spelling")
+        refuse(f"prompts: {rule} among {', '.join(sorted(known))}; got {got}", remedy="correct the spelling")
     return data
 
 # %% ../../nbs/ask/01_prompts.ipynb #dc9e72b2

@@ -94,7 +94,7 @@ class Endpoint(Entry):
 
     @property
     def server(self) -> Any:
-        "The server of our own that answers, where `mhbench.ask.local.serve` gave the endpoint."
+        "The local server behind the endpoint, if `mhbench.ask.local.serve` started one."
         return None
 
     @property
@@ -513,7 +513,7 @@ def wire(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None
         key = hashlib.sha256(canonical_json(shapes) + body).hexdigest()  # what shapes an answer besides the body, too
     except UnicodeEncodeError as e:
         got = f"got the lone surrogate {e.object[e.start]!r}"
-        refuse(f"wire: messages must be Unicode; {got}", place=request.id, remedy="mend the text")
+        refuse(f"wire: messages must be Unicode; {got}", place=request.id, remedy="correct the text")
     except ValueError as e:
         raise ValueError(f"wire: {e} ({request.id})") from None
     most = next((fields[k] for k in (*LIMITS, "max_output_tokens") if k in fields), None)

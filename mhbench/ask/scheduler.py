@@ -148,7 +148,7 @@ class Flight:
         self.limiter = Limiter(endpoint.concurrency, endpoint.rpm, endpoint.tpm, endpoint.pause_s)
         self.replicas = Replicas(endpoint.base_urls or [""])
         self.tasks: set[asyncio.Task] = set()
-        self.mending: asyncio.Future | None = None  # a server of our own is being started again
+        self.mending: asyncio.Future | None = None  # the restart of our own server
 
     def start(self, job: Job, now: float):
         "Send a job."
@@ -265,7 +265,7 @@ class Scheduler:
     # -- results
 
     def _settle(self, job: Job, came: Answer | Failed):
-        "An answer to commit, or a request that goes again."
+        "Commit an answer later, or send the request again."
         self.queue.came_back(job)
         before = self.learner.terms
         try:

@@ -60,7 +60,7 @@ def _from_environment(variable: str, what: str, endpoint: Endpoint) -> str:
 
 
 def api_key(endpoint: Endpoint) -> str | None:
-    "The key to an endpoint, or to a server of ours. Raises: ValueError where the entry's variable is empty."
+    "The key to an endpoint or a local server. Raises: ValueError where the entry's variable is empty."
     if endpoint.api_key_env is not None:
         return _from_environment(endpoint.api_key_env, "the key to", endpoint)
     return endpoint.server.key if endpoint.server else None

@@ -110,7 +110,7 @@ def test_second_answers_and_checks_are_kept_apart(answered):
 def test_a_file_that_names_other_items_is_refused(answered):
     with pytest.raises(ValueError, match="name an item of the study"):
         ratings_of_file(answered / "mentat.sqlite", [])
-    with pytest.raises(FileNotFoundError, match="mend prepare.ratings"):
+    with pytest.raises(FileNotFoundError, match="correct prepare.ratings"):
         ratings_of_file(answered / "none.parquet")
 
 
