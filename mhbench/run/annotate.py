@@ -86,13 +86,13 @@ def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
 
 # %% ../../nbs/run/11_annotate.ipynb #e5ef5b3c
 def _invited(store: Store, study: Study, people: list[str], role: str = "rater") -> dict[str, str]:
-    "The tokens of those who were not invited yet."
+    "The tokens of people who had not been invited yet."
     known = {r.rater for r in Register(store).raters()}
     return enrol(store, study, [r for r in people if r not in known], role=role)
 
 
 def _prepare(a: argparse.Namespace) -> Path:
-    "The file of answers with everybody invited, and the links on the screen."
+    "Invite everybody, print the links, and return the file of answers."
     study, path = _study(a), answers_file(a)
     with open_store(path, study) as store:
         people = a.raters or ([] if Register(store).raters() else ["r1", "r2", "r3"])
@@ -212,7 +212,7 @@ def _forget(a: argparse.Namespace) -> None:
 
 # %% ../../nbs/run/11_annotate.ipynb #ad318734
 def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
-    "Who has done what, who has what left, and how far raters agree so far."
+    "Print each rater's progress and the agreement so far."
     from mhbench.annotate.dashboard import further_in_words, overview
     from mhbench.annotate.pages import translator
 
@@ -305,7 +305,7 @@ _Ask = Callable[[str], str]
 
 
 def _answered(question: str, flag: str, given: str | None, otherwise: str | None, ask: _Ask) -> str:
-    "What the command line says, else the person at the terminal, else what is usual; None: it has to be said."
+    "The value of a flag, else the user's answer at the terminal, else the default; without a default it is required."
     if given is not None or (otherwise is not None and not sys.stdin.isatty()):
         return given or otherwise or ""
     if not sys.stdin.isatty():
@@ -321,7 +321,7 @@ def _number(text: str, flag: str, least: int) -> int:
 
 # %% ../../nbs/run/11_annotate.ipynb #34f0717b
 def _one_width(items: list[Item], given: str | None, ask: _Ask) -> list[str] | None:
-    "The ids of the questions that sliders can rate together; None for all of the table."
+    "The ids of the questions that sliders can rate in one round; None for the whole table."
     counts = Counter(len(i.options) for i in items if len(i.options) > 1)
     if not counts:
         refuse("annotate new: a question must have options for sliders; got none; --kind yes_no asks without options")
@@ -342,7 +342,7 @@ def _one_width(items: list[Item], given: str | None, ask: _Ask) -> list[str] | N
 
 # %% ../../nbs/run/11_annotate.ipynb #5fcb2116
 def _asks(given: list[str], ask: _Ask) -> dict[str, str]:
-    "What yes_no asks about each item, by a short name."
+    "The questions of yes_no about each item, by short names."
     if not given:
         given = [_answered("What is asked about each item, e.g. relevant=Is it relevant?", "--ask", None, None, ask)]
     pairs = [text.partition("=") for text in given]
@@ -352,7 +352,7 @@ def _asks(given: list[str], ask: _Ask) -> dict[str, str]:
 
 
 def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> tuple[dict[str, Any], list[str]]:
-    "The section `annotate`, and the raters; a terminal is asked what no flag says. Raises: ValueError for a misfit."
+    "The section `annotate` and the raters, from flags or a terminal. Raises: ValueError for values that do not fit."
     if a.kind is None and sys.stdin.isatty():
         print("Raters say", *(f"  {kind:8} {what}" for kind, what in ROUND_KINDS.items()), sep="\n")
     kind = _answered("Kind", "--kind", a.kind, "sliders", ask)
@@ -401,7 +401,7 @@ def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> t
     *HOST,
 )
 def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
-    "The command: read, ask, show, write, invite. Raises: ValueError where something has to be said and is not."
+    "The command: read, ask, show, write, invite. Raises: ValueError if a required value is missing."
     params = root() / a.params
     path = answers_file(a).resolve()
     file = path_from(path, root())
@@ -430,7 +430,7 @@ def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
 
 # %% ../../nbs/run/11_annotate.ipynb #a89e2c69
 def _select(study: str, params: Path) -> list[str]:  # sentences
-    "The next run takes this study alone, and asks nobody where only the demo's models are chosen."
+    "Select this study alone for the next run, and no model if only the demo's models are selected."
     run = load_params(params)["run"]
     asked = [] if run["models"] == DEMO["models"] else run["models"]
     select([study], asked, params=params)
@@ -446,7 +446,7 @@ def _select(study: str, params: Path) -> list[str]:  # sentences
     argument("--run", action="store_true", help="make labels, agreement and figures at once: mhbench run --all"),
 )
 def close_round(a: argparse.Namespace, ask: _Ask = input) -> None:
-    "The command: look, close, wire, run. Raises: ValueError where no page is complete, or some are still open."
+    "The command: check, close, select, run. Raises: ValueError if no page is complete, or some are still open."
     params = root() / a.params
     path = answers_file(a)
     known = load_params(params, lists=False)["studies"].get(a.study, {})
