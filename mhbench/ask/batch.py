@@ -31,8 +31,8 @@ from .transport import api_key, headers_of, proxy_for
 from ..errors import optional, refuse, say
 
 # %% auto #0
-__all__ = ['ENDED', 'BatchPending', 'batch_folder', 'load_state', 'save_state', 'write_parts', 'BatchUnreadable', 'read_line',
-           'Batches', 'ask_batch']
+__all__ = ['PART_LINES', 'PART_BYTES', 'ENDED', 'DISCOUNT', 'BatchPending', 'batch_folder', 'load_state', 'save_state',
+           'write_parts', 'BatchUnreadable', 'read_line', 'Batches', 'ask_batch']
 
 # %% ../../nbs/ask/21_batch.ipynb #e811cc72
 class BatchPending(RuntimeError):
@@ -71,6 +71,10 @@ def save_state(folder: str | Path, parts: list[dict[str, Any]]) -> None:
     os.replace(new, Path(folder) / "state.json")
 
 # %% ../../nbs/ask/21_batch.ipynb #d21fbe5d
+PART_LINES = 50_000  # of a part
+PART_BYTES = 100_000_000
+
+
 def _jsonl(values: Iterable[Any]) -> bytes:
     "JSON lines."
     return b"".join(json.dumps(v, ensure_ascii=False, sort_keys=True).encode() + b"\n" for v in values)
@@ -97,8 +101,7 @@ def write_parts(
     folder: str | Path,
     *,
     terms: Terms | None = None,  # that were learnt of the endpoint
-    most_lines: int = 50_000,
-    most_bytes: int = 100_000_000,
+    most_lines: int = PART_LINES,
 ) -> list[dict[str, Any]]:  # new parts
     "Write request files, with no key twice."
     folder = Path(folder)
@@ -113,7 +116,7 @@ def write_parts(
         seen.add(w.key)
         sent = {"custom_id": w.key, "method": "POST", "url": f"/v1{w.path}", "body": json.loads(w.body)}
         line = _jsonl([sent])
-        if lines and (len(lines) == most_lines or size + len(line) > most_bytes):
+        if lines and (len(lines) == most_lines or size + len(line) > PART_BYTES):
             parts.append(_write_part(folder, lines, asked))
             lines, asked, size = [], [], 0
         lines.append(line)
@@ -123,13 +126,14 @@ def write_parts(
 
 # %% ../../nbs/ask/21_batch.ipynb #6eafc0b5
 ENDED = ("completed", "failed", "expired", "cancelled")
+DISCOUNT = 0.5  # off the price table
 
 
 class BatchUnreadable(RuntimeError):
     "The output of a batch cannot be read; the answers that could be read are kept."
 
 
-def read_line(line: bytes, requests: Mapping[str, Request], model: Model, discount: float, secrets: Secrets) -> Answer:
+def read_line(line: bytes, requests: Mapping[str, Request], model: Model, secrets: Secrets) -> Answer:
     "The answer in a line of an output file, of status error where it is unusable. Raises: ValueError where it is none."
     try:
         d = json.loads(secrets.clean_answer(line))
@@ -153,7 +157,7 @@ def read_line(line: bytes, requests: Mapping[str, Request], model: Model, discou
     if answer.thought and answer.status == "truncated" and not answer.text:  # `ask` gives it room
         return replace(unusable, error="a thought that was cut")
     usd = cost(model, answer.tokens)
-    answer.cost_usd = None if usd is None else (1 - discount) * usd
+    answer.cost_usd = None if usd is None else (1 - DISCOUNT) * usd
     answer.attempts = 1
     answer.request_key = key
     return answer
@@ -167,7 +171,6 @@ class Batches:
     endpoint: Endpoint
     cache: Cache
     folder: Path
-    discount: float = 0.5
     study: str = ""
 
     def __post_init__(self):
@@ -293,7 +296,7 @@ class Batches:
                 if not line.strip():
                     continue
                 try:
-                    answer = read_line(line, requests, self.model, self.discount, secrets)
+                    answer = read_line(line, requests, self.model, secrets)
                 except ValueError as e:
                     start = plain(line[:40].decode("utf-8", "replace"))
                     damaged = damaged or f"line {n} of {file_id} is no JSON ({e!s:.60}): {start!r}"
@@ -324,10 +327,9 @@ def ask_batch(
     budget: Budget | None = None,
     max_failed: int | None = None,
     progress: bool | str = True,
-    discount: float = 0.5,  # off the price table
     poll_s: float = 30.0,  # between two polls
     wait_s: float | None = None,  # give up waiting after that; None: wait for ever
-    most_lines: int = 50_000,  # in one batch
+    most_lines: int = PART_LINES,  # in one batch
     study: str = "",  # whose questions these are, as the cache notes it
 ) -> Iterator[Answer]:  # in the order asked, one for each request
     """Ask a model through its Batch API; questions that a batch does not answer are asked directly.
@@ -345,13 +347,13 @@ def ask_batch(
     cache = cache if isinstance(cache, Cache) else Cache(cache or cache_path())
     requests = list(requests)
     folder = Path(folder or batch_folder(model, endpoint, cache))
-    batches = Batches(model, endpoint, cache, folder, discount, study)
+    batches = Batches(model, endpoint, cache, folder, study)
     terms = terms_for(requests, model, endpoint, cache)
     new = batches.missing({wire(r, model, endpoint, terms).key: r for r in requests})
     wires = [wire(r, model, endpoint, terms) for r in new]
     if new:
         if budget is not None:
-            _check(wires, model, budget, discount)
+            _check(wires, model, budget)
         batches.parts += write_parts(new, model, endpoint, folder, terms=terms, most_lines=most_lines)
         save_state(folder, batches.parts)
     batches.wait(bool(progress), poll_s, wait_s)
@@ -364,7 +366,7 @@ def ask_batch(
     )
 
 # %% ../../nbs/ask/21_batch.ipynb #962ec2e2
-def _check(new: list[Wire], model: Model, budget: Budget, discount: float) -> None:
+def _check(new: list[Wire], model: Model, budget: Budget) -> None:
     "Refuse a batch that could cross the budget."
     budget.check(model)
     if any(w.most is None for w in new):
@@ -372,7 +374,7 @@ def _check(new: list[Wire], model: Model, budget: Budget, discount: float) -> No
         refuse(f"ask_batch: {rule}", remedy="set it in the model's entry")
     prompt = sum(estimate_tokens(w.body) for w in new)
     completion = sum(w.most or 0 for w in new)
-    usd = (1 - discount) * (cost(model, Tokens(prompt, completion)) or 0.0)
+    usd = (1 - DISCOUNT) * (cost(model, Tokens(prompt, completion)) or 0.0)
     if not budget.fits(usd, prompt + completion):
         got = f"got {budget!r}, and {len(new)} requests may take {usd:.4f} USD and {prompt + completion} tokens"
         rule = "the budget must leave room for the batch"

@@ -140,11 +140,10 @@ def foreign(tables: set[str], version: int) -> str:
     "Why a database is no cache of this version, and what to do; empty where it is one."
     if "answers" not in tables:
         return f"another program's database (its tables: {', '.join(sorted(tables)[:5])}): name another file"
-    if version > VERSION:
-        return f"one of a later mhbench (version {version}; this one knows {VERSION}): update mhbench"
-    if version < VERSION:
-        return f"one of an earlier mhbench (version {version}; this one knows {VERSION}): name another file"
-    return ""
+    if version == VERSION:
+        return ""
+    age, remedy = ("a later", "update mhbench") if version > VERSION else ("an earlier", "name another file")
+    return f"one of {age} mhbench (version {version}; this one knows {VERSION}): {remedy}"
 
 
 def changed_under_us(path: Path, before: os.stat_result) -> str:

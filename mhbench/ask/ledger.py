@@ -23,7 +23,7 @@ from .retry import Job, Queue
 from ..errors import refuse, say
 
 # %% auto #0
-__all__ = ['Asking', 'dated', 'Ledger']
+__all__ = ['Halt', 'Asking', 'dated', 'Ledger']
 
 # %% ../../nbs/ask/17_ledger.ipynb #ef7bfdb2
 @dataclass
@@ -64,6 +64,9 @@ class Asking:
         return self.cache if self.replay == "use" else None  # type: ignore[return-value]
 
 # %% ../../nbs/ask/17_ledger.ipynb #df13bf5b
+Halt = Callable[[BaseException], None]  # ends a run with an error
+
+
 def dated(answer: Answer, created: float) -> Answer:  # seconds since 1970
     "An answer with the day on which it was first obtained."
     if answer.text is not None or answer.letter_logprobs:
@@ -74,14 +77,7 @@ def dated(answer: Answer, created: float) -> Answer:  # seconds since 1970
 class Ledger:
     "The requests of one call, from the caller's iterable to the answers in order."
 
-    def __init__(
-        self,
-        requests: Iterable[Request],
-        asking: Asking,
-        learner: Learner,
-        queue: Queue,  # of the jobs to be sent
-        halt: Callable[[BaseException], None],  # ends the run
-    ):
+    def __init__(self, requests: Iterable[Request], asking: Asking, learner: Learner, queue: Queue, halt: Halt):
         self.source = iter(requests)
         self.asking = asking
         self.learner = learner

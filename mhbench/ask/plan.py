@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -86,8 +86,7 @@ class Recorder:
 
     active: list[Recorder] = []  # the recorders whose blocks are open, the innermost last
 
-    def __init__(self, stand_in: Callable[[Request, int | None], Answer] = stand_in):
-        self.stand_in = stand_in
+    def __init__(self):
         self.calls: list[Call] = []  # one for every `ask`, in order
         self.seen: set[str] = set()  # keys of earlier calls, whose answers would be in the cache
 
@@ -121,7 +120,7 @@ class Recorder:
                         continue
                     if cache is None or sent.key not in self.seen:
                         to_ask[sent.key if cache is not None else n] = (estimate_tokens(sent.body), sent.most)
-                    yield replace(self.stand_in(request, sent.most), id=request.id, request_key=sent.key)
+                    yield replace(stand_in(request, sent.most), id=request.id, request_key=sent.key)
         finally:  # a caller that has all its answers may not ask for another
             self.seen |= {key for key in to_ask if isinstance(key, str)}
             prompt = sum(tokens for tokens, _ in to_ask.values())

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .budget import Purse, cost
 from .learning import Learner
-from .ledger import Asking, Ledger
+from .ledger import Asking, Halt, Ledger
 from .request import Answer, Request, Tokens
 from .retry import Failed, Job, Limiter, Patience, Queue, Replicas, pause
 from .transport import Transport, transport_to
@@ -134,15 +134,10 @@ class NextSteps:
 class Flight:
     "The requests in flight, each to a replica of the endpoint."
 
-    def __init__(
-        self,
-        asking: Asking,
-        settle: Callable[[Job, Answer | Failed], None],  # called with each result
-        halt: Callable[[BaseException], None],  # ends the run
-    ):
+    def __init__(self, asking: Asking, settle: Callable[[Job, Answer | Failed], None], halt: Halt):
         endpoint = asking.endpoint
         self.asking = asking
-        self.settle = settle
+        self.settle = settle  # called with each result
         self.halt = halt
         self.transport = transport_to(endpoint, asking.model.api)
         self.limiter = Limiter(endpoint.concurrency, endpoint.rpm, endpoint.tpm, endpoint.pause_s)
