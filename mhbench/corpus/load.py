@@ -15,7 +15,7 @@ import traceback
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -25,12 +25,13 @@ from typing import Any, NoReturn
 from ..errors import refuse
 from ..records.questions import load_questions
 from ..records.ratings import load_ratings
-from ..records.schema import Item, Rating, Response, Validated, read_records, write_set_aside
+from ..records.schema import Item, Rating, Record, Response, Validated, read_records, validate, write_set_aside
 from ..records.table import Table, read_table
 from ..registry import studies
 
 # %% auto #0
-__all__ = ['GROUP', 'Corpus', 'corpus_of', 'one_file', 'load_items', 'load_table', 'own_loaders', 'find_loader', 'load_corpus']
+__all__ = ['GROUP', 'Corpus', 'corpus_of', 'items_of_rows', 'one_file', 'load_items', 'load_table', 'own_loaders', 'find_loader',
+           'load_corpus']
 
 # %% ../../nbs/corpus/08_load.ipynb #d2583c1b
 @dataclass
@@ -54,6 +55,21 @@ def corpus_of(got: Validated) -> Corpus:
             for b in got.set_aside[:1]
         ],
     )
+
+# %% ../../nbs/corpus/08_load.ipynb #92cc90d6
+def items_of_rows(
+    rows: Iterable[tuple[str, dict]],  # (place, fields)
+    record: type[Record],  # the study's own, one a row
+    item: Callable[[str, Any], dict[str, Any]],  # place and record -> the fields of an item
+    **how: Any,  # of validate: strict, set_aside, unique
+) -> Validated:  # items, and the rows set aside
+    "Rows of a release as items. Raises: ValueError at the first row that does not fit, if `strict`."
+    rows = list(rows)
+    got = validate(rows, record, **how)
+    refused = {b["place"] for b in got.set_aside}
+    kept = [place for place, _ in rows if place not in refused]
+    made = [(place, item(place, r)) for place, r in zip(kept, got.records, strict=True)]
+    return got._replace(records=validate(made, Item, unique="item_id").records)
 
 # %% ../../nbs/corpus/08_load.ipynb #4d141012
 def one_file(path: Path, pattern: str) -> Path:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from ...corpus.load import Corpus, corpus_of
+from ...corpus.load import Corpus, corpus_of, items_of_rows
 from ...errors import refuse
 from ...records.ratings import pseudonyms
 from ...records.schema import Item, Origin, Rating, Record, Response, Validated, letters, validate
@@ -193,11 +193,7 @@ def load_counselingbench(
             if name not in before:
                 rows.append((place, row))
         before |= here
-    got = validate(rows, _Asked, strict=strict, set_aside=set_aside, unique="item_id")
-    refused = {b["place"] for b in got.set_aside}
-    kept = [place for place, _ in rows if place not in refused]
-    items = [(place, _item(place, r)) for place, r in zip(kept, got.records)]
-    return got._replace(records=validate(items, Item, unique="item_id").records)
+    return items_of_rows(rows, _Asked, _item, strict=strict, set_aside=set_aside, unique="item_id")
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #cf3a8d87
 _MODES = {"zero-shot": "zero_shot", "few-shot": "few_shot", "zero-shot-cot": "cot", "few-shot-cot": "few_shot_cot"}

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 from pydantic import Field, model_validator
 
-from ...corpus.load import Corpus, corpus_of, one_file
+from ...corpus.load import Corpus, corpus_of, items_of_rows, one_file
 from ...errors import refuse
 from ...records.schema import Item, Record, Response, Validated, letters, validate
 from ...records.table import csv_rows, read_table
@@ -153,19 +153,15 @@ def load_mhqa(
     if key not in _RULES:
         refuse(f"load_mhqa: key must be one of {list(_RULES)}; got {key!r}")
     path = Path(csv)
-    rows = list(_rows(path, encoding))
-    got = validate(rows, _RULES[key], strict=strict, set_aside=set_aside)
-    refused = {b["place"] for b in got.set_aside}
-    kept = [place for place, _ in rows if place not in refused]
     seen: Counter[str] = Counter()
-    items = []
-    for place, r in zip(kept, got.records):
+
+    def item(place: str, r: MHQARow) -> dict[str, Any]:
         digest = hashlib.sha256("\n".join([r.question, *r.options]).encode()).hexdigest()[:8]
         base = f"mhqa-{r.id}-{digest}"
         seen[base] += 1
         again = seen[base] > 1
         right = r.named()[0] if key == "text" else r.number
-        item = dict(
+        return dict(
             item_id=f"{base}-{seen[base]}" if again else base,
             base_id=base if again else None,
             study="mhqa",
@@ -180,8 +176,8 @@ def load_mhqa(
             source=place,
             canary=r.canary,
         )
-        items.append((place, item))
-    return got._replace(records=validate(items, Item, unique="item_id").records)
+
+    return items_of_rows(_rows(path, encoding), _RULES[key], item, strict=strict, set_aside=set_aside)
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #1672a3a0
 def inspect_mhqa(csv: str | Path) -> pd.DataFrame:
