@@ -41,8 +41,7 @@ WORKERS := $(shell nproc 2>/dev/null || echo 2)
 
 test: export OMP_NUM_THREADS := 1
 test: export HF_HUB_OFFLINE := 1
-test: data  ## notebooks as tests (those of stages by tests/test_stages.py; those whose stored outputs are compared by tests/test_examples.py), pytest, the export in step among it; as many at a time as there are cores, each on one, and no hub is asked or waited for
-	$(BIN)/nbdev_test --n_workers $(WORKERS) --skip_folder_re '^([_.].*|stats|encode|steps|tasks)$$'
+test: data  ## all tests: every notebook, pytest, the export in step; as many at a time as there are cores
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 data-update: $(READY)  ## after a change of a demo bank: copy the banks, add them to DVC, push them to the bundled remote

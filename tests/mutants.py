@@ -263,10 +263,9 @@ class Module:
 
     def fault(self, code: str) -> str | None:
         "What its notebook says of this version."
-        from examples import COMPARED, first_fault
+        from examples import first_fault
 
-        compared = self.notebook.relative_to(self.root / "nbs").as_posix().startswith(COMPARED)
-        return first_fault(self.notebook, self.as_cell(code), compared)
+        return first_fault(self.notebook, self.as_cell(code))
 
 
 @dataclass
