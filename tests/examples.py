@@ -106,6 +106,7 @@ def notebook_functions(notebook: str) -> types.SimpleNamespace:
 
 
 VARIES = {  # notebooks whose outputs need not be those stored, and why
+    "ask/20_client": "what was answered before an interrupt",
     "run/11_annotate": "times of day",
     "run/12_live": "requests a second",
     "run/17_cli": "the commands of what else was imported",
