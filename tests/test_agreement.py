@@ -555,3 +555,11 @@ def test_a_pair_of_no_relatives_without_a_common_item_has_no_preference_and_stop
     )
     none = [b for b in found if (b.annotator, b.student) == ("j", "t")]
     assert [b.difference.n for b in none] == [0] and none[0].kind == "other"
+
+
+def test_an_item_that_some_rated_counts():
+    labels = np.array(
+        [["a", "b", "a", None, "b"], ["a", "b", None, None, "b"], ["a", "a", "a", "b", None]], dtype=object
+    )
+    found = jackknife.agreement_estimate(labels, "percent_agreement")
+    assert (found.n, found.n_clusters) == (5, 5)

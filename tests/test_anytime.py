@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from mhbench.stats.anytime import closed, confidence_sequence, log_wealth, observed, wealth_path
+from mhbench.stats.anytime import closed, confidence_sequence, log_wealth, observed, stakes, wealth_path
 
 
 def wealth_by_hand(values, cases, null, low, high, stakes, longest):
@@ -76,3 +76,9 @@ def test_looking_after_every_question_errs_in_at_most_one_run_in_twenty(cases, a
     a = observed(x, of if cases else None)
     ever = (np.maximum(wealth_path(a, 0.0), wealth_path(a.turned(), 0.0)) >= np.log(40)).any(0).mean()
     assert 0 < ever < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 1500)
+
+
+def test_ten_stakes_from_the_smallest_that_pays_to_nine_tenths():
+    grid = stakes(400)
+    assert len(grid) == 10 and grid[0] == pytest.approx(0.1) and grid[-1] == pytest.approx(0.9)
+    assert stakes(4)[0] == pytest.approx(0.3)

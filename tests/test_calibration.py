@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from mhbench.stats.calibration import calibration_error, letter_probabilities, reliability_curve
+from mhbench.stats.calibration import brier, calibration_error, letter_probabilities, reliability_curve
 
 
 def literal_error(confidence, right, clusters, bins=10, level=0.95):
@@ -86,3 +86,8 @@ def test_letters_that_are_all_unlikely_have_probabilities():
     far = letter_probabilities(np.array([[-2000.0, -2001.0, np.nan], [-1e9, -1e9, -np.inf]]))
     assert far == pytest.approx(np.array([[1 / (1 + np.exp(-1)), 1 / (1 + np.e), 0], [0.5, 0.5, 0]]))
     assert np.isnan(letter_probabilities(np.full((1, 3), np.nan))).all()
+
+
+def test_distributions_of_different_shapes_are_refused():
+    with pytest.raises(ValueError, match=r"soft and probs must have one row a unit.*\(1, 2\) and \(1, 3\)"):
+        brier([[0.5, 0.5]], [[0.2, 0.3, 0.5]])

@@ -113,3 +113,12 @@ def test_a_judge_as_near_as_the_rater_wins_half():
     scores = [[60.0] * 8, [60.0] * 8, [70.0] * 8]  # the third is ten from the others' mean, and so is the judge
     found = leave_one_rater_out(scores, [50.0] * 8, ["a", "b", "c"], seed=1)
     assert [r.wins.estimate for r in found] == [0.0, 0.0, 0.5]
+
+
+def test_a_calibration_is_fitted_and_tested_on_different_cases():
+    rng = np.random.default_rng(2)
+    judge = rng.normal(50, 10, 40)
+    people = judge + rng.normal(0, 5, 40)
+    case = [f"case {k}" for k in np.repeat(range(10), 4)]
+    found = split_half_calibration(judge, people, clusters=case, seed=1)
+    assert (found.after.n, found.after.n_clusters) == (20, 5)

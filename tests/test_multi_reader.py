@@ -201,3 +201,11 @@ def test_raters_who_all_say_the_same_leave_the_interval_of_items():
     assert [e.ci_low, e.ci_high] == pytest.approx([values.mean() - half, values.mean() + half])
     few = mean_over_raters(values[item[item < 5]], item[item < 5], rater[item < 5])
     assert few.kind == "few" and np.isnan(few.ci_low)
+
+
+def test_ratings_of_one_item_have_no_interval():
+    def first(x, weights):
+        return np.repeat(x[:, 0].mean(), len(weights))
+
+    alone = two_way_jackknife(first, np.arange(8.0)[:, None])
+    assert alone.estimate == 3.5 and np.isnan([alone.ci_low, alone.ci_high]).all()

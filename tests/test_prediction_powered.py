@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from mhbench.stats.estimate import estimate
-from mhbench.stats.prediction_powered import prediction_powered, tuned_power
-from mhbench.stats.resample import mean
+from mhbench.stats.prediction_powered import _with_pairs, prediction_powered, tuned_power
+from mhbench.stats.resample import cluster_mean, mean
 
 ORACLE = json.loads((Path(__file__).parent / "fixtures" / "ppi_python.json").read_text())["rows"]
 
@@ -104,3 +104,16 @@ def test_a_judge_is_never_used_backwards_or_more_than_whole():
     y = rng.normal(size=50)
     assert tuned_power(y, -y, -rng.normal(size=500)) == 0
     assert tuned_power(y, 0.1 * y, 0.1 * rng.normal(size=500)) == 1
+
+
+def test_pairs_added_to_a_share_count_as_much_as_a_case():
+    of = np.repeat(range(5), 4)
+    y = np.repeat([0.0, 1.0, 1.0, 0.0, 1.0], 4)  # answers to one case are alike: the effect of the design is near 4
+    m, spread = cluster_mean(y, of), float(y.var(ddof=1))
+    centre, variance = _with_pairs(m, spread, 0.0, 0.96)
+    effect = m.se**2 / (spread / 20)
+    c = 0.96 * effect
+    by_hand = (20 * y.mean() + c * 2) / (20 + 4 * c)  # four pairs, two of them with people at 1
+    squares = 19 * spread + 20 * (y.mean() - by_hand) ** 2 + c * ((np.array([0, 0, 1, 1]) - by_hand) ** 2).sum()
+    assert 3 < effect < 6
+    np.testing.assert_allclose([centre, variance], [by_hand, effect * squares / (20 + 4 * c) ** 2])

@@ -58,3 +58,15 @@ def test_what_nobody_else_rated_is_not_in_the_agreement():
     labels = np.array([["x", "y", "x", "y"], ["x", "y", "y", None]], dtype=object)
     found = rater_flags(labels, ["a", "b"])
     assert found["agreement"].tolist() == pytest.approx([2 / 3, 2 / 3]) and found["n"].tolist() == [4, 3]
+
+
+@pytest.mark.parametrize("shared", [1, 2])  # of the twenty pages of others, with one number; the limit is a tenth
+def test_one_number_for_a_page_is_a_flag_only_where_it_is_rare(shared):
+    rng = np.random.default_rng(4)
+    x = rng.normal(50, 10, (3, 40))
+    page = np.repeat(range(10), 4)
+    x[0] = np.repeat(rng.normal(50, 10, 10), 4)
+    for k in range(shared):
+        x[1 + k % 2, page == k] = 30.0
+    flag = rater_flags(x, ["a", "b", "c"], clusters=page).set_index("rater")["flag"]["a"]
+    assert ("one number for all on 10 of 10 pages" in flag) == (shared < 2)

@@ -178,3 +178,20 @@ def test_how_an_interval_is_shown():
 def test_faults_are_named(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+def test_units_are_counted_whether_drawn_alone_or_in_clusters():
+    x = np.arange(12.0)
+    assert bootstrap(mean, x, n=20, seed=1).n_units == 12
+    of_cases = bootstrap(mean, x, n=20, seed=1, clusters=np.repeat(range(4), 3))
+    assert (of_cases.n, of_cases.n_units) == (4, 12)
+
+
+def test_units_that_are_alike_are_drawn_as_kinds_with_the_same_distribution(monkeypatch):
+    x = np.repeat([0.0, 1.0, 3.0], [40, 50, 10])
+    one_by_one = bootstrap(mean, x, n=20_000, seed=3)
+    monkeypatch.setattr("mhbench.stats.resample.MOST_DRAWS", 1)
+    as_kinds = bootstrap(mean, x, n=20_000, seed=3)
+    assert as_kinds.estimate == one_by_one.estimate == x.mean()
+    np.testing.assert_allclose(as_kinds.replicates.std(), x.std() / 10, rtol=0.02)
+    np.testing.assert_allclose([as_kinds.ci_low, as_kinds.ci_high], [one_by_one.ci_low, one_by_one.ci_high], atol=0.02)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mhbench.stats.differences import simultaneous_intervals
+from mhbench.stats.differences import difference_limits, simultaneous_intervals
 
 
 def differences(rng, questions: int, levels: int, effect: float = 0.0) -> np.ndarray:
@@ -86,3 +86,10 @@ def test_differences_of_no_question_are_refused():
     for table in (np.zeros((0, 2)), np.zeros((3, 0)), np.zeros(3)):
         with pytest.raises(ValueError, match="a row a question and a column a pair"):
             simultaneous_intervals(table, seed=1)
+
+
+def test_differences_may_be_bounded_below_one():
+    m, low, high = difference_limits(np.tile([0.5, -0.5, 0.0, 0.5], 5), largest=0.5)
+    assert m.mean == 0.125 and -0.5 < low < 0.125 < high < 0.5
+    with pytest.raises(ValueError, match="differences must be within -0.5 and 0.5; got 0.6"):
+        difference_limits([0.6, 0.1], largest=0.5)
