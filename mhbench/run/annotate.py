@@ -14,6 +14,7 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -178,7 +179,8 @@ def _demo(a: argparse.Namespace) -> None:
     study, path = _study(a), answers_file(a)
     with open_store(path, study) as store:
         tokens = enrol(store, study, [f"sim-{k}" for k in range(1, a.raters + 1)], simulated=True)
-    n = asyncio.run(_simulated(a, path, tokens))
+    with ThreadPoolExecutor(1) as apart:  # in a notebook an event loop runs already
+        n = apart.submit(asyncio.run, _simulated(a, path, tokens)).result()
     print(f"{study.name}: {a.raters} simulated raters saved {n} answers over HTTP in {path}")
     with open_store(path) as store:
         print_overview(store, study)
