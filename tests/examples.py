@@ -125,9 +125,6 @@ def first_fault(notebook: Path, code=lambda cell: (cell["source"], "cell")) -> s
     import matplotlib.pyplot as plt
     import pandas as pd
 
-    from mhbench.errors import NOTES
-
-    NOTES.clear()
     pd.reset_option("display")
     pd.set_option("display.max_columns", 20)  # as in a notebook
     compared = notebook.relative_to(ROOT / "nbs").with_suffix("").as_posix() not in VARIES

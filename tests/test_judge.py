@@ -623,7 +623,7 @@ def test_a_judge_that_answers_nothing_ends_the_run_in_the_endpoints_words():
     items = cloze(3)
     responses = [said(i, "m", "insulin") for i in items]
     with answering(lambda body: refuse(401, "no such key")) as (here, _):
-        with pytest.raises(TooManyFailed, match="none to .*no such key"):
+        with pytest.raises(TooManyFailed, match="got none of 3 .*no such key"):
             judge_everything(
                 responses, items, Asked("dr", {}, DR, here), kind="label", cache=None, max_failed=None, progress=False
             )

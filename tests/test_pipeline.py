@@ -111,7 +111,7 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
         corpus,
         f"(commit {commit}, with changes",
         "and seed 20250107;",
-        "questions of 2 studies, put to",
+        "questions from 2 studies, put to",
     ):
         assert fact in page, fact
     assert re.search(r"Made on 20\d\d-\d\d-\d\d \d\d:\d\d UTC by mhbench", page)

@@ -71,7 +71,7 @@ def test_a_broken_selection_is_mended_by_the_remedy_that_is_named(broken, tmp_pa
     assert load_params(params)["run"] == RUN["run"]
     if broken is not None:
         assert (tmp_path / "run.yaml.before").read_text(encoding="utf-8") == broken
-        assert "what stood there is in run.yaml.before" in capsys.readouterr().out
+        assert "its former content is in run.yaml.before" in capsys.readouterr().out
 
 
 def test_what_is_broken_elsewhere_is_not_mended_there(tmp_path):

@@ -167,7 +167,7 @@ def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:
     x = np.asarray(forward, dtype=object)
     y = np.asarray(backward, dtype=object)
     if x.shape != y.shape or x.ndim != 1:
-        refuse(f"position_bias: forward and backward must be one verdict a pair each; got {x.shape} and {y.shape}")
+        refuse(f"position_bias: forward and backward must have the same shape (N,); got {x.shape} and {y.shape}")
     value = {"first": 1.0, "second": 0.0, "tie": 0.5}
     unknown = sorted({str(v) for v in [*x, *y] if not pd.isna(v)} - set(value))
     if unknown:

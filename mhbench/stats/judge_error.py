@@ -56,7 +56,7 @@ def _spread(d: np.ndarray, of: np.ndarray) -> tuple[float, float, float]:
 
 # %% ../../nbs/stats/16_judge_error.ipynb #2681e3b5
 def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: Any) -> Limits:  # as in `estimate`
-    """Bias and limits of agreement of a judge with people's mean scores of the same answers (N,).
+    """How biased a judge is against people's mean scores of the same answers (N,), and the limits of agreement.
 
     Source: Bland and Altman 1986; 2007 (several answers to a case); Zou 2013 (intervals of the limits).
     """

@@ -92,9 +92,7 @@ def torn(how):
 def test_what_cannot_be_read_says_what_to_do_and_that_works(tmp_path, how, kept):
     with torn(how)(polls=1) as s, Cache(tmp_path / "c.sqlite") as c:
         for _ in range(2):  # it stays so, and does not get worse
-            with pytest.raises(
-                BatchUnreadable, match="run again to fetch it once more; where it stays so, delete"
-            ) as e:
+            with pytest.raises(BatchUnreadable, match="run again to fetch it once more; if that fails, delete") as e:
                 go(s, c, TEN)
             assert len(c) == kept
         path = str(e.value).split("delete '")[1].split("'")[0]

@@ -171,7 +171,7 @@ def planted_truth(
     responses: Iterable[Response],  # the simulated students' answers
     pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness: what they were drawn from
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where none of them answered
-    "True shares of right answers, and true biases of judges towards themselves and their family, beside the estimates."
+    "Declared shares of correct answers and declared favouritism, beside their estimates."
     fine = {r["item_id"]: (r["key"], r["accepted"]) for r in answer_pool(pool)}
     known = {j.name: j for j in SIMULATED_JUDGES}
     right: dict[str, list[bool]] = {}
