@@ -109,8 +109,6 @@ VARIES = {  # notebooks whose outputs need not be those stored, and why
     "ask/20_client": "what was answered before an interrupt",
     "run/11_annotate": "times of day",
     "run/12_live": "requests a second",
-    "run/17_cli": "the commands of what else was imported",
-    "run/21_commands": "the commands of what else was imported",
     "run/24_process": "what a process of its own prints",
     "studies/mentat/05_readings": "the authors' release, where it is at hand",
     "studies/mentat/12_release": "the authors' release, where it is at hand",
