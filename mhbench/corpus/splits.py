@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import chdtrc
 
 from ..errors import optional, refuse
 from ..records.schema import Item, fingerprint, letters
 from ..records.table import folded
 from ..records.task import task_of
 from ..stats.estimate import proportion
+from ..stats.tests import goodness_of_fit
 
 # %% auto #0
 __all__ = ['shared_items', 'without_shared', 'split_by_group', 'item_fingerprint', 'key_positions', 'length_cue',
@@ -90,10 +90,9 @@ def key_positions(items: Sequence[Item]) -> pd.DataFrame:  # p is of all letters
         refuse(f"key_positions: items must have as many options each; got {sorted(sizes)}")
     names = letters(sizes.pop())
     counts = [sum(i.key[0] == a for i in keyed) for a in names]
-    expected = len(keyed) / len(names)
-    chi2 = float(sum((n - expected) ** 2 for n in counts) / expected)
+    test = goodness_of_fit(counts, [1] * len(names))
     rows = [proportion(n, len(keyed)).row() | {"letter": a, "k": n} for a, n in zip(names, counts)]
-    return pd.DataFrame(rows).assign(chi2=chi2, p=float(chdtrc(len(names) - 1, chi2)))
+    return pd.DataFrame(rows).assign(chi2=test.statistic, p=test.p)
 
 # %% ../../nbs/corpus/01_splits.ipynb #ee1abced
 def length_cue(items: Sequence[Item]) -> dict[str, Any]:  # with n_tied, chance, median_length_ratio

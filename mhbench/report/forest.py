@@ -189,8 +189,6 @@ class _Scale(NamedTuple):
     limits: tuple[float, float] | None  # of the axis; None: as matplotlib finds them
     dot: float  # points
     brief: bool  # whether there is no room for numbers beside the dots
-    none: str  # as of the plot
-    against: str  # as of the plot
 
 
 def _scale(p: _Plot, table: pd.DataFrame, inches: float, brief: bool) -> _Scale:
@@ -206,10 +204,10 @@ def _scale(p: _Plot, table: pd.DataFrame, inches: float, brief: bool) -> _Scale:
         limits = (max(limits[0], low - pad), min(limits[1], high + pad))
     low, high = limits or (low, high)
     points = wide.median() / (high - low) * inches * 72 if len(wide) and high > low else np.inf
-    return _Scale(limits, float(np.clip(points / 2.5, 2.0, _DOT)), brief, p.none, p.against)
+    return _Scale(limits, float(np.clip(points / 2.5, 2.0, _DOT)), brief)
 
 
-def _draw(ax: Any, lines: list[_Line], scale: _Scale, with_n: bool) -> list[float]:
+def _draw(p: _Plot, ax: Any, lines: list[_Line], scale: _Scale, with_n: bool) -> list[float]:
     "Dots and intervals of one panel; returns the places of its lines."
     y, places = 0.0, []
     for line in lines:
@@ -218,14 +216,14 @@ def _draw(ax: Any, lines: list[_Line], scale: _Scale, with_n: bool) -> list[floa
         places.append(y)
         values = [row for row in line.rows or () if not pd.isna(row.estimate)]
         if line.rows is not None and not values:
-            nothing = "\N{EN DASH}" if scale.brief else scale.none
+            nothing = "\N{EN DASH}" if scale.brief else p.none
             ax.annotate(nothing, (1, y), _CLEAR, color="0.45", **_BESIDE)
         for k, row in enumerate(values):
             at = y + (k - (len(values) - 1) / 2) * 0.45
             if np.isfinite([row.ci_low, row.ci_high]).all():
                 ax.plot([row.ci_low, row.ci_high], [at, at], color=line.look.color, lw=1.4, solid_capstyle="butt")
-            if scale.against and not pd.isna(getattr(row, scale.against)):
-                ax.plot([getattr(row, scale.against)] * 2, [at - 0.34, at + 0.34], color="0.25", lw=1.6, clip_on=False)
+            if p.against and not pd.isna(getattr(row, p.against)):
+                ax.plot([getattr(row, p.against)] * 2, [at - 0.34, at + 0.34], color="0.25", lw=1.6, clip_on=False)
             inside = scale.limits is None or scale.limits[0] <= row.estimate <= scale.limits[1]
             ax.plot([row.estimate], [at], ls="", ms=scale.dot, clip_on=not inside, zorder=3, **line.look.dot)
             ax.annotate(_beside(row, scale.brief, with_n), (1, at), _CLEAR, color="0.25", **_BESIDE)
@@ -371,7 +369,7 @@ def _in_one(p: _Plot, told: str) -> tuple[Figure, list[str]]:
     high = LINE * max(map(_height, panels))
     fig, axes = canvas(6.9, 1.15 + high, told, ncols=len(panels), sharex=True, squeeze=False)
     for ax, drawn in zip(axes[0], panels):
-        _name_lines(ax, drawn, _draw(ax, drawn, scale, not _one_n(p.table)))
+        _name_lines(ax, drawn, _draw(p, ax, drawn, scale, not _one_n(p.table)))
         _finish(ax, scale.limits, p.marks)
     if not brief:
         _name_marks(axes[0, 0], p.marks)
@@ -396,7 +394,7 @@ def _side_by_side(p: _Plot, told: str, column: str) -> tuple[Figure, list[str]]:
         mine = p.table[p.table[column] == c]
         n = _one_n(mine)
         drawn = [_inside(line, set(mine.index))._replace(look=p.named.get(c, line.look)) for line in lines]
-        places = _draw(ax, drawn, scale, not n)
+        places = _draw(p, ax, drawn, scale, not n)
         if k % across == 0:
             _name_lines(ax, drawn, places)
         else:

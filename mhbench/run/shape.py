@@ -30,11 +30,22 @@ from ..encode.store import StoreSettings
 from ..errors import refuse
 from ..registry import studies
 from .graph import RUN_FILE, graph, root
-from ..steps.parameters import GENERAL, GIVEN, Names, NonNegative, Parameters, Positive, Seed, Weight, field
+from mhbench.steps.parameters import (
+    GENERAL,
+    GIVEN,
+    Closed,
+    Names,
+    NonNegative,
+    Parameters,
+    Positive,
+    Seed,
+    Weight,
+    field,
+)
 from ..steps.stopping import Comparing
 
 # %% auto #0
-__all__ = ['EntryName', 'TEXT_KEY', 'stage_classes', 'Closed', 'section', 'LocalServer', 'Sampling', 'Selection', 'params_model',
+__all__ = ['EntryName', 'TEXT_KEY', 'stage_classes', 'section', 'LocalServer', 'Sampling', 'Selection', 'params_model',
            'model_of', 'Untitled', 'params_schema', 'parameters_cell', 'stale_cells', 'write_schema', 'Fault',
            'Written', 'read_tree', 'shown', 'nearest', 'listed', 'misshapen', 'refuse_all']
 
@@ -46,12 +57,6 @@ def stage_classes() -> dict[str, type[Parameters]]:  # stage -> its class
     return GENERAL | added
 
 # %% ../../nbs/run/02_shape.ipynb #abbed782
-class Closed(BaseModel):
-    "A part of the file: no entry that is not declared, and every value of the type that is written."
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
 def section(record: type[BaseModel], without: tuple[str, ...] = (), **more: Any) -> type[Closed]:
     "The entries of a part of the file: the fields of a class and `more`, without its checks of how they fit together."
     fields: dict[str, Any] = {k: (f.annotation, f) for k, f in record.model_fields.items() if k not in without}

@@ -23,10 +23,11 @@ __all__ = ['MOST_REPLICATES', 'Seed', 'Positive', 'NonNegative', 'Share', 'Cosin
            'Once', 'Names', 'Seeds', 'EvaluationSets', 'Breakdowns', 'Models', 'AskedModels', 'Judges', 'Entries',
            'Endpoints', 'Families', 'CacheFile', 'Replay', 'MaxFailed', 'PromptsDir', 'Executing', 'EncoderThreshold',
            'Correction', 'Groups', 'SameModel', 'ByJudge', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL', 'MINILM', 'ENCODER',
-           'GENERAL', 'OneOf', 'field', 'Parameters', 'Reported', 'Answered', 'AskingParameters', 'PrepareParameters',
-           'Spending', 'GenerateParameters', 'ScoreParameters', 'FreeformParameters', 'JudgeParameters',
-           'JudgeStudyParameters', 'DuelsParameters', 'MinK', 'ContaminationParameters', 'FinetuneParameters',
-           'DemographicsParameters', 'ReasoningParameters', 'LedgerParameters', 'ReportParameters']
+           'GENERAL', 'OneOf', 'field', 'Closed', 'Parameters', 'Reported', 'Answered', 'AskingParameters',
+           'PrepareParameters', 'Spending', 'GenerateParameters', 'ScoreParameters', 'FreeformParameters',
+           'JudgeParameters', 'JudgeStudyParameters', 'DuelsParameters', 'MinK', 'ContaminationParameters',
+           'FinetuneParameters', 'DemographicsParameters', 'ReasoningParameters', 'LedgerParameters',
+           'ReportParameters']
 
 # %% ../../nbs/steps/22_parameters.ipynb #de03e989
 MOST_REPLICATES = 1_000_000  # a thousand times the usual number of resamples
@@ -124,13 +125,13 @@ def field(default: Any, sentence: str, **bounds: Any) -> Any:
     return Field(default, description=sentence, **bounds)
 
 
-class _Strict(BaseModel):
-    "Fields of exactly these names and types; no number is infinite or NaN."
+class Closed(BaseModel):
+    "Fields of exactly these names and types, none besides; no number is infinite or NaN."
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Parameters(_Strict):
+class Parameters(Closed):
     "The parameters of a stage: a subclass for each stage."
 
     seed: Seed = 20250107
@@ -179,7 +180,7 @@ class PrepareParameters(Parameters):
     sets: EvaluationSets = field(["D0"], "demographic evaluation sets; [] asks every item as it stands")
 
 # %% ../../nbs/steps/22_parameters.ipynb #5cb2327f
-class Spending(_Strict):
+class Spending(Closed):
     "The limits of what a stage may spend."
 
     max_cost_usd: Weight | None = field(None, "US dollars")
@@ -305,7 +306,7 @@ class DuelsParameters(AskingParameters):
     n_boot: Draws = 200
 
 # %% ../../nbs/steps/22_parameters.ipynb #3ce82356
-class MinK(_Strict):
+class MinK(Closed):
     "Min-K%: the least likely tokens of a question."
 
     share: Share = field(0.2, "of the least likely tokens")
