@@ -47,9 +47,9 @@ import numpy as np
 import yaml
 
 from mhbench.annotate.assignment import enrol
-from mhbench.annotate.question import QuestionPage, code
 from mhbench.annotate.sources import demo_entry, study_of
 from mhbench.annotate.store import Register, differences, now_ms, open_store
+from mhbench.annotate.study import QuestionPage, code
 
 QUESTIONS, OPTIONS = 12, "ABCDE"
 KEY = "load-test-only-0000000000000000000000000"

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mhbench.report.reading import doubts
+from mhbench.report.tables import doubts
 from mhbench.stats.bias import family_bias
 from mhbench.stats.differences import mean_difference, simultaneous_intervals
 from mhbench.stats.estimate import Estimate

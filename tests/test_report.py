@@ -16,8 +16,7 @@ from mhbench.report.figures import curves
 from mhbench.report.findings import Front
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
 from mhbench.report.page import ReportTable, Section, _lean, html_report
-from mhbench.report.reading import QUESTIONS, Prose
-from mhbench.report.tables import csv_text
+from mhbench.report.tables import QUESTIONS, Prose, csv_text
 from mhbench.stats.differences import mean_difference
 from mhbench.stats.tests import sign_flip_test
 

@@ -15,7 +15,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .reading import NO_INTERVAL
 from mhbench.report.style import (
     MARKERS,
     PALETTE,
@@ -32,6 +31,7 @@ from mhbench.report.style import (
     titled,
     who,
 )
+from .tables import NO_INTERVAL
 
 # %% auto #0
 __all__ = ['PEOPLE', 'LINE', 'PAGE', 'MOST_LINES', 'intervals']

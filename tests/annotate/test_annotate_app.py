@@ -18,10 +18,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from mhbench.annotate import server as listening
 from mhbench.annotate.assignment import enrol, leave
 from mhbench.annotate.export import ratings
-from mhbench.annotate.question import Assigned, QuestionPage, code
 from mhbench.annotate.server import make_app
 from mhbench.annotate.store import Register, differences, open_store
-from mhbench.annotate.study import build_study
+from mhbench.annotate.study import Assigned, QuestionPage, build_study, code
 from mhbench.records.schema import Item, Response
 from mhbench.run import annotate as command
 

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhbench.annotate.assignment import core, first_assignment, rater_list, reassign
-from mhbench.annotate.question import Assigned, present
-from mhbench.annotate.study import Rule, build_study
+from mhbench.annotate.study import Assigned, Rule, build_study, present
 
 from .conftest import items
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mhbench.annotate.export import ratings
-from mhbench.annotate.question import RatedAnswer, present
 from mhbench.annotate.store import Change, Visit, differences, open_store
+from mhbench.annotate.study import RatedAnswer, present
 from mhbench.stats.panel_design import Aim, panel_designs, pilot_components, pilot_table, same_raters, with_more
 
 from .conftest import ANSWERS, ENTRIES, OPTIONS, items

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from mhbench.annotate.export import ratings, ratings_of_file, study_ratings, write_export
-from mhbench.annotate.question import RatedAnswer
 from mhbench.annotate.simulate import opinion
 from mhbench.annotate.sources import demo_entry, demo_names, entry_corpus
 from mhbench.annotate.store import Change, open_store
+from mhbench.annotate.study import RatedAnswer
 from mhbench.records.schema import Rating, read_records
 from mhbench.run.cli import main
 from mhbench.studies.medqade.panel import label_array
@@ -118,9 +118,8 @@ def test_the_sheet_holds_no_formula(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     from mhbench.annotate.assignment import enrol
     from mhbench.annotate.export import write_export
-    from mhbench.annotate.question import RatedAnswer
     from mhbench.annotate.store import Change
-    from mhbench.annotate.study import build_study
+    from mhbench.annotate.study import RatedAnswer, build_study
 
     from .conftest import items
 

@@ -10,9 +10,9 @@ from conftest import BIN, run
 from ruamel.yaml import YAML
 
 from mhbench.annotate.export import study_ratings
-from mhbench.annotate.question import RatedAnswer
 from mhbench.annotate.simulate import opinion
 from mhbench.annotate.store import Change, open_store
+from mhbench.annotate.study import RatedAnswer
 from mhbench.corpus.load import load_corpus
 from mhbench.records.schema import Rating, read_records
 from mhbench.run.params import check_params, load_params

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from mhbench.annotate.assignment import complete_answers, conflicts, enrol, leave
 from mhbench.annotate.dashboard import agreement
 from mhbench.annotate.export import ratings
-from mhbench.annotate.question import RatedAnswer, present
 from mhbench.annotate.store import Change, Register, Store, differences, open_store, replay
-from mhbench.annotate.study import build_study
+from mhbench.annotate.study import RatedAnswer, build_study, present
 from mhbench.records.database import transaction
 from mhbench.records.schema import Response
 from mhbench.stats.agreement import krippendorff_alpha
@@ -90,7 +89,7 @@ def test_any_schedule_ends_with_the_last_answer_of_each_rater(tmp_path_factory, 
 WRITING = """
 import sys
 from mhbench.annotate.export import ratings
-from mhbench.annotate.question import RatedAnswer, present
+from mhbench.annotate.study import RatedAnswer, present
 from mhbench.annotate.store import Change, Store
 store = Store(sys.argv[1])
 k = 0

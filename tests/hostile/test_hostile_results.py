@@ -11,9 +11,8 @@ from mhbench.records.schema import Item, Response, write_records
 from mhbench.report.findings import against_lines, went_wrong
 from mhbench.report.items import answers_of
 from mhbench.report.page import collect
-from mhbench.report.reading import doubts
 from mhbench.report.style import STYLE
-from mhbench.report.tables import csv_text, markdown_table
+from mhbench.report.tables import csv_text, doubts, markdown_table
 from mhbench.run.graph import Node, runs
 from mhbench.run.stage import Stage
 from mhbench.steps.accuracy import breakdowns
