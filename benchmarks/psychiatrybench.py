@@ -24,7 +24,7 @@ from mhbench.records.schema import Item
 from mhbench.steps.styles import mean_points
 from mhbench.studies.psychiatrybench.classification import classification_table, key_and_answer, label_scores
 from mhbench.studies.psychiatrybench.formats import format_counts, format_rates, format_units
-from mhbench.studies.psychiatrybench.rows import label_lists
+from mhbench.studies.psychiatrybench.load import label_lists
 from mhbench.studies.psychiatrybench.standings import (
     draw_standings,
     paired_table,

@@ -15,9 +15,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from mhbench.corpus.collect import Eutils, collect_baseline, collect_literature, fetch, keyword_query
 from mhbench.corpus.demo import demo_path
-from mhbench.corpus.pubmed import literature_manifest, literature_table, merge_topics, read_pubmed
+from mhbench.corpus.pubmed import (
+    Eutils,
+    collect_baseline,
+    collect_literature,
+    fetch,
+    keyword_query,
+    literature_manifest,
+    literature_table,
+    merge_topics,
+    read_pubmed,
+)
 
 DAY = datetime.date
 XML = (demo_path("mhqa") / "literature" / "pubmed_demo.xml").read_text(encoding="utf-8")
@@ -166,7 +175,7 @@ def test_a_run_that_was_stopped_goes_on(client, server, tmp_path):
 
 COLLECTING = """
 import datetime, sys
-from mhbench.corpus.collect import Eutils, collect_literature
+from mhbench.corpus.pubmed import Eutils, collect_literature
 client = Eutils(email="someone@example.org", base=sys.argv[1], api_key_env=None)
 client.gap = 0.02
 first, last = datetime.date(2000, 1, 1), datetime.date(2024, 12, 31)

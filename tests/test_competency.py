@@ -17,7 +17,7 @@ from mhbench.steps import duels
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.rates import f1_table, rate_table
 from mhbench.steps.score import score_responses
-from mhbench.studies.counselingbench import competency, errors, load, tables
+from mhbench.studies.counselingbench import competency, load, rationales
 from mhbench.studies.counselingbench.load import load_counselingbench, load_counselingbench_responses
 
 
@@ -131,7 +131,7 @@ def test_one_contrast_has_one_p_value_whatever_it_is_corrected_over():
     scores = table(5)
     every = model_pairs(scores.assign(temperature=0.0), n_boot=10, seed=1)
     asked = {"b": "a", "c": "a"}
-    got = tables.medical_models(scores, asked, mode="zero_shot", method="holm", seed=1, every_two=every)
+    got = competency.medical_models(scores, asked, mode="zero_shot", method="holm", seed=1, every_two=every)
     overall = got[got["group"] == "all"].set_index("medical")
     pairs = every.set_index(["first", "second"])
     for medical in asked:
@@ -194,8 +194,8 @@ def test_finetuned_and_competency_tests_are_scipys():
 def test_one_contrast_has_one_sign_and_one_family():
     "Both tables subtract the general model; each family is corrected over what its caption names."
     scores = table(5)
-    by_pair = tables.medical_models(scores, {"b": "a", "c": "a"}, mode="zero_shot", method="holm", seed=1)
-    over = tables.over_pairs(by_pair, method="holm").set_index("group")
+    by_pair = competency.medical_models(scores, {"b": "a", "c": "a"}, mode="zero_shot", method="holm", seed=1)
+    over = competency.over_pairs(by_pair, method="holm").set_index("group")
     wide = scores.pivot(index="item_id", columns="model", values="correct").mean()
     overall = by_pair[by_pair["group"] == "all"].set_index("medical")
     assert overall["estimate"].to_dict() == pytest.approx({m: wide[m] - wide["a"] for m in "bc"})
@@ -225,7 +225,7 @@ def test_error_counts_by_loops(votes):
         Rating(item_id=f"q{q}", study="counselingbench", rater=r, target=m, label=label, source="x")
         for r, m, q, label in votes
     ]
-    got = errors.error_table(ratings).set_index(["model", "kind"])["count"].to_dict() if ratings else {}
+    got = rationales.error_table(ratings).set_index(["model", "kind"])["count"].to_dict() if ratings else {}
     want = Counter()
     for m, q in {(m, q) for _, m, q, _ in votes}:
         count = Counter(label for _, vm, vq, label in votes if (vm, vq) == (m, q) and label != "Abstain")
@@ -242,7 +242,7 @@ def test_the_papers_chi_square_and_the_right_one():
         for k, n in zip(("logical", "context", "knowledge"), row)
         for i in range(n)
     ]
-    got = errors.compare_errors(ratings, seed=1).iloc[0]
+    got = rationales.compare_errors(ratings, seed=1).iloc[0]
     assert stats.chisquare(o, e).statistic == pytest.approx(17.12, abs=0.005)
     assert (got["chi2"], got["p"]) == pytest.approx(stats.chi2_contingency([o, e], correction=False)[:2])
 

@@ -28,14 +28,13 @@ from mhbench.studies.mentat.annotations import annotation_arrays, load_annotatio
 from mhbench.studies.mentat.preferences import simulated_panel
 from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat
 from mhbench.studies.mhqa.load import inspect_mhqa, load_mhqa
-from mhbench.studies.psychiatrybench.load import load_psychiatrybench
-from mhbench.studies.psychiatrybench.rows import PSYCHIATRY_TASKS
+from mhbench.studies.psychiatrybench.load import PSYCHIATRY_TASKS, load_psychiatrybench
 
 SEED = 20250107
 MENTAT = notebook_functions("studies/mentat/04_demo_annotations.ipynb")
 MHQA = notebook_functions("studies/mhqa/02_demo_literature.ipynb")
 MEDQADE = notebook_functions("studies/medqade/11_demo_panel.ipynb")
-COUNSELINGBENCH = notebook_functions("studies/counselingbench/10_demo_errors.ipynb")
+COUNSELINGBENCH = notebook_functions("studies/counselingbench/07_demo_errors.ipynb")
 
 
 @pytest.fixture(scope="module")

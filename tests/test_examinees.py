@@ -20,7 +20,7 @@ from mhbench.steps.prepare import declared_skill, every_prompt, recorded_answers
 from mhbench.steps.rates import paper_averages
 from mhbench.steps.score import score_responses
 
-DEMO = notebook_functions("corpus/10_demo_examinees.ipynb")
+DEMO = notebook_functions("corpus/09_demo_examinees.ipynb")
 SEED = 20250107
 SETS = {"mentat": ["D0", "D_G", "D_A", "D_N"]}
 MADE = {"seed": SEED, "canary": demo_canary()}

@@ -5,6 +5,7 @@ import csv
 import pytest
 
 from mhbench.corpus.load import load_corpus
+from mhbench.studies.counselingbench.competency import count_cases
 from mhbench.studies.counselingbench.fields import (
     COMPETENCIES,
     break_ties,
@@ -13,8 +14,8 @@ from mhbench.studies.counselingbench.fields import (
     icd_blocks,
     parse_demographics,
 )
-from mhbench.studies.counselingbench.inspect import count_cases, inspect_counselingbench
 from mhbench.studies.counselingbench.load import (
+    inspect_counselingbench,
     load_counselingbench,
     load_counselingbench_errors,
     load_counselingbench_labels,

@@ -21,8 +21,7 @@ from mhbench.steps.chains import mean_scores, reasoning_chains
 from mhbench.steps.freeform import accuracy_beside, could_be_asked, inconsistency_table
 from mhbench.steps.rates import absent_members, present_groups
 from mhbench.steps.score import scorable, score_responses
-from mhbench.studies.counselingbench.competency import competency_table
-from mhbench.studies.counselingbench.tables import pairs_not_asked
+from mhbench.studies.counselingbench.competency import competency_table, pairs_not_asked
 from mhbench.studies.mhqa.profile import accuracy_and_f1
 from mhbench.studies.psychiatrybench.standings import draw_standings, result_columns, results_table
 

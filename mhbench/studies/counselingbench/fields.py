@@ -9,11 +9,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import pandas as pd
+
 from ...errors import refuse
 
 # %% auto #0
-__all__ = ['INSTRUCTION_LINE', 'LEADING_NUMBER', 'BLOCKS', 'COMPETENCIES', 'plain_text', 'parse_demographics', 'ethnicity_group',
-           'icd_blocks', 'condition', 'competency', 'Resolved', 'break_ties']
+__all__ = ['INSTRUCTION_LINE', 'LEADING_NUMBER', 'BLOCKS', 'COMPETENCIES', 'SHORT', 'plain_text', 'parse_demographics',
+           'ethnicity_group', 'icd_blocks', 'condition', 'competency', 'in_paper_order', 'Resolved', 'break_ties']
 
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #f1e19d87
 _FIELDS = {
@@ -132,6 +134,8 @@ COMPETENCIES = {
     "professional practice and ethics": "PP&E",
     "core counseling attributes": "CCA",
 }
+SHORT = list(COMPETENCIES.values())  # in the paper's order
+_PLACE = {group: k for k, group in enumerate(["all", *SHORT])}
 
 
 def competency(text: str) -> str | None:
@@ -143,6 +147,11 @@ def competency(text: str) -> str | None:
         return re.sub(r"[^a-z]", "", t.casefold().replace("&", "and"))
 
     return next((name for name, short in COMPETENCIES.items() if key(text) in (key(name), key(short))), None)
+
+
+def in_paper_order(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    "Rows sorted by these columns; all questions together, then the competencies in the paper's order."
+    return rows.sort_values(list(columns), key=lambda c: c.map(_PLACE) if c.name == "group" else c, kind="stable")
 
 
 class Resolved(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import pandas as pd
 from pydantic import Field, model_validator
 
 from ...corpus.load import Corpus, corpus_of, items_of_rows
@@ -20,11 +21,11 @@ from ...records.ratings import pseudonyms
 from ...records.schema import Item, Origin, Rating, Record, Response, Validated, letters, validate
 from ...records.table import csv_rows
 from . import fields
-from .fields import competency, plain_text
+from .fields import INSTRUCTION_LINE, competency, plain_text
 
 # %% auto #0
 __all__ = ['ERRORS', 'CounselingRow', 'question_rows', 'load_counselingbench', 'run_of', 'load_counselingbench_responses',
-           'load_counselingbench_labels', 'ErrorRow', 'load_counselingbench_errors', 'load']
+           'load_counselingbench_labels', 'ErrorRow', 'load_counselingbench_errors', 'load', 'inspect_counselingbench']
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfa4cb79
 _Text = Annotated[str, Field(pattern=r"\S")]
@@ -394,3 +395,30 @@ def load(
     labelled = [files[0].parent / Path(errors).expanduser()] if errors else beside
     corpus.ratings += [r for f in labelled for r in load_counselingbench_errors(f, corpus.items)]
     return corpus
+
+# %% ../../../nbs/studies/counselingbench/02_load.ipynb #75499934
+def inspect_counselingbench(csv: str | Path) -> pd.DataFrame:
+    """Every irregularity of one file, one row each: place, kind, value.
+
+    Kinds: `no question`, `repeated question` (the same words within a case), `no rationale`, `no mental status`, `label
+    without majority`.
+    """
+    out = []
+    seen: dict[tuple[str, ...], str] = {}  # the questions, and where each was first
+    for place, row, _ in question_rows(csv):
+        case = INSTRUCTION_LINE.sub("", plain_text(row["demographic"]))
+        question = (row["publisher"], row["exam"], case, plain_text(row["question"]))
+        if question in seen and question[-1]:
+            out.append((place, "repeated question", seen[question]))
+        seen.setdefault(question, place)
+        for kind, column in (
+            ("question", "question"),
+            ("rationale", "explanation"),
+            ("mental status", "mental_status"),
+        ):
+            if not row.get(column, "").strip():
+                out.append((place, f"no {kind}", row["number"]))
+        h, s, label = row["label_h"], row["label_s"], row["label"]
+        if h and s and label and h != s and label not in (h, s):
+            out.append((place, "label without majority", label))
+    return pd.DataFrame(out, columns=["place", "kind", "value"])
