@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import optional, refuse
-from .asking import asked_with
 from .graph import graph, items_file, keep_private, place, root, write_json
 from .params import load_params, stage_parameters
 
@@ -125,6 +124,8 @@ def run_stage(
     nbformat.write(_normalise(nb), failed)
     done = failed.replace(out / "notebook.ipynb")
     if values.get("shard", [0, 1])[1] > 1:
+        from mhbench.run.asking import asked_with  # here alone: it imports what asks models
+
         settled = asked_with(values, items_file(values["results"], str(study)))
         name = "responses.{}of{}.json".format(*values["shard"])
         write_json(settled, place(values["results"], f"text/{stage}", study, model) / name)

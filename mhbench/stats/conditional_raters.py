@@ -9,7 +9,6 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from ..errors import refuse
 
@@ -65,6 +64,8 @@ def conditional_severities(ratings: np.ndarray, by_rater: bool = False) -> Condi
 
     Raises: ValueError where two raters cannot be compared.
     """
+    from scipy.optimize import minimize  # here alone: it takes a fifth of a second to import
+
     x = np.asarray(ratings, float)
     shape = x.shape[1], int(np.nanmax(x)) + 1
     n_raters, top = shape[0], shape[1] - 1

@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.interpolate import CubicSpline
 from scipy.linalg import block_diag
-from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import ndtri, softmax, stdtrit
@@ -135,6 +133,8 @@ def _needed_ease(problem: _Problem, p: dict[str, np.ndarray]) -> np.ndarray:
 
 def _maximised(problem: _Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "The free parameters at the optimum, with gradient and Hessian."
+    from scipy.optimize import minimize  # here alone: it takes a fifth of a second to import
+
     start = np.zeros(problem.parameters.basis.shape[1])
     blocks = problem.parameters.blocks
     is_sd = np.concatenate([np.full(b.basis.shape[1], b.name in ("worth_sd", "item_sd")) for b in blocks])
@@ -569,6 +569,8 @@ def facet_contrast(
 # %% ../../nbs/stats/21_rater_model.ipynb #65b821da
 def label_probabilities(fit: RaterFit) -> pd.DataFrame:  # answers x categories, rows sum to 1
     "The probability of each category to be the one that the median rater is most likely to give; not for sliders."
+    from scipy.interpolate import CubicSpline  # here alone: it takes a fifth of a second to import
+
     if fit.categories is None or fit.steps is None:
         refuse("label_probabilities: ratings must be of categories; these are points of a slider")
     between = np.linspace(fit.grid[0], fit.grid[-1], 40 * (len(fit.grid) - 1) + 1)  # labels change between grid points

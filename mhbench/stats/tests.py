@@ -153,10 +153,13 @@ def _p_of_draws(as_large: Callable[[int], int], n: int, tests: int, rows: int) -
 def _distribution(values: np.ndarray, probabilities: np.ndarray, many: int) -> np.ndarray:
     "The distribution of a sum of many identical terms, whose values are whole numbers from 0 on."
     if len(values) == 2:
-        from scipy.stats import binom  # here alone, since it takes half a second to import
-
+        p = probabilities[values.argmax()]
+        k = np.arange(many)
+        ratios = (many - k) / (k + 1) * (p / (1 - p))  # of each binomial probability to the one before
+        mode = min(int((many + 1) * p), many)
+        law = np.concatenate([np.cumprod(1 / ratios[:mode][::-1])[::-1], [1.0], np.cumprod(ratios[mode:])])
         out = np.zeros(many * int(values.max()) + 1)
-        out[:: int(values.max())] = binom.pmf(np.arange(many + 1), many, probabilities[values.argmax()])
+        out[:: int(values.max())] = law / law.sum()
         return out
     power = np.bincount(values, probabilities)
     out = np.ones(1)
