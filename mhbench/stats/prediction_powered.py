@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from ..errors import refuse
@@ -278,6 +277,8 @@ def certificate(p: Pilot, judged: int, labels: Sequence[int] = (20, 50, 100, 200
     """The expected widths for numbers of labels, with a judge of `judged` answers and without: the reduction, the
     number of labels that people alone would need, and the share of labels saved.
     """
+    from scipy.optimize import brentq  # here alone: it takes a fifth of a second to import
+
     rows = []
     least = fewest_clusters() * (p.n / p.n_clusters if p.n_clusters else 1.0)  # labels: fewer make no interval
     for n in (k for k in labels if least <= k < judged):
