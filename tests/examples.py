@@ -108,8 +108,7 @@ def notebook_functions(notebook: str) -> types.SimpleNamespace:
 VARIES = {  # notebooks whose outputs need not be those stored, and why
     "ask/20_client": "what was answered before an interrupt",
     "run/11_annotate": "times of day",
-    "run/12_live": "requests a second",
-    "run/24_process": "what a process of its own prints",
+    "run/24_process": "what a process of its own prints; requests a second",
     "studies/mentat/05_readings": "the authors' release, where it is at hand",
     "studies/mentat/12_release": "the authors' release, where it is at hand",
     "studies/mentat/13_heldout": "the authors' release, where it is at hand",

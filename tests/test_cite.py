@@ -9,7 +9,7 @@ import pytest
 import yaml
 from conftest import BIN, ENV, ROOT, run
 
-from mhbench.run.cite import bibtex, citations, papers, software
+from mhbench.run.fetch import bibtex, citations, papers, software
 
 
 def entries(text: str) -> dict[str, dict[str, str]]:

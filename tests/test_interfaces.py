@@ -16,7 +16,7 @@ from mhbench.ask.cache import Cache, stats
 from mhbench.ask.client import ask
 from mhbench.ask.probe import check
 from mhbench.ask.request import Model, Request
-from mhbench.run.cached import answers_kept
+from mhbench.run.commands import answers_kept
 
 PRICE = {"prompt": 2.0, "cached": 0.5, "cache_write": 2.5, "completion": 10.0}
 SCHEMA = {"type": "object", "properties": {"label": {"enum": ["yes", "no"]}}, "required": ["label"]}

@@ -32,7 +32,7 @@ class Counted:
         return iter(self.made)
 
 # %% ../../nbs/ask/16_progress.ipynb #108f25db
-LIVE = "MHBENCH_LIVE"  # the environment variable that names a file for `mhbench.run.live` to read
+LIVE = "MHBENCH_LIVE"  # the environment variable that names a file for `mhbench.run.process` to read
 
 
 _ENDED: list[Progress] = []  # the finished runs of this process, for `so_far`

@@ -61,8 +61,8 @@ def _run_all(a: argparse.Namespace) -> None:
 )
 def _run(a):
     from mhbench.run.execute import run_stage
-    from mhbench.run.live import Live, position
     from mhbench.run.params import load_params
+    from mhbench.run.process import Live, position
 
     if a.all == bool(a.stage):
         refuse(f"run: STAGE must be named, or --all said; got {a.stage!r} with{'' if a.all else 'out'} --all")
@@ -88,8 +88,8 @@ def _run(a):
 @subcommand("inputs", "hash the corpora, answers and templates that the run reads, for DVC to compare", PARAMS)
 def _inputs(a):
     from mhbench.run.inputs import record_inputs
-    from mhbench.run.live import position
     from mhbench.run.params import load_params, unread_ratings
+    from mhbench.run.process import position
 
     for study, hashes in record_inputs(a.params).items():
         print(f"{study}: corpus {hashes['corpus'][:12]}")

@@ -5,6 +5,8 @@
 # %% ../../nbs/run/21_commands.ipynb #ecc4e6e7
 from __future__ import annotations
 
+import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -17,10 +19,11 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from ..ask.cache import cache_path
+from ..ask import cache
 from ..ask.probe import check
+from ..encode.store import ResultStore, store_path
 from ..errors import refuse
-from ..records.schema import Item
+from ..records.schema import STATUSES, Item
 from ..registry import declare_commands
 from ..report.findings import went_wrong
 from ..report.page import brief
@@ -32,13 +35,13 @@ from .panel import PLAN_OPTIONS, plan_humans
 from .params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
 from .plan import plan_run
 from ..stats.panel_design import cases_for_width, share_width
-from ..subcommand import PARAMS, argument, comma_separated, several, subcommand
+from ..subcommand import PARAMS, argument, comma_separated, command_group, several, subcommand
 
 # %% auto #0
-__all__ = ['selection', 'print_summary']
+__all__ = ['selection', 'print_summary', 'answers_kept', 'computed_kept']
 
 # %% ../../nbs/run/21_commands.ipynb #cc830c45
-_DECLARING = "annotate bank cached cite compare export freeze ledger new_study panel replicate sweep workplace"
+_DECLARING = "annotate bank compare export ledger new_study panel registered replicate sweep workplace"
 for _module in _DECLARING.split():
     importlib.import_module(f"mhbench.run.{_module}")
 declare_commands()  # those of the studies
@@ -326,7 +329,113 @@ def _check(a):
     entry, _ = capped(p["models"][a.model], {})
     with asking(entry, a.model, p["endpoints"]) as (model, endpoint):
         where = p["endpoints"][model.endpoint]
-        report = check(model, endpoint, cache=cache_path(root()), entry=where)
+        report = check(model, endpoint, cache=cache.cache_path(root()), entry=where)
     print(report, report.entry(), sep="\n")
     if not report.ok:
         raise RuntimeError(f"{a.model} cannot be used as it is entered; the lines above say why")
+
+# %% ../../nbs/run/21_commands.ipynb #40af84b8
+def answers_kept(rows: list[dict[str, Any]]) -> pd.DataFrame:  # one row a model and endpoint
+    "The number of answers by status, their tokens and cost, and the first and last day."
+    t = pd.DataFrame(rows)
+    who = ["model", "endpoint"]
+    counts = t.pivot_table(index=who, columns="status", values="rows", aggfunc="sum", fill_value=0)
+    counts = counts[[s for s in STATUSES if s in counts]].astype(int)
+    g = t.groupby(who)
+    cached = ["cached_tokens"] if "cached_tokens" in t and t["cached_tokens"].any() else []
+    sums = g[["prompt_tokens", *cached, "completion_tokens", "cost_usd"]].sum()
+    spent = sums.rename(columns={"prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens"})
+    spent = spent.rename(columns={"cached_tokens": "of these cached there", "cost_usd": "USD"})
+    days = pd.DataFrame({"from": g["oldest"].min(), "to": g["newest"].max()})
+    dates = days.apply(lambda day: pd.to_datetime(day, unit="s", utc=True).dt.strftime("%Y-%m-%d %H:%M"))
+    out = counts.join(spent).join(dates).reset_index()
+    return out.assign(endpoint=out["endpoint"].str.replace(r"^(.{40}).+", r"\1...", regex=True))
+
+
+def computed_kept(rows: list[dict[str, Any]]) -> pd.DataFrame:  # one row a model and metric
+    "The number of results, their size, the texts that exceeded the model's limit, and the day of the last use."
+    t = pd.DataFrame(rows)
+    days = pd.to_datetime(t["used"], unit="D", utc=True).dt.strftime("%Y-%m-%d")
+    shown = {"model": t["model"].str.replace(r"^.+(.{40})$", r"...\1", regex=True), "metric": t["metric"]}
+    return pd.DataFrame(shown | {"results": t["results"], "kB": t["bytes"] / 1e3, "cut": t["cut"], "last used": days})
+
+# %% ../../nbs/run/21_commands.ipynb #19930ae2
+_CACHE = argument("--cache", default="", help="the answers; by default .mhbench/cache.sqlite in the repository")
+_FILE = argument("file", help="JSON lines under gzip")
+_MODEL = argument("--model")
+command_group("cache", "look at, share, prune or clear what is kept: answers, and what models here have computed")
+
+
+def _places(a: argparse.Namespace) -> tuple[Path, Path]:
+    "The files of answers and of computed results."
+    answers = Path(a.cache) if a.cache else cache.cache_path(root())
+    return answers, answers.with_name(store_path(root()).name)
+
+
+def _answers(a: argparse.Namespace, *, readonly: bool, new: bool = False) -> Any:
+    path, _ = _places(a)
+    if not new and not path.exists():
+        remedy = "name it with --cache, or run a stage that asks a model"
+        refuse(f"cache: the file must be there; got {os.path.relpath(path)!r}", remedy=remedy, error=FileNotFoundError)
+    return contextlib.closing(cache.Cache(path, readonly=readonly))
+
+
+@subcommand("cache stats", "what is kept, by model", _CACHE)
+def _stats(a: argparse.Namespace) -> None:
+    path, computed = _places(a)
+    if path.exists() or not computed.exists():
+        with _answers(a, readonly=True) as c:
+            held = cache.stats(c)
+            print(answers_kept(held).to_string(index=False) if held else "the cache is empty")
+    if computed.exists():
+        with contextlib.closing(ResultStore(computed)) as store:
+            found = store.contents()
+        print(f"\ncomputed here: {computed.stat().st_size / 1e6:.1f} MB in {os.path.relpath(computed)}")
+        if found:
+            print(computed_kept(found).to_string(index=False, float_format="{:.1f}".format))
+
+
+_STUDY = argument("--study", help="only answers to the questions of this study")
+
+
+@subcommand("cache export", "write answers to a file that can be shared", _CACHE, _FILE, _MODEL, _STUDY)
+def _export_answers(a: argparse.Namespace) -> None:
+    with _answers(a, readonly=True) as c:
+        print(f"{cache.export(c, a.file, model=a.model, study=a.study)} answers written to {a.file}")
+    print("answers may repeat the text of a protected corpus: look at the file before you hand it on")
+
+# %% ../../nbs/run/21_commands.ipynb #f0db017c
+@subcommand("cache import", "read such a file in", _CACHE, _FILE)
+def _import_answers(a: argparse.Namespace) -> None:
+    with _answers(a, readonly=False, new=True) as c:
+        got = cache.import_file(c, a.file)
+    kept = f"{len(got.kept)} differ from the stored ones, which stay"
+    print(f"{got.added} answers added, {got.already} were there already, {kept}")
+
+
+_STATUS = argument("--status", choices=STATUSES)
+
+
+@subcommand("cache prune", "delete answers", _CACHE, _MODEL, _STATUS, argument("--older-than-days", type=float))
+def _prune(a: argparse.Namespace) -> None:
+    with _answers(a, readonly=False) as c:
+        n = cache.prune(c, model=a.model, status=a.status, older_than_days=a.older_than_days)
+    print(f"{n} answers deleted")
+
+
+@subcommand(
+    "cache clear",
+    "delete what was computed here: all of it, or what is named",
+    _CACHE,
+    _MODEL,
+    argument("--metric", help="as `mhbench cache stats` calls it"),
+    argument("--unused-days", type=float, help="only what was not used for so many days"),
+)
+def _clear(a: argparse.Namespace) -> None:
+    _, computed = _places(a)
+    if not computed.exists():
+        print("0 computed results deleted: none are kept")
+        return
+    with contextlib.closing(ResultStore(computed)) as store:
+        n = store.clear(model=a.model, metric=a.metric, unused_days=a.unused_days)
+    print(f"{n} computed results deleted; answers are as they were")

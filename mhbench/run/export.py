@@ -27,7 +27,7 @@ from ..report.items import Answers, answers_of
 from ..report.page import headline
 from .eee import Scored, asked_text, scored, write_eee
 from .graph import graph, jobs, place, records_left, root, runs
-from .made import commit_of, how_made
+from .inputs import commit_of, how_made
 from .params import load_params
 from ..subcommand import PARAMS, argument, subcommand
 

@@ -12,9 +12,11 @@ import re
 import shutil
 import sys
 import tempfile
+import textwrap
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -22,13 +24,17 @@ from urllib.parse import quote
 import yaml
 from pydantic import BaseModel, ConfigDict
 
+from .. import __version__
 from ..errors import optional, refuse, settings_from
 from ..records.database import make_private, private_folder, sha256_file
 from ..registry import study_files
+from .graph import root
+from .params import load_params
+from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0
 __all__ = ['RECORD', 'RETRIES', 'ReleasedFile', 'FileGroup', 'Release', 'releases', 'release_of', 'corpora', 'recorded',
-           'Fetched', 'fetch_release', 'unlock', 'release_lines']
+           'Fetched', 'fetch_release', 'unlock', 'release_lines', 'bibtex', 'papers', 'software', 'citations']
 
 # %% ../../nbs/run/27_fetch.ipynb #04308ced
 class ReleasedFile(BaseModel):
@@ -383,3 +389,77 @@ def release_lines() -> list[str]:
         out += [f"  files    {_size(release)}", f"  licence  {release.licence}", f"  terms    {release.terms}"]
         out += [f"  here     {here if recorded(here) else 'not yet: mhbench fetch ' + name}"]
     return out
+
+# %% ../../nbs/run/27_fetch.ipynb #51125b0c
+_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}"}
+
+
+def bibtex(
+    key: str,
+    fields: Mapping[str, str],  # as they are to be read; `title` keeps its capitals, `author` and `url` are as given
+) -> str:
+    "One entry, with LaTeX's special characters escaped."
+    said = []
+    for name, value in fields.items():
+        text = value if name in ("author", "url") else "".join(_SPECIAL.get(c, c) for c in value)
+        said.append(f"  {name} = {{{{{text}}}}}," if name == "title" else f"  {name} = {{{text}}},")
+    return "\n".join([f"@misc{{{key},", *said, "}"])
+
+# %% ../../nbs/run/27_fetch.ipynb #bcbb8d5c
+def papers() -> dict[str, str]:  # study -> the entries of its `citation.bib`
+    "The papers of the studies that are installed here."
+    files = study_files("citation.bib")
+    return {study: file.read_text(encoding="utf-8").strip() for study, file in files.items()}
+
+
+def _release(name: str, release: Release, paper: str, commit: str | None) -> str:
+    "The entry of a release."
+    author = re.search(r"^  author = \{(.*?)\},$", paper, re.MULTILINE | re.DOTALL)
+    came = f"commit {commit}" if commit else "imported from a folder without a record of its commit"
+    fields = {"title": f"{release.title} (data)", "author": re.sub(r"\s+", " ", author[1]) if author else ""}
+    fields |= {"url": release.repository, "note": f"{came}; licence: {release.licence}"}
+    return bibtex(f"{name}_release", {k: v for k, v in fields.items() if v})
+
+
+def software() -> str:
+    "The entry of this package."
+    try:
+        about = metadata("mhbench")["Summary"] or ""
+    except PackageNotFoundError:
+        about = ""
+    fields = {"title": "mhbench", "author": "{The mhbench maintainers}", "version": __version__, "note": about}
+    return bibtex("mhbench", {k: v for k, v in fields.items() if v})
+
+# %% ../../nbs/run/27_fetch.ipynb #2d309193
+def citations(p: Mapping[str, Any]) -> str:  # a BibTeX file
+    "The references of a run: papers, releases, software; its models in a comment."
+    known = releases()
+    written = papers()
+    out = []
+    for study in p["run"]["studies"]:
+        out += [written[study]] if study in written else [f"% {study}: no paper is recorded"]
+        prepare = p["studies"][study]["prepare"]
+        if study in known and prepare.get("sha256"):
+            commit = recorded(root() / Path(prepare["path"]).expanduser()).get("commit")
+            out.append(_release(study, known[study], written.get(study, ""), commit))
+    named = [f"{m} ({p['models'][m].get('provider') or 'provider not stated'})" for m in p["run"]["models"]]
+    unknown = f"Models of the run, whose papers mhbench does not know: {', '.join(named)}."
+    told = unknown if named else "No model is run."
+    comment = textwrap.fill(told, 110, initial_indent="% ", subsequent_indent="% ")
+    return "\n\n".join([software(), *out, comment]) + "\n"
+
+# %% ../../nbs/run/27_fetch.ipynb #8674f8f0
+@subcommand(
+    "cite",
+    "a BibTeX file of what the run uses: papers of the studies, data releases, this software",
+    PARAMS,
+    argument("--to", metavar="FILE", help="by default it is printed"),
+)
+def _cite(a):
+    text = citations(load_params(root() / a.params))
+    if not a.to:
+        return print(text, end="")
+    file = Path(a.to).expanduser()
+    file.write_text(text, encoding="utf-8")
+    entries = len(re.findall("^@", text, re.MULTILINE))
+    print(f"{file}: {entries} entries")

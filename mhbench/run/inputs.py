@@ -8,13 +8,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from .. import __version__
 from ..ask.providers import preset, presets
 from ..ask.request import SPEED
 from ..errors import refuse
@@ -25,7 +32,8 @@ from .params import compared_with, load_params, simulated_left_out, stage_parame
 from .workplace import record_package
 
 # %% auto #0
-__all__ = ['sha256', 'check_source', 'deciding', 'hashes_of', 'record_inputs', 'record_trained']
+__all__ = ['sha256', 'check_source', 'deciding', 'hashes_of', 'record_inputs', 'record_trained', 'commit_of', 'how_made',
+           'made_in_words']
 
 # %% ../../nbs/run/07_inputs.ipynb #d0e7ba62
 def sha256(path: str | Path) -> str:
@@ -246,3 +254,54 @@ def record_trained(params: str | Path = "params.yaml") -> dict[str, dict]:  # mo
         out[model] = made.get(model) or {}
         _write(top / "results" / "trained" / f"{model}.json", out[model])
     return out
+
+# %% ../../nbs/run/07_inputs.ipynb #d4375e1e
+_CODE = ("mhbench", "nbs", "params.yaml", "run.yaml", "dvc.yaml")  # the files of a clone that decide a result
+_PACKAGES = "numpy scipy pandas scikit-learn matplotlib torch transformers xllamacpp litellm".split()
+
+
+def commit_of(top: str | Path) -> str:
+    "The commit of a clone, and whether code or parameters differ from it."
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=top, capture_output=True, text=True, timeout=60)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        head = git("rev-parse", "--short=12", "HEAD")
+        changed = head and git("status", "--porcelain", "--untracked-files=no", "--", *_CODE)
+    except (OSError, subprocess.TimeoutExpired):
+        head, changed = "", ""
+    return f"{head}, with changes that are not committed" if changed else head or "not a git repository"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+# %% ../../nbs/run/07_inputs.ipynb #17c10c29
+def how_made(results: str | Path, studies: Sequence[str], seed: int) -> pd.DataFrame:  # what, value; one row a fact
+    "Date, commit, versions, seed, and SHA-256 of parameters and corpora."
+    top = root()
+    rows = [("made on", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"), ("commit", commit_of(top))]
+    rows += [("mhbench", __version__), ("Python", platform.python_version())]
+    rows += [(p, found) for p in _PACKAGES if (found := _version(p))]
+    rows += [("seed", str(seed))]
+    for file in (top / "params.yaml", top / "run.yaml"):
+        rows += [(f"SHA-256 of {file.name}", sha256_file(file) if file.exists() else "absent")]
+    for study in studies:
+        file = Path(results) / "inputs" / f"{study}.json"
+        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        rows += [(f"SHA-256 of the corpus of {study}", known.get("corpus", "not taken"))]
+    return pd.DataFrame(rows, columns=["what", "value"])
+
+
+def made_in_words(made: pd.DataFrame) -> str:
+    "The same in one sentence, hashes left out."
+    v = dict(zip(made["what"], made["value"]))
+    return (
+        f"Made on {v['made on']} by mhbench {v['mhbench']} (commit {v['commit']}) with Python {v['Python']} and seed"
+        f" {v['seed']}; versions and hashes stand at the end."
+    )

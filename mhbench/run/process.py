@@ -6,19 +6,27 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import io
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from typing import NoReturn
+import time
+from pathlib import Path
+from typing import Any, NoReturn
 
+from ..ask.progress import LIVE
 from ..errors import refuse
+from .graph import graph, jobs
 
 # %% auto #0
-__all__ = ['apart', 'settle']
+__all__ = ['EVERY_S', 'apart', 'settle', 'position', 'Live']
 
 # %% ../../nbs/run/24_process.ipynb #86563f78
 _STAGE = "from mhbench.run.cli import main; raise SystemExit(main(here=True))"
@@ -80,3 +88,83 @@ def _end_with_caller() -> None:
 def _interrupted(*_: object) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
     raise KeyboardInterrupt
+
+# %% ../../nbs/run/24_process.ipynb #7a402962
+def position(run: dict, stage: str, study: str | None = None, model: str | None = None) -> tuple[int, int]:
+    "The position of a stage in the run, from 1, and the number of stages; 0 for a stage that is not in the run."
+    every = [(node.name, s, m) for node, s, m in jobs(run, graph())]
+    this = (stage, study, model)
+    return (every.index(this) + 1 if this in every else 0), len(every)
+
+# %% ../../nbs/run/24_process.ipynb #1ba2afde
+EVERY_S = 30.0  # between two lines of a log
+
+
+class Live:
+    """`with Live("stage 3 of 6: generate mhqa gemma"): ...` shows the progress of processes that are started within."""
+
+    def __init__(self, title: str, out: Any = None, *, every_s: float = EVERY_S):
+        self.title = title
+        self.out = sys.stderr if out is None else out
+        self.every_s = every_s
+        self.moving = getattr(self.out, "isatty", lambda: False)()
+        self.silent = bool(os.environ.get("CI"))
+        self.done = threading.Event()
+        self.before = os.environ.get(LIVE)
+
+    def __enter__(self) -> Live:
+        self.began = time.monotonic()
+        if self.silent:
+            return self
+        self.folder = tempfile.TemporaryDirectory(prefix="mhbench-live-", ignore_cleanup_errors=True)
+        self.file = Path(self.folder.name) / "state.json"
+        os.environ[LIVE] = str(self.file)
+        self._print(self.title)
+        self.thread = threading.Thread(target=self._watch, name="live", daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        if self.silent:
+            return
+        self.done.set()
+        self.thread.join()
+        os.environ.pop(LIVE, None)
+        if self.before is not None:
+            os.environ[LIVE] = self.before
+        how = "done" if kind is None else "ended with an error"
+        self._print(f"{self.title}: {how} after {time.monotonic() - self.began:.0f} s{self._spent()}")
+        self.folder.cleanup()
+
+    def _print(self, text: str, end: str = "\n"):
+        over = "\r\x1b[K" if self.moving else ""  # replaces the current line of a terminal
+        with contextlib.suppress(OSError, ValueError):
+            print(f"{over}mhbench: {text}", end=end, file=self.out, flush=True)
+
+    def _state(self) -> dict:
+        "The latest progress of the process that asks models; {} before its first request."
+        try:
+            return json.loads(self.file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+
+    def _spent(self) -> str:
+        every = self._state().get("so_far")  # a stage may ask several times
+        if not every:
+            return ""
+        refused = f", {every['declined']} refused" if every["declined"] else ""
+        counts = f"{every['done']} answers ({every['cached']} cached, {every['failed']} failed{refused})"
+        return f", {counts}, " + ("cost unknown" if every["usd"] is None else f"{every['usd']:.4f} USD")
+
+    def _watch(self):
+        "Show new states until the end."
+        told: dict = {}
+        last = time.monotonic()
+        while not self.done.wait(0.2):
+            state, now = self._state(), time.monotonic()
+            if self.moving:
+                width = shutil.get_terminal_size().columns - len("mhbench: ") - 1
+                self._print(state.get("line", f"{now - self.began:.0f} s")[:width], end="")
+            elif state != told and now - last >= self.every_s:
+                self._print(f"{self.title}: {state['line']}")
+                told, last = state, now

@@ -35,11 +35,8 @@ ASKING = (
 NO_RESULT = (  # parts of the package that produce no result
     *("__main__.py", "_modidx.py", "py.typed", "pipeline", "ask/probe.py", "ledger/page.py"),
     *(f"annotate/{f}.py" for f in ("pages", "server", "simulate", "sources")),
-    *(f"run/{f}.py" for f in ("annotate", "cli", "commands", "edit", "export", "ledger", "live", "new_study")),
-    *(
-        f"run/{f}.py"
-        for f in ("aggregates", "cite", "fetch", "freeze", "panel", "people", "plan", "replicate", "sweep")
-    ),
+    *(f"run/{f}.py" for f in ("aggregates", "annotate", "cli", "commands", "edit", "export", "fetch", "ledger")),
+    *(f"run/{f}.py" for f in ("new_study", "panel", "replicate", "sweep")),
 )
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ...errors import refuse
 from ...run.graph import root
+from ...run.panel import MODELS, SEED, TABLE, named_answers, new_file, run_answers
 from ...run.params import load_params
-from ...run.people import MODELS, SEED, TABLE, named_answers, new_file, run_answers
 from ...steps.duels import error_sample
 from ...steps.score import score_responses
 from .rationales import error_sheet, write_errors

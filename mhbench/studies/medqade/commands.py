@@ -10,16 +10,15 @@ from pathlib import Path
 
 from ...errors import refuse
 from ...records.schema import Rating
-from ...run.people import MODELS, PANEL, SEED, TABLE, named_answers, new_file
+from ...run.panel import MODELS, SEED, TABLE, named_answers, new_file
 from . import rounds
 from .load import load_exports
-from ...subcommand import PARAMS, RESULTS, argument, comma_separated, command_group, subcommand
+from ...subcommand import PARAMS, RESULTS, argument, comma_separated, subcommand
 
 # %% auto #0
 __all__ = []
 
 # %% ../../../nbs/studies/medqade/09_commands.ipynb #0d9824e3
-command_group("panel", PANEL)
 _ROUND = argument("round", help="the round's folder, with the exports in it")
 
 
