@@ -139,7 +139,7 @@ def stage_of(stage: str, values: dict) -> dict:
 def measure(study: str, n: int, n_models: int, wanted: list[str], folder: Path, settings: dict) -> dict[str, dict]:
     "What the stages of a study take at one size."
     from mhbench.corpus.load import load_corpus
-    from mhbench.steps.prepare import draw_and_vary
+    from mhbench.steps.variants import draw_and_vary
 
     rng = np.random.default_rng(n)
     folder.mkdir(parents=True)

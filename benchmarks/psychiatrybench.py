@@ -21,7 +21,7 @@ import pandas as pd
 from sklearn.metrics import accuracy_score, f1_score
 
 from mhbench.records.schema import Item
-from mhbench.steps.styles import mean_points
+from mhbench.steps.verdict_tables import mean_points
 from mhbench.studies.psychiatrybench.classification import classification_table, key_and_answer, label_scores
 from mhbench.studies.psychiatrybench.formats import format_counts, format_rates, format_units
 from mhbench.studies.psychiatrybench.load import label_lists

@@ -16,9 +16,9 @@ from mhbench.run.edit import import_corpus
 from mhbench.run.stage import _marked, _names_in, origin_column
 from mhbench.stats.estimate import estimate
 from mhbench.stats.resample import mean
-from mhbench.steps.prepare import declared_skill, every_prompt, recorded_answers
 from mhbench.steps.rates import paper_averages
 from mhbench.steps.score import score_responses
+from mhbench.steps.variants import declared_skill, every_prompt, recorded_answers
 
 DEMO = notebook_functions("corpus/09_demo_examinees.ipynb")
 SEED = 20250107

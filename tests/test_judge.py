@@ -20,8 +20,7 @@ from mhbench.records.schema import AWAITING, Item, Judgment, Response, write_rec
 from mhbench.run.stage import Stage
 from mhbench.steps.answers import Asked, judge_everything
 from mhbench.steps.generate import generate
-from mhbench.steps.judge import extras, judge
-from mhbench.steps.jury import jury, outcomes, position_bias_table, same_lineage
+from mhbench.steps.judge import extras, judge, jury, outcomes, position_bias_table, same_lineage
 from mhbench.steps.verdicts import BY_RULE, Case, _verdicts, messages, schema, split_parts
 from mhbench.studies.psychiatrybench import approach
 

@@ -244,12 +244,12 @@ def test_no_link_of_a_page_leads_beside_it(monkeypatch):
 
     def leads():
         text = html_report("r", [], [Section("s: score", tables=[table], stage="score", study="s")])
-        assert "rate_table</code>" in text and "nbs/steps/08_rates.ipynb" in text
+        assert "rate_table</code>" in text and "nbs/steps/07_rates.ipynb" in text
         return [a for a in re.findall(r'href="([^"]*)"', text) if not a.startswith("#")]
 
     assert leads() == []
     monkeypatch.setattr("mhbench.report.page._source_url", lambda: "https://example.org/mhbench")
-    assert leads() == ["https://example.org/mhbench/blob/main/nbs/steps/08_rates.ipynb"]
+    assert leads() == ["https://example.org/mhbench/blob/main/nbs/steps/07_rates.ipynb"]
 
 
 def test_long_tables_do_not_make_a_long_page(chromium, tmp_path):  # noqa: F811

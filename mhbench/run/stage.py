@@ -321,8 +321,8 @@ class Stage:
 
     @cached_property
     def declared(self) -> pd.DataFrame:
-        "What simulated examinees were declared to be, as `mhbench.steps.prepare.declared_skill` has it; mostly no row."
-        from mhbench.steps.prepare import declared_skill
+        "The declared skill of simulated examinees (`mhbench.steps.variants.declared_skill`); mostly no row."
+        from mhbench.steps.variants import declared_skill
 
         return self.read("prepare", "declared") if self.has("prepare", "declared") else declared_skill({}, [])
 
