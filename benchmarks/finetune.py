@@ -13,8 +13,8 @@ import torch
 from transformers import DataCollatorForMultipleChoice, Trainer, set_seed
 
 from mhbench.corpus.demo import demo_path
+from mhbench.encode.classifiers import load_multiple_choice
 from mhbench.encode.finetune import TrainingData, _arguments, finetune, training_settings, untrained_model
-from mhbench.encode.multiple_choice import load_multiple_choice
 from mhbench.records.schema import Item
 from mhbench.studies.mhqa.load import load_mhqa
 

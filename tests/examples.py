@@ -106,7 +106,7 @@ def notebook_functions(notebook: str) -> types.SimpleNamespace:
 
 
 VARIES = {  # notebooks whose outputs need not be those stored, and why
-    "ask/20_client": "what was answered before an interrupt",
+    "ask/17_client": "what was answered before an interrupt",
     "run/11_annotate": "times of day",
     "run/24_process": "what a process of its own prints; requests a second",
     "studies/mentat/05_readings": "the authors' release, where it is at hand",

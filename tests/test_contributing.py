@@ -12,7 +12,7 @@ import yaml
 from conftest import ROOT
 
 from mhbench.ask import parse
-from mhbench.ask.providers import presets
+from mhbench.ask.request import presets
 from mhbench.registry import studies
 from mhbench.report.page import GLOSSARY
 from mhbench.run.graph import pipeline

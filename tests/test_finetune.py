@@ -15,8 +15,8 @@ transformers = pytest.importorskip("transformers")
 
 from mhbench.ask.progress import LIVE, Steps
 from mhbench.encode import finetune as finetuning
+from mhbench.encode.classifiers import choice_responses, load_multiple_choice, prepare_choices
 from mhbench.encode.finetune import TrainingData, finetune, model_card, run_key, training_settings, untrained_model
-from mhbench.encode.multiple_choice import choice_responses, load_multiple_choice, prepare_choices
 from mhbench.encode.store import ResultStore, kept_in
 from mhbench.records.schema import Item, letters, read_records, write_records
 from mhbench.steps.training import order_table, run_table, train_runs, training_parts

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from mhbench.ask.budget import TooManyFailed
 from mhbench.ask.request import Model, limit_of
 from mhbench.corpus.load import load_corpus
+from mhbench.encode.classifiers import prepare_choices
 from mhbench.encode.embeddings import bundled_encoder
 from mhbench.encode.finetune import TrainingSettings
-from mhbench.encode.multiple_choice import prepare_choices
 from mhbench.records.schema import Item, Judgment, Response, letters, read_records
 from mhbench.report.findings import went_wrong
 from mhbench.run.execute import run_stage

@@ -10,12 +10,12 @@ import pytest
 from asking import ep
 from faults.server import FaultServer
 
-from mhbench.ask import providers
 from mhbench.ask.batch import ask_batch, write_parts
 from mhbench.ask.cache import Cache, stats
 from mhbench.ask.client import ask
 from mhbench.ask.probe import check
 from mhbench.ask.request import Model, Request
+from mhbench.ask.request import endpoint as endpoint_of
 from mhbench.run.commands import answers_kept
 
 PRICE = {"prompt": 2.0, "cached": 0.5, "cache_write": 2.5, "completion": 10.0}
@@ -346,7 +346,7 @@ def test_a_request_to_anthropic_has_its_headers_and_names_what_the_api_lacks(mon
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-a-key-of-nobody")
     sampling = {"temperature": 0.0, "seed": 1, "presence_penalty": 0.5, "stop": ["\n\n"], "reasoning_effort": "low"}
     with claude(message("B")) as server:
-        where = providers.endpoint(
+        where = endpoint_of(
             "e", "anthropic", base_urls=[server.url], api_key_env="ANTHROPIC_API_KEY", structured="json_schema"
         )
         [answer] = ask([letter()], model("messages", sampling=sampling), where, cache=None, progress=False)
@@ -405,7 +405,7 @@ def test_a_batch_is_for_the_responses_api_and_not_for_anthropics(tmp_path):
 
 
 def test_litellm_asks_by_chat_alone():
-    by_library = providers.endpoint("e", "litellm")
+    by_library = endpoint_of("e", "litellm")
     with pytest.raises(ValueError, match="api must be chat or completions where litellm asks; got responses"):
         list(ask([letter()], model("responses"), by_library, cache=None, progress=False))
 

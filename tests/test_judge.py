@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mhbench.ask.budget import TooManyFailed
-from mhbench.ask.plan import Recorder
+from mhbench.ask.client import Recorder
 from mhbench.ask.request import Answer, Model
 from mhbench.ask.rubrics import rubric, rubrics
 from mhbench.records.schema import AWAITING, Item, Judgment, Response, write_records

@@ -8,10 +8,10 @@ import urllib.request
 import pytest
 from faults.server import FaultServer, completion
 
-from mhbench.ask import providers
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
-from mhbench.ask.request import Model, Request
+from mhbench.ask.request import Endpoint, Model, Request
+from mhbench.ask.request import endpoint as endpoint_of
 
 LETTERS = ["A", "B"]
 
@@ -26,7 +26,7 @@ def letter(i=0):
 
 
 def endpoint(**more):
-    return providers.endpoint("e", "litellm", pause_s=0.01, concurrency=1, **more)
+    return endpoint_of("e", "litellm", pause_s=0.01, concurrency=1, **more)
 
 
 class Refused(Exception):
@@ -126,7 +126,7 @@ def test_without_the_library_the_remedy_is_named(monkeypatch):
 
 def test_an_endpoint_over_http_still_has_to_say_where_it_is():
     with pytest.raises(ValueError, match="base_urls must name where the endpoint is"):
-        providers.Endpoint(name="e")
+        Endpoint(name="e")
 
 
 def test_the_library_itself(monkeypatch):

@@ -17,8 +17,7 @@ from faults.server import FaultServer, answer_to, completion
 
 from mhbench.ask.budget import Budget, BudgetReached, TooManyFailed
 from mhbench.ask.cache import Cache, CacheError, export, import_file
-from mhbench.ask.client import aask, ask
-from mhbench.ask.plan import Recorder, plan
+from mhbench.ask.client import Recorder, aask, ask, plan
 from mhbench.ask.progress import Progress
 from mhbench.ask.reply import letter_logprobs, read_reply
 from mhbench.ask.request import Answer, Request, body_of, wire

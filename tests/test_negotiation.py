@@ -6,13 +6,12 @@ import pytest
 from asking import ep
 from faults.server import FaultServer, completion
 
-from mhbench.ask import providers
 from mhbench.ask.budget import Budget
 from mhbench.ask.cache import Cache, export, import_file
-from mhbench.ask.client import ask
-from mhbench.ask.plan import plan
+from mhbench.ask.client import ask, plan
 from mhbench.ask.probe import check
-from mhbench.ask.request import Endpoint, Model, Request, body_of, wire
+from mhbench.ask.request import Endpoint, Model, Request, body_of, presets, wire
+from mhbench.ask.request import endpoint as endpoint_of
 from mhbench.ask.terms import Refusal, Terms, known_terms, learn
 from mhbench.errors import NOTES
 
@@ -414,10 +413,10 @@ def test_an_unknown_price_is_unknown_and_a_budget_of_money_refuses_it():
         assert len(s.asked) == 1
 
 
-@pytest.mark.parametrize("kind", providers.presets())
+@pytest.mark.parametrize("kind", presets())
 def test_each_preset_makes_an_endpoint(kind):
     own = {"base_urls": ["https://me.invalid/v1"]} if kind == "azure" else {}
-    e = providers.endpoint("x", kind, **own)
+    e = endpoint_of("x", kind, **own)
     if kind == "litellm":
         assert e.base_urls == [] and e.who == "litellm" and e.api_key_env is None
     else:
@@ -438,7 +437,7 @@ def test_a_check_tells_what_works_and_gives_an_entry_that_asks_rightly_at_once(f
         assert report.letters_from == ("log-probabilities" if fake is vllm_five else "text")
         assert report.usd_per_thousand["letter"] > 0 and "models:" in report.entry()
         settings = dict(report.endpoint_entry)
-        e = providers.endpoint("e", settings.pop("kind"), **settings)
+        e = endpoint_of("e", settings.pop("kind"), **settings)
         m = Model(name="m", **report.model_entry)
         s.asked.clear()
         request = letter(sample=0) if not m.thinking else Request("id", letter().messages, letters=["A", "B"])

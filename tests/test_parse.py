@@ -15,8 +15,8 @@ from mhbench.ask.parse import (
     parse_choice,
     parse_choices,
 )
+from mhbench.ask.reply import split_thinking
 from mhbench.ask.rubrics import parse_score, parse_yes_no
-from mhbench.ask.thinking import split_thinking
 from mhbench.tasks.extended_matching import parse_extended_matching
 from mhbench.tasks.multi_label import parse_labels
 
@@ -222,7 +222,7 @@ def test_the_forms_in_which_models_answer_are_read(file):
 
 
 def test_forms_that_nobody_looked_at_are_read_as_the_notebook_says():
-    "Written by others, and kept out of sight when the forms were made: what nbs/ask/04_parse.ipynb says of new forms."
+    "Written by others, and kept out of sight when the forms were made: what nbs/ask/03_parse.ipynb says of new forms."
     rows = answer_forms.read_forms(answer_forms.FILES[0].parent / "forms_held_out.jsonl")
     figures = answer_forms.precision_and_recall(rows).loc["all"]
     assert len(rows) == 383 and figures["precision"] >= 0.995 and figures["recall"] >= 0.89, figures.to_dict()

@@ -6,9 +6,9 @@ import pytest
 import yaml
 from faults.server import FaultServer, completion
 
-from mhbench.ask.plan import Recorder
-from mhbench.ask.providers import endpoint as endpoint_of
+from mhbench.ask.client import Recorder
 from mhbench.ask.request import Model
+from mhbench.ask.request import endpoint as endpoint_of
 from mhbench.corpus.compose import compose_with, making_recipe, read_with
 from mhbench.corpus.demo import demo_path
 from mhbench.corpus.pubmed import read_pubmed

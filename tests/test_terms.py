@@ -19,8 +19,7 @@ from test_negotiation import err, good, model
 
 from mhbench.ask import scheduler
 from mhbench.ask.cache import Cache
-from mhbench.ask.client import ask
-from mhbench.ask.plan import plan
+from mhbench.ask.client import ask, plan
 from mhbench.ask.request import Request
 from mhbench.ask.terms import FORGET_DAYS, Terms, keep_terms, known_terms
 from mhbench.ask.transport import Reply, Transport

@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from ..ask.client import ask
-from ..ask.plan import STAND_IN
+from ..ask.client import STAND_IN, ask
 from ..ask.request import Answer, Request
 from .pubmed import Abstract
 from .splits import near_duplicates

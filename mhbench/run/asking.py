@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ask.plan import Recorder
-from ..ask.providers import endpoint as endpoint_of
-from ..ask.providers import presets
-from ..ask.request import SPEED, Model
+from ..ask.client import Recorder
+from ..ask.request import SPEED, Model, presets
+from ..ask.request import endpoint as endpoint_of
+from ..encode.classifiers import MultipleChoice, load_multiple_choice
 from ..encode.embeddings import load_encoder
-from ..encode.multiple_choice import MultipleChoice, load_multiple_choice
 from ..encode.parallel import Executor
 from ..errors import refuse
 from ..records.schema import fingerprint

@@ -22,8 +22,7 @@ from typing import Any
 import pandas as pd
 
 from .. import __version__
-from ..ask.providers import preset, presets
-from ..ask.request import SPEED
+from ..ask.request import SPEED, preset, presets
 from ..errors import refuse
 from ..records.database import private_file, sha256_file
 from ..registry import claims_file, studies

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..ask.plan import Plan, Recorder
+from ..ask.client import Plan, Recorder
 from ..errors import refuse
 from .asking import cache_file
 from .execute import run_stage
@@ -99,7 +99,7 @@ def plan_run(
     *,
     only: Collection[str] = (),  # some of the stages that ask models; (): all of them
     keep: Path | None = None,  # a folder for the results of the dry run; None: they are deleted
-) -> pd.DataFrame:  # stage, study, model, and the fields of mhbench.ask.plan.Plan
+) -> pd.DataFrame:  # stage, study, model, and the fields of mhbench.ask.client.Plan
     """Count the requests that the stages of a run would send: one row for each stage, study and model.
 
     Raises: ValueError where parameters do not fit; RuntimeError where a stage cannot be run.

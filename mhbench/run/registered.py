@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import yaml
 
 import mhbench
-from ..ask.plan import STAND_IN
+from ..ask.client import STAND_IN
 from ..errors import refuse
 from ..records.schema import Item, Response, read_records
 from ..report.page import Section

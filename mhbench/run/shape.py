@@ -22,8 +22,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
-from ..ask.providers import endpoint, presets
-from ..ask.request import Endpoint, Model
+from ..ask.request import Endpoint, Model, endpoint, presets
 from ..ask.secrets import plain, secret_header
 from ..encode.parallel import Executor
 from ..encode.store import StoreSettings

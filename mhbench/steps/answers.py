@@ -16,8 +16,8 @@ from scipy.special import expit
 from ..ask.budget import Budget, TooManyFailed
 from ..ask.reply import SERVICE, served_apart
 from ..ask.request import Endpoint, Model
+from ..encode.classifiers import choice_responses
 from ..encode.embeddings import cosines, six_decimals
-from ..encode.multiple_choice import choice_responses
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Outcome, Response, column_of, fingerprint, frame, letters
 from ..records.shards import shard

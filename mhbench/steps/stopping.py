@@ -19,7 +19,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..ask.budget import Budget
-from ..ask.plan import Recorder
+from ..ask.client import Recorder
 from ..errors import refuse
 from ..records.schema import Item, Mode, Response
 from ..stats.anytime import Observed, closed, confidence_sequence, log_wealth, observed

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from ..corpus.splits import split_by_group, without_shared
+from ..encode.classifiers import load_multiple_choice
 from ..encode.finetune import Trained, TrainingData, TrainingSettings, finetune, model_card, training_settings
-from ..encode.multiple_choice import load_multiple_choice
 from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, letters

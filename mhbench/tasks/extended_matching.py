@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..ask.parse import Parsed, first_json, parse_choice
-from ..ask.thinking import split_thinking
+from ..ask.reply import split_thinking
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..records.task import Task
