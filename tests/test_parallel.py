@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mhbench.encode.parallel import Executor, dask_client, dask_kept, map_batches
+from mhbench.records.draw import merge, shard
 from mhbench.records.schema import Response, read_records, write_records
-from mhbench.records.shards import merge, shard
 
 ONE = attrgetter("item_id", "mode", "sample")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mhbench.stats.rater_flags import Slips, rater_flags, too_many
+from mhbench.stats.label_models import Slips, rater_flags, too_many
 
 
 def flagged(ratings, **settings) -> dict[str, str]:

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mhbench.stats.conditional_raters import conditional_severities
 from mhbench.stats.rater_likelihood import (
     ModelParameters,
     ParameterBlock,
     SliderPoints,
     category_log_probs,
+    conditional_severities,
     over_items,
     over_worths,
 )

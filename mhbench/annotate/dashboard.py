@@ -21,6 +21,7 @@ from .store import Page, Rater, Register, Store
 from .study import QUESTION_KINDS, Question, RatedAnswer, Study, fields, main_error, passed
 from ..stats.estimate import Estimate
 from ..stats.jackknife import agreement_estimate
+from ..stats.label_models import Slips, rater_flags
 from ..stats.multi_reader import rater_components
 from mhbench.stats.panel_design import (
     MINUTES,
@@ -31,7 +32,6 @@ from mhbench.stats.panel_design import (
     same_raters,
     with_more,
 )
-from ..stats.rater_flags import Slips, rater_flags
 from ..stats.soft_labels import mean_alpha, question_alphas
 
 # %% auto #0

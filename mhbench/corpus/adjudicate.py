@@ -21,7 +21,7 @@ from ..records.schema import Item, letters
 from ..records.table import csv_rows
 from ..stats.estimate import proportion
 from ..stats.jackknife import agreement_estimate
-from ..stats.rater_flags import rater_flags
+from ..stats.label_models import rater_flags
 
 # %% auto #0
 __all__ = ['READER_ERRS', 'key_sheet', 'read_key_sheet', 'key_page', 'key_tasks', 'read_key_tasks', 'read_keys',

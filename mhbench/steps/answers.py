@@ -19,8 +19,8 @@ from ..ask.request import Endpoint, Model
 from ..encode.classifiers import choice_responses
 from ..encode.embeddings import cosines, six_decimals
 from ..errors import refuse
+from ..records.draw import shard
 from ..records.schema import Item, Judgment, Outcome, Response, column_of, fingerprint, frame, letters
-from ..records.shards import shard
 from ..records.task import task_of
 from ..stats.estimate import count_limits
 from .generate import generate

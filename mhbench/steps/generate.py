@@ -21,9 +21,8 @@ from ..ask.progress import Counted
 from ..ask.prompts import from_pool, ordered_pool
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse, settings_from
-from ..records.draw import draw_items
+from ..records.draw import draw_items, merge, shard
 from ..records.schema import MODES, Item, Record, Response, carried, letters
-from ..records.shards import merge, shard
 from ..records.task import task_of
 
 # %% auto #0

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ...records.schema import Item, Rating
 from ...stats.estimate import Estimate, estimate
-from ...stats.rater_flags import rater_flags
+from ...stats.label_models import rater_flags
 from ...stats.resample import divide, mean
 from ...stats.soft_labels import FEWEST_OF_A_QUESTION, mean_alpha, question_alphas
 from ...steps.by_raters import RANDOM_COLUMNS, component_shares, number_rows
