@@ -267,8 +267,10 @@ def cloze_question(note: Note) -> tuple[str, str, str | None, int] | str:
     "Question with a gap, answer, hint, and media in the question; or the reason why there is none."
     if sum(map(len, note.fields)) > _MOST_OF_A_NOTE:
         return "too_long"
+    found = []
     try:
-        found = [(f, d) for f, field in enumerate(note.fields) for d in parse_cloze(field)]
+        for field in note.fields:
+            found += [(field, d) for d in parse_cloze(field)]
     except ValueError:
         return "unclosed_cloze"
     if not found:
@@ -277,13 +279,13 @@ def cloze_question(note: Note) -> tuple[str, str, str | None, int] | str:
         return "nested_cloze"
     if len(found) > 1:
         return "several_clozes"
-    ((f, d),) = found
+    ((field, d),) = found
     answer, media = field_text(d.answer, note.is_html)
     if (media and not answer) or answer.startswith("image-occlusion:"):
         return "answer_is_media"
     if not answer:
         return "empty_answer"
-    question, media = field_text(note.fields[f][: d.start] + GAP + note.fields[f][d.end :], note.is_html)
+    question, media = field_text(field[: d.start] + GAP + field[d.end :], note.is_html)
     if not question.replace(GAP, "").strip(" .,:;?!\n"):
         return "empty_question"
     return question, answer, field_text(d.hint or "", note.is_html)[0] or None, media

@@ -199,8 +199,9 @@ def _refuse_work(folder: Path, to: str | Path) -> None:
     "Refuse a place in which something lies that no export has written."
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    listed = (folder / SUMS).read_text(encoding="utf-8").split("\n")[:-1] if (folder / SUMS).is_file() else []
-    sums = {name: digest for digest, _, name in (line.partition("  ") for line in listed)}
+    text = (folder / SUMS).read_text(encoding="utf-8") if (folder / SUMS).is_file() else ""
+    lines = [line.partition("  ") for line in text.split("\n")[:-1]]
+    sums = {name: digest for digest, _, name in lines}
     other = _differing(folder, sums) if folder.is_dir() else [folder.name]
     if other:
         got = f"{other[0]!r} and {len(other) - 1} more that no export has left there ({to}); name another folder"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, compress
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -47,7 +48,7 @@ class Assignment(NamedTuple):
 
     def by_rater(self) -> dict[str, list[str]]:
         "The items of each rater."
-        return {r: [i for i, x in zip(self.item_ids, row) if x] for r, row in zip(self.raters, self.matrix)}
+        return {r: list(compress(self.item_ids, row)) for r, row in zip(self.raters, self.matrix)}
 
     def loads(self) -> dict[str, int]:
         "How many items each rater has."
@@ -102,7 +103,7 @@ def merge(
 ) -> list[_T]:
     """The results of all shards in the order of one process. Raises: ValueError where two shards give the same result,
     or one gives what `order` does not list, or nothing for what it lists."""
-    out = [x for part in parts for x in part]
+    out = list(chain.from_iterable(parts))
     if key is not None:
         seen: dict[Any, int] = {}
         for s, part in enumerate(parts):

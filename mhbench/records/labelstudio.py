@@ -99,23 +99,23 @@ def label_studio_tasks(
     f = "label_studio_tasks"
     answers = _one_each(responses)
     by_id = {i.item_id: i for i in items}
-    models = sorted({m for of in answers.values() for m in of})
+    models = sorted(set[str]().union(*answers.values()))
     if not models:
         refuse(f"{f}: responses must hold at least one answer; got none")
-    key = {}
-    for item_id in sorted({i for ids in assignment.values() for i in ids}):
+    key, pages = {}, {}
+    for item_id in sorted(set[str]().union(*assignment.values())):
         if item_id not in by_id:
             refuse(f"{f}: assignment must name items that are there; got {item_id!r}")
         gone = [m for m in models if m not in answers.get(item_id, {})]
         if gone:
             refuse(f"{f}: every assigned item must have an answer of every model; got none of {gone} ({item_id})")
         key[item_id] = random.Random(f"{seed}:{item_id}").sample(models, len(models))
+        pages[item_id] = {"data": _page(by_id[item_id], [answers[item_id][m] for m in key[item_id]])}
     tasks = {}
     for rater, ids in assignment.items():
         if len(set(ids)) != len(ids):
             refuse(f"{f}: assignment must name each item once a rater; got an item twice for {rater!r}")
-        order = random.Random(f"{seed}:{rater}").sample(list(ids), len(ids))
-        tasks[rater] = [{"data": _page(by_id[i], [answers[i][m] for m in key[i]])} for i in order]
+        tasks[rater] = [pages[i] for i in random.Random(f"{seed}:{rater}").sample(list(ids), len(ids))]
     language = language or (items[0].language.split("-")[0] if items else "en")
     return Tasks(labelling_config(len(models), language=language), tasks, key)
 

@@ -101,7 +101,8 @@ def guess_columns(
     for field, named in given.items():
         _known(field, named, columns, (*names, *numbered))
     out = {f: c for f, c in given.items() if c}
-    left = [c for c in columns if c not in {x for v in out.values() for x in ([v] if isinstance(v, str) else v)}]
+    taken = set[str]().union(*([v] if isinstance(v, str) else v for v in out.values()))
+    left = [c for c in columns if c not in taken]
     for field, stem in numbered.items():
         if field not in given and (found := _running(left, stem)):
             called = _plainly(names.get(field, "")) if names is NAMES else set()
@@ -184,7 +185,7 @@ def _options(row: dict[str, Any], columns: str | list[str] | None, separator: st
         raise Misfit(gap, "", "an option must not be empty between others: the letters below it would move")
     if len(texts) == 1:
         raise Misfit(where, texts[0], "options must be two or more")
-    same = [t for t, n in Counter(folded(t) for t in texts).items() if n > 1]
+    same = [t for t, n in Counter(map(folded, texts)).items() if n > 1]
     if same:
         raise Misfit(where, same[0], "options must differ; this one stands twice")
     return _unlabelled(texts)
@@ -230,19 +231,20 @@ def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, 
     "The form that fits every key, or the most; refused where none fits any, or several do and differ."
     if not rows:
         return None
-    forms = [f for f in KEYS if f != "number0" or any(value == "0" for _, value, _ in rows)]
-    named = {f: [_named_by(value, f, options) for _, value, options in rows] for f in forms}
-    fits = {f: sum(x is not None for x in found) for f, found in named.items()}
-    best = [f for f in forms if fits[f] == max(fits.values())]
-    if max(fits.values()) == 0:
+    from_0 = any(value == "0" for _, value, _ in rows)
+    named = {}
+    for form in KEYS if from_0 else [f for f in KEYS if f != "number0"]:
+        named[form] = [_named_by(value, form, options) for _, value, options in rows]
+    fewest = min(found.count(None) for found in named.values())
+    best = [f for f, found in named.items() if found.count(None) == fewest]
+    if fewest == len(rows):
         place, value, options = rows[0]
         got = f"{value!r} for {len(options)} options ({place}); say which column it is with --column key=NAME"
         refuse(f"guess_layout: key must name an option by letter, number or text; got {got}")
-    apart = next((k for k in range(len(rows)) if len({str(named[f][k]) for f in best}) > 1), None)
-    if apart is not None:
-        place, value, _ = rows[apart]
-        got = f"{value!r}, which can be read as {' or '.join(best)} ({place}); say --key {best[0]}, or another"
-        refuse(f"guess_layout: key must have a form that is said where several fit; got {got}")
+    for (place, value, _), *readings in zip(rows, *(named[f] for f in best)):
+        if any(r != readings[0] for r in readings):
+            got = f"{value!r}, which can be read as {' or '.join(best)} ({place}); say --key {best[0]}, or another"
+            refuse(f"guess_layout: key must have a form that is said where several fit; got {got}")
     return best[0]
 
 # %% ../../nbs/records/08_questions.ipynb #c1843a15
@@ -251,12 +253,14 @@ def _separator(table: Table, columns: str | list[str] | None) -> str | None:
     if not isinstance(columns, str):
         return None
     texts = [v for _, row in table.rows if isinstance(v := row[columns], str) and v and not v.startswith("[")]
-    found = [s for s in SEPARATORS if texts and all(s in t for t in texts)]
-    if texts and not found:
-        got = f"none of {', '.join(map(repr, SEPARATORS))} in column {columns!r}"
-        remedy = "say --separator, or name the columns of the options one by one"
-        refuse(f"guess_layout: separator must stand in every cell of options; got {got}; {remedy}")
-    return found[0] if found else None
+    if not texts:
+        return None
+    for separator in SEPARATORS:
+        if all(separator in t for t in texts):
+            return separator
+    got = f"none of {', '.join(map(repr, SEPARATORS))} in column {columns!r}"
+    remedy = "say --separator, or name the columns of the options one by one"
+    refuse(f"guess_layout: separator must stand in every cell of options; got {got}; {remedy}")
 
 # %% ../../nbs/records/08_questions.ipynb #e802d9bd
 def guess_layout(

@@ -59,8 +59,7 @@ class Record(BaseModel):
 def _plain(annotation: Any) -> Any:
     "The annotation without `| None` and `Annotated`."
     while typing.get_origin(annotation) in (typing.Union, types.UnionType, Annotated):
-        args = [a for a in typing.get_args(annotation) if a is not type(None)]
-        annotation = args[0]
+        annotation = next(a for a in typing.get_args(annotation) if a is not type(None))
     return annotation
 
 # %% ../../nbs/records/01_schema.ipynb #23610e15
@@ -126,14 +125,13 @@ class Item(Record):
             raise ValueError(f"aliases must stand for options; got {bad}")
         if self.order is not None and sorted(self.order) != list(range(n)):
             raise ValueError(f"order must hold each place of the {n} options once; got {self.order}")
-        if self.soft_labels is not None:
-            if len(self.soft_labels) != n:
-                raise ValueError(f"soft_labels must have one entry an option ({n}); got {len(self.soft_labels)}")
-            if abs(math.fsum(self.soft_labels) - 1) > 1e-6:
-                raise ValueError(f"soft_labels must sum to 1; got {math.fsum(self.soft_labels):.6f}")
-        for end in ("low", "high"):
-            bounds = getattr(self, f"soft_labels_{end}")
-            if bounds is not None and (self.soft_labels is None or len(bounds) != n):
+        soft = self.soft_labels
+        if soft is not None and len(soft) != n:
+            raise ValueError(f"soft_labels must have one entry an option ({n}); got {len(soft)}")
+        if soft is not None and abs(math.fsum(soft) - 1) > 1e-6:
+            raise ValueError(f"soft_labels must sum to 1; got {math.fsum(soft):.6f}")
+        for end, bounds in (("low", self.soft_labels_low), ("high", self.soft_labels_high)):
+            if bounds is not None and (soft is None or len(bounds) != n):
                 raise ValueError(f"soft_labels_{end} must have one entry an option ({n}), beside soft_labels")
         if not (self.question or self.stems):
             raise ValueError("question must not be empty")
@@ -209,8 +207,8 @@ class Judgment(Outcome):
         has = self.label is not None or self.score is not None
         if self.status == "ok" and not has:
             raise ValueError("label or score must be present where status is ok; got neither")
-        got = f"{self.label!r}, {self.score!r}"
         if self.status != "ok" and has:
+            got = f"{self.label!r}, {self.score!r}"
             raise ValueError(f"label and score must be None where status is {self.status}; got {got}")
         if (self.kind == "score") != (self.score is not None) and self.status == "ok":
             got = f"kind {self.kind} and score {self.score!r}"
@@ -223,9 +221,9 @@ def of_kind(
 ) -> list[Judgment]:
     "The judgments of a function, all of one kind. Raises: ValueError for one of another, with its item and judge."
     out = list(judgments)
-    other = next((j for j in out if j.kind != kind), None)
-    if other is not None:
-        refuse(f"{function}: judgments must be of kind {kind}; got {other.kind} ({other.item_id}, {other.judge})")
+    for j in out:
+        if j.kind != kind:
+            refuse(f"{function}: judgments must be of kind {kind}; got {j.kind} ({j.item_id}, {j.judge})")
     return out
 
 # %% ../../nbs/records/01_schema.ipynb #22a923af
@@ -365,8 +363,8 @@ def validate(
 ) -> Validated:
     "Rows to records. Raises: ValueError at the first bad row if `strict`, with row, column and rule."
     if not strict and set_aside is None:
-        remedy = "name a file for the rows that do not fit"
-        refuse("validate: set_aside must be a path where strict=False; got None", remedy=remedy)
+        rule = "must be a path where strict=False; got None; name a file for the rows that do not fit"
+        refuse(f"validate: set_aside {rule}")
     good, bad = [], []
     seen: dict[Any, str] = {}  # value of `unique` -> its place
     for place, row in rows:
@@ -396,14 +394,12 @@ _ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_
 
 def arrow_schema(record: type[Record]) -> pa.Schema:
     "The Arrow schema of a record: one column a field, in declared order."
-    fields = []
+    fields = {}
     for name, f in record.model_fields.items():
         kind = _plain(f.annotation)
-        if typing.get_origin(kind) is list:
-            arrow = pa.list_(_ARROW[_plain(typing.get_args(kind)[0])])
-        else:
-            arrow = _ARROW.get(kind, pa.string())  # a dictionary is JSON, one of several names is text
-        fields.append(pa.field(name, arrow))
+        of_list = typing.get_origin(kind) is list
+        arrow = _ARROW.get(_plain(typing.get_args(kind)[0]) if of_list else kind, pa.string())  # of a dictionary: JSON
+        fields[name] = pa.list_(arrow) if of_list else arrow
     return pa.schema(fields, metadata={"mhbench_record": record.__name__})
 
 # %% ../../nbs/records/01_schema.ipynb #f8605209
@@ -430,14 +426,13 @@ def write_records(records: Iterable[Record], path: str | Path, record: type[Reco
     begun = path.with_name(f"{path.name}.part")  # so that half a file is never taken for a whole one
     with pq.ParquetWriter(begun, schema, compression="zstd") as writer:
         for group in itertools.chain([first], groups):
-            other = next((r for r in group if not isinstance(r, record)), None)
-            if other is not None:
-                got = type(other).__name__
-                refuse(f"write_records: records must all be {record.__name__}; got a {got} ({path})")
-            values = {name: [getattr(r, name) for r in group] for name in schema.names}
-            for name in dicts:
-                values[name] = [None if v is None else json.dumps(v, ensure_ascii=False) for v in values[name]]
-            writer.write_table(pa.Table.from_pydict(values, schema=schema))
+            rows = []
+            for r in group:
+                if not isinstance(r, record):
+                    refuse(f"write_records: records must all be {record.__name__}; got a {type(r).__name__} ({path})")
+                packed = {n: json.dumps(v, ensure_ascii=False) for n in dicts if (v := getattr(r, n)) is not None}
+                rows.append(vars(r) | packed)
+            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
     begun.replace(path)
     return path
 
@@ -459,7 +454,7 @@ def _open_records(path: Path, record: type[Record]) -> pq.ParquetFile:
     if lacking or have - want:
         got = f"{str(path)!r} with missing {sorted(lacking)} and unknown {sorted(have - want)}"
         remedy = "it was written by another version or as another record: run its stage again"
-        refuse(f"read_records: columns must be those of {record.__name__}; got {got}", remedy=remedy)
+        refuse(f"read_records: columns must be those of {record.__name__}; got {got}; {remedy}")
     return file
 
 

@@ -15,7 +15,7 @@ import math
 import xml.etree.ElementTree as ET
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -194,6 +194,11 @@ def _within(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
             refuse(f"read_table: a table must have {most}, since it is held in memory; got {got}")
         yield place, row
 
+
+def _as_cells(rows: Iterable[tuple[str, dict]], name: Callable[[str], str] = str) -> Iterator[tuple[str, dict]]:
+    "Rows of cells, up to the size that a table may have."
+    return _within((place, {name(c): cell(v) for c, v in row.items()}) for place, row in rows)
+
 # %% ../../nbs/records/02_table.ipynb #d571da8d
 def _table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), empty: int = 0) -> Table:
     "A table without its empty rows and unnamed columns, which are counted."
@@ -222,8 +227,7 @@ def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
     delimiter = best[0]
     _, header = next(_records(path, encoding, delimiter), (1, []))
     columns = _named([c.strip() for c in header], f"{path.name}:1")
-    rows = csv_rows(path, (), encoding, delimiter)
-    return _table(columns, _within((place, {c.strip(): cell(v) for c, v in row.items()}) for place, row in rows))
+    return _table(columns, _as_cells(csv_rows(path, (), encoding, delimiter), str.strip))
 
 # %% ../../nbs/records/02_table.ipynb #7a617b85
 def file_text(path: Path, encoding: str = "utf-8-sig") -> str:
@@ -256,18 +260,17 @@ def json_rows(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[s
 
 
 def _jsonl(path: Path, encoding: str) -> Table:
-    rows = list(_within((place, {c: cell(v) for c, v in row.items()}) for place, row in json_rows(path, encoding)))
-    columns = _named(list(dict.fromkeys(c for _, row in rows for c in row)), f"{path.name}:1")
-    return _table(columns, _within((place, {c: row.get(c, "") for c in columns}) for place, row in rows))
+    rows = list(_as_cells(json_rows(path, encoding)))
+    columns = _named(list(dict.fromkeys(chain.from_iterable(row for _, row in rows))), f"{path.name}:1")
+    return _table(columns, _within((place, dict.fromkeys(columns, "") | row) for place, row in rows))
 
 # %% ../../nbs/records/02_table.ipynb #f9f66dca
 def _parquet(path: Path) -> Table:
     try:
         with pq.ParquetFile(path) as file:
             columns = _named(file.schema_arrow.names, path.name)
-            rows = (row for batch in file.iter_batches(1_000) for row in batch.to_pylist())
-            cells = ((f"{path.name}:row {n}", {c: cell(v) for c, v in row.items()}) for n, row in enumerate(rows, 1))
-            return _table(columns, _within(cells))
+            rows = chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(1_000))
+            return _table(columns, _as_cells((f"{path.name}:row {n}", row) for n, row in enumerate(rows, 1)))
     except (pa.ArrowInvalid, OSError) as e:
         refuse(f"read_table: path must be a Parquet file; got {e} ({path.name})")
 
@@ -292,7 +295,7 @@ def _workbook(path: Path):
 def _filled_cells(sheet) -> Iterator:
     "The cells that hold something, row by row; what a file says of its own size is not believed."
     sheet.reset_dimensions()
-    return (c for row in sheet.iter_rows() for c in row if c.value is not None)
+    return (c for c in chain.from_iterable(sheet.iter_rows()) if c.value is not None)
 
 # %% ../../nbs/records/02_table.ipynb #45bc41da
 _Place = tuple[int, int]  # row and column

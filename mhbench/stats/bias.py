@@ -56,7 +56,7 @@ def shared_lineage(
 ) -> list[Shared]:
     "Every pair of a judge and a student that share a lineage; with `strict` such a pair is an error."
     of = {m: _lineage(m, lineages, "shared_lineage") for m in [*judges, *students]}
-    found = [Shared(j, s, of[j], j == s) for j in judges for s in students if of[j] == of[s]]
+    found = [Shared(j, s, of[j], j == s) for j, s in product(judges, students) if of[j] == of[s]]
     if strict and found:
         pairs = ", ".join(f"{x.judge} judging {x.student} ({x.lineage})" for x in found)
         pairs += "; take a judge of another lineage, or strict=False to report the bias instead"
@@ -172,7 +172,7 @@ def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:
     unknown = sorted({str(v) for v in [*x, *y] if not pd.isna(v)} - set(value))
     if unknown:
         refuse(f"position_bias: verdicts must be 'first', 'second', 'tie' or None; got {unknown}")
-    a, b = (np.array([np.nan if pd.isna(v) else value[v] for v in z]) for z in (x, y))
+    a, b = (pd.Series(z).map(value).to_numpy(float) for z in (x, y))
     gone = np.isnan(a + b)
     if gone.all():
         refuse("position_bias: at least one pair must have a verdict in both orders; got none")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,7 +211,7 @@ def _patterns(panel, annotators, subsets, k, cluster) -> tuple[np.ndarray, np.nd
     """Verdicts of all candidates with the consensus last, as codes of all items (M + 1, N) and of the distinct
     patterns (M + 1, U), and how often each pattern occurs in each cluster (C, U).
     """
-    member = np.array([[a in m for a in range(len(annotators))] for m in subsets], float)
+    member = np.array([np.isin(range(len(annotators)), m) for m in subsets], float)
     verdict = _vote(np.tensordot(member, one_hot(annotators, k), 1))
     consensus = _vote(one_hot(panel, k).sum(0))
     verdict[:, consensus < 0] = -1  # no consensus, no comparison: one pattern
@@ -249,7 +249,8 @@ def best_ensemble(
         refuse(f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(several)}; leave out the weakest")
     x, v = label_matrix(np.vstack([panel, several]), (ABSTAIN,), None, f)
     k = max(len(v), 1)
-    subsets = [m for size in range(1, len(several) + 1, 2) for m in combinations(range(len(several)), size)]
+    sizes = range(1, len(several) + 1, 2)
+    subsets = list(chain.from_iterable(combinations(range(len(several)), size) for size in sizes))
     cluster = group_codes(clusters, x.shape[1], "clusters")
     codes, distinct, of = _patterns(x[: len(panel)], x[len(panel) :], subsets, k, cluster)
 

@@ -289,12 +289,12 @@ def majority_vote(samples: Sequence[Sequence], *, ties: Literal["first", "none"]
     if len({len(r) for r in rows}) > 1:
         sizes = sorted({len(r) for r in rows})
         refuse(f"majority_vote: samples must be as many for every unit; got {sizes}; fill up with None")
-    counts = [Counter(x for x in row if not _missing(x)) for row in rows]  # in the order in which they were given
-    best = np.array([max(c.values(), default=0) for c in counts], int)
-    first = [[x for x, votes in c.items() if votes == most] for c, most in zip(counts, best)]
-    tied = np.array([len(names) > 1 for names in first], bool)
     answers = np.full(len(rows), None, object)
-    for i, names in enumerate(first):
-        if names and not (tied[i] and ties == "none"):
-            answers[i] = names[0]
-    return Vote(answers, best, np.array([c.total() for c in counts], int), tied)
+    best, voters, tied = (np.zeros(len(rows), kind) for kind in (int, int, bool))
+    for i, row in enumerate(rows):
+        counts = Counter(x for x in row if not _missing(x))
+        first, best[i] = counts.most_common(1)[0] if counts else (None, 0)  # of several, the first that was given
+        voters[i] = counts.total()
+        tied[i] = list(counts.values()).count(best[i]) > 1
+        answers[i] = None if tied[i] and ties == "none" else first
+    return Vote(answers, best, voters, tied)

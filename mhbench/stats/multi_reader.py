@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +53,7 @@ def _differing(group: np.ndarray, source: np.ndarray) -> float:
 def _solve(y: np.ndarray, sources: dict[str, np.ndarray]) -> dict[str, float]:
     "The component of each source."
     groups = [np.zeros(len(y), int), *list(sources.values())[:-1]]
-    expected = np.array([[_differing(g, s) for s in sources.values()] for g in groups])
+    expected = np.array([_differing(*pair) for pair in product(groups, sources.values())]).reshape(len(groups), -1)
     if np.linalg.matrix_rank(expected / expected[0, -1]) < len(sources):
         remedy = "let raters share items, and each rate several"
         refuse(f"rater_components: ratings must tell {', '.join(sources)} apart; these do not; {remedy}")
@@ -244,7 +244,8 @@ def two_way_jackknife(
     r, u, n_units = len(x), len(weights) - 1, int(of.max()) + 1
     if r < fewest or n_units < 2:
         return _too_few(float(statistic(x, weights=weights[:1])[0]), len(of), n_units, level, r, fewest)
-    found = np.stack([statistic(part, weights=weights) for part in [x, *(np.delete(x, k, 0) for k in range(r))]])
+    parts = [x, *(np.delete(x, k, 0) for k in range(r))]
+    found = np.stack([statistic(part, weights=weights) for part in parts])
     if below_one:
         with np.errstate(divide="ignore"):
             found = np.log(1 - found)

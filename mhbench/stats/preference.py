@@ -287,7 +287,7 @@ def plackett_luce(scores: np.ndarray, *, penalty: float = 0.0) -> Strengths:
     k = x.shape[1]
     if not rows:
         return Strengths(np.full(k, 1 / k), np.zeros(k), 0.0)
-    order = np.array([o for orders, _, _ in rows for o in orders])
+    order = np.concatenate([orders for orders, _, _ in rows])
     size = np.array([len(r[0]) for r in rows])
     place = np.arange(k)
     first = np.r_[0, np.cumsum(size)[:-1]]

@@ -54,7 +54,7 @@ def design_checks(
     n = rater.max() + 1
     graph = csr_array((np.ones(len(rater)), (rater, answer + n)), shape=(n + answer.max() + 1,) * 2)
     group = connected_components(graph, directed=False)[1][:n]
-    parts = [[str(names[r]) for r in np.flatnonzero(group == g)] for g in np.unique(group)]
+    parts = pd.Series(list(map(str, names))).groupby(group).agg(list)
     apart = "; ".join(", ".join(part) for part in sorted(parts, key=len)[:-1])
     counts = np.bincount(rater)
     few = [f"{names[r]} ({counts[r]})" for r in np.flatnonzero(counts < fewest)]
