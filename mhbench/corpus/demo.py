@@ -30,17 +30,12 @@ def demo_path(study: str) -> Path:
     Raises: ValueError for an unknown study; FileNotFoundError where the package was installed without its data.
     """
     if study not in DEMO_STUDIES:
-        refuse(
-            f"demo_path: study must be one of {', '.join(DEMO_STUDIES)}; got {study!r}; demo_files lists the files of "
-            "all"
-        )
+        got = f"{study!r}; demo_files lists the files of all"
+        refuse(f"demo_path: study must be one of {', '.join(DEMO_STUDIES)}; got {got}")
     path = _PACKAGE / "studies" / study / "demo"
     if not path.is_dir():
-        refuse(
-            f"demo_path: the package must hold its demonstration banks; got none for {study}; install it from the "
-            "repository or a complete wheel",
-            error=FileNotFoundError,
-        )
+        got = f"none for {study}; install it from the repository or a complete wheel"
+        refuse(f"demo_path: the package must hold its demonstration banks; got {got}", error=FileNotFoundError)
     return path
 
 
@@ -62,11 +57,6 @@ def demo_canary() -> str:
     return found.group()
 
 # %% ../../nbs/corpus/08_demo.ipynb #e6838ae9
-_MAKING = (
-    "Each item was written or simulated for mhbench, in the form of the study's own data; see the folder's README."
-)
-
-
 def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML head
     """The dataset card of a demonstration bank.
 
@@ -75,9 +65,8 @@ def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML
     demo_path(study)
     text = _README.read_text(encoding="utf-8")
     [(named, holds)] = re.findall(rf"(?m)^\| `{study}/` \| ([^|]*) \| (.*) \|$", text)
-    limits = (
-        "Not validated by a panel: nothing clinical follows from a number on these items. No medical device, no advice."
-    )
+    limits = "nothing clinical follows from a number on these items. No medical device, no advice."
+    making = "Each item was written or simulated for mhbench, in the form of the study's own data"
     described = BankDescription(
         name=f"mhbench demonstration bank: {named}",
         version=__version__,
@@ -85,9 +74,9 @@ def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML
         licence="MIT",
         languages=sorted({i.language for i in items}),
         source="Written for mhbench; no corpus, no literature.",
-        making=_MAKING,
+        making=f"{making}; see the folder's README.",
         annotators="nobody; who rates or answers in it is simulated, with declared parameters.",
-        limits=limits,
+        limits=f"Not validated by a panel: {limits}",
         sensitive="No patient, no clinician and no annotator is in it.",
     )
     return dataset_card(described, items)

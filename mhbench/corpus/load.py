@@ -47,14 +47,11 @@ class Corpus:
 
 def corpus_of(got: Validated) -> Corpus:
     "A corpus of validated items; a note says how many rows were set aside, and why the first one was."
-    return Corpus(
-        got.records,
-        notes=[
-            f"{len(got.set_aside)} rows do not fit and are set aside, the first: {b['place']}, {b['column']}:"
-            f" {b['rule']}"
-            for b in got.set_aside[:1]
-        ],
-    )
+    corpus = Corpus(got.records)
+    for first in got.set_aside[:1]:
+        said = f"{first['place']}, {first['column']}: {first['rule']}"
+        corpus.notes.append(f"{len(got.set_aside)} rows do not fit and are set aside, the first: {said}")
+    return corpus
 
 # %% ../../nbs/corpus/07_load.ipynb #92cc90d6
 def items_of_rows(
@@ -81,10 +78,8 @@ def one_file(path: Path, pattern: str) -> Path:
         return path
     files = sorted(path.glob(pattern))
     if len(files) != 1:
-        refuse(
-            f"load_corpus: path must be a file, or a folder with one {pattern}; got {[f.name for f in files]} "
-            f"({path}); name the file itself"
-        )
+        got = f"{[f.name for f in files]} ({path}); name the file itself"
+        refuse(f"load_corpus: path must be a file, or a folder with one {pattern}; got {got}")
     return files[0]
 
 
@@ -95,16 +90,13 @@ def load_items(path: Path) -> Corpus:
 # %% ../../nbs/corpus/07_load.ipynb #cf2808c4
 def _rated(path: Path, ratings: dict[str, Any]) -> Table:
     "The table of ratings, from the folder of the questions; refused where it is not the file that was recorded."
-    settings = dict(ratings)
-    beside = path.parent / Path(settings.pop("path")).expanduser()
-    settings.pop("columns")
-    recorded = settings.pop("sha256", None)
-    table = read_table(beside, **settings)
+    beside = path.parent / Path(ratings["path"]).expanduser()
+    recorded = ratings.get("sha256")
+    table = read_table(beside, **{k: v for k, v in ratings.items() if k not in ("path", "columns", "sha256")})
     if recorded is not None and hashlib.sha256(beside.read_bytes()).hexdigest() != recorded:
-        refuse(
-            f"load_table: ratings must be the file that was recorded; got another SHA-256 ({beside.name}); look at "
-            "what changed, then run `mhbench new-study` again with --replace"
-        )
+        remedy = "look at what changed, then run `mhbench new-study` again with --replace"
+        rule = "ratings must be the file that was recorded"
+        refuse(f"load_table: {rule}; got another SHA-256", place=beside.name, remedy=remedy)
     return table
 
 # %% ../../nbs/corpus/07_load.ipynb #e01e64bb
@@ -112,8 +104,7 @@ def load_table(
     path: Path,  # a table of questions
     study: str,  # the items' study
     columns: dict[str, Any],  # field -> column, or columns
-    ratings: dict[str, Any]
-    | None = None,  # path (from the questions' folder), columns, sha256, sheet, encoding, delimiter
+    ratings: dict[str, Any] | None = None,  # path (from the questions' folder), columns, sha256; for read_table
     *,
     sheet: str | None = None,  # these three as for read_table
     encoding: str = "utf-8-sig",
@@ -166,26 +157,22 @@ def find_loader(
     offered, own = _offered(name), own_loaders()
     if name not in own and not offered:
         others = sorted({e.name for e in entry_points(group=GROUP)} - set(own))
-        refuse(
-            f"load_corpus: loader must be one of {', '.join([*own, *others])}; got {name!r}; mend "
-            "studies.*.prepare.loader in params.yaml"
-        )
+        got = f"{name!r}; mend studies.*.prepare.loader in params.yaml"
+        refuse(f"load_corpus: loader must be one of {', '.join([*own, *others])}; got {got}")
     if len(offered) + (name in own) > 1:
         sources = [*(["mhbench"] if name in own else []), *(e.dist.name if e.dist else e.value for e in offered)]
-        refuse(
-            f"load_corpus: loader must be a name that one package offers; got {name!r}, which "
-            f"{' and '.join(sorted(sources))} offer; rename it in the package that is your own, or uninstall one"
-        )
+        got = f"{name!r}, which {' and '.join(sorted(sources))} offer"
+        remedy = "rename it in the package that is your own, or uninstall one"
+        refuse(f"load_corpus: loader must be a name that one package offers; got {got}", remedy=remedy)
     if name in own:
         return own[name]()
+    [entry] = offered
     try:
-        return offered[0].load()
+        return entry.load()
     except Exception as e:  # whatever the other package raises while it is imported
-        refuse(
-            f"load_corpus: loader must be a function that can be imported; got {name!r}, {offered[0].value}: "
-            f"{type(e).__name__}: {e} (entry point of {offered[0].dist.name if offered[0].dist else 'a package'}); "
-            "mend that package and install it again"
-        )
+        place = f"entry point of {entry.dist.name if entry.dist else 'a package'}"
+        got = f"{name!r}, {entry.value}: {type(e).__name__}: {e} ({place}); mend that package and install it again"
+        refuse(f"load_corpus: loader must be a function that can be imported; got {got}")
 
 # %% ../../nbs/corpus/07_load.ipynb #480390d3
 _OF_A_FILE = (  # what a broken file makes Python's own readers raise
@@ -198,12 +185,9 @@ def _unread(loader: str, path: Path, error: Exception) -> NoReturn:
     "Refuse a source that is not what its loader reads; where in the loader that was seen is for who mends it."
     frames = traceback.extract_tb(error.__traceback__)
     seen = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "the loader"
-    said = " ".join(str(error).split())[:200]
+    got = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     remedy = f"export it again, name its encoding, or report this with the place in the loader ({seen})"
-    refuse(
-        f"load_corpus: the source must be what loader {loader} reads; got {type(error).__name__}: {said} "
-        f"({path.name}); {remedy}"
-    )
+    refuse(f"load_corpus: the source must be what loader {loader} reads; got {got}", place=path.name, remedy=remedy)
 
 # %% ../../nbs/corpus/07_load.ipynb #755194be
 def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | None, options: dict) -> Corpus:
@@ -221,12 +205,10 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
         if "keyword" not in str(e):
             _unread(loader, path, e)
         option = (re.findall(r"'(\w+)'", str(e)) or ["NAME"])[0]
-        got = f"one that it does not know, {option!r}"
-        remedy = "leave it out"
+        got = f"one that it does not know, {option!r} ({path.name}); leave it out"
         if "missing" in str(e):
-            got = f"no {option}"
-            remedy = f"say --option {option}=VALUE"
-        refuse(f"load_corpus: options must be those that loader {loader} takes; got {got} ({path.name}); {remedy}")
+            got = f"no {option} ({path.name}); say --option {option}=VALUE"
+        refuse(f"load_corpus: options must be those that loader {loader} takes; got {got}")
     except _OF_A_FILE as e:
         _unread(loader, path, e)
     if not isinstance(getattr(corpus, "items", None), list):
@@ -256,21 +238,16 @@ def load_corpus(
     load = find_loader(loader)
     path = Path(path).expanduser()
     if not path.exists():
-        refuse(
-            f"load_corpus: path must be a file or a folder; got {str(path)!r}, which is not there; for the demo banks "
-            "run `dvc pull`, for your own `mhbench import`",
-            error=FileNotFoundError,
-        )
+        got = f"{str(path)!r}, which is not there; for the demo banks run `dvc pull`, for your own `mhbench import`"
+        refuse(f"load_corpus: path must be a file or a folder; got {got}", error=FileNotFoundError)
     corpus = _called(load, loader, path, study, options)
     if not corpus.items:
         remedy = "; ".join(corpus.notes) or "look whether it is the right file"
         refuse("load_corpus: the source must hold a question; got none", place=f"{path}", remedy=remedy)
     twice = [i for i, n in Counter(i.item_id for i in corpus.items).items() if n > 1]
     if twice:
-        refuse(
-            f"load_corpus: item_id must be unique; got {twice[:5]} more than once ({path}); give the rows ids of their "
-            "own"
-        )
+        got = f"{twice[:5]} more than once ({path}); give the rows ids of their own"
+        refuse(f"load_corpus: item_id must be unique; got {got}")
     corpus.ratings = [_recorded(r) for r in corpus.ratings]
     corpus.responses = [_recorded(r) for r in corpus.responses]
     return corpus

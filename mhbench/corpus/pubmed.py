@@ -109,8 +109,8 @@ def read_pubmed(
     if isinstance(source, (str, Path)):
         with (gzip.open if str(source).endswith(".gz") else open)(source, "rb") as stream:
             yield from _stream(stream, str(source), deleted)
-        return
-    yield from _stream(io.BytesIO(source) if isinstance(source, bytes) else source, "the reply", deleted)
+    else:
+        yield from _stream(io.BytesIO(source) if isinstance(source, bytes) else source, "the reply", deleted)
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #a2559910
 def _stream(stream: Any, place: str, deleted: list[tuple[str, int]] | None) -> Iterator[Abstract]:
@@ -147,8 +147,8 @@ def merge_topics(found: Mapping[str, Iterable[Abstract]]) -> list[Abstract]:  # 
                 newest[a.pmid] = a
             if topic not in topics.setdefault(a.pmid, []):
                 topics[a.pmid].append(topic)
-    order = sorted(newest, key=lambda p: (len(p), p))
-    return [newest[p].model_copy(update={"topics": topics[p]}) for p in order]
+    merged = [a.model_copy(update={"topics": topics[pmid]}) for pmid, a in newest.items()]
+    return sorted(merged, key=lambda a: (len(a.pmid), a.pmid))
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #39bd773d
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -189,7 +189,8 @@ def keyword_query(keywords: Sequence[str]) -> str:
 
 def keyword_filter(keywords: Sequence[str]) -> Callable[[Abstract], bool]:
     "The same as a filter of records: whole words, ignoring case, with any hyphen or space between them."
-    words = "|".join(_BETWEEN.join(map(re.escape, re.split(_BETWEEN, k.strip()))) for k in keywords)
+    parts = [map(re.escape, re.split(_BETWEEN, k.strip())) for k in keywords]
+    words = "|".join(map(_BETWEEN.join, parts))
     found = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
     return lambda a: bool(found.search(a.title) or found.search(a.text))
 
@@ -224,11 +225,11 @@ class Eutils:
 
     def _body(self, reply: Any) -> bytes:
         "A whole reply, up to the limit."
-        most = self.max_reply_bytes
-        raw = reply.read(most + 1)
-        if len(raw) > most:
-            got = "a longer one; ask for fewer records at once, or raise max_reply_bytes"
-            refuse(f"Eutils: a reply must have at most {most} bytes; got {got}", error=RuntimeError)
+        raw = reply.read(self.max_reply_bytes + 1)
+        if len(raw) > self.max_reply_bytes:
+            rule = f"have at most {self.max_reply_bytes} bytes"
+            remedy = "ask for fewer records at once, or raise max_reply_bytes"
+            refuse(f"Eutils: a reply must {rule}; got a longer one", remedy=remedy, error=RuntimeError)
         if reply.length:  # a limited read does not say by itself that the reply was cut
             raise IncompleteRead(raw, reply.length)
         return raw
@@ -339,10 +340,10 @@ def collect_literature(
 
     Raises: RuntimeError where the service does not give what it announced.
     """
-    home, rows = Path(folder), []
+    rows = []
     out: dict[str, list[Abstract]] = {}
     for topic, query in queries.items():
-        mine = home / re.sub(r"\W+", "-", topic.lower())
+        mine = Path(folder) / re.sub(r"\W+", "-", topic.lower())
         mine.mkdir(parents=True, exist_ok=True)
         plan = mine / "slices.json"
         asked = {"query": query, "first": str(first), "last": str(last), "most": most}
@@ -373,8 +374,7 @@ def collect_baseline(
     files: Iterable[str | Path],  # .xml or .xml.gz, update files after the baseline; an .md5 beside a file is compared
     keywords: Mapping[str, Sequence[str]],  # topic -> words
     *,
-    first_year: int
-    | None = None,  # of entry into PubMed, as for E-utilities; of publication where the record does not say
+    first_year: int | None = None,  # of entry into PubMed, as for E-utilities; of publication where that is not said
     last_year: int | None = None,
 ) -> tuple[dict[str, list[Abstract]], dict[str, int]]:  # topic -> records; counts: revised, withdrawn, entry_not_said
     """The articles of baseline and update files that contain a topic's keywords, each in its present state.

@@ -193,7 +193,7 @@ def read_question_sheet(
 
 def read_question_sheets(sheets: Mapping[str, str | Path], tries: Tries) -> list[Check]:
     "The verdicts of several people, by pseudonym; refuses as `read_question_sheet` does."
-    return [check for rater, path in sheets.items() for check in read_question_sheet(path, rater, tries)]
+    return sum((read_question_sheet(path, rater, tries) for rater, path in sheets.items()), [])
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #0a6c2b42
 class Decided(NamedTuple):
@@ -213,10 +213,11 @@ def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check
     """
     last = _last(tries)
     n = Counter(q.item_id for q in tries.questions)
-    return [_decided(*last[i.item_id], n[i.item_id], [p for p in people if p.item_id == i.item_id]) for i in items]
+    return [_decided(*last[i.item_id], n[i.item_id], people) for i in items]
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #19526e30
 def _decided(question: Response, check: Judgment, tries: int, people: Sequence[Check]) -> Decided:
+    people = [p for p in people if p.item_id == question.item_id]
     own = sorted({p.instead for p in people if p.instead})
     if len(own) > 1:
         got = f"{own} ({question.item_id}); have them agree on one, and leave it in one sheet"
@@ -224,22 +225,17 @@ def _decided(question: Response, check: Judgment, tries: int, people: Sequence[C
     if own:
         return Decided(question.item_id, own[0], tries, "people's own question", "")
     for_it = sum(1 if p.relevant else -1 for p in people)
-    if for_it:
-        who = "people"
-        why = "" if for_it > 0 else "people do not find the question relevant"
-    else:
-        who = "model"
-        why = "" if _relevant(question, check) else _why(question, check)
+    why = ""
+    if for_it < 0:
+        why = "people do not find the question relevant"
+    elif for_it == 0 and not _relevant(question, check):
+        why = "the question is not relevant" if check.label == "no" else "there is no verdict on the question"
+        if question.status != "ok":
+            why = f"the question could not be had: {question.status}"
     text = _text(question)
     if not why and not text:
         why = "there is no whole question"
-    return Decided(question.item_id, None if why else text, tries, who, why)
-
-
-def _why(question: Response, check: Judgment) -> str:
-    if question.status != "ok":
-        return f"the question could not be had: {question.status}"
-    return "the question is not relevant" if check.label == "no" else "there is no verdict on the question"
+    return Decided(question.item_id, None if why else text, tries, "people" if for_it else "model", why)
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #5a626138
 def asked_items(items: Sequence[Item], outcomes: Sequence[Decided]) -> list[Item]:  # those that have a question
@@ -258,8 +254,7 @@ def outcome_table(outcomes: Sequence[Decided]) -> pd.DataFrame:  # outcome, deci
     "What became of the items that waited for a question."
     columns = ["outcome", "decided by", "items", "tries"]
     rows = [("asked" if o.question else f"not asked: {o.why}", o.decided_by, 1, o.tries) for o in outcomes]
-    table = pd.DataFrame(rows, columns=columns)
-    return table.groupby(columns[:2], as_index=False, sort=True).sum() if len(table) else table
+    return pd.DataFrame(rows, columns=columns).groupby(columns[:2], as_index=False).sum()
 
 
 def _same(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:

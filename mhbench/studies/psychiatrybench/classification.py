@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,14 @@ def key_and_answer(
     answers: Iterable[Sequence[str]], keys: Iterable[Sequence[str]], labels: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # key (N, L) and answer (N, L), bool; unknown names (N,)
     "Keys and answers as indicator matrices."
-    known = [[a for a in row if not a.startswith(UNKNOWN)] for row in answers]
-    unknown = np.array([len({a for a in row if a.startswith(UNKNOWN)}) for row in answers], int)
+    known, unknown = [], []
+    for row in answers:
+        known.append([a for a in row if not a.startswith(UNKNOWN)])
+        unknown.append(len(set(row) - set(known[-1])))
     truth, beside = indicator([list(k) for k in keys], labels)
     said, more = indicator(known, labels)
     assert not beside.any(), "classification: a key is on the list"
-    return truth, said, unknown + more
+    return truth, said, np.array(unknown, int) + more
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #9f6ef66b
 _RUN = ["model", "mode", "task"]
@@ -94,7 +97,7 @@ def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterator[tuple[dict, 
     "For every model, mode and task: its answers, the list of labels, and the counts of outcomes."
     options = {i.item_id: i.options for i in items if i.task == "multi_label"}
     for run, g in multi_label_scores(scores).groupby(["model", "mode", "category"], sort=True):
-        labels = list(dict.fromkeys(n for item_id in g["item_id"] for n in options[item_id]))
+        labels = g["item_id"].map(options).explode().unique().tolist()
         yield dict(zip(_RUN, run)), g[what_became(g) != FAILED], labels, outcome_counts(g)
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #5d4178eb
@@ -163,11 +166,12 @@ def confusions(scores: pd.DataFrame, items: Sequence[Item], most: int = 10) -> p
         if not len(g) or none_read(g):
             continue
         pairs: Counter = Counter()
-        true = Counter(k for key in g["key"] for k in key)
+        true = Counter(g["key"].explode())
         for answer, key in zip(g["answer"], g["key"]):
             missed = sorted(set(key) - set(answer)) or ["–"]
             named = sorted(a.removeprefix(UNKNOWN) for a in set(answer) - set(key)) or ["–"]
-            pairs.update((m, x) for m in missed for x in named if (m, x) != ("–", "–"))
+            pairs.update(product(missed, named))
+        del pairs["–", "–"]
         ranked = sorted(pairs.items(), key=lambda x: (-x[1], x[0]))[:most]
         rows += [head | {"missed": m, "named": x, "n": n, "n_true": true[m]} for (m, x), n in ranked]
     return pd.DataFrame(rows, columns=[*_RUN, "missed", "named", "n", "n_true"])
@@ -185,6 +189,5 @@ def classification_figure_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 def classification_metrics(table: pd.DataFrame) -> dict:
     "The main numbers of the stage."
-    kept = ["n", "estimate", "ci_low", "ci_high"]
-    rows = table.to_dict("records")
-    return {f"{r['task']}/{r['measure']}/{r['model']}/{r['mode']}": {k: r[k] for k in kept} for r in rows}
+    names = table["task"] + "/" + table["measure"] + "/" + table["model"] + "/" + table["mode"]
+    return dict(zip(names, table[["n", "estimate", "ci_low", "ci_high"]].to_dict("records")))

@@ -27,15 +27,6 @@ __all__ = ['RATES', 'set_structures', 'format_units', 'partial_credit', 'format_
            'structure_counts', 'format_metrics']
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #1915e3f3
-def _separated(items: Sequence[Item]) -> dict[str, list[Item]]:
-    "The separated questions of each set, in its order."
-    out: dict[str, list[Item]] = {}
-    for i in items:
-        if task_of(i).choice and i.topic == "separated" and i.category == "emi separated":
-            out.setdefault(i.cluster, []).append(i)
-    return {s: sorted(group, key=lambda i: int(i.origin.get("number", 0))) for s, group in out.items()}
-
-
 def _folded(texts: Sequence[str]) -> list[str]:
     return [t.strip().casefold() for t in texts]
 
@@ -46,11 +37,14 @@ def set_structures(items: Sequence[Item]) -> pd.DataFrame:  # set, n_full, n_sep
     Source: PsychiatryBench, appendix 1.1.
     """
     whole = {i.item_id: i for i in items if task_of(i).per_stem and i.category == "emi"}
-    apart = _separated(items)
+    apart: dict[str, list[Item]] = {}
+    for i in items:
+        if task_of(i).choice and i.topic == "separated" and i.category == "emi separated":
+            apart.setdefault(i.cluster, []).append(i)
     rows = []
     for name in whole | apart:
         one = whole.get(name)
-        many = apart.get(name, [])
+        many = sorted(apart.get(name, []), key=lambda i: int(i.origin.get("number", 0)))
         why = _difference(one, many)
         rows.append((name, len(one.stems) if one else 0, len(many), not why, why))
     return pd.DataFrame(rows, columns=["set", "n_full", "n_separated", "shared", "why"])
@@ -65,7 +59,7 @@ def _difference(one: Item | None, many: Sequence[Item]) -> str:
         return "other questions"
     if any(_folded(i.options) != _folded(one.options) for i in many):
         return "other options"
-    if _folded([k for i in many for k in i.key]) != _folded(one.key):
+    if _folded(["".join(i.key) for i in many]) != _folded(one.key):
         return "other keys"
     return ""
 
@@ -189,26 +183,25 @@ def rates_layout(rates: pd.DataFrame) -> pd.DataFrame:  # of format_rates; model
     Source: PsychiatryBench, appendix, table 2.
     """
     tidy = rates.assign(column=rates["measure"] + rates["on"].map({"all sets": " (all)", "shared sets": ""}))
-    order = {c: k for k, c in enumerate([*(f"{name} (all)" for name in RATES), *RATES])}
-    tidy = tidy.sort_values("column", key=lambda c: c.map(order), kind="stable")
+    order = [f"{name} (all)" for name in RATES] + list(RATES)
+    tidy = tidy.sort_values("column", key=lambda c: c.map(order.index), kind="stable")
     return wide_cells(tidy, ["model", "mode"], "column").sort_values(["mode", "model"], ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #b6eaa116
 def structure_counts(structures: pd.DataFrame) -> pd.DataFrame:  # structure, sets, sub_questions
     "How many sets are the same in both forms, and why the others are not."
-    why = structures["why"].where(structures["why"] != "", "the same in both forms")
+    why = structures["why"].replace("", "the same in both forms").rename("structure")
     size = structures[["n_full", "n_separated"]].max(axis=1)
-    g = size.groupby(why.rename("structure"))
-    return g.agg(sets="size", sub_questions="sum").reset_index()
+    return size.groupby(why).agg(sets="size", sub_questions="sum").reset_index()
 
 
 def format_metrics(structures: pd.DataFrame, counts: pd.DataFrame, rates: pd.DataFrame) -> dict:
     "The main numbers of the stage."
-    kept = ["n", "estimate", "ci_low", "ci_high"]
-    shared = rates[rates["on"] == "shared sets"].to_dict("records")
+    shared = rates[rates["on"] == "shared sets"]
+    names = shared["measure"] + "/" + shared["model"] + "/" + shared["mode"]
     return {
         "n_sets": len(structures),
         "n_shared": int(structures["shared"].sum()),
-        "p": {f"{r['model']}/{r['mode']}": r["p"] for r in counts.to_dict("records")},
-        "rates": {f"{r['measure']}/{r['model']}/{r['mode']}": {k: r[k] for k in kept} for r in shared},
+        "p": dict(zip(counts["model"] + "/" + counts["mode"], counts["p"].tolist())),
+        "rates": dict(zip(names, shared[["n", "estimate", "ci_low", "ci_high"]].to_dict("records"))),
     }

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -109,11 +110,10 @@ class _Classification(TaskRow):
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #5e21c9b0
 def _named_labels(said: list[str] | str, form: str, options: list[str], aliases: Mapping[str, str]) -> list[str]:
     "The labels of a row as the list spells them; Normal where there are none."
-    texts = [said] if isinstance(said, str) else said
-    read = [parse_labels(t, options, aliases=aliases) for t in texts]
-    if unknown := [u for r in read for u in r.unknown]:
+    read = [parse_labels(t, options, aliases=aliases) for t in ([said] if isinstance(said, str) else said)]
+    if unknown := list(chain.from_iterable(r.unknown for r in read)):
         raise ValueError(f"{form} must hold names of labels.json; got {unknown}")
-    names = list(dict.fromkeys(n for r in read for n in r.labels)) or [NORMAL]
+    names = list(dict.fromkeys(chain.from_iterable(r.labels for r in read))) or [NORMAL]
     if NORMAL in names and len(names) > 1:
         raise ValueError(f"{form} must not hold {NORMAL} beside a label; got {names}")
     return names
@@ -264,8 +264,9 @@ def _tasks_in(folder: Path) -> list[str]:  # those with a file of their own, in 
     "The tasks in a folder; refuses one that holds none, a file that is no task, and two files for the single choices."
     if not folder.is_dir():
         got = f"{folder.name!r}, which is not a folder"
-        rule = "hold the tasks' JSON lines files"
-        refuse(f"load_psychiatrybench: folder must {rule}; got {got}", error=FileNotFoundError)
+        refuse(
+            f"load_psychiatrybench: folder must hold the tasks' JSON lines files; got {got}", error=FileNotFoundError
+        )
     found = {f.stem for f in folder.glob("*.jsonl")}
     table = (folder / "mcq.csv").exists()
     if table and "mcq" in found:
@@ -303,8 +304,8 @@ def load_psychiatrybench(
         refuse(f"load_psychiatrybench: emi must be one of {', '.join(EMI_FORMS)}; got {emi!r}")
     found = _tasks_in(folder)
     if not strict and set_aside is None:
-        got = "None; name a file for the rows that do not fit"
-        refuse(f"load_psychiatrybench: set_aside must be a path where strict=False; got {got}")
+        remedy = "name a file for the rows that do not fit"
+        refuse("load_psychiatrybench: set_aside must be a path where strict=False; got None", remedy=remedy)
     own = folder / "labels.json" if (folder / "labels.json").exists() else None
     labels = label_lists(own) if "classification" in found else {}
     separate = "emi_separated" in found  # its questions replace those that the sets would be split into

@@ -54,16 +54,16 @@ def published_counts() -> dict[str, int]:
     return {_PRINTED.get(c.row, c.row.lower().replace("-", " ")): int(c.number.value) for c in printed}
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #c5680d52
-_BOOK_TASKS = {  # heading of the paper's table 1 -> our tasks; separated questions are those of the sets again
-    "diagnoses": ("diagnosis",),
-    "treatment": ("treatment",),
-    "treatment follow-up": ("treatment follow up",),
-    "classification": ("classification categories",),  # a row makes two items
-    "management plan": ("management plan",),
-    "clinical approach": ("clinical approach",),
-    "mental QA": ("mental qa",),
-    "sequential QA": ("sequential qa",),
-    "MCQs": ("mcq", "emi", "exams"),
+_BOOK_TASKS = {  # our task -> its heading in the paper's table 1; separated questions are those of the sets again
+    "diagnosis": "diagnoses",
+    "treatment": "treatment",
+    "treatment follow up": "treatment follow-up",
+    "classification categories": "classification",  # a row makes two items
+    "management plan": "management plan",
+    "clinical approach": "clinical approach",
+    "mental qa": "mental QA",
+    "sequential qa": "sequential QA",
+    **dict.fromkeys(("mcq", "emi", "exams"), "MCQs"),
 }
 
 
@@ -72,10 +72,11 @@ def tasks_by_book(items: Sequence[Item]) -> pd.DataFrame:  # book, then a column
 
     Source: PsychiatryBench, table 1, which ticks the tasks of a book.
     """
-    heading = {task: head for head, tasks in _BOOK_TASKS.items() for task in tasks}
-    found = [(i.origin.get("book", "(no book named)"), heading[i.category]) for i in items if i.category in heading]
-    table = pd.DataFrame(found, columns=["book", "task"])
-    wide = table.groupby(["book", "task"]).size().unstack("task", fill_value=0).reindex(columns=list(_BOOK_TASKS))
+    table = pd.DataFrame(
+        [(i.origin.get("book", "(no book named)"), i.category) for i in items], columns=["book", "task"]
+    )
+    table["task"] = table["task"].map(_BOOK_TASKS)
+    wide = table.groupby(["book", "task"]).size().unstack("task").reindex(columns=dict.fromkeys(_BOOK_TASKS.values()))
     wide = wide.fillna(0).astype(int).sort_index(key=lambda books: books.str.startswith("("))
     return wide.rename_axis(columns=None).reset_index()
 
@@ -119,44 +120,42 @@ def result_columns(
     options = {i.item_id: i.options for i in items if i.task == "multi_label"}
     out: dict[str, Column] = {}
     for name in RESULT_COLUMNS:
+        rows = None  # the answers, where no judge scores them
         if name in _LABELS:
             rows = multi_label_scores(plain)
             rows = rows[rows["category"] == f"classification {name}"]
-            column = _label_column(where_read(rows, ["model"]), options, models)
+            known = where_read(rows, ["model"])
         elif name in _RIGHT:
             rows = plain[(plain["category"] == name) & ((name != "emi") | (plain["task"] == "extended_matching"))]
             known = where_read(rows, ["model"]).dropna(subset=["correct"])
-            column = _point_column(known.assign(points=100 * known["correct"]), models)
+            known = known.assign(points=100 * known["correct"])
         else:
-            column = _point_column(judged[judged["category"] == name], models)
-        if column is not None and name in (*_LABELS, *_RIGHT):
-            column = column._replace(counts=_became(rows, models))
-        if column is not None:
-            out[name] = column
+            known = judged[judged["category"] == name]
+        if len(known):
+            column = _label_column(known, options, models) if name in _LABELS else _point_column(known, models)
+            out[name] = column if rows is None else column._replace(counts=_became(rows, models))
     return out
 
 
 def _became(rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3)
     "The number of answers of each model, and how many of them were refusals or could not be read."
-    counts = [outcome_counts(own) | {"n": len(own)} for own in (rows[rows["model"] == m] for m in models)]
-    table = pd.DataFrame(counts)
-    return table.assign(n=table["n"] - table["n_failed"])[["n", "n_refused", "n_unread"]]
+    counts = []
+    for model in models:
+        own = rows[rows["model"] == model]
+        of = outcome_counts(own)
+        counts.append((len(own) - of["n_failed"], of["n_refused"], of["n_unread"]))
+    return pd.DataFrame(counts, columns=["n", "n_refused", "n_unread"])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #e66c3a9a
-def _point_column(rows: pd.DataFrame, models: Sequence[str]) -> Column | None:
-    if not len(rows):
-        return None
-    wide = rows.groupby(["item_id", "cluster", "model"])["points"].mean().unstack("model")
-    wide = wide.reindex(columns=list(models))
+def _point_column(rows: pd.DataFrame, models: Sequence[str]) -> Column:
+    wide = rows.groupby(["item_id", "cluster", "model"])["points"].mean().unstack("model").reindex(columns=list(models))
     return Column(wide.index.get_level_values("cluster").to_numpy(), wide.to_numpy(float))
 
 
-def _label_column(own: pd.DataFrame, options: Mapping, models: Sequence[str]) -> Column | None:
-    if not len(own):
-        return None
+def _label_column(own: pd.DataFrame, options: Mapping, models: Sequence[str]) -> Column:
     first = own.drop_duplicates("item_id").set_index("item_id")
     ids = list(first.index)
-    labels = list(dict.fromkeys(n for i in ids for n in options[i]))
+    labels = pd.Series(ids).map(options).explode().unique().tolist()
     truth, _, _ = key_and_answer([[]] * len(ids), first["key"], labels)
     said = np.zeros((len(models), *truth.shape), bool)
     there = np.zeros((len(models), len(ids)), bool)
@@ -290,13 +289,9 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
     columns = ["model", *ESTIMATE_COLUMNS[:1], "n_without", *ESTIMATE_COLUMNS[1:], "first"]
     if len(whole) < 2:
         return pd.DataFrame(columns=columns)
-    values = s.values[-1, whole]
-    draws = s.draws[:, -1, whole]
-    rank = (values[None, :] > values[:, None]).sum(1) + 1 + ((values[None, :] == values[:, None]).sum(1) - 1) / 2
-    above = (draws[:, None, :] > draws[:, :, None]).sum(2)
-    level_with = (draws[:, None, :] == draws[:, :, None]).sum(2) - 1
-    known = ~np.isnan(draws).any(1)  # in the other draws some model has no average, and none has a rank
-    ranks = np.where(known[:, None], above + 1 + level_with / 2, np.nan)
+    rank = rankdata(-s.values[-1, whole])
+    ranks = rankdata(-s.draws[:, -1, whole], axis=1)
+    known = ~np.isnan(ranks).any(1)  # in the other draws some model has no average, and none has a rank
     cases = s.n_clusters[-1, whole].min()  # of the model that answered the fewest
     rows = []
     for k, m in enumerate(whole):
@@ -402,7 +397,7 @@ def standing_metrics(s: Standings, ranks: pd.DataFrame) -> dict:
     return {
         "average": {m: s.values[-1, k] for k, m in enumerate(s.models)},
         "columns": len(s.columns) - 1,
-        "rank": {r["model"]: {k: r[k] for k in ("estimate", "ci_low", "ci_high")} for r in ranks.to_dict("records")},
+        "rank": ranks.set_index("model")[["estimate", "ci_low", "ci_high"]].to_dict("index"),
     }
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #19f0cc95
@@ -438,15 +433,7 @@ def results_layout(table: pd.DataFrame, subset: pd.DataFrame) -> pd.DataFrame:  
     return cells.reindex(columns=["model", *RESULT_COLUMNS, "average"]).fillna("–")
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #9a3c9316
-def _said(facts: Mapping[str, Any], name: str, words: Mapping[bool, str]) -> str:
-    return "not stated" if facts.get(name) is None else words[bool(facts[name])]
-
-
-def _kind(facts: Mapping[str, Any]) -> str:
-    return _said(facts, "medical", {True: "medical", False: "general"})
-
-
-_KINDS = ("medical", "general", "not stated")
+_KINDS = {True: "medical", False: "general", None: "not stated"}
 _TABLE_5 = ("management plan", "mental qa")
 
 
@@ -470,19 +457,14 @@ def medical_table(s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: 
     if not len(own):
         return pd.DataFrame()
     wide = wide_cells(own, "model", "task", 1).reindex(columns=["model", *_TABLE_5]).fillna("–")
-    kinds = [_kind(registry.get(m) or {}) for m in wide["model"]]
+    kinds = [_KINDS[(registry.get(m) or {}).get("medical")] for m in wide["model"]]
     passes = [_at_cut(own[own["model"] == m], cut) for m in wide["model"]]
     wide = wide.assign(**{f"at or above {cut:g}": passes})
-    wide.insert(0, "kind", pd.Categorical(kinds, _KINDS))
+    wide.insert(0, "kind", pd.Categorical(kinds, list(_KINDS.values())))
     return wide.sort_values("kind", kind="stable", ignore_index=True).astype({"kind": str})
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #8e281d81
-def _quarter(released: Any) -> str:
-    "The year and quarter of a date."
-    if not released:
-        return "not stated"
-    day = pd.Timestamp(str(released))
-    return f"{day.year} Q{day.quarter}"
+_SOURCES = {True: "open", False: "closed", None: "not stated"}
 
 
 def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
@@ -492,10 +474,11 @@ def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """
     rows = []
     for name, facts in registry.items():
-        kind, size = _kind(facts), parameter_count(facts.get("parameters"))
-        source = _said(facts, "open", {True: "open", False: "closed"})
-        provider, release = facts.get("provider") or "not stated", _quarter(facts.get("released"))
-        rows.append((kind, name, size, source, provider, release, facts.get("lineage") or name))
+        day = facts.get("released")
+        release = pd.Timestamp(str(day)).to_period("Q").strftime("%Y Q%q") if day else "not stated"
+        provider, family = facts.get("provider") or "not stated", facts.get("lineage") or name
+        kind, source = _KINDS[facts.get("medical")], _SOURCES[facts.get("open")]
+        rows.append((kind, name, parameter_count(facts.get("parameters")), source, provider, release, family))
     table = pd.DataFrame(rows, columns=["kind", "model", "size", "source", "provider", "release", "family"])
     return table.sort_values("kind", kind="stable", ignore_index=True)
 
