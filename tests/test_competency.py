@@ -182,7 +182,8 @@ def test_finetuned_and_competency_tests_are_scipys():
     rng = np.random.default_rng(3)
     wide = pd.DataFrame(rng.random((8, 3)), index=[f"m{k}" for k in range(8)], columns=["x", "y", "z"])
     pairs = {f"m{k}": f"m{k + 4}" for k in range(4)}
-    for r in competency.compare_finetuned(wide, pairs).itertuples():
+    differences = wide.loc[[*pairs]] - wide.loc[[*pairs.values()]].to_numpy()
+    for r in competency.over_units(differences, clusters=list(pairs.values())).itertuples():
         ref = stats.ttest_rel(wide.loc[[*pairs], r.group], wide.loc[[*pairs.values()], r.group])
         assert (r.t, r.p, r.ci_low, r.ci_high) == pytest.approx((ref.statistic, ref.pvalue, *ref.confidence_interval()))
     wide.loc["m0", "x"] = np.nan
@@ -202,8 +203,7 @@ def test_one_contrast_has_one_sign_and_one_family():
     assert over.loc["all", "estimate"] == pytest.approx(overall["estimate"].mean())
     assert overall["p_adjusted"].min() == pytest.approx(min(2 * overall["p_case"].min(), 1)), "two pairs, one family"
     assert over.loc["all", ["n", "n_general"]].tolist() == [2, 1] and np.isnan(over.loc["all", "p"]), "one cluster"
-    accuracy = pd.DataFrame({"all": wide})
-    again = competency.compare_finetuned(accuracy, {"b": "a", "c": "a"})
+    again = competency.over_units(pd.DataFrame({"all": wide[["b", "c"]] - wide["a"]}), clusters=["a", "a"])
     assert again["estimate"][0] == pytest.approx(over.loc["all", "estimate"])
 
 

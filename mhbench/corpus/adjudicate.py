@@ -135,12 +135,11 @@ def read_keys(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  # ite
     Raises: ValueError for another kind of file; what `read_key_sheet` and `read_key_tasks` raise.
     """
     kind = Path(path).suffix.lower()
-    if kind not in (".csv", ".json"):
-        refuse(f"read_keys: path must be a sheet (.csv) or Label Studio's export (.json); got {Path(path).name!r}")
     if kind == ".json":
         return read_key_tasks(path, items)
-    rows = [row for _, row in csv_rows(path, ("item_id", "answer"))]
-    return read_key_sheet(pd.DataFrame(rows, columns=["item_id", "answer"]), items)
+    if kind != ".csv":
+        refuse(f"read_keys: path must be a sheet (.csv) or Label Studio's export (.json); got {Path(path).name!r}")
+    return read_key_sheet(pd.DataFrame([row for _, row in csv_rows(path, ("item_id", "answer"))]), items)
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #b325bbde
 def write_key_files(items: Sequence[Item], folder: str | Path, *, seed: int) -> list[Path]:

@@ -48,8 +48,8 @@ def collection_in_words(recipe: Mapping[str, Any]) -> str:
     named = {"eutils": "PubMed, by E-utilities", "files": "Files in PubMed's form"}
     where = named.get(recipe["origin"], recipe["origin"])
     queries = "\n".join(f"- {topic}: `{query}`" for topic, query in recipe["queries"].items())
-    dates = f"{recipe['first']} to {recipe['last']}"
-    return f"{where}: {recipe['articles']} articles of {dates}, found by these queries:\n\n{queries}"
+    articles = f"{recipe['articles']} articles of {recipe['first']} to {recipe['last']}"
+    return f"{where}: {articles}, found by these queries:\n\n{queries}"
 
 # %% ../../nbs/corpus/06_card.ipynb #ff0a01dd
 def bank_description(

@@ -170,12 +170,12 @@ def read_composed(
             said.setdefault(str(one.get("id")), one)
     if len(group) == 1 and len(said) == 1:
         said = {group[0].pmid: next(iter(said.values()))}  # of one abstract, the id is not worth a rejection
+    about: dict[str, Any] = {"composer": composer, "seed": seed, "prompt": prompt_hash(request.messages)}
     out = []
     for a in group:
         one = said.get(a.pmid)
-        about: dict[str, Any] = {"pmid": a.pmid, "composer": composer, "seed": seed}
-        about["raw"] = json.dumps(one, ensure_ascii=False) if one else (answer.text or "")
-        c = Candidate(candidate_id=f"{composer}-{a.pmid}", prompt=prompt_hash(request.messages), **about)
+        raw = json.dumps(one, ensure_ascii=False) if one else (answer.text or "")
+        c = Candidate(candidate_id=f"{composer}-{a.pmid}", pmid=a.pmid, raw=raw, **about)
         if answer.finish_reason == STAND_IN:
             out.append(_supposed(c, answer, recipe))
         elif answer.status != "ok":
@@ -280,8 +280,8 @@ def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | N
 
 def composers_of(items: Iterable[Item]) -> list[str]:  # of `candidate_items`
     "Who composed the questions, as a card says it."
-    named = (("a simulated composer" if "declared key" in i.origin else i.origin.get("composed by", "")) for i in items)
-    return sorted(set(named) - {""})
+    named = {"a simulated composer" if "declared key" in i.origin else i.origin.get("composed by", "") for i in items}
+    return sorted(named - {""})
 
 # %% ../../nbs/corpus/03_compose.ipynb #562fd0b0
 def compose_with(
@@ -348,12 +348,12 @@ def usable_articles(articles: Sequence[Abstract]) -> list[Abstract]:
 # %% ../../nbs/corpus/03_compose.ipynb #d0ed810a
 def without_duplicates(candidates: Sequence[Candidate], threshold: float = 0.7) -> list[Candidate]:
     "The candidates, those that nearly repeat an earlier kept one rejected."
-    kept = [c for c in candidates if c.kept]
-    same = near_duplicates(candidate_items(kept, "x"), threshold).set_index("item_id")["first"]
-    return [
-        c.rejected("duplicates", "nearly an earlier question") if c.kept and f"x-{c.candidate_id}" in same else c
-        for c in candidates
-    ]
+    same = set(near_duplicates(candidate_items(candidates, "x"), threshold)["item_id"])
+    out = []
+    for c in candidates:
+        repeats = c.kept and f"x-{c.candidate_id}" in same
+        out.append(c.rejected("duplicates", "nearly an earlier question") if repeats else c)
+    return out
 
 # %% ../../nbs/corpus/03_compose.ipynb #ad0c42f5
 STEPS = ("composing", "form", "wording", "reading", "duplicates")
@@ -361,25 +361,19 @@ STEPS = ("composing", "form", "wording", "reading", "duplicates")
 
 def funnel_table(candidates: Sequence[Candidate], n_articles: int) -> pd.DataFrame:  # step, reason, rejected, left
     "How many candidates each step and reason took, and how many were left after it."
-    left = len(candidates)
-    rows = [{"step": "abstracts", "reason": "collected", "rejected": 0, "left": n_articles}]
-    rows.append({"step": "abstracts", "reason": "not asked about", "rejected": n_articles - left, "left": left})
+    rows = [("abstracts", "collected", 0), ("abstracts", "not asked about", n_articles - len(candidates))]
     for step in STEPS:
         counts = Counter(c.reason.partition(":")[0] for c in candidates if c.step == step)
-        for reason, n in sorted(counts.items(), key=lambda x: (-x[1], x[0])):
-            left -= n
-            rows.append({"step": step, "reason": reason, "rejected": n, "left": left})
-    return pd.DataFrame(rows)
+        rows += [(step, reason, n) for reason, n in sorted(counts.items(), key=lambda x: (-x[1], x[0]))]
+    table = pd.DataFrame(rows, columns=["step", "reason", "rejected"])
+    return table.assign(left=n_articles - table["rejected"].cumsum())
 
 # %% ../../nbs/corpus/03_compose.ipynb #42ba5952
 def candidate_table(candidates: Sequence[Candidate]) -> pd.DataFrame:  # lineage and outcome, no text
     "Where each candidate came from and what became of it; its raw answer as a hash."
-    if not candidates:
-        return pd.DataFrame()
-    table = pd.DataFrame([c.model_dump() for c in candidates])
-    table["raw_sha256"] = [hashlib.sha256(c.raw.encode()).hexdigest() for c in candidates]
+    rows = [c.model_dump() | {"raw_sha256": hashlib.sha256(c.raw.encode()).hexdigest()} for c in candidates]
     lineage = ["candidate_id", "pmid", "composer", "origin", "prompt", "seed", "raw_sha256"]
-    return table[[*lineage, "reader", "decision", "step", "reason"]]
+    return pd.DataFrame(rows, columns=[*lineage, "reader", "decision", "step", "reason"])
 
 # %% ../../nbs/corpus/03_compose.ipynb #2dc956c3
 def funnel_figure(table: pd.DataFrame, title: str = "") -> Any:  # a matplotlib figure

@@ -5,7 +5,6 @@
 # %% ../../nbs/corpus/04_passages.ipynb #c2b66752
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -70,18 +69,18 @@ def read_passages(
     """
     home = Path(path)
     files = sorted(f for f in home.glob("*") if f.suffix in (".jsonl", ".txt")) if home.is_dir() else [home]
-    out: list[Passage] = []
+    out: dict[str, Passage] = {}
     for row in chain.from_iterable(map(_texts_of, files)):
         pieces = chunk_text(row["text"], words=words, overlap=overlap)
         name = str(row["passage_id"])
-        source = str(row["source"])
         if not pieces:
             refuse("read_passages: a passage must have a text; got none", place=name, remedy="take it out")
-        numbers = [""] if len(pieces) == 1 else [f"-{n}" for n in range(1, len(pieces) + 1)]
-        out += [Passage(passage_id=name + n, source=source, text=piece) for n, piece in zip(numbers, pieces)]
-    if twice := [name for name, n in Counter(p.passage_id for p in out).items() if n > 1]:
-        refuse(f"read_passages: passage_id must stand once; got {twice[0]!r} twice ({home.name})")
-    return out
+        for n, piece in enumerate(pieces, 1):
+            own = name if len(pieces) == 1 else f"{name}-{n}"
+            if own in out:
+                refuse(f"read_passages: passage_id must stand once; got {own!r} twice ({home.name})")
+            out[own] = Passage(passage_id=own, source=str(row["source"]), text=piece)
+    return list(out.values())
 
 # %% ../../nbs/corpus/04_passages.ipynb #c657ae65
 def nearest_passages(

@@ -17,8 +17,10 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.client import HTTPException, IncompleteRead
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 from xml.etree import ElementTree
@@ -157,7 +159,7 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 def literature_table(articles: Sequence[Abstract]) -> pd.DataFrame:  # a row a topic, and "all"
     "What was collected, by topic and in all: an article of two topics counts in both, and once in all."
     rows = []
-    for topic in [*dict.fromkeys(t for a in articles for t in a.topics), "all"]:
+    for topic in [*dict.fromkeys(chain.from_iterable(a.topics for a in articles)), "all"]:
         of = [a for a in articles if topic == "all" or topic in a.topics]
         texts = [a.text for a in of if a.text]
         years = [a.year for a in of if a.year is not None]
@@ -400,15 +402,20 @@ def collect_baseline(
             counts["revised"] += kept.pop(a.pmid, None) is not None
             if topics:
                 kept[a.pmid] = a.model_copy(update={"topics": topics})
-        gone = [pmid for pmid, version in withdrawn if pmid in kept and kept[pmid].version == version]
-        counts["withdrawn"] += len(gone)
-        for pmid in gone:
-            del kept[pmid]
+        for pmid, version in withdrawn:
+            if pmid in kept and kept[pmid].version == version:
+                del kept[pmid]
+                counts["withdrawn"] += 1
     counts["entry_not_said"] = sum(a.entered is None for a in kept.values())
-    return {topic: [a for a in kept.values() if topic in a.topics] for topic in keywords}, counts
+    found: dict[str, list[Abstract]] = {topic: [] for topic in keywords}
+    for a in kept.values():
+        for topic in a.topics:
+            found[topic].append(a)
+    return found, counts
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #3ff22469
 def recipe(queries: Mapping[str, str], articles: Sequence[Abstract], **more: Any) -> dict[str, Any]:
     "How a literature was collected, so that others can repeat it: queries and counts, no text."
-    by_topic = {t: sum(t in a.topics for a in articles) for t in queries}
+    n = Counter(chain.from_iterable(a.topics for a in articles))
+    by_topic = {topic: n[topic] for topic in queries}
     return {"queries": dict(queries), "articles": len(articles), "by_topic": by_topic, **more}

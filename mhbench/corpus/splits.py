@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,11 +29,11 @@ __all__ = ['shared_items', 'without_shared', 'split_by_group', 'item_fingerprint
 def shared_items(test: Sequence[Item], train: Sequence[Item]) -> pd.DataFrame:  # item_id, kind, also (of train)
     "Items of `test` whose question, or whose abstract (`group_id`), is in `train` too; one row an item."
     questions: dict[str, list[str]] = {}
-    groups: dict[str, list[str]] = {}
+    groups: dict[str | None, list[str]] = {}
     for i in train:
         questions.setdefault(folded(i.question), []).append(i.item_id)
-        if i.group_id is not None:
-            groups.setdefault(i.group_id, []).append(i.item_id)
+        groups.setdefault(i.group_id, []).append(i.item_id)
+    groups.pop(None, None)
     found = []
     for i in test:
         if same := questions.get(folded(i.question)):
@@ -58,14 +59,15 @@ def split_by_group(items: Sequence[Item], shares: Mapping[str, float], *, seed: 
         refuse(f"split_by_group: shares must be at least 0 and sum to 1; got {dict(shares)}")
     rank = {i.cluster: hashlib.sha256(f"{seed}:{i.cluster}".encode()).digest() for i in items}
     groups = sorted(rank, key=lambda g: rank[g])
-    part_of: dict[str, str] = {}
+    parts: dict[str, list[Item]] = {}
     start, total = 0, 0.0
     for part, share in shares.items():
         total += share
         stop = round(total * len(groups))
-        part_of |= {g: part for g in groups[start:stop]}
+        own = set(groups[start:stop])
+        parts[part] = [i for i in items if i.cluster in own]
         start = stop
-    return {part: [i for i in items if part_of[i.cluster] == part] for part in shares}
+    return parts
 
 # %% ../../nbs/corpus/01_splits.ipynb #fa1fb3fc
 def item_fingerprint(item: Item) -> str:  # 16 hexadecimal digits
@@ -88,10 +90,9 @@ def key_positions(items: Sequence[Item]) -> pd.DataFrame:  # p is of all letters
     sizes = {len(i.options) for i in keyed}
     if len(sizes) != 1:
         refuse(f"key_positions: items must have as many options each; got {sorted(sizes)}")
-    names = letters(sizes.pop())
-    counts = [sum(i.key[0] == a for i in keyed) for a in names]
-    test = goodness_of_fit(counts, [1] * len(names))
-    rows = [proportion(n, len(keyed)).row() | {"letter": a, "k": n} for a, n in zip(names, counts)]
+    counts = dict.fromkeys(letters(sizes.pop()), 0) | Counter(i.key[0] for i in keyed)
+    test = goodness_of_fit(list(counts.values()), [1] * len(counts))
+    rows = [proportion(n, len(keyed)).row() | {"letter": a, "k": n} for a, n in counts.items()]
     return pd.DataFrame(rows).assign(chi2=test.statistic, p=test.p)
 
 # %% ../../nbs/corpus/01_splits.ipynb #ee1abced
@@ -101,15 +102,17 @@ def length_cue(items: Sequence[Item]) -> dict[str, Any]:  # with n_tied, chance,
     `n_tied` counts the questions with several longest options, which are not in n; `median_length_ratio` is the key's
     length beside the other options' mean, over all questions.
     """
-    keyed = _keyed(items)
-    lengths = [np.array([len(o) for o in i.options]) for i in keyed]
-    at = [letters(26).index(i.key[0]) for i in keyed]
-    alone = [int((sizes == sizes.max()).sum()) == 1 for sizes in lengths]
-    right = [int(sizes.argmax()) == k for sizes, k, one in zip(lengths, at, alone) if one]
-    ratio = [sizes[k] / np.delete(sizes, k).mean() for sizes, k in zip(lengths, at)]
-    chance = float(np.mean([1 / len(sizes) for sizes, one in zip(lengths, alone) if one])) if right else np.nan
-    counts = {"k": sum(right), "n_tied": len(keyed) - len(right), "chance": chance}
-    counts |= {"median_length_ratio": float(np.median(ratio)) if ratio else np.nan}
+    right, chances, ratios = [], [], []
+    for i in _keyed(items):
+        sizes = np.array([len(o) for o in i.options])
+        key = letters(26).index(i.key[0])
+        ratios.append(sizes[key] / np.delete(sizes, key).mean())
+        if (sizes == sizes.max()).sum() == 1:
+            right.append(int(sizes.argmax()) == key)
+            chances.append(1 / len(sizes))
+    counts = {"k": sum(right), "n_tied": len(ratios) - len(right)}
+    counts |= {"chance": float(np.mean(chances)) if chances else np.nan}
+    counts |= {"median_length_ratio": float(np.median(ratios)) if ratios else np.nan}
     return proportion(sum(right), len(right)).row() | counts
 
 # %% ../../nbs/corpus/01_splits.ipynb #6fb41820
@@ -125,12 +128,12 @@ def near_duplicates(items: Sequence[Item], threshold: float = 0.7) -> pd.DataFra
     index = MinHashLSH(threshold=max(0.1, threshold - 0.15), num_perm=128)
     sets = {i.item_id: _shingles(i.question) for i in items}
     rows = []
-    for i in items:
-        mine = MinHash(num_perm=128, seed=1)
-        mine.update_batch([s.encode() for s in sets[i.item_id]])
-        near = [(len(sets[i.item_id] & sets[j]) / len(sets[i.item_id] | sets[j]), j) for j in index.query(mine)]
-        if near and max(near)[0] >= threshold:
-            share, first = max(near)
-            rows.append((i.item_id, first, share))
-        index.insert(i.item_id, mine)
+    for name, mine in sets.items():
+        digest = MinHash(num_perm=128, seed=1)
+        digest.update_batch([s.encode() for s in mine])
+        near = [(len(mine & sets[other]) / len(mine | sets[other]), other) for other in index.query(digest)]
+        share, first = max(near, default=(0, ""))
+        if near and share >= threshold:
+            rows.append((name, first, share))
+        index.insert(name, digest)
     return pd.DataFrame(rows, columns=["item_id", "first", "jaccard"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -33,12 +33,11 @@ from .rationales import AGREEMENT, error_labels
 
 # %% auto #0
 __all__ = ['MARKS', 'MEASURES', 'ANNOTATORS', 'paper_interval', 'competency_table', 'against_marks', 'paired_models',
-           'over_units', 'compare_finetuned', 'compare_competencies', 'competency_differences', 'count_cases',
-           'short_names', 'case_table', 'Choice', 'choice_scores', 'measure_table', 'accuracies', 'standings',
-           'by_setting', 'by_competency', 'model_table', 'question_counts', 'radar_rows', 'interval_rows', 'level_of',
-           'over_models', 'over_cases', 'pairs_asked', 'pairs_not_asked', 'medical_models', 'over_pairs',
-           'annotator_agreement', 'ErrorLabels', 'labelled_errors', 'competency_headline', 'competency_metrics',
-           'uncounted_settings']
+           'over_units', 'compare_competencies', 'competency_differences', 'count_cases', 'short_names', 'case_table',
+           'Choice', 'choice_scores', 'measure_table', 'accuracies', 'standings', 'by_setting', 'by_competency',
+           'model_table', 'question_counts', 'radar_rows', 'interval_rows', 'level_of', 'over_models', 'over_cases',
+           'pairs_asked', 'pairs_not_asked', 'medical_models', 'over_pairs', 'annotator_agreement', 'ErrorLabels',
+           'labelled_errors', 'competency_headline', 'competency_metrics', 'uncounted_settings']
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #b3852281
 MARKS = {"pass mark": 0.63, "expert level": 0.90}
@@ -123,9 +122,8 @@ def competency_table(
             continue
         units = {"n": known["item_id"].nunique(), "n_clusters": known["cluster"].nunique()}
         name = str(g[breakdown].iloc[0])
-        head = dict(zip(RUN, run)) | {"by": breakdown, "group": name, "level": level} | units
-        counts = outcome_counts(g)
-        head |= {"n_missing": counts["n_failed"], "n_refused": counts["n_refused"], "n_unread": counts["n_unread"]}
+        head = dict(zip(RUN, run)) | {"by": breakdown, "group": name, "level": level} | units | outcome_counts(g)
+        head["n_missing"] = head["n_failed"]
         if whole is not None:
             every = of_group(whole[whole["task"].isin(tasks_with("choice"))], breakdown, name)
             head["n_not_asked"] = len(set(every["item_id"]) - set(g["item_id"]))
@@ -141,10 +139,9 @@ def competency_table(
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #19e94b23
 def _groups(choice: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple, pd.DataFrame]]:
     "The answers of each run, all together and by group: run and breakdown, and the rows."
-    for run, m in choice.groupby(RUN, sort=True):
-        for breakdown in ("all", *by):
-            for _, g in m.groupby(breakdown, sort=True):
-                yield (*run, breakdown), g
+    for (run, own), breakdown in product(choice.groupby(RUN, sort=True), ("all", *by)):
+        for _, g in own.groupby(breakdown, sort=True):
+            yield (*run, breakdown), g
 
 
 def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: float) -> list[dict]:
@@ -280,24 +277,6 @@ def over_units(
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
     return _in_families(out, "p", method)
 
-# %% ../../../nbs/studies/counselingbench/04_competency.ipynb #98d09f20
-def compare_finetuned(accuracies: pd.DataFrame, pairs: Mapping[str, str]) -> pd.DataFrame:  # a row a column
-    """Medical minus general, a pair of models one unit; pairs with the same general model are one cluster. Corrected as
-    by `over_units`. `t_alone` and `p_alone` are the paired t-test's, which takes pairs as independent, as the paper.
-
-    Source: Nguyen et al. 2025, sections 5.4 and 6.3.
-    Raises: ValueError for a model that is not in the table.
-    """
-    gone = [m for p in pairs.items() for m in p if m not in accuracies.index]
-    if gone:
-        got = f"{gone[0]!r}, not among {', '.join(map(str, accuracies.index))}"
-        refuse(f"compare_finetuned: pairs must name rows of accuracies; got {got}")
-    medical, general = (accuracies.loc[list(names)].to_numpy(float) for names in (pairs, pairs.values()))
-    differences = pd.DataFrame(medical - general, columns=accuracies.columns)
-    alone = over_units(differences)
-    found = over_units(differences, clusters=list(pairs.values()))
-    return found.assign(t_alone=alone["t"], p_alone=alone["p"])
-
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a7dfa7b1
 def compare_competencies(accuracies: pd.DataFrame, *, method: Correction = "holm") -> pd.DataFrame:  # a row a pair
     """First minus second, a model one unit: paired t-test for each pair of competencies, corrected over pairs.
@@ -337,10 +316,10 @@ def competency_differences(
         use = first | second
         difference = group_difference(x[use], second[use], case[use], share=True)
         part = first * (x - x[first].mean()) / first.sum() - second * (x - x[second].mean()) / second.sum()
-        cases = [len(set(case[m])) for m in (first, second)]
         row = {"first": a, "second": b, "n_first": int(first.sum()), "n_second": int(second.sum())}
-        row |= {"cases_first": cases[0], "cases_second": cases[1]} | difference.row()
-        rows.append(row | {"p": _robust_p(difference.estimate, part[use], case[use], min(cases) - 1)})
+        row |= {"cases_first": len(set(case[first])), "cases_second": len(set(case[second]))}
+        df = min(row["cases_first"], row["cases_second"]) - 1
+        rows.append(row | difference.row() | {"p": _robust_p(difference.estimate, part[use], case[use], df)})
     out = pd.DataFrame(rows)
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
@@ -380,10 +359,10 @@ def case_table(items: Sequence[Item]) -> pd.DataFrame:  # by, group, n_questions
 
     Source: Nguyen et al. 2025, tables A1 and A2.
     """
-    headings = {"publisher": "publisher", "condition": "condition", "ethnicity_group": "ethnicity group"}
-    parts = {heading: count_cases(items, by) for by, heading in (headings | {"category": "competency"}).items()}
-    cases = pd.concat(parts, names=["by", "group"]).reset_index()
-    return cases.assign(group=short_names(cases["group"]))
+    headings = {"publisher": "publisher", "condition": "condition", "ethnicity group": "ethnicity_group"}
+    headings["competency"] = "category"
+    parts = {heading: count_cases(items, by) for heading, by in headings.items()}
+    return pd.concat(parts, names=["by", "group"]).reset_index().assign(group=lambda t: short_names(t["group"]))
 
 
 class Choice(NamedTuple):
@@ -494,7 +473,7 @@ def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     "The accuracies of one mode, all questions first, then the competencies in the paper's order."
     rows = accuracy[accuracy["mode"] == mode]
     total = rows[rows["group"] == "all"].sort_values("estimate", ascending=False, kind="stable")
-    models = list(dict.fromkeys([*total["model"], *rows["model"]]))  # the most accurate first
+    models = pd.concat([total, rows])["model"].unique()  # the most accurate first
     return in_paper_order(rows.assign(model=pd.Categorical(rows["model"], models)), "group")
 
 
@@ -584,9 +563,9 @@ def annotator_agreement(
         return pd.DataFrame()
     both = wide[[*ANNOTATORS]].to_numpy(object).T
     case = np.array([(cases or {}).get(i, i) for i in wide.index], object)
-    found = {name: agreement_estimate(both, m, clusters=case).row() for name, m in AGREEMENT.items()}
+    rows = [agreement_estimate(both, m, clusters=case).row() | {"measure": name} for name, m in AGREEMENT.items()]
     columns = ["measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
-    return pd.DataFrame([{"measure": name} | row for name, row in found.items()], columns=columns)
+    return pd.DataFrame(rows, columns=columns)
 
 
 class ErrorLabels(NamedTuple):
@@ -622,7 +601,7 @@ def competency_metrics(
         "n_error_labels": len(errors.ratings),
         "n_error_labels_unmet": errors.n_unmet,
         "measures": {f"{r.model}/{r.mode}/{r.group}/{r.measure}": r.estimate for r in table.itertuples()},
-        "standing": {f"{r['model']}/{r['mode']}": {m: r[m] for m in marks} for r in standing.to_dict("records")},
+        "standing": dict(zip(standing["model"] + "/" + standing["mode"], standing[list(marks)].to_dict("records"))),
     }
 
 

@@ -33,10 +33,9 @@ _FIELDS = {
     "modality": ("Type of Counseling", "Modality"),
     "setting": ("Counseling Setting", "Location of Therapy", "Setting"),
 }
-_LABELS = {label.casefold(): field for field, labels in _FIELDS.items() for label in labels}
-_LABEL = re.compile(
-    r"(?<![\w/])(" + "|".join(re.escape(x) for x in sorted(_LABELS, key=len, reverse=True)) + r")\s*:\s*", re.I
-)
+_LABELS = {label.casefold(): field for field, label in pd.Series(_FIELDS).explode().items()}
+_LONGEST_FIRST = "|".join(map(re.escape, sorted(_LABELS, key=len, reverse=True)))
+_LABEL = re.compile(rf"(?<![\w/])({_LONGEST_FIRST})\s*:\s*", re.I)
 INSTRUCTION_LINE = re.compile(r"^\s*Refer to the following[^:]*:\s*", re.I)
 LEADING_NUMBER = re.compile(r"^\s*(?:Case\s+)?(\d+)\s+(?=\D)", re.I)
 
@@ -84,9 +83,8 @@ def ethnicity_group(text: str | None) -> str | None:
     t = re.sub(r"non[- ]hispanic", "", (text or "").casefold())
     found = []
     for group, pattern in _ETHNIC.items():
-        rest = re.sub(rf"\b(?:{pattern})", "", t)
-        found += [group] if rest != t else []
-        t = rest
+        t, n = re.subn(rf"\b(?:{pattern})", "", t)
+        found += [group] if n else []
     if len(found) > 1 or re.search(r"multi-?racial|bi-?racial|mixed", t):
         return "Multiracial"
     return found[0] if found else None
@@ -170,8 +168,8 @@ def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str 
     try:
         found = [_settled(*votes) for votes in zip(first, second, third, strict=True)]
     except ValueError:
-        rule = "have one label a question each"
-        refuse(f"break_ties: first, second and third must {rule}; got lists of different lengths")
+        rule = "first, second and third must have one label a question each"
+        refuse(f"break_ties: {rule}; got lists of different lengths")
     return Resolved([label for label, _ in found], [how for _, how in found])
 
 

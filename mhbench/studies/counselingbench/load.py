@@ -208,8 +208,8 @@ def run_of(csv: str | Path) -> tuple[str, str]:
     parts = Path(csv).stem.split("_")
     at = max(len(parts) - 3, 1)
     if len(parts) < 2 or parts[at] not in _MODES:
-        rule = f"be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}"
-        refuse(f"run_of: csv must {rule}; got {Path(csv).name!r}; pass model and mode")
+        rule = f"csv must be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}"
+        refuse(f"run_of: {rule}; got {Path(csv).name!r}; pass model and mode")
     return "_".join(parts[:at]), _MODES[parts[at]]
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #12f74dda
@@ -297,9 +297,9 @@ def load_counselingbench_errors(
     for place, raw in csv_rows(csv, ("item_id", "model", "rater", "label"), encoding):
         row = {k: v.strip() or None for k, v in raw.items() if k in ErrorRow.model_fields}
         label = row["label"] or ""
+        row |= {"label": spelt.get(label.casefold(), label or None), "origin": row.get("origin") or "recorded"}
         if unlabelled == "refuse" or label:
-            rows.append((place, row | {"label": spelt.get(label.casefold(), label or None)}))
-            rows[-1][1]["origin"] = row.get("origin") or "recorded"
+            rows.append((place, row))
     found = validate(rows, ErrorRow, unique="annotation").records
     known = None if items is None else {i.item_id for i in items}
     shown = pseudonyms(r.rater for r in found if r.origin != "simulated")
@@ -343,9 +343,8 @@ def _runs(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[d
             why = "its name does not say whose they are: give the options model and mode"
             notes.append(f"{file.name}: its answers are left out, because {why}")
             continue
-        if run in found.values():
-            other = next(f for f, r in found.items() if r == run)
-            notes.append(f"{file.name}: its answers are left out, because {other.name} holds {run[0]} in {run[1]} too")
+        if other := [f.name for f, r in found.items() if r == run]:
+            notes.append(f"{file.name}: its answers are left out, because {other[0]} holds {run[0]} in {run[1]} too")
         else:
             found[file] = run
     return found, notes
@@ -367,8 +366,8 @@ def load(
     """
     every = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
     same = {k: v for k, v in options.items() if k in ("strict", "encoding")}
-    encoded = {k: v for k, v in same.items() if k == "encoding"}
-    columns = {f: set(dict(next(csv_rows(f, **encoded), ("", {}))[1])) for f in every}
+    encoding = options.get("encoding", "utf-8-sig")
+    columns = {f: set(next(csv_rows(f, encoding=encoding), ("", {}))[1]) for f in every}
     files = [f for f in every if path.is_file() or columns[f] >= set(_REQUIRED)]
     if not files:
         got = f"{[f.name for f in every]} ({path}); name the file itself"
@@ -382,7 +381,7 @@ def load(
         corpus.notes += _tie_breaks(f, **same)
         corpus.ratings += [r for r in load_counselingbench_labels(f, **same) if r.item_id in asked]
     runs, notes = _runs([f for f in files if "raw_pred" in columns[f]], model, mode)
-    said = []
+    said: list[Response] = []
     for f, (whose, how) in runs.items():
         said += load_counselingbench_responses(f, model=whose, mode=how, **same)[0]
     corpus.responses = [r for r in said if r.item_id in asked]
@@ -391,12 +390,15 @@ def load(
     if path.is_dir() and (inner := sorted(f.name for f in path.iterdir() if f.is_dir())):
         notes.append(f"not looked into: {', '.join(inner)}")
     corpus.notes += notes
-    beside = sorted(path.glob("*errors*.csv")) if path.is_dir() else []
-    labelled = [files[0].parent / Path(errors).expanduser()] if errors else beside
-    corpus.ratings += [r for f in labelled for r in load_counselingbench_errors(f, corpus.items)]
+    labelled = sorted(path.glob("*errors*.csv"))  # of a file: none
+    for f in [files[0].parent / Path(errors).expanduser()] if errors else labelled:
+        corpus.ratings += load_counselingbench_errors(f, corpus.items)
     return corpus
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #75499934
+_NEEDED = {"question": "no question", "explanation": "no rationale", "mental_status": "no mental status"}
+
+
 def inspect_counselingbench(csv: str | Path) -> pd.DataFrame:
     """Every irregularity of one file, one row each: place, kind, value.
 
@@ -411,13 +413,9 @@ def inspect_counselingbench(csv: str | Path) -> pd.DataFrame:
         if question in seen and question[-1]:
             out.append((place, "repeated question", seen[question]))
         seen.setdefault(question, place)
-        for kind, column in (
-            ("question", "question"),
-            ("rationale", "explanation"),
-            ("mental status", "mental_status"),
-        ):
+        for column, kind in _NEEDED.items():
             if not row.get(column, "").strip():
-                out.append((place, f"no {kind}", row["number"]))
+                out.append((place, kind, row["number"]))
         h, s, label = row["label_h"], row["label_s"], row["label"]
         if h and s and label and h != s and label not in (h, s):
             out.append((place, "label without majority", label))

@@ -26,7 +26,7 @@ from ...stats.resample import mean
 from ...stats.tests import adjust_p, clustered_chi_square
 from ...steps.rates import wide_cells
 from ...steps.score import score_responses, where_read
-from .fields import COMPETENCIES, in_paper_order
+from .fields import COMPETENCIES, SHORT, in_paper_order
 from .load import ERRORS, load_counselingbench_errors
 
 # %% auto #0
@@ -113,11 +113,11 @@ def write_errors(
     """
     known = None if items is None else list(items)
     ratings: list[Rating] = []
-    n_rows = 0
+    n_empty = 0
     for sheet in sheets:
-        ratings += load_counselingbench_errors(sheet, known, unlabelled="skip")
-        n_rows += sum(1 for _ in csv_rows(sheet, ("item_id", "label")))
-    n_empty = n_rows - len(ratings)
+        labelled = load_counselingbench_errors(sheet, known, unlabelled="skip")
+        n_empty += len(list(csv_rows(sheet, ("item_id", "label")))) - len(labelled)
+        ratings += labelled
     seen: dict[tuple, str] = {}
     for r in ratings:
         key = (r.item_id, r.target, r.rater)
@@ -282,7 +282,7 @@ def accuracy_beside_bertscore(
     rows = _measured(where_read(plain, ["model", "category"]), "correct", "accuracy", **settings)
     rows += _measured(reasoned, "bertscore_f1", "BERTScore", **settings)
     found = pd.DataFrame(rows, columns=columns)
-    every = pd.DataFrame(product(models, RADAR, COMPETENCIES.values()), columns=columns[:3])
+    every = pd.DataFrame(product(models, RADAR, SHORT), columns=columns[:3])
     out = every.merge(found, how="outer").fillna({"n": 0}).astype({"n": int})
     return in_paper_order(out, *columns[:3]).reset_index(drop=True)
 
@@ -292,9 +292,8 @@ def radar_charts(beside: pd.DataFrame) -> pd.DataFrame:  # of accuracy_beside_be
     groups = beside[beside["n"] > 0].groupby("group")["measure"].nunique()
     if (groups == len(RADAR)).sum() < 3:
         return beside[:0].assign(chart=[])
-    order = list(COMPETENCIES.values())
-    order += [g for g in groups.index if g not in order]
-    in_order = pd.Categorical(beside["group"], order)
+    order = dict.fromkeys([*SHORT, *groups.index])
+    in_order = pd.Categorical(beside["group"], list(order))
     return beside.assign(chart=beside["model"] + ", " + beside["measure"], group=in_order)
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #8f33217a

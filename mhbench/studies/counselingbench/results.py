@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,7 @@ def read_result_file(path: str | Path) -> pd.DataFrame:  # group, measure, low, 
             low, high = ends if len(ends) == 2 else (np.nan, np.nan)
             rows.append((group, _MEASURES[name], low, high, float(np.mean(ends))))
     if not rows:
-        got = "an empty file" if not lines else "nan throughout"
+        got = "nan throughout" if lines else "an empty file"
         refuse(f"read_result_file: path must hold a measure with its number; got {got}", place=Path(path).name)
     frame = pd.DataFrame(rows, columns=["group", "measure", "low", "high", "middle"])
     return frame.assign(form="later" if "np.float64" in text else "usual")
@@ -150,12 +152,11 @@ def zero_shot_accuracies(results: pd.DataFrame) -> pd.DataFrame:  # a row a mode
 
 def all_pair_tests(accuracies: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # of pair_tests, and whose
     "The tests for every declared set of pairs and every source of accuracies that has all their models."
-    found = [
-        pair_tests(of, pairs, with_overall=name == "notebook").assign(pairs=name, accuracies=whose)
-        for whose, of in accuracies.items()
-        for name, pairs in PAIRS.items()
-        if {*pairs, *pairs.values()} <= set(of.index)
-    ]
+    found = []
+    for (whose, of), (name, pairs) in product(accuracies.items(), PAIRS.items()):
+        if {*pairs, *pairs.values()} <= set(of.index):
+            tests = pair_tests(of, pairs, with_overall=name == "notebook")
+            found.append(tests.assign(pairs=name, accuracies=whose))
     return pd.concat(found, ignore_index=True)
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #4098eebe
@@ -236,22 +237,25 @@ def beside_released(accuracy: pd.DataFrame, results: pd.DataFrame, claims: Claim
     ours = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain") & accuracy["mode"].isin(columns)]
     out = ours[["model", "mode", "n", "estimate", "ci_low", "ci_high"]].reset_index(drop=True)
     out["printed"] = [printed.get((r.model, columns[r.mode]), np.nan) for r in out.itertuples()]
-    out["result_file"] = [found.get(f"{r.model}_{files[r.mode]}", np.nan) for r in out.itertuples()]
+    out["result_file"] = (out["model"] + "_" + out["mode"].map(files)).map(found)
     inside = out["printed"].between(out["ci_low"], out["ci_high"]).astype(object)
     return out.assign(inside=inside.where(out["printed"].notna(), None))
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #f2efca22
 def _beside(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in a release, or in the folders around it that hold results."
-    above = [release.parent, release.parent.parent]
-    near = [a / d for a in above for d in ("metrics", "results/metrics", "statistical_analysis")]
-    return sorted(dict.fromkeys([*release.rglob(name), *(f for d in near for f in d.glob(name))]))
+    found = set(release.rglob(name))
+    folders = ("metrics", "results/metrics", "statistical_analysis")
+    for above, folder in product((release.parent, release.parent.parent), folders):
+        found |= set((above / folder).glob(name))
+    return sorted(found)
 
 
 def _fullest(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in the folder of a release that has most of them."
     files = sorted(release.rglob(name))
-    return max(([f for f in files if f.parent == d] for d in {f.parent for f in files}), key=len, default=[])
+    n = Counter(f.parent for f in files)
+    return [f for f in files if f.parent == max(n, key=n.__getitem__)]
 
 
 def released_results(release: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # as of result_table

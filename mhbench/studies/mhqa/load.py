@@ -22,7 +22,7 @@ from ...records.table import csv_rows, read_table
 
 # %% auto #0
 __all__ = ['TOPICS', 'TYPES', 'mend_encoding', 'mend_option', 'compared_text', 'MHQARow', 'load_mhqa', 'inspect_mhqa',
-           'count_mhqa', 'load_mhqa_results', 'load', 'load_medmcqa']
+           'load_mhqa_results', 'load', 'load_medmcqa']
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #a524c4d4
 def mend_encoding(text: str) -> str:
@@ -213,17 +213,6 @@ def inspect_mhqa(csv: str | Path) -> pd.DataFrame:
         out += [(place, kind, column, r[column], becomes) for kind, column, becomes in found]
     return pd.DataFrame(out, columns=["place", "kind", "column", "value", "becomes"])
 
-# %% ../../../nbs/studies/mhqa/01_load.ipynb #69cf01c6
-def count_mhqa(items: list[Item]) -> pd.DataFrame:
-    """Items by topic and type.
-
-    Source: Racha et al. 2025, table 1.
-    """
-    pairs = pd.DataFrame([(i.topic, i.category) for i in items], columns=["topic", "type"])
-    table = pairs.value_counts(sort=False).unstack(fill_value=0)
-    table = table.reindex(index=pd.Index(TOPICS, name="topic"), columns=pd.Index(TYPES, name="type"), fill_value=0)
-    return table.assign(Total=table.sum(axis=1))
-
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #fd951584
 _MODES = {"_zeroshot": "zero_shot", "_fewshot": "few_shot_cot"}  # end of a file's name -> how the model was asked
 
@@ -238,8 +227,10 @@ def _asked_of(path: Path) -> tuple[str, str]:
 def _answered(row: Mapping[str, str], items: Sequence[Item]) -> Item | None:
     "The first of these items with the options of the row, where empty ones match any."
     given = [compared_text(row[o]) for o in _OPTIONS]
-    fits = (i for i in items if all(g in ("", compared_text(o)) for g, o in zip(given, i.options)))
-    return next(fits, None)
+    for item in items:
+        if all(g in ("", compared_text(o)) for g, o in zip(given, item.options)):
+            return item
+    return None
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #c622a370
 def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Response], list[str]]:
@@ -309,9 +300,7 @@ _MEDMCQA_OPTIONS = ("opa", "opb", "opc", "opd")
 def _first_option(rows: list[dict[str, Any]], first: int | None) -> int:
     "The number of the first option: 0 or 1."
     keys = {int(float(r["cop"])) for r in rows if str(r["cop"]) not in ("", "-1")}
-    fits = [k for k in (0, 1) if keys <= set(range(k, k + 4))]
-    if first is not None:
-        fits = [k for k in fits if k == first]
+    fits = [k for k in (0, 1) if first in (None, k) and keys <= set(range(k, k + 4))]
     if len(fits) != 1:
         remedy = "pass first=0 (files of the hub) or first=1 (original files)"
         refuse(f"load_medmcqa: cop must say whether options count from 0 or from 1; got {sorted(keys)}; {remedy}")

@@ -48,8 +48,7 @@ def counts_by_part(counts: pd.DataFrame) -> pd.DataFrame:  # topic, type, and a 
     total = counts.assign(type="Total")
     every = pd.concat([counts, total, total.assign(topic="All")])
     wide = every.pivot_table(index=["topic", "type"], columns="part", values="n", aggfunc="sum", fill_value=0)
-    topics = [*_in_order(counts["topic"], TOPICS), "All"]
-    order = [(topic, kind) for topic in topics for kind in ([*TYPES, "Total"] if topic != "All" else ["Total"])]
+    order = [*product(_in_order(counts["topic"], TOPICS), [*TYPES, "Total"]), ("All", "Total")]
     wide = wide.reindex(order, fill_value=0)[list(dict.fromkeys(counts["part"]))]
     return wide.astype(int).rename_axis(columns=None).reset_index()
 
@@ -154,13 +153,14 @@ def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any
     rows = []
     for model, variant in product(dict.fromkeys(r.model for r in runs), _SETTINGS):
         of = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
-        there = [i for i in items if all(i.item_id in scores for scores in of)]
+        scored = set.intersection(*map(set, of)) if of else set()  # by every run
+        there = [i for i in items if i.item_id in scored]
         columns = [(i.item_id, i.cluster, i.category, i.topic, i.key[0]) for i in there]
         table = pd.DataFrame(columns, columns=["item_id", "cluster", "category", "topic", "truth"])
         for k, scores in enumerate(of):
             table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in there]
         head = {"model": model, "mode": f"{_SETTINGS[variant]} ({len(of)} seed{'s' * (len(of) > 1)})"}
-        for by in _GROUPS if of and there else ():
+        for by in _GROUPS if there else ():
             for group, part in _in_groups(table, by):
                 clusters, truth = (part[c].to_numpy(object) for c in ("cluster", "truth"))
                 said = part[range(len(of))].to_numpy(object)
@@ -202,11 +202,9 @@ def with_trained(measures: pd.DataFrame, trained: pd.DataFrame, by: str) -> pd.D
 def flip_table(scores: pd.DataFrame, first: str = "zero_shot", second: str = "few_shot_cot") -> pd.DataFrame:
     "Questions whose answer changed to right or to wrong between two settings, with denominators."
     rows: list[dict] = []
-    of_mode = {m: g for m, g in _lettered(where_read(scores, ["model", "mode"])).groupby("mode")}
-    if not {first, second} <= set(of_mode):
-        return pd.DataFrame(rows)
-    for model in sorted(set(of_mode[first]["model"]) & set(of_mode[second]["model"])):
-        one, two = (g[g["model"] == model].set_index("item_id") for g in (of_mode[first], of_mode[second]))
+    known = _lettered(where_read(scores, ["model", "mode"]))
+    for model, own in known.groupby("model", sort=True):
+        one, two = (own[own["mode"] == mode].set_index("item_id") for mode in (first, second))
         a, b = one["correct"].astype(float).align(two["correct"].astype(float), join="inner")
         case = one["cluster"]
         if not len(a):
@@ -251,8 +249,8 @@ def sorted_banks(
 
 def case_of_each(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) -> dict[str, str]:  # item_id -> its case
     "The case of every question that is labelled."
-    banks = [items for of in sorted_by.values() for items in of.values()]
-    return {i.item_id: i.cluster for i in chain(*banks)}
+    banks = chain.from_iterable(of.values() for of in sorted_by.values())
+    return {i.item_id: i.cluster for i in chain.from_iterable(banks)}
 
 
 def banks_counted(beside: Mapping[str, Mapping[str, Any]], top: str | Path = ".") -> pd.DataFrame:
@@ -321,17 +319,16 @@ def label_test(
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #5914ef24
 def repeat_agreement(judgments: Sequence[Judgment], cases: Mapping[str, str] | None = None) -> pd.DataFrame:
     "Agreement of a judge with its own repetitions on the same questions."
+    found = [(j.judge, j.item_id, j.repeat, j.label) for j in judgments if j.label is not None]
+    said = pd.DataFrame(found, columns=["judge", "item_id", "repeat", "label"])
     rows = []
-    for judge in dict.fromkeys(j.judge for j in judgments):
-        said: dict[int, dict[str, str]] = {}
-        for j in judgments:
-            if j.judge == judge and j.label is not None:
-                said.setdefault(j.repeat, {})[j.item_id] = j.label
-        for a, b in combinations(sorted(said), 2):
-            both = sorted(said[a].keys() & said[b].keys())
-            labels = pd.factorize(np.array([said[r][i] for r in (a, b) for i in both], object))[0].reshape(2, -1)
+    for judge, own in said.groupby("judge", sort=False):
+        wide = own.pivot(index="item_id", columns="repeat", values="label")
+        for a, b in combinations(wide, 2):
+            both = wide[[a, b]].dropna()
+            labels = pd.factorize(both.to_numpy(object).T.ravel())[0].reshape(2, -1)
             head = {"judge": judge, "repeats": f"{a + 1} and {b + 1}"}
-            of = _cases(both, cases)
+            of = _cases(both.index, cases)
             share = estimate(mean, (labels[0] == labels[1]).astype(float), clusters=of, seed=0, share=True)
             kappa = agreement_estimate(labels.astype(float), "cohen_kappa", clusters=of)
             rows += [head | {"measure": "agreement"} | share.row(), head | {"measure": "kappa"} | kappa.row()]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ def _said_columns(names: list[str], place: str) -> tuple[str, str]:
     "The columns of the two primary annotators, by their place."
     inner = names[names.index("correct_option_text") + 1 : names.index("correct_option")]
     if len(inner) != 4:
-        rule = "four columns must stand between the key's text and number"
-        refuse(f"annotated_keys: {rule}; got {len(inner)} ({place})")
+        got = f"{len(inner)} ({place})"
+        refuse(f"annotated_keys: four columns must stand between the key's text and number; got {got}")
     return inner[0], inner[2]
 
 
@@ -56,10 +57,10 @@ def annotated_keys(
     for _, row in csv_rows(path, ("question", *_OPTIONS, "correct_option_text", "correct_option")):
         said = [row[c].strip() for c in _said_columns(list(row), path.name)]
         key = letters(4)[int(float(row["correct_option"])) - 1]
-        agree = {f"{who}_agrees": s == _AGREES for who, s in zip(("first", "second"), said)}
-        named = {who: _letter_said(row, s, key) for who, s in zip(("first", "second"), said)}
-        rows.append({"gold": compared_text(row["question"]) in known, "key": key} | agree | named)
-    return pd.DataFrame(rows)
+        agree = [words == _AGREES for words in said]
+        named = [_letter_said(row, words, key) for words in said]
+        rows.append((compared_text(row["question"]) in known, key, *agree, *named))
+    return pd.DataFrame(rows, columns=["gold", "key", "first_agrees", "second_agrees", "first", "second"])
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #c725321c
 def agreement_on_keys(said: pd.DataFrame) -> pd.DataFrame:  # questions, of (agreeing, letter), measure, an estimate
@@ -94,15 +95,14 @@ def recorded_difficulty(csv: str | Path) -> list[Judgment]:
     return [Judgment(item_id=f"{bank}-{n}", label=label, status="ok", **about) for n, label in enumerate(said, 1)]
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #485498b5
-_PARTS = ("train", "val", "test")  # of MHQA-B
-
-
 def counted_questions(parts: Mapping[str, Sequence[Item]]) -> pd.DataFrame:  # n (rows), n_distinct (a repeat once)
     """Questions by part, topic and type, as rows and as distinct questions.
 
     Source: Racha et al. 2025, table 1.
     """
-    found = [(part, i.topic, i.category, i.base_id is None) for part, items in parts.items() for i in items]
+    found = []
+    for part, items in parts.items():
+        found += [(part, i.topic, i.category, i.base_id is None) for i in items]
     rows = pd.DataFrame(found, columns=["part", "topic", "type", "first"])
     every = pd.concat([rows, rows.assign(type="Total")])
     every = pd.concat([every, every.assign(topic="All")])
@@ -113,9 +113,9 @@ def counted_questions(parts: Mapping[str, Sequence[Item]]) -> pd.DataFrame:  # n
 
 def _of_mhqa_b(release: Path) -> list[Item]:
     "The questions of MHQA-B, where all of its files are there."
-    files = [release / f"mhqa_b_{part}.csv" for part in _PARTS]
+    files = [release / f"mhqa_b_{part}.csv" for part in ("train", "val", "test")]
     there = all(f.is_file() for f in files)
-    return [i for f in files for i in load_mhqa(f, key="number").records] if there else []
+    return list(chain.from_iterable(load_mhqa(f, key="number").records for f in files)) if there else []
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #367a90d6
 def release_contents(stage: Any, *, release: Path | None, seed: int, **found: Any) -> Iterator[Any]:
