@@ -110,7 +110,7 @@ def length_cue(items: Sequence[Item]) -> dict[str, Any]:  # with n_tied, chance,
         if (sizes == sizes.max()).sum() == 1:
             right.append(int(sizes.argmax()) == key)
             chances.append(1 / len(sizes))
-    counts = {"k": sum(right), "n_tied": len(ratios) - len(right)}
+    counts: dict[str, Any] = {"k": sum(right), "n_tied": len(ratios) - len(right)}
     counts |= {"chance": float(np.mean(chances)) if chances else np.nan}
     counts |= {"median_length_ratio": float(np.median(ratios)) if ratios else np.nan}
     return proportion(sum(right), len(right)).row() | counts
