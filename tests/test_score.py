@@ -31,8 +31,7 @@ from mhbench.steps.score import (
     where_read,
     with_soft_labels,
 )
-from mhbench.tasks.cloze import same_string, same_term
-from mhbench.tasks.written import OpenTask, SequentialTask
+from mhbench.tasks.written import OpenTask, SequentialTask, same_string, same_term
 
 NO = "I'm sorry, but I can't help with that."
 WAYS = {  # in which a model declines, as a response holds them

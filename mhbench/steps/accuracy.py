@@ -78,7 +78,7 @@ _MEASURES = [*RUN, "measure", "n", "n_clusters", *COUNTS[1:], "estimate", "ci_lo
 
 
 def matching_table(scores: pd.DataFrame, *, core: str | None = None, **settings: Any) -> pd.DataFrame:
-    """The share of right terms of cloze items, as people compare and character for character (`mhbench.tasks.cloze`).
+    """The share of right terms of cloze items, as people compare and character for character (`mhbench.tasks.written`).
 
     Columns: as rate_table, with `measure`; no row where nobody was asked to fill a gap.
     """

@@ -20,6 +20,12 @@ from ..records.task import Task
 __all__ = ['parse_extended_matching', 'ExtendedMatchingTask']
 
 # %% ../../nbs/tasks/02_extended_matching.ipynb #7cc50866
+_OF_SCENARIO = re.compile(
+    r"(?im)^[ \t*_#>-]*(?:stem|scenario|sub-?question|question|case|item|q)?[ \t]*[(\[]?(\d{1,3})[)\]]?["
+    r" \t]*[*_]*[ \t]*[.:)=–-]+[*_]*[ \t]*(.+)$"
+)
+
+
 def parse_extended_matching(
     text: str | None, n_stems: int, options: Sequence[str] | int, *, numbered: bool = False
 ) -> list[Parsed]:  # one a scenario
@@ -31,35 +37,31 @@ def parse_extended_matching(
     if n_stems < 1:
         refuse(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
     answer = split_thinking(text or "")[1]  # numbered questions are the set's own here, not the start of another
-    said: dict[int, list[str]] = {}
+    said: list[tuple[int, str]] = []  # the number of a scenario, and what the text says of it
     data = first_json(answer)
     if isinstance(data, dict) and len(data) == 1 and isinstance(next(iter(data.values())), (dict, list)):
         data = next(iter(data.values()))
     if isinstance(data, dict):
         for k, v in data.items():
             if m := re.search(r"\d+", str(k)):
-                said.setdefault(int(m.group()), []).append(", ".join(map(str, v)) if isinstance(v, list) else str(v))
+                said.append((int(m[0]), ", ".join(map(str, v)) if isinstance(v, list) else str(v)))
     elif isinstance(data, list) and len(data) == n_stems:
-        said = {i: [str(v)] for i, v in enumerate(data, 1)}
+        said = list(enumerate(map(str, data), 1))
     elif data is None:
-        for m in re.finditer(
-            r"(?im)^[ \t*_#>-]*(?:stem|scenario|sub-?question|question|case|item|q)?[ \t]*[(\[]?(\d{1,3})[)\]]?["
-            r" \t]*[*_]*[ \t]*[.:)=–-]+[*_]*[ \t]*(.+)$",
-            answer,
-        ):
-            said.setdefault(int(m.group(1)), []).append(m.group(2))
-        bare = re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), answer)
-        if not said and bare:
-            said = {i: [x] for i, x in enumerate(re.findall(r"[A-Za-z]", answer), 1)}
+        said = [(int(number), rest) for number, rest in _OF_SCENARIO.findall(answer)]
+        if not said and re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), answer):
+            said = list(enumerate(re.findall(r"[A-Za-z]", answer), 1))
         if not said and n_stems == 1:
             return [parse_choice(answer, options, numbered=numbered)]
     out = []
-    for texts in (said.get(i, []) for i in range(1, n_stems + 1)):
+    for stem in range(1, n_stems + 1):
+        texts = [t for number, t in said if number == stem]
         parts = [parse_choice(t, options, numbered=numbered) for t in texts]
-        if any(p.how == "conflict" for p in parts) or len({p.letters for p in parts if p.letters}) > 1:
+        chosen = [p for p in parts if p.letters]
+        if any(p.how == "conflict" for p in parts) or len({p.letters for p in chosen}) > 1:
             out.append(Parsed((), "conflict", " | ".join(texts)))
         else:
-            out.append(next((p for p in parts if p.letters), Parsed((), "none")))
+            out.append(chosen[0] if chosen else Parsed((), "none"))
     return out
 
 # %% ../../nbs/tasks/02_extended_matching.ipynb #f30827ea

@@ -49,19 +49,21 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
     "From a key to its name: names, aliases, then looser forms that fit only one name."
     known: dict[str, str] = {}
     for n in names:
-        if known.setdefault(_label_key(n), n) != n:
-            found = f"{known[_label_key(n)]!r} and {n!r}"
-            refuse(f"parse_labels: names must differ by more than case and punctuation; got {found}")
+        first = known.setdefault(_label_key(n), n)
+        if first != n:
+            refuse(f"parse_labels: names must differ by more than case and punctuation; got {first!r} and {n!r}")
     for alias, n in aliases:
         if n not in names:
             refuse(f"parse_labels: aliases must stand for a name of the list; got {alias!r} for {n!r}")
         known.setdefault(_label_key(alias), n)
+    spellings = [*zip(names, names), *aliases]
+    for n in names:
+        spellings += [(said, n) for said in re.findall(r"\(([^()]{4,})\)", n)]  # Trichotillomania (Hair-Pulling)
     loose: dict[str, set[str]] = {}
-    inside = [(said, n) for n in names for said in re.findall(r"\(([^()]{4,})\)", n)]  # Trichotillomania (Hair-Pulling)
-    for written, n in [*((n, n) for n in names), *inside, *aliases]:
+    for written, n in spellings:
         for key in _loose_keys(written):
             loose.setdefault(key, set()).add(n)
-    return {key: next(iter(of)) for key, of in loose.items() if len(of) == 1} | known
+    return {key: of.pop() for key, of in loose.items() if len(of) == 1} | known
 
 
 def _named(text: str, known: Mapping[str, str]) -> str | None:
@@ -79,9 +81,9 @@ def _look_up(part: str, known: Mapping[str, str]) -> list[tuple[str | None, str]
     "Labels of one piece of text: as a whole, else split into as few known names as possible."
     if (whole := _named(part, known)) is not None:
         return [(whole, part)]
-    ends = [(m.start(), m.end()) for m in re.finditer(_SEPARATOR, part)]
-    edges = [0, *(end for _, end in ends)], [*(start for start, _ in ends), len(part)]
-    spans = [(start, end) for start, end in zip(*edges) if part[start:end].strip()]  # of the pieces between separators
+    starts = [0, *(m.end() for m in _SEPARATOR.finditer(part))]
+    ends = [*(m.start() for m in _SEPARATOR.finditer(part)), len(part)]
+    spans = [(start, end) for start, end in zip(starts, ends) if part[start:end].strip()]
     longest = max((len(re.split(_SEPARATOR, n)) for n in known.values()), default=1)
     out, i = [], 0
     while i < len(spans):
@@ -119,7 +121,9 @@ def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str
         marked = _MARKED.findall(answer)
         how = "marked" if marked else how
         parts = marked or [re.sub(r"^[\s*•>#-]*(?:\d{1,2}[.)]\s+)?", "", line) for line in answer.splitlines()]
-    found = [x for p in parts if p.strip() for x in _look_up(p.strip().strip("*_`\"'“”. "), known)]
+    found = []
+    for part in filter(str.strip, parts):
+        found += _look_up(part.strip().strip("*_`\"'“”. "), known)
     labels = tuple(dict.fromkeys(n for n, _ in found if n is not None))
     unknown = tuple(dict.fromkeys(p.strip() for n, p in found if n is None))
     return Labels(labels, unknown, how if found else "none")

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import refuse
 from ...records.schema import Rating
-from ...tasks.cloze import same_string
+from ...tasks.written import same_string
 
 # %% auto #0
 __all__ = ['lexical_match', 'Draw', 'stratified_draw', 'label_array', 'tied', 'tie_breaker_items']
