@@ -33,7 +33,7 @@ from mhbench.studies.psychiatrybench.load import PSYCHIATRY_TASKS, load_psychiat
 SEED = 20250107
 MENTAT = notebook_functions("studies/mentat/04_demo_annotations.ipynb")
 MHQA = notebook_functions("studies/mhqa/02_demo_literature.ipynb")
-MEDQADE = notebook_functions("studies/medqade/11_demo_panel.ipynb")
+MEDQADE = notebook_functions("studies/medqade/04_demo_panel.ipynb")
 COUNSELINGBENCH = notebook_functions("studies/counselingbench/07_demo_errors.ipynb")
 
 

@@ -12,7 +12,7 @@ from mhbench.stats.estimate import Estimate, agresti_coull, estimate, proportion
 from mhbench.stats.resample import bootstrap, cluster_mean, mean
 from mhbench.stats.soft_labels import group_means
 from mhbench.steps.rates import rate_table
-from mhbench.studies.medqade.tables import abstention_rates, rater_reliability, student_accuracy
+from mhbench.studies.medqade.panel import abstention_rates, rater_reliability, student_accuracy
 
 COLUMNS = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
 

@@ -346,7 +346,7 @@ def test_the_known_bias_is_found_again(bank):
     judges = {j.name: j for j in SIMULATED_JUDGES}
     related = table[table["kind"] != "other"].set_index(["annotator", "student"])
     for (judge, student), row in related.iterrows():
-        known = expected_bias(judges[judge], student, right[student], SIMULATED_JUDGES)
+        known = expected_bias(judges[judge], judges[student], right[student], SIMULATED_JUDGES)
         error = exact_error(judges[judge], student, right[student])
         assert abs(row["estimate"] - known) < 3 * error, (judge, student)
         if (judge, student) in (("sim-s4", "sim-s4"), ("sim-s3", "sim-s4")):

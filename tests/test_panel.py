@@ -7,9 +7,16 @@ from hypothesis import strategies as st
 
 from mhbench.records.draw import assign
 from mhbench.stats import agreement, bias, consensus
-from mhbench.studies.medqade.panel import label_array, lexical_match, stratified_draw, tie_breaker_items
+from mhbench.studies.medqade.panel import (
+    abstention_rates,
+    label_array,
+    lexical_match,
+    rater_reliability,
+    stratified_draw,
+    student_accuracy,
+    tie_breaker_items,
+)
 from mhbench.studies.medqade.simulate import Judge, Student, share_right, simulate_panel, simulated_ratings, true_bias
-from mhbench.studies.medqade.tables import abstention_rates, rater_reliability, student_accuracy
 
 
 @settings(max_examples=150, deadline=None)

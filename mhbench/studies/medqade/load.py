@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,7 @@ def load_panel(
     *,
     models: bool = False,  # True: the raters are models, and marked so
 ) -> list[Rating]:  # target: a student's name, or "difficulty"
-    """A panel's labels as ratings, one for each cell that is not empty.
-
-    Source: MedQADE, section 4.3.
+    """A panel's labels as ratings, one for each cell that is not empty. Source: MedQADE, section 4.3.
 
     Raises: FileNotFoundError; ValueError for a label that is not one of the three, or a rater who labels an item twice.
     """
@@ -54,12 +53,11 @@ def load_panel(
         of |= {"variant": {"annotator": "model"} if models else {}, "origin": row.get("origin") or "recorded"}
         for target in (*students, "difficulty"):
             known = PANEL_DIFFICULTIES if target == "difficulty" else PANEL_LABELS
-            if row[target] == "":
-                continue
-            if row[target] not in known:
+            if row[target] and row[target] not in known:
                 got = f"{row[target]!r} ({where}); mend the cell"
                 refuse(f"load_panel: {target} must be one of {', '.join(known)}, or empty; got {got}")
-            rows.append((place, of | {"target": target, "label": row[target]}))
+            if row[target]:
+                rows.append((place, of | {"target": target, "label": row[target]}))
     return validate(rows, Rating).records
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #3745e699
@@ -71,9 +69,7 @@ def panel_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:
     odd = next((r for r in ratings if r.label not in allowed[r.target == "difficulty"]), None)
     if odd is None and any(r.target == "difficulty" for r in ratings):
         return {"panel": {}}, ""
-    got = "none"
-    if odd:
-        got = f"{repr(odd.value) if odd.label is None else odd.label} on {odd.target} ({odd.item_id})"
+    got = f"{repr(odd.value) if odd.label is None else odd.label} on {odd.target} ({odd.item_id})" if odd else "none"
     wanted = f"labels {', '.join(PANEL_LABELS)} of answers and {', '.join(PANEL_DIFFICULTIES)} of difficulty"
     return {}, f"a panel gives {wanted}; got {got}"
 
@@ -84,10 +80,10 @@ def load_students(csv: str | Path) -> list[Response]:
 
     Raises: FileNotFoundError; ValueError for an empty answer.
     """
-    same = {"study": "medqade", "mode": "zero_shot", "temperature": 0.2}
     rows: list[tuple[str, dict[str, Any]]] = []
     for place, row in csv_rows(csv, ("item_id",)):
-        of = same | {"item_id": row["item_id"], "origin": row.get("origin") or "recorded"}
+        of: dict[str, Any] = {"item_id": row["item_id"], "origin": row.get("origin") or "recorded"}
+        of |= {"study": "medqade", "mode": "zero_shot", "temperature": 0.2}
         for student in (c for c in row if c not in _NOT_STUDENTS):
             if not row[student].strip():
                 got = f"{row[student]!r} ({place}, {row['item_id']}, {student}); fill it in, or drop the student"
@@ -175,13 +171,13 @@ def load(
         got = [load_anki(folder / Path(file).expanduser(), language=name, **options) for name, file in decks.items()]
     else:
         got = [load_anki(_one_deck(path), **options)]
-    found = {x: sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "judges", "students")}
+    tables = {x: sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "judges", "students")}
     annotated = load_exports(path) if path.is_dir() else Annotated([], {})
     excluded = sum((Counter(deck.excluded) for deck in got), Counter[str]())
-    items = [i for deck in got for i in deck.items]
-    people = [r for f in found["panel"] for r in load_panel(f)]
-    judges = [r for f in found["judges"] for r in load_panel(f, models=True)]
-    answers = [r for f in found["students"] for r in load_students(f)]
+    items = list(chain.from_iterable(deck.items for deck in got))
+    people = chain.from_iterable(load_panel(f) for f in tables["panel"])
+    judges = chain.from_iterable(load_panel(f, models=True) for f in tables["judges"])
+    answers = list(chain.from_iterable(load_students(f) for f in tables["students"]))
     notes = [f"{n} notes are left out: {why}" for why, n in sorted(excluded.items())]
     notes += [f"Label Studio: {n} {what}" for what, n in annotated.counts.items() if n]
     return Corpus(items, [*people, *annotated.ratings, *judges], answers, notes)

@@ -21,7 +21,7 @@ from ...records.schema import Item, Rating, Response
 from ...records.task import task_of
 from ...steps.verdicts import answer_text
 from .load import load_exports
-from .panel import label_array, lexical_match, stratified_draw, tie_breaker_items
+from .panel import item_matches, label_array, stratified_draw, tie_breaker_items
 
 # %% auto #0
 __all__ = ['Population', 'population', 'listed_answers', 'Round', 'draw_round', 'assignment_table', 'write_round', 'Ties',
@@ -122,20 +122,17 @@ def draw_round(
     """
     if tie_breaker in raters:
         refuse(f"draw_round: tie_breaker must not be one of the panel; got {tie_breaker!r}")
-    texts: dict[str, list[str | None]] = {}
-    for r in of.answers:
-        texts.setdefault(r.item_id, []).append(r.text)
-    match = [lexical_match(texts[i.item_id], i.key) for i in of.items]
+    match = item_matches(of.items, of.answers)
     if share_match is None:
-        share_match = float(np.mean(match))
-    draw = stratified_draw([i.item_id for i in of.items], match, n, share_match=share_match, seed=seed)
+        share_match = float(np.mean(list(match.values())))
+    draw = stratified_draw(list(match), list(match.values()), n, share_match=share_match, seed=seed)
     a = assign(draw.item_ids, raters, n_core=n_core, per_item=per_item, seed=seed)
-    matched = dict(zip([i.item_id for i in of.items], match, strict=True))
-    core = set(a.item_ids[:n_core])
-    drawn = pd.DataFrame([{"item_id": i, "match": matched[i], "core": i in core} for i in a.item_ids])
+    drawn = pd.DataFrame({"item_id": a.item_ids}).assign(match=[match[i] for i in a.item_ids])
+    drawn["core"] = drawn.index < n_core
     tasks = label_studio_tasks(of.items, of.answers, a.by_rater(), seed=seed, language=language)
     about: dict = {"seed": seed, "n": n, "n_core": n_core, "per_item": per_item, "share_match": share_match}
-    for name, counts in (("population", draw.population), ("drawn", draw.drawn)):
+    for name in ("population", "drawn"):
+        counts = getattr(draw, name)
         about[name] = {"with a match": counts[True], "without": counts[False]}
     about |= {"left_out": of.left_out, "students": of.students, "raters": list(raters), "tie_breaker": tie_breaker}
     about["loads"] = a.loads()
@@ -177,8 +174,11 @@ def _read_round(folder: Path) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
 
 def _pages(folder: Path, raters: Iterable[str]) -> dict[str, dict]:
     "The task of each item, as the raters got it."
-    lists = [json.loads((folder / f"tasks-{r}.json").read_text(encoding="utf-8")) for r in raters]
-    return {t["data"]["item_id"]: t for tasks in lists for t in tasks}
+    pages = {}
+    for r in raters:
+        tasks = json.loads((folder / f"tasks-{r}.json").read_text(encoding="utf-8"))
+        pages |= {t["data"]["item_id"]: t for t in tasks}
+    return pages
 
 
 class Ties(NamedTuple):
@@ -190,9 +190,7 @@ class Ties(NamedTuple):
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #06549701
 def find_ties(folder: str | Path) -> Ties:
-    """The tie-breaker's list, from the exports in a round's folder.
-
-    Source: MedQADE, section 4.3.4.
+    """The tie-breaker's list, from the exports in a round's folder. Source: MedQADE, section 4.3.4.
 
     Raises: FileNotFoundError outside of a round; ValueError where the round has no tie-breaker, or no export.
     """
@@ -210,11 +208,11 @@ def find_ties(folder: str | Path) -> Ties:
     there = pd.notna(labels).all(axis=1)  # (R, N)
     wanted = matrix.set_index("item_id").loc[ids, about["raters"]].to_numpy().T.astype(bool)
     tied = set(tie_breaker_items(labels, ids))
-    asked = tie_breaker_items(labels, ids, core=sorted(core))
-    why = [" and ".join(name for name, of in (("core", core), ("tied", tied)) if i in of) for i in asked]
+    why = {i: "core and tied" if i in tied else "core" for i in core} | dict.fromkeys(tied - core, "tied")
+    items = pd.DataFrame({"item_id": tie_breaker_items(labels, ids, core=sorted(core))})
     pages = _pages(folder, about["raters"])
     n_open = int((wanted & ~there).any(axis=0).sum())
-    return Ties(pd.DataFrame({"item_id": asked, "why": why}), [pages[i] for i in asked], n_open)
+    return Ties(items.assign(why=items["item_id"].map(why)), [pages[i] for i in items["item_id"]], n_open)
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #0c04f355
 def write_ties(ties: Ties, folder: str | Path) -> list[Path]:
@@ -227,30 +225,24 @@ def write_ties(ties: Ties, folder: str | Path) -> list[Path]:
     return [folder / f"tasks-{name}.json", folder / "ties.csv"]
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #cfbc59ac
-def panel_sheet(ratings: Iterable[Rating]) -> pd.DataFrame:  # item_id, rater, one column a student, difficulty
+def panel_sheet(ratings: Sequence[Rating]) -> pd.DataFrame:  # item_id, rater, one column a student, difficulty
     "Ratings in the layout that `load_panel` reads; an empty cell was not rated."
     rows: dict[tuple[str, str], dict] = {}
-    students = []
     for r in ratings:
-        rows.setdefault((r.item_id, r.rater), {})[r.target] = r.label
-        if r.target != "difficulty":
-            students.append(r.target)
-    names = [*dict.fromkeys(sorted(students)), "difficulty"]
-    return pd.DataFrame([{"item_id": i, "rater": w} | {n: x.get(n, "") for n in names} for (i, w), x in rows.items()])
+        rows.setdefault((r.item_id, r.rater), {"item_id": r.item_id, "rater": r.rater})[r.target] = r.label
+    students = sorted({r.target for r in ratings} - {"difficulty"})
+    return pd.DataFrame(rows.values(), columns=["item_id", "rater", *students, "difficulty"]).fillna("")
 
 
 def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[str]:  # "model, item_id"
     "The answers whose text differs from the one that the panel read."
     folder = Path(folder)
-    about, _, _ = _read_round(folder)
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
+    read = {}
+    for item_id, page in _pages(folder, _read_round(folder)[0]["raters"]).items():
+        read |= {(model, item_id): page["data"][f"answer_{k}"] for k, model in enumerate(key[item_id], 1)}
     now = {(r.model, r.item_id): _shown(r).text for r in responses if r.sample == 0 and not r.votes}
-    out = []
-    for item_id, page in _pages(folder, about["raters"]).items():
-        for k, model in enumerate(key[item_id], 1):
-            if (model, item_id) in now and now[model, item_id] != page["data"][f"answer_{k}"]:
-                out.append(f"{model}, {item_id}")
-    return out
+    return [f"{model}, {item_id}" for (model, item_id), text in read.items() if now.get((model, item_id), text) != text]
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #38f8ebf8
 def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  # a row a rater, strangers too

@@ -21,7 +21,7 @@ from ...steps.truth import beside_truth
 
 # %% auto #0
 __all__ = ['SIMULATED_JUDGES', 'Judge', 'Student', 'SimulatedPanel', 'simulate_panel', 'simulated_ratings', 'share_right',
-           'true_bias', 'answer_pool', 'expected_bias', 'planted_truth']
+           'expected_bias', 'true_bias', 'answer_pool', 'planted_truth']
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #e7941d82
 class Judge(NamedTuple):
@@ -125,14 +125,23 @@ def share_right(ability: float) -> float:  # E over d of sigmoid(ability - d)
     return float((_sigmoid(ability - x) * w).sum() / w.sum())
 
 
+def expected_bias(
+    judge: Judge,
+    student: Student | Judge,
+    right: np.ndarray | float,  # (N,) whether each of its answers is right, or the probability that one is
+    judges: Sequence[Judge],
+) -> float:
+    "The expectation of self_enhancement or family_bias on these answers, where nobody abstains."
+    calls = lambda j: right * j.sensitivity + (1 - right) * (1 - j.specificity)
+    own = calls(judge) + judge.leans(student) * (1 - calls(judge))
+    return float(np.mean(own - np.mean([calls(j) for j in judges if j.lineage != judge.lineage], axis=0)))
+
+
 def true_bias(judge: Judge, student: Student, judges: Sequence[Judge]) -> float:
     "The true value of self_enhancement or family_bias, for judges that never abstain."
-    q = share_right(student.ability)
-    calls = lambda j: q * j.sensitivity + (1 - q) * (1 - j.specificity)
-    peers = [j for j in judges if j.lineage != judge.lineage]
-    if any(j.abstains for j in [judge, *peers]):
+    if any(j.abstains for j in judges if j == judge or j.lineage != judge.lineage):
         refuse("true_bias: judges must not abstain for the closed form; got some that do")
-    return calls(judge) + judge.leans(student) * (1 - calls(judge)) - float(np.mean([calls(j) for j in peers]))
+    return expected_bias(judge, student, share_right(student.ability), judges)
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #1fb3bc1f
 SIMULATED_JUDGES = (
@@ -153,17 +162,6 @@ def answer_pool(path: str | Path) -> list[dict[str, str]]:
         rows.append(row)
     return rows
 
-# %% ../../../nbs/studies/medqade/03_simulate.ipynb #9ce585ef
-def expected_bias(judge: Judge, student: str, right: np.ndarray, judges: Sequence[Judge]) -> float:
-    "The expectation of self_enhancement or family_bias on these answers."
-    of = next(j for j in judges if j.name == student)
-
-    def calls(j: Judge) -> np.ndarray:
-        return np.where(right, j.sensitivity, 1 - j.specificity)
-
-    own = calls(judge) + judge.leans(of) * (1 - calls(judge))
-    return float((own - np.mean([calls(j) for j in judges if j.lineage != judge.lineage], axis=0)).mean())
-
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #d45ad1e1
 def planted_truth(
     bias: pd.DataFrame,  # annotator, student, kind, n, estimate, ci_low, ci_high: of favouritism_table
@@ -183,6 +181,6 @@ def planted_truth(
     shares = shares.assign(truth=[float(np.mean(right[m])) for m in shares["model"]])
     own = bias[bias["kind"].isin(["self", "family"]) & bias["annotator"].isin(known) & bias["student"].isin(right)]
     pairs = list(zip(own["annotator"], own["student"]))
-    truth = [expected_bias(known[a], m, np.array(right[m]), SIMULATED_JUDGES) for a, m in pairs]
+    truth = [expected_bias(known[a], known[m], np.array(right[m]), SIMULATED_JUDGES) for a, m in pairs]
     leans = own.assign(model=own["annotator"], truth=truth, quantity="favouritism towards " + own["student"])
     return beside_truth(pd.concat([shares, leans], ignore_index=True))
