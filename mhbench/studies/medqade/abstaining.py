@@ -31,7 +31,7 @@ def _by_votes(rows: pd.DataFrame, judge: str, what: str, quorum: int) -> pd.Data
     votes = rows.groupby(["item_id", "target"], sort=False)["passed"].agg(["mean", "count"]).reset_index()
     share = votes["mean"].where(votes["count"] >= quorum)
     sure = np.maximum(share, 1 - share)
-    label = np.select([share > 0.5, share < 0.5], ["Correct", "Incorrect"], None)
+    label = np.select([share > 0.5, share < 0.5], ["Correct", "Incorrect"], np.array(None))
     return votes.assign(judge=judge, confidence_is=what, label=label, confidence=sure.where(sure > 0.5))
 
 

@@ -174,7 +174,7 @@ def _read_round(folder: Path) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
 
 def _pages(folder: Path, raters: Iterable[str]) -> dict[str, dict]:
     "The task of each item, as the raters got it."
-    pages = {}
+    pages: dict[str, dict] = {}
     for r in raters:
         tasks = json.loads((folder / f"tasks-{r}.json").read_text(encoding="utf-8"))
         pages |= {t["data"]["item_id"]: t for t in tasks}
@@ -238,7 +238,7 @@ def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[s
     "The answers whose text differs from the one that the panel read."
     folder = Path(folder)
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
-    read = {}
+    read: dict[tuple[str, str], str] = {}
     for item_id, page in _pages(folder, _read_round(folder)[0]["raters"]).items():
         read |= {(model, item_id): page["data"][f"answer_{k}"] for k, model in enumerate(key[item_id], 1)}
     now = {(r.model, r.item_id): _shown(r).text for r in responses if r.sample == 0 and not r.votes}
