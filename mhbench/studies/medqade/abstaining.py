@@ -143,8 +143,8 @@ def risk_figure(
         return None
     seen = tested[tested["n"] > 0].drop_duplicates(["judge", "n"], keep="last")
     lines = seen.assign(estimate=seen["error"], ci_low=seen["error"], ci_high=seen["limit"])
-    axes = {"xlabel": "share of the labelled answers kept", "ylabel": "share wrong among them"}
-    fig = curves(lines, x="coverage", hue="judge", title=title, **axes)
+    x, y = "share of the labelled answers kept", "share wrong among them"
+    fig = curves(lines, x="coverage", hue="judge", title=title, xlabel=x, ylabel=y)
     if fig is not None:
         ax = fig.axes[0]
         ax.axhline(risk, color="0.4", ls=":", lw=1)
