@@ -33,11 +33,8 @@ WORDS["de"] |= {"Correct": "Richtig", "Incorrect": "Falsch", "Abstain": "Keine A
 WORDS["de"] |= {"Easy": "Einfach", "Medium": "Mittel", "Hard": "Schwer"}
 
 # %% ../../nbs/records/06_labelstudio.ipynb #5fc2aca6
-def labelling_config(
-    n_answers: int, *, language: str = "en", labels: Sequence[str] = LABELS, difficulties: Sequence[str] = DIFFICULTIES
-) -> str:
-    """The labelling configuration (XML) of a page with one question and its answers, in a language of WORDS; without
-    difficulties, they are not asked."""
+def labelling_config(n_answers: int, *, language: str = "en") -> str:
+    "The labelling configuration (XML) of a page with one question and its answers, in a language of WORDS."
     if n_answers < 1:
         refuse(f"labelling_config: n_answers must be at least 1; got {n_answers}")
     if language not in WORDS:
@@ -56,9 +53,8 @@ def labelling_config(
     lines += [header("Reference"), '  <Text name="reference" value="$reference"/>']
     for k in range(1, n_answers + 1):
         lines += [header("Answer", f" {k}"), f'  <Text name="answer_{k}" value="$answer_{k}"/>']
-        lines += [choices(f"correctness_{k}", f"answer_{k}", labels)]
-    if difficulties:
-        lines += [header("Difficulty"), choices("difficulty", "question", difficulties)]
+        lines += [choices(f"correctness_{k}", f"answer_{k}", LABELS)]
+    lines += [header("Difficulty"), choices("difficulty", "question", DIFFICULTIES)]
     lines += [header("Comment"), '  <TextArea name="comment" toName="question" maxSubmissions="1" rows="2"/>']
     return "\n".join([*lines, "</View>", ""])
 
@@ -215,8 +211,6 @@ def load_label_studio(
     key: Mapping[str, Sequence[str]],  # Tasks.key, or the content of key.json
     *,
     raters: str | Mapping[Any, str],  # the rater's pseudonym, or Label Studio's user id or email to pseudonym
-    labels: Sequence[str] = LABELS,
-    difficulties: Sequence[str] = DIFFICULTIES,
 ) -> Annotated:
     """A project's export as ratings, one a model's answer and one for the difficulty. Raises: FileNotFoundError;
     ValueError for another kind of export, an item that is not in the key, or a label that is none."""
@@ -244,8 +238,8 @@ def load_label_studio(
                 last[item_id, who] = (when, a, t["data"].get("study"), f"{place}:annotation {a.get('id')}")
     rows = []
     for (item_id, who), (_, a, study, place) in last.items():
-        controls = {f"correctness_{k}": (model, labels) for k, model in enumerate(key[item_id], 1)}
-        controls |= {"difficulty": ("difficulty", difficulties)} if difficulties else {}
+        controls = {f"correctness_{k}": (model, LABELS) for k, model in enumerate(key[item_id], 1)}
+        controls["difficulty"] = ("difficulty", DIFFICULTIES)
         found, comment = _labels(a, controls, place)
         counts["missing"] += len(controls) - len(found)
         same = {"item_id": item_id, "study": study, "rater": who, "session": str(a.get("id")), "comment": comment}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import refuse
-from .resample import group_codes
+from .resample import group_codes, sums_by
 
 # %% auto #0
 __all__ = ['stakes', 'Observed', 'observed', 'log_wealth', 'wealth_path', 'confidence_sequence', 'closed']
@@ -88,11 +88,7 @@ def log_wealth(a: Observed, null: np.ndarray | float) -> np.ndarray:  # (P,) log
     """
     m = np.broadcast_to(np.asarray(null, float), a.values.shape[1:])
     y = np.where(np.isnan(a.values), 0.0, a.values - m)
-    if a.cases is not None:
-        sums = np.zeros((int(a.cases.max(initial=-1)) + 1, y.shape[1]))
-        np.add.at(sums, a.cases, y)
-        y = sums
-    gain = _log_gain(y, a, m)
+    gain = _log_gain(y if a.cases is None else sums_by(a.cases, y), a, m)
     return np.logaddexp.reduce(gain.sum(0), -1) - np.log(len(a.stake))
 
 # %% ../../nbs/stats/13_anytime.ipynb #51f4a2b5

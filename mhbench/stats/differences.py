@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from ..errors import refuse
 from .estimate import NO_WIDTH, Estimate, estimate, fewest_clusters, mean_limits
-from .resample import ClusterMean, Clusters, cluster_mean, group_codes, mean
+from .resample import ClusterMean, Clusters, cluster_mean, group_codes, mean, sums_by
 
 # %% auto #0
 __all__ = ['score_limits', 'difference_limits', 'mean_difference', 'independent_difference', 'group_difference', 'Simultaneous',
@@ -91,10 +91,7 @@ def difference_limits(
 def mean_difference(
     differences: np.ndarray, clusters: Clusters = None, *, largest: float = np.inf, level: float = 0.95
 ) -> Estimate:  # kind score or hall; few for too few cases
-    """The mean of paired differences (N,), first minus second, with its interval over cases; as `difference_limits`.
-
-    Source: Tango 1998; Korn and Graubard 1998; Bell and McCaffrey 2002; Hall 1992.
-    """
+    "The mean of paired differences (N,), first minus second, with its interval over cases, by `difference_limits`."
     m, low, high = difference_limits(differences, clusters, largest=largest, level=level)
     kind = "hall" if np.isinf(largest) else "score"
     kind = "few" if 1 < m.n_clusters < fewest_clusters(level) else kind
@@ -162,8 +159,7 @@ def _critical(d: np.ndarray, clusters: Clusters, n: int, seed: int, level: float
     value = m.mean[varies]
     scale = (m.n * m.se)[varies]
     code = group_codes(clusters, len(d), "clusters")
-    total = np.zeros((int(code.max()) + 1, d.shape[1]))
-    np.add.at(total, code, np.where(np.isnan(d), 0, d - value) / scale)
+    total = sums_by(code, np.where(np.isnan(d), 0, d - value) / scale)
     rng = np.random.default_rng(seed)
     rows = max(1, 4_000_000 // d.shape[1])
     parts = [rng.normal(size=(min(rows, n - at), len(total))) @ total for at in range(0, n, rows)]

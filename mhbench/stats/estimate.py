@@ -227,8 +227,8 @@ class Estimate(NamedTuple):
 # %% ../../nbs/stats/02_estimate.ipynb #88520106
 def _has_value(array: np.ndarray, axis: int) -> np.ndarray:  # (N,) bool
     "Which units have any value along `axis`."
-    there = ~np.asarray(pd.isna(array))
-    return np.asarray(np.moveaxis(there, axis, 0).reshape(array.shape[axis], -1).any(1))
+    there = np.asarray(pd.notna(np.moveaxis(array, axis, 0)))
+    return np.asarray(there.reshape(array.shape[axis], -1).any(1))
 
 
 def _of_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool) -> Estimate:
@@ -278,10 +278,8 @@ def estimate(
     about: dict[str, Any] = {"clusters": clusters, "strata": strata, "n": n_boot, "seed": seed, "level": level}
     i = bootstrap(statistic, *arrays, **about, method=method or "percentile", axis=axis)
     if np.ndim(i.estimate):
-        shape = np.shape(i.estimate)
-        refuse(
-            f"estimate: statistic must give one number; got shape {shape}; take bootstrap and Estimate.from_interval"
-        )
+        got = f"shape {np.shape(i.estimate)}; take bootstrap and Estimate.from_interval"
+        refuse(f"estimate: statistic must give one number; got {got}")
     has = np.logical_and.reduce([_has_value(a, axis) for a in arrays])
     of = np.arange(len(has)) if clusters is None else np.asarray(clusters)
     return Estimate.from_interval(i, n=int(has.sum()), n_clusters=len(set(of[has].tolist())), share=share)

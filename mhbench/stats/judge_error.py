@@ -220,10 +220,9 @@ def leave_one_rater_out(
     x = np.asarray(scores, float)
     y = np.asarray(judge, float)
     if x.ndim != 2 or x.shape != (len(raters), len(y)) or len(raters) < 2:
+        rule = "have one row a rater (two or more) and one column an answer"
         found = f"{x.shape} for {len(raters)} raters and {len(y)} answers"
-        refuse(
-            f"leave_one_rater_out: scores must have one row a rater (two or more) and one column an answer; got {found}"
-        )
+        refuse(f"leave_one_rater_out: scores must {rule}; got {found}")
     out = []
     for r, name in enumerate(raters):
         others = np.delete(x, r, axis=0)

@@ -16,7 +16,7 @@ from scipy.special import betainc, softmax, stdtrit
 from ..errors import refuse
 from .agreement import ABSTAIN, label_matrix
 from .rater_model import RaterCheck, fit_raters, label_probabilities
-from .resample import group_codes
+from .resample import group_codes, sums_by
 
 # %% auto #0
 __all__ = ['LOWER_AGREEMENT', 'FEWEST_ALIKE', 'FEWEST_PAGES', 'SLIPS', 'LabelProbabilities', 'label_votes', 'DawidSkene',
@@ -105,7 +105,7 @@ def _tables_of_errors(said: _Labels, cells: np.ndarray, p: np.ndarray, w: np.nda
     v = len(said.values)
     k = p.shape[1]
     given = (w[:, None] * p)[said.item]
-    counts = np.stack([np.bincount(cells, given[:, j], r * v) for j in range(k)], -1).reshape(r, v, k)
+    counts = sums_by(cells, given, r * v).reshape(r, v, k)
     pooled = counts.sum(0) + 1 / v
     e = np.maximum(counts + smoothing * pooled / pooled.sum(0), _TINY)
     return e / e.sum(1, keepdims=True)
@@ -114,8 +114,7 @@ def _tables_of_errors(said: _Labels, cells: np.ndarray, p: np.ndarray, w: np.nda
 def _group_shares(p: np.ndarray, w: np.ndarray, group: np.ndarray) -> np.ndarray:  # (G, K)
     "The share of each class in each group of items."
     n = np.bincount(group, w)
-    sums = np.stack([np.bincount(group, w * p[:, j], len(n)) for j in range(p.shape[1])], -1)
-    return np.maximum(sums / np.maximum(n, _TINY)[:, None], _TINY)
+    return np.maximum(sums_by(group, w[:, None] * p) / np.maximum(n, _TINY)[:, None], _TINY)
 
 
 def _expectation_maximisation(said, start, group, w, smoothing, tolerance, most) -> tuple:
@@ -127,9 +126,8 @@ def _expectation_maximisation(said, start, group, w, smoothing, tolerance, most)
         shares = _group_shares(p, w, group)
         errors = _tables_of_errors(said, cells, p, w, smoothing)
         each = np.log(errors).reshape(-1, k)[cells]
-        sums = np.stack([np.bincount(said.item, each[:, j], n) for j in range(k)], -1)
         before = p
-        p = softmax(np.log(shares)[group] + sums, axis=1)
+        p = softmax(np.log(shares)[group] + sums_by(said.item, each, n), axis=1)
         if np.abs(p - before).max() < tolerance:
             return p, shares, errors, rounds
     remedy = "ask for fewer kinds of labels, or more raters an item"

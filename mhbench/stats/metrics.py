@@ -75,17 +75,11 @@ def _drawn(support: np.ndarray, is_true: np.ndarray) -> np.ndarray:
 class _Counts(NamedTuple):
     "Weights (B, K) of units by class."
 
-    hit: np.ndarray  # answered with it, and rightly
-    answered: np.ndarray
-    support: np.ndarray  # true members
+    hit: np.ndarray  # answered with it, and rightly: the numerator of each score
+    of: dict[str, np.ndarray]  # score -> its denominator: answered with it, its true members, the mean of the two
     counts: np.ndarray  # bool, by `_drawn`
     total: np.ndarray  # (B,) of all units
     classes: list
-
-    def scores(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        "Numerator and denominator of each score."
-        f1 = 2 * self.hit, self.answered + self.support
-        return {"precision": (self.hit, self.answered), "recall": (self.hit, self.support), "f1": f1}
 
 
 def _counts(truth, answers, classes, weights, function) -> _Counts:
@@ -93,8 +87,9 @@ def _counts(truth, answers, classes, weights, function) -> _Counts:
     w = unit_weights(weights, len(t), function)
     is_true = (t[:, None] == np.arange(len(names))).astype(float)
     is_answer = (a[:, None] == np.arange(len(names))).astype(float)
-    support = w @ is_true
-    return _Counts(w @ (is_true * is_answer), w @ is_answer, support, _drawn(support, is_true), w.sum(1), names)
+    answered, support = w @ is_answer, w @ is_true
+    of = {"precision": answered, "recall": support, "f1": (answered + support) / 2}
+    return _Counts(w @ (is_true * is_answer), of, _drawn(support, is_true), w.sum(1), names)
 
 # %% ../../nbs/stats/10_metrics.ipynb #2fd1c36a
 def class_scores(
@@ -102,8 +97,9 @@ def class_scores(
 ) -> ClassScores:
     "Precision, recall and F1 of every class; zero where the denominator is, as with scikit-learn's zero_division=0."
     c = _counts(truth, answers, classes, weights, "class_scores")
-    scores = [np.nan_to_num(divide(*parts)) for parts in c.scores().values()]
-    return ClassScores(c.classes, *(x if weights is not None else x[0] for x in (*scores, c.support, c.answered)))
+    scores = [np.nan_to_num(divide(c.hit, bottom)) for bottom in c.of.values()]
+    found = (*scores, c.of["recall"], c.of["precision"])
+    return ClassScores(c.classes, *(x if weights is not None else x[0] for x in found))
 
 # %% ../../nbs/stats/10_metrics.ipynb #194b146f
 Average = Literal["macro", "weighted", "micro"]
@@ -113,12 +109,12 @@ def _averaged(which: str, truth, answers, average="macro", classes=None, weights
     if average not in ("macro", "weighted", "micro"):
         refuse(f"{which}: average must be macro, weighted or micro; got {average!r}; class_scores gives every class")
     c = _counts(truth, answers, classes, weights, which)
-    top, bottom = c.scores()[which]
     if average == "micro":
-        return as_result(np.where(c.total > 0, np.nan_to_num(divide(top.sum(1), bottom.sum(1))), np.nan), weights)
-    scores = np.nan_to_num(divide(top, bottom))
-    there = (c.answered + c.support > 0) if classes is None else c.counts
-    share = c.support if average == "weighted" else there
+        pooled = np.nan_to_num(divide(c.hit.sum(1), c.of[which].sum(1)))
+        return as_result(np.where(c.total > 0, pooled, np.nan), weights)
+    scores = np.nan_to_num(divide(c.hit, c.of[which]))
+    there = c.of["f1"] > 0 if classes is None else c.counts
+    share = c.of["recall"] if average == "weighted" else there
     return as_result(divide((scores * share).sum(1), share.sum(1).astype(float)), weights)
 
 

@@ -87,11 +87,9 @@ def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, fun
     except NegativeCycleError:
         return
     levels = (levels - levels.min()).astype(int).tolist()
-    rule = "some closed walk along wins and ties must hold more wins than ties for a finite estimate"
-    found = (
-        f"none: with the options on levels {levels} each win goes down a level or more and each tie spans one at most"
-    )
-    refuse(f"{function}: with ties, {rule}; got {found}; pass penalty, e.g. 0.1")
+    rule = "some closed walk along wins and ties must hold more wins than ties for a finite estimate; got none"
+    found = f"with the options on levels {levels} each win goes down a level or more and each tie spans one at most"
+    refuse(f"{function}: with ties, {rule}: {found}; pass penalty, e.g. 0.1")
 
 # %% ../../nbs/stats/07_preference.ipynb #95d2a1af
 def _features(k: int, modelled: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

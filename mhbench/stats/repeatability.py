@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import refuse
 from .estimate import Estimate
 from .jackknife import jackknife
-from .resample import Clusters, Weights, as_result, divide, group_codes, unit_weights
+from .resample import Clusters, Weights, as_result, divide, group_codes, sums_by, unit_weights
 
 FEWEST_CLUSTERS = 3  # questions or cases, for an interval of a component
 
@@ -110,7 +110,7 @@ def _strata(y: np.ndarray, of: np.ndarray) -> _Strata:  # y: (N,) or (N, W), eff
     y = y.reshape(len(y), -1)
     size = np.bincount(of).astype(float)
     n, k = len(y), len(size)
-    means = np.stack([np.bincount(of, column) for column in y.T], 1) / size[:, None]
+    means = sums_by(of, y) / size[:, None]
     within = np.bincount(of, ((y - means[of]) ** 2).sum(1))
     between = size * ((means - y.mean(0)) ** 2).sum(1)
     times = max(y.shape[1] - 1, 1)  # rows of crossed effects sum to zero
@@ -195,19 +195,21 @@ class Components(NamedTuple):
     n_left_out: int  # answers with a failed verdict
 
 
-def _mean_squares(y: np.ndarray) -> list[tuple[str, float, int, float]]:
-    "(component, sum of squares, degrees of freedom, coefficient of the component) from the last to the first."
+def _mean_squares(y: np.ndarray) -> dict[str, tuple[float, float]]:
+    "The mean square of each component, and the coefficient of the component in it, from the last to the first."
     n, w, r = y.shape
     mean = y.mean()
     by_item = y.mean((1, 2))
     by_wording = y.mean((0, 2))
     cell = y.mean(2)
     crossed = cell - by_item[:, None] - by_wording + mean
-    rows = [("run", ((y - cell[:, :, None]) ** 2).sum(), n * w * (r - 1), 1.0)]
-    rows.append(("answer by wording", r * (crossed**2).sum(), (n - 1) * (w - 1), float(r)))
-    rows.append(("wording", n * r * ((by_wording - mean) ** 2).sum(), w - 1, float(n * r)))
-    rows.append(("answer", w * r * ((by_item - mean) ** 2).sum(), n - 1, float(w * r)))
-    return [row for row in rows if row[2] > 0]
+    rows = {  # component -> sum of squares, degrees of freedom, coefficient
+        "run": (((y - cell[:, :, None]) ** 2).sum(), n * w * (r - 1), 1.0),
+        "answer by wording": (r * (crossed**2).sum(), (n - 1) * (w - 1), float(r)),
+        "wording": (n * r * ((by_wording - mean) ** 2).sum(), w - 1, float(n * r)),
+        "answer": (w * r * ((by_item - mean) ** 2).sum(), n - 1, float(w * r)),
+    }
+    return {name: (squares / df, times) for name, (squares, df, times) in rows.items() if df > 0}
 
 # %% ../../nbs/stats/15_repeatability.ipynb #d4e0b6f3
 _BELOW = {"answer by wording": ["run"], **dict.fromkeys(("wording", "answer"), ["answer by wording", "run"])}
@@ -262,8 +264,7 @@ def variance_components(
     if len(y) < 2:
         refuse(f"variance_components: scores must hold two answers or more without a failed verdict; got {len(y)}")
     of = np.unique(group_codes(clusters, len(complete), "clusters")[complete], return_inverse=True)[1]
-    rows = _mean_squares(y)
-    found = _from_mean_squares({name: (ss / df, times) for name, ss, df, times in rows})
+    found = _from_mean_squares(_mean_squares(y))
     replicates = {name: np.full(n_draws, np.nan) for name in found}
     if len(np.unique(of)) >= FEWEST_CLUSTERS:
         replicates = _drawn_components(y, of, n_draws, np.random.default_rng(seed))

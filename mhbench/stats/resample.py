@@ -19,7 +19,7 @@ from ..errors import refuse
 # %% auto #0
 __all__ = ['RandomSeed', 'Clusters', 'Weights', 'MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval',
            'as_scalar', 'unit_weights', 'numbers_of_units', 'as_result', 'divide', 'percentile_interval',
-           'bca_interval', 'kinds', 'without_each', 'bootstrap', 'mean', 'ClusterMean', 'cluster_mean']
+           'bca_interval', 'kinds', 'without_each', 'bootstrap', 'mean', 'ClusterMean', 'sums_by', 'cluster_mean']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
 RandomSeed = int | np.random.SeedSequence
@@ -332,6 +332,12 @@ class ClusterMean(NamedTuple):
     skewness: Any  # of the mean; 0 where all values are equal
 
 
+def sums_by(code: np.ndarray, columns: np.ndarray, n: int | None = None) -> np.ndarray:  # (n, P)
+    "The sums of columns (N, P) in each of n groups, by the codes (N,) of units; n is the largest code and 1 if None."
+    n = int(code.max(initial=-1)) + 1 if n is None else n
+    return np.stack([np.bincount(code, column, n) for column in columns.T], 1)
+
+
 def _likeness(sums: np.ndarray, size: np.ndarray, squares: np.ndarray) -> np.ndarray:  # (K, P), (K, P), (P,)
     "The intraclass correlation, from the products of residuals within clusters; in [0, 1]."
     n = size.sum(0)
@@ -367,17 +373,12 @@ def cluster_mean(x: np.ndarray, clusters: Clusters = None, likeness: float | Non
     columns = np.asarray(x, float)
     columns = columns[:, None] if columns.ndim == 1 else columns
     code = group_codes(clusters, len(columns), "clusters")
-    groups = int(code.max(initial=-1)) + 1
-
-    def by_cluster(values: np.ndarray) -> np.ndarray:  # (K, P)
-        return np.stack([np.bincount(code, v, groups) for v in values.T], 1)
-
     has = ~np.isnan(columns)
-    size = by_cluster(has)
+    size = sums_by(code, has)  # (K, P)
     n, k = size.sum(0), (size > 0).sum(0)
     value = divide(np.where(has, columns, 0).sum(0), n)
     residual = np.where(has, columns - value, 0)
-    sums = by_cluster(residual)
+    sums = sums_by(code, residual)
     with np.errstate(invalid="ignore", divide="ignore"):
         rho = _likeness(sums, size, (residual**2).sum(0)) if likeness is None else likeness
         variance, df, skewness = _robust(sums, size, rho)
