@@ -46,24 +46,22 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
 
     Source: Anki's parser (rslib/src/cloze.rs), which follows ten levels.
     """
-    stack: list[re.Match] = []
-    hints: list[re.Match | None] = []  # the first "::" of every open deletion that is not inside an inner one
+    stack: list[list] = []  # of every open deletion its opening, and the first "::" that is not inside an inner one
     found: list[Deletion] = []
     for m in _TOKEN.finditer(text):
         if m[0] == "::":
-            if hints and hints[-1] is None:
-                hints[-1] = m
+            if stack and stack[-1][1] is None:
+                stack[-1][1] = m
         elif m[0] != "}}":
             if len(stack) < _DEEPEST:
-                stack.append(m)
-                hints.append(None)
+                stack.append([m, None])
         elif stack:
-            opened, cut = stack.pop(), hints.pop()
+            opened, cut = stack.pop()
             answer = text[opened.end() : (cut or m).start()]
             hint = text[cut.end() : m.start()] if cut else None
             found.append(Deletion(opened.start(), m.end(), answer, hint or None, len(stack)))
     if stack:
-        refuse(f"parse_cloze: every deletion must be closed with }}}}; got {text[stack[-1].start() :][:60]!r}")
+        refuse(f"parse_cloze: every deletion must be closed with }}}}; got {text[stack[-1][0].start() :][:60]!r}")
     return sorted(found)
 
 # %% ../../nbs/records/05_anki.ipynb #90466e11
@@ -313,9 +311,9 @@ def load_anki(
     """
     path = Path(path)
     kind = path.suffix.lower()
-    rule = "load_anki: path must be an .apkg, .colpkg or .txt file"
     if not path.is_file():
-        refuse(f"{rule}; got {str(path)!r}, which is not there", error=FileNotFoundError)
+        got = f"{str(path)!r}, which is not there"
+        refuse(f"load_anki: path must be an .apkg, .colpkg or .txt file; got {got}", error=FileNotFoundError)
     if kind not in (".apkg", ".colpkg", ".txt"):
         got = f"{path.name!r}; export the deck from Anki in one of these formats"
         refuse(f"load_anki: path must end in .apkg, .colpkg or .txt; got {got}")
@@ -328,14 +326,13 @@ def load_anki(
     seen = set()
     for note in notes:
         made = cloze_question(note)
-        if not isinstance(made, str) and made[3] and not keep_media:
-            made = "question_has_media"
-        if not isinstance(made, str) and made[:2] in seen:
-            made = "duplicate"
         if isinstance(made, str):
             excluded.append((note.place, made))
             continue
         question, answer, hint, media = made
+        if (media and not keep_media) or (question, answer) in seen:
+            excluded.append((note.place, "question_has_media" if media and not keep_media else "duplicate"))
+            continue
         seen.add((question, answer))
         item_id = _item_id(note, question, answer)
         if media:

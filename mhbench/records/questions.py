@@ -423,7 +423,6 @@ def load_questions(
     """
     for field, named in columns.items():
         _known(field, named, table.columns, FIELDS)
-    form = (study, columns, key, separator, language, protected)
-    fields = lambda place, row: _item(place, row, *form)
-    how: dict[str, Any] = {"strict": strict, "set_aside": set_aside, "unique": "item_id", "together": _with_cases}
-    return validate_table(table, fields, Item, **how)
+    fields = lambda place, row: _item(place, row, study, columns, key, separator, language, protected)
+    how: dict[str, Any] = {"unique": "item_id", "together": _with_cases}
+    return validate_table(table, fields, Item, strict=strict, set_aside=set_aside, **how)

@@ -77,9 +77,7 @@ def _rating(row: dict[str, Any], columns: dict[str, str], by_id: dict[str, Item]
         "rater": re.sub(r"\s+", "-", get["rater"]),
         "target": _target(get["target"], item, columns["target"]),
         "value": float(number) if number else None,
-        "label": get["label"] or None,
-        "session": get["session"] or None,
-        "comment": get["comment"] or None,
+        **{f: get[f] or None for f in ("label", "session", "comment")},
         "source": source,
     }
 

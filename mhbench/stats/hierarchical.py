@@ -140,15 +140,9 @@ def _problem(
     return _Problem(pairs, uq, ur, q, r, rated, finite, offset == "symmetric", bounds, penalty)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #c2b4ca46
-class _Arrow(NamedTuple):
-    "The Hessian of the objective."
-
-    blocks: np.ndarray  # (Q, K, K), the worths of each question
-    border: np.ndarray  # (Q * K, 2 * A), from worths to slopes and offsets
-    corner: np.ndarray  # (2 * A, 2 * A), slopes and offsets
-
-
-def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> _Arrow:
+def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The Hessian of the objective: blocks (Q, K, K), the worths of each question; border (Q * K, 2 * A), from worths to
+    slopes and offsets; corner (2 * A, 2 * A), slopes and offsets."""
     k = p.rated.shape[1]
     betas, slopes, offsets = p.parts(x)
     n_betas, n_raters = len(betas), len(slopes)
@@ -171,17 +165,18 @@ def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> _
     mixed = of_raters(gap * uo)
     corner = [[of_raters(gap**2 * uu, p.penalty), mixed], [mixed, of_raters(oo, p.penalty)]]
     border = np.hstack([to_raters(by_u + a * gap * uu), to_raters(a * uo)])
-    return _Arrow(blocks, border, np.block(corner))
+    return blocks, border, np.block(corner)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #01e4ee08
-def _newton_step(h: _Arrow, gradient: np.ndarray, free: np.ndarray, damping: float) -> np.ndarray | None:
+def _newton_step(hessian: tuple, gradient: np.ndarray, free: np.ndarray, damping: float) -> np.ndarray | None:
     "The step for the free parameters; None where the raters' system is not positive definite."
-    q, k, _ = h.blocks.shape
+    blocks, border, corner = hessian
+    q, k, _ = blocks.shape
     n = q * k
-    border = h.border[:, free]
-    corner = h.corner[np.ix_(free, free)]
-    size = np.maximum(np.trace(h.blocks, axis1=1, axis2=2) / k, 1e-8)[:, None, None]
-    blocks = h.blocks + size / k + (size * damping + 1e-10) * np.eye(k)  # a constant in all entries fixes the mean
+    border = border[:, free]
+    corner = corner[np.ix_(free, free)]
+    size = np.maximum(np.trace(blocks, axis1=1, axis2=2) / k, 1e-8)[:, None, None]
+    blocks = blocks + size / k + (size * damping + 1e-10) * np.eye(k)  # a constant in all entries fixes the mean
     sides = np.column_stack([gradient[:n], border]).reshape(q, k, -1)
     solved = np.linalg.solve(blocks, sides).reshape(n, -1)
     by_gradient = solved[:, 0]

@@ -192,11 +192,8 @@ def design_sentence(designs: pd.DataFrame, aim: Aim, max_raters: int, max_items:
     overlapping = designs[designs["per_item"] > 1]
     d = overlapping.iloc[0] if len(overlapping) else designs.iloc[0]
     who = "all of them" if d["per_item"] == d["raters"] else f"{d['per_item']} of them"
-    hours = d["minutes"] / 60
-    return (
-        f"For {goal}: {d['raters']} raters and {d['items']} items, each rated by {who}: {d['ratings']} ratings, "
-        f"{d['each']} a rater, {hours:.1f} hours in all."
-    )
+    panel = f"{d['raters']} raters and {d['items']} items, each rated by {who}"
+    return f"For {goal}: {panel}: {d['ratings']} ratings, {d['each']} a rater, {d['minutes'] / 60:.1f} hours in all."
 
 # %% ../../nbs/stats/23_panel_design.ipynb #a9add03d
 def with_more(designs: pd.DataFrame, pilot: pd.DataFrame) -> pd.DataFrame:  # with a column `more`

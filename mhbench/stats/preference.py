@@ -228,8 +228,8 @@ def worth_estimates(
     w = np.asarray(wins, float)
     t = np.asarray(ties, float)
     met = (w + w.swapaxes(1, 2) + t).any((1, 2))
-    of = np.unique(np.arange(len(w)) if clusters is None else np.asarray(clusters), return_inverse=True)[1][met]
-    of = np.unique(of, return_inverse=True)[1]
+    labels = np.arange(len(w)) if clusters is None else np.asarray(clusters)
+    of = np.unique(labels[met], return_inverse=True)[1]
     cases = int(of.max(initial=-1)) + 1
     enough = cases >= fewest_clusters(level)
     there = (w + w.swapaxes(1, 2) + t).any((0, 1))

@@ -349,7 +349,7 @@ def compare_levels(
     if set(names) != set(np.unique(l)) or len(names) < 2:
         refuse(f"compare_levels: order must hold the levels, two or more; got {names} for {np.unique(l).tolist()}")
     tests = len(names) * (len(names) - 1) // 2 if tests is None else tests
-    rows: list[tuple] = []  # first, second, and the fields of LevelDifference without p_adjusted
+    rows: list[LevelDifference] = []
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
         either = (l == a) | (l == b)
         of = either & ~np.isnan(x)
@@ -359,8 +359,8 @@ def compare_levels(
             if short == "raise":
                 found = f"{len(d)} ({a}, {b}); compare them as independent groups, or pass short='missing'"
                 refuse(f"compare_levels: two levels must share two questions or more; got {found}")
-            few = mean_difference(d, level=level)
-            rows.append((a, b, few, np.nan, np.nan, 0, np.nan, np.nan, int(either.sum())))
+            none = (np.nan, np.nan, np.nan, 0, np.nan, np.nan)
+            rows.append(LevelDifference(str(a), str(b), mean_difference(d, level=level), *none, int(either.sum())))
             continue
         shared: dict[str, Any] = {"n": permutations, "tests": tests, "seed": s}
         t = stratified_permutation_test(x[either], (l == b)[either], q[either], **shared)
@@ -371,9 +371,9 @@ def compare_levels(
         most = most if largest is None else largest
         seen = detectable_difference(len(d), se=sd / np.sqrt(len(d)), power=power, alpha=1 - level, largest=most)
         difference = mean_difference(d, largest=most, level=level)
-        rows.append((a, b, difference, t.p, exact, len(ones), sd, seen, t.n_left_out))
-    adjusted = adjust_p([r[3] for r in rows], method)
-    return [LevelDifference(str(a), str(b), i, p, float(pa), *rest) for (a, b, i, p, *rest), pa in zip(rows, adjusted)]
+        found = (t.p, np.nan, exact, len(ones), sd, seen, t.n_left_out)
+        rows.append(LevelDifference(str(a), str(b), difference, *found))
+    return [r._replace(p_adjusted=float(p)) for r, p in zip(rows, adjust_p([r.p for r in rows], method))]
 
 # %% ../../nbs/stats/12_tests.ipynb #e57f18e8
 def sign_flip_test(
