@@ -59,8 +59,7 @@ def _ignore(file: Path) -> None:
 
 
 def make_private(files: Iterable[Path], *, ignored: bool = False) -> None:
-    """Shut files to everybody but their owner; `ignored`: git leaves them alone, in a folder that was there before as
-    well."""
+    "Shut files to all but their owner; `ignored`: git leaves them alone, in a folder that was there before as well."
     for file in files:
         file.chmod(0o600)
         if ignored:

@@ -124,8 +124,7 @@ def _page(item: Item, answers: Sequence[str]) -> dict[str, str]:
 
 # %% ../../nbs/records/06_labelstudio.ipynb #ff8586df
 def write_tasks(tasks: Tasks, folder: str | Path) -> list[Path]:
-    """Write the files of a round of annotation: config.xml and tasks-RATER.json for Label Studio; key.json for you
-    alone."""
+    "Write the files of a round: config.xml and tasks-RATER.json for Label Studio; key.json for you alone."
     folder = private_folder(folder, ignored=True)
     values = {"key": tasks.key, **{f"tasks-{rater}": pages for rater, pages in tasks.tasks.items()}}
     texts = {f"{name}.json": json.dumps(v, ensure_ascii=False, indent=1) + "\n" for name, v in values.items()}

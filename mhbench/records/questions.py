@@ -11,7 +11,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ..errors import refuse
@@ -271,10 +270,7 @@ def guess_layout(
     separator: str | None = None,  # between options in one cell
     language: str | None = None,  # BCP 47; None: that of the name of the question's column
 ) -> dict[str, Any]:  # columns, key, separator, language: what load_questions takes
-    """How a table of questions is read, in full.
-
-    Raises: ValueError where something cannot be told from the table.
-    """
+    "How a table of questions is read, in full. Raises: ValueError where something cannot be told from the table."
     if key is not None and key not in KEYS:
         refuse(f"guess_layout: key must be one of {', '.join(KEYS)}; got {key!r}")
     if language is not None and not _LANGUAGE.fullmatch(language):
@@ -414,15 +410,13 @@ def load_questions(
     separator: str | None = None,  # between options in one cell
     language: str = "en",  # BCP 47, where a row does not say it
     protected: bool | None = None,  # True: no text in results; None: where a row has no canary
-    strict: bool = True,
-    set_aside: str | Path | None = None,
+    **how: Any,  # strict and set_aside, as for `validate`
 ) -> Validated:
-    """A table of questions as items of a study, in its order; `strict` and `set_aside` as for `validate`.
+    """A table of questions as items of a study, in its order.
 
     Raises: ValueError at the first row that does not fit, if `strict`; for a column that is not there.
     """
     for field, named in columns.items():
         _known(field, named, table.columns, FIELDS)
     fields = lambda place, row: _item(place, row, study, columns, key, separator, language, protected)
-    how: dict[str, Any] = {"unique": "item_id", "together": _with_cases}
-    return validate_table(table, fields, Item, strict=strict, set_aside=set_aside, **how)
+    return validate_table(table, fields, Item, unique="item_id", together=_with_cases, **how)

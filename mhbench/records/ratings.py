@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import count
-from pathlib import Path
 from typing import Any, cast
 
 from ..errors import refuse
@@ -82,16 +81,9 @@ def _rating(row: dict[str, Any], columns: dict[str, str], by_id: dict[str, Item]
     }
 
 # %% ../../nbs/records/09_ratings.ipynb #206d92b4
-def load_ratings(
-    table: Table,
-    items: Iterable[Item],  # the questions that were kept
-    study: str,
-    columns: dict[str, str],  # field -> column, as guess_rating_columns returns
-    *,
-    strict: bool = True,
-    set_aside: str | Path | None = None,
-) -> Validated:
-    "A table of ratings, in its order. Raises: ValueError at the first row that does not fit, if `strict` (`validate`)."
+def load_ratings(table: Table, items: Iterable[Item], study: str, columns: dict[str, str], **how: Any) -> Validated:
+    """A table of ratings of the items that were kept, in its order, by the columns that `guess_rating_columns` returns;
+    `strict` and `set_aside` as for `validate`. Raises: ValueError at the first row that does not fit, if `strict`."""
     by_id = {i.item_id: i for i in items}
     seen: dict[tuple, str] = {}  # (item, rater, target, session) -> its place
 
@@ -103,7 +95,7 @@ def load_ratings(
         seen[same] = place
         return made
 
-    return validate_table(table, fields, Rating, strict=strict, set_aside=set_aside)
+    return validate_table(table, fields, Rating, **how)
 
 # %% ../../nbs/records/09_ratings.ipynb #2a0b96d4
 _WHO = "rater|annotator|clinician|coder|expert|judge|participant|person|physician|psychiatrist|reader|reviewer"

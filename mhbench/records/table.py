@@ -197,7 +197,8 @@ def _within(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
 
 def _as_cells(rows: Iterable[tuple[str, dict]], name: Callable[[str], str] = str) -> Iterator[tuple[str, dict]]:
     "Rows of cells, up to the size that a table may have."
-    return _within((place, {name(c): cell(v) for c, v in row.items()}) for place, row in rows)
+    for place, row in _within(rows):
+        yield place, {name(c): cell(v) for c, v in row.items()}
 
 # %% ../../nbs/records/02_table.ipynb #d571da8d
 def _table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), empty: int = 0) -> Table:

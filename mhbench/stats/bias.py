@@ -136,15 +136,10 @@ def self_enhancement(
 
 
 def family_bias(
-    scores: Any,
-    annotators: Sequence[str],
-    students: Sequence[str],
-    lineages: Mapping[str, str],
-    *,
-    others: bool = False,  # also unrelated students, for comparison
-    **kwargs,  # as in self_enhancement
+    scores: Any, annotators: Sequence, students: Sequence, lineages: Mapping[str, str], *, others=False, **kwargs
 ) -> list[Bias]:  # one for each annotator and related student
-    """How much an annotator's scores of related models' answers are above those of annotators of other lineages.
+    """How much an annotator's scores of related models' answers are above those of annotators of other lineages, and,
+    with `others`, its scores of unrelated models' answers, for comparison. Keywords as in `self_enhancement`.
 
     Source: MedQADE, section 4.4.4.
     """

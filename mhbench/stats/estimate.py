@@ -185,16 +185,9 @@ class Estimate(NamedTuple):
 
     @classmethod
     def from_replicates(
-        cls,
-        estimate: float,
-        replicates: np.ndarray,  # (B,) of the bootstrap; NaN where undefined
-        *,
-        n: int,
-        n_clusters: int | None = None,
-        level: float = 0.95,
-        share: bool = False,
+        cls, estimate: float, replicates: Any, *, n: int, n_clusters: int | None = None, level=0.95, share=False
     ) -> Estimate:
-        """An estimate with the interval of its replicates.
+        """An estimate with the interval of its bootstrap replicates (B,), NaN where undefined.
 
         Source: Dean and Pagano 2015 (shares); Hesterberg 2015, section 3.2.4 (tails for few clusters).
         """

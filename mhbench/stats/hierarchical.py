@@ -141,8 +141,9 @@ def _problem(
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #c2b4ca46
 def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The Hessian of the objective: blocks (Q, K, K), the worths of each question; border (Q * K, 2 * A), from worths to
-    slopes and offsets; corner (2 * A, 2 * A), slopes and offsets."""
+    """The Hessian of the objective: blocks (Q, K, K), the worths of each question; border (Q * K, 2 * A), from worths
+    to slopes and offsets; corner (2 * A, 2 * A), slopes and offsets.
+    """
     k = p.rated.shape[1]
     betas, slopes, offsets = p.parts(x)
     n_betas, n_raters = len(betas), len(slopes)

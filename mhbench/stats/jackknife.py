@@ -36,9 +36,7 @@ class Jackknife(NamedTuple):
     @property
     def se(self) -> Any:  # (...)
         "The standard error; NaN where the statistic is undefined without one of the units."
-        apart = self.left_out - self.left_out.mean(0)
-        g = len(apart)
-        return as_scalar(np.sqrt((g - 1) / g * (apart**2).sum(0)))
+        return as_scalar(np.sqrt((len(self.left_out) - 1) * self.left_out.var(0)))
 
     @property
     def df(self) -> Any:  # (...)

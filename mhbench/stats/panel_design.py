@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -95,13 +95,7 @@ def mean_width(
 
 
 def least_difference(
-    components: RaterComponents,
-    n_items: float,
-    n_raters: float,
-    per_item: float | None = None,
-    *,
-    power: float = 0.8,
-    level: float = 0.95,
+    components: RaterComponents, n_items: float, n_raters: float, per_item: Any = None, *, power=0.8, level=0.95
 ) -> float:
     """The smallest true difference that is detected with this power, from the components of differences.
 

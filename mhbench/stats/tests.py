@@ -371,9 +371,10 @@ def compare_levels(
         most = most if largest is None else largest
         seen = detectable_difference(len(d), se=sd / np.sqrt(len(d)), power=power, alpha=1 - level, largest=most)
         difference = mean_difference(d, largest=most, level=level)
-        found = (t.p, np.nan, exact, len(ones), sd, seen, t.n_left_out)
-        rows.append(LevelDifference(str(a), str(b), difference, *found))
-    return [r._replace(p_adjusted=float(p)) for r, p in zip(rows, adjust_p([r.p for r in rows], method))]
+        tested = (t.p, np.nan, exact, len(ones), sd, seen, t.n_left_out)
+        rows.append(LevelDifference(str(a), str(b), difference, *tested))
+    adjusted = adjust_p([r.p for r in rows], method).tolist()
+    return [r._replace(p_adjusted=p) for r, p in zip(rows, adjusted)]
 
 # %% ../../nbs/stats/12_tests.ipynb #e57f18e8
 def sign_flip_test(
