@@ -239,7 +239,7 @@ class Checked(NamedTuple):
     "What one model made of the questions."
 
     table: pd.DataFrame  # one row a question: similarities, n_tokens, min_k, mean_logprob
-    counts: dict[str, Any]  # one row of a table: what became of the requests, and what they cost
+    counts: dict[str, Any]  # one row of a table: the outcomes of the requests, and what they cost
     source: str  # where the log-probabilities come from; a dash where there are none
     reason: str  # why there are none, or empty
 

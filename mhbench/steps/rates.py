@@ -105,7 +105,7 @@ def _by_item(
 
 
 def _counts(items: dict[str, np.ndarray], part: np.ndarray | None) -> dict:
-    "How many items of a group were not asked or got no answer, and what became of the requests."
+    "How many items of a group were not asked or got no answer, and the outcomes of the requests."
     known = items["known"]
     return {
         "n_not_asked": pd.NA if part is None else len(np.setdiff1d(part, items["item"])),
