@@ -16,9 +16,10 @@ from typing import Any
 
 import pandas as pd
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from ..errors import refuse
+from ..records.schema import Record
 
 # %% auto #0
 __all__ = ['ROUNDINGS', 'Source', 'INPUTS', 'PrintedNumber', 'read_printed', 'equal_as_printed', 'Paper', 'Evidence', 'CellOf',
@@ -83,11 +84,7 @@ def equal_as_printed(
     return printed.value in {r * printed.unit for r in rounded}
 
 # %% ../../nbs/ledger/01_claims.ipynb #da4024c8
-class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Paper(_Closed):
+class Paper(Record):
     "Whose numbers these are."
 
     name: str
@@ -96,7 +93,7 @@ class Paper(_Closed):
     url: str = ""
 
 
-class Evidence(_Closed):
+class Evidence(Record):
     "Evidence on a difference, in words that the paper's authors would find fair."
 
     says: str
@@ -106,7 +103,7 @@ class Evidence(_Closed):
     discovery: bool = False  # shown first
 
 
-class CellOf(_Closed):
+class CellOf(Record):
     "A cell: the one row of a table that `where` leaves, and its column."
 
     table: str
@@ -115,7 +112,7 @@ class CellOf(_Closed):
     rounding: str = "half"
 
 
-class CallOf(_Closed):
+class CallOf(Record):
     "A call: a function by name, its arguments, and the part of its result."
 
     call: str
@@ -128,7 +125,7 @@ class CallOf(_Closed):
 Source = CellOf | CallOf
 
 # %% ../../nbs/ledger/01_claims.ipynb #f89bc642
-class _How(_Closed):
+class _How(Record):
     ours: Source | None = None
     conventions: dict[str, Source] = {}
     cannot: str | None = None
@@ -168,7 +165,7 @@ class ClaimEntry(_How):
     blocks: list[Block] = []
 
 # %% ../../nbs/ledger/01_claims.ipynb #ba98f07c
-class Pivot(_Closed):
+class Pivot(Record):
     "From one row per rating to one row per unit rated; several `values` give columns `value/column`."
 
     index: str | list[str]
@@ -177,7 +174,7 @@ class Pivot(_Closed):
     aggregate: str | None = None  # of several ratings of one cell: mean, median, first ...; None: they are refused
 
 
-class TableFile(_Closed):
+class TableFile(Record):
     "A table of a release."
 
     file: str | dict[str, str | list[str]]  # one, or name -> file or files, which are concatenated
@@ -191,7 +188,7 @@ INPUTS = "printed_inputs"
 _INPUTS = "The numbers that it follows from are printed rounded; it holds within their rounding."
 
 
-class ClaimsFile(_Closed):
+class ClaimsFile(Record):
     "The whole file."
 
     paper: Paper
@@ -256,7 +253,7 @@ def _labels(row: str, column: str, names: Mapping[str, Any]) -> dict[str, Any]:
 
 def _filled(what: Any, labels: Mapping[str, Any], place: str) -> Any:
     "A part of an entry with its placeholders replaced."
-    if isinstance(what, _Closed):
+    if isinstance(what, Record):
         return type(what)(**_filled(what.model_dump(), labels, place))
     if isinstance(what, Mapping):
         return {_filled(k, labels, place): _filled(v, labels, place) for k, v in what.items()}
@@ -288,18 +285,20 @@ def _cells_of(entry: ClaimEntry, place: str) -> list[tuple[str, str, str]]:  # r
         remedy = "give `printed` for one number, or `columns` and `rows` for a table"
         refuse("load_claims: an entry must be one number or a table; got neither, or both", place=place, remedy=remedy)
     columns = [_joined(c) for c in entry.columns]
+    cells = []
     for row, numbers in entry.rows.items():
         if len(numbers) != len(columns):
             rule = f"load_claims: a row must have a number or null for each of {len(columns)} columns"
             refuse(f"{rule}; got {len(numbers)} in row {row!r}", place=place)
-    return [(r, c, n) for r, numbers in entry.rows.items() for c, n in zip(columns, numbers) if n is not None]
+        cells += [(row, column, n) for column, n in zip(columns, numbers) if n is not None]
+    return cells
 
 
 def _block_of(entry: ClaimEntry, row: str, column: str) -> _How | None:
     "The first block that names a cell, or the entry itself; None where neither says anything."
     for block in entry.blocks:
-        columns = None if block.columns is None else [_joined(c) for c in block.columns]
-        if (block.rows is None or row in block.rows) and (columns is None or column in columns):
+        of_row = block.rows is None or row in block.rows
+        if of_row and (block.columns is None or column in map(_joined, block.columns)):
             return block
     return entry if entry.says else None
 
@@ -377,7 +376,7 @@ def _misfit(e: ValidationError, path: Path, lines: Mapping[tuple, int]) -> None:
     place = f"{path.name}:{lines[inner]}"
     name = ".".join(map(str, at))
     if first["type"] == "extra_forbidden":
-        known = {k for m in _GRAMMAR for k in m.model_fields}
+        known = set().union(*(m.model_fields for m in _GRAMMAR))
         got = f"{at[-1]!r}{nearest_name(str(at[-1]), known - {at[-1]})}"
         refuse(f"load_claims: an entry must be one that is declared; got {got}", place=place)
     remedy = "put the printed number in quotes" if first["type"] == "string_type" else ""
@@ -402,10 +401,10 @@ def load_claims(path: str | Path) -> Claims:
     claims: list[Claim] = []
     for k, entry in enumerate(file.claims):
         claims += _claims_of(entry, file, f"{path.name}:{lines[('claims', k)]}")
-    twice = [i for i, n in Counter(c.id for c in claims).items() if n > 1]
-    if twice:
-        got = f"{twice[0]!r} several times ({path.name})"
-        refuse(f"load_claims: the id of a claim must stand once; got {got}; give one of the entries an `id`")
+    for name, n in Counter(c.id for c in claims).items():
+        if n > 1:
+            got = f"{name!r} several times ({path.name})"
+            refuse(f"load_claims: the id of a claim must stand once; got {got}; give one of the entries an `id`")
     return Claims(file, claims, path)
 
 # %% ../../nbs/ledger/01_claims.ipynb #faad68fb
@@ -421,10 +420,13 @@ def claims_by_place(claims: Claims) -> pd.DataFrame:  # place, claims, computed,
 
 def unused_names(claims: Claims) -> list[str]:  # "reasons: x"
     "Names that a file declares and no claim refers to; a discovery may stand alone."
-    used: dict[str, set] = {
-        "reasons": {r for c in claims.claims for r in [c.cannot, *c.absent.values()]},
-        "conventions": {n for c in claims.claims for n in [*c.conventions, "random" if c.random else ""]},
-        "notes": {c.note for c in claims.claims} | {n for n, e in claims.file.notes.items() if e.discovery},
-    }
-    declared = {what: getattr(claims.file, what) for what in used}
-    return [f"{what}: {n}" for what, names in used.items() for n in declared[what] if n not in {INPUTS, *names}]
+    used: dict[str, set] = {"reasons": set(), "conventions": {INPUTS}, "notes": set()}
+    used["notes"] |= {name for name, evidence in claims.file.notes.items() if evidence.discovery}
+    for c in claims.claims:
+        used["reasons"] |= {c.cannot, *c.absent.values()}
+        used["conventions"] |= {*c.conventions, "random" if c.random else ""}
+        used["notes"].add(c.note)
+    out = []
+    for what, names in used.items():
+        out += [f"{what}: {name}" for name in getattr(claims.file, what) if name not in names]
+    return out

@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from .claims import INPUTS, Claim, Claims, PrintedNumber, read_printed
-from .verdicts import NO_RUN, VERDICTS, claims_by_verdict
+from .verdicts import NO_RUN, claims_by_verdict
 from ..report.page import filled_template
 
 # %% auto #0
@@ -57,6 +59,7 @@ class _Paper:
     claims: Claims
     number: int  # of the paper, for ids
     rows: list[dict[str, Any]] = field(default_factory=list)
+    told: dict[str, str] = field(default_factory=dict)  # the notes printed so far: code -> title
 
     @property
     def name(self) -> str:
@@ -73,15 +76,9 @@ class _Paper:
 
 def _rests_on(claim: Claim) -> str:  # files, arithmetic or repetition
     "The kind of source of a value: released files, other printed numbers, or the same number in another place."
-
-    def inside(given: Any) -> list[Any]:
-        if isinstance(given, Mapping):
-            return [given, *(x for v in given.values() for x in inside(v))]
-        return [x for v in given for x in inside(v)] if isinstance(given, list) else []
-
     source = claim.ours or next(iter(claim.conventions.values()), None)
     known = source.model_dump() if source else {}
-    if any("table" in part for part in inside(known)):
+    if '"table": ' in json.dumps(known, default=str):
         return "files"
     of = known.get("of")
     one = isinstance(of, Mapping) and set(of) == {"printed"} and "*" not in of["printed"]
@@ -125,10 +122,7 @@ def _papers(verdicts: pd.DataFrame, claims: Sequence[Claims]) -> list[_Paper]:
     return out
 
 # %% ../../nbs/ledger/03_page.ipynb #e66134a5
-_Told = dict[str, str]  # the notes printed so far: id -> title
-
-
-def _note(told: _Told, paper: _Paper, code: str, rows: list[dict[str, Any]], fallback: str = "") -> dict[str, Any]:
+def _note(paper: _Paper, code: str, rows: list[dict[str, Any]], fallback: str = "") -> dict[str, Any]:
     "A note for the template, or a reference to it if it was printed before."
     note = paper.claims.file.notes.get(code)
     title = (note and note.title) or fallback or _heading(code)
@@ -136,9 +130,9 @@ def _note(told: _Told, paper: _Paper, code: str, rows: list[dict[str, Any]], fal
     if note is None:
         return here | {"says": "We have no explanation for it.", "doubt": "", "notebook": "", "link": ""}
     place = paper.id("n", code)
-    if place in told:
-        return here | {"again": place, "title": told[place]}
-    told[place] = title
+    if code in paper.told:
+        return here | {"again": place, "title": paper.told[code]}
+    paper.told[code] = title
     link = f"../{note.notebook}" if note.notebook.startswith(("nbs/", "reports/")) else ""
     link = note.notebook if note.notebook.startswith("https://") else link
     says = {"says": note.says.strip(), "doubt": note.doubt.strip(), "notebook": note.notebook, "link": link}
@@ -150,38 +144,37 @@ def _by_paper(papers: Iterable[_Paper], name: str, listed: Callable[[_Paper], li
     return [{"paper": paper.name, name: found} for paper in papers if (found := listed(paper))]
 
 
-def _discoveries(paper: _Paper, told: _Told) -> list[dict[str, Any]]:
+def _discoveries(paper: _Paper) -> list[dict[str, Any]]:
     "The notes that are discoveries, in the order of the file."
-    codes = [code for code, note in paper.claims.file.notes.items() if note.discovery]
-    rows = [row for row in paper.rows if row["verdict"] in ("differs", "convention")]
-    return [_note(told, paper, code, [row for row in rows if row["note"] == code]) for code in codes]
+    notes = []
+    for code, note in paper.claims.file.notes.items():
+        if note.discovery:
+            of = [row for row in paper.having(note=code) if row["verdict"] in ("differs", "convention")]
+            notes.append(_note(paper, code, of))
+    return notes
 
 
-def _differences(paper: _Paper, told: _Told) -> list[dict[str, Any]]:
+def _differences(paper: _Paper) -> list[dict[str, Any]]:
     "The differences, by note."
     notes = []
     for code in dict.fromkeys(r["note"] for r in paper.having(verdict="differs")):
         of = paper.having(verdict="differs", note=code)
-        notes.append(_note(told, paper, code, of, ", ".join(dict.fromkeys(r["place"] for r in of))))
+        notes.append(_note(paper, code, of, ", ".join(dict.fromkeys(r["place"] for r in of))))
     return notes
 
 
-def _naming(paper: _Paper, code: str) -> dict[str, int]:
-    "The number of claims that name a convention, and of those that were not run."
-    of = {c.id for c in paper.claims.claims if code in c.conventions or (code == "random" and c.random)}
-    return {"named": len(of), "not_run": sum(row["claim"] in of for row in paper.having(verdict=NO_RUN))}
-
-
-def _conventions(paper: _Paper, told: _Told) -> list[dict[str, Any]]:
+def _conventions(paper: _Paper) -> list[dict[str, Any]]:
     "The declared conventions, each with the numbers that are equal under it."
     listed = []
     for code, says in paper.claims.file.conventions.items():
         rows = [r for r in paper.having(verdict="convention") if code in r["conventions"]]
         if code == INPUTS and not rows:
             continue
-        notes = [_note(told, paper, note, []) for note in dict.fromkeys(r["note"] for r in rows) if note]
-        about = {"id": paper.id("c", code), "name": _heading(code), "says": says.strip()}
-        listed.append(about | {"rows": rows, "notes": notes, "inputs": code == INPUTS} | _naming(paper, code))
+        named = {c.id for c in paper.claims.claims if code in c.conventions or (code == "random" and c.random)}
+        codes = dict.fromkeys(r["note"] for r in rows if r["note"])
+        about = {"id": paper.id("c", code), "name": _heading(code), "says": says.strip(), "rows": rows}
+        about |= {"notes": [_note(paper, c, []) for c in codes], "inputs": code == INPUTS, "named": len(named)}
+        listed.append(about | {"not_run": sum(row["claim"] in named for row in paper.having(verdict=NO_RUN))})
     return listed
 
 
@@ -207,9 +200,8 @@ def _title(papers: Sequence[_Paper]) -> str:
     return f"What {n} papers print, and what their released files give"
 
 
-def _totals(papers: Sequence[_Paper]) -> dict[str, Any]:
+def _totals(papers: Sequence[_Paper], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     "The numbers by verdict and by kind of source, and the conventions declared and tried."
-    rows = [row for paper in papers for row in paper.rows]
     judged = [row for row in rows if row["verdict"] in ("equal", "convention", "differs")]
     return {
         "of": Counter(row["verdict"] for row in rows),
@@ -232,18 +224,16 @@ class ReleaseFiles(NamedTuple):
 # %% ../../nbs/ledger/03_page.ipynb #dd42f5ac
 def _counts(verdicts: pd.DataFrame, papers: Sequence[_Paper]) -> list[dict[str, Any]]:
     "The table of counts; with several papers its last row is the total."
-    out = []
-    for row, paper in zip(claims_by_verdict(verdicts).to_dict("records"), papers, strict=True):
-        of = {v: row[v] for v in VERDICTS} | {NO_RUN: row["not_run"]}
-        of["cannot"] -= of[NO_RUN]
-        url = paper.claims.file.paper.url
-        cells = [{"verdict": v, "n": n} for v, n in of.items()]
-        out.append({"paper": paper.name, "choice": paper.name, "url": url, "claims": row["claims"], "of": cells})
-    if len(out) > 1:
-        cells = [{"verdict": v, "n": sum(r["of"][k]["n"] for r in out)} for k, v in enumerate(SAID)]
-        every = sum(r["claims"] for r in out)
-        out.append({"paper": "all", "choice": "", "url": "", "claims": every, "of": cells})
-    return out
+    counts = claims_by_verdict(verdicts).rename(columns={"not_run": NO_RUN})
+    counts["cannot"] -= counts[NO_RUN]
+    counts["choice"] = counts["paper"]
+    counts["url"] = [paper.claims.file.paper.url for paper in papers]
+    rows = counts.to_dict("records")
+    if len(rows) > 1:
+        rows.append(counts[["claims", *SAID]].sum().to_dict() | {"paper": "all", "choice": "", "url": ""})
+    for row in rows:
+        row["of"] = [{"verdict": v, "n": row[v]} for v in SAID]
+    return rows
 
 # %% ../../nbs/ledger/03_page.ipynb #8a6fb4cf
 def ledger_page(
@@ -254,8 +244,7 @@ def ledger_page(
     "The verdicts on papers as one self-contained page, to be put in a folder beside `nbs`."
     verdicts = pd.concat([verdicts[verdicts["paper"] == c.name] for c in claims], ignore_index=True)
     papers = _papers(verdicts, claims)
-    told: _Told = {}
-    rows = [row for paper in papers for row in paper.rows]
+    rows = list(chain.from_iterable(paper.rows for paper in papers))
     places = dict.fromkeys((row["paper"], row["place"]) for row in rows)
     return filled_template(
         "ledger.html",
@@ -263,12 +252,12 @@ def ledger_page(
         scripts=("tables.js", "ledger.js"),
         private=False,
         title=_title(papers),
-        totals=_totals(papers),
+        totals=_totals(papers, rows),
         counts=_counts(verdicts, papers),
         verdicts=[{"code": code, "name": name} for code, name in SAID.items()],
-        discoveries=[note for paper in papers for note in _discoveries(paper, told)],  # first: they are told here
-        differences=_by_paper(papers, "notes", lambda paper: _differences(paper, told)),
-        conventions=_by_paper(papers, "conventions", lambda paper: _conventions(paper, told)),
+        discoveries=list(chain.from_iterable(map(_discoveries, papers))),  # first: they are told here
+        differences=_by_paper(papers, "notes", _differences),
+        conventions=_by_paper(papers, "conventions", _conventions),
         reasons=_by_paper(papers, "reasons", _reasons),
         papers=[paper.name for paper in papers],
         places=[{"paper": paper, "place": place} for paper, place in places],

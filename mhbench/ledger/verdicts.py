@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -96,9 +96,10 @@ def _read(folder: Path, name: str) -> pd.DataFrame | None:
 def _stacked(declared: TableFile, folder: Path) -> pd.DataFrame | None:
     if isinstance(declared.file, str):
         return _read(folder, declared.file)
-    listed = [(name, [f] if isinstance(f, str) else f) for name, f in declared.file.items()]
-    parts = [(name, _read(folder, file)) for name, files in listed for file in files]
-    there = [frame.assign(**{declared.label: name}) for name, frame in parts if frame is not None]
+    there = []
+    for name, files in declared.file.items():
+        found = [_read(folder, file) for file in ([files] if isinstance(files, str) else files)]
+        there += [frame.assign(**{declared.label: name}) for frame in found if frame is not None]
     return pd.concat(there, ignore_index=True) if there else None
 
 
@@ -397,13 +398,6 @@ VERDICT_COLUMNS += ["convention", "n_tried", "reason", "note", "source"]
 _TEXTS = ("convention", "reason", "note", "source")
 
 
-def _stop(wrong: Mapping[str, str], claims: Claims) -> NoReturn:
-    "One message for all claims that have no value."
-    said = "\n".join(f"  {claim}: {message}" for claim, message in list(wrong.items())[:20])
-    more = f"\n  and {len(wrong) - 20} more" if len(wrong) > 20 else ""
-    refuse(f"judge_claims: every claim must have one value; got none for {len(wrong)} in {claims.path}:\n{said}{more}")
-
-
 def judge_claims(claims: Claims, tables: Tables = no_tables) -> pd.DataFrame:
     """The verdict on every claim of a file, with the columns VERDICT_COLUMNS; attrs["missing"]: tables not found.
 
@@ -421,7 +415,10 @@ def judge_claims(claims: Claims, tables: Tables = no_tables) -> pd.DataFrame:
         note = c.note if found["verdict"] in ("differs", "convention") else ""
         rows.append({"n_tried": 0, **same, "printed": c.printed, "note": note, **found})
     if wrong:
-        _stop(wrong, claims)
+        said = [f"  {claim}: {message}" for claim, message in wrong.items()]
+        said = [*said[:20], f"  and {len(said) - 20} more"] if len(said) > 20 else said
+        got = "\n".join([f"none for {len(wrong)} in {claims.path}:", *said])
+        refuse(f"judge_claims: every claim must have one value; got {got}")
     frame = pd.DataFrame(rows).reindex(columns=VERDICT_COLUMNS)
     frame[list(_TEXTS)] = frame[list(_TEXTS)].fillna("")
     frame = frame.astype({"value": float, "difference": float, "n_tried": int} | dict.fromkeys(_TEXTS, str))
@@ -433,6 +430,6 @@ def claims_by_verdict(verdicts: pd.DataFrame) -> pd.DataFrame:  # paper, claims,
     "The number of claims of each paper by verdict; `not_run`: those of `cannot` that another run may decide."
     rows = []
     for paper, of in verdicts.groupby("paper", sort=False):
-        counts = {v: int((of["verdict"] == v).sum()) for v in VERDICTS}
+        counts = of["verdict"].value_counts().reindex(VERDICTS, fill_value=0)
         rows.append({"paper": paper, "claims": len(of), **counts, "not_run": int((of["reason"] == NO_RUN).sum())})
     return pd.DataFrame(rows, columns=["paper", "claims", *VERDICTS, "not_run"])
