@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,22 +15,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mhbench.report.style import (
-    MARKERS,
-    PALETTE,
-    PLAIN,
-    Look,
-    canvas,
-    drawable,
-    looks,
-    occurring,
-    of_several,
-    rank,
-    small_axes,
-    spaced,
-    titled,
-    who,
-)
+from . import style
+from .style import PALETTE, PLAIN, Look, canvas, drawable, looks, occurring, spaced, titled, who
 from .tables import NO_INTERVAL
 
 # %% auto #0
@@ -49,6 +35,10 @@ class _Line(NamedTuple):
     look: Look = PLAIN
     heading: bool = False
 
+    @property
+    def values(self) -> list[Any]:  # the rows with an estimate
+        return [row for row in self.rows or () if not pd.isna(row.estimate)]
+
 
 class _Plot(NamedTuple):
     "What a figure shows, and how `intervals` was asked to show it."
@@ -64,8 +54,8 @@ class _Plot(NamedTuple):
     against: str  # a column: the reference value of each row; "" for none
 
 
-def _broken(label: object, width: int = 42) -> str:
-    return "\n".join(textwrap.wrap(spaced(label), width)) or " "
+def _broken(label: object) -> str:
+    return "\n".join(textwrap.wrap(spaced(label), 42)) or " "
 
 
 def _told_apart(named: dict[Any, Look]) -> dict[Any, Look]:
@@ -83,11 +73,17 @@ def _told_apart(named: dict[Any, Look]) -> dict[Any, Look]:
 
 def _kinds(named: dict[Any, Look], kinds: Mapping[str, Sequence[str]]) -> dict[Any, tuple[str, Look]]:
     "Of each label whose model is of one kind only, that kind and its look; none where all are of one."
-    of = {label: [kind for kind, models in kinds.items() if who(label) in models] for label in named}
-    there = [kind for kind in kinds if any(kind in found for found in of.values())]
-    if len(there) < 2 or any(len(found) > 1 for found in of.values()):
+    of = {}
+    for label in named:
+        of[label] = [kind for kind, models in kinds.items() if who(label) in models]
+    found_at_all = set(chain.from_iterable(of.values()))
+    there = [kind for kind in kinds if kind in found_at_all]
+    if len(there) < 2 or max(map(len, of.values())) > 1:
         return {}
-    look = {kind: Look(PALETTE[3 * k % len(PALETTE)], MARKERS[k % len(MARKERS)], False) for k, kind in enumerate(there)}
+    look = {
+        kind: Look(PALETTE[3 * k % len(PALETTE)], style.MARKERS[k % len(style.MARKERS)], False)
+        for k, kind in enumerate(there)
+    }
     return {x: (found[0], look[found[0]]._replace(hollow=named[x].hollow)) for x, found in of.items() if found}
 
 # %% ../../nbs/report/03_forest.ipynb #d983ecca
@@ -95,13 +91,15 @@ def _groups(table: pd.DataFrame, group: str) -> pd.DataFrame:
     "The rows, groups that are models in the order of all figures."
     if group not in PEOPLE or isinstance(table[group].dtype, pd.CategoricalDtype):
         return table
-    return table.iloc[np.argsort([rank(g) for g in table[group]], kind="stable")]
+    return table.iloc[np.argsort([style.rank(g) for g in table[group]], kind="stable")]
 
 
 def _shown(lines: list[_Line]) -> list[_Line]:
     "The lines of a group without what rests on one answer, and without its heading where no line is left."
-    alone = [all(pd.isna(r.estimate) and r.n == 1 for r in x.rows) if x.rows else False for x in lines]
-    kept = [line for line, left_out in zip(lines, alone) if not left_out]
+    kept = []
+    for line in lines:
+        if not line.rows or line.values or any(row.n != 1 for row in line.rows):
+            kept.append(line)
     return [] if all(line.heading for line in kept) else kept
 
 
@@ -119,7 +117,7 @@ def _lines(p: _Plot, table: pd.DataFrame, every: bool = True) -> list[list[_Line
     for g, rows in inside.items():
         look = named.get(g, PLAIN)
         if len(hues) == 1:
-            every_row = [row for of_hue in rows.values() for row in of_hue]
+            every_row = list(chain.from_iterable(rows.values()))
             out.append(_shown([_Line(_broken(g), every_row, named.get(hues[0], look))]))
             continue
         shown = [h for h in hues if h in rows or (every and not in_one)]
@@ -130,7 +128,7 @@ def _lines(p: _Plot, table: pd.DataFrame, every: bool = True) -> list[list[_Line
 
 def _in_columns(groups: list[list[_Line]]) -> list[list[_Line]]:
     "The lines in as many columns as they need, a group kept whole."
-    total = _height(line for g in groups for line in g)
+    total = sum(map(_height, groups))
     share = total / max(1, -(-total // PAGE))
     columns: list[list[_Line]] = [[]]
     for g in groups:
@@ -140,7 +138,7 @@ def _in_columns(groups: list[list[_Line]]) -> list[list[_Line]]:
     return columns
 
 
-def _height(lines: Iterable[_Line]) -> int:
+def _height(lines: Sequence[_Line]) -> int:
     "How many lines of text the lines take."
     return sum(1 + line.label.count("\n") for line in lines)
 
@@ -214,7 +212,7 @@ def _draw(p: _Plot, ax: Any, lines: list[_Line], scale: _Scale, with_n: bool) ->
         high = line.label.count("\n")
         y += high / 2
         places.append(y)
-        values = [row for row in line.rows or () if not pd.isna(row.estimate)]
+        values = line.values
         if line.rows is not None and not values:
             nothing = "\N{EN DASH}" if scale.brief else p.none
             ax.annotate(nothing, (1, y), _CLEAR, color="0.45", **_BESIDE)
@@ -281,7 +279,7 @@ def intervals(
     used = [group, *(c for c in (hue, column) if c)]
     held, what = against or ("", "")
     given = drawable("intervals", table, [*used, *filter(None, [held]), "estimate", "ci_low", "ci_high", "n"])
-    given, alone = (given, "") if given is None else of_several(given, list(dict.fromkeys([*used[1:], group])))
+    given, alone = (given, "") if given is None else style.of_several(given, list(dict.fromkeys([*used[1:], group])))
     if given is None or given["estimate"].isna().all():
         return None
     table = _groups(given, group).reset_index(drop=True)
@@ -300,8 +298,7 @@ def intervals(
     better = "higher" if better is None and xlabel == "accuracy" else better
     below += f"   ({_BETTER.get(better, better)})" if better else ""
     notes = [*signs[:-1], alone, f"short upright line: {what}" if against else "", signs[-1]]
-    below = "\n".join([below, *filter(None, notes)])
-    fig.supxlabel("\n".join(line for part in below.split("\n") for line in textwrap.wrap(part, 100)), fontsize=8.5)
+    fig.supxlabel("\n".join(textwrap.fill(part, 100) for part in [below, *filter(None, notes)]), fontsize=8.5)
     _legend_of_kinds(titled(fig, title), of_kind, len(fig.axes) == 1)
     return fig
 
@@ -350,7 +347,7 @@ def _signs(named: dict, marks: dict[str, float], table: pd.DataFrame, brief: boo
 
 def _legend_of_kinds(fig: Figure, of_kind: dict[Any, tuple[str, Look]], one: bool) -> None:
     "Which marker is which kind of model: in the one panel below the last dots, or beside the title of several."
-    look = dict(sorted(of_kind.values(), key=lambda known: MARKERS.index(known[1].marker)))
+    look = dict(sorted(of_kind.values(), key=lambda known: style.MARKERS.index(known[1].marker)))
     dots = [Line2D([], [], ls="", ms=5, **known._replace(hollow=False).dot) for known in look.values()]
     if dots:
         names = [f"{spaced(kind)} models" for kind in look]
@@ -383,12 +380,11 @@ def _side_by_side(p: _Plot, told: str, column: str) -> tuple[Figure, list[str]]:
     "One panel for each value of `column`, all on the same lines; and the key to the symbols."
     columns = occurring(p.table[column])
     long = max(len(spaced(g)) for g in p.table[p.group].unique()) > 24
-    lines = [line for g in _lines(p, p.table) for line in g]
-    lines = [line for line in lines if line.heading or any(not pd.isna(row.estimate) for row in line.rows or ())]
+    lines = [line for line in chain.from_iterable(_lines(p, p.table)) if line.heading or line.values]
     down = -(-len(columns) // (3 if long else 4))
     across = -(-len(columns) // down)  # rows of panels alike in length
     high = LINE * _height(lines) + 0.45
-    fig, axes = small_axes(len(columns), high, told, across=across, more=1.1, sharex=True, sharey=True)
+    fig, axes = style.small_axes(len(columns), high, told, across=across, more=1.1, sharex=True, sharey=True)
     scale = _scale(p, p.table, 4.2 / across, True)
     for k, (c, ax) in enumerate(zip(columns, axes)):
         mine = p.table[p.table[column] == c]

@@ -92,12 +92,10 @@ def ranged(table: pd.DataFrame, what: str, *, of: str = "model", simulated_too: 
     return f"{what} lies between {' and '.join(ends)}"
 
 # %% ../../nbs/report/08_seen.ipynb #be867fec
-def by_first_mark(
-    table: pd.DataFrame, marks: Mapping[str, float], *, what: str = "accuracy", of: str = "model", noun: str = "models"
-) -> str:
+def by_first_mark(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model", noun: str = "models") -> str:
     "Rows against the first reference value of their figure; their range if it has none."
     if not marks:
-        return ranged(table, what, of=of)
+        return ranged(table, "accuracy", of=of)
     label, at = next(iter(marks.items()))
     name, _, value = label.partition(" ")
     called = f"chance ({value or f'{at:g}'})" if name == "chance" else f"the {label} ({at:g})"
@@ -130,14 +128,14 @@ def overlapping(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
     return "; ".join(said)
 
 # %% ../../nbs/report/08_seen.ipynb #cd2f896c
-def differing(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
+def differing(table: pd.DataFrame, what: str) -> str:
     "How many differences are shown for each model; simulated examinees only if they show one."
-    rows = _ranked(_sure(table), of)
+    rows = _ranked(_sure(table), "model")
     apart = (rows["ci_low"] > 0) | (rows["ci_high"] < 0)
     none: list[object] = []
     some: list[str] = []
     drawn: list[str] = []
-    for who, own in apart.groupby(rows[of], sort=False, observed=True):
+    for who, own in apart.groupby(rows["model"], sort=False, observed=True):
         said = f"{int(own.sum())} of {len(own)} for {spaced(who)}"
         if own.any():
             (drawn if simulated(who) else some).append(said)
@@ -149,22 +147,22 @@ def differing(table: pd.DataFrame, what: str, *, of: str = "model") -> str:
     return f"{what}: {'; '.join(parts)}" if parts else ""
 
 # %% ../../nbs/report/08_seen.ipynb #0183988e
-def recovered(table: pd.DataFrame, declared: str = "truth") -> str:
+def recovered(table: pd.DataFrame) -> str:
     "How many intervals contain the declared value."
     rows = _sure(table[table["n"] != 1])
-    held = (rows["ci_low"] <= rows[declared]) & (rows[declared] <= rows["ci_high"])
+    held = rows["truth"].between(rows["ci_low"], rows["ci_high"])
     return f"what was declared lies in {int(held.sum())} of {len(rows)} intervals" if len(rows) else ""
 
 # %% ../../nbs/report/08_seen.ipynb #12cf2560
-def meant(bins: pd.DataFrame, *, of: str = "model", says: str = "confidence") -> str:
+def meant(bins: pd.DataFrame, *, says: str = "confidence") -> str:
     "In how many bins each model is right less often, or more often, than its confidence says."
     if not {"ci_low", "ci_high"} <= set(bins):
         return ""  # no bin, or no interval
-    rows = _sure(spoken_of(bins.assign(estimate=bins["accuracy"]), of))
+    rows = _sure(spoken_of(bins.assign(estimate=bins["accuracy"]), "model"))
     rows = rows.assign(less=rows["ci_high"] < rows["confidence"], more=rows["ci_low"] > rows["confidence"])
     said: dict[str, list[str]] = {"less": [], "more": []}
     fits = []
-    for who, own in rows.groupby(of, sort=False, observed=True):
+    for who, own in rows.groupby("model", sort=False, observed=True):
         for how in said:
             said[how] += [f"{spaced(who)} in {own[how].sum()} of {len(own)} bins"] * bool(own[how].any())
         fits += [who] * (not own[["less", "more"]].to_numpy().any())

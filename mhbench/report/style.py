@@ -83,8 +83,8 @@ def introduce(names: Iterable[str], simulated: Iterable[str] = (), best_first: I
     global _cast
     known = list(dict.fromkeys(names))
     order = dict.fromkeys([*best_first, *known])
-    places, place = ({name: k for k, name in enumerate(of)} for of in (known, order))
-    _cast = Cast(places, frozenset(simulated), place)
+    place = {name: k for k, name in enumerate(order)}
+    _cast = Cast({name: k for k, name in enumerate(known)}, frozenset(simulated), place)
 
 # %% ../../nbs/report/02_style.ipynb #78b2601d
 def who(label: object) -> str:
