@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, metadata
-from itertools import count
+from itertools import chain, count, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -26,24 +26,11 @@ import yaml
 from pyarrow.parquet import ParquetFile
 
 from ..errors import refuse
+from . import tables
 from .findings import Front, first_screen
-from .items import Answers, columnar, packed
+from .items import ROW_COLUMNS, Answers, columnar, packed
 from .style import spaced
-from mhbench.report.tables import (
-    QUESTIONS,
-    Prose,
-    beside_printed,
-    csv_text,
-    doubts,
-    in_a_sentence,
-    markdown_table,
-    number,
-    numeric,
-    question_of,
-    sampled,
-    stage_prose,
-    with_interval,
-)
+from .tables import Prose, csv_text, number, question_of, with_interval
 from ..steps.rates import COUNTS
 
 # %% auto #0
@@ -84,7 +71,7 @@ class Section(NamedTuple):
     @property
     def given(self) -> list[ReportTable]:
         "Its tables; a caption and a frame alone are one."
-        return [ReportTable(*t) for t in self.tables]
+        return list(starmap(ReportTable, self.tables))
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
@@ -105,18 +92,18 @@ def _section(
         got = f"no {stage}/{study}/contents.json; run the stage with `dvc repro`"
         refuse(f"collect: {stage} of {study} must have left its contents; got {got}", error=FileNotFoundError)
     c = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
-    tables = []
+    shown = []
     for t in c["tables"]:
         if t["show"]:
             name = t["name"]
             frame = _stored(folder / f"{name}.parquet").drop(columns=t["hide"])
             about = Prose(**t["about"]) if "about" in t else said.get(name, Prose())  # a study that adds it says it
-            beside = beside_printed(frame, f"{stage}/{name}", verdicts)
-            tables.append(ReportTable(t["caption"], beside, about, study, t.get("card", ""), name))
+            beside = tables.beside_printed(frame, f"{stage}/{name}", verdicts)
+            shown.append(ReportTable(t["caption"], beside, about, study, t.get("card", ""), name))
     drawn = figures / stage / study
     pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]
     absent = [f"{a['name']}: {a['why']}" for a in c["absent"]]
-    return Section(f"{study}: {stage}", c["about"], tables, pictures, absent, stage, study)
+    return Section(f"{study}: {stage}", c["about"], shown, pictures, absent, stage, study)
 
 # %% ../../nbs/report/07_page.ipynb #663e4531
 def collect(
@@ -130,7 +117,7 @@ def collect(
     """
     stages = list(stages)
     files = {stage: Path(notebooks) / f"{stage}.ipynb" for stage, _ in stages} if notebooks else {}
-    prose = {stage: stage_prose(file) for stage, file in files.items() if file.exists()}
+    prose = {stage: tables.stage_prose(file) for stage, file in files.items() if file.exists()}
     held = {study: Path(results, "ledger", study, "verdicts.parquet") for stage, study in stages if stage == "ledger"}
     verdicts = {study: _stored(file) for study, file in held.items() if file.exists()}
     return [
@@ -212,7 +199,7 @@ def _written(table: pd.DataFrame, title: str, folder: str | Path, stem: str) -> 
     files = [Path(folder, f"{stem}.csv"), Path(folder, f"{stem}.md")]
     files[0].parent.mkdir(parents=True, exist_ok=True)
     files[0].write_text(csv_text(table), encoding="utf-8")
-    files[1].write_text(f"# {title}\n\n{markdown_table(readable(table))}", encoding="utf-8")
+    files[1].write_text(f"# {title}\n\n{tables.markdown_table(readable(table))}", encoding="utf-8")
     return files
 
 
@@ -227,32 +214,37 @@ def _stem(*words: str) -> str:
     return "-".join(re.sub(r"[^a-z0-9]+", " ", said.lower()).split())[:80]
 
 
-def _unused(stem: str, taken: set[str]) -> str:
-    "A name that no other table has, although two captions may be alike where names are cut."
-    names = (f"{stem}-{n}" if n > 1 else stem for n in count(1))
-    name = next(x for x in names if x not in taken)
-    taken.add(name)
-    return name
-
-
 def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
     "Every table of the sections as CSV and as Markdown, named after section and caption."
-    taken: set[str] = set()
-    tables = [(t, _unused(_stem(s.title, t.caption), taken)) for s in sections for t in s.given]
-    return [file for t, stem in tables for file in _written(t.frame, t.caption, folder, stem)]
+    files: dict[str, list[Path]] = {}  # by stem
+    for s in sections:
+        for t in s.given:
+            stem = _stem(s.title, t.caption)
+            names = (f"{stem}-{n}" if n > 1 else stem for n in count(1))  # captions may be alike where they are cut
+            name = next(x for x in names if x not in files)
+            files[name] = _written(t.frame, t.caption, folder, name)
+    return list(chain.from_iterable(files.values()))
 
 # %% ../../nbs/report/07_page.ipynb #231f83af
 GLOSSARY = yaml.safe_load((resources.files("mhbench.report") / "static" / "glossary.yaml").read_text(encoding="utf-8"))
 ROWS_SHOWN = 200  # rows of a table that stand on the page
 
 
-class _Scored:
-    "The answers that were right or wrong, with the columns by which a row of a table selects them."
+_CHOSEN_BY = ["study", "model", "mode", "category", "topic", "set", "item_id"]  # how a row selects answers
 
-    def __init__(self, answers: Answers):
-        chosen_by = ["study", "model", "mode", "category", "topic", "set", "item_id"]
-        rows = answers.rows
-        self.rows = rows[rows["correct"].notna()].filter(chosen_by).astype("category")
+
+class _Links:
+    "The targets of the links in a page's tables: the answers behind a row, and the card of the judge that it names."
+
+    def __init__(self, sections: Sequence[Section], answers: Answers | None):
+        self.cards: dict[tuple[str, str], str] = {}  # (study, who) -> its place on the page
+        for s in sections:
+            for t in s.given:
+                names = t.frame[t.card].unique() if t.card else ()
+                self.cards |= {(s.study, str(who)): _stem("card", s.study, str(who)) for who in names}
+        self.listed = answers is not None  # whether the page has a list of answers
+        rows = answers.rows if answers else pd.DataFrame(columns=ROW_COLUMNS)
+        self.rows = rows[rows["correct"].notna()].filter(_CHOSEN_BY).astype("category")  # right, wrong or partly right
         self.sets = list(self.rows["set"].cat.categories)
         self._counted: dict[tuple[str, ...], dict[tuple, int]] = {}
 
@@ -263,22 +255,29 @@ class _Scored:
             self._counted[by] = self.rows.groupby(list(by), observed=True)["item_id"].nunique().to_dict()
         return self._counted[by].get(tuple(wanted.values()), 0)
 
-# %% ../../nbs/report/07_page.ipynb #15bae795
-def _rests_on(row: dict, study: str | None, scored: _Scored) -> str:
-    "A link to the answers behind a row of a table; empty if their number is not the row's n."
-    if "model" not in row or "n" not in row:
+    def answers(self, row: dict, study: str | None) -> str:
+        "A link to the answers behind a row of a table; empty if their number is not the row's n."
+        if not self.listed or "model" not in row or "n" not in row:
+            return ""
+        wanted = {"study": row.get("study", study), "model": row["model"]}
+        if isinstance(row.get("mode"), str):
+            wanted["mode"] = row["mode"]
+        if row.get("by") in ("category", "topic", "set"):
+            wanted[row["by"]] = row["group"]
+        for own in (wanted, *(wanted | {"set": name} for name in self.sets)):  # or a table of the core set alone
+            if self.n_items(own) == row["n"] and (row["n"] or own is wanted):
+                return f"items?{urlencode(own)}"
         return ""
-    wanted = {"study": row.get("study", study), "model": row["model"]}
-    if isinstance(row.get("mode"), str):
-        wanted["mode"] = row["mode"]
-    if row.get("by") in ("category", "topic", "set"):
-        wanted[row["by"]] = row["group"]
-    for own in (wanted, *(wanted | {"set": name} for name in scored.sets)):  # or a table of the core set alone
-        if scored.n_items(own) == row["n"] and (row["n"] or own is wanted):
-            return f"items?{urlencode(own)}"
-    return ""
 
+    def card(self, row: dict, study: str | None) -> str:
+        "The card of the judge that a row names, in `judge` or at the end of its `measure`."
+        for (of, who), place in self.cards.items():
+            named = row.get("judge") == who or str(row.get("measure", "")).endswith(f" by {who}")
+            if of == row.get("study", study) and named:
+                return f"#{place}"
+        return ""
 
+# %% ../../nbs/report/07_page.ipynb #15bae795
 @cache
 def _source_url() -> str:
     "The public address of the source, from the package's metadata; empty without one."
@@ -299,36 +298,14 @@ def _notebook_of(function: str) -> dict[str, str]:  # name, notebook, link
     link = f"{url}/blob/main/{notebook}" if notebook and url else ""
     return {"name": function.rsplit(".", 1)[-1] if notebook else function, "notebook": notebook, "link": link}
 
-
-def _card_ids(sections: Sequence[Section]) -> dict[tuple[str, str], str]:  # (study, who) -> its place on the page
-    "The cards of a page."
-    named = [(s.study, str(who)) for s in sections for t in s.given if t.card for who in t.frame[t.card].unique()]
-    return {key: _stem("card", *key) for key in named}
-
-
-def _card_of(row: dict, study: str | None, cards: Mapping[tuple[str, str], str]) -> str:
-    "The card of the judge that a row names, in `judge` or at the end of its `measure`."
-    for (of, who), place in cards.items():
-        named = row.get("judge") == who or str(row.get("measure", "")).endswith(f" by {who}")
-        if of == row.get("study", study) and named:
-            return f"#{place}"
-    return ""
-
 # %% ../../nbs/report/07_page.ipynb #7d0b3a6a
-class _Links(NamedTuple):
-    "The targets of the links in a page's tables."
-
-    scored: _Scored | None  # the answers; None: the page has no list of them
-    cards: Mapping[tuple[str, str], str]
-
-
 _NOT_ON_A_CARD = ["n_clusters", "interval", "undefined"]
 
 
 def _shown(table: pd.DataFrame) -> dict[str, Any]:
     "A table as the page shows it: its headings, which columns are numeric, the texts of its cells."
-    rows = [[number(v) for v in row] for row in table.itertuples(index=False)]
-    return {"head": [spaced(c) for c in table.columns], "right": numeric(table), "rows": rows}
+    rows = [list(map(number, row)) for row in table.itertuples(index=False)]
+    return {"head": [spaced(c) for c in table.columns], "right": tables.numeric(table), "rows": rows}
 
 
 def _card_pages(t: ReportTable, to: _Links) -> list[dict[str, Any]]:
@@ -357,8 +334,7 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
     place = {c: k for k, c in enumerate(table.columns)}
     rows = []
     for cells, row in zip(shown["rows"], t.frame.head(ROWS_SHOWN).to_dict("records")):
-        link = _rests_on(row, t.study, to.scored) if to.scored else ""
-        rows.append({"cells": cells, "link": link, "card": _card_of(row, t.study, to.cards)})
+        rows.append({"cells": cells, "link": to.answers(row, t.study), "card": to.card(row, t.study)})
     return shown | {
         "id": key,
         "caption": t.caption,
@@ -368,8 +344,8 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
         "n_at": place.get("n", -1),
         "n": len(t.frame),
         "cut": len(t.frame) > ROWS_SHOWN,
-        "doubts": doubts(t.frame),
-        "sampled": sampled(t.frame),
+        "doubts": tables.doubts(t.frame),
+        "sampled": tables.sampled(t.frame),
         "same": [f"{spaced(column)}: {text}" for column, text in same.items()],
         "file": f"{_stem(section.title, t.caption)}.csv",
         "text": t.about.text,
@@ -409,34 +385,36 @@ def _picture(p: Picture, title: str) -> dict:
 def _entry(t: ReportTable, key: str, picture: Picture | None, section: Section, to: _Links) -> dict[str, Any]:
     "A table below its sentence, with the figure of the same name."
     first = t.about.text.split(". ")[0].replace("\n", " ").rstrip(".")
-    said = in_a_sentence(t.frame) or (f"{first}." if first[:1].isupper() else "")
+    said = tables.in_a_sentence(t.frame) or (f"{first}." if first[:1].isupper() else "")
     figure = _picture(picture, section.title) if picture else None
     return {"id": key, "caption": t.caption, "said": said, "figure": figure, "table": _cells(t, key, section, to)}
 
 
 def _asked(section: Section, key: str, to: _Links) -> list[tuple[str, dict]]:  # (question, entry), in order
     "The output of one stage for one study, by question."
-    tables = {t.name for t in section.given if t.name}
-    pictures = [(Path(p.file).stem, p) for p in (Picture(*p) for p in section.figures)]
-    named = dict(pictures)
+    beside = {t.name for t in section.given if t.name}
+    pictures = [(Path(p.file).stem, p) for p in starmap(Picture, section.figures)]
     out = []
-    for k, (name, p) in enumerate([x for x in pictures if x[0] not in tables], 1):
+    for k, (name, p) in enumerate([x for x in pictures if x[0] not in beside], 1):
         shown = {"id": f"{key}f{k}", "caption": p.caption, "said": "", "table": None}
         out.append((name, shown | {"figure": _picture(p, section.title)}))
     for k, t in enumerate(section.given, 1):
-        out.append((t.name, _entry(t, f"{key}t{k}", named.get(t.name) if t.name else None, section, to)))
+        out.append((t.name, _entry(t, f"{key}t{k}", dict(pictures).get(t.name or None), section, to)))
     return [(question_of(section.stage, name) if section.study else "", entry) for name, entry in out]
 
 
 def _counted(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
-    n = {word: sum(bool(e[word]) for e in entries) for word in ("table", "figure")}
-    return ", ".join(f"{k} {word}{'s' * (k != 1)}" for word, k in n.items() if k)
+    said = []
+    for word in ("table", "figure"):
+        n = sum(bool(e[word]) for e in entries)
+        said += [f"{n} {word}{'s' * (n != 1)}"] if n else []
+    return ", ".join(said)
 
 
 def _groups(sections: Sequence[Section], to: _Links, said: Mapping[str, Sequence[str]]) -> list[dict]:
     "The sections by study, each with its sentences and its questions in the order of `questions.yaml`."
     groups: dict[str, dict[str, dict]] = {}  # study -> question -> what answers it
-    order = {question: k for k, question in enumerate(QUESTIONS)}
+    order = {question: k for k, question in enumerate(tables.QUESTIONS)}
     for k, s in enumerate(sections, 1):
         parts = groups.setdefault(s.study or s.title, defaultdict(lambda: {"texts": [], "absent": [], "entries": []}))
         for question, entry in _asked(s, f"s{k}", to):
@@ -532,7 +510,8 @@ def filled_template(
     how: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     env = jinja2.Environment(loader=jinja2.PackageLoader("mhbench.report"), undefined=jinja2.StrictUndefined, **how)
     static = resources.files("mhbench.report") / "static"
-    style, script = ("".join((static / f).read_text(encoding="utf-8") for f in files) for files in (styles, scripts))
+    style = "".join((static / f).read_text(encoding="utf-8") for f in styles)
+    script = "".join((static / f).read_text(encoding="utf-8") for f in scripts)
     return env.get_template(template).render(style=style, script=script, **values)
 
 # %% ../../nbs/report/07_page.ipynb #e6cbc488
@@ -552,15 +531,16 @@ def html_report(
     private: bool = False,  # True: a banner says that the page holds protected texts
 ) -> str:
     "One self-contained page; FileNotFoundError where a figure is missing."
-    to = _Links(_Scored(answers) if answers is not None else None, _card_ids(sections))
     text = introduction.split("\n\n") if isinstance(introduction, str) else introduction
-    groups = _groups(sections, to, said)
-    entries = [e for g in groups for q in g["questions"] for e in q["entries"]]
+    groups = _groups(sections, _Links(sections, answers), said)
+    asked = chain.from_iterable(g["questions"] for g in groups)
     place = {g["name"]: g["id"] for g in groups}
     drawn = [_plot(f, len(shown), place.get(f.study, "")) for f in shown]
-    rows = [r for f in drawn for r in f["rows"]]
+    rows = list(chain.from_iterable(f["rows"] for f in drawn))
     key = {"simulated": any(r["kind"] == "simulated" for r in rows), "truth": any(r["truth"] is not None for r in rows)}
-    files = {f"s{k}t{j}": csv_text(t.frame) for k, s in enumerate(sections, 1) for j, t in enumerate(s.given, 1)}
+    files: dict[str, str] = {}
+    for k, s in enumerate(sections, 1):
+        files |= {f"s{k}t{j}": csv_text(t.frame) for j, t in enumerate(s.given, 1)}
     return filled_template(
         "page.html",
         scripts=("tables.js", "answers.js", "page.js"),
@@ -572,7 +552,7 @@ def html_report(
         cautions=dict(cautions),
         wrong=wrong,
         groups=groups,
-        small=len(entries) <= _SMALL,
+        small=sum(len(q["entries"]) for q in asked) <= _SMALL,
         csv=packed(files),
         answers=_embedded(answers) if answers is not None and len(answers.rows) else None,
         glossary=GLOSSARY,
