@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -167,9 +168,7 @@ def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts | None 
     out = []
     there = None if parts is None else set(parts)
     for study in studies:
-        ran = {
-            x for x in ("approach", "score", "judge", "judge_study", "duels") if there is None or (x, study) in there
-        }
+        ran = {x for x in ("approach", *_ASKING) if there is None or (x, study) in there}
         aside = _metrics(results, "prepare", study).get("n_set_aside", 0)
         without = _metrics(results, "approach", study).get("n_without", 0) if "approach" in ran else 0
         out += [f"{study}: {aside} rows of the source did not fit the schema and were set aside."] if aside else []
@@ -368,7 +367,7 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
             front = _scored_front(results, study, of[study], drawn[study], place)
         if front is None:
             front = Front(study, "", "Nothing was scored: see the section of this study.", pd.DataFrame())
-        notes = [x for stage in stages for x in _contents(results, stage, study).get("notes", [])]
+        notes = chain.from_iterable(_contents(results, stage, study).get("notes", []) for stage in stages)
         out.append(front._replace(notes=tuple(notes)))
     return out
 
@@ -387,14 +386,14 @@ def _what_was_asked(items: int, studies: int, origins: Mapping[str, str]) -> str
 
 
 def _what_is_simulated(
-    results: str | Path, synthetic: Mapping[str, bool], shown: Sequence[Front], truth: pd.DataFrame
+    results: str | Path, synthetic: Mapping[str, bool], drawn: pd.DataFrame, truth: pd.DataFrame
 ) -> str:
     made = [study for study, is_so in synthetic.items() if is_so]
     people = [s for s in synthetic if _metrics(results, "prepare", s).get("n_simulated", 0)]
-    names = {m for f in shown if len(f.rows) for m in f.rows.loc[f.rows["origin"] == "simulated", "model"]}
+    n = drawn.loc[drawn["origin"] == "simulated", "model"].nunique()
     which = "all questions" if len(made) == len(synthetic) else f"the questions of {', '.join(made)}"
     parts = [f"{which} (no number has a clinical meaning)"] if made else []
-    parts += [f"{len(names)} simulated examinee{'s' * (len(names) != 1)}"] if names else []
+    parts += [f"{n} simulated examinee{'s' * (n != 1)}"] if n else []
     parts += [f"the raters of {', '.join(people)}"] if people else []
     said = f"{'; '.join(parts)}." if parts else "Nothing: questions and answers are the studies' own."
     tried = truth[truth["covered"].isin(["yes", "no"])] if len(truth) else truth
@@ -414,17 +413,13 @@ def _what_went_wrong(results: str | Path, studies: Sequence[str]) -> str:
     return f"Of {int(whole['n'].sum())} requests, {some}."
 
 
-def _what_to_doubt(shown: Sequence[Front], pairs: Sequence[pd.DataFrame]) -> str:
-    rows = pd.concat([pd.DataFrame(columns=["n", "n_clusters", "origin"]), *(f.rows for f in shown)])
-    own = rows[rows["origin"] != "simulated"]
+def _what_to_doubt(drawn: pd.DataFrame, left: Iterable[str], pairs: Sequence[pd.DataFrame]) -> str:
+    own = drawn[drawn["origin"] != "simulated"]
     few = own[["n", "n_clusters"]].min(axis=1) < SMALL
-    left = list(dict.fromkeys(m for f in shown for m in f.left_out))
     out = []
     if few.any():
-        which = "all" if few.all() else f"{int(few.sum())} of {len(few)}"
-        out.append(
-            f"The ranking of models: {which} of their main numbers rest on fewer than {SMALL} independent cases."
-        )
+        which = f"{'all' if few.all() else f'{int(few.sum())} of {len(few)}'} of their main numbers"
+        out.append(f"The ranking of models: {which} rest on fewer than {SMALL} independent cases.")
     p = pd.concat([t["p_adjusted"].dropna() for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
     if (p >= 0.05).any():
         found = f"{int((p >= 0.05).sum())} of {len(p)} comparisons between models"
@@ -445,10 +440,14 @@ def before_reading(
     whom = [_metrics(results, "prepare", study).get("n_items", 0) for study in studies]
     pairs = [_table(results, "score", study, "pairs") for study in studies]
     pairs = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pairs]
-    origins = {m: o for study in studies for m, o in where_from(_table(results, "score", study, "scores")).items()}
+    origins: dict[str, str] = {}
+    for study in studies:
+        origins |= where_from(_table(results, "score", study, "scores"))
+    drawn = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
+    left = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
     return {
         "What was asked?": _what_was_asked(sum(whom), len(studies), origins),
-        "What is simulated?": _what_is_simulated(results, synthetic, shown, truth),
+        "What is simulated?": _what_is_simulated(results, synthetic, drawn, truth),
         "What went wrong?": _what_went_wrong(results, studies),
-        "What needs caution?": _what_to_doubt(shown, pairs),
+        "What needs caution?": _what_to_doubt(drawn, left, pairs),
     }

@@ -9,6 +9,7 @@ import base64
 import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +51,10 @@ def _verdict(j: Judgment) -> str:
     if j.status != "ok":
         return j.status
     return j.label if j.label is not None else f"{j.score:g}"
+
+
+def _verdicts(of: Sequence[Judgment]) -> str | None:
+    return "; ".join(f"{j.judge}: {_verdict(j)}" for j in of) or None
 
 
 def _apart(of: Sequence[Judgment]) -> str | None:
@@ -98,17 +103,17 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
         return None
     text = results / "text"
     scores = pd.read_parquet(file)
-    asked = [i for stage in ("prepare", "approach") for i in _there(text / stage / study / "items.parquet", Item)]
-    items = {i.item_id: i for i in asked}  # with the question that was asked, where the stage approach had it written
+    items: dict[str, Item] = {}
+    for stage in ("prepare", "approach"):  # the latter wrote the question that was asked
+        items |= {i.item_id: i for i in _there(text / stage / study / "items.parquet", Item)}
     judged: dict[tuple, list[Judgment]] = {}
     for j in _there(text / "judge" / study / "judgments.parquet", Judgment):
         judged.setdefault((j.item_id, j.model, j.mode, j.sample), []).append(j)
     open_ids = {k for k, i in items.items() if private or not i.protected}
     free = scores["item_id"].isin(open_ids)
     plain = scores["answered_by"] == "plain"
-    of: list[list[Judgment]] = [[]] * len(scores)
-    if judged:
-        of = [judged.get(k, []) if p else [] for k, p in zip(zip(*(scores[c] for c in _ONE)), plain)]
+    keys = scores[_ONE].itertuples(index=False, name=None)
+    of = [judged.get(k, []) if p else [] for k, p in zip(keys, plain)]
     rows = scores.assign(
         study=study,
         mode=mode_names(scores),
@@ -117,7 +122,7 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
         answer=_joined(scores["answer"]).where(free),
         key=_joined(scores["key"]).where(free),
         confidence=scores["confidence"].round(3),
-        judged=["; ".join(f"{j.judge}: {_verdict(j)}" for j in js) or None for js in of],
+        judged=list(map(_verdicts, of)),
         judges=[_apart(js) for js in of],
     )
     told = open_ids & set(scores["item_id"])
@@ -125,7 +130,9 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
     for target in _ratings(text, study, told).itertuples():
         line = f"{target.target}: {target.value} ({target.n} people)"
         shown[f"{study}/{target.item_id}"].setdefault("rated", []).append(line)
-    stored = _responses(text, study, models)
+    files = [text / "prepare" / study / "recorded.parquet"]
+    files += [text / "generate" / study / m / "responses.parquet" for m in models]
+    stored = StoredRecords([f for f in files if f.exists()], Response)
     _check_selection(set(scores["model"]), set(stored.column("model")), study)
     return _Part(rows[ROW_COLUMNS], shown, np.where(free & plain, _places(scores, stored), -1), stored, of)
 
@@ -138,12 +145,6 @@ def _check_selection(scored: set[str], answered: set[str], study: str) -> None:
     got = "; ".join([f"scores of {more}, not of the run"] * bool(more) + [f"none of {less}"] * bool(less))
     remedy = f"run `dvc repro`, or `dvc repro score@{study}` and the report"
     refuse(f"answers_of: the scores of {study} must be those of the models of the run; got {got}", remedy=remedy)
-
-
-def _responses(text: Path, study: str, models: Iterable[str]) -> StoredRecords[Response]:
-    own = [text / "generate" / study / m / "responses.parquet" for m in models]
-    files = [text / "prepare" / study / "recorded.parquet", *own]
-    return StoredRecords([f for f in files if f.exists()], Response)
 
 
 def _item_texts(i: Item) -> dict[str, Any]:
@@ -200,8 +201,11 @@ def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, targ
 
 def protected_ids(results: str | Path, studies: Iterable[str]) -> set[str]:  # "study/item"
     "The items of a run whose texts belong to a protected corpus."
-    files = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
-    return {f"{s}/{i.item_id}" for s, f in files.items() for i in _there(f, Item) if i.protected}
+    found = set()
+    for s in studies:
+        items = _there(Path(results, "text", "prepare", s, "items.parquet"), Item)
+        found |= {f"{s}/{i.item_id}" for i in items if i.protected}
+    return found
 
 # %% ../../nbs/report/06_items.ipynb #3b5755ea
 MOST_WORDS = 50_000_000  # characters of answers that a page holds
@@ -220,7 +224,7 @@ def answers_of(
     parts = [p for p in found if p is not None and len(p.rows)]
     if not parts:
         return Answers(pd.DataFrame(columns=ROW_COLUMNS), {}, {})
-    items = {k: v for p in parts for k, v in p.items.items()}
+    items = dict(chain.from_iterable(p.items.items() for p in parts))
     return Answers(pd.concat([p.rows for p in parts], ignore_index=True), items, *_texts_of(parts, most))
 
 # %% ../../nbs/report/06_items.ipynb #0db8a077

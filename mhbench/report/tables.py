@@ -35,10 +35,10 @@ def number(x: Any, digits: int = 3) -> str:
     return f"{x:.{digits}f}" if isinstance(x, (float, np.floating)) else str(x)
 
 # %% ../../nbs/report/01_tables.ipynb #e6ee96b1
-def with_interval(table: pd.DataFrame, digits: int = 3, level: float | None = None) -> pd.DataFrame:
+def with_interval(table: pd.DataFrame) -> pd.DataFrame:
     """A tidy table for reading, estimate, ci_low and ci_high folded into `estimate [95% interval]`; the heading says
-    the level: as given, that of the column `level`, or 0.95. Where rows differ in it, the column `level` stays. Where
-    there is no estimate and `n_unread` counts answers, it says so.
+    the level: that of the column `level`, or 0.95. Where rows differ in it, the column `level` stays. Where there is no
+    estimate and `n_unread` counts answers, it says so.
 
     Raises: ValueError for a missing column.
     """
@@ -49,14 +49,12 @@ def with_interval(table: pd.DataFrame, digits: int = 3, level: float | None = No
     unread = table["n_unread"].fillna(0) if "n_unread" in table else [0] * len(table)
     text = []
     for row, k in zip(table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy(), unread):
-        estimate, low, high = (number(x, digits) for x in row)
+        estimate, low, high = map(number, row)
         ends = f" [{low}, {high}]" if np.isfinite(row[1:]).all() else ""
         absent = NONE_READ if k > 0 else number(None)
         text.append(absent if np.isnan(row[0]) else f"{estimate}{ends}")
     own = "level" in table and pd.api.types.is_float_dtype(table["level"])  # a column of words has another meaning
     levels = sorted(set(table["level"].dropna())) if own else [0.95]
-    if level is not None:
-        levels = [level]
     head = f"estimate [{round(100 * levels[0], 3):g}% interval]" if len(levels) == 1 else "estimate [interval]"
     folded = ["ci_low", "ci_high"] + (["level"] if own and len(levels) <= 1 else [])
     return table.drop(columns=folded).rename(columns={"estimate": head}).assign(**{head: text})
@@ -71,10 +69,10 @@ def numeric(table: pd.DataFrame) -> list[bool]:
     return [pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) for t in table.dtypes]
 
 
-def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
+def markdown_table(table: pd.DataFrame) -> str:
     "A DataFrame as a Markdown table, the index left out."
     rule = "|" + "|".join(" ---: " if right else " --- " for right in numeric(table)) + "|"
-    rows = [_row(number(v, digits) for v in r) for r in table.itertuples(index=False)]
+    rows = [_row(map(number, row)) for row in table.itertuples(index=False)]
     return "\n".join([_row(table.columns), rule, *rows]) + "\n"
 
 
@@ -111,8 +109,11 @@ class Prose(NamedTuple):
 
 def _imported(tree: ast.Module) -> dict[str, str]:  # name -> where it is from
     "The package's functions that a cell imports."
-    imports = [n for n in tree.body if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("mhbench")]
-    return {a.asname or a.name: f"{n.module}.{a.name}" for n in imports for a in n.names}
+    found = {}
+    for n in tree.body:
+        if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("mhbench"):
+            found |= {a.asname or a.name: f"{n.module}.{a.name}" for a in n.names}
+    return found
 
 
 def _called(tree: ast.Module) -> list[str]:
@@ -339,7 +340,9 @@ def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say no
 # %% ../../nbs/report/01_tables.ipynb #fef986e3
 _static = resources.files("mhbench.report") / "static"
 QUESTIONS: dict[str, list[str]] = yaml.safe_load((_static / "questions.yaml").read_text(encoding="utf-8"))
-_ANSWERED = {name: question for question, names in QUESTIONS.items() for name in names}
+_ANSWERED: dict[str, str] = {}
+for _question, _names in QUESTIONS.items():
+    _ANSWERED |= dict.fromkeys(_names, _question)
 
 
 def question_of(stage: str, name: str = "") -> str:
