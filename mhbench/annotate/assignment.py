@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from .store import Page, Register, Store
 from .study import Assigned, RatedAnswer, Rule, Study, draw, main_error, missing
@@ -93,14 +94,14 @@ def reassign(
     if not begun:
         return first_assignment(rule, ids, active, seed)
     for_all = core(rule, ids, seed)
-    now = {r: {i for i in held.get(r, ()) if r in active or (r, i) in begun} for r in {*held, *active}}
-    for r in active:
-        now[r] |= set(for_all)
+    now = {r: {*held.get(r, ()), *for_all} for r in active}
+    for r in set(held) - set(active):
+        now[r] = {i for i in held[r] if (r, i) in begun}
     if rule.rule != "everyone":
         rest = [i for i in order if i not in set(for_all)]
         _short(rule, rest, now, active)
         _even(rest, now, begun, active)
-    return {r: [i for i in order if i in of] for r, of in now.items() if of}
+    return {r: sorted(of & set(order), key=order.index) for r, of in now.items() if of}
 
 # %% ../../nbs/annotate/03_assignment.ipynb #40ffdc73
 def rater_list(study: Study, rater: str, ids: Sequence[str]) -> list[Assigned]:
@@ -128,8 +129,9 @@ def conflicting(study: Study, said: Sequence[Mapping[str, RatedAnswer]]) -> bool
     if study.settings.kind == "errors":
         return _tied([main_error(study, a) for a in said])
     given = defaultdict(list)
-    for target, a in ((t, a) for answers in said for t, a in answers.items() if t not in ("comment", "difficulty")):
-        if a.label is not None and not (study.settings.kind == "labels" and a.label not in ("Correct", "Incorrect")):
+    for target, a in chain.from_iterable(answers.items() for answers in said):
+        decided = study.settings.kind != "labels" or a.label in ("Correct", "Incorrect")
+        if a.label is not None and decided and target not in ("comment", "difficulty"):
             given[target].append(a.label)
     return any(map(_tied, given.values()))
 
@@ -151,15 +153,17 @@ def share_out(store: Store, study: Study) -> None:
     settings = study.settings
     ids = study.rated_ids
     raters = [r for r in register.raters() if r.role == "rater"]
-    held = {r.rater: [p.question_id for p in register.assigned(r.rater) if p.question_id in set(ids)] for r in raters}
+    held = {}
+    for r in raters:
+        held[r.rater] = [p.question_id for p in register.assigned(r.rater) if p.question_id in set(ids)]
     begun = {(r, q) for (r, q, _), given in store.all_answers().items() if q in set(ids) and r in held}
     active = [r.rater for r in raters if r.active]
     shares = reassign(settings.assignment, ids, held, begun, active, settings.seed)
-    for r in held:
-        if r not in {rater for rater, _ in begun}:
-            register.assign(r, [])  # a list without answers is drawn again, in its own order
-        kept = [p for p in register.assigned(r) if (r, p.question_id) in begun]
-        register.assign(r, rater_list(study, r, shares.get(r, [])) if r in active else kept)
+    for rater in held:
+        if rater not in dict(begun):
+            register.assign(rater, [])  # a list without answers is drawn again, in its own order
+        kept = [p for p in register.assigned(rater) if (rater, p.question_id) in begun]
+        register.assign(rater, rater_list(study, rater, shares.get(rater, [])) if rater in active else kept)
 
 # %% ../../nbs/annotate/03_assignment.ipynb #c207df49
 def enrol(

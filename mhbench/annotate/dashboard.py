@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -19,19 +20,11 @@ import pandas as pd
 from .assignment import complete_answers, conflicts
 from .store import Page, Rater, Register, Store
 from .study import QUESTION_KINDS, Question, RatedAnswer, Study, fields, main_error, passed
+from ..stats import panel_design
 from ..stats.estimate import Estimate
 from ..stats.jackknife import agreement_estimate
 from ..stats.label_models import Slips, rater_flags
 from ..stats.multi_reader import rater_components
-from mhbench.stats.panel_design import (
-    MINUTES,
-    Aim,
-    panel_designs,
-    pilot_components,
-    raters_of_each,
-    same_raters,
-    with_more,
-)
 from ..stats.soft_labels import mean_alpha, question_alphas
 
 # %% auto #0
@@ -68,7 +61,7 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
     kept = [(q, complete.get((r.rater, q.question_id, 0))) for q in study.of_role("check")]
     checks = [passed(q, answers) for q, answers in kept if answers is not None]
     spent = [seconds[p] / 1000 for p in mine if seconds.get(p)]
-    times = [g.server_ms for p in pages for g in started.get(p, {}).values()]
+    given = chain.from_iterable(started.get(p, {}).values() for p in pages)
     return {
         "rater": r.rater,
         "role": r.role,
@@ -80,7 +73,7 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
         "seconds": f"{median(spent):.0f}" if spent else "–",
         "checks": f"{sum(c is True for c in checks)}/{len(checks)}" if checks else "–",
         "again": again(complete, r.rater),
-        "last": when(max(times, default=None)),
+        "last": when(max((g.server_ms for g in given), default=None)),
     }
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #86811e1f
@@ -88,7 +81,6 @@ COLUMNS = ["rater", "role", "assigned", "complete", "started", "share", "seconds
 
 
 def progress(store: Store, study: Study) -> list[dict[str, Any]]:  # COLUMNS, and `marks`: withdrawn, simulated
-    "The progress of each rater, as a row."
     seen = complete_answers(store, study), store.all_answers(), store.active_ms()
     return [_row(r, study, store, *seen) for r in Register(store).raters() if r.role != "owner"]
 
@@ -133,7 +125,6 @@ def _within_questions(rated: pd.DataFrame) -> Estimate:
 
 
 def _over_units(rated: pd.DataFrame, level: str, categories: list[str] | None) -> Estimate:
-    "Alpha over all units."
     units = rated.pivot(index=["question", "target"], columns="rater", values="verdict")
     data = units.to_numpy(float if level == "interval" else object).T
     questions = units.index.get_level_values("question").to_numpy()
@@ -219,20 +210,19 @@ class Further(NamedTuple):
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #e35e70a6
 def _of_options(pilot: pd.DataFrame, width: float, timing: tuple[float, bool]) -> Further:
-    "The raters per question for the mean of an option."
     each = pilot["item"] + " " + pilot["target"]
-    found = raters_of_each(rater_components(pilot["value"], each, pilot["rater"]), width)
+    found = panel_design.raters_of_each(rater_components(pilot["value"], each, pilot["rater"]), width)
     raters = pilot.groupby("item")["rater"].nunique()
     more = 0 if found is None else int((found - raters).clip(lower=0).sum())
     return Further(width, "option", int(raters.min()), found, None, None, more, None, *timing)
 
 
 def _of_models(pilot: pd.DataFrame, of: str, width: float, timing: tuple[float, bool]) -> Further:
-    "The raters and questions for the mean of a model."
-    mean = pilot_components(pilot)
-    aim = Aim(width=width)
-    designs = with_more(panel_designs(mean, aim, minutes=timing[0]), pilot)
-    same = same_raters(mean, aim, mean.n_raters)
+    mean = panel_design.pilot_components(pilot)
+    aim = panel_design.Aim(width=width)
+    designs = panel_design.panel_designs(mean, aim, minutes=timing[0])
+    designs = panel_design.with_more(designs, pilot)
+    same = panel_design.same_raters(mean, aim, mean.n_raters)
     overlapping = designs[designs["per_item"] > 1].sort_values("more", kind="stable")
     if not len(overlapping):
         return Further(width, of, mean.n_ratings, None, None, None, 0, same, *timing)
@@ -252,7 +242,7 @@ def further(store: Store, study: Study, width: float | None = None) -> Further |
     pilot = rated.rename(columns={"question": "item"}).assign(value=value.astype(float))
     seconds = store.active_ms()
     spent = [seconds[page] / 60_000 for page in complete if seconds.get(page)]
-    timing = (median(spent), True) if spent else (MINUTES, False)
+    timing = (median(spent), True) if spent else (panel_design.MINUTES, False)
     try:
         if kind == "sliders":
             return _of_options(pilot, width or WIDTHS[kind], timing)

@@ -9,6 +9,8 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -133,7 +135,6 @@ def all_answers(store: Store) -> pd.DataFrame:  # one row per answer, complete o
 
 # %% ../../nbs/annotate/07_export.ipynb #be474bdb
 def all_events(store: Store) -> pd.DataFrame:  # one row per change, in the order of arrival
-    "The log."
     log = pd.read_sql_query("SELECT * FROM events ORDER BY seq", store.db)
     return log.assign(
         client=log.pop("client_ms").map(lambda x: _time(None if pd.isna(x) else int(x))),
@@ -154,8 +155,8 @@ def _sheet(tables: dict[str, pd.DataFrame], path: Path) -> None:
         for name, table in tables.items():
             legal = table.map(lambda x: ILLEGAL_CHARACTERS_RE.sub("?", x) if isinstance(x, str) else x)
             legal.to_excel(book, sheet_name=name, index=False)
-            for cell in (c for row in book.sheets[name].iter_rows() for c in row if c.data_type == "f"):
-                cell.data_type = "s"
+            for cell in chain.from_iterable(book.sheets[name].iter_rows()):
+                cell.data_type = "s" if cell.data_type == "f" else cell.data_type
 
 # %% ../../nbs/annotate/07_export.ipynb #07e38bf2
 def write_export(store: Store, folder: str | Path, *, sheet: bool = False) -> Exported:
@@ -211,7 +212,7 @@ def _of_label_studio(path: Path) -> list[Rating]:
         got = f"none ({path.name}); copy it from the folder of tasks"
         refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {got}")
     export = json.loads(path.read_text(encoding="utf-8"))
-    by = [a.get("completed_by") for t in export for a in t["annotations"]]
+    by = [a.get("completed_by") for a in chain.from_iterable(map(itemgetter("annotations"), export))]
     ids = {b.get("id") if isinstance(b, dict) else b for b in by}
     names = {i: f"label-studio-{i}" for i in ids}
     return load_label_studio(path, json.loads(key.read_text(encoding="utf-8")), raters=names).ratings
@@ -256,8 +257,6 @@ def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> li
 
 # %% ../../nbs/annotate/07_export.ipynb #1945c618
 class Rated(NamedTuple):
-    "The ratings of a study."
-
     ratings: list[Rating]
     notes: list[str]  # their origin, and what is not among them
 

@@ -30,7 +30,6 @@ LANGUAGES = ("en", "de")
 
 @cache
 def texts(language: str) -> dict[str, str]:
-    "The texts of the page in one language."
     if language not in LANGUAGES:
         refuse(f"texts: language must be one of {', '.join(LANGUAGES)}; got {language!r}; add its file to texts")
     return yaml.safe_load((files("mhbench.annotate") / "texts" / f"{language}.yaml").read_text(encoding="utf-8"))
@@ -52,7 +51,6 @@ CONTENT_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/sv
 
 @cache
 def static_files() -> dict[str, tuple[str, bytes]]:  # name -> type, content
-    "Style and scripts."
     folder = files("mhbench.annotate") / "static"
     return {f.name: (CONTENT_TYPES[f.name[f.name.rindex(".") :]], f.read_bytes()) for f in folder.iterdir()}
 

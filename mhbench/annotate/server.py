@@ -23,19 +23,9 @@ from typing import Any, TypeGuard
 
 from aiohttp import web
 
+from . import pages
 from .assignment import complete_answers, share_conflicts
 from .dashboard import flag_in_words, further_in_words, overview, when
-from mhbench.annotate.pages import (
-    LANGUAGES,
-    answers_in_words,
-    environment,
-    feedback,
-    question_view,
-    static_files,
-    static_hash,
-    texts,
-    translator,
-)
 from .store import Change, Rater, Register, Store, Visit, now_ms, open_store
 from .study import Assigned, QuestionPage, RatedAnswer, code, missing, passed, read
 from ..errors import refuse
@@ -251,8 +241,8 @@ class Visitor:
         self.served = request.app[SERVED]
         self.query = request.query
         chosen = request.cookies.get("mhbench_language", self.served.study.settings.language)
-        self.language = chosen if chosen in LANGUAGES else "en"
-        self.t = translator(self.language)
+        self.language = chosen if chosen in pages.LANGUAGES else "en"
+        self.t = pages.translator(self.language)
         self.role, self.token = role, request.cookies.get(self.served.cookie(role), "")
         self.csrf = csrf_token(self.served.secret, self.token)
 
@@ -292,9 +282,9 @@ class Visitor:
         shared = {
             "t": self.t,
             "lang": self.language,
-            "languages": {code: texts(code)["language.name"] for code in LANGUAGES},
+            "languages": {code: pages.texts(code)["language.name"] for code in pages.LANGUAGES},
             "base": prefix,
-            "static": f"{prefix}/static/{static_hash()}",
+            "static": f"{prefix}/static/{pages.static_hash()}",
             "here": self.request.path_qs if self.request.method == "GET" else f"{prefix}/",
             "name": name,
             "title": name,
@@ -303,7 +293,7 @@ class Visitor:
             "links": [],
             "forms": [],
         }
-        page = environment().get_template(template).render(shared | values)
+        page = pages.environment().get_template(template).render(shared | values)
         return web.Response(text=page, status=status, content_type="text/html")
 
     def words(self, key: str, paragraphs: Sequence[str] = (), status: int = 200, **more) -> web.Response:
@@ -329,11 +319,11 @@ class Visitor:
 
     def nth(self) -> tuple[int, QuestionPage, int]:
         "The number of the page in the address, the page, and the number of pages."
-        pages = self.pages()
+        mine = self.pages()
         n = int(self.request.match_info["n"])
-        if not 1 <= n <= len(pages):
+        if not 1 <= n <= len(mine):
             raise web.HTTPNotFound
-        return n, pages[n - 1], len(pages)
+        return n, mine[n - 1], len(mine)
 
 # %% ../../nbs/annotate/06_server.ipynb #4b5ffa5f
 @web.middleware
@@ -375,7 +365,6 @@ ROUTES = web.RouteTableDef()
 
 @ROUTES.get("/in/{token}")
 async def come_in(request: web.Request) -> web.Response:
-    "An invitation."
     visitor = Visitor(request)
     token = request.match_info["token"]
     served = visitor.served
@@ -390,7 +379,6 @@ async def come_in(request: web.Request) -> web.Response:
 @ROUTES.get("/consent")
 @ROUTES.post("/consent")
 async def consent(request: web.Request) -> web.Response:
-    "The page of consent."
     v = Visitor(request)
     if v.rater is None:
         return v.closed()
@@ -434,7 +422,7 @@ async def review(v: Visitor) -> web.Response:
         state = "started" if given else "open"
         if complete:
             state = "complete"
-        answers = answers_in_words(page, given, v.language)
+        answers = pages.answers_in_words(page, given, v.language)
         rows.append({"n": n, "text": page.question.texts[page.shown.wording], "state": state, "answers": answers})
     words: dict[str, Any] = {"title": v.t("review.title"), "paragraphs": [v.t("review.text")]}
     return v.render("review.html", **words, links=[v.link("/go", "nav.again")], rows=rows)
@@ -472,7 +460,7 @@ async def language(request: web.Request) -> web.Response:
     chosen = request.match_info["code"]
     to = request.query.get("to", "")
     served = request.app[SERVED]
-    if chosen not in LANGUAGES:
+    if chosen not in pages.LANGUAGES:
         raise web.HTTPNotFound
     base = f"{served.prefix}/"
     here = re.fullmatch(r"/[\w/-]*(\?[\w=&]*)?", to, re.ASCII) and not to.startswith("//") and to.startswith(base)
@@ -483,7 +471,7 @@ async def language(request: web.Request) -> web.Response:
 
 @ROUTES.get("/static/{hash}/{name}")
 async def static(request: web.Request) -> web.Response:
-    found = static_files().get(request.match_info["name"])
+    found = pages.static_files().get(request.match_info["name"])
     if found is None:
         raise web.HTTPNotFound
     kept = {"Cache-Control": "public, max-age=31536000, immutable"}
@@ -504,7 +492,7 @@ async def dashboard(request: web.Request) -> web.Response:
         with Store(v.served.store.path) as store:
             return overview(store, v.served.study, width if 0 < width < 1000 else None)
 
-    found, known = await asyncio.to_thread(read_all), texts(v.language)
+    found, known = await asyncio.to_thread(read_all), pages.texts(v.language)
     found["flags"] = {rater: flag_in_words(flag, known) for rater, flag in found["flags"].items()}
     needed = further_in_words(found["further"], v.t) if found["further"] else []
     title = v.t("dashboard.title", name=v.served.study.settings.title or v.served.study.name)
@@ -525,10 +513,10 @@ def _has_feedback(page: QuestionPage) -> bool:
 async def question(v: Visitor) -> web.Response:
     served, (n, page, total) = v.served, v.nth()
     answers = served.answers(page)
-    view = question_view(page, answers, v.language, insist="missing" in v.query)
+    view = pages.question_view(page, answers, v.language, insist="missing" in v.query)
     checked = "checked" in v.query
     view["notes"] += [v.t(key) for word, key in _NOTES.items() if word in v.query]
-    view["feedback"] = feedback(page, answers, v.language) if checked else []
+    view["feedback"] = pages.feedback(page, answers, v.language) if checked else []
     heading = v.t(page.heading, n=n, total=total)
     return v.render(
         "question.html",

@@ -90,5 +90,7 @@ async def simulate(url: str, path: str | Path, tokens: Mapping[str, str], seed: 
         secret = store.secret
         register = Register(store)
         at = {q.question_id: q for q in study.questions}
-        lists = {r: [QuestionPage(study, at[q], r, k, secret) for q, k in register.assigned(r)] for r in tokens}
+        lists = {}
+        for r in tokens:
+            lists[r] = [QuestionPage(study, at[q], r, k, secret) for q, k in register.assigned(r)]
     return sum(await asyncio.gather(*(answer_all(url, lists[r], t, seed) for r, t in tokens.items() if lists[r])))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from glob import glob
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,10 @@ __all__ = ['demo_names', 'demo_entry', 'entry_of', 'responses_of', 'entry_corpus
 
 # %% ../../nbs/annotate/08_sources.ipynb #7a6652b6
 def demo_names() -> list[str]:
-    "The names of the demonstrations."
     return sorted(f.name.removesuffix(".yaml") for f in (files("mhbench.annotate") / "demo").iterdir())
 
 
 def demo_entry(name: str) -> dict[str, Any]:
-    "The entry of a demonstration."
     if name not in demo_names():
         refuse(f"demo_entry: name must be one of {', '.join(demo_names())}; got {name!r}")
     return yaml.safe_load((files("mhbench.annotate") / "demo" / f"{name}.yaml").read_text(encoding="utf-8"))
@@ -67,7 +66,7 @@ def _read(answers: str, folder: Path) -> list[Response]:
         rule = "answers must name a Parquet file of responses, or several by a pattern"
         got = f"{answers!r}, which is not there; run `dvc repro generate`, or correct the entry"
         refuse(f"study_of: {rule}; got {got}", error=FileNotFoundError)
-    return [r for p in paths for r in read_records(p, Response)]
+    return list(chain.from_iterable(read_records(p, Response) for p in paths))
 
 
 def _wrong(found: list[Response], entry: dict[str, Any], mode: Mode, folder: Path) -> list[Response]:
@@ -105,7 +104,6 @@ def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Re
 
 # %% ../../nbs/annotate/08_sources.ipynb #8d8ed86a
 def entry_corpus(entry: dict[str, Any], folder: Path) -> Corpus:
-    "The corpus that an entry names."
     at = entry.get("corpus") or {}
     if "loader" not in at:
         refuse(f"entry_corpus: corpus must name a loader and a path; got {at!r}; see mhbench.annotate.sources")

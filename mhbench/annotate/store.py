@@ -90,8 +90,6 @@ class Visit(NamedTuple):
 
 
 class Given(NamedTuple):
-    "A current answer."
-
     answer: RatedAnswer
     shown: str
     stamp: int
@@ -112,7 +110,6 @@ def now_ms() -> int:
 
 
 def token_hash(token: str) -> str:
-    "The hash of an invitation."
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 # %% ../../nbs/annotate/02_store.ipynb #887b639a
@@ -192,7 +189,6 @@ class Store:
         return out
 
     def answers(self, rater: str, question: str, occasion: int) -> dict[str, Given]:
-        "One page's answers, by target."
         return self.all_answers(rater, question, occasion).get((rater, question, occasion), {})
 
     def active_ms(self) -> dict[Page, int]:
@@ -251,7 +247,6 @@ class Register:
         self.db.execute("UPDATE raters SET consented_ms = ? WHERE rater = ?", (now_ms(), rater))
 
     def assigned(self, rater: str) -> list[Assigned]:
-        "A rater's pages, in order."
         rows = self.db.execute("SELECT question, occasion FROM places WHERE rater = ? ORDER BY position", [rater])
         return [Assigned(q, o) for q, o in rows]
 

@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, Literal, NamedTuple
 
 import pydantic
@@ -30,8 +30,6 @@ QuestionKind = Literal["sliders", "labels", "agree", "errors", "duel", "score", 
 
 
 class Kind(NamedTuple):
-    "The properties of a kind of question."
-
     judged: bool = False  # whether models' answers are judged
     numbers: bool = False  # whether each target is rated from 0 to 100
     shuffled: bool = True  # whether each rater sees the targets in another order
@@ -222,14 +220,6 @@ def _extra(extra: Extra, role: Literal["practice", "check"], settings: StudySett
     return Question(item_id=extra.question_id, role=role, texts={"": extra.question}, **shared)
 
 # %% ../../nbs/annotate/01_study.ipynb #f2165dbc
-def _settings(name: str, entry: dict[str, Any]) -> StudySettings:
-    s = settings_from(entry, StudySettings, "build_study", also=f"; correct studies.{name}.annotate")
-    needs = QUESTION_KINDS[s.kind].needs
-    if needs and not getattr(s, needs):
-        refuse(f"build_study: {needs} must not be empty for kind {s.kind}; got none ({name}); add it")
-    return s
-
-
 def _chosen(name: str, items: Sequence[Item], s: StudySettings) -> list[Item]:
     if not items:
         refuse(f"build_study: items must not be empty; got none ({name}); name a corpus that has some")
@@ -253,13 +243,18 @@ def build_study(
     responses: Iterable[Response] = (),  # labels, errors, duel, score: what is judged, one per model and item
 ) -> Study:
     "The study of an entry. Raises: ValueError for a setting that does not fit, a question twice, or none at all."
-    s = _settings(name, entry)
+    s = settings_from(entry, StudySettings, "build_study", also=f"; correct studies.{name}.annotate")
+    needs = QUESTION_KINDS[s.kind].needs
+    if needs and not getattr(s, needs):
+        refuse(f"build_study: {needs} must not be empty for kind {s.kind}; got none ({name}); add it")
     chosen = _chosen(name, items, s)
     judged, omitted = _judged(chosen, responses, s)
     questions = [_extra(x, "practice", s) for x in s.practice]
-    questions += [q for i in chosen for q in _questions(i, judged[i.item_id], s)]
+    for i in chosen:
+        questions += _questions(i, judged[i.item_id], s)
     questions += [_extra(x, "check", s) for x in s.checks]
-    twice = sorted(i for i, n in Counter(q.question_id for q in questions).items() if n > 1)
+    counts = Counter(q.question_id for q in questions)
+    twice = sorted(i for i, n in counts.items() if n > 1)
     if twice:
         refuse(f"build_study: question_id must be unique; got {twice[:3]} more than once ({name}); rename")
     if not any(q.role == "item" for q in questions):
@@ -267,13 +262,12 @@ def build_study(
         got = f"none of {len(items)} items, {answered} with answers (without a text: {dict(omitted) or 'none'})"
         remedy = f"({name}, kind {s.kind}); kinds that judge answers need responses"
         refuse(f"build_study: items must give a question; got {got} {remedy}")
-    taken = sorted({t for q in questions for t in (*q.targets, *q.sides)} & set(RESERVED))
+    taken = sorted(set(RESERVED).intersection(chain.from_iterable((*q.targets, *q.sides) for q in questions)))
     if taken:
         got = f"{taken[0]!r} ({name}); rename it"
         refuse(f"build_study: an answer's author must not have a name that the page uses; got {got}")
-    synthetic = any(i.canary for i in chosen)
-    about: dict[str, Any] = {"name": name, "study": items[0].study, "settings": s}
-    return Study(**about, questions=questions, synthetic=synthetic, omitted=omitted)
+    about: dict[str, Any] = {"name": name, "study": items[0].study, "synthetic": any(i.canary for i in chosen)}
+    return Study(**about, settings=s, questions=questions, omitted=omitted)
 
 # %% ../../nbs/annotate/01_study.ipynb #a4c16740
 def _bytes(words: tuple) -> bytes:
@@ -291,8 +285,6 @@ def code(secret: str, *words: object) -> str:  # a letter and 11 hexadecimal dig
 
 # %% ../../nbs/annotate/01_study.ipynb #dd66a88f
 class Shown(NamedTuple):
-    "The draw for one rater and one question."
-
     wording: str  # a key of Question.texts
     order: list[str]  # targets in the order shown
     starts: dict[str, int]  # target -> initial position of its slider, 0 to 100; empty where there are no sliders
@@ -321,8 +313,6 @@ LONGEST = 10_000  # characters of a comment
 
 
 class Field(NamedTuple):
-    "One field of a question."
-
     target: str
     form: str  # number, choice, flag, span or text
     choices: tuple[str, ...] = ()

@@ -189,8 +189,6 @@ _INPUTS = "The numbers that it follows from are printed rounded; it holds within
 
 
 class ClaimsFile(Record):
-    "The whole file."
-
     paper: Paper
     reasons: dict[str, str] = {}
     conventions: dict[str, str] = {}
@@ -234,7 +232,6 @@ class Claims:
 
     @property
     def name(self) -> str:
-        "Of the paper."
         return self.file.paper.name
 
 # %% ../../nbs/ledger/01_claims.ipynb #1600b4d4
@@ -243,7 +240,6 @@ def _joined(label: str | list[str]) -> str:
 
 
 def _labels(row: str, column: str, names: Mapping[str, Any]) -> dict[str, Any]:
-    "The values of placeholders."
     out = {}
     for word, label in (("row", row), ("column", column)):
         out[word] = names.get(label, label)
@@ -278,7 +274,6 @@ def nearest_name(word: str, known: Iterable[Any]) -> str:  # ", nearest to it 'x
 
 # %% ../../nbs/ledger/01_claims.ipynb #5b6ebcfb
 def _cells_of(entry: ClaimEntry, place: str) -> list[tuple[str, str, str]]:  # row, column, printed
-    "The printed numbers of an entry."
     if entry.printed is not None and entry.rows is None and entry.columns is None:
         return [("", "", entry.printed)]
     if entry.printed is not None or entry.rows is None or entry.columns is None:

@@ -44,7 +44,6 @@ def shown_value(value: float, printed: PrintedNumber, signed: bool = False) -> s
 
 
 def _words(code: str) -> str:
-    "The name of a convention or a note with spaces."
     return code.replace("_", " ")
 
 
@@ -66,12 +65,10 @@ class _Paper:
         return self.claims.name
 
     def id(self, kind: str, code: str | int) -> str:  # "c-2-random"
-        "The id of an element of the page."
         return f"{kind}-{self.number}-{code}"
 
     def having(self, **wanted: str) -> list[dict[str, Any]]:
-        "The rows with given values in some columns."
-        return [row for row in self.rows if all(row[name] == value for name, value in wanted.items())]
+        return [row for row in self.rows if wanted.items() <= row.items()]
 
 
 def _rests_on(claim: Claim) -> str:  # files, arithmetic or repetition
@@ -155,7 +152,6 @@ def _discoveries(paper: _Paper) -> list[dict[str, Any]]:
 
 
 def _differences(paper: _Paper) -> list[dict[str, Any]]:
-    "The differences, by note."
     notes = []
     for code in dict.fromkeys(r["note"] for r in paper.having(verdict="differs")):
         of = paper.having(verdict="differs", note=code)
@@ -172,9 +168,10 @@ def _conventions(paper: _Paper) -> list[dict[str, Any]]:
             continue
         named = {c.id for c in paper.claims.claims if code in c.conventions or (code == "random" and c.random)}
         codes = dict.fromkeys(r["note"] for r in rows if r["note"])
-        about = {"id": paper.id("c", code), "name": _heading(code), "says": says.strip(), "rows": rows}
-        about |= {"notes": [_note(paper, c, []) for c in codes], "inputs": code == INPUTS, "named": len(named)}
-        listed.append(about | {"not_run": sum(row["claim"] in named for row in paper.having(verdict=NO_RUN))})
+        notes = [_note(paper, c, []) for c in codes]
+        not_run = sum(row["claim"] in named for row in paper.having(verdict=NO_RUN))
+        about = {"id": paper.id("c", code), "name": _heading(code), "says": says.strip(), "inputs": code == INPUTS}
+        listed.append(about | {"rows": rows, "notes": notes, "named": len(named), "not_run": not_run})
     return listed
 
 
@@ -193,7 +190,6 @@ _NUMBERS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 def _title(papers: Sequence[_Paper]) -> str:
-    "The title of the page."
     if len(papers) == 1:
         return f"What {papers[0].name} prints, and what its released files give"
     n = _NUMBERS[len(papers)] if len(papers) < len(_NUMBERS) else str(len(papers))

@@ -47,7 +47,6 @@ def no_tables(name: str) -> None:
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #2db3e2db
 def _fits(column: pd.Series, wanted: Any) -> pd.Series:
-    "The rows with a wanted value."
     if wanted is None:
         return column.isna()
     if isinstance(wanted, list):
@@ -67,7 +66,6 @@ def _column(frame: pd.DataFrame, name: str, table: str) -> pd.Series:
 
 
 def _rows(frame: pd.DataFrame, where: Mapping[str, Any], table: str) -> pd.DataFrame:
-    "The rows that `where` selects."
     for name, wanted in where.items():
         frame = frame[_fits(_column(frame, name, table), wanted).to_numpy()]
     return frame
@@ -199,7 +197,6 @@ class _Evaluation:
     used: set[str] = field(default_factory=set)  # printed numbers that were used
 
     def rows(self, given: Mapping[str, Any], absent: Mapping[str, str]) -> pd.DataFrame:
-        "The rows of a cell or a column."
         frame = self.tables(given["table"])
         if frame is None:
             self.missing.add(given["table"])
@@ -211,7 +208,6 @@ class _Evaluation:
         return _rows(frame, given.get("where", {}), given["table"])
 
     def cell(self, given: Mapping[str, Any], absent: Mapping[str, str]) -> Any:
-        "The value of the one row that matches."
         frame = self.rows(given, absent)
         values = _column(frame, given["value"], given["table"])
         if len(frame) != 1:
@@ -231,12 +227,10 @@ class _Evaluation:
         return found
 
     def number(self, claim: Claim) -> float:
-        "One printed number."
         self.used.add(claim.id)
         return float(claim.number.value) + self.moved.get(claim.id, 0.0)
 
     def call(self, given: Mapping[str, Any], absent: Mapping[str, str]) -> Any:
-        "The result of a call."
         function = _function(given["call"])
         of = given.get("of")
         key = json.dumps([given["call"], of, given.get("given")], sort_keys=True, default=str)
@@ -319,7 +313,6 @@ def _taken(result: Any, value: str | int | None) -> Any:
 
 
 def described(source: Source) -> str:  # "score/accuracy[model=a].estimate", or "chi_square(...).statistic"
-    "A source as text."
     if isinstance(source, CellOf):
         where = ", ".join(f"{k}={v}" for k, v in source.where.items())
         return f"{source.table}[{where}].{source.value}"

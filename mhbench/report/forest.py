@@ -139,7 +139,6 @@ def _in_columns(groups: list[list[_Line]]) -> list[list[_Line]]:
 
 
 def _height(lines: Sequence[_Line]) -> int:
-    "How many lines of text the lines take."
     return sum(1 + line.label.count("\n") for line in lines)
 
 # %% ../../nbs/report/03_forest.ipynb #e224d4a5
@@ -404,5 +403,4 @@ def _side_by_side(p: _Plot, told: str, column: str) -> tuple[Figure, list[str]]:
 
 
 def _inside(line: _Line, kept: set) -> _Line:
-    "A line with the rows of one panel."
     return line if line.rows is None else line._replace(rows=[row for row in line.rows if row.Index in kept])

@@ -50,16 +50,12 @@ class ReportTable(NamedTuple):
 
 
 class Picture(NamedTuple):
-    "A figure of the report."
-
     caption: str
     file: Path  # PNG or SVG
     alt: str = ""  # a sentence for those who cannot see it; "": the caption
 
 
 class Section(NamedTuple):
-    "One part of the report."
-
     title: str
     text: str = ""  # plain sentences
     tables: Sequence[ReportTable | tuple[str, pd.DataFrame]] = ()
@@ -204,7 +200,6 @@ def _written(table: pd.DataFrame, title: str, folder: str | Path, stem: str) -> 
 
 
 def write_headline(main: pd.DataFrame, folder: str | Path) -> list[Path]:
-    "The main numbers as CSV and as Markdown."
     return _written(main, "The main numbers", folder, "headline")
 
 
@@ -309,7 +304,6 @@ def _shown(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _card_pages(t: ReportTable, to: _Links) -> list[dict[str, Any]]:
-    "A table split into cards."
     out = []
     for who, g in t.frame.groupby(t.card, sort=False) if t.card else ():
         kept = g.drop(columns=[t.card]).drop(columns=_NOT_ON_A_CARD, errors="ignore")
@@ -399,7 +393,7 @@ def _asked(section: Section, key: str, to: _Links) -> list[tuple[str, dict]]:  #
         shown = {"id": f"{key}f{k}", "caption": p.caption, "said": "", "table": None}
         out.append((name, shown | {"figure": _picture(p, section.title)}))
     for k, t in enumerate(section.given, 1):
-        out.append((t.name, _entry(t, f"{key}t{k}", dict(pictures).get(t.name or None), section, to)))
+        out.append((t.name, _entry(t, f"{key}t{k}", dict(pictures).get(t.name), section, to)))
     return [(question_of(section.stage, name) if section.study else "", entry) for name, entry in out]
 
 

@@ -125,7 +125,6 @@ def looks(labels: Sequence[object]) -> dict[Any, Look]:  # label -> how it is dr
 
 # %% ../../nbs/report/02_style.ipynb #6f224e80
 def six_digits(x: np.ndarray) -> np.ndarray:
-    "Six significant digits."
     return np.array([float(f"{v:.6g}") for v in x.ravel()]).reshape(x.shape)
 
 

@@ -109,7 +109,7 @@ class Prose(NamedTuple):
 
 def _imported(tree: ast.Module) -> dict[str, str]:  # name -> where it is from
     "The package's functions that a cell imports."
-    found = {}
+    found: dict[str, str] = {}
     for n in tree.body:
         if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("mhbench"):
             found |= {a.asname or a.name: f"{n.module}.{a.name}" for a in n.names}
@@ -138,7 +138,6 @@ def _without_tex(formula: str) -> str:
 
 # %% ../../nbs/report/01_tables.ipynb #bc315023
 def _plainly(markdown: str) -> tuple[str, str]:  # the last heading, and the prose
-    "A markdown cell as plain text."
     headings = re.findall(r"^#+ (.*)$", markdown, flags=re.M)
     prose = re.sub(r"^#+ .*$", "", markdown, flags=re.M).strip()
     prose = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", prose)
