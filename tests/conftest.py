@@ -1,6 +1,8 @@
 """Fixtures shared by the tests."""
 
+import contextlib
 import gc
+import io
 import os
 import re
 import shutil
@@ -15,9 +17,21 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits f
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS: dict[str, float] = {}  # file -> what its tests took in this run
-LONGEST = [  # of a fresh clone, which has no such list yet
-    f"tests/{name}.py"
-    for name in ("test_stages", "test_pipeline", "test_examples", "test_new_study", "test_wheel", "test_first_hour")
+LONGEST = [  # the longest first, for a fresh clone, which does not know yet
+    "test_replicate",
+    "test_pipeline",
+    "test_examples",
+    "test_new_study",
+    "test_stages",
+    "test_site",
+    "test_cluster",
+    "test_interval_coverage",
+    "test_style",
+    "test_repository",
+    "annotate/test_annotate_pipeline",
+    "test_stopping",
+    "hostile/test_hostile_command",
+    "test_wheel",
 ]
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
@@ -38,6 +52,19 @@ def run(*command, cwd, ok=True) -> str:
     return done.stdout + done.stderr
 
 
+def mhbench(*words, cwd, ok=True) -> str:
+    "A command of mhbench, given in this process: what it says. `run(BIN / 'mhbench', ...)` gives it in another one."
+    from mhbench.run.cli import main
+
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as m, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        m.chdir(cwd)
+        m.delenv("MHBENCH_ROOT", raising=False)
+        ended = main([str(w) for w in words])
+    assert (ended == 0) == ok, f"{words} ended with {ended}\n{said.getvalue()}"
+    return said.getvalue()
+
+
 def pytest_runtest_logreport(report):
     file = report.nodeid.partition("::")[0]
     SECONDS[file] = SECONDS.get(file, 0) + report.duration
@@ -53,7 +80,8 @@ def pytest_sessionfinish(session):
 def pytest_collection_modifyitems(config, items):
     "The files that took longest come first, so that two workers end together (`--dist loadfile`)."
     cache = getattr(config, "cache", None)
-    took = (cache.get("mhbench/seconds", {}) if cache is not None else {}) or dict.fromkeys(LONGEST, 1.0)
+    guessed = {f"tests/{name}.py": len(LONGEST) - place for place, name in enumerate(LONGEST)}
+    took = (cache.get("mhbench/seconds", {}) if cache is not None else {}) or guessed
     items.sort(key=lambda item: -took.get(item.nodeid.partition("::")[0], 0))
 
 

@@ -5,6 +5,7 @@ import __future__
 import ast
 import asyncio
 import contextlib
+import gc
 import inspect
 import io
 import json
@@ -122,6 +123,7 @@ def first_fault(notebook: Path, code=lambda cell: (cell["source"], "cell")) -> s
     import matplotlib.pyplot as plt
     import pandas as pd
 
+    gc.freeze()  # what was loaded before is searched for garbage no more
     pd.reset_option("display")
     pd.set_option("display.max_columns", 20)  # as in a notebook
     compared = notebook.relative_to(ROOT / "nbs").with_suffix("").as_posix() not in VARIES

@@ -7,7 +7,7 @@ import unicodedata
 import bibtexparser
 import pytest
 import yaml
-from conftest import BIN, ENV, ROOT, run
+from conftest import BIN, ROOT, mhbench, run
 
 from mhbench.run.fetch import bibtex, citations, papers, software
 
@@ -56,7 +56,7 @@ def test_the_demo_cites_papers_and_software_and_no_release():
 
 @pytest.mark.parametrize("fetched", [True, False])
 def test_a_corpus_that_was_fetched_is_cited_with_its_commit(clone, datasets, tmp_path, monkeypatch, fetched):
-    monkeypatch.setitem(ENV, "MHBENCH_CORPORA", str(tmp_path / "corpora"))
+    monkeypatch.setenv("MHBENCH_CORPORA", str(tmp_path / "corpora"))
     folder = tmp_path / "mhbench"
     shutil.copytree(clone, folder)
     source = datasets / "counselingbench"
@@ -65,9 +65,9 @@ def test_a_corpus_that_was_fetched_is_cited_with_its_commit(clone, datasets, tmp
         if fetched
         else ("import", "counselingbench", source / "outputs_t")
     )
-    run(BIN / "mhbench", *command, cwd=folder)
-    run(BIN / "mhbench", "select", "--studies", "counselingbench", "--models", "", cwd=folder)
-    said = run(BIN / "mhbench", "cite", "--to", tmp_path / "used.bib", cwd=folder)
+    mhbench(*command, cwd=folder)
+    mhbench("select", "--studies", "counselingbench", "--models", "", cwd=folder)
+    said = mhbench("cite", "--to", tmp_path / "used.bib", cwd=folder)
     assert "used.bib: 3 entries" in said
     text = (tmp_path / "used.bib").read_text(encoding="utf-8")
     note = entries(text)["counselingbench_release"]["note"]

@@ -65,7 +65,7 @@ def test_the_suite_has_the_same_bits_on_a_cluster(client, tiny):
 
 def test_bertscore_survives_a_killed_worker(client):
     "SIGKILL to one of two workers while batches run: the same bits, and none missing."
-    candidates, references = sentences(400, 4), sentences(400, 5)
+    candidates, references = sentences(200, 4), sentences(200, 5)
     here = freeform.bertscore(candidates, references, encoder=embeddings.load_encoder())
     pids, killed, asked = client.run(os.getpid), threading.Event(), threading.Event()
     victim = sorted(pids.values())[0]
@@ -107,10 +107,9 @@ def test_an_executor_goes_with_a_name(tiny):
         pickle.dumps(classifiers.load_nli(pair))
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_any_number_of_threads_gives_the_same_bits(workers):
+def test_any_number_of_threads_gives_the_same_bits():
     texts = sentences(200, 7)
-    np.testing.assert_array_equal(
-        embeddings.load_encoder().sentences(texts),
-        embeddings.load_encoder(executor=Executor(workers=workers)).sentences(texts),
-    )
+    by_default = embeddings.load_encoder().sentences(texts)
+    for workers in (1, 2, 3):
+        encoder = embeddings.load_encoder(executor=Executor(workers=workers))
+        np.testing.assert_array_equal(encoder.sentences(texts), by_default, err_msg=f"{workers} workers")

@@ -8,12 +8,27 @@ from examples import ROOT, first_fault
 
 NOTEBOOKS = sorted(f for f in (ROOT / "nbs").rglob("*.ipynb") if f.parent.name not in ("stages", ".ipynb_checkpoints"))
 
+LOADED = [  # libraries and modules that cost most to import; none of them starts a thread of Python's
+    "fastcore.test",
+    "IPython.core.formatters",
+    "matplotlib.pyplot",
+    "mhbench.run.cli",  # the first, as in its notebook: commands are listed in the order in which they are declared
+    "mhbench.run.commands",
+    "mhbench.run.notebook",
+    "scipy.stats",
+    "sklearn.metrics",
+    "torch",
+    "transformers.models.bert.modeling_bert",
+]
+
 
 @pytest.fixture(scope="module")
-def processes():
-    "A process for each notebook, with the libraries loaded and nothing that another notebook left."
+def processes(request):
+    """A process for each notebook, with nothing that another notebook left. The libraries are loaded before, unless few
+    notebooks run: that takes seven seconds.
+    """
     context = get_context("forkserver")
-    context.set_forkserver_preload(["examples", "matplotlib.pyplot", "scipy.stats", "mhbench.run.stage"])
+    context.set_forkserver_preload(LOADED if len(request.session.items) > 20 else [])
     with ProcessPoolExecutor(1, context, max_tasks_per_child=1) as pool:
         yield pool
 

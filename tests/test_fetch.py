@@ -14,7 +14,7 @@ from io import BytesIO
 
 import pytest
 import yaml
-from conftest import BIN, ENV, run
+from conftest import BIN, ENV, mhbench, run
 
 from mhbench.run import fetch as fetching
 from mhbench.run.fetch import FileGroup, Release, ReleasedFile, fetch_release, recorded, release_lines, unlock
@@ -329,10 +329,10 @@ def test_files_held_out_go_through_in_both_layouts(datasets, tmp_path, name):
 
 
 def test_fetch_imports_and_the_record_names_the_commit(clone, datasets, tmp_path, monkeypatch):
-    monkeypatch.setitem(ENV, "MHBENCH_CORPORA", str(tmp_path / "corpora"))
+    monkeypatch.setenv("MHBENCH_CORPORA", str(tmp_path / "corpora"))
     folder = tmp_path / "mhbench"
     shutil.copytree(clone, folder)
-    said = run(BIN / "mhbench", "fetch", "mhqa", "--from", datasets, cwd=folder)
+    said = mhbench("fetch", "mhqa", "--from", datasets, cwd=folder)
     assert "10 as the registry has them" in said and "mhqa: 2475 items" in said
     entry = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))["studies"]["mhqa"]["prepare"]
     assert entry["path"] == str(tmp_path / "corpora" / "mhqa") and entry["options"]["key"] == "number"

@@ -54,17 +54,21 @@ def shell(script: str, cwd: Path, site: Path) -> str:
 
 @pytest.fixture(scope="module")
 def followed(clone, tmp_path_factory) -> Path:
-    "A clone in which every block of CONTRIBUTING.md was written or run, in the order of the page."
+    """A clone in which every block of CONTRIBUTING.md was written or run, in the order of the page. The first
+    `dvc repro` goes no further than the preparation: the second runs all that it would run, and more.
+    """
     folder = tmp_path_factory.mktemp("followed") / "mhbench"
     shutil.copytree(clone, folder)
     site, said = folder.parent / "site", None
+    first = next(b for b in BLOCKS if b["kind"] == "bash" and "dvc repro\n" in b["text"])
     for block in BLOCKS:
         if block["file"]:
             path = folder / block["file"]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block["text"], encoding="utf-8")
         elif block["kind"] == "bash":
-            said = shell(block["text"], folder, site)
+            text = block["text"].replace("dvc repro", "dvc repro prepare@clinic") if block is first else block["text"]
+            said = shell(text, folder, site)
         elif block["kind"] == "text":
             assert said == block["text"]
     return folder

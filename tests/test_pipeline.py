@@ -12,7 +12,7 @@ import nbformat
 import pandas as pd
 import pytest
 import yaml
-from conftest import BIN, ENV, run
+from conftest import BIN, ENV, mhbench, run
 from faults.batch import BatchServer
 from faults.server import FaultServer
 
@@ -34,7 +34,7 @@ def small(clone, root, tmp_path_factory) -> Path:
     theirs = re.compile(r"[^@]+(@(mhqa|mentat)\b.*)?")  # that of everything costs DVC half a second a stage
     lock["stages"] = {name: entry for name, entry in lock["stages"].items() if theirs.fullmatch(name)}
     (folder / "dvc.lock").write_text(yaml.dump(lock, Dumper=yaml.CSafeDumper, sort_keys=False), encoding="utf-8")
-    run(BIN / "mhbench", "select", "--studies", "mhqa,mentat", "--models", "minilm", "--items", "10", cwd=folder)
+    mhbench("select", "--studies", "mhqa,mentat", "--models", "minilm", "--items", "10", cwd=folder)
     said = run(BIN / "mhbench", "run", "--all", cwd=folder)
     (folder.parent / "run.txt").write_text(said, encoding="utf-8")
     return folder
@@ -386,9 +386,7 @@ def test_a_planted_key_is_nowhere_after_a_run(clone, tmp_path):
         del p["studies"]["psychiatrybench"]["judge_study"]
         p["generate"]["max_failed"] = p["approach"]["max_failed"] = None
         (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
-        run(
-            BIN / "mhbench", "select", "--studies", "psychiatrybench", "--models", "remote", "--items", "12", cwd=folder
-        )
+        mhbench("select", "--studies", "psychiatrybench", "--models", "remote", "--items", "12", cwd=folder)
         done = subprocess.run([BIN / "dvc", "repro", "-v"], cwd=folder, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1500:]
         assert s.headers[0]["authorization"] == f"Bearer {secret}" and len(s.asked) > 12

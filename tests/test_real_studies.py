@@ -10,7 +10,7 @@ import shutil
 import pandas as pd
 import pytest
 import yaml
-from conftest import BIN, ENV, ROOT, run
+from conftest import ROOT, mhbench
 
 from mhbench.corpus.load import load_corpus
 from mhbench.run.edit import forget_corpus, import_corpus, recipe_of
@@ -31,7 +31,6 @@ def release(datasets):
     named = re.search(r"Copyright \(c\) \d+ .*?(\w+)\s*$", (folder / "LICENSE").read_text(), re.MULTILINE)
     with pytest.MonkeyPatch.context() as m:
         m.setenv("MHBENCH_MENTAT_PASSWORD", named[1].lower())
-        m.setitem(ENV, "MHBENCH_MENTAT_PASSWORD", named[1].lower())
         yield folder
 
 
@@ -148,10 +147,10 @@ def test_a_real_corpus_leaves_nothing_of_the_demo_and_the_demo_comes_back(clone,
     shutil.copytree(clone, folder)
     (folder / "results" / "duels" / "mhqa").mkdir(parents=True)
     (folder / "results" / "duels" / "mhqa" / "contents.json").write_text("{}")  # the demo's
-    said = run(BIN / "mhbench", "import", "mhqa", datasets / "mhqa", "--option", "key=number", cwd=folder)
+    said = mhbench("import", "mhqa", datasets / "mhqa", "--option", "key=number", cwd=folder)
     assert not (folder / "results" / "duels" / "mhqa").exists(), "no table of the demo stays"
-    said += run(BIN / "mhbench", "select", "--studies", "mhqa", "--models", "", "--items", "0", cwd=folder)
+    said += mhbench("select", "--studies", "mhqa", "--models", "", "--items", "0", cwd=folder)
     assert "2475 items, 0 ratings" in said and "nobody is asked; recorded answers are scored" in said
-    run(BIN / "mhbench", "select", "--demo", cwd=folder)
+    mhbench("select", "--demo", cwd=folder)
     for file in ("params.yaml", "run.yaml"):
         assert (folder / file).read_bytes() == (clone / file).read_bytes()

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import BIN, run
+from conftest import BIN, mhbench, run
 from ruamel.yaml import YAML
 
 from mhbench.annotate.export import study_ratings
@@ -33,9 +33,9 @@ def answered(clone, tmp_path_factory):
     mentat["prepare"]["sets"] = ["D0"]
     mentat["preferences"] |= {"n_boot": 2, "n_permutations": 9}  # the demo's seed of its own raters stays there
     yaml.dump(p, file)
-    run(BIN / "mhbench", "select", "--studies", "mentat", "--models", "minilm", cwd=folder)
-    run(BIN / "mhbench", "annotate", "demo", "mentat", "--raters", "5", cwd=folder)
-    said = run(BIN / "mhbench", "import", "mentat", "--ratings", FILE, cwd=folder)
+    mhbench("select", "--studies", "mentat", "--models", "minilm", cwd=folder)
+    mhbench("annotate", "demo", "mentat", "--raters", "5", cwd=folder)
+    said = mhbench("import", "mentat", "--ratings", FILE, cwd=folder)
     assert f"ratings are those of {FILE} from now on; they go through preferences, agreement" in said
     run(BIN / "dvc", "repro", "preferences@mentat", cwd=folder)
     return folder
