@@ -60,7 +60,7 @@ class Protected:
         texts = [r.text or "" for r in self.responses] + [r.comment or "" for r in self.ratings]
         for i in self.items:
             texts += [i.question, i.rationale or "", *i.options, *i.context.values()]
-        return {run for text in set(texts) for run in words_in_a_row(text)}
+        return set().union(*map(words_in_a_row, set(texts)))
 
     def about_items(self, text: str) -> set[str]:
         "The items that a text names."
@@ -158,21 +158,10 @@ class ShownOf:
         return nb
 
 # %% ../../nbs/run/28_aggregates.ipynb #d23a3ba6
-def _without_paths(text: str, places: Mapping[str, str]) -> str:
-    "A text in which words replace the folders of this machine."
-    for path, word in sorted(places.items(), key=lambda x: -len(x[0])):
-        text = text.replace(path, word)
-    return text
-
-
 def held_by(top: Path, study: str) -> Protected:
     "The protected parts of a run's corpus."
-    prepared = (top / "results", "prepare", study)
-    return Protected(
-        records_left(*prepared, Item),
-        records_left(*prepared, Rating),
-        records_left(*prepared, Response),
-    )
+    left = lambda record: records_left(top / "results", "prepare", study, record)
+    return Protected(left(Item), left(Rating), left(Response))
 
 # %% ../../nbs/run/28_aggregates.ipynb #cda8bf06
 def publish_aggregates(
@@ -192,6 +181,7 @@ def publish_aggregates(
     run = load_params(top / "params.yaml")["run"]
     protected = held_by(top, study)
     words = {f"{top}/": "", str(top): "."} | dict(places or {})
+    longest_first = sorted(words, key=len, reverse=True)
     made: dict[Path, str] = {}
     for name, file in executed_notebooks(run).items():
         stage = name.removesuffix(".ipynb").split("/")[0]
@@ -201,8 +191,11 @@ def publish_aggregates(
         pictures = {as_saved(png): png.stem for png in sorted(drawn.glob("*.png"))}
         by_item = {f.stem for f in drawn.glob("*.svg") if protected.about_items(f.read_text(encoding="utf-8"))}
         shown = ShownOf(stage, protected, declared, pictures, by_item)
-        nb = shown.notebook(json.loads(_without_paths(file.read_text(encoding="utf-8"), words)))
+        text = file.read_text(encoding="utf-8")
+        for path in longest_first:
+            text = text.replace(path, words[path])
         if stage != "report":
+            nb = shown.notebook(json.loads(text))
             made[folder / f"{stage}.ipynb"] = json.dumps(nb, indent=1, ensure_ascii=False) + "\n"
     for stage, _ in runs(run):
         for file in sorted((top / "results" / stage / study).glob("*.parquet")):
@@ -232,8 +225,10 @@ def _readable(file: Path) -> str:
     text = file.read_text(encoding="utf-8")
     if file.suffix != ".ipynb":
         return text
-    cells = json.loads(text)["cells"]
-    return "\n".join(part for c in cells for part in ("".join(c["source"]), *map(_text, c.get("outputs", []))))
+    parts = []
+    for c in json.loads(text)["cells"]:
+        parts += ["".join(c["source"]), *map(_text, c.get("outputs", []))]
+    return "\n".join(parts)
 
 
 def _named_in(file: Path, protected: Protected, declared: Collection[str]) -> set[str]:

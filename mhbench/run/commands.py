@@ -106,7 +106,7 @@ def selection(p: dict) -> list[str]:  # one a line
     run = p["run"]
     nobody = "nobody is asked; recorded answers are scored"
     out = [f"studies: {', '.join(run['studies'])}", f"models: {', '.join(run['models']) or nobody}"]
-    simulated = dict.fromkeys(name for study in run["studies"] for name in simulated_left_out(p, study))
+    simulated = dict.fromkeys(sum((simulated_left_out(p, study) for study in run["studies"]), []))
     out += [f"left out: {', '.join(simulated)}, who are simulated, beside models of your own"] if simulated else []
     for stage in [s for s in ASKED_IN if run.get(s)]:
         for study in run[stage]:
@@ -251,8 +251,8 @@ def print_summary(a: Any) -> None:
     run = load_params(top / a.params)["run"]
     print("", *_how_it_went(top / "results", run), sep="\n")
     print(f"{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
-    figures = [f for stage, study in runs(run) for f in (top / "figures" / stage / study).glob("*.png")]
-    print(f"{len(figures)} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
+    n_figures = sum(len(list((top / "figures" / stage / study).glob("*.png"))) for stage, study in runs(run))
+    print(f"{n_figures} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
 
 # %% ../../nbs/run/21_commands.ipynb #17cc5507
 def _show(lines: list[str]) -> None:
@@ -434,8 +434,7 @@ def _prune(a: argparse.Namespace) -> None:
 def _clear(a: argparse.Namespace) -> None:
     _, computed = _places(a)
     if not computed.exists():
-        print("0 computed results deleted: none are kept")
-        return
+        return print("0 computed results deleted: none are kept")
     with contextlib.closing(ResultStore(computed)) as store:
         n = store.clear(model=a.model, metric=a.metric, unused_days=a.unused_days)
     print(f"{n} computed results deleted; answers are as they were")

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import reduce
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ..annotate.export import ratings_of_file
-from ..annotate.study import QUESTION_KINDS
 from ..corpus.load import Corpus, load_corpus
 from ..errors import refuse
 from ..records.answers import all_simulated
@@ -29,14 +29,22 @@ from ..registry import rated_sections, studies
 from .asking import asked_with, capped
 from .graph import RUN_FILE, graph, items_file, place, root, selective
 from .inputs import sha256
-from .params import DEMO, HERE, check_params, goes_through, kind_of, load_params, stage_parameters
+from mhbench.run.params import (
+    DEMO,
+    FOR_RATINGS,
+    HERE,
+    check_params,
+    goes_through,
+    kind_of,
+    load_params,
+    stage_parameters,
+)
 from .shape import read_tree
 from ..steps.generate import merged
 
 # %% auto #0
-__all__ = ['Place', 'FOR_RATINGS', 'merge_shards', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'read_corpus',
-           'read_what_fits', 'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'path_from', 'name_ratings',
-           'forget_corpus']
+__all__ = ['Place', 'merge_shards', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'read_corpus', 'read_what_fits',
+           'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'path_from', 'name_ratings', 'forget_corpus']
 
 # %% ../../nbs/run/09_edit.ipynb #fa3ec30f
 def _check_parts(folder: Path, n: int, want: dict) -> None:
@@ -202,8 +210,9 @@ def _following(p: dict, stages: tuple[str, ...], keys: tuple[str, ...], silent: 
     """The models of the run that take a part in place of those that the studies name: None if all of those are
     selected, else the selected ones among them, or all models of the run.
     """
-    sections = [p["studies"][s].get(stage) or {} for s in p["run"]["studies"] for stage in stages]
-    named = dict.fromkeys(name for section in sections for key in keys for name in section.get(key) or [])
+    named: list[str] = []
+    for study, stage, key in product(p["run"]["studies"], stages, keys):
+        named += (p["studies"][study].get(stage) or {}).get(key) or []
     wanted = dict.fromkeys(m for m in named if m not in p["models"] or kind_of(p, m) not in silent)
     models = [m for m in p["run"]["models"] if kind_of(p, m) not in silent]
     if wanted.keys() <= set(models):
@@ -227,9 +236,9 @@ def _readable_selection(params: Path) -> None:
     with suppress(ValueError):
         load_params(params, lists=False)
         return
-    run: dict[str, Any] = DEMO | {
-        kind: [n for n in DEMO[kind] if n in p[kind]] or [*p[kind]] for kind in ("studies", "models")
-    }
+    run = dict(DEMO)
+    for kind in ("studies", "models"):
+        run[kind] = [n for n in DEMO[kind] if n in p[kind]] or [*p[kind]]
     check_params(p | {"run": run}, str(params), lists=False)  # only the selection may be wrong
     run |= {stage: goes_through(p | {"run": run}, stage) for stage in selective(graph())}
     if file.exists():
@@ -344,10 +353,11 @@ def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
     "A study's entry with its real corpus; an entry that was imported before keeps its settings."
     made = recipe_of(entry["prepare"]["loader"])
     if made is not None and not entry["prepare"].get("sha256"):
-        gone_through = {s: section for s, section in made.items() if s in entry}
-        whom = {s: {k: entry[s][k] for k in _WHOM if k in (entry[s] or {})} for s in gone_through}
-        sections = {s: section | whom[s] for s, section in gone_through.items()}
-        entry = {"prepare": entry["prepare"], **sections, **{k: entry[k] for k in ("annotate",) if k in entry}}
+        was = entry
+        entry = {"prepare": was["prepare"]}
+        for stage in [s for s in made if s in was]:
+            entry[stage] = made[stage] | {k: was[stage][k] for k in _WHOM if k in (was[stage] or {})}
+        entry |= {"annotate": was["annotate"]} if "annotate" in was else {}
     answers = entry["prepare"].get("answers") or {}
     demo = entry["prepare"]["path"]
     theirs = [n for n, file in answers.items() if Path(file).is_relative_to(demo) or all_simulated(top / file)]
@@ -398,9 +408,6 @@ def path_from(path: Path, top: Path) -> str:
     "A path from the repository's root where it lies inside, else the whole path."
     path = path.expanduser().resolve()
     return path.relative_to(top).as_posix() if path.is_relative_to(top) else str(path)
-
-
-FOR_RATINGS = tuple(stage for kind in QUESTION_KINDS.values() for stage in kind.stages)  # stages that read ratings
 
 
 def name_ratings(study: str, file: str | Path, *, params: str | Path = "params.yaml") -> list[str]:

@@ -157,7 +157,8 @@ def _name(row: Any) -> str:
 # %% ../../nbs/run/20_eee.ipynb #4544b938
 def asked_text(context: Mapping[str, str], stems: Sequence[str], question: str) -> str:
     "The question of an item, without its options."
-    return "\n\n".join(x for x in (*(f"{k}: {v}" for k, v in context.items()), *stems, question) if x).strip()
+    parts = [f"{k}: {v}" for k, v in context.items()] + [*stems, question]
+    return "\n\n".join(filter(None, parts)).strip()
 
 
 def _as_shown(item: Item, order: Sequence[int] | None) -> tuple[list[str], dict[str, str]]:
@@ -292,7 +293,8 @@ class HumanRating(BaseModel):
 
 def human_ratings(s: Scored, private: bool) -> Iterator[dict[str, Any]]:
     "The ratings of a study's items in the extension's format; of protected items only with `private`."
-    free = {name for i in s.items.values() if private or not i.protected for name in (i.item_id, i.base)}
+    may_be_read = [i for i in s.items.values() if private or not i.protected]
+    free = {i.item_id for i in may_be_read} | {i.base for i in may_be_read}
     for r in (r for r in s.ratings if r.item_id in free):
         shown = r.variant | ({"order": ",".join(map(str, r.order))} if r.order else {})
         kind = "simulated" if r.origin == "simulated" else "person"

@@ -272,14 +272,18 @@ def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list
             refuse(f"export: --dataset must be a benchmark's id on the hub, OWNER/NAME; got {a.dataset!r}")
         return card_results(studies, run["models"], write, a.dataset, a.source)
     answers = answers_of(results, run["studies"], run["models"], private=a.private, most=None)
-    return inspect_logs(answers, {(s.study, m): when for s in studies for m, when in s.dates().items()}, write)
+    dates: dict[tuple[str, str], datetime] = {}
+    for s in studies:
+        dates |= {(s.study, model): when for model, when in s.dates().items()}
+    return inspect_logs(answers, dates, write)
 
 
 def _to_mlflow(p: Mapping[str, Any], results: Path, uri: str, params: Path) -> str:
     run = p["run"]
     made = how_made(results, run["studies"], p["seed"])
-    of_run = {k: {name: p[k][name] for name in run[k]} for k in ("models", "studies")}
-    facts = dict(flat({k: v for k, v in p.items() if k != "endpoints"} | of_run))
+    of_run = lambda kind: {name: p[kind][name] for name in run[kind]}
+    chosen = {"models": of_run("models"), "studies": of_run("studies")}
+    facts = dict(flat({k: v for k, v in p.items() if k != "endpoints"} | chosen))
     facts |= dict(zip(made["what"], made["value"]))
     files = (results / "report.html", params.with_name("run.yaml"))
     return mlflow_run(headline(results, runs(run)), facts, files, uri)

@@ -169,7 +169,7 @@ class Fetched(NamedTuple):
 def _files(folder: Path) -> list[Path]:
     "The files of a folder, in order, without hidden ones and those in hidden folders."
     found = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    return [path for path in found if not re.search(r"(^|/)\.", path.relative_to(folder).as_posix())]
 
 
 def _candidates(release: Release, source: Path) -> tuple[dict[str, dict[str, Path]], int]:
@@ -356,8 +356,9 @@ def fetch_release(
     record = {"release": name, "repository": release.repository, "commit": release.commit, "files": of_files}
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     make_private([folder / place for place in [*files, RECORD]])
-    for inside in {folder / place for f in files for place in PurePosixPath(f).parents}:
-        inside.chmod(0o700)
+    for place in files:
+        for inside in PurePosixPath(place).parents:
+            (folder / inside).chmod(0o700)
     corpus = folder / release.imported.get("path", "")
     missing = [place for place in registry if place not in files]
     options = dict(release.imported.get("options", {}))

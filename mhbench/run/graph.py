@@ -10,7 +10,7 @@ import json
 import os
 import re
 from functools import lru_cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -96,8 +96,8 @@ def declared(notebook: Path) -> tuple[str, ...]:
     if len(cells) != 1:
         got = f"{len(cells)} ({notebook.name}); tag the cell of literals, once"
         refuse(f"declared: notebook must have one cell tagged 'parameters'; got {got}")
-    assigned = [n for n in ast.parse("".join(cells[0]["source"])).body if isinstance(n, ast.Assign)]
-    return tuple(t.id for n in assigned for t in n.targets if isinstance(t, ast.Name))
+    targets = [n.targets for n in ast.parse("".join(cells[0]["source"])).body if isinstance(n, ast.Assign)]
+    return tuple(t.id for t in chain.from_iterable(targets) if isinstance(t, ast.Name))
 
 # %% ../../nbs/run/01_graph.ipynb #c6a3d6ef
 def graph(top: str | Path | None = None) -> dict[str, Node]:  # in the order of dvc.yaml
@@ -135,9 +135,11 @@ def selective(stages: dict[str, Node]) -> list[str]:
 
 def runs(run: dict, stages: dict[str, Node] | None = None) -> list[tuple[str, str]]:
     "Every stage and study of the section `run` with results to report: all stages but those that run for each model."
-    stages = graph() if stages is None else stages
-    reported = [n for n in stages.values() if n.studies and not n.models]
-    return [(n.name, study) for n in reported for study in run.get(n.studies) or []]
+    out = []
+    for n in (graph() if stages is None else stages).values():
+        if n.studies and not n.models:
+            out += [(n.name, study) for study in run.get(n.studies) or []]
+    return out
 
 
 def jobs(run: dict, stages: dict[str, Node]) -> list[tuple[Node, str | None, str | None]]:

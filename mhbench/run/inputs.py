@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +124,7 @@ def _record_claims(p: dict, folder: Path, top: Path) -> None:
 # %% ../../nbs/run/07_inputs.ipynb #508e257c
 def _make_places(top: Path, p: dict) -> None:
     "Make the folders that `dvc.yaml` names as dependencies; DVC warns of empty ones, so they hold a note instead."
-    paths = {path for stage in pipeline(top).values() for path in stage.get("deps", [])}
+    paths = set().union(*(stage.get("deps", []) for stage in pipeline(top).values()))
     made = [x for x in paths if x.startswith(("results/", "figures")) and not x.endswith((".json", ".parquet"))]
     for path, study in product(sorted(made), p["run"]["studies"]):
         folder = top / path.replace("${item.study}", study)
@@ -158,7 +158,8 @@ def _weights(file: Path, top: Path) -> str:
 def _model_files(section: dict) -> list[str]:
     "The models in a section that are written like a path."
     named = [section.get(k) for k in _WEIGHTS] + [(section.get("min_k") or {}).get("lm")]
-    named += [v for n in named if isinstance(n, dict) for v in (n.get("name"), n.get("tokens"), *n.values())]
+    for n in [n for n in named if isinstance(n, dict)]:
+        named += n.values()
     return [n for n in named if isinstance(n, str) and ("/" in n or n.endswith(".gguf"))]
 
 # %% ../../nbs/run/07_inputs.ipynb #4213f4d4
@@ -168,21 +169,21 @@ _FILES = {"prepare": ("answers",), "finetune": ("train", "validation"), "contami
 def _paths(value: Any) -> list[str]:
     "The paths in a parameter's value: a path, a list, a mapping of names to paths, or a corpus with its loader."
     if isinstance(value, dict):
-        named = [value["path"]] if {"loader", "path"} <= value.keys() else value.values()
-        return [path for v in named for path in _paths(v)]
+        value = [value["path"]] if {"loader", "path"} <= value.keys() else [*value.values()]
     if isinstance(value, list):
-        return [path for v in value for path in _paths(v)]
+        return [*chain.from_iterable(map(_paths, value))]
     return [value] if value else []
 
 
 def _files(p: dict, study: str, top: Path) -> dict[str, str]:  # path -> SHA-256
     "Hashes of the files that a study's sections name."
     out: dict[str, str] = {}
-    of_studies = [named for s in studies() for named in s.files.items()]
+    of_studies = chain.from_iterable(s.files.items() for s in studies())
     for stage, names in [*_FILES.items(), *of_studies]:
         if stage in p["studies"][study]:
             section = (p.get(stage) or {}) | (p["studies"][study][stage] or {})
-            out |= {path: _hash(path, top) for name in names for path in _paths(section.get(name))}
+            for name in names:
+                out |= {path: _hash(path, top) for path in _paths(section.get(name))}
     return out
 
 # %% ../../nbs/run/07_inputs.ipynb #cb8b2204
@@ -193,7 +194,7 @@ def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
     sections |= {f"{k} of all": v for k, v in stages.items() if isinstance(v, dict)}
     folders = {k: v["prompts_dir"] for k, v in sections.items() if v.get("prompts_dir")}
     every = [*sections.values(), *p["endpoints"].values()]
-    weights = {n: top / Path(n).expanduser() for section in every for n in _model_files(section)}
+    weights = {n: top / Path(n).expanduser() for n in chain.from_iterable(map(_model_files, every))}
     own = {name: os.environ.get(f"MHBENCH_{name.upper()}") for name in ("providers", "studies")}
     out = {name: {"own": _hash(folder, top)} for name, folder in own.items() if folder}
     out["templates"] = {k: _hash(v, top) for k, v in sorted(folders.items())}

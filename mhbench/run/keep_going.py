@@ -66,7 +66,8 @@ def run_all(*, fail_fast: bool = False) -> tuple[int, list[Stop], list[str]]:
     top = root()
     status, stops = _repro(top, fail_fast=fail_fast)
     models = load_params(top / "params.yaml")["run"]["models"]
-    out = [m for m in models if any(s.model == m for s in stops)]
+    failed = {s.model for s in stops}
+    out = [m for m in models if m in failed]
     if fail_fast or not out or len(out) == len(models):
         return status, stops, []
     selection = next(f for f in (top / RUN_FILE, top / "params.yaml") if f.exists())
@@ -74,8 +75,9 @@ def run_all(*, fail_fast: bool = False) -> tuple[int, list[Stop], list[str]]:
     print(f"mhbench run: going on without {', '.join(out)}", file=sys.stderr, flush=True)
     try:
         run = load_params(top / "params.yaml")["run"]
-        parts = [part for part in ("models", "judges", "subjects") if run.get(part)]
-        edit(top / "params.yaml", {("run", part): [m for m in run[part] if m not in out] for part in parts})
+        without = lambda part: [m for m in run[part] if m not in out]
+        parts = {("run", part): without(part) for part in ("models", "judges", "subjects") if run.get(part)}
+        edit(top / "params.yaml", parts)
         status, more = _repro(top, fail_fast=False)
     finally:
         selection.write_bytes(before)

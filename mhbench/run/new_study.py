@@ -27,10 +27,10 @@ from ..records.schema import Item, letters
 from ..records.table import as_windows_1252, read_table
 from ..records.task import task_of
 from ..registry import rated_sections
-from .edit import FOR_RATINGS, edit, path_from, read_corpus, rows_aside, study_lines
+from .edit import edit, path_from, read_corpus, rows_aside, study_lines
 from .graph import root
 from .inputs import sha256
-from .params import load_params
+from .params import FOR_RATINGS, load_params
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
 # %% auto #0
@@ -257,7 +257,8 @@ def summary(proposal: Proposal) -> str:
     "How the table was read, which rows were set aside and why, and the stages of the study."
     corpus = proposal.corpus
     entry = proposal.entry
-    tasks = ", ".join(f"{n} {task}" for task, n in Counter(i.task for i in corpus.items).items())
+    counts = Counter(i.task for i in corpus.items)
+    tasks = ", ".join(f"{n} {task}" for task, n in counts.items())
     out = [f"{proposal.name}: {len(corpus.items)} items ({tasks}), {len(corpus.ratings)} ratings"]
     if proposal.table is not None:
         out += ["", proposal.table.to_string(index=False), "", "rows, by how they were read (the first of each):"]

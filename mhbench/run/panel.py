@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -149,9 +150,9 @@ def _from_table(path: str) -> _Known:
     if gone := sorted({"people", "judge"} - set(at)):
         got = f"none named {', '.join(gone)} ({path})"
         refuse(f"plan --humans: the pilot must have columns people and judge; got {got}")
-    rows = [[_number(cell_text(row, at[c]), place) for c in ("people", "judge")] for place, row in table.rows]
+    numbers = lambda c: np.array([_number(cell_text(row, at[c]), place) for place, row in table.rows], float)
     cases = [cell_text(row, at["case"]) if "case" in at else str(k) for k, (_, row) in enumerate(table.rows)]
-    y, f = np.array(rows, float).reshape(-1, 2).T
+    y, f = numbers("people"), numbers("judge")
     both = ~np.isnan(y) & ~np.isnan(f)
     share = bool(np.isin(y[both], (0, 1)).all() and np.isin(f[both], (0, 1)).all())
     pilot = pilot_of(y[both], f[both], clusters=np.array(cases)[both], share=share)
@@ -259,8 +260,10 @@ def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # line
         remedy = "give a table with columns people and judge, or --correlation or --rates from the judge's card"
         rule = "the run must hold labels of people beside a judge's; got none of six cases"
         refuse(f"plan --humans: {rule}", remedy=remedy)
-    named = [k._replace(judged=a.judged or k.judged) for k in known]
-    return [line for k in named for line in (*_lines(k, labels), "")][:-1]
+    out = []
+    for k in known:
+        out += [*_lines(k._replace(judged=a.judged or k.judged), labels), ""]
+    return out[:-1]
 
 # %% ../../nbs/run/13_panel.ipynb #39eb3440
 def run_answers(study: str, models: list[str], results: str | Path = "results") -> tuple[list[Item], list[Response]]:
@@ -272,7 +275,7 @@ def run_answers(study: str, models: list[str], results: str | Path = "results") 
         got = f"no {gone[0]}; run `dvc repro generate`"
         refuse(f"run_answers: the answers to export must be there; got {got}", error=FileNotFoundError)
     items = read_records(files[0], Item)
-    return items, [r for f in files[1:] for r in read_records(f, Response)]
+    return items, [*chain.from_iterable(read_records(f, Response) for f in files[1:])]
 
 
 def new_file(file: Path) -> Path:

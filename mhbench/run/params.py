@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from .shape import TEXT_KEY, Fault, listed, misshapen, nearest, read_tree, refus
 from ..steps.parameters import GIVEN
 
 # %% auto #0
-__all__ = ['HERE', 'WHOM', 'ASKED_IN', 'DEMO', 'BUNDLED', 'WRITTEN', 'READ_IN', 'simulated_left_out', 'kind_of', 'asked_by',
-           'somebody_writes', 'goes_through', 'not_run', 'unread_ratings', 'check_params', 'load_params',
+__all__ = ['HERE', 'WHOM', 'ASKED_IN', 'DEMO', 'BUNDLED', 'FOR_RATINGS', 'WRITTEN', 'READ_IN', 'simulated_left_out', 'kind_of',
+           'asked_by', 'somebody_writes', 'goes_through', 'not_run', 'unread_ratings', 'check_params', 'load_params',
            'compared_with', 'stage_parameters']
 
 # %% ../../nbs/run/03_params.ipynb #f259d467
@@ -86,7 +87,7 @@ def _answering(p: dict, path: tuple) -> list[str] | None:
     prepares = [_map(_map(_map(p.get("studies")).get(s)).get("prepare")) for s in studies]
     if any(prepare.get("sha256") for prepare in prepares):
         return None
-    return sorted({*_map(p.get("models")), *(name for prepare in prepares for name in _map(prepare.get("answers")))})
+    return sorted(set(_map(p.get("models"))).union(*(_map(prepare.get("answers")) for prepare in prepares)))
 
 
 def _settings(p: dict) -> Iterator[Fault]:
@@ -126,7 +127,7 @@ def _sets(p: dict) -> Iterator[Fault]:
 
 # %% ../../nbs/run/03_params.ipynb #5a0f811e
 ASKED_IN = {  # stage -> those of WHOM that it has; `asked` of finetune names models to train
-    stage: tuple(k for k in WHOM if k in c.model_fields)
+    stage: tuple(filter(c.model_fields.__contains__, WHOM))
     for stage, c in stage_classes().items()
     if {*WHOM} & {*c.model_fields} and "cache" in c.model_fields
 }
@@ -143,6 +144,7 @@ DEMO: dict[str, Any] = {  # the selection that the repository comes with
     "items": None,
 }
 BUNDLED = {"gemma", *DEMO["models"]}  # entries that the repository comes with
+FOR_RATINGS = tuple(chain.from_iterable(kind.stages for kind in QUESTION_KINDS.values()))  # they read ratings
 WRITTEN = ("approach", "classification", "standings", "duels")  # stages about texts that models write
 READ_IN = {"freeform": {"free_form"}, "reasoning": {"cot", "few_shot_cot"}}  # stages about answers in these modes
 
@@ -178,7 +180,8 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     if chosen["asked"] is not None and "asked" in out:  # an encoder of the run sorts, whichever others are asked
         out["asked"] = list(dict.fromkeys([*(out["asked"] or []), *sorting]))
     silent = HERE[1:] if stage in ("judge", "judge_study", "profile") else HERE
-    out = {k: v and [m for m in v if m not in p["models"] or kind_of(p, m) not in silent] for k, v in out.items()}
+    can = lambda m: m not in p["models"] or kind_of(p, m) not in silent
+    out = {k: v and [*filter(can, v)] for k, v in out.items()}
     if named := given.get("examinees"):
         others = dict.fromkeys([*(m for m in run.get("subjects") or [] if m in run["models"]), *run["models"]])
         out["examinees"] = [m for m in named if m in run["models"]] or [*others][: len(named)]
@@ -206,7 +209,7 @@ def goes_through(p: dict, stage: str) -> list[str]:
         studies = [s for s in studies if somebody_writes(p, s, READ_IN.get(stage, ()))]
     if stage == "finetune":  # it trains models of the run
         return [s for s in studies if set(p["studies"][s][stage].get("asked") or []) & set(p["run"]["models"])]
-    return [s for s in studies if stage in _NOBODY or all(v is None or v for v in asked_by(p, stage, s).values())]
+    return [s for s in studies if stage in _NOBODY or [] not in asked_by(p, stage, s).values()]
 
 # %% ../../nbs/run/03_params.ipynb #1768cd62
 def not_run(p: dict) -> dict[tuple[str, str], str]:  # (stage, study) -> why
@@ -215,7 +218,7 @@ def not_run(p: dict) -> dict[tuple[str, str], str]:  # (stage, study) -> why
     for stage in selective(graph()):
         through = goes_through(p, stage)
         for study in [s for s in p["run"]["studies"] if stage in p["studies"][s] and s not in through]:
-            empty = [k for k, v in asked_by(p, stage, study).items() if v is not None and not v]
+            empty = [k for k, v in asked_by(p, stage, study).items() if v == []]
             who = "that it trains" if stage == "finetune" else f"that it can ask ({', '.join(empty)})"
             if stage in (*WRITTEN, *READ_IN) and not somebody_writes(p, study, READ_IN.get(stage, ())):
                 who = "that writes"
@@ -225,11 +228,10 @@ def not_run(p: dict) -> dict[tuple[str, str], str]:  # (stage, study) -> why
 
 def unread_ratings(p: dict) -> list[str]:  # a sentence a study
     "The studies of the run that name a file of people's ratings, which no stage of theirs reads."
-    readers = {stage for kind in QUESTION_KINDS.values() for stage in kind.stages}
     out = []
     for study in p["run"]["studies"]:
         file = (p["studies"][study].get("prepare") or {}).get("ratings")
-        if file and readers.isdisjoint(p["studies"][study]):
+        if file and not {*FOR_RATINGS} & {*p["studies"][study]}:
             remedy = f"`mhbench import {study} --ratings {file}` adds the stages that fit them"
             out.append(f"{study}: the ratings of {file} go through no stage; {remedy}")
     return out
@@ -318,7 +320,7 @@ def compared_with(p: dict, study: str | None) -> list[str]:
 
 def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
-    among = [n for k in ("judges", "asked", "examinees") for n in given.get(k) or []]
+    among = sum((given.get(k) or [] for k in ("judges", "asked", "examinees")), [])
     compared = compared_with(p, study) if stage == "generate" and given.get("stop") else []
     names = list(dict.fromkeys([model, *compared] if model else among))
     if gone := [m for m in names if m not in p["models"]]:
@@ -335,8 +337,9 @@ def _families(p: dict, study: str | None, given: dict) -> dict[str, str]:
     judges = (asked_by(p, "judge", study).get("judges") or []) if study else []
     met = [*p["run"]["models"], *judges, *(given.get("judges") or []), *(given.get("asked") or []), *answers]
     known = {m: p["models"][m].get("lineage") or m for m in p["models"] if m in met}
-    stated = [_map(section).get("lineages") for section in (p["studies"][study] if study else {}).values()]
-    return known | {k: v for one in stated for k, v in _map(one).items()} | dict(given.get("lineages") or {})
+    for section in (p["studies"][study] if study else {}).values():
+        known |= _map(_map(section).get("lineages"))
+    return known | dict(given.get("lineages") or {})
 
 # %% ../../nbs/run/03_params.ipynb #a90f9f7c
 def _same_model(p: dict, study: str | None) -> dict[str, str]:
@@ -381,8 +384,9 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
     if most is not None and stage == "prepare":
         given["n_items"] = most or None
     if most is not None and stage == "generate":  # the run's number replaces the limits of modes
-        modes = given["modes"].items()
-        given["modes"] = {mode: s and {k: v for k, v in s.items() if k != "n_items"} for mode, s in modes}
+        unlimited = lambda settings: settings and {k: v for k, v in settings.items() if k != "n_items"}
+        given["modes"] = {mode: unlimited(settings) for mode, settings in given["modes"].items()}
+    facts = lambda m: {k: p["models"][m].get(k) for k in _FACTS}
     known = {
         "seed": p["seed"],
         "results": "results",
@@ -392,7 +396,7 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
         "lineages": _families(p, study, given),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
-        "registry": {m: {k: p["models"][m].get(k) for k in _FACTS} for m in p["run"]["models"]},
+        "registry": {m: facts(m) for m in p["run"]["models"]},
         "same_model": _same_model(p, study),
     }
     if "stop" in takes:

@@ -107,7 +107,7 @@ def plan_run(
     p = load_params(root() / params)
     stages = graph()
     asking = [name for name, node in stages.items() if "replay" in node.parameters and name in (only or stages)]
-    needed = {*asking, *(name for one in asking for name in before(stages, one))}
+    needed = set(asking).union(*(before(stages, one) for one in asking))
     needed -= {"finetune"}  # it trains a model, which answers with the first option here
     with tempfile.TemporaryDirectory(prefix="mhbench-plan-") as folder, Recorder() as recorder:
         dry = _DryRun(p, params, keep or Path(folder), recorder)

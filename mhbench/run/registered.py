@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,11 +55,15 @@ def settings_of(p: dict) -> dict[str, Any]:  # "studies.mhqa.score.marks.pass ma
     run = p["run"]
     stages = graph()
     through = {node.name for node, _, _ in jobs(run, stages)}
-    asked = [who for stage in ASKED_IN for s in run.get(stage) or [] for who in asked_by(p, stage, s).values()]
-    models = dict.fromkeys([*run["models"], *(m for who in asked for m in who or [] if m in p["models"])])
+    models = list(run["models"])
+    for stage in ASKED_IN:
+        for study in run.get(stage) or []:
+            asked = chain.from_iterable(filter(None, asked_by(p, stage, study).values()))
+            models += [m for m in asked if m in p["models"] and m not in models]
     endpoints = dict.fromkeys(p["models"][m]["endpoint"] for m in models)
     apart = {"run", "models", "endpoints", "studies", *(set(stages) - through)}
-    entries = {m: {k: v for k, v in p["models"][m].items() if k not in _FACTS} for m in models}
+    decides = lambda entry: {k: v for k, v in entry.items() if k not in _FACTS}
+    entries = {m: decides(p["models"][m]) for m in models}
     known = {"seed": p["seed"], "run": {k: run.get(k) for k in _SELECTED}, "models": entries}
     known["endpoints"] = {e: deciding(p["endpoints"][e]) for e in endpoints}
     known["studies"] = {s: p["studies"][s] for s in run["studies"]}
@@ -216,7 +221,7 @@ def _models_in(row: Mapping[str, Any], stage: str, known: set[str]) -> list[str]
 
 
 def _is_main(main: Sequence[str], models: Sequence[str], stage: str) -> bool:
-    pairs = {f"{a} - {b}" for a in models for b in models if a != b}
+    pairs = {f"{a} - {b}" for a, b in permutations(models, 2)}
     return not main or stage in main or bool(pairs & set(main))
 
 
@@ -237,7 +242,7 @@ def foreseen(row: Mapping, study: str, stage: str, known: Mapping, changed: Sequ
     gone_through = stage == "score" or any(k.startswith(f"studies.{study}.{stage}") for k in known["settings"])
     if of is None or not gone_through or "generate" not in before(stages, stage):
         return EXPLORATORY
-    judges = {judge for names in of["judges"].values() for judge in names}
+    judges = set().union(*of["judges"].values())
     added = {c.key.split(".")[1] for c in changed if c.key.startswith("models.") and c.old is None}
     models = _models_in(row, stage, {*of["answers"], *judges, *added})
     contestants = [of["answers"][m] for m in models if m in of["answers"]]
@@ -272,8 +277,11 @@ def marked(sections: Iterable[Section]) -> list[Section]:
 # %% ../../nbs/run/19_registered.ipynb #cdff68d3
 def answers_there(studies: Mapping[str, Mapping], models: Sequence[str]) -> list[tuple[str, str]]:  # model, to what
     "The models with answers that existed before."
-    asked = [(study, m, of["answers"].get(m)) for study, of in studies.items() for m in models]
-    return [(m, f"{a['there']} of {a['items']} items of {study}") for study, m, a in asked if a and a["there"]]
+    out = []
+    for study, of in studies.items():
+        known = [(m, of["answers"][m]) for m in models if m in of["answers"]]
+        out += [(m, f"{a['there']} of {a['items']} items of {study}") for m, a in known if a["there"]]
+    return out
 
 
 def _how_many(of: Mapping[str, Any], models: Sequence[str]) -> str:
@@ -325,7 +333,8 @@ def about_registration(
         seen = f"when answers to {'; '.join(f'{items} by {m}' for m, items in there)} already existed"
     when = f"Registered on {known['registered']['date']}, {seen} ({FILE}, {_kept_since(root())})"
     rest = "Everything else is exploratory"
-    if {a["there"] > 0 for one in known["studies"].values() for a in one["answers"].values()} == {True}:
+    answers = [*chain.from_iterable(one["answers"].values() for one in known["studies"].values())]
+    if answers and all(a["there"] for a in answers):
         rest = "But all answers existed already, so every number is exploratory"
     changed = _since(known) if changed is None else changed
     shown = known["studies"]
@@ -364,7 +373,8 @@ def counted(p: dict, params: str | Path) -> dict[str, dict[str, Any]]:  # study 
         for study in p["run"]["studies"]:
             items = records_left(dry, "prepare", study, Item)
             old = {(r.model, r.item_id) for r in records_left(dry, "prepare", study, Response)}
-            known = {m: {"items": n, "there": n} for m, n in Counter(m for m, _ in sorted(old)).items()}
+            recorded = Counter(m for m, _ in sorted(old))
+            known = {m: {"items": n, "there": n} for m, n in recorded.items()}
             judging = {s: asked_by(p, s, study).get("judges") for s in ASKED_IN if study in (p["run"].get(s) or [])}
             one: dict[str, Any] = {"items": len(items), "cases": len({i.cluster for i in items})}
             sets = Counter(i.variant["set"] for i in items if "set" in i.variant)
@@ -409,7 +419,7 @@ def freeze(
         got = "; ".join([*there[:4], *more]) or "no model of the run: all answers are recorded"
         remedy = "register before asking, draw other items, or add --anyway: the file then counts these answers"
         refuse(f"freeze: the answers must not be there yet; got {got}", remedy=remedy)
-    answering = dict.fromkeys(m for of in studies.values() for m in of["answers"])
+    answering = dict.fromkeys(chain.from_iterable(of["answers"] for of in studies.values()))
     through = [name for name, of in p["run"].items() if isinstance(of, list) and set(of) & set(studies)]
     made = how_made(top / "results", [], p["seed"]).set_index("what")["value"]
     known = {

@@ -52,8 +52,10 @@ __all__ = ['EntryName', 'TEXT_KEY', 'stage_classes', 'section', 'LocalServer', '
 @cache
 def stage_classes() -> dict[str, type[Parameters]]:  # stage -> its class
     "The parameters of every stage: of those that know no study, and of those that studies add."
-    added = {stage: study.find(name) for study in studies() for stage, name in study.parameters.items()}
-    return GENERAL | added
+    classes = dict(GENERAL)
+    for study in studies():
+        classes |= {stage: study.find(name) for stage, name in study.parameters.items()}
+    return classes
 
 # %% ../../nbs/run/02_shape.ipynb #abbed782
 def section(record: type[BaseModel], without: tuple[str, ...] = (), **more: Any) -> type[Closed]:

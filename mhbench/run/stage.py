@@ -14,6 +14,7 @@ import tempfile
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,8 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
     stages = graph()
     sections = load_params(root() / "params.yaml")["studies"]
     small: dict[str, Mapping] = {"prepare": {"n_items": n_items}, "judge": {"n_items": 2}}
-    small |= {stage: shorter for study in registered() for stage, shorter in study.demo.items()}
+    for known in registered():
+        small |= known.demo
     for node in [stages[s] for s in before(stages, name) if "study" in stages[s].parameters]:
         given: dict[str, Any] = {"results": str(folder), "models": list(models)} | dict(small.get(node.name, {}))
         given = {k: v for k, v in given.items() if k in node.parameters}
@@ -101,7 +103,7 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
 def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, bool]:  # study -> whether it is
     "Which studies of a run have items that were written for this project, marked by their canary."
     files = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
-    return {s: any(i.canary for i in read_records(f, Item)) for s, f in files.items() if f.exists()}
+    return {s: any(StoredRecords([f], Item).column("canary")) for s, f in files.items() if f.exists()}
 
 
 _NAMED = ("model", "first", "second", "other", "judge", "rater", "annotator", "student", "contestant", "who")
@@ -129,7 +131,8 @@ def known_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]
 def _named(frame: pd.DataFrame) -> dict[str, pd.Series]:  # column -> whom its cells name
     "The columns that name models or raters, each cell as the name in it."
     columns = [c for c in frame.columns if c in _NAMED]
-    return {c: frame[c].map({x: who(x) for x in frame[c].dropna().unique()}) for c in columns}
+    named = lambda cells: cells.map({x: who(x) for x in cells.dropna().unique()})
+    return {c: named(frame[c]) for c in columns}
 
 
 def origin_column(frame: pd.DataFrame, known: Mapping[str, str]) -> list[str]:  # one a row
@@ -149,7 +152,9 @@ def _among(names: Sequence[str]) -> str:
 def _marked(caption: str, names: Iterable[str], known: Mapping[str, str]) -> str:
     "A caption that says who of the names below it is simulated, composed or recorded."
     there = sorted(set(names) & set(known), key=natural)
-    by_origin = {origin: [name for name in there if known[name] == origin] for origin in reversed(ORIGINS)}
+    by_origin: dict[str, list[str]] = {origin: [] for origin in reversed(ORIGINS)}
+    for name in there:
+        by_origin[known[name]].append(name)
     if "simulated" in caption.lower():
         del by_origin["simulated"]
     said = [f"{origin}: {_among(of)}" for origin, of in by_origin.items() if of]
@@ -225,7 +230,7 @@ class Stage:
         self._main: list[pd.DataFrame] = []
         params = load_params(root() / "params.yaml")
         self.origins = known_origins(self.results, of)
-        in_tables = {name for s in params["studies"].values() for name in s["prepare"].get("answers") or {}}
+        in_tables = set().union(*(s["prepare"].get("answers") or {} for s in params["studies"].values()))
         self._everybody = [*params["models"], *sorted(in_tables)]  # they keep their looks in every figure
         self._run = params["run"]
         self._best_first = self._by_accuracy(params) if study else []
@@ -300,7 +305,7 @@ class Stage:
     @cached_property
     def answers(self) -> list[Response]:
         "The responses of the models of the run."
-        return [r for m in self.models for r in self.texts_of("generate", f"{m}/responses", Response)]
+        return [*chain.from_iterable(self.texts_of("generate", f"{m}/responses", Response) for m in self.models)]
 
     @property
     def stored(self) -> StoredRecords[Response]:

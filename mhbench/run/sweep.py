@@ -126,8 +126,11 @@ def sweep(
         _one_by_one(todo, len(points), file, kept, run, targets)
     elif todo:
         _as_jobs(todo, file, kept, run, targets, executor)
-    wanted = [p for p in _done(kept, base) if p["point"] in points]
-    return pd.DataFrame([p["point"] | row for p in wanted for row in p["main"]])
+    rows = []
+    for p in _done(kept, base):
+        if p["point"] in points:
+            rows += [p["point"] | row for row in p["main"]]
+    return pd.DataFrame(rows)
 
 # %% ../../nbs/run/15_sweep.ipynb #b3e88c6a
 def _one_by_one(todo: _Points, n: int, file: Path, kept: Path, run: list[str], targets: Sequence[str]) -> None:

@@ -81,7 +81,7 @@ def pipeline_files() -> dict[str, Path]:  # by name in the folder: params.yaml, 
     for top in (_PACKAGE / "pipeline", _PACKAGE.parent):
         stages = sorted((top / "nbs" / "stages").glob("*.ipynb"))
         if stages and all((top / name).exists() for name in _FILES):
-            return {f.relative_to(top).as_posix(): f for f in [*(top / name for name in _FILES), *stages]}
+            return {f.relative_to(top).as_posix(): f for f in [*map(top.joinpath, _FILES), *stages]}
     remedy = "install a wheel that was built in a clone"
     refuse("init: the package must hold its pipeline; got no stage notebooks", remedy=remedy, error=FileNotFoundError)
 
