@@ -9,6 +9,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import signal
 import sys
 import traceback
@@ -74,15 +75,14 @@ def _run(a):
     if a.shard:
         if a.stage != "generate":
             refuse(f"run: --shard must be given to the stage generate alone; got {a.stage}")
-        i, slash, n = a.shard.partition("/")
-        if not (slash and i.isdigit() and n.isdigit()):
+        if not re.fullmatch(r"\d+/\d+", a.shard):
             refuse(f"run: --shard must be I/N with I counted from 0; got {a.shard!r}")
-        overrides = overrides | {"shard": [int(i), int(n)]}
+        overrides = overrides | {"shard": [*map(int, a.shard.split("/"))]}
     k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
-    which = " ".join(x for x in (a.stage, a.study, a.model) if x)
+    which = " ".join(filter(None, (a.stage, a.study, a.model)))
     with Live(f"{which} (stage {k} in the order of {n})" if k else which):
         done = run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides, here=True)
-    print(f"{a.stage} {a.study or ''} {a.model or ''}".rstrip() + f": {os.path.relpath(done)}")
+    print(f"{which}: {os.path.relpath(done)}")
 
 # %% ../../nbs/run/17_cli.ipynb #ed51b9ce
 @subcommand("inputs", "hash the corpora, answers and templates that the run reads, for DVC to compare", PARAMS)

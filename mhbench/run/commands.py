@@ -17,7 +17,6 @@ from textwrap import shorten
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from ..ask import cache
 from ..ask.probe import check
@@ -154,7 +153,6 @@ def _bring_in(study: str, source: str | Path, options: dict, params: str) -> Non
 )
 def _import(a):
     path = root() / a.params
-    options = {}
     if a.demo == bool(a.path or a.ratings) or (a.demo and a.option):
         got = f"{a.path!r}{' and --demo' if a.demo else ''}"
         refuse(f"import: PATH must be given, or --ratings, or --demo alone; got {got}")
@@ -165,15 +163,7 @@ def _import(a):
         print(*edit.name_ratings(a.study, a.ratings, params=path), sep="\n")
     if not a.path:
         return
-    for text in a.option:
-        name, eq, value = text.partition("=")
-        if not eq:
-            refuse(f"import: --option must be NAME=VALUE; got {text!r}")
-        try:
-            options[name] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            refuse(f"import: --option {name} must have a value that is YAML; got {value!r}; look for a bracket")
-    _bring_in(a.study, a.path, options, a.params)
+    _bring_in(a.study, a.path, edit.named_values(a.option, "import: --option"), a.params)
 
 # %% ../../nbs/run/21_commands.ipynb #cef42271
 @subcommand(

@@ -40,8 +40,7 @@ class Results(NamedTuple):
 
 
 _NUMBER = ["study", "stage", "measure", "model", "mode"]
-_OF_SCORES = ["study", "set", "item_id", "cluster", "model", "mode", "answered_by", "n_votes", "correct"]
-_OF_SCORES += ["status", "how", "read"]
+_OF_SCORES = "study set item_id cluster model mode answered_by n_votes correct status how read".split()
 
 
 def _leaves(values: dict, *at: str) -> Iterator[tuple[str, float | None, float | None]]:  # name, n, estimate
@@ -163,8 +162,7 @@ def paired_accuracies(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:  # esti
         row = dict(zip(_RUN, run)) | {"n": len(g), "first": y.mean(), "second": x.mean(), "estimate": (x - y).mean()}
         d = mean_difference(x - y, g["cluster"].to_numpy(), largest=1)
         rows.append(row | {"ci_low": d.ci_low, "ci_high": d.ci_high, "n_changed": int((x != y).sum())})
-    columns = [*_RUN, "n", "first", "second", "estimate", "ci_low", "ci_high", "n_changed"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=[*_RUN, "n", "first", "second", "estimate", "ci_low", "ci_high", "n_changed"])
 
 # %% ../../nbs/run/14_compare.ipynb #80a7fc82
 def _numbers(main: pd.DataFrame) -> pd.DataFrame:
@@ -212,9 +210,8 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
     Simulated examinees are left out, since they are the same in every run. So are numbers that mislead without an
     interval: those of one or two items, and those whose name has a semicolon, such as the largest of many differences.
     """
-    known = main.dropna(subset=["estimate"])
-    known = known[known["n"] > 2]
-    known = known[(known["origin"] != "simulated") & ~known["measure"].str.contains(";")]
+    known = main[main["estimate"].notna() & (main["n"] > 2) & (main["origin"] != "simulated")]
+    known = known[~known["measure"].str.contains(";")]
     most = known.sort_values("n", ascending=False, kind="stable")
     score = most[most["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
     others = most[most["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
@@ -262,8 +259,8 @@ def _compare(a):
     same_names = "none: the same model answered under each name" if first.served and second.served else NOT_SAID
     print(answered.to_string(index=False) if len(answered) else same_names)
     if a.to:
-        tables = [ReportTable("All main numbers", main), ReportTable("Accuracy, item by item", paired)]
-        tables.append(ReportTable(_WHO, answered))
+        shown = {"All main numbers": main, "Accuracy, item by item": paired, _WHO: answered}
+        tables = [ReportTable(caption, table) for caption, table in shown.items()]
         page = html_report(f"{a.first} and {a.second}", told, [Section("Two runs", tables=tables)])
         Path(a.to).write_text(page, encoding="utf-8")
         print(a.to)

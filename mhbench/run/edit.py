@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import reduce
 from itertools import product
@@ -44,7 +44,8 @@ from ..steps.generate import merged
 
 # %% auto #0
 __all__ = ['Place', 'merge_shards', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'read_corpus', 'read_what_fits',
-           'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'path_from', 'name_ratings', 'forget_corpus']
+           'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'named_values', 'path_from', 'name_ratings',
+           'forget_corpus']
 
 # %% ../../nbs/run/09_edit.ipynb #fa3ec30f
 def _check_parts(folder: Path, n: int, want: dict) -> None:
@@ -159,7 +160,6 @@ def edit(path: str | Path, changes: Mapping[Place, Any], entries: Mapping[str, s
 
 
 def _put(p: dict, changes: Mapping[Place, Any]) -> None:
-    "Set values of parameters in place."
     for (*inside, name), value in changes.items():
         reduce(dict.__getitem__, inside, p)[name] = value
 
@@ -404,6 +404,20 @@ def import_corpus(
     return first and recipe_of(entry["prepare"]["loader"]) is not None
 
 # %% ../../nbs/run/09_edit.ipynb #6746ddb5
+def named_values(texts: Iterable[str], option: str) -> dict[str, Any]:  # option: "import: --option", for a message
+    "The values of an option that is given as NAME=VALUE, several times, each value as YAML."
+    out = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not (name and value):
+            refuse(f"{option} must be NAME=VALUE; got {text!r}")
+        try:
+            out[name] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            refuse(f"{option} {name} must have a value that is YAML; got {value!r}; look for a bracket")
+    return out
+
+
 def path_from(path: Path, top: Path) -> str:
     "A path from the repository's root where it lies inside, else the whole path."
     path = path.expanduser().resolve()

@@ -106,9 +106,8 @@ def _uncertainty(row: Any, rows: pd.DataFrame | None = None) -> dict[str, Any]:
     out: dict[str, Any] = {"confidence_interval": limits, "num_samples": int(row.n)}
     if rows is None:
         return out
-    known = rows[rows["correct"].notna()]
-    x = known.groupby("item_id", sort=False)["correct"].mean()
-    se = cluster_mean(x.to_numpy(), known.drop_duplicates("item_id")["cluster"].to_numpy()).se
+    known = rows[rows["correct"].notna()].groupby("item_id", sort=False)
+    se = cluster_mean(known["correct"].mean().to_numpy(), known["cluster"].first().to_numpy()).se
     return out | ({"standard_error": {"value": se, "method": _SE}} if se > 0 else {})
 
 # %% ../../nbs/run/20_eee.ipynb #ecd668b5
@@ -177,13 +176,11 @@ def _input(item: Item, order: Sequence[int] | None, free: bool) -> dict[str, Any
     return {"raw": raw, "reference": [named.get(a, a) for a in item.right], "choices": options or None}
 
 # %% ../../nbs/run/20_eee.ipynb #95a60332
-_TOLD = {"mode": "mode", "answered_by": "answered_by", "status": "status", "origin": "origin", "task": "task"}
-_TOLD |= {"category": "category", "topic": "topic", "set": "set", "case": "cluster", "question": "base_id"}
-_TOLD |= {"request_key": "request_key"}
+_TOLD = {c: c for c in ("mode", "answered_by", "status", "origin", "task", "category", "topic", "set")}
+_TOLD |= {"case": "cluster", "question": "base_id", "request_key": "request_key"}
 
 
 def _metadata(row: Any, free: bool) -> dict[str, str]:
-    "Further facts about an answer, in words."
     out = {name: str(v) for name, c in _TOLD.items() if (v := getattr(row, c, None)) is not None}
     out |= {"sample": str(row.sample)} | ({"numbered": "yes"} if row.numbered else {})
     out |= {f"served_{k}": str(v) for k, v in (row.served or {}).items()}
@@ -194,20 +191,19 @@ def _metadata(row: Any, free: bool) -> dict[str, str]:
 
 
 def _attribution(row: Any, item: Item) -> list[dict[str, Any]]:
-    "How the answer was found."
+    if row.became != READ:
+        return []
     named = _as_shown(item, row.order)[1]
     found = " ".join(named.get(a, a) for a in row.answer) or row.text or ""
     how = {"turn_idx": 0, "source": "output.raw", "extraction_method": row.how, "is_terminal": True}
-    return [how | {"extracted_value": found}] if row.became == READ else []
+    return [how | {"extracted_value": found}]
 
 # %% ../../nbs/run/20_eee.ipynb #19519592
 def _line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str, Any]:
-    "One answer."
     asked = _input(item, row.order, free)
-    correct = row.correct
     thought = [row.reasoning] if free and row.reasoning else None
-    tokens = (int(row.prompt_tokens or 0), int(row.completion_tokens or 0))
-    used = dict(zip(("input_tokens", "output_tokens", "total_tokens"), (*tokens, sum(tokens))))
+    tokens = {"input_tokens": int(row.prompt_tokens or 0), "output_tokens": int(row.completion_tokens or 0)}
+    total = sum(tokens.values())
     fault = None if row.became in (READ, JUDGED) else row.became
     told = f"{fault}: {row.error}" if fault and row.error and free else fault
     return {
@@ -219,19 +215,16 @@ def _line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str,
         "input": asked,
         "output": {"raw": [row.text] if free and row.text is not None else [], "reasoning_trace": thought},
         "answer_attribution": _attribution(row, item) if free else [],
-        "evaluation": {"score": 0.0 if correct is None else float(correct), "is_correct": correct == 1},
-        "token_usage": used if sum(tokens) else None,
+        "evaluation": {"score": float(row.correct or 0), "is_correct": row.correct == 1},
+        "token_usage": tokens | {"total_tokens": total} if total else None,
         "error": told,
         "metadata": _metadata(row, free),
     }
 
 # %% ../../nbs/run/20_eee.ipynb #c7833c47
 _LOCAL = ("local", "encoder", "classifier")  # kinds of endpoints that are this machine
+_DETAILS = ("lineage", "released", "parameters", "medical", "licence")  # entries of a model
 _AVAILABLE: dict[Any, str] = {True: "open_weights", False: "closed_weights"}
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-") or "unknown"
 
 
 def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]:
@@ -241,12 +234,11 @@ def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]
     served = str(entry.get("served") or "")
     kind = endpoint.get("kind", "unknown")
     hub = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", served)
-    developer = _slug(str(entry.get("provider") or origin))
+    developer = re.sub(r"[^A-Za-z0-9._-]+", "-", str(entry.get("provider") or origin)).strip("-") or "unknown"
     own = "self_deployed" if kind in _LOCAL else "externally_managed"
     details = {"deployment_type": own if entry else "unknown"}
     details |= {"model_availability": _AVAILABLE.get(entry.get("open", ""), "unknown"), "origin": origin}
-    named = ("lineage", "released", "parameters", "medical", "licence")
-    details |= {k: str(entry[k]) for k in named if entry.get(k) is not None}
+    details |= {k: str(entry[k]) for k in _DETAILS if entry.get(k) is not None}
     details |= {"served": served} if served and not Path(served).is_absolute() else {}
     out = {"name": model, "id": served if hub else f"{developer}/{model}", "additional_details": details}
     return out | ({"developer": str(entry["provider"])} if entry.get("provider") else {})
@@ -324,11 +316,6 @@ def _check_means(lines: Sequence[dict], results: Sequence[dict]) -> None:
             refuse(f"export: the lines of a result must come to its score; got {got}", place=name, error=RuntimeError)
 
 # %% ../../nbs/run/20_eee.ipynb #eb7525e2
-def _main_result(row: Any, core: str | None) -> tuple[str, str]:  # by, group
-    "The result that an answer belongs to."
-    return ("all", "all") if core is None or row.set == core else ("set", str(row.set))
-
-
 def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tuple[dict[str, Any], list[dict]]:
     "A model's run without its organisation and library, and its lines."
     rows = s.rows[s.rows["model"] == model]
@@ -344,7 +331,8 @@ def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tup
     lines = []
     for row in rows.astype(object).where(rows.notna(), None).itertuples():
         item = s.items[row.item_id]
-        name = "/".join([s.study, _name(row), *_main_result(row, s.core)])
+        group = "all/all" if s.core is None or row.set == s.core else f"set/{row.set}"
+        name = f"{s.study}/{_name(row)}/{group}"  # the result that the answer belongs to
         own = {"evaluation_result_id": name} if row.correct is not None and name in names else {}
         lines.append(_line(row, item, run | {"evaluation_name": s.study} | own, private or not item.protected))
     _check_means(lines, results)

@@ -58,17 +58,15 @@ def publish(
     for study in run["studies"]:
         items = records_left("results", "prepare", study, Item)
         if not items:
-            refuse(
-                f"publish: every study must be prepared; got no items of {study}; dvc repro", error=FileNotFoundError
-            )
+            said = f"publish: every study must be prepared; got no items of {study}; dvc repro"
+            refuse(said, error=FileNotFoundError)
         if any(i.protected for i in items):
             got = f"protected items of {study}; publish its report page by hand, if its authors agree"
             refuse(f"publish: the corpora of the run must be free to publish; got {got}")
     found = executed_notebooks(run) | {"report.html": top / "results" / "report.html"}
     if stages:
         found = {name: file for name, file in found.items() if Path(name).parts[0].removesuffix(".ipynb") in stages}
-    gone = [name for name, file in found.items() if not file.exists()]
-    if gone:
+    if gone := [name for name, file in found.items() if not file.exists()]:
         refuse(f"publish: every stage must have run; got none of {gone}; dvc repro", error=FileNotFoundError)
     for stage in [] if stages else graph():  # other files of the folder stay
         shutil.rmtree(folder / stage, ignore_errors=True)
@@ -165,14 +163,13 @@ def dataset_folder(answers: Answers, main: pd.DataFrame, write: Write, *, privat
     rows = answers.rows.assign(text=[answers.texts.get(str(k), {}).get("text") for k in answers.rows.index])
     of = [answers.items.get(f"{s}/{i}", {}) for s, i in zip(rows["study"], rows["item_id"])]
     rows = rows.assign(question=[x.get("question") for x in of], options=[x.get("options") for x in of])
-    said = "Of items of a protected corpus there are ids and scores, and no text."
-    if private:
-        said = "Texts of protected items are here: do not publish this folder."
+    withheld = "Of items of a protected corpus there are ids and scores, and no text."
+    said = "Texts of protected items are here: do not publish this folder." if private else withheld
     named = {"models": ", ".join(rows["model"].unique()), "studies": ", ".join(rows["study"].unique()), "n": len(rows)}
     card = _CARD.read_text(encoding="utf-8").format(**named, texts=said, version=__version__)
     tables = {"answers.parquet": rows, "headline.parquet": main}
-    made = [write("README.md", card.encode())]
-    return made + [write(name, table.to_parquet(None, index=False)) for name, table in tables.items()]
+    files = {"README.md": card.encode()} | {name: t.to_parquet(None, index=False) for name, t in tables.items()}
+    return [write(name, content) for name, content in files.items()]
 
 # %% ../../nbs/run/16_export.ipynb #1bbf6436
 def bank_cards(results: str | Path, studies: Iterable[str], write: Write) -> list[Path]:
@@ -209,10 +206,10 @@ def card_results(
         for model, rows in main[main["model"].isin(known)].groupby("model", sort=False):
             entries = []
             for r in rows.itertuples():
-                said: dict[str, Any] = {"dataset": {"id": dataset, "task_id": s.study}, "value": float(r.estimate)}
-                said["date"] = dates[str(model)].isoformat()
-                said |= {"source": {"url": source, "name": "mhbench"}} if source else {}
-                entries.append(said | {"notes": _notes(r)})
+                of = {"dataset": {"id": dataset, "task_id": s.study}, "value": float(r.estimate)}
+                said = {"date": dates[str(model)].isoformat()}
+                where = {"source": {"url": source, "name": "mhbench"}} if source else {}
+                entries.append(of | said | where | {"notes": _notes(r)})
             text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
             out.append(write(f"{model}/.eval_results/mhbench-{s.study}.yaml", text.encode()))
     return out
@@ -255,15 +252,15 @@ def mlflow_run(
             words = [str(r[c]) for c in ("study", "stage", "measure", "model", "mode") if isinstance(r[c], str)]
             known = {end: r[c] for c, end in _NUMBERS_OF.items() if pd.notna(r.get(c))}
             mlflow.log_metrics({_named(*words) + end: float(x) for end, x in known.items()})
-        for file in (f for f in files if f.exists()):
+        for file in filter(Path.exists, files):
             mlflow.log_artifact(str(file))
     return run.info.run_id
 
 # %% ../../nbs/run/16_export.ipynb #4cf05e0a
 def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list[Path]:
     run = p["run"]
-    core = {s: (p["studies"][s].get("score") or {}).get("core") for s in run["studies"]}
-    found = [scored(results, s, run["models"], core[s]) for s in run["studies"]]
+    core = lambda study: (p["studies"][study].get("score") or {}).get("core")
+    found = (scored(results, study, run["models"], core(study)) for study in run["studies"])
     studies = [s for s in found if s is not None]
     if a.kind == "eee":
         return write_eee(studies, p, results, write, organization=a.organization, private=a.private)

@@ -100,11 +100,8 @@ class Release(BaseModel):
 # %% ../../nbs/run/27_fetch.ipynb #1620deb8
 def releases() -> dict[str, Release]:  # study -> its release
     "The releases that the studies declare. Raises: ValueError for a `release.yaml` that does not fit."
-    found = {}
-    for study, file in study_files("release.yaml").items():
-        given = yaml.safe_load(file.read_text(encoding="utf-8"))
-        found[study] = settings_from(given, Release, f"releases: {study}")
-    return found
+    read = lambda study, file: settings_from(yaml.safe_load(file.read_text("utf-8")), Release, f"releases: {study}")
+    return {study: read(study, file) for study, file in study_files("release.yaml").items()}
 
 
 def release_of(name: str) -> Release:
@@ -117,8 +114,7 @@ def release_of(name: str) -> Release:
 # %% ../../nbs/run/27_fetch.ipynb #81b4a0e0
 def corpora() -> Path:
     "The folder of all releases: `$MHBENCH_CORPORA`, else one in the user's data folder."
-    given = os.environ.get("MHBENCH_CORPORA")
-    if given:
+    if given := os.environ.get("MHBENCH_CORPORA"):
         return Path(given).expanduser().resolve()
     import platformdirs
 
@@ -153,10 +149,9 @@ class Fetched(NamedTuple):
 
     def told(self) -> list[str]:  # sentences
         "A summary of the files that were taken, are missing or were passed over."
-        size = sum((self.folder / f).stat().st_size for f in self.files)
+        files = f"{_counted(len(self.files))}, {sum((self.folder / f).stat().st_size for f in self.files) / 1e6:.1f} MB"
         checked = len(self.files) - len(self.unregistered)
-        files = _counted(len(self.files))
-        out = [f"{self.name}: {files}, {size / 1e6:.1f} MB, in {self.folder}; {checked} as the registry has them"]
+        out = [f"{self.name}: {files}, in {self.folder}; {checked} as the registry has them"]
         out += [f"  not in the registry: {path}, sha256 {self.files[path]}" for path in self.unregistered]
         if self.missing:
             more = ", ..." if len(self.missing) > 5 else ""
@@ -168,8 +163,8 @@ class Fetched(NamedTuple):
 # %% ../../nbs/run/27_fetch.ipynb #d19bc551
 def _files(folder: Path) -> list[Path]:
     "The files of a folder, in order, without hidden ones and those in hidden folders."
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return [path for path in found if not re.search(r"(^|/)\.", path.relative_to(folder).as_posix())]
+    hidden = lambda path: re.search(r"(^|/)\.", path.relative_to(folder).as_posix())
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and not hidden(path)]
 
 
 def _candidates(release: Release, source: Path) -> tuple[dict[str, dict[str, Path]], int]:
@@ -324,8 +319,8 @@ def _writable(folder: Path) -> None:
 
 def _contents(folder: Path) -> dict[str, str]:  # path in the folder -> SHA-256
     "The files of a folder, without the record."
-    paths = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
-    return {place: sha256_file(path) for place, path in paths.items() if place != RECORD}
+    paths = (path for path in _files(folder) if path != folder / RECORD)
+    return {path.relative_to(folder).as_posix(): sha256_file(path) for path in paths}
 
 # %% ../../nbs/run/27_fetch.ipynb #2ccf4361
 def fetch_release(
@@ -414,7 +409,6 @@ def papers() -> dict[str, str]:  # study -> the entries of its `citation.bib`
 
 
 def _release(name: str, release: Release, paper: str, commit: str | None) -> str:
-    "The entry of a release."
     author = re.search(r"^  author = \{(.*?)\},$", paper, re.MULTILINE | re.DOTALL)
     came = f"commit {commit}" if commit else "imported from a folder without a record of its commit"
     fields = {"title": f"{release.title} (data)", "author": re.sub(r"\s+", " ", author[1]) if author else ""}

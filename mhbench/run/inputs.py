@@ -225,15 +225,15 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
     top = root()
     p = load_params(top / params)
     out = {study: hashes_of(p, study, top) for study in p["run"]["studies"]}
-    shutil.rmtree(top / "results" / "inputs", ignore_errors=True)  # DVC removes nothing there: of another selection
+    folder = top / "results" / "inputs"
+    shutil.rmtree(folder, ignore_errors=True)  # DVC removes nothing there: of another selection
     for study, hashes in out.items():
-        _write(top / "results" / "inputs" / f"{study}.json", hashes)
+        _write(folder / f"{study}.json", hashes)
     registered = {name: _hash(name, top) for name in ("registered.yaml", "params.yaml", "run.yaml")}
-    noted = registered if registered["registered.yaml"] != "absent" else {}
-    _write(top / "results" / "inputs" / "registered.json", noted)
+    _write(folder / "registered.json", registered if registered["registered.yaml"] != "absent" else {})
     keep_private(top)
-    _record_asked(p, top / "results" / "inputs", top, out)
-    _record_claims(p, top / "results" / "inputs", top)
+    _record_asked(p, folder, top, out)
+    _record_claims(p, folder, top)
     record_package(top)
     for study in set(p["run"]["studies"]) - set(p["run"].get("approach") or []):
         (top / "results/text/approach" / study / "items.parquet").unlink(missing_ok=True)  # of another selection
@@ -246,13 +246,13 @@ def record_trained(params: str | Path = "params.yaml") -> dict[str, dict]:  # mo
     top = root()
     p = load_params(top / params)
     out: dict[str, dict] = {}
-    (top / "results" / "trained").mkdir(parents=True, exist_ok=True)  # empty where nobody is asked
+    folder = top / "results" / "trained"
+    folder.mkdir(parents=True, exist_ok=True)  # empty where nobody is asked
     for model in p["run"]["models"]:
-        study = p["models"][model].get("trained_on")
-        file = top / "results" / "finetune" / str(study) / "models.json"
-        made = json.loads(file.read_text(encoding="utf-8")) if study and file.exists() else {}
+        file = top / "results" / "finetune" / str(p["models"][model].get("trained_on")) / "models.json"
+        made = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         out[model] = made.get(model) or {}
-        _write(top / "results" / "trained" / f"{model}.json", out[model])
+        _write(folder / f"{model}.json", out[model])
     return out
 
 # %% ../../nbs/run/07_inputs.ipynb #d4375e1e
@@ -285,17 +285,15 @@ def _version(package: str) -> str:
 def how_made(results: str | Path, studies: Sequence[str], seed: int) -> pd.DataFrame:  # what, value; one row a fact
     "Date, commit, versions, seed, and SHA-256 of parameters and corpora."
     top = root()
-    rows = [("made on", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"), ("commit", commit_of(top))]
-    rows += [("mhbench", __version__), ("Python", platform.python_version())]
-    rows += [(p, found) for p in _PACKAGES if (found := _version(p))]
-    rows += [("seed", str(seed))]
-    for file in (top / "params.yaml", top / "run.yaml"):
-        rows += [(f"SHA-256 of {file.name}", sha256_file(file) if file.exists() else "absent")]
+    facts = {"made on": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "commit": commit_of(top)}
+    facts |= {"mhbench": __version__, "Python": platform.python_version()}
+    facts |= {p: found for p in _PACKAGES if (found := _version(p))} | {"seed": str(seed)}
+    facts |= {f"SHA-256 of {name}": _hash(name, top) for name in ("params.yaml", "run.yaml")}
     for study in studies:
         file = Path(results) / "inputs" / f"{study}.json"
         known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        rows += [(f"SHA-256 of the corpus of {study}", known.get("corpus", "not taken"))]
-    return pd.DataFrame(rows, columns=["what", "value"])
+        facts[f"SHA-256 of the corpus of {study}"] = known.get("corpus", "not taken")
+    return pd.DataFrame(facts.items(), columns=["what", "value"])
 
 
 def made_in_words(made: pd.DataFrame) -> str:

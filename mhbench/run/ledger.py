@@ -123,7 +123,6 @@ def _declared_files(claims: Claims, folder: Path) -> ReleaseFiles:
 
 
 def _write_verdicts(verdicts: pd.DataFrame, claims: list[Claims], files: list[ReleaseFiles | None], to: Path) -> None:
-    "As CSV, or as a page."
     if to.suffix == ".csv":
         verdicts.to_csv(to, index=False, float_format="%.10g")
     elif to.suffix == ".html":

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import yaml
 
 from ..annotate.export import study_ratings
 from ..corpus.load import Corpus
@@ -27,11 +26,11 @@ from ..records.schema import Item, letters
 from ..records.table import as_windows_1252, read_table
 from ..records.task import task_of
 from ..registry import rated_sections
-from .edit import edit, path_from, read_corpus, rows_aside, study_lines
+from .edit import edit, named_values, path_from, read_corpus, rows_aside, study_lines
 from .graph import root
 from .inputs import sha256
 from .params import FOR_RATINGS, load_params
-from ..subcommand import PARAMS, argument, comma_separated, subcommand
+from ..subcommand import PARAMS, argument, comma_separated, several, subcommand
 
 # %% auto #0
 __all__ = ['READING', 'sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose', 'summary',
@@ -131,7 +130,6 @@ def understood(items: list[Item], layout: dict) -> pd.DataFrame:  # field, colum
 
 # %% ../../nbs/run/10_new_study.ipynb #6361eb38
 def _kind(item: Item) -> str:
-    "The kind of an item: its task, its options, and its key."
     options = f", {len(item.options)} options" if item.options else ""
     soft = "soft labels" if item.soft_labels is not None else "no key"
     right = f"{len(item.key)} right" if item.key else soft
@@ -286,21 +284,18 @@ def write_study(proposal: Proposal, params: str | Path = "params.yaml", *, selec
 # %% ../../nbs/run/10_new_study.ipynb #134e2d18
 def _pairs(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str, Any]:
     "NAME=VALUE given several times; a repeated name becomes a list."
-    out: dict[str, Any] = {}
+    out: dict[str, list[str]] = {}
     for text in texts:
         name, eq, value = text.partition("=")
         if not eq:
             refuse(f"new_study: {flag} must be NAME=VALUE; got {text!r}")
-        if name in out:
-            out[name] = [*(out[name] if isinstance(out[name], list) else [out[name]]), value]
-        else:
-            out[name] = [value] if name in lists else value
-    return out
+        out.setdefault(name, []).append(value)
+    return {name: values if name in lists or len(values) > 1 else values[0] for name, values in out.items()}
 
 
 def asked_options(a: argparse.Namespace) -> dict[str, Any]:
     "The options that the command line gives to the loader."
-    options = {name: yaml.safe_load(value) for name, value in _pairs(a.option, "--option").items()}
+    options = named_values(a.option, "new_study: --option")
     if a.loader != "table":
         return options
     separator = a.separator.encode().decode("unicode_escape") if a.separator else None
@@ -332,9 +327,8 @@ def agreed(question: str, function: str, confirm: Callable[[str], str] = input) 
     return confirm(f"{question} [y/N] ").strip().casefold() in _YES
 
 # %% ../../nbs/run/10_new_study.ipynb #56ae3d54
-_COLUMN: dict[str, Any] = {"action": "append", "default": [], "metavar": "FIELD=COLUMN"}
 READING = (  # what says how questions are read
-    argument("--column", help="e.g. question=Frage; once a column for several options", **_COLUMN),
+    several("--column", "FIELD=COLUMN", "e.g. question=Frage; once a column for several options"),
     argument("--key", choices=["letter", "number", "number0", "text"], help="how the key names an option"),
     argument("--separator", help="between options in one cell, e.g. ';' or '\\n'"),
     argument("--language", help="of the questions, e.g. de"),
@@ -342,7 +336,7 @@ READING = (  # what says how questions are read
     argument("--encoding", help="of a text file, e.g. cp1252"),
     argument("--delimiter", help="of a CSV file"),
     argument("--loader", default="table", help="a loader of your own, by its entry point's name"),
-    argument("--option", action="append", default=[], metavar="NAME=VALUE", help="what that loader takes"),
+    several("--option", "NAME=VALUE", "what that loader takes"),
 )
 
 
@@ -354,7 +348,7 @@ READING = (  # what says how questions are read
     argument("path", help="a .csv, .xlsx, .jsonl or .parquet file, or what the loader reads"),
     *READING,
     argument("--ratings", metavar="FILE", help="people's verdicts: item, rater, target, value or label; or the page's"),
-    argument("--ratings-column", help="the same for the ratings, e.g. rater=Gutachter", **_COLUMN),
+    several("--ratings-column", "FIELD=COLUMN", "the same for the ratings, e.g. rater=Gutachter"),
     argument("--ratings-sheet", help="of a workbook that has several"),
     argument("--judges", type=comma_separated, help="comma-separated entries of models, for reference answers"),
     argument("--replace", action="store_true", help="write an entry of that name anew"),

@@ -118,9 +118,8 @@ def _panel_design(a: argparse.Namespace) -> None:
     print(design.design_sentence(designs, aim, **limits))
     same = design.same_raters(mean, aim, mean.n_raters, pair=pair, max_items=a.max_items)
     print(f"The same {mean.n_raters} raters: {f'{same} items each' if same else 'no number of items is enough'}.")
-    sure = design.panel_designs(
-        design.cautious(mean), aim, pair=pair and design.cautious(pair), minutes=minutes, **limits
-    )
+    careful = pair and design.cautious(pair)
+    sure = design.panel_designs(design.cautious(mean), aim, pair=careful, minutes=minutes, **limits)
     print(f"{mean.n_raters} raters say little of how much raters differ; with that at its upper 80% limit:")
     print(design.design_sentence(sure, aim, **limits))
 
@@ -144,7 +143,6 @@ def _number(text: str, place: str) -> float:
 
 
 def _from_table(path: str) -> _Known:
-    "A table with columns people and judge."
     table = read_table(Path(path).expanduser())
     at = {c.strip().lower(): c for c in table.columns}
     if gone := sorted({"people", "judge"} - set(at)):
@@ -161,12 +159,9 @@ def _from_table(path: str) -> _Known:
 # %% ../../nbs/run/13_panel.ipynb #24d1c061
 def _recorded_labels(ratings: list[Rating]) -> list[Judgment]:
     "The labels of models that came with the corpus, as judgments."
-    labels = [r for r in ratings if r.by_model and r.label is not None]
+    said = lambda r: {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater, "label": r.label}
     about: dict[str, Any] = {"kind": "label", "rubric": "recorded", "attempts": 0}
-    return [
-        Judgment(item_id=r.item_id, study=r.study, model=r.target, judge=r.rater, label=r.label, **about)
-        for r in labels
-    ]
+    return [Judgment(**said(r), **about) for r in ratings if r.by_model and r.label is not None]
 
 
 def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
@@ -185,12 +180,10 @@ def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
                 both = both[both["people"] != 50] if kind == "label" else both
                 if both["cluster"].nunique() < fewest_clusters():
                     continue
-                y = both["people"].to_numpy()
-                f = both["points"].to_numpy()
-                scale = 1.0
+                y, f = both["people"].to_numpy(), both["points"].to_numpy()
                 if kind == "label":
-                    y, scale = 100.0 * (y > 50), 100.0
-                pilot = pilot_of(y / scale, f / scale, clusters=both["cluster"].to_numpy(), share=kind == "label")
+                    y, f = (y > 50).astype(float), f / 100
+                pilot = pilot_of(y, f, clusters=both["cluster"].to_numpy(), share=kind == "label")
                 yield _Known(f"{study}, judge {judge}", pilot, len(g))
 
 # %% ../../nbs/run/13_panel.ipynb #66a163c8

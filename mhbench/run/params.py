@@ -35,7 +35,6 @@ def _map(value: Any) -> dict:
 
 
 def _texts(value: Any) -> list[str]:
-    "The texts of a list."
     return [x for x in value if isinstance(x, str)] if isinstance(value, list) else []
 
 

@@ -57,10 +57,9 @@ def apart(words: list[str]) -> int:  # the exit status
 
 def _ended_by(which: signal.Signals, words: str) -> NoReturn:
     "Say what became of a stage that could not say it."
-    why, less = "", "run it again"
-    if which == signal.SIGKILL:
-        why = ", often for want of memory"
-        less = "give it more memory, or fewer items (n_items), and run it again"
+    killed = which == signal.SIGKILL
+    why = ", often for want of memory" if killed else ""
+    less = "give it more memory, or fewer items (n_items), and run it again" if killed else "run it again"
     got = f"{which.name} from outside{why} ({words})"
     refuse(f"run: the stage must end by itself; got {got}; what was answered is kept: {less}", error=RuntimeError)
 
@@ -130,8 +129,7 @@ class Live:
         self.done.set()
         self.thread.join()
         os.environ.pop(LIVE, None)
-        if self.before is not None:
-            os.environ[LIVE] = self.before
+        os.environ |= {} if self.before is None else {LIVE: self.before}
         how = "done" if kind is None else "ended with an error"
         self._print(f"{self.title}: {how} after {time.monotonic() - self.began:.0f} s{self._spent()}")
         self.folder.cleanup()

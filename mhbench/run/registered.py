@@ -71,7 +71,6 @@ def settings_of(p: dict) -> dict[str, Any]:  # "studies.mhqa.score.marks.pass ma
 
 # %% ../../nbs/run/19_registered.ipynb #e9d0af7c
 def _code(top: Path) -> dict[str, str]:  # folder of the package -> SHA-256
-    "Hashes of the code, by folder."
     files = code_files(top / "mhbench" if is_clone(top) else Path(mhbench.__file__).parent)
     parts: dict[str, dict[str, Any]] = {}
     for name, content in files.items():
@@ -86,12 +85,9 @@ def decided(p: dict) -> dict[str, dict[str, Any]]:  # settings, data, code, vers
     top = root()
     made = how_made(top / "results", [], p["seed"])
     facts = made[~made["what"].str.startswith(("made on", "commit", "seed", "SHA"))]
-    return {
-        "settings": settings_of(p),
-        "data": dict(_leaves({study: hashes_of(p, study, top) for study in p["run"]["studies"]})),
-        "code": _code(top),
-        "versions": dict(zip(facts["what"], facts["value"])),
-    }
+    data = dict(_leaves({study: hashes_of(p, study, top) for study in p["run"]["studies"]}))
+    versions = dict(zip(facts["what"], facts["value"]))
+    return {"settings": settings_of(p), "data": data, "code": _code(top), "versions": versions}
 
 # %% ../../nbs/run/19_registered.ipynb #31c21b8b
 class Departure(NamedTuple):
@@ -143,7 +139,6 @@ _HEADS = {
 
 
 def _plain(value: Any) -> str:
-    "A value on one line."
     if "\\n" in json.dumps(value):
         return json.dumps(value, ensure_ascii=False)
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)

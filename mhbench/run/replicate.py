@@ -32,7 +32,7 @@ from ..report.tables import markdown_table
 from .aggregates import Protected, check_shown, held_by, publish_aggregates
 from .edit import corpus_lines, edit, import_corpus, read_what_fits, select, study_lines
 from .fetch import Fetched, fetch_release, recorded, release_of, unlock
-from .graph import runs
+from .graph import runs, write_json
 from .params import load_params
 from .workplace import code_files, init, package_identity, pipeline_files
 from ..subcommand import argument, subcommand
@@ -97,8 +97,7 @@ def _made_of(name: str, release: Fetched) -> dict[str, Any]:
     "The release, code and pipeline on which the parameters of a working folder depend."
     package = package_identity(code_files(Path(mhbench.__file__).parent))
     pipeline = hashlib.sha256(b"".join(file.read_bytes() for file in pipeline_files().values())).hexdigest()
-    corpus = {"folder": str(release.folder), "files": release.files}
-    return {"study": name, **corpus, **package, "pipeline": pipeline}
+    return {"study": name, "folder": str(release.folder), "files": release.files, **package, "pipeline": pipeline}
 
 
 def _check_free(top: Path, name: str) -> dict[str, Any]:  # what it was made of; {} if it is new
@@ -117,11 +116,9 @@ def _set_up(top: Path, made: dict[str, Any], before: dict[str, Any]) -> bool:  #
     "Set up a folder with this version's pipeline and the demo's parameters, unless it is up to date."
     if before == made:
         return True
-    if not (top / "params.yaml").exists():
-        init(top)
-        return False
-    init(top, update=True)
-    for file in ("params.yaml", "run.yaml"):
+    there = (top / "params.yaml").exists()
+    init(top, update=there)
+    for file in ("params.yaml", "run.yaml") if there else ():
         (top / file).write_bytes(pipeline_files()[file].read_bytes())
     return False
 
@@ -198,7 +195,6 @@ def _verdicts(top: Path, name: str) -> list[str]:
 
 
 def _main_numbers(top: Path) -> list[str]:
-    "The first of the main results, one a line."
     main = headline(top / "results", runs(load_params(top / "params.yaml")["run"]))
     told = ["", "main numbers [95% interval]"]
     for r in main.head(_MOST).itertuples():
@@ -211,8 +207,8 @@ def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most
     "A summary of a replication's results, with the paths of the page and the ledger."
     read = (top / _READ).read_text(encoding="utf-8").rstrip("\n").split("\n")
     answered = [line for line in read if line.startswith("  recorded: ")]
-    rest = [shorten(line, 150, placeholder=" ...") for line in read[1:] if line not in answered]
-    rest = [f"  {line}" for line in rest][:4]
+    others = [line for line in read[1:] if line not in answered][:4]
+    rest = [f"  {shorten(line, 150, placeholder=' ...')}" for line in others]
     asked = f"  recorded: {len(answered)} run{'s' * (len(answered) != 1)} of models; nobody is asked"
     with _inside(top):
         main = _main_numbers(top)
@@ -226,7 +222,6 @@ _INDEX = resources.files("mhbench.report") / "templates" / "replication.md"
 
 
 def _captions(top: Path, name: str) -> dict[str, str]:  # "stage-table" -> caption
-    "The captions of a run's tables."
     found: dict[str, str] = {}
     for file in sorted((top / "results").glob(f"*/{name}/contents.json")):
         contents = json.loads(file.read_text(encoding="utf-8"))
@@ -277,13 +272,11 @@ def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # 
     folder = Path(to) / name
     with _inside(top):
         made = publish_aggregates(folder, name, declared=replication(name).shown, places={release: "RELEASE"})
-    files = recorded(release)["files"]
-    table = pd.DataFrame([{"file": place} | known for place, known in files.items()])
+    table = pd.DataFrame([{"file": place} | known for place, known in recorded(release)["files"].items()])
     table.to_csv(folder / "release.csv", index=False)
     (folder / "README.md").write_text(_index(top, name, made), encoding="utf-8")
     protected = held_by(top, name)
-    titles = json.dumps(_titles(top, protected, name), indent=1, ensure_ascii=False)
-    (folder / "figures.json").write_text(titles + "\n", encoding="utf-8")
+    write_json(_titles(top, protected, name), folder / "figures.json")
     check_shown(folder, protected, replication(name).shown)
     return [*made, *(folder / file for file in ("release.csv", "README.md", "figures.json"))]
 

@@ -90,10 +90,9 @@ class Sampling(BaseModel):
 
 # %% ../../nbs/run/02_shape.ipynb #cf84f5c6
 def _entries() -> dict[str, tuple]:  # of endpoints and of models
-    kinds = ["local", "encoder", "classifier", *presets()]
     local = {k: (f.annotation, f) for k, f in LocalServer.model_fields.items()}
-    kind = (str, field(..., "what speaks there", examples=kinds))
-    behind = section(Endpoint, ("name",), kind=kind, **local)
+    kinds = ["local", "encoder", "classifier", *presets()]
+    behind = section(Endpoint, ("name",), kind=(str, field(..., "what speaks there", examples=kinds)), **local)
     model = section(
         Model,
         ("name",),
@@ -242,7 +241,6 @@ def _unreadable(path: Path, rule: str, got: str, remedy: str, place: str = "") -
 
 
 def _text(path: Path) -> str:
-    "The file's text."
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -398,12 +396,10 @@ def _told_apart(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 # %% ../../nbs/run/02_shape.ipynb #76abb1f2
 def _of_type(path: tuple, rule: str, value: Any) -> Fault:
-    "A value of another type."
-    got = shown(value, str(path[-1]) if path else "")
+    date = isinstance(value, datetime.date)
+    got = f"{value}, which YAML takes for a date" if date else shown(value, str(path[-1]) if path else "")
     remedy = ""
-    if isinstance(value, datetime.date):
-        got = f"{value}, which YAML takes for a date"
-    if isinstance(value, datetime.date) or ("a text" in rule and isinstance(value, (int, float))):
+    if date or ("a text" in rule and isinstance(value, (int, float))):
         remedy = f'put it in quotes: "{value}"'
     elif "number" in rule and isinstance(value, str):
         remedy = "write a number, without quotes" + ("; null stands for none" if value in ("none", "None") else "")
@@ -415,7 +411,6 @@ def _of_type(path: tuple, rule: str, value: Any) -> Fault:
 
 
 def _fault(f: dict[str, Any], schema: dict) -> Fault:
-    "A finding in words."
     path = f["loc"]
     kind = f["type"]
     value = f["input"]
@@ -498,13 +493,14 @@ def misshapen(p: dict, top: Path | None = None) -> list[Fault]:
         schema = model.model_json_schema()
         out = [_fault(f, schema) for f in _told_apart(found)]
     bad = {f.path[:2] for f in out}
-    if not {("models",), ("endpoints",)} & bad:
-        kinds = {name: e["kind"] for name, e in p["endpoints"].items() if ("endpoints", name) not in bad}
-        for name in [n for n in p["models"] if ("models", n) not in bad]:
-            entry = p["models"][name]
+    if {("models",), ("endpoints",)} & bad:
+        return out
+    kinds = {name: e["kind"] for name, e in p["endpoints"].items() if ("endpoints", name) not in bad}
+    for name, entry in p["models"].items():
+        if ("models", name) not in bad:
             out += _entry_faults("models", name, entry, kinds.get(entry["endpoint"], ""))
-        for name, kind in kinds.items():
-            out += _entry_faults("endpoints", name, p["endpoints"][name], kind)
+    for name, kind in kinds.items():
+        out += _entry_faults("endpoints", name, p["endpoints"][name], kind)
     return out
 
 # %% ../../nbs/run/02_shape.ipynb #76422ee1

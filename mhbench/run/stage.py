@@ -43,7 +43,7 @@ from ..registry import added
 from ..registry import studies as registered
 from ..report.style import introduce, natural, save, title_of, who
 from ..report.tables import with_interval
-from .graph import before, graph, items_file, root, write_json
+from .graph import before, graph, items_file, records_left, root, write_json
 from ..steps.rates import COUNTS
 
 # %% auto #0
@@ -56,11 +56,8 @@ def _plain(x: Any) -> Any:
         return {str(k): _plain(v) for k, v in x.items()}
     if isinstance(x, (list, tuple)):
         return [_plain(v) for v in x]
-    if isinstance(x, (np.bool_, bool)):
-        return bool(x)
-    if isinstance(x, (np.integer, int)):
-        return int(x)
-    if isinstance(x, (np.floating, float)):
+    x = x.item() if isinstance(x, np.generic) else x
+    if isinstance(x, float):
         return float(f"{x:.6g}") if math.isfinite(x) else None
     return x
 
@@ -71,8 +68,7 @@ def write_metrics(values: dict, path: str | Path) -> Path:
     return Path(path)
 
 # %% ../../nbs/run/04_stage.ipynb #5840b5c4
-_HEADLINE = ["measure", "model", "mode", "n", "n_clusters", *COUNTS, "estimate", "ci_low", "ci_high", "level"]
-_HEADLINE += ["origin"]
+_HEADLINE = ["measure", "model", "mode", "n", "n_clusters", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
 
 
 def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:
@@ -321,8 +317,7 @@ class Stage:
     @cached_property
     def judgments(self) -> list[Judgment]:
         "What the judge stage left for this study; none where the run does not go through it, whatever lies there."
-        file = self.results / "text" / "judge" / self._one / "judgments.parquet"
-        return read_records(file, Judgment) if file.exists() and self._runs("judge") else []
+        return records_left(self.results, "judge", self._one, Judgment) if self._runs("judge") else []
 
     @cached_property
     def declared(self) -> pd.DataFrame:
@@ -410,8 +405,8 @@ class Stage:
         if not (self.results / "preferences" / self._one / "labels.parquet").exists():
             got = f"no labels.parquet ({self.study})"
             remedy = f"run that stage, or say soft_labels: false in studies.{self.study}.{self.name}"
-            said = f"soft_labels must have the labels of the preferences stage; got {got}; {remedy}"
-            refuse(f"{self.name}: {said}", error=FileNotFoundError)
+            rule = f"{self.name}: soft_labels must have the labels of the preferences stage"
+            refuse(f"{rule}; got {got}", remedy=remedy, error=FileNotFoundError)
         labels = self.read("preferences", "labels")
         self.know_labels(labels.get("origin", []))
         return with_soft_labels(self.items, labels)
@@ -420,8 +415,8 @@ class Stage:
 
     def set_aside(self, options: dict) -> dict:
         "A loader's options, with a file for the rows that it sets aside where it is told to go on without them."
-        aside = {"set_aside": str(self.texts / "set_aside.jsonl")}
-        return options | aside if options.get("strict") is False else options
+        aside = {"set_aside": str(self.texts / "set_aside.jsonl")} if options.get("strict") is False else {}
+        return options | aside
 
     @property
     def n_set_aside(self) -> int:
@@ -573,9 +568,8 @@ class Stage:
         main = pd.concat(self._main, ignore_index=True) if self._main else pd.DataFrame(columns=_HEADLINE)
         if len(main):
             main.to_parquet(self.out / "headline.parquet", index=False, compression="zstd")
-        contents: dict[str, Any] = {"stage": self.name, "study": self.study, "about": self.about}
-        contents |= {"tables": self._tables, "figures": self._figures, "absent": self._absent}
-        contents |= {"lines": self._lines, "first": self._first}
+        contents = {"stage": self.name, "study": self.study, "about": self.about, "tables": self._tables}
+        contents |= {"figures": self._figures, "absent": self._absent, "lines": self._lines, "first": self._first}
         write_json(contents, self.out / "contents.json")
         if self._figures:  # beside them, for whoever shows them: a gallery, a paper
             write_json(self._figures, self.figures / "figures.json")

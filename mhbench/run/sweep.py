@@ -20,7 +20,7 @@ import pandas as pd
 import yaml
 
 from ..errors import optional, refuse
-from .edit import replaced
+from .edit import named_values, replaced
 from .graph import root
 from .shape import listed
 from ..subcommand import PARAMS, argument, several, subcommand
@@ -54,7 +54,6 @@ _Points = Mapping[int, dict[str, Any]]  # number in the grid -> parameter -> val
 
 
 def _written(text: str, point: Mapping[str, Any]) -> str:
-    "The text of params.yaml with the values of a point."
     for name, value in point.items():
         text = replaced(text, tuple(name.split(".")), value)
     return text
@@ -155,12 +154,7 @@ def cluster(
     "An executor for jobs on a cluster. Raises: ImportError without submitit; ValueError for an unknown option."
     with optional("sweep", "mhbench[slurm]"):
         import submitit
-    given = {}
-    for text in options:
-        option, eq, value = text.partition("=")
-        if not (eq and value):
-            refuse(f"sweep: --option must be NAME=VALUE; got {text!r}")
-        given[option] = yaml.safe_load(value)
+    given = named_values(options, "sweep: --option")
     try:
         executor = submitit.AutoExecutor(folder=str(logs), cluster=where)
         executor.update_parameters(**given)
