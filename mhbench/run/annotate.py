@@ -157,11 +157,9 @@ async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) 
 
     runner = web.AppRunner(make_app(path, rate=1000, burst=10_000), access_log=None)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
-        return await simulate(f"http://127.0.0.1:{port}/", path, tokens, a.seed)
+        return await simulate(f"http://127.0.0.1:{runner.addresses[0][1]}/", path, tokens, a.seed)
     finally:
         await runner.cleanup()
 
@@ -287,10 +285,10 @@ def _tasks(a: argparse.Namespace) -> None:
         register = Register(store)
         share_conflicts(store, study)
         ids = {q.question_id for q in study.of_role("item")}
-        lists = {}
-        for rater in (r.rater for r in register.raters() if r.role != "owner" and r.active):
-            pages = register.assigned(rater)
-            lists[rater] = [p.question_id for p in pages if p.question_id in ids and not p.occasion]
+        asked = lambda rater: [
+            p.question_id for p in register.assigned(rater) if p.question_id in ids and not p.occasion
+        ]
+        lists = {r.rater: asked(r.rater) for r in register.raters() if r.role != "owner" and r.active}
     answers = [r for r in responses_of(entry, corpus, folder) if r.item_id in ids]
     made = label_studio_tasks(corpus.items, answers, lists, seed=study.settings.seed, language=study.settings.language)
     print(*write_tasks(made, a.to), sep="\n")
@@ -371,9 +369,8 @@ def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> t
     language = _answered(f"Language of the page ({choices})", "--page-language", a.page_language, usual, ask)
     if language not in LANGUAGES:
         refuse(f"annotate new: --page-language must be one of {choices}; got {language!r}")
-    rule: dict[str, Any] = {"rule": "everyone"}
-    if every != "all":
-        rule = {"rule": "core_and_split", "n_core": 0, "per_item": _number(every, "--per-item", 1)}
+    split = {"rule": "core_and_split", "n_core": 0}
+    rule = {"rule": "everyone"} if every == "all" else split | {"per_item": _number(every, "--per-item", 1)}
     entry: dict[str, Any] = {"kind": kind, "title": _answered("Title of the page", "--title", a.title, a.study, ask)}
     entry |= {"language": language, "assignment": rule | {"repeats": _number(repeats, "--repeats", 0)}}
     entry |= {"item_ids": ids} if ids else {}
@@ -451,15 +448,14 @@ def close_round(a: argparse.Namespace, ask: _Ask = input) -> None:
     "The command: check, close, select, run. Raises: ValueError if no page is complete, or some are still open."
     params = root() / a.params
     path = answers_file(a)
-    known = load_params(params, lists=False)["studies"].get(a.study, {})
-    if "annotate" not in known:
+    if "annotate" not in load_params(params, lists=False)["studies"].get(a.study, {}):
         refuse(f"close: study must have an entry annotate in {a.params}; got {a.study!r}; see mhbench annotate new")
     with open_store(path) as store:
         found = ratings(store)
         kind = store.study.settings.kind
         if not found.ratings:
-            got = f"none ({path.name}); wait, or look at annotate status"
-            refuse(f"close: a round must have a complete page; got {got}")
+            remedy = "wait, or look at annotate status"
+            refuse("close: a round must have a complete page; got none", place=path.name, remedy=remedy)
         rows = print_overview(store, store.study)
         n_open = sum(r["assigned"] - r["complete"] for r in rows if "withdrawn" not in r["marks"])
         if n_open and not a.yes and not agreed(f"{n_open} pages are open. Close the round?", "close", ask):

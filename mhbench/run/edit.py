@@ -116,13 +116,8 @@ def replaced(text: str, entry: Place, value: Any) -> str:
         colon = key.end_mark.index + 1
         between = text[colon : old.start_mark.index].rstrip()
         return text[:colon] + said + between + text[_end(text, old) :]
-    at = _line_end(text, _end(text, parent))
+    at = f"{text}\n".index("\n", _end(text, parent))
     return f"{text[:at]}\n{' ' * parent.value[0][0].start_mark.column}{entry[-1]}:{said}{text[at:]}"
-
-
-def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
 
 # %% ../../nbs/run/09_edit.ipynb #de614a67
 def study_entry(text: str, study: str, where: str) -> tuple[int, int]:
@@ -130,7 +125,7 @@ def study_entry(text: str, study: str, where: str) -> tuple[int, int]:
     parent, found = _found(text, ("studies", study))
     if parent.flow_style:
         refuse("edit: studies must be entries on lines of their own; got one line of braces", place=where)
-    last = _line_end(text, _end(text, found[1] if found else parent))
+    last = f"{text}\n".index("\n", _end(text, found[1] if found else parent))
     return (text.rfind("\n", 0, found[0].start_mark.index) + 1 if found else last), last
 
 
@@ -340,13 +335,11 @@ def recipe_of(loader: str) -> dict[str, dict] | None:  # stage -> its section
     return yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
-def _merged(one: dict, other: dict) -> dict:
+def _merged(one: Any, other: Any) -> Any:
     "Two mappings merged at every depth; where both have a value, the second's is taken."
-    out = one | other
-    for k in one.keys() & other.keys():
-        if isinstance(one[k], dict) and isinstance(other[k], dict):
-            out[k] = _merged(one[k], other[k])
-    return out
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return other
+    return one | {k: _merged(one.get(k), v) for k, v in other.items()}
 
 
 def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
@@ -437,8 +430,7 @@ def name_ratings(study: str, file: str | Path, *, params: str | Path = "params.y
     found, why = rated_sections(ratings_of_file(path))
     new = [stage for stage in found if stage not in known[study]]
     changes: dict[Place, Any] = {("studies", study, stage): found[stage] for stage in new}
-    changes["studies", study, "prepare", "ratings"] = named
-    entry = edit(params, changes)["studies"][study]
+    entry = edit(params, changes | {("studies", study, "prepare", "ratings"): named})["studies"][study]
     through = ", ".join(stage for stage in FOR_RATINGS if stage in entry)
     nowhere = f"no stage: {why or 'there is no complete answer yet, or none of a kind that a stage reads'}"
     out = [f"{study}: ratings are those of {named} from now on; they go through {through or nowhere}"]

@@ -177,8 +177,8 @@ def _candidates(release: Release, source: Path) -> tuple[dict[str, dict[str, Pat
     found: dict[str, dict[str, Path]] = defaultdict(dict)
     passed_over = 0
     for path in (path for path in _files(source) if not path.with_name(path.name + ".aes").exists()):
-        fits = next(filter(None, (g.holds(PurePosixPath(path.as_posix())) for g in release.groups)), None)
-        fits = fits or by_name.get(path.name)
+        held = filter(None, (g.holds(PurePosixPath(path.as_posix())) for g in release.groups))
+        fits = next(held, by_name.get(path.name))
         digest = sha256_file(path) if fits or path.stat().st_size in sizes else ""
         known = of_hash.get(digest, [])
         place = fits if fits in known else next(iter(known), fits)
@@ -432,7 +432,7 @@ def citations(p: Mapping[str, Any]) -> str:  # a BibTeX file
     written = papers()
     out = []
     for study in p["run"]["studies"]:
-        out += [written[study]] if study in written else [f"% {study}: no paper is recorded"]
+        out.append(written.get(study, f"% {study}: no paper is recorded"))
         prepare = p["studies"][study]["prepare"]
         if study in known and prepare.get("sha256"):
             commit = recorded(root() / Path(prepare["path"]).expanduser()).get("commit")

@@ -151,8 +151,7 @@ def _ledger(a: argparse.Namespace) -> None:
     if a.file is None and (a.check or a.folder):
         refuse("ledger: FILE must be named with --check and --from; got none", remedy="see docs/howto-ledger.md")
     if a.check:
-        print(check_claims(a.file))
-        return
+        return print(check_claims(a.file))
     notes: list[str] = []
     if a.file is None:
         verdicts, claims, notes = all_verdicts_on_papers(_here())

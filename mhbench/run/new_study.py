@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,8 +68,12 @@ def default_judges(p: dict) -> list[str]:
 
 # %% ../../nbs/run/10_new_study.ipynb #4c8ffdd0
 def _lengths(texts: list[str]) -> str:
-    n = sorted({len(t) for t in texts})
-    return f"{n[0]} characters" if len(n) == 1 else f"{n[0]} to {n[-1]} characters"
+    return f"{_range(len(t) for t in texts)} characters"
+
+
+def _range(numbers: Iterable[int]) -> str:
+    n = sorted(set(numbers))
+    return f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}"
 
 
 def _values(texts: list[str]) -> str:
@@ -99,9 +103,8 @@ def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
     if "task" in columns:
         form["task"] = (_values([i.task for i in items]), len(items))
     if chosen:
-        n = sorted({len(i.options) for i in chosen})
         cut = f", separated by {layout['separator']!r}" if layout.get("separator") else ""
-        form["options"] = (f"{n[0]} to {n[-1]} an item{cut}" if len(n) > 1 else f"{n[0]} an item{cut}", len(chosen))
+        form["options"] = (f"{_range(len(i.options) for i in chosen)} an item{cut}", len(chosen))
         form["key"] = (_KEY_FORMS.get(layout.get("key", ""), "none"), sum(bool(i.key) for i in chosen))
     if references:
         form["reference"] = (_lengths(references), len(references))
@@ -196,9 +199,7 @@ def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | 
         found = guess_rating_columns(read_table(file, **given).columns, columns)
         beside = os.path.relpath(file.resolve(), path.resolve().parent)
         options["ratings"] = {"path": Path(beside).as_posix(), "columns": found, "sha256": sha256(file)} | given
-    used: set[str] = set()
-    for named in options["columns"].values():
-        used |= {named} if isinstance(named, str) else set(named)
+    used = set[str]().union(*({c} if isinstance(c, str) else c for c in options["columns"].values()))
     return options, [c for c in table.columns if c not in used]
 
 # %% ../../nbs/run/10_new_study.ipynb #32f08723
@@ -309,8 +310,7 @@ def asked_encoding(path: str | Path, confirm: Callable[[str], str] = input) -> s
     path = Path(path).expanduser()
     if path.suffix.lower() not in (".csv", ".tsv", ".txt", ".jsonl") or not path.is_file() or not sys.stdin.isatty():
         return None
-    seen = as_windows_1252(path)
-    if seen is None:
+    if (seen := as_windows_1252(path)) is None:
         return None
     print(f"{path.name}:{seen[0]} is not UTF-8. As Windows-1252 the line is:\n  {seen[1][:200]}")
     return "cp1252" if confirm("Is this right? [y/N] ").strip().casefold() in _YES else None

@@ -103,11 +103,11 @@ def _settings(p: dict) -> Iterator[Fault]:
         if known is None:
             continue
         pairs = _map(section.get("prompt_pairs"))
-        compared: list[tuple[tuple, Any]] = [(("prompt_pairs",), [*pairs, *pairs.values()])]
-        compared += [(("groups", group), names) for group, names in _map(section.get("groups")).items()]
+        compared: dict[tuple, Any] = {("prompt_pairs",): [*pairs, *pairs.values()]}
+        compared |= {("groups", group): names for group, names in _map(section.get("groups")).items()}
         if path[-1] == "compare":
-            compared.append((("stop", "models"), _map(section.get("stop")).get("models")))
-        for at, names in compared:
+            compared["stop", "models"] = _map(section.get("stop")).get("models")
+        for at, names in compared.items():
             rule = "name models, or tables of answers"
             yield from _named((*path, *at), names, known, rule, "add its entry, or take it out")
 
@@ -130,11 +130,8 @@ ASKED_IN = {  # stage -> those of WHOM that it has; `asked` of finetune names mo
     for stage, c in stage_classes().items()
     if {*WHOM} & {*c.model_fields} and "cache" in c.model_fields
 }
-_NOBODY = [  # stages that have results even if no model is asked
-    stage
-    for stage, whom in ASKED_IN.items()
-    if "asked" in whom and not stage_classes()[stage].model_fields["asked"].default
-]
+_MAY_ASK = [stage for stage, whom in ASKED_IN.items() if "asked" in whom]
+_NOBODY = [s for s in _MAY_ASK if not stage_classes()[s].model_fields["asked"].default]  # results without any model
 DEMO: dict[str, Any] = {  # the selection that the repository comes with
     "studies": ["mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"],
     "models": ["minilm", "minilm-mhqa"],
@@ -373,10 +370,9 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
             refuse(f"stage_parameters: {name} must be one of {kind} ({', '.join(p[kind])}); got {value!r}", place=stage)
         if name not in takes and value is not None:
             refuse(f"stage_parameters: {name} must be left out; got {value!r} ({stage} is not run by {name})")
-    own = p["studies"][study].get(stage) if study else None
-    given = dict(p.get(stage) or {}) | dict(own or {})
+    given = dict(p.get(stage) or {})
     if study:
-        given |= asked_by(p, stage, study)
+        given |= (p["studies"][study].get(stage) or {}) | asked_by(p, stage, study)
     if study and stage == "prepare" and (gone := simulated_left_out(p, study)):
         given["answers"] = {name: file for name, file in given["answers"].items() if name not in gone}
     most = p["run"].get("items")

@@ -117,10 +117,9 @@ def sweep(
     kept.parent.mkdir(parents=True, exist_ok=True)
     seen = [p["point"] for p in _done(kept, base)]
     run = list(command or [sys.executable, "-m", "dvc", "repro", *targets])
-    for k, point in enumerate(points, 1):
-        if point in seen:
-            print(f"[{k}/{len(points)}] {_said(point)}: there already", flush=True)
-    todo = {k: point for k, point in enumerate(points, 1) if point not in seen}
+    todo = dict(enumerate(points, 1))
+    for k in [k for k, point in todo.items() if point in seen]:
+        print(f"[{k}/{len(points)}] {_said(todo.pop(k))}: there already", flush=True)
     if executor is None:
         _one_by_one(todo, len(points), file, kept, run, targets)
     elif todo:
@@ -222,7 +221,7 @@ def _as_jobs(todo: _Points, file: Path, kept: Path, run: list[str], targets: Seq
 def moved(table: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:  # the axes, number, n, estimate, ci_low, ci_high
     "The twelve numbers with the widest range over the grid of these parameters."
     keys = ["study", "stage", "measure", "model", "mode"]
-    number = table[keys].fillna("").agg(lambda r: ", ".join(x for x in map(str, r) if x), axis=1)
+    number = table[keys].fillna("").agg(lambda r: ", ".join(filter(None, map(str, r))), axis=1)
     of = table.assign(number=number)
     spread = of.groupby("number")["estimate"].agg(lambda x: x.max() - x.min()).sort_values(ascending=False)
     kept = of[of["number"].isin(spread[spread > 0].index[:12])]
