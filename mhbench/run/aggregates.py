@@ -118,8 +118,7 @@ def _named(output: Mapping[str, Any], protected: Protected) -> set[str]:
 
 def _made_by(source: str) -> str:
     "The name of the table that a cell shows."
-    found = re.search(r's\.table\(\s*"(\w+)"', source)
-    return found[1] if found else ""
+    return "".join(re.findall(r's\.table\(\s*"(\w+)"', source)[:1])
 
 # %% ../../nbs/run/28_aggregates.ipynb #b34afb53
 @dataclass(frozen=True)

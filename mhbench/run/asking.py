@@ -41,13 +41,11 @@ def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
     "A model's entry without `n_items`, and the modes with that many items at most."
     entry = dict(entry)
     most = entry.pop("n_items", None)
-    out = {}
-    for mode, settings in modes.items():
-        out[mode] = dict(settings or {})
-        n = out[mode].get("n_items")
-        if most is not None:
-            fewer = {k: min(most, v) for k, v in n.items()} if isinstance(n, dict) else min(most, n or most)
-            out[mode]["n_items"] = fewer
+    out = {mode: dict(settings or {}) for mode, settings in modes.items()}
+    for settings in out.values() if most is not None else ():
+        n = settings.get("n_items")
+        fewer = {k: min(most, v) for k, v in n.items()} if isinstance(n, dict) else min(most, n or most)
+        settings["n_items"] = fewer
     return entry, out
 
 # %% ../../nbs/run/06_asking.ipynb #e1c78303

@@ -259,10 +259,9 @@ def _show(lines: list[str]) -> None:
 def _how_it_went(results: Path, run: dict) -> list[str]:  # three lines at most
     "The studies that ran, the models that were asked, and what went wrong."
     wrong = went_wrong(results, run["studies"], runs(run))
-    told = [f"ran: {', '.join(run['studies'])}; asked: {', '.join(run['models']) or 'nobody'}"]
-    told.append(f"what went wrong: {wrong[0] if wrong else 'nothing'}")
-    more = [f"  and {len(wrong) - 1} more notes on the page"] if len(wrong) > 1 else []
-    return [*(shorten(x, 100, placeholder=" ...") for x in told), *more]
+    ran = f"ran: {', '.join(run['studies'])}; asked: {', '.join(run['models']) or 'nobody'}"
+    told = [shorten(x, 100, placeholder=" ...") for x in (ran, f"what went wrong: {[*wrong, 'nothing'][0]}")]
+    return told + ([f"  and {len(wrong) - 1} more notes on the page"] if len(wrong) > 1 else [])
 
 # %% ../../nbs/run/21_commands.ipynb #65afaa4e
 _COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens"}
@@ -329,13 +328,13 @@ def answers_kept(rows: list[dict[str, Any]]) -> pd.DataFrame:  # one row a model
     "The number of answers by status, their tokens and cost, and the first and last day."
     t = pd.DataFrame(rows)
     who = ["model", "endpoint"]
+    named = {"prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens", "cost_usd": "USD"}
+    named |= {"cached_tokens": "of these cached there"}
     counts = t.pivot_table(index=who, columns="status", values="rows", aggfunc="sum", fill_value=0)
     counts = counts[[s for s in STATUSES if s in counts]].astype(int)
     g = t.groupby(who)
     cached = ["cached_tokens"] if "cached_tokens" in t and t["cached_tokens"].any() else []
-    sums = g[["prompt_tokens", *cached, "completion_tokens", "cost_usd"]].sum()
-    spent = sums.rename(columns={"prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens"})
-    spent = spent.rename(columns={"cached_tokens": "of these cached there", "cost_usd": "USD"})
+    spent = g[["prompt_tokens", *cached, "completion_tokens", "cost_usd"]].sum().rename(columns=named)
     days = pd.DataFrame({"from": g["oldest"].min(), "to": g["newest"].max()})
     dates = days.apply(lambda day: pd.to_datetime(day, unit="s", utc=True).dt.strftime("%Y-%m-%d %H:%M"))
     out = counts.join(spent).join(dates).reset_index()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from collections import Counter
@@ -110,7 +111,7 @@ def _shown(value: Any) -> str:
     if value is None:
         return "nothing"
     text = str(value)
-    if len(text) == 64 and set(text) <= set("0123456789abcdef"):
+    if re.fullmatch("[0-9a-f]{64}", text):
         return text[:8]
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -210,14 +211,9 @@ _OF_ONE = ("model", "annotator", "student", "judge", "medical", "general")  # co
 
 def _models_in(row: Mapping[str, Any], stage: str, known: set[str]) -> list[str]:
     "The models that a test compares; `first` and `second` can also be groups of patients or categories."
-    two = [str(row.get(c)) for c in ("first", "second") if row.get(c) is not None]
+    two = [str(row[c]) for c in ("first", "second") if row.get(c) is not None]
     named = [str(row[c]) for c in _OF_ONE if row.get(c) in known]
     return list(dict.fromkeys([*named, *(two if stage == "score" or set(two) <= known else [])]))
-
-
-def _is_main(main: Sequence[str], models: Sequence[str], stage: str) -> bool:
-    pairs = {f"{a} - {b}" for a, b in permutations(models, 2)}
-    return not main or stage in main or bool(pairs & set(main))
 
 
 def _concerns(change: Departure, study: str, stage: str, models: Sequence[str]) -> bool:
@@ -243,13 +239,14 @@ def foreseen(row: Mapping, study: str, stage: str, known: Mapping, changed: Sequ
     contestants = [of["answers"][m] for m in models if m in of["answers"]]
     unregistered = set(models) - {*of["answers"], *judges}
     seen = contestants and all(c["there"] for c in contestants)
-    if unregistered or seen or not _is_main(known["main"], models, stage):
+    pairs = {f"{a} - {b}" for a, b in permutations(models, 2)}
+    if unregistered or seen or (known["main"] and not {stage, *pairs} & {*known["main"]}):
         return EXPLORATORY
     return WITH_CHANGES if any(_concerns(c, study, stage, models) for c in changed) else FORESEEN
 
 # %% ../../nbs/run/19_registered.ipynb #6e08ecac
-def _since(known: Mapping[str, Any]) -> list[Departure]:
-    return departures(known, decided(load_params(root() / "params.yaml")))
+def _since(known: Mapping[str, Any], params: str = "params.yaml") -> list[Departure]:
+    return departures(known, decided(load_params(root() / params)))
 
 
 def marked(sections: Iterable[Section]) -> list[Section]:
@@ -455,7 +452,7 @@ def _check(params: str) -> None:
     known = registration()
     if known is None:
         refuse(f"freeze: --check must find {FILE}; got none", remedy="`mhbench freeze` writes it")
-    changed = departures(known, decided(load_params(root() / params)))
+    changed = _since(known, params)
     print(*changed, sep="\n", end="\n" if changed else "")
     if changed:
         raise RuntimeError(f"{len(changed)} entries differ from {FILE}; the report names them too")
