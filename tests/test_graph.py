@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from mhbench.run.graph import before, graph, pipeline
+from mhbench.run.inputs import ASKING, ASKING_FILE, NO_RESULT, PACKAGE_FILE, code_files
 from mhbench.run.params import load_params
-from mhbench.run.workplace import ASKING, ASKING_FILE, NO_RESULT, PACKAGE_FILE, code_files
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGES = {name: node for name, node in graph(ROOT).items() if node.parameters}

@@ -21,18 +21,18 @@ from typing import Any
 
 import pandas as pd
 
-from .. import __version__
+import mhbench
 from ..ask.request import SPEED, preset, presets
 from ..errors import refuse
 from ..records.database import private_file, sha256_file
 from ..registry import claims_file, studies
 from .graph import graph, keep_private, pipeline, root, selective, write_json
 from .params import compared_with, load_params, simulated_left_out, stage_parameters
-from .workplace import record_package
 
 # %% auto #0
-__all__ = ['sha256', 'check_source', 'deciding', 'hashes_of', 'record_inputs', 'record_trained', 'commit_of', 'how_made',
-           'made_in_words']
+__all__ = ['PACKAGE', 'PACKAGE_FILE', 'ASKING_FILE', 'ASKING', 'NO_RESULT', 'sha256', 'check_source', 'deciding', 'code_files',
+           'package_identity', 'is_clone', 'record_package', 'hashes_of', 'record_inputs', 'record_trained',
+           'commit_of', 'how_made', 'made_in_words']
 
 # %% ../../nbs/run/07_inputs.ipynb #d0e7ba62
 def sha256(path: str | Path) -> str:
@@ -120,6 +120,54 @@ def _record_claims(p: dict, folder: Path, top: Path) -> None:
         file = v["claims"] or claims_file(study)
         kept = {"claims": _hash(file, top), "release": v["release"] and _hash(v["release"], top)}
         _write(folder / "ledger" / f"{study}.json", kept)
+
+# %% ../../nbs/run/07_inputs.ipynb #19607838
+PACKAGE = Path(mhbench.__file__).resolve().parent
+PACKAGE_FILE = "results/inputs/package.json"  # the code that computes, on which stages depend
+ASKING_FILE = "results/inputs/asking.json"  # the code that asks models, on which `generate` depends
+ASKING = (
+    *("ask", "encode", "errors.py", "records", "registry.py", "run/asking.py", "run/graph.py", "run/stage.py"),
+    *("stats", "steps", "studies", "tasks"),
+)
+NO_RESULT = (  # parts of the package that produce no result
+    *("__main__.py", "_modidx.py", "py.typed", "pipeline", "ask/probe.py", "ledger/page.py"),
+    *(f"annotate/{f}.py" for f in ("pages", "server", "simulate", "sources")),
+    *(f"run/{f}.py" for f in ("aggregates", "annotate", "cli", "commands", "edit", "export", "fetch", "ledger")),
+    *(f"run/{f}.py" for f in ("new_study", "panel", "replicate", "sweep")),
+)
+
+
+def code_files(package: Path) -> dict[str, str]:  # name -> SHA-256
+    "The files of the package that produce results."
+    found = {f.relative_to(package).as_posix(): f for f in sorted(package.rglob("*")) if f.is_file()}
+    apart = ("claims.yaml", "replication.yaml")  # a paper's printed numbers, and the parameters of a replication
+    found = {name: f for name, f in found.items() if f.suffix != ".pyc" and f.name not in apart}
+    kept = {name: f for name, f in found.items() if not name.startswith(NO_RESULT)}
+    return {name: hashlib.sha256(f.read_bytes()).hexdigest() for name, f in kept.items()}
+
+
+def _sha256(files: Mapping[str, str], part: str = "") -> str:
+    "SHA-256 over the files of a part of the package, by name and content."
+    of = [(name, known) for name, known in files.items() if not part or name == part or name.startswith(f"{part}/")]
+    return hashlib.sha256(json.dumps(of).encode()).hexdigest()
+
+
+def package_identity(files: Mapping[str, str]) -> dict[str, str]:  # version, sha256
+    "The version of the package, and SHA-256 over its files."
+    return {"version": mhbench.__version__, "sha256": _sha256(files)}
+
+
+def is_clone(top: str | Path) -> bool:
+    "Whether a folder holds the package's own code, so that no installed package runs in it."
+    return (Path(top) / "mhbench" / "__init__.py").exists()
+
+# %% ../../nbs/run/07_inputs.ipynb #af16c717
+def record_package(top: str | Path) -> None:
+    "Write the hashes on which stages depend: of the code that computes, and of the code that asks, part by part."
+    files = code_files(Path(top) / "mhbench" if is_clone(top) else PACKAGE)
+    asking = {part: _sha256(files, part) for part in ASKING}
+    for name, content in ((PACKAGE_FILE, package_identity(files)), (ASKING_FILE, asking)):
+        write_json(content, Path(top) / name)
 
 # %% ../../nbs/run/07_inputs.ipynb #508e257c
 def _make_places(top: Path, p: dict) -> None:
@@ -286,7 +334,7 @@ def how_made(results: str | Path, studies: Sequence[str], seed: int) -> pd.DataF
     "Date, commit, versions, seed, and SHA-256 of parameters and corpora."
     top = root()
     facts = {"made on": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "commit": commit_of(top)}
-    facts |= {"mhbench": __version__, "Python": platform.python_version()}
+    facts |= {"mhbench": mhbench.__version__, "Python": platform.python_version()}
     facts |= {p: found for p in _PACKAGES if (found := _version(p))} | {"seed": str(seed)}
     facts |= {f"SHA-256 of {name}": _hash(name, top) for name in ("params.yaml", "run.yaml")}
     for study in studies:

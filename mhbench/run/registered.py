@@ -17,17 +17,15 @@ from typing import Any, NamedTuple
 
 import yaml
 
-import mhbench
 from ..ask.client import STAND_IN
 from ..errors import refuse
 from ..records.schema import Item, Response, read_records
 from ..report.page import Section
 from .graph import before, graph, jobs, records_left, root
-from .inputs import deciding, hashes_of, how_made, sha256
+from .inputs import PACKAGE, code_files, deciding, hashes_of, how_made, is_clone, package_identity, sha256
 from .params import ASKED_IN, HERE, asked_by, kind_of, load_params
 from .plan import plan_run
 from .process import Live
-from .workplace import code_files, is_clone, package_identity
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
 # %% auto #0
@@ -72,7 +70,7 @@ def settings_of(p: dict) -> dict[str, Any]:  # "studies.mhqa.score.marks.pass ma
 
 # %% ../../nbs/run/19_registered.ipynb #e9d0af7c
 def _code(top: Path) -> dict[str, str]:  # folder of the package -> SHA-256
-    files = code_files(top / "mhbench" if is_clone(top) else Path(mhbench.__file__).parent)
+    files = code_files(top / "mhbench" if is_clone(top) else PACKAGE)
     parts: dict[str, dict[str, Any]] = {}
     for name, content in files.items():
         folder, inside, _ = name.partition("/")

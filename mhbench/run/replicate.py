@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 import mhbench
+from ..corpus.demo import demo_files
 from ..errors import refuse, settings_from
 from ..records.database import private_file
 from ..registry import study_files
@@ -33,12 +35,109 @@ from .aggregates import Protected, check_shown, held_by, publish_aggregates
 from .edit import corpus_lines, edit, import_corpus, read_what_fits, select, study_lines
 from .fetch import Fetched, fetch_release, recorded, release_of, unlock
 from .graph import runs, write_json
+from .inputs import PACKAGE, code_files, is_clone, package_identity
 from .params import load_params
-from .workplace import code_files, init, package_identity, pipeline_files
 from ..subcommand import argument, subcommand
 
 # %% auto #0
-__all__ = ['Replication', 'replications', 'replication', 'replicate', 'replication_lines', 'publish_replication']
+__all__ = ['pipeline_files', 'init', 'Replication', 'replications', 'replication', 'replicate', 'replication_lines',
+           'publish_replication']
+
+# %% ../../nbs/run/26_replicate.ipynb #04943e2c
+_FILES = ("params.yaml", "run.yaml", "dvc.yaml", "params.schema.json", "nbs/stages/mhbench.sh")
+
+
+def pipeline_files() -> dict[str, Path]:  # by name in the folder: params.yaml, nbs/stages/score.ipynb, ...
+    "The files of the pipeline that came with the package."
+    for top in (PACKAGE / "pipeline", PACKAGE.parent):
+        stages = sorted((top / "nbs" / "stages").glob("*.ipynb"))
+        if stages and all((top / name).exists() for name in _FILES):
+            return {f.relative_to(top).as_posix(): f for f in [*map(top.joinpath, _FILES), *stages]}
+    remedy = "install a wheel that was built in a clone"
+    refuse("init: the package must hold its pipeline; got no stage notebooks", remedy=remedy, error=FileNotFoundError)
+
+# %% ../../nbs/run/26_replicate.ipynb #6aaa6836
+_IGNORED = "/results/*\n!/results/metrics/\n/.mhbench/\n__pycache__/\n.ipynb_checkpoints/\n"
+_README = """# A working folder of mhbench
+
+- `params.yaml` says what there is: models, endpoints, studies, and every number that a study may vary.
+- `mhbench select --studies mhqa --models minilm` says what the next run takes; `mhbench plan` what it would ask.
+- `dvc repro` runs what is out of date; `results/report.html` is the page of the run.
+- `mhbench init --update .` takes over the stages of a newer mhbench; `params.yaml` and `run.yaml` stay as they are.
+
+The bundled questions in `data/` are synthetic. Made with mhbench {version}.
+"""
+
+
+def _quietly(*command: str, cwd: Path) -> bool:
+    "Whether a command succeeded; False if it is not installed."
+    try:
+        return subprocess.run(command, cwd=cwd, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def _under_dvc(folder: Path) -> None:
+    "Set up git and DVC for a folder: in the repository around it, in one of its own, or DVC alone."
+    dvc = (sys.executable, "-m", "dvc")
+    if not _quietly(*dvc, "--version", cwd=folder):
+        refuse("init: DVC must be installed; got none; pip install 'mhbench[pipeline]'", error=ImportError)
+    ignored = _quietly("git", "check-ignore", "-q", str(folder), cwd=folder)  # by a repository around it
+    if _quietly("git", "rev-parse", "--git-dir", cwd=folder) and not ignored:
+        how = ["--subdir"]
+    else:
+        how = [] if _quietly("git", "init", "--quiet", cwd=folder) else ["--no-scm"]
+    if not (folder / ".dvc").exists() and not _quietly(*dvc, "init", "--quiet", *how, cwd=folder):
+        _quietly(*dvc, "init", "--quiet", cwd=folder)  # the folder is the repository's top
+    for name in ("core.analytics", "core.check_update", "core.autostage"):
+        _quietly(*dvc, "config", name, "false", cwd=folder)
+
+# %% ../../nbs/run/26_replicate.ipynb #5dd19585
+def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files written, relative to the folder
+    "Set up a folder in which `dvc repro` runs, or update the stages of an existing one and keep its parameters."
+    top = Path(folder).expanduser().resolve()
+    there = (top / "dvc.yaml").exists() or (top / "params.yaml").exists()
+    if there and not update:
+        remedy = "take another folder, or add --update, which replaces dvc.yaml and nbs/stages"
+        refuse(f"init: the folder must hold no pipeline; got {folder}", remedy=remedy, error=FileExistsError)
+    if update and not there:
+        got = f"{folder}; leave --update out"
+        refuse(f"init: the folder must hold a pipeline; got {got}", error=FileNotFoundError)
+    if update and is_clone(top):
+        refuse(f"init: the folder must be one that `mhbench init` made; got {folder}; a clone has git for this")
+    texts = {name: file.read_bytes() for name, file in pipeline_files().items()}
+    if update:
+        texts = {name: text for name, text in texts.items() if name not in ("params.yaml", "run.yaml")}
+    else:
+        texts |= {f"data/{name}": file.read_bytes() for name, file in demo_files().items()}
+        texts |= {".gitignore": _IGNORED.encode(), "README.md": _README.format(version=mhbench.__version__).encode()}
+        params = texts["params.yaml"].decode()
+        for recipes in sorted(set(re.findall(r"mhbench/(studies/\w+/making)", params))):
+            place = f"recipes/{recipes.split('/')[1]}"
+            params = params.replace(f"mhbench/{recipes}", place)
+            making = [f for f in sorted((PACKAGE / recipes).iterdir()) if f.is_file()]
+            texts |= {f"{place}/{f.name}": f.read_bytes() for f in making}
+        texts["params.yaml"] = params.encode()
+    for name, text in texts.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_bytes(text)
+    _under_dvc(top)
+    return list(texts)
+
+# %% ../../nbs/run/26_replicate.ipynb #2f966976
+@subcommand(
+    "init",
+    "set up a working folder: parameters, stages, the demo's questions, DVC",
+    argument("folder", metavar="FOLDER"),
+    argument("--update", action="store_true", help="take over the stages of a newer mhbench; parameters stay"),
+)
+def _init(a) -> None:
+    made = init(a.folder, update=a.update)
+    print(f"{a.folder}: {len(made)} files, {sum(name.endswith('.ipynb') for name in made)} stages")
+    if not a.update:
+        if find_spec("sentence_transformers") is None:
+            print("first: pip install 'mhbench[metrics]', which brings the encoder minilm")
+        print(f"next: cd {a.folder}; mhbench select --studies mhqa --models minilm; dvc repro")
 
 # %% ../../nbs/run/26_replicate.ipynb #f82c27f7
 class Replication(BaseModel):
@@ -95,7 +194,7 @@ def _released(top: Path, name: str, source: str | Path | None) -> Fetched:
 
 def _made_of(name: str, release: Fetched) -> dict[str, Any]:
     "The release, code and pipeline on which the parameters of a working folder depend."
-    package = package_identity(code_files(Path(mhbench.__file__).parent))
+    package = package_identity(code_files(PACKAGE))
     pipeline = hashlib.sha256(b"".join(file.read_bytes() for file in pipeline_files().values())).hexdigest()
     return {"study": name, "folder": str(release.folder), "files": release.files, **package, "pipeline": pipeline}
 
