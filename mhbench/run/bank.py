@@ -35,7 +35,7 @@ _SHOWN = {  # stage -> names of the tables that are printed
     "compose": ("funnel", "kinds", "positions", "lengths", "books"),
     "keys": ("decisions", "agreement", "passages", "audit"),
 }
-_STUDY = argument("--study", default="mhqa")
+_WHICH = (argument("--study", default="mhqa"), PARAMS, RESULTS)
 _TO = argument("--to", required=True, help="a new folder")
 
 # %% ../../nbs/run/22_bank.ipynb #bb267af4
@@ -69,7 +69,7 @@ for _stage, _word, _text in (  # two stages have a second name, after what else 
     ("keys", "keys", "what the readers' sheets and the reference passages make of the keys"),
     ("keys", "pseudolabel", "the same stage as keys"),
 ):
-    subcommand(f"corpus {_word}", _text, _STUDY, PARAMS, RESULTS)(partial(_run, _stage))
+    subcommand(f"corpus {_word}", _text, *_WHICH)(partial(_run, _stage))
 
 # %% ../../nbs/run/22_bank.ipynb #74ab785b
 BANKS = {"composed": ("compose", "items"), "gold": ("keys", "gold"), "labelled": ("keys", "labelled")}
@@ -96,7 +96,7 @@ def _new_folder(name: str) -> Path:
 _FOR_READERS = "sheets and Label Studio's tasks for two readers and a resolver"
 
 
-@subcommand("corpus sheets", _FOR_READERS, _STUDY, PARAMS, RESULTS, _TO)
+@subcommand("corpus sheets", _FOR_READERS, *_WHICH, _TO)
 def _sheets(a: argparse.Namespace) -> None:
     p = load_params(root() / a.params)
     items = bank_items(a.study, "composed", a.results)
@@ -116,9 +116,7 @@ _KINDS = "composed: as written; gold: with the keys of the readers; labelled: wi
 @subcommand(
     "corpus card",
     "the bank with its card and Croissant metadata, as it goes out; no abstract is in it",
-    _STUDY,
-    PARAMS,
-    RESULTS,
+    *_WHICH,
     _TO,
     argument("--of", choices=list(BANKS), default="composed", help=_KINDS),
 )

@@ -206,10 +206,10 @@ def card_results(
         for model, rows in main[main["model"].isin(known)].groupby("model", sort=False):
             entries = []
             for r in rows.itertuples():
-                of = {"dataset": {"id": dataset, "task_id": s.study}, "value": float(r.estimate)}
-                said = {"date": dates[str(model)].isoformat()}
-                where = {"source": {"url": source, "name": "mhbench"}} if source else {}
-                entries.append(of | said | where | {"notes": _notes(r)})
+                said: dict[str, Any] = {"dataset": {"id": dataset, "task_id": s.study}, "value": float(r.estimate)}
+                said |= {"date": dates[str(model)].isoformat()}
+                said |= {"source": {"url": source, "name": "mhbench"}} if source else {}
+                entries.append(said | {"notes": _notes(r)})
             text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
             out.append(write(f"{model}/.eval_results/mhbench-{s.study}.yaml", text.encode()))
     return out

@@ -246,9 +246,7 @@ def sweep_figure(table: pd.DataFrame, axes: Sequence[str]) -> Any:  # of moved; 
     argument("axes", nargs="+", metavar="NAME=V1,V2", help="e.g. judge.threshold=0.6,0.7,0.8"),
     argument("--name", default="sweep", help="of the folder in results/sweep"),
     several("--target", "STAGE", "a stage of dvc.yaml; by default the whole pipeline"),
-    argument(
-        "--on", default="", choices=["slurm", "local"], help="a job for each point: on Slurm, or all here at once"
-    ),
+    argument("--on", choices=["slurm", "local"], help="a job for each point: on Slurm, or all here at once"),
     several("--option", "NAME=VALUE", "of the jobs, as submitit calls it: timeout_min=60, slurm_partition=cpu"),
 )
 def _sweep(a):
