@@ -33,7 +33,7 @@ _STAGE = "from mhbench.run.cli import main; raise SystemExit(main(here=True))"
 
 
 def _hold_interrupts(held: bool) -> None:
-    "Hold interrupts back, or take them again: one that came meanwhile comes then."
+    "Block interrupts, or unblock them: one that arrived meanwhile is delivered then."
     signal.pthread_sigmask(signal.SIG_BLOCK if held else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
@@ -56,7 +56,7 @@ def apart(words: list[str]) -> int:  # the exit status
 
 
 def _ended_by(which: signal.Signals, words: str) -> NoReturn:
-    "Say what became of a stage that could not say it."
+    "Report that a signal ended a stage, and what to do."
     killed = which == signal.SIGKILL
     why = ", often for want of memory" if killed else ""
     less = "give it more memory, or fewer items (n_items), and run it again" if killed else "run it again"
@@ -65,7 +65,7 @@ def _ended_by(which: signal.Signals, words: str) -> NoReturn:
 
 # %% ../../nbs/run/24_process.ipynb #14bd56fb
 def settle() -> None:
-    "Make this process one that runs a command for another: it ends with that one, and its interrupts are heard."
+    "Prepare this process to run a command for another: it ends when that one ends, and it handles interrupts."
     threading.Thread(target=_end_with_caller, name="caller", daemon=True).start()
     for fd, name in ((1, "stdout"), (2, "stderr")):
         old = getattr(sys, name)
