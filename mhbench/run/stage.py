@@ -336,7 +336,7 @@ class Stage:
 
     @property
     def simulated(self) -> set[str]:
-        "The names of all simulated examinees, raters and judges; none of their values enters a mean or a test unmarked."
+        "The names of simulated examinees, raters and judges; none of their values enters a mean or a test unmarked."
         return {name for name, origin in self.origins.items() if origin == "simulated"}
 
     def know(self, origins: Mapping[str, str]) -> None:  # name -> origin, as mhbench.records.schema.origins has it
