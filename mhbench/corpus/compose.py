@@ -57,19 +57,14 @@ class Candidate(Record):
 
     @property
     def kept(self) -> bool:
-        "Whether no step has rejected it."
         return not self.step
 
     def rejected(self, step: str, reason: str) -> Candidate:
-        "The same, rejected."
         return self.model_copy(update={"step": step, "reason": reason})
 
 # %% ../../nbs/corpus/03_compose.ipynb #4e7e7194
 def making_recipe(path: str | Path) -> dict[str, Any]:
-    """A recipe's texts.
-
-    Raises: ValueError where a text is missing.
-    """
+    "A recipe's texts. Raises: ValueError where a text is missing."
     found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     if not isinstance(found, dict) or not {"system", "user"} <= set(found):
         refuse(f"making_recipe: the recipe must hold the texts system and user; got {path}")
@@ -86,8 +81,7 @@ def recipe_messages(recipe: Mapping[str, Any], **values: Any) -> list[dict[str, 
     return [{"role": "system", "content": recipe["system"].strip()}, {"role": "user", "content": user.strip()}]
 
 
-def prompt_hash(messages: Sequence[Mapping[str, str]]) -> str:
-    "SHA-256 of the prompt."
+def prompt_hash(messages: Sequence[Mapping[str, str]]) -> str:  # SHA-256
     return hashlib.sha256(json.dumps(list(messages), ensure_ascii=False).encode()).hexdigest()
 
 # %% ../../nbs/corpus/03_compose.ipynb #1cd2156f
@@ -109,12 +103,12 @@ def compose_requests(
     options = {"type": "array", "items": text}
     one = whole_object(id=text, valid={"type": "boolean"}, **kinds, question=text, options=options, correct=text)
     schema = whole_object(questions={"type": "array", "items": one})
+    limit = {"max_tokens": max_tokens} if max_tokens else {}
     with_text = [a for a in articles if a.text]
     for start in range(0, len(with_text), together):
         group = with_text[start : start + together]
         shown = "\n".join(_filled(recipe["abstract"], **a.model_dump()) for a in group)
         messages = recipe_messages(recipe, n=len(group), topics=", ".join(recipe["topics"]), abstracts=shown)
-        limit = {"max_tokens": max_tokens} if max_tokens else {}
         yield group, Request(f"compose/{group[0].pmid}", messages, limit, schema=schema)
 
 # %% ../../nbs/corpus/03_compose.ipynb #8d4636b6
@@ -251,9 +245,8 @@ def read_verdict(c: Candidate, answer: Answer, abstract: Abstract, *, reader: st
 # %% ../../nbs/corpus/03_compose.ipynb #0ddc3cc0
 def _origin(c: Candidate) -> dict[str, str]:
     "Where the key comes from: a model, or a simulated composer, whose keys are declared right or wrong."
-    if c.origin != "simulated":
-        return {"composed by": c.composer, "key": "composed"}
-    return {"composed by": c.composer, "key": "simulated", "declared key": c.declared}
+    known = {"key": "simulated", "declared key": c.declared} if c.origin == "simulated" else {"key": "composed"}
+    return {"composed by": c.composer} | known
 
 
 def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | None = None) -> list[Item]:
@@ -328,15 +321,14 @@ def recorded_candidates(
     "Candidates of answers and verdicts that were recorded; those on other articles are passed over."
     out = []
     for _, row in json_rows(path):
-        if row["pmid"] not in articles:
+        if (a := articles.get(row["pmid"])) is None:
             continue
-        a = articles[row["pmid"]]
         request = Request(f"compose/{a.pmid}", [{"role": "user", "content": "recorded"}])
         answer = Answer(request.id, data={"questions": [row["answer"]]})
         [c] = read_composed([a], answer, request, recipe, composer="recorded", seed=seed)
-        places = {folded(o): letter for o, letter in zip(c.options, letters(len(c.options)))}
-        made = {"origin": row.get("origin") or "recorded", "declared": places.get(folded(row.get("declared", "")), "")}
-        c = c.model_copy(update=made)
+        places = dict(zip(map(folded, c.options), letters(len(c.options))))
+        declared = places.get(folded(row.get("declared", "")), "")
+        c = c.model_copy(update={"origin": row.get("origin") or "recorded", "declared": declared})
         out.append(read_verdict(c, Answer("x", data=row["verdict"]), a, reader="recorded") if c.kept else c)
     return out
 
@@ -393,7 +385,7 @@ def funnel_figure(table: pd.DataFrame, title: str = "") -> Any:  # a matplotlib 
     ax.barh(range(len(steps)), left, color="#0072B2", height=0.55)
     start = int(table["left"].iloc[0])
     for y, (n, text) in enumerate(zip(left, why)):
-        ax.text(n + 0.01 * start, y, f"{n}" + (f"   – {text}" if text else ""), va="center", fontsize=7)
+        ax.text(n + 0.01 * start, y, f"{n}   – {text}" if text else f"{n}", va="center", fontsize=7)
     ax.set_yticks(range(len(steps)), [f"after {s}" if s in STEPS else "asked about" for s in steps])
     ax.set_ylim(len(steps) - 0.5, -0.5)
     ax.set_xlim(0, 2.2 * start)  # room for the words

@@ -58,10 +58,7 @@ def demo_canary() -> str:
 
 # %% ../../nbs/corpus/08_demo.ipynb #e6838ae9
 def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML head
-    """The dataset card of a demonstration bank.
-
-    Raises: ValueError for an unknown study.
-    """
+    "The dataset card of a demonstration bank. Raises: ValueError for an unknown study."
     demo_path(study)
     text = _README.read_text(encoding="utf-8")
     [(named, holds)] = re.findall(rf"(?m)^\| `{study}/` \| ([^|]*) \| (.*) \|$", text)

@@ -70,10 +70,7 @@ def items_of_rows(
 
 # %% ../../nbs/corpus/07_load.ipynb #4d141012
 def one_file(path: Path, pattern: str) -> Path:
-    """The file itself, or the one in the folder that fits the pattern.
-
-    Raises: ValueError where none fits, or several.
-    """
+    "The file itself, or the one in the folder that fits the pattern. Raises: ValueError where none fits, or several."
     if path.is_file():
         return path
     files = sorted(path.glob(pattern))
@@ -244,8 +241,8 @@ def load_corpus(
     if not corpus.items:
         remedy = "; ".join(corpus.notes) or "look whether it is the right file"
         refuse("load_corpus: the source must hold a question; got none", place=f"{path}", remedy=remedy)
-    twice = [i for i, n in Counter(i.item_id for i in corpus.items).items() if n > 1]
-    if twice:
+    ids = Counter(i.item_id for i in corpus.items)
+    if twice := [name for name, n in ids.items() if n > 1]:
         got = f"{twice[:5]} more than once ({path}); give the rows ids of their own"
         refuse(f"load_corpus: item_id must be unique; got {got}")
     corpus.ratings = [_recorded(r) for r in corpus.ratings]

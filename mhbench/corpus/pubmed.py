@@ -237,10 +237,7 @@ class Eutils:
         return raw
 
     def get(self, name: str, **given: Any) -> bytes:
-        """A reply of status 200.
-
-        Raises: RuntimeError after as many tries as are allowed, in the service's own words.
-        """
+        "A reply of status 200. Raises: RuntimeError after as many tries as are allowed, in the service's own words."
         body = urllib.parse.urlencode(self.same | {k: str(v) for k, v in given.items()}).encode()
         said, asked = "", None
         for n in range(self.tries):
@@ -306,10 +303,7 @@ def date_slices(
 def fetch(
     client: Eutils, query: str, first: datetime.date, last: datetime.date, *, batch: int = 200
 ) -> tuple[list[Abstract], int]:  # the records; how many were announced
-    """Every record of a slice.
-
-    Raises: RuntimeError where, after so many tries, less has come than was announced.
-    """
+    "Every record of a slice. Raises: RuntimeError where, after so many tries, less has come than was announced."
     announced = 0
     records: dict[str, Abstract] = {}
     for n in range(3):  # less may come than was announced

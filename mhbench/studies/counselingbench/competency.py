@@ -104,10 +104,9 @@ def competency_table(
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:
-    """The four measures with intervals by model, way of answering and group; "all" is always there.
+    """The four measures with intervals by model, way of answering and group; "all" is always there. n counts questions,
+    n_clusters cases; n_not_asked, with `whole`, counts the questions of the group that were not asked.
 
-    Columns: model, mode, answered_by, n_votes, by, group, measure, n (questions), n_clusters (cases),
-    n_not_asked (with `whole`), n_missing, n_refused, n_unread, estimate, ci_low, ci_high, interval, level.
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9.
     Raises: ValueError for an unknown interval, or a question without one right letter.
     """
@@ -175,8 +174,7 @@ def against_marks(table: pd.DataFrame, marks: Mapping[str, float] = MARKS) -> pd
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #311ff33d
 def _items(scores: pd.DataFrame, mode: str) -> pd.DataFrame:
     "One row a question: its case, its competency, and each model's mean."
-    of = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain")]
-    of = where_read(of, ["model"])
+    of = where_read(scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain")], ["model"])
     if of.empty:
         refuse(f"competency: scores must have answers in mode {mode!r}; got {sorted(scores['mode'].unique())}")
     wide = of.pivot_table(index="item_id", columns="model", values="correct", aggfunc="mean", dropna=False)
@@ -211,8 +209,7 @@ def paired_models(
     wide = _items(scores, mode)
     rows = []
     for medical, general in pairs.items():
-        gone = [m for m in (medical, general) if m not in wide]
-        if gone:
+        if gone := [m for m in (medical, general) if m not in wide]:
             there = f"models that answered in mode {mode!r} ({', '.join(wide.columns[2:])})"
             refuse(f"paired_models: pairs must name {there}; got {gone[0]!r}")
         for name, g in [("all", wide), *wide.groupby("group", sort=True)]:
@@ -425,10 +422,7 @@ def _by_mode(accuracy: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_setting(accuracy: pd.DataFrame) -> pd.DataFrame:  # model, then a column a mode: cells of text
-    """Accuracies with interval and n, one row a model, one column a setting.
-
-    Source: Nguyen et al. 2025, table 2.
-    """
+    "Accuracies with interval and n, one row a model, one column a setting. Source: Nguyen et al. 2025, table 2."
     return wide_cells(_by_mode(accuracy[accuracy["by"] == "all"]), "model", "mode")
 
 
@@ -443,10 +437,7 @@ def by_competency(accuracy: pd.DataFrame) -> pd.DataFrame:  # mode, model, all, 
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #45c7724a
 def model_table(registry: Mapping[str, Mapping[str, Any]], pairs: Mapping[str, str]) -> pd.DataFrame:
-    """Facts about each model, general ones first.
-
-    Source: Nguyen et al. 2025, table A4.
-    """
+    "Facts about each model, general ones first. Source: Nguyen et al. 2025, table A4."
     kinds = {True: "medical", False: "general", None: "not stated"}
     rows = []
     for name, facts in registry.items():
@@ -477,8 +468,7 @@ def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     return in_paper_order(rows.assign(model=pd.Categorical(rows["model"], models)), "group")
 
 
-def level_of(rows: pd.DataFrame) -> float:
-    "The level of a table's intervals; 0.95 where it has no row."
+def level_of(rows: pd.DataFrame) -> float:  # 0.95 where there is no row
     return float(rows["level"].iloc[0]) if len(rows) else 0.95
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #08125470

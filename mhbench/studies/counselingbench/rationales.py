@@ -86,21 +86,18 @@ def _case_of(items: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarra
 
 
 def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """The share of each kind among a model's errors, by the majority of the annotators, with intervals over cases.
+    """The share of each kind among a model's errors, by the majority of the annotators, with intervals over cases; n
+    rationales have a majority, n_open none.
 
-    Columns: model, kind, count, n (rationales with a majority), n_clusters, n_open (without one), estimate, ci_low,
-    ci_high, interval, level.
     Source: Nguyen et al. 2025, section 7.2.1.
     Raises: ValueError for another label, or two labels of one annotator.
     """
     rows = []
-    for model, g in _resolved(ratings).groupby("model", sort=True):
+    for (model, g), kind in product(_resolved(ratings).groupby("model", sort=True), ERRORS):
         known = g.dropna()
-        of = _case_of(known["item_id"], cases)
-        for kind in ERRORS:
-            has = (known["label"] == kind).to_numpy(float)
-            head = {"model": model, "kind": kind, "count": int(has.sum()), "n_open": len(g) - len(known)}
-            rows.append(head | estimate(mean, has, clusters=of, seed=0, share=True).row())
+        has = (known["label"] == kind).to_numpy(float)
+        e = estimate(mean, has, clusters=_case_of(known["item_id"], cases), seed=0, share=True)
+        rows.append({"model": model, "kind": kind, "count": int(has.sum()), "n_open": len(g) - len(known)} | e.row())
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_clusters", "n_open", *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #d35e3158
@@ -160,10 +157,9 @@ AGREEMENT = {"percent agreement": "percent_agreement", "Cohen's kappa": "cohen_k
 
 
 def judge_agreement(judgments: Iterable[Judgment], ratings: Iterable[Rating]) -> pd.DataFrame:  # two rows a judge
-    """Agreement of a judge's kind of error with the majority of the annotators.
+    """Agreement of a judge's kind of error with the majority of the annotators: n and n_labels count rationales with
+    both labels, n_clusters their questions, n_open those without a majority or not annotated.
 
-    Columns: judge, measure, n and n_labels (rationales with both labels), n_clusters (their questions), n_abstained,
-    n_failed, n_open (no majority, or not annotated), estimate, ci_low, ci_high, interval, level.
     Raises: ValueError for judgments of another kind.
     """
     proposed = of_kind("judge_agreement", judgments, "label")
@@ -222,10 +218,7 @@ PAPER_SCORES = {  # column of the paper's table 4 -> our score
 
 
 def reasoning_layout(means: pd.DataFrame, digits: int = 3) -> pd.DataFrame:  # a row a model and mode, scores as text
-    """Mean scores with their intervals, one row a model and mode.
-
-    Source: Nguyen et al. 2025, table 4.
-    """
+    "Mean scores with their intervals, one row a model and mode. Source: Nguyen et al. 2025, table 4."
 
     turned = means["score"] == "repetition_step"
     limits = ["estimate", "ci_low", "ci_high"]
@@ -269,9 +262,8 @@ def accuracy_beside_bertscore(
     """
     columns = ["model", "measure", "group", "n", "estimate", "ci_low", "ci_high"]
     plain = score_responses(items, [r for r in responses if r.mode == "zero_shot" and not r.votes])
-    both = [m for m in dict.fromkeys(plain["model"]) if m in set(chains["model"])]
-    gone = [m for m in models or [] if m not in both]
-    if gone:
+    both = [m for m in plain["model"].unique() if m in set(chains["model"])]
+    if gone := [m for m in models or [] if m not in both]:
         refuse(f"reasoning: charted must name models that answered and reasoned; got {gone}; mend it in params.yaml")
     if not both:
         return pd.DataFrame(columns=columns)
@@ -316,8 +308,8 @@ def as_published(
     no_chain = "no model of this run reasoned in words"
     neither = "no model of this run both answered and reasoned"
     yield stage.table("layout", reasoning_layout(means), "Mean scores as table 4 shows them", absent=no_chain)
-    same: dict[str, Any] = {"n_boot": n_boot, "seed": seed}
-    beside = accuracy_beside_bertscore(stage.items, stage.responses, chains, models=charted or None, **same)
+    how: dict[str, Any] = {"models": charted or None, "n_boot": n_boot, "seed": seed}
+    beside = accuracy_beside_bertscore(stage.items, stage.responses, chains, **how)
     caption = "Zero-shot accuracy and BERTScore by competency"
     yield stage.table("beside", beside, f"{caption}; higher is better", absent=neither)
     charts = radar_charts(beside)

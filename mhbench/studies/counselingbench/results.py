@@ -17,7 +17,7 @@ from ...errors import refuse
 from ...ledger.claims import Claims, load_claims
 from ...stats.tests import adjust_p, paired_t
 from .competency import compare_competencies
-from .fields import COMPETENCIES, competency
+from .fields import COMPETENCIES, SHORT, competency
 from .load import question_rows
 
 # %% auto #0
@@ -61,11 +61,9 @@ def result_table(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # of
         run = file.name.removesuffix(".txt")
         model, _, setting = run.partition("_")
         try:
-            found = read_result_file(file)
+            read.append(read_result_file(file).assign(run=run, model=model, setting=setting))
         except ValueError as e:
             unread.append((file.name, re.sub(r".*got (.*?) \(.*", r"\1", str(e))))
-            continue
-        read.append(found.assign(run=run, model=model, setting=setting))
     columns = ["run", "model", "setting", "group", "measure", "low", "high", "middle", "form"]
     table = pd.concat(read, ignore_index=True)[columns] if read else pd.DataFrame(columns=columns)
     return table, pd.DataFrame(unread, columns=["file", "why"])
@@ -138,16 +136,14 @@ def _printed(claims: Claims) -> pd.DataFrame:  # place, row, column, model, grou
 
 def printed_accuracies(claims: Claims) -> pd.DataFrame:  # a row a model, columns Overall and the five competencies
     "The zero-shot accuracies of tables 2 and 3."
-    all_ = _printed(claims)
-    of = all_[all_["place"].isin(["Table 2", "Table 3"]) & (all_["setting"] == "zero-shot_None_0")]
-    return of.pivot(index="model", columns="group", values="value")[["Overall", *COMPETENCIES.values()]]
+    of = _printed(claims).query("place in ['Table 2', 'Table 3']")
+    return zero_shot_accuracies(of.rename(columns={"value": "middle"}).assign(measure="accuracy"))
 
 
 def zero_shot_accuracies(results: pd.DataFrame) -> pd.DataFrame:  # a row a model; missing where a file has none
     "The same of the authors' result files."
     of = results[(results["measure"] == "accuracy") & (results["setting"] == "zero-shot_None_0")]
-    wide = of.pivot(index="model", columns="group", values="middle")
-    return wide.reindex(columns=["Overall", *COMPETENCIES.values()])
+    return of.pivot(index="model", columns="group", values="middle").reindex(columns=["Overall", *SHORT])
 
 
 def all_pair_tests(accuracies: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # of pair_tests, and whose
@@ -261,10 +257,9 @@ def _fullest(release: Path, name: str) -> list[Path]:
 def released_results(release: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # as of result_table
     "The result files of a release, with the means of the reasoning scores where they are there."
     read, unread = pd.DataFrame(), pd.DataFrame()
-    release = Path(release)
-    for file in _beside(release, "*_zero-shot_None_0.txt")[:1]:
+    for file in _beside(Path(release), "*_zero-shot_None_0.txt")[:1]:
         read, unread = result_table(file.parent)
-    means = [reasoning_means(f) for f in _beside(release, "reasoning_table_overall.csv")[:1]]
+    means = [reasoning_means(f) for f in _beside(Path(release), "reasoning_table_overall.csv")[:1]]
     return pd.concat([read, *means], ignore_index=True), unread
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #0d15c000

@@ -91,8 +91,7 @@ class MHQARow(Record):
 
     @model_validator(mode="after")
     def _distinct(self):
-        same = [o for o, k in Counter(map(compared_text, self.options)).items() if k > 1]
-        if same:
+        if same := [o for o, k in Counter(map(compared_text, self.options)).items() if k > 1]:
             raise ValueError(f"option1 to option4 must differ; got {same[0]!r} twice")
         return self
 

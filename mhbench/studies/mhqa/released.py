@@ -96,10 +96,7 @@ def recorded_difficulty(csv: str | Path) -> list[Judgment]:
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #485498b5
 def counted_questions(parts: Mapping[str, Sequence[Item]]) -> pd.DataFrame:  # n (rows), n_distinct (a repeat once)
-    """Questions by part, topic and type, as rows and as distinct questions.
-
-    Source: Racha et al. 2025, table 1.
-    """
+    "Questions by part, topic and type, as rows and as distinct questions. Source: Racha et al. 2025, table 1."
     found = []
     for part, items in parts.items():
         found += [(part, i.topic, i.category, i.base_id is None) for i in items]

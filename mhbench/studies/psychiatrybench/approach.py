@@ -64,26 +64,22 @@ def question_requests(
     """
     if other := [i for i in items if not task_of(i).prose]:
         refuse(f"question_requests: items must be of task open; got {other[0].task}", place=other[0].item_id)
+    name = "steps/approach_question.yaml"
+    path = prompts.find(name, prompts_dir)
+    if path is None:
+        refuse(f"question_requests: prompts must hold {name}; got no such file; install the package again")
+    text = prompts.load_text(path, {"about", "system", "user"})
     later = attempt > 0 and not asker.sampling.get("temperature", 1.0)
     sampling = {"temperature": _LATER} if later else {}
     room = asker.max_tokens.get("answer") or max_tokens
     out = []
     for i in items:
-        messages = with_system(_first_step(i, prompts_dir), asker.system)
+        context = "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in i.context.items())
+        values = {"context": context, "reference": task_of(i).reference(i), "question": i.question}
+        asked = [{"role": r, "content": render(text[r], values, name)} for r in ("system", "user") if r in text]
+        messages = with_system(asked, asker.system)
         out.append(Request(f"{i.study}/{i.item_id}/question/{attempt}", messages, sampling, attempt, room=room))
     return out
-
-# %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #64c80ff2
-def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
-    "The messages that have a question written from the case and the approach."
-    name = "steps/approach_question.yaml"
-    path = prompts.find(name, dir)
-    if path is None:
-        refuse(f"question_requests: prompts must hold {name}; got no such file; install the package again")
-    text = prompts.load_text(path, {"about", "system", "user"})
-    context = "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in item.context.items())
-    values = {"context": context, "reference": task_of(item).reference(item), "question": item.question}
-    return [{"role": r, "content": render(text[r], values, name)} for r in ("system", "user") if r in text]
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #f0ff94c5
 def write_questions(
@@ -207,10 +203,7 @@ class Decided(NamedTuple):
 
 
 def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check] = ()) -> list[Decided]:
-    """Which question each item is asked with.
-
-    Raises: ValueError where people wrote different questions for one item.
-    """
+    "Which question each item is asked with. Raises: ValueError where people wrote different questions for one item."
     last = _last(tries)
     n = Counter(q.item_id for q in tries.questions)
     return [_decided(*last[i.item_id], n[i.item_id], people) for i in items]

@@ -62,10 +62,7 @@ def label_measures(
     *,
     weights: np.ndarray | None = None,  # (B, N)
 ) -> np.ndarray:  # (7,) in the order of LABEL_MEASURES; with weights (B, 7)
-    """The measures of a classification task.
-
-    Source: PsychiatryBench, equations 11 to 13; the other measures are ours.
-    """
+    "The measures of a classification task. Source: PsychiatryBench, equations 11 to 13; the other measures are ours."
     w = unit_weights(weights, len(truth), "label_measures")
     y = truth.astype(float)
     p = said.astype(float)

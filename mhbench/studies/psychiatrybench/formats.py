@@ -95,10 +95,7 @@ def partial_credit(
     *,
     weights: np.ndarray | None = None,  # (B, T), the same within a set
 ) -> np.ndarray | float:  # (B,) with weights
-    """The mean over sets of the share of sub-questions that are right.
-
-    Source: PsychiatryBench, equations 2 and 3.
-    """
+    "The mean over sets of the share of sub-questions that are right. Source: PsychiatryBench, equations 2 and 3."
     w = unit_weights(weights, len(right), "partial_credit") / size
     return as_result(divide(w @ np.asarray(right, float), w.sum(1)), weights)
 

@@ -45,10 +45,7 @@ _PRINTED = {  # what the paper's table 2 calls our tasks
 
 
 def published_counts() -> dict[str, int]:
-    """How many items of each task the paper has.
-
-    Source: PsychiatryBench, table 2.
-    """
+    "How many items of each task the paper has. Source: PsychiatryBench, table 2."
     claims = load_claims(FACTS.parent / "claims.yaml").claims
     printed = [c for c in claims if c.place == "Table 2" and c.row]
     return {_PRINTED.get(c.row, c.row.lower().replace("-", " ")): int(c.number.value) for c in printed}
@@ -225,23 +222,20 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
     values = table(np.ones((1, len(every))))[0]
     draws = table(np.concatenate(weights))
     counts = (np.vstack([n, n.sum(0)]), np.vstack([cases, cases.min(0)]), np.append(sizes, sizes.sum()))
-    lost = {name: _lost(all_columns, name, len(models)) for name in ("n_refused", "n_unread")}
+    lost = {}
+    for name in ("n_refused", "n_unread"):
+        none = np.full(len(models), np.nan)
+        found = np.stack([none if c.counts is None else c.counts[name].to_numpy(float) for c in all_columns])
+        lost[name] = np.vstack([found, np.nansum(found, axis=0)])
     return Standings(tuple(models), (*columns, "average"), values, draws, *counts, lost)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #625f5656
-def _lost(columns: Sequence[Column], name: str, n_models: int) -> np.ndarray:  # (C + 1, M)
-    "Refused or unread answers of each column, and of all columns where that is known."
-    none = np.full(n_models, np.nan)
-    found = np.stack([none if c.counts is None else c.counts[name].to_numpy(float) for c in columns])
-    return np.vstack([found, np.nansum(found, axis=0)])
-
-
 def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
     "The stratum of each item: the set of columns that its cluster stands in."
-    member = np.zeros((codes.max() + 1, len(parts)), int)
+    member = np.zeros(codes.max() + 1, int)
     for k, at in enumerate(parts):
-        member[codes[at], k] = 1
-    return np.unique(member @ (2 ** np.arange(len(parts))), return_inverse=True)[1][codes]
+        member[codes[at]] |= 2**k
+    return np.unique(member, return_inverse=True)[1][codes]
 
 
 def _cases(c: Column, codes: np.ndarray) -> np.ndarray:  # (M,)
@@ -484,10 +478,7 @@ def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #a30a4054
 def of_judge(judged: pd.DataFrame, judge: str | None) -> pd.DataFrame:
-    """The verdicts of one judge; the first's where none is named.
-
-    Raises: ValueError for a judge without a verdict.
-    """
+    "The verdicts of one judge; the first's where none is named. Raises: ValueError for a judge without a verdict."
     known = list(dict.fromkeys(judged["judge"]))
     if judge is not None and judge not in known:
         refuse(f"standings: judge must be one that has judged ({', '.join(known)}); got {judge!r}")
@@ -498,9 +489,6 @@ def released_rows(table: pd.DataFrame, registry: Mapping[str, Mapping[str, Any]]
     "Average, release date, family and parameters of each model that has an average and a date, for figure 3."
     average = table[(table["task"] == "average") & table["estimate"].notna()]
     facts = [registry.get(m) or {} for m in average["model"]]
-    out = average.assign(
-        released=[x.get("released") for x in facts],
-        family=[x.get("lineage") or m for x, m in zip(facts, average["model"])],
-        parameters=[x.get("parameters") for x in facts],
-    )
-    return out[out["released"].notna()]
+    family = [x.get("lineage") or m for x, m in zip(facts, average["model"])]
+    out = average.assign(released=[x.get("released") for x in facts], family=family)
+    return out.assign(parameters=[x.get("parameters") for x in facts]).dropna(subset=["released"])
