@@ -227,8 +227,7 @@ def reasoning_layout(means: pd.DataFrame, digits: int = 3) -> pd.DataFrame:  # a
     run = ["model", "mode"]
     wide = wide_cells(shown.dropna(subset=["column"]).drop(columns="n"), run, "column", digits)
     n = means.groupby(run, sort=False)["n"].max().astype(int).reset_index()
-    out = n.merge(wide, on=run, how="left").reindex(columns=[*run, "n", *PAPER_SCORES])
-    return out.fillna("–")
+    return n.merge(wide, on=run, how="left").reindex(columns=[*run, "n", *PAPER_SCORES]).fillna("–")
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #65da4910
 RADAR = ("accuracy", "BERTScore")

@@ -139,10 +139,8 @@ def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, measure,
     )
     wide = wide_cells(shown, ["model", "mode", "measure"], "column", 1, times=100)
     read = wide.replace(r"^– \(n", f"{NONE_READ} (n", regex=True)  # no value though there are answers
-    groups = list(dict.fromkeys(shown["group"]))
-    known = [*TYPES, *TOPICS]
-    order = [*_in_order([g for g in groups if g != "Overall"], known), "Overall"]
-    return read[["model", "mode", "measure", *(heading[g] for g in order)]]
+    groups = _in_order(shown.loc[shown["group"] != "Overall", "group"], [*TYPES, *TOPICS])
+    return read[["model", "mode", "measure", *(heading[g] for g in (*groups, "Overall"))]]
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #f5ed187f
 _SETTINGS = {UNTRAINED: "base", TUNED: "SFT"}
@@ -202,8 +200,7 @@ def with_trained(measures: pd.DataFrame, trained: pd.DataFrame, by: str) -> pd.D
 def flip_table(scores: pd.DataFrame, first: str = "zero_shot", second: str = "few_shot_cot") -> pd.DataFrame:
     "Questions whose answer changed to right or to wrong between two settings, with denominators."
     rows: list[dict] = []
-    known = _lettered(where_read(scores, ["model", "mode"]))
-    for model, own in known.groupby("model", sort=True):
+    for model, own in _lettered(where_read(scores, ["model", "mode"])).groupby("model", sort=True):
         one, two = (own[own["mode"] == mode].set_index("item_id") for mode in (first, second))
         a, b = one["correct"].astype(float).align(two["correct"].astype(float), join="inner")
         case = one["cluster"]

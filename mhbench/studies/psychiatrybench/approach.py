@@ -260,11 +260,8 @@ def checked_table(tries: Tries, people: Sequence[Check], **settings: Any) -> pd.
     rows = []
     for rater in sorted({p.rater for p in people}):
         pairs = [(last[p.item_id][1].label, "yes" if p.relevant else "no") for p in people if p.rater == rater]
-        known = [(a, b) for a, b in pairs if a is not None]
-        both = np.array(known, dtype=object).reshape(-1, 2).T
-        measures = {
-            "share of the same verdicts": estimate(_same, *both, share=True, **settings),
-            "Cohen's kappa": agreement_estimate(both, "cohen_kappa"),
-        }
-        rows += [{"rater": rater, "measure": name} | e.row() for name, e in measures.items()]
+        both = np.array([(a, b) for a, b in pairs if a is not None], dtype=object).reshape(-1, 2).T
+        share = estimate(_same, *both, share=True, **settings)
+        rows.append({"rater": rater, "measure": "share of the same verdicts"} | share.row())
+        rows.append({"rater": rater, "measure": "Cohen's kappa"} | agreement_estimate(both, "cohen_kappa").row())
     return pd.DataFrame(rows, columns=["rater", "measure", *ESTIMATE_COLUMNS])

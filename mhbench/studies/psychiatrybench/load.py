@@ -149,8 +149,7 @@ class _MCQ(_Choices):
     answer: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z]$")]], Field(min_length=1)]
 
     def items(self, labels):
-        key = sorted(a.upper() for a in self.answer)
-        return [self._choice("mcq", self.question, key)]
+        return [self._choice("mcq", self.question, sorted(a.upper() for a in self.answer))]
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #eafc87dc
 class _EMI(_Choices):

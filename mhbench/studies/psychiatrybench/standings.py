@@ -330,7 +330,7 @@ def paired_table(
             for c, name in enumerate(s.columns):
                 found[name] = _estimate(d[c], draws[:, c], s.n[c, 0], s.n_clusters[c].min())
         if len(there) < len(common):
-            gone = [*(name for name in common if name not in there), "average"]
+            gone = [*(common.keys() - there), "average"]
             found |= dict.fromkeys(gone, Estimate.from_limits(np.nan, n=0))
         left = {name: len(columns[name].cluster) - len(c.cluster) for name, c in common.items()}
         left["average"] = sum(left.values())
