@@ -5,7 +5,8 @@
 # %% ../../nbs/steps/11_accuracy.ipynb #4ac98995
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..errors import refuse
 from ..records.schema import Item
 from ..records.task import task_named, task_of, tasks, tasks_with
 from ..stats.calibration import calibration_error, expected_calibration_error, reliability_curve
-from .rates import COUNTS, average_models, mean_of, rate_table, share_in_words
+from .rates import COUNTS, average_models, mean_of, numbers_by_name, rate_table, share_in_words
 from .score import RUN, mode_names, outcome_counts
 
 # %% auto #0
@@ -25,10 +26,7 @@ __all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'matching_table', 'mea
 
 # %% ../../nbs/steps/11_accuracy.ipynb #3684fd3f
 def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
-    """The rows of one evaluation set; all of them where none is named, or nobody answered.
-
-    Raises: ValueError where no item is in that set.
-    """
+    "The rows of one evaluation set; all where none is named or nobody answered. Raises: ValueError for an empty set."
     if core is None or not len(scores):
         return scores
     out = scores[scores["set"] == core]
@@ -46,32 +44,27 @@ def breakdowns(
 
     Raises: ValueError where no item is in the core set.
     """
-    central = on_core(scores, core)
-    within = [b for b in by if scores[b].notna().any() and not (core and b == "set")]
     of_core = whole if whole is None or core is None else whole[whole["set"] == core]
-    out = {}
-    for value in ("correct", "cross_entropy", "brier"):
-        parts = [rate_table(central, value, within, whole=of_core, **settings)]
-        if core and "set" in by:
-            every = rate_table(scores, value, ["set"], whole=whole, **settings)
-            parts.append(every.query("by == 'set'"))
-        out[value] = pd.concat(parts, ignore_index=True)
-    return out
+
+    def rates(value: str, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+        return rate_table(rows, value, by, whole=whole if rows is scores else of_core, **settings)
+
+    values = ("correct", "cross_entropy", "brier")
+    return {value: _core_and_sets(scores, by, core, partial(rates, value)) for value in values}
+
+
+def _core_and_sets(scores: pd.DataFrame, by: Sequence[str], core: str | None, table: Callable) -> pd.DataFrame:
+    "`table(rows, by)` of the core set; and by set, where there is one."
+    parts = [table(on_core(scores, core), [b for b in by if not (core and b == "set")])]
+    if core and "set" in by:
+        parts.append(table(scores, ["set"]).query("by == 'set'"))
+    return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #40dc86cd
 def average_breakdowns(scores: pd.DataFrame, by: Sequence[str], *, core: str | None = None, **settings) -> pd.DataFrame:
-    """Means over models, of the core set; and by set, where there is one.
-
-    Raises: ValueError where no item is in the core set.
-    """
-    central = on_core(scores, core)
-    right = central[central["correct"].notna()]
-    within = [b for b in by if right[b].notna().any() and not (core and b == "set")]
-    parts = [average_models(right, "correct", within, **settings)]
-    if core and "set" in by:
-        every = scores[scores["correct"].notna()]
-        parts.append(average_models(every, "correct", ["set"], **settings).query("by == 'set'"))
-    return pd.concat(parts, ignore_index=True)
+    "Means over models, of the core set; and by set, where there is one. Raises: ValueError for an empty core set."
+    mean = lambda rows, by: average_models(rows[rows["correct"].notna()], "correct", by, **settings)
+    return _core_and_sets(scores, by, core, mean)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #8177ea4a
 _MEASURES = [*RUN, "measure", "n", "n_clusters", *COUNTS[1:], "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -168,8 +161,7 @@ def in_panels(table: pd.DataFrame) -> pd.DataFrame:
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right
     "The chance level, where all items that ask for one letter or one order have as many options."
-    asked = [task_of(i).lettered and not task_of(i).per_stem for i in items]
-    sizes = {len(i.options) for i, fits in zip(items, asked) if fits}
+    sizes = {len(i.options) for i in items if task_of(i).lettered and not task_of(i).per_stem}
     return {f"chance 1/{n}": 1 / n for n in sizes} if len(sizes) == 1 else {}
 
 # %% ../../nbs/steps/11_accuracy.ipynb #c5a6d016
@@ -263,11 +255,11 @@ def calibration_table(plain: pd.DataFrame, *, core: str | None = None, level: fl
     return pd.DataFrame(rows, columns=[*RUN, "by", "group", *measured])
 
 # %% ../../nbs/steps/11_accuracy.ipynb #88679c4b
-def _bin_limits(sure: pd.DataFrame, edges: np.ndarray, **settings: Any) -> dict[str, list[float]]:
+def _bin_limits(sure: pd.DataFrame, edges: np.ndarray, **settings: Any) -> pd.DataFrame:  # ci_low, ci_high
     "The interval of each bin's accuracy."
     place = np.clip(np.searchsorted(edges, sure["confidence"], side="left") - 1, 0, len(edges) - 2)
     found = [mean_of(sure[place == k], "correct", share=True, **settings) for k in range(len(edges) - 1)]
-    return {"ci_low": [e.ci_low for e in found], "ci_high": [e.ci_high for e in found]}
+    return pd.DataFrame([e.row() for e in found])[["ci_low", "ci_high"]]
 
 
 def reliability_curves(
@@ -280,8 +272,7 @@ def reliability_curves(
     for run, g in with_run(sure).groupby("model" if one_way else "run"):
         curve = reliability_curve(g["confidence"], g["correct"])
         columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
-        ends = _bin_limits(g, curve.edges, **settings)
-        out.append(pd.DataFrame({"model": run, **columns, **ends}))
+        out.append(pd.DataFrame({"model": run, **columns, **_bin_limits(g, curve.edges, **settings)}))
     return pd.concat([o for o in out if len(o)] or out, ignore_index=True)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #cccd43ff
@@ -290,9 +281,5 @@ def score_metrics(plain: pd.DataFrame, accuracy: pd.DataFrame, f1: pd.DataFrame)
     total = accuracy[accuracy["by"] == "all"]
     total, f1 = (t.assign(run=t["model"] + "/" + mode_names(t)) for t in (total, f1))
     kept = ["n", "estimate", "ci_low", "ci_high", *(c for c in COUNTS if c in total)]
-    return {
-        "n_responses": len(plain),
-        **outcome_counts(plain),
-        "accuracy": {r["run"]: {k: r[k] for k in kept} for r in total.to_dict("records")},
-        "macro_f1": {r.run: r.estimate for r in f1.itertuples()},
-    }
+    means = {"accuracy": numbers_by_name(total, ["run"], kept), "macro_f1": dict(zip(f1["run"], f1["estimate"]))}
+    return {"n_responses": len(plain)} | outcome_counts(plain) | means

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..records.task import task_of
 from ..stats.estimate import count_limits
 from .generate import generate
 from .judge import check_responses, judge
-from .score import ANSWERED, DECLINED, UNSCORED, read_answer
+from .score import ANSWERED, DECLINED, UNSCORED, read_answer, spending
 from .verdicts import by_rule, unasked_judgment
 
 # %% auto #0
@@ -40,8 +41,9 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 def _plan(item: Item) -> tuple[list[str], list[str]] | str:
     "(queries, candidates) of an item for an encoder, or why there are none."
     context = "\n".join(v for v in item.context.values() if v.strip())
+    whole = "\n".join(filter(None, [item.question, context]))
     if item.options:
-        return ["\n".join(filter(None, [s, item.question, context])) for s in item.stems or [""]], item.options
+        return ["\n".join(filter(None, [s, whole])) for s in item.stems or [""]], item.options
     if not task_of(item).judged:
         return f"nearest_option: a {item.task} item has no options, and an encoder writes no text"
     sentences = [s.strip() for s in _SENTENCE.split(context) if s.strip()]
@@ -50,27 +52,20 @@ def _plan(item: Item) -> tuple[list[str], list[str]] | str:
         return f"nearest_option: task {item.task} {why}"
     return item.stems or [item.question], sentences
 
-
-def _encoder_text(item: Item, best: Sequence[int], candidates: Sequence[str]) -> str:
-    names = letters(len(item.options)) if task_of(item).lettered else candidates
-    return task_of(item).written(item, [names[b] for b in best])
-
 # %% ../../nbs/steps/10_answers.ipynb #dea7a403
 def nearest_option(
     items: Sequence[Item], encoder: Any, *, model: str = "minilm", scale: float = 20.0, chunk: int = 512
 ) -> list[Response]:  # one an item, mode zero_shot
-    """The baseline that answers with what is nearest to the question.
-
-    Raises: ValueError for a scale that is not positive.
-    """
+    "The baseline that answers with what is nearest to the question. Raises: ValueError for a scale of 0 or less."
     if not scale > 0:
         refuse(f"nearest_option: scale must be above 0; got {scale}; 20 is common")
     out = []
     for start in range(0, len(items), chunk):
         plans = [(i, _plan(i)) for i in items[start : start + chunk]]
-        texts = {t: None for _, p in plans if not isinstance(p, str) for part in p for t in part}
+        parts = chain.from_iterable(p for _, p in plans if not isinstance(p, str))  # queries, candidates, queries, ...
+        texts = list(dict.fromkeys(chain.from_iterable(parts)))
         row = {t: k for k, t in enumerate(texts)}
-        vectors = encoder.sentences(list(texts)) if texts else np.zeros((0, 1), np.float32)
+        vectors = encoder.sentences(texts) if texts else np.zeros((0, 1), np.float32)
         out += [_nearest(i, p, vectors, row, model, scale) for i, p in plans]
     return out
 
@@ -79,11 +74,13 @@ def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], mode
     same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
     if isinstance(plan, str):
         return Response(**same, status="error", error=plan)
-    queries, candidates = ([row[text] for text in part] for part in plan)
-    z = scale * six_decimals(cosines(vectors[queries], vectors[candidates]))  # (Q, K)
+    task, names = task_of(item), letters(len(item.options))
+    queries, candidates = (vectors[list(map(row.__getitem__, part))] for part in plan)
+    z = scale * six_decimals(cosines(queries, candidates))  # (Q, K)
     logp = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
-    probabilities = {c: float(x) for c, x in zip(letters(len(item.options)), logp[0])} if task_of(item).choice else None
-    text = _encoder_text(item, task_of(item).nearest(logp), plan[1])
+    probabilities = dict(zip(names, logp[0].tolist())) if task.choice else None
+    written = names if task.lettered else plan[1]
+    text = task.written(item, [written[b] for b in task.nearest(logp)])
     return Response(**same, text=text, letter_logprobs=probabilities)
 
 # %% ../../nbs/steps/10_answers.ipynb #0eb9d0af
@@ -99,10 +96,7 @@ def judge_by_similarity(
     kind: Literal["label", "score"] = "label",
     threshold: float = 0.8,  # cosine from which an answer is called correct, in [-1, 1]
 ) -> list[Judgment]:  # one a response, in their order
-    """Verdicts by the nearness of an answer to its reference.
-
-    Raises: ValueError for another kind, or a response whose item is not there.
-    """
+    "Verdicts by the nearness of an answer to its reference. Raises: ValueError for another kind, or an item not there."
     if kind not in ("label", "score"):
         remedy = "an encoder compares an answer with its reference, and nothing else"
         refuse(f"judge_by_similarity: kind must be label or score; got {kind!r}; {remedy}")
@@ -110,7 +104,7 @@ def judge_by_similarity(
     of = [by_id[r.study, r.item_id] for r in responses]
     wanted = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in of]
     said = [(r.text or "").strip() for r in responses]
-    texts = list(dict.fromkeys(t for s, keys in zip(said, wanted) if s for t in (s, *keys)))
+    texts = list(dict.fromkeys(chain.from_iterable((s, *keys) for s, keys in zip(said, wanted) if s)))
     row = {t: k for k, t in enumerate(texts)}
     vectors = np.asarray(encoder.sentences(texts), np.float64) if texts else np.zeros((0, 1))
     out = []
@@ -181,10 +175,7 @@ def judge_everything(
     threshold: float = 0.8,  # of an encoder: the cosine from which an answer is called correct
     **settings: Any,  # of mhbench.steps.judge.judge
 ) -> list[Judgment]:
-    """Ask somebody for a verdict on every response.
-
-    Raises: what `judge` raises; TooManyFailed where not one request was answered.
-    """
+    "Ask somebody for a verdict on every response. Raises: what `judge` raises; TooManyFailed without a single answer."
     if asked.classifier is not None:
         remedy = "name a model that is asked, or an encoder that compares texts"
         refuse(f"judge: judges must be models that read an answer; got {asked.name}, a classifier", remedy=remedy)
@@ -226,8 +217,7 @@ def who_answered(items: Sequence[Item], records: Sequence[Outcome], record: type
     by = "judge" if record is Judgment else "model"
     answers = _answers(items, records, record)
     names = [by, *(f"served_{name}" for name in (*SERVICE, "thought")), "changed"]
-    g = answers.groupby(names, sort=True)["served_date"]
-    out = g.agg(n="size", first="min", last="max").reset_index()
+    out = answers.groupby(names, sort=True)["served_date"].agg(n="size", first="min", last="max").reset_index()
     return out.assign(n_terms=out[by].map(n_terms(answers, by, _ALIKE[record])).astype("int64"))
 
 
@@ -236,10 +226,12 @@ def about_who_answered(table: pd.DataFrame) -> list[str]:  # sentences
     out: list[str] = []
     by = "judge" if "judge" in table else "model"
     for name, g in table.groupby(by) if len(table) else ():
-        seen = {
-            (k, v): int(n) for k in SERVICE for v, n in g.groupby(f"served_{k}")["n"].sum().items() if v != NOT_SAID
-        }
-        out += [f"{name}: {said}." for said in [served_apart(seen)] if said]
+        seen: dict[tuple[str, str], int] = {}
+        for k in SERVICE:
+            n = g[g[f"served_{k}"] != NOT_SAID].groupby(f"served_{k}")["n"].sum()
+            seen |= {(k, v): int(x) for v, x in n.items()}
+        if apart := served_apart(seen):
+            out.append(f"{name}: {apart}.")
         if (g["n_terms"] > 1).any():
             sets = g.groupby("changed")["n"].sum()
             told = "; ".join(f"{changed or 'all that was asked'}: {n}" for changed, n in sets.items())
@@ -256,14 +248,14 @@ def count_tasks(items: Sequence[Item]) -> pd.DataFrame:  # task, items
 def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     "The responses, with `scored` (an answer that is right or wrong by itself), `unread`, `refused` and `truncated`."
     by_id = {i.item_id: i for i in items}
-    read = [read_answer(by_id[r.item_id], r) for r in responses]
-    answered = [r.status in ANSWERED for r in responses]
-    judged = {i.item_id for i in items if task_of(i).judged}
-    alone = [r.mode != "free_form" and r.item_id not in judged for r in responses]
-    scored = [ok and by_itself and how not in UNSCORED for ok, by_itself, (_, how) in zip(answered, alone, read)]
-    table = frame(responses, Response).assign(answered=answered, scored=scored)
-    table["refused"] = [how in DECLINED for _, how in read]
-    table["unread"] = [known and not answer and how not in DECLINED for known, (answer, how) in zip(scored, read)]
+    read = pd.DataFrame([read_answer(by_id[r.item_id], r) for r in responses], columns=["answer", "how"])
+    judged = [i.item_id for i in items if task_of(i).judged]
+    table = frame(responses, Response)
+    table["answered"] = table["status"].isin(ANSWERED)
+    alone = (table["mode"] != "free_form") & ~table["item_id"].isin(judged)
+    table["scored"] = table["answered"] & alone & ~read["how"].isin(UNSCORED)
+    table["refused"] = read["how"].isin(DECLINED)
+    table["unread"] = table["scored"] & ~read["answer"].astype(bool) & ~table["refused"]
     return table.assign(truncated=table["status"] == "truncated")
 
 
@@ -358,9 +350,7 @@ def generate_metrics(items: Sequence[Item], responses: Sequence[Response]) -> di
         "n_responses": len(responses),
         "status": table["status"].value_counts().to_dict(),
         "n_by_mode": table["mode"].value_counts().to_dict(),
-        "prompt_tokens": table["prompt_tokens"].sum(),
-        "completion_tokens": table["completion_tokens"].sum(),
-        "cost_usd": table["cost_usd"].sum(skipna=False),
+        **spending(table),
         "n_terms": max(who_answered(items, responses)["n_terms"], default=0),
         "responses_sha256": fingerprint([[r.item_id, r.mode, r.sample, r.text] for r in responses]),
     }

@@ -111,15 +111,14 @@ def _detectable(pairs: pd.DataFrame, level: float, comparisons: int) -> list[flo
     return [shared(int(n), se=se, largest=largest) for n, se, largest in rows]
 
 # %% ../../nbs/steps/18_between_models.ipynb #c277dcde
-_RUNS = ["model", "mode", "answered_by", "temperature", "n_runs", "measure", *ESTIMATE_COLUMNS]
 _LOST = ["n_failed", "n_refused", "n_unread"]  # of all answers, those to questions that were asked once with them
-_RUNS += _LOST
+_RUNS = ["model", "mode", "answered_by", "temperature", "n_runs", "measure", *ESTIMATE_COLUMNS, *_LOST]
 
 
 def _same(values: list) -> float:
     "The share of pairs of runs that agree; NaN for fewer than two runs."
-    pairs = list(combinations(values, 2))
-    return float(np.mean([a is not None and a == b for a, b in pairs])) if pairs else np.nan
+    alike = [a is not None and a == b for a, b in combinations(values, 2)]
+    return float(np.mean(alike)) if alike else np.nan
 
 
 def _matrix_of(g: pd.DataFrame) -> np.ndarray:  # (runs, items) of text; None where nothing was read
@@ -204,11 +203,10 @@ def pair_names(pairs: pd.DataFrame, order: Sequence[str] = ()) -> pd.DataFrame:
     place = {model: k for k, model in enumerate(order)}
     at = known[["first", "second"]].apply(lambda column: column.map(place).fillna(len(place)))
     turned = (at["first"] > at["second"]).to_numpy()
-    swapped = {"first": "second", "second": "first", "ci_low": "ci_high", "ci_high": "ci_low"}
-    swapped |= {"only_first": "only_second", "only_second": "only_first"} if "only_first" in known else {}
-    other = known.assign(**{c: known[o] for c, o in swapped.items()})
+    pairs_of = {"first": "second", "ci_low": "ci_high", "only_first": "only_second"}
+    other = known[turned].rename(columns=pairs_of | {b: a for a, b in pairs_of.items()})
     other = other.assign(**{c: -other[c] for c in ("estimate", "ci_low", "ci_high")})
-    known = pd.concat([known[~turned], other[turned]]).sort_index()
+    known = pd.concat([known[~turned], other[known.columns]]).sort_index()
     pair = known["first"] + " minus " + known["second"]
     return known.assign(pair=pair if names.nunique() < 2 else pair + ", " + names, way=names)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,10 +70,6 @@ def _no_chain(item: Item, response: Response) -> str | None:
         return "an answer without a text"
     return None if item.rationale else "no expert rationale"
 
-
-def _context(item: Item) -> list[str]:
-    return [s for text in (*item.context.values(), item.question) for s in split_steps(text)]
-
 # %% ../../nbs/steps/16_chains.ipynb #320c9f46
 def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Chains:
     "The chains among the responses of the modes that ask for reasoning."
@@ -82,15 +79,14 @@ def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Ch
         if r.mode not in CHAIN_MODES:
             continue
         item = by_id[r.item_id]
-        why = _no_chain(item, r)
-        if why is not None:
+        if why := _no_chain(item, r):
             chains.left_out[why] = chains.left_out.get(why, 0) + 1
             if item.rationale:
                 chains.others.append(r)
             continue
         chains.responses.append(r)
         chains.steps.append(split_steps(r.reasoning or r.text or ""))
-        chains.contexts.append(_context(item))
+        chains.contexts.append(list(chain.from_iterable(map(split_steps, (*item.context.values(), item.question)))))
         chains.references.append(split_steps(item.rationale or ""))
     return chains
 
@@ -125,13 +121,8 @@ def load_measures(
     where = Executor(**(executor or {}))
     vectors = load_encoder(encoder, executor=where)
     words = vectors if bertscore == encoder else load_encoder(bertscore, executor=where)
-    return Measures(
-        vectors,
-        words,
-        load_nli(nli, executor=where) if nli else None,
-        load_lm(lm, executor=where) if lm else None,
-        load_grammar(grammar, executor=where) if grammar else None,
-    )
+    wanted = ((load_nli, nli), (load_lm, lm), (load_grammar, grammar))
+    return Measures(vectors, words, *(load(name, executor=where) if name else None for load, name in wanted))
 
 # %% ../../nbs/steps/16_chains.ipynb #668edc41
 def check_baseline(baseline: str | None, bertscore: Any) -> None:
@@ -246,8 +237,10 @@ def conventions_apart(items: Sequence[Item], chains: Chains, measures: Measures,
     """
     roscoe_of = partial(roscoe, *chains.texts, **measures.of_roscoe)
     suites = {c: roscoe_of(convention=c).reset_index(drop=True) for c in CONVENTIONS}
-    shared = [name for name in SCORES if all(name in suite for suite in suites.values())]
-    one, *others = (suite[shared] for suite in suites.values())
-    parts = [name for name in shared if any(not np.allclose(one[name], o[name], equal_nan=True) for o in others)]
-    means = {c: mean_scores(items, chains, suite[parts], **settings) for c, suite in suites.items()}
-    return pd.concat([table.assign(convention=c) for c, table in means.items()], ignore_index=True)
+    parts = []
+    for name in SCORES:
+        one, *others = [suite[name] for suite in suites.values() if name in suite] or [None]
+        if len(others) == len(suites) - 1 and not all(np.allclose(one, x, equal_nan=True) for x in others):
+            parts.append(name)
+    means = [mean_scores(items, chains, s[parts], **settings).assign(convention=c) for c, s in suites.items()]
+    return pd.concat(means, ignore_index=True)

@@ -24,14 +24,14 @@ from ..encode.embeddings import six_decimals
 from ..encode.perplexity import load_lm
 from ..errors import refuse
 from ..records.draw import draw_items
-from ..records.schema import Item, Response
+from ..records.schema import Item
 from ..records.table import csv_rows
 from ..stats.differences import mean_difference
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ..stats.tests import sign_flip_test
 from .answers import Asked, answer_everything
-from .rates import mean_of
-from .score import is_correct, read_answer
+from .rates import mean_of, numbers_by_name
+from .score import score_responses, spending
 
 # %% auto #0
 __all__ = ['halves', 'Completions', 'compare_completions', 'SecondHalves', 'draw_questions', 'complete', 'min_k', 'Likelihoods',
@@ -50,6 +50,10 @@ def halves(text: str, *, min_words: int = 4) -> tuple[str, str] | None:  # None 
         return None
     return " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
 
+
+def _second_halves(items: Sequence[Item]) -> list[str | None]:
+    return [h[1] if (h := halves(i.question)) else None for i in items]
+
 # %% ../../nbs/steps/09_contamination.ipynb #df47227d
 class Completions(NamedTuple):
     "The completion check of one model."
@@ -60,10 +64,10 @@ class Completions(NamedTuple):
     skipped: dict[str, int]  # questions not compared, by reason
 
 
-def _ranked(own: np.ndarray, rest: np.ndarray) -> dict[str, np.ndarray]:  # (n,), (n, K); the columns of a similarity
+def _ranked(own: np.ndarray, rest: np.ndarray) -> dict[str, Any]:  # (n,), (n, K); the columns of a similarity
     "Each completion's similarity with its own second half, the mean with K others, and the share of these below it."
     if not rest.shape[1]:
-        return {"": own, "_other": np.full(len(own), math.nan), "_rank": np.full(len(own), math.nan)}
+        return {"": own, "_other": math.nan, "_rank": math.nan}
     lower = rest < own[:, None]
     same = rest == own[:, None]
     return {"": own, "_other": rest.mean(axis=1), "_rank": (lower + same / 2).mean(axis=1)}
@@ -98,33 +102,31 @@ def compare_completions(
     if len(seconds) != len(completions):
         got = f"{len(seconds)} and {len(completions)}"
         refuse(f"compare_completions: seconds and completions must have one entry a question each; got {got}")
-    columns = ["distance", "levenshtein", "levenshtein_other", "levenshtein_rank"]
-    columns += ["embedding", "embedding_other", "embedding_rank"] if encoder is not None else []
+    measures = ["levenshtein", "embedding"] if encoder is not None else ["levenshtein"]
+    columns = ["distance", *(name + suffix for name, suffix in product(measures, ("", "_other", "_rank")))]
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
     halves = {i: s for i, s in enumerate(seconds) if s}
     said = {i: c for i, c in enumerate(completions) if c and c.strip()}
-    silent = [i for i in halves if i not in said]
     rows = [i for i in said if i in halves]
     truth = list(dict.fromkeys(s for s in (*bank, *seconds) if s))
     place = {s: t for t, s in enumerate(truth)}
     steps = range(min(others, len(truth) - 1) + 1)  # 0 is a completion's own half
-    pairs = [(i, (place[halves[i]] + s) % len(truth)) for i in rows for s in steps]
+    pairs = [(i, (place[halves[i]] + s) % len(truth)) for i, s in product(rows, steps)]
     if pairs:
         wrote = [" ".join(said[i].split()[: len(truth[t].split())]) for i, t in pairs]
         halves_of = [truth[t] for _, t in pairs]
         own = slice(None, None, len(steps))
         table.loc[rows, "distance"] = [Levenshtein.distance(t, w) for t, w in zip(halves_of[own], wrote[own])]
-        alike = [Levenshtein.normalized_similarity(w, t) for w, t in zip(wrote, halves_of)]
-        scores = {"levenshtein": np.array(alike)}
-        if encoder is not None:
-            scores["embedding"] = _cosines_of(encoder, wrote, halves_of)
-        for name, score in scores.items():
+        for name in measures:
+            if name == "levenshtein":
+                score = [Levenshtein.normalized_similarity(w, t) for w, t in zip(wrote, halves_of)]
+            else:
+                score = _cosines_of(encoder, wrote, halves_of)
             x = np.reshape(score, (len(rows), len(steps)))
             for suffix, values in _ranked(x[:, 0], x[:, 1:]).items():
                 table.loc[rows, name + suffix] = values
-    measures = [name for name in ("levenshtein", "embedding") if name in table]
-    flagged = {f"{name} > {t:g}": int((table[name] > t).sum()) for name in measures for t in thresholds}
-    skipped = {"too short": len(seconds) - len(halves), "no completion": len(silent)}
+    flagged = {f"{name} > {t:g}": int((table[name] > t).sum()) for name, t in product(measures, thresholds)}
+    skipped = {"too short": len(seconds) - len(halves), "no completion": len(halves) - len(rows)}
     return Completions(table, flagged, len(rows), skipped)
 
 # %% ../../nbs/steps/09_contamination.ipynb #29ee02c7
@@ -146,10 +148,7 @@ def draw_questions(items: Sequence[Item], *, n_items: int | None, seed: int) -> 
 def complete(
     items: Sequence[Item], model: Model, endpoint: Endpoint, *, cache: Any, prompts_dir: Any = None, **ask_options: Any
 ) -> SecondHalves:
-    """Ask a model for the second half of every question that can be halved.
-
-    Source: Nguyen et al. 2025 (CounselingBench), appendix B.2.
-    """
+    "A model's second half of every question that can be halved. Source: Nguyen et al. 2025, appendix B.2."
     name = "steps/complete_question.yaml"
     path = prompts.find(name, prompts_dir)
     if path is None:
@@ -159,15 +158,14 @@ def complete(
     asked = []
     for item, half in zip(items, cut):
         if half is not None:
-            shown = {role: render(text[role], {"first": half[0]}, name) for role in ("system", "user") if role in text}
-            messages = [{"role": role, "content": content} for role, content in shown.items()]
+            roles = [role for role in ("system", "user") if role in text]
+            messages = [{"role": role, "content": render(text[role], {"first": half[0]}, name)} for role in roles]
             sampling = {"temperature": 0.0, "max_tokens": 16 + 3 * len(half[1].split())}
             asked.append(Request(f"{item.item_id}/second_half", messages, sampling))
     answers = list(ask(asked, model, endpoint, cache=cache, some_must_come=True, **ask_options))
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
-    seconds = [h[1] if h else None for h in cut]
     completions = [next(wrote) if h else None for h in cut]
-    return SecondHalves(seconds, completions, answers, dict(Counter(a.status for a in answers)))
+    return SecondHalves(_second_halves(items), completions, answers, dict(Counter(a.status for a in answers)))
 
 # %% ../../nbs/steps/09_contamination.ipynb #81686467
 def min_k(logprobs: Sequence[Sequence[float]], k: float = 0.2) -> np.ndarray:
@@ -296,10 +294,6 @@ def check_recorded(
     return _checked(name, items, compared, nothing, 0.2, spent, "–")
 
 
-def _second_halves(items: Sequence[Item]) -> list[str | None]:
-    return [h[1] if (h := halves(i.question)) else None for i in items]
-
-
 def _checked(
     name: str, items: Sequence[Item], compared: Completions, likely: Likelihoods, share: float, spent: dict, source: str
 ) -> Checked:
@@ -365,14 +359,13 @@ def surprise_table(table: pd.DataFrame, share: float, checks: Sequence[Checked],
     """
     rows = []
     columns = {f"least likely {share:.0%}": "min_k", "all tokens": "mean_logprob"}
-    for check in checks:
+    for check, (tokens, column) in product(checks, columns.items()):
         model = check.counts["model"]
-        for tokens, column in columns.items():
-            seen = table[table["model"] == model].dropna(subset=[column])
-            e = Estimate.from_limits(seen[column].mean(), n=len(seen), n_clusters=seen["cluster"].nunique())
-            if np.isfinite(seen[column]).all():
-                e = mean_of(seen, column, **settings)
-            rows.append({"model": model, "tokens": tokens, "from": check.source} | e.row() | {"absent": check.reason})
+        seen = table[table["model"] == model].dropna(subset=[column])
+        e = Estimate.from_limits(seen[column].mean(), n=len(seen), n_clusters=seen["cluster"].nunique())
+        if np.isfinite(seen[column]).all():
+            e = mean_of(seen, column, **settings)
+        rows.append({"model": model, "tokens": tokens, "from": check.source} | e.row() | {"absent": check.reason})
     return pd.DataFrame(rows, columns=["model", "tokens", "from", *ESTIMATE_COLUMNS, "absent"])
 
 # %% ../../nbs/steps/09_contamination.ipynb #b40d3d1a
@@ -388,24 +381,16 @@ def contamination_metrics(
     counts: pd.DataFrame, similar: pd.DataFrame, flags: pd.DataFrame, surprise: pd.DataFrame
 ) -> dict:
     "Counts, cost, flags, similarities and surprise by model."
-    kept = ["n", "estimate", "ci_low", "ci_high"]
-    similarity = {f"{r['model']}/{r['similarity']}": {k: r[k] for k in kept} for r in similar.to_dict("records")}
-    nats = {f"{r['model']}/{r['tokens']}": {k: r[k] for k in [*kept, "absent"]} for r in surprise.to_dict("records")}
     return {
         "compared": counts.set_index("model")["compared"].to_dict(),
         "flagged": {f"{r.model}/{r.similarity} > {r.above:g}": r.flagged for r in flags.itertuples()},
-        "similarity": similarity,
-        "min_k": nats,
-    } | {c: counts[c].sum(skipna=False) for c in ("prompt_tokens", "completion_tokens", "cost_usd")}
+        "similarity": numbers_by_name(similar, ["model", "similarity"]),
+        "min_k": numbers_by_name(surprise, ["model", "tokens"], ["n", "estimate", "ci_low", "ci_high", "absent"]),
+    } | spending(counts)
 
 # %% ../../nbs/steps/09_contamination.ipynb #0978e790
 def with_texts(items: Sequence[Item], texts: Mapping[str, str]) -> list[Item]:
-    """The items with their texts to read.
-
-    `texts` are by an item's group_id.
-
-    Raises: ValueError for an item whose text is not there.
-    """
+    "The items with their texts to read, which are by group_id. Raises: ValueError for an item whose text is not there."
     gone = next((i for i in items if i.group_id not in texts), None)
     if gone is not None:
         refuse(f"with_texts: texts must hold the text of every item; got none of {gone.group_id!r} ({gone.item_id})")
@@ -415,14 +400,10 @@ def with_texts(items: Sequence[Item], texts: Mapping[str, str]) -> list[Item]:
 _COLUMNS = ["item_id", "cluster", "examinee", "closed", "opened"]
 
 
-def _rights(items: Sequence[Item], responses: Sequence[Response]) -> dict[str, float]:  # item_id -> 0, 1 or NaN
+def _rights(items: Sequence[Item], asked: Asked, **settings: Any) -> dict[str, float]:  # item_id -> 0, 1 or NaN
     "Whether each answer is right; NaN where none can be read."
-    by_id = {i.item_id: i for i in items}
-    out = {}
-    for r in responses:
-        answer, _ = read_answer(by_id[r.item_id], r)
-        out[r.item_id] = is_correct(by_id[r.item_id], answer) if answer else float("nan")
-    return out
+    scores = score_responses(items, answer_everything(items, asked, **settings))
+    return dict(zip(scores["item_id"], scores["correct"].where(scores["read"])))
 
 # %% ../../nbs/steps/09_contamination.ipynb #398a95ae
 def closed_and_open(items: Sequence[Item], texts: Mapping[str, str], asked: Asked, **settings: Any) -> pd.DataFrame:
@@ -432,23 +413,16 @@ def closed_and_open(items: Sequence[Item], texts: Mapping[str, str], asked: Aske
 
     Raises: ValueError for an item whose text is not there; what `answer_everything` raises.
     """
-    closed, opened = (_rights(x, answer_everything(x, asked, **settings)) for x in (items, with_texts(items, texts)))
+    closed, opened = (_rights(x, asked, **settings) for x in (items, with_texts(items, texts)))
     answered = [i for i in items if i.item_id in closed]  # an entry may allow fewer
     rows = [(i.item_id, i.cluster, asked.name, closed[i.item_id], opened.get(i.item_id, np.nan)) for i in answered]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 # %% ../../nbs/steps/09_contamination.ipynb #77611686
-def _settings(part: pd.DataFrame, **settings: Any) -> dict[str, Estimate]:
-    a = part["closed"].to_numpy(float)
-    b = part["opened"].to_numpy(float)
-    found = part.assign(needs=((b == 1) & (a == 0)).astype(float), neither=((b == 0) & (a == 0)).astype(float))
-    return {
-        "closed book": mean_of(found, "closed", share=True, **settings),
-        "open book": mean_of(found, "opened", share=True, **settings),
-        "open minus closed": mean_difference(b - a, part["cluster"].to_numpy(object), largest=1),
-        "needs the text": mean_of(found, "needs", share=True, **settings),
-        "answered in neither": mean_of(found, "neither", share=True, **settings),
-    }
+_BOOKS = {  # setting -> column; None: the difference
+    **{"closed book": "closed", "open book": "opened", "open minus closed": None},
+    **{"needs the text": "needs", "answered in neither": "neither"},
+}
 
 
 def book_table(answers: pd.DataFrame, *, seed: int, **settings: Any) -> pd.DataFrame:
@@ -459,20 +433,22 @@ def book_table(answers: pd.DataFrame, *, seed: int, **settings: Any) -> pd.DataF
     rows = []
     for name, part in answers.groupby("examinee", sort=False):
         read = part.dropna(subset=["closed", "opened"])
-        d = (read["opened"] - read["closed"]).to_numpy(float)
-        p = sign_flip_test(d, read["cluster"].to_numpy(), seed=seed) if len(read) else np.nan
-        for setting, e in _settings(read, **settings).items():
-            tested = {"n_left_out": len(part) - len(read), "p": p if setting == "open minus closed" else np.nan}
+        closed, opened, cluster = read["closed"].astype(float), read["opened"].astype(float), read["cluster"].to_numpy()
+        d = (opened - closed).to_numpy()
+        p = sign_flip_test(d, cluster, seed=seed) if len(read) else np.nan
+        read = read.assign(needs=(opened == 1) & (closed == 0), neither=(opened == 0) & (closed == 0))
+        for setting, column in _BOOKS.items():
+            e = mean_of(read, column, share=True, **settings) if column else mean_difference(d, cluster, largest=1)
+            tested = {"n_left_out": len(part) - len(read), "p": np.nan if column else p}
             rows.append({"examinee": name, "setting": setting} | e.row() | tested)
     return pd.DataFrame(rows)
 
 # %% ../../nbs/steps/09_contamination.ipynb #05396e3c
 def book_flags(answers: pd.DataFrame) -> pd.DataFrame:  # item_id, n_examinees, flag; only flagged ones
     "Questions that every examinee answers without the text, or nobody with it."
-    rows = []
-    for item, of in answers.dropna(subset=["closed", "opened"]).groupby("item_id", sort=False):
-        if (of["opened"] == 0).all():
-            rows.append((item, len(of), "nobody answers it with its text"))
-        elif (of["closed"] == 1).all():
-            rows.append((item, len(of), "everybody answers it without its text"))
-    return pd.DataFrame(rows, columns=["item_id", "n_examinees", "flag"])
+    known = answers.dropna(subset=["closed", "opened"])
+    of_item = known.groupby("item_id", sort=False)
+    rules = [of_item["opened"].max() == 0, of_item["closed"].min() == 1]
+    flag = np.select(rules, ["nobody answers it with its text", "everybody answers it without its text"], "")
+    found = of_item.size().rename("n_examinees").reset_index().assign(flag=flag)
+    return found[found["flag"] != ""].reset_index(drop=True)

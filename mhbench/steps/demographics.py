@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -63,8 +64,8 @@ def absent_models(scores: pd.DataFrame, models: Iterable[str]) -> dict[str, str]
     "The models of a run without an answer in a set that other models answered."
     out: dict[str, str] = {}
     for (name, attribute), g in scores.groupby(["set", "attribute"], sort=True):
-        missing = [m for m in models if m not in set(g["model"])]
-        out |= {f"{m} in {name}": f"it was asked no question of this set that names the {attribute}" for m in missing}
+        why = f"it was asked no question of this set that names the {attribute}"
+        out |= {f"{m} in {name}": why for m in models if m not in set(g["model"])}
     return out
 
 # %% ../../nbs/steps/14_demographics.ipynb #d4ab8035
@@ -173,20 +174,16 @@ def _pairs_of(g: pd.DataFrame, value: str, **settings: Any) -> list[dict]:
     found = compare_levels(g[value].to_numpy(float), g["base_id"].to_numpy(), levels, short="missing", **settings)
     rows = []
     for d in found:
-        tested = {name: getattr(d, name) for name in _TESTED}
-        rows.append({"first": d.first, "second": d.second} | d.difference.row() | tested | {"left_out": d.n_left_out})
+        about = {name: getattr(d, name) for name in ("first", "second", *_TESTED)}
+        rows.append(about | d.difference.row() | {"left_out": d.n_left_out})
     return rows
 
 
 def _detectable_together(pairs: pd.DataFrame, largest: float) -> list[float]:
     "The smallest detectable difference of each tested pair, where all of them share the error."
-    tests = max(int(pairs["p"].notna().sum()), 1)
-    out = []
-    for r in pairs.itertuples():
-        known = not (np.isnan(r.p) or np.isnan(r.detectable))
-        se = r.sd / np.sqrt(r.n)
-        out.append(detectable_difference(int(r.n), se=se, comparisons=tests, largest=largest) if known else np.nan)
-    return out
+    found = partial(detectable_difference, comparisons=max(int(pairs["p"].notna().sum()), 1), largest=largest)
+    known = pairs[["p", "detectable"]].notna().all(axis=1)
+    return [found(n, se=sd / np.sqrt(n)) if k else np.nan for k, n, sd in zip(known, pairs["n"], pairs["sd"])]
 
 # %% ../../nbs/steps/14_demographics.ipynb #db2b7a90
 def level_pairs(
@@ -254,11 +251,9 @@ def pairs_summary(pairs: pd.DataFrame, method: str = "holm") -> pd.DataFrame:  #
 
 def untested_models(pairs: pd.DataFrame) -> dict[str, str]:  # "model in set" -> why none of its pairs has a test
     "The models for which no pair of levels of a set could be tested."
-    out = {}
-    for (name, model), g in pairs.groupby(["set", "model"]):
-        if g["p"].isna().all():
-            out[f"differences of {model} in {name}"] = "no two levels share two questions that it was asked"
-    return out
+    tested = pairs.groupby(["set", "model"])["p"].count()
+    why = "no two levels share two questions that it was asked"
+    return {f"differences of {model} in {name}": why for name, model in tested.index[tested == 0]}
 
 # %% ../../nbs/steps/14_demographics.ipynb #aecff88d
 def pair_intervals(pairs: pd.DataFrame, attributes: Mapping[str, str] | None = None) -> pd.DataFrame:

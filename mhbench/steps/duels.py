@@ -22,9 +22,8 @@ from ..stats.preference import worth_estimates
 from .answers import Asked
 from .judge import judge, outcomes
 from .rates import mean_of
-from .score import READ, score_responses, what_became
+from .score import READ, score_responses, spending, what_became
 from .truth import beside_truth
-from .verdict_tables import spending
 
 # %% auto #0
 __all__ = ['WORTHS', 'Matched', 'matched', 'error_sample', 'expert_responses', 'meeting', 'duel_table', 'duel_strengths',
@@ -55,10 +54,10 @@ def matched(
     n = Counter(r.item_id for r in written)
     meeting = [i for i in items if n[i.item_id] > 1]
     drawn = draw_items(meeting, n_items, seed=seed)
-    scores = score_responses(items, said) if said else pd.DataFrame(columns=["item_id", "model", "correct"])
-    wrong = set(zip(*(scores.loc[scores["correct"] == 0, c] for c in ("item_id", "model"))))
-    faults = {q for q, _ in wrong}
-    faulty = [i for i in items if i.item_id in faults] if n_errors != 0 else []
+    scores = score_responses(items, said)
+    faults = scores[scores["correct"] == 0]
+    wrong = set(zip(faults["item_id"], faults["model"]))
+    faulty = [i for i in items if i.item_id in set(faults["item_id"])] if n_errors != 0 else []
     at_fault = {i.item_id for i in draw_items(faulty, n_errors or None, seed=seed)}
     ids = {i.item_id for i in drawn}
     duelling = [r for r in written if r.item_id in ids]
@@ -107,13 +106,11 @@ def duel_table(judgments: Iterable[Judgment]) -> pd.DataFrame:  # one row a judg
     Source: Nguyen et al. 2025, table A13 (one order).
     """
     rows = []
-    met = outcomes(judgments)
-    for (who, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
+    for (who, a, b, axis), g in outcomes(judgments).groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
         known = g["consistent"].notna()
-        wins = [(g["winner"] == name).sum() for name in (a, b)]
-        ties = (known & (g["a_first"] == "tie") & (g["b_first"] == "tie")).sum()
-        split = (g["consistent"] == False).sum()
-        rows.append((who, axis, a, b, *map(int, (known.sum(), *wins, ties, split, (~known).sum()))))
+        ties = known & (g["a_first"] == "tie") & (g["b_first"] == "tie")
+        counted = (known, g["winner"] == a, g["winner"] == b, ties, g["consistent"] == False, ~known)
+        rows.append((who, axis, a, b, *(int(x.sum()) for x in counted)))
     return pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
 
 # %% ../../nbs/steps/08_duels.ipynb #c086b09e
@@ -222,6 +219,7 @@ def duel_metrics(
     "Counts, cost, wins and consistency."
     every = frame([*verdicts, *proposals], Judgment)
     counted = ["a_wins", "b_wins", "ties", "split", "n_failed"]
+    met = [f"{r.judge}/{r.axis}/{r.a} v {r.b}" for r in wins.itertuples()]
     consistent = bias[bias["measure"] == "consistency"]
     return {
         "n_items": len(meeting.items),
@@ -230,7 +228,7 @@ def duel_metrics(
         "n_proposals": len(proposals),
         "shared_lineage": len(guard),
         "status": every["status"].value_counts().sort_index().to_dict(),
-        "wins": {f"{r.judge}/{r.axis}/{r.a} v {r.b}": [getattr(r, c) for c in counted] for r in wins.itertuples()},
+        "wins": dict(zip(met, wins[counted].to_numpy().tolist())),
         "consistency": {f"{r.judge}/{r.axis}": r.estimate for r in consistent.itertuples()},
     } | spending(every)
 
@@ -251,7 +249,8 @@ def declared_duels(items: Sequence[Item], worths: Mapping[str, float] = WORTHS, 
 
     Source: Bradley and Terry 1952.
     """
-    rng, out = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    out = []
     for item, (a, b) in product(items, combinations(worths, 2)):
         won = rng.random() < worths[a] / (worths[a] + worths[b])
         about: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "judge": "sim-judge", "kind": "pairwise"}

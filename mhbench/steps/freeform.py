@@ -15,7 +15,7 @@ from ..encode.bertscore import Scorer, inconsistency
 from ..encode.embeddings import Encoder
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
-from .rates import rate_table
+from .rates import numbers_by_name, rate_table
 from .score import FAILED, NOT_READ, REFUSED, outcome_counts, scorable, score_responses, what_became
 from .truth import beside_truth
 
@@ -64,9 +64,9 @@ def inconsistency_scores(
 def count_free_form(scores: pd.DataFrame) -> pd.DataFrame:  # one row
     "The number of free-form responses, models and questions, and of responses that are empty, refused or failed."
     counts = {"responses": len(scores), "models": scores["model"].nunique(), "questions": scores["item_id"].nunique()}
-    became = what_became(scores).value_counts()
+    what = what_became(scores)
     lost = {"empty": NOT_READ, "refused": REFUSED, "failed": FAILED}
-    return pd.DataFrame([counts | {name: int(became.get(what, 0)) for name, what in lost.items()}])
+    return pd.DataFrame([counts | {name: int((what == kind).sum()) for name, kind in lost.items()}])
 
 # %% ../../nbs/steps/17_freeform.ipynb #9c259d44
 def could_be_asked(items: Sequence[Item], scores: pd.DataFrame) -> pd.DataFrame:  # as `scorable` gives them
@@ -97,11 +97,8 @@ def accuracy_beside(items: Sequence[Item], responses: Iterable[Response], **sett
 ECHO = "sim-echo"  # repeats the preferred option word for word
 
 
-def echo_truth(items: Sequence[Item], scorer: _Scorer = None, **settings: Any) -> pd.DataFrame:
-    """The estimated inconsistency of an examinee that repeats the preferred option: 0 by construction.
-
-    Columns: TRUTH; no row without items.
-    """
+def echo_truth(items: Sequence[Item], scorer: _Scorer = None, **settings: Any) -> pd.DataFrame:  # columns TRUTH
+    "The inconsistency of an examinee that repeats the preferred option, 0 by construction; no row without items."
     once = {i.base: i for i in reversed(list(items)) if i.options and i.right}
     by: dict[str, Any] = {"model": ECHO, "origin": "composed", "mode": "free_form"}
     said = [Response(item_id=i.item_id, study=i.study, text=preferred_option(i), **by) for i in once.values()]
@@ -137,10 +134,5 @@ def writers_truth(
 # %% ../../nbs/steps/17_freeform.ipynb #f033c1a2
 def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:
     "Counts of responses and outcomes, and each model's mean with its interval."
-    total = table[table["by"] == "all"]
-    kept = ["n", "estimate", "ci_low", "ci_high"]
-    return {
-        "n_responses": len(scores),
-        **outcome_counts(scores),
-        "inconsistency": {r["model"]: {k: r[k] for k in kept} for r in total.to_dict("records")},
-    }
+    means = numbers_by_name(table[table["by"] == "all"], ["model"])
+    return {"n_responses": len(scores), **outcome_counts(scores), "inconsistency": means}

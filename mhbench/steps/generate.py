@@ -102,9 +102,7 @@ class GenerationSettings:
     pool: Sequence[Item] | None = None  # demonstrations are drawn from these; the items by default
     n_demonstrations: int = 3
     seed: int = 0  # of the draws of items and demonstrations
-    max_tokens_reasoning: int | None = (
-        None  # limit of a chain of thought; a limit in the model's entry takes precedence
-    )
+    max_tokens_reasoning: int | None = None  # limit of a chain of thought; the model's entry takes precedence
     max_tokens_letter: int | None = None  # limit where letters are requested, likewise
     max_tokens_answer: int | None = None  # limit of every other answer, likewise
     language: str | None = None  # of the prompts; None: each item's own
@@ -203,10 +201,7 @@ def _requests(
 
 # %% ../../nbs/steps/02_generate.ipynb #9fc7cf27
 def response(item: Item, request: Request, answer: Answer, model: Model, mode: str, *, votes: bool = False) -> Response:
-    """One answer as a record; `votes` where it is a sample of self-consistency.
-
-    Raises: RuntimeError where the answer is to another request.
-    """
+    "One answer as a record; `votes` for a self-consistency sample. Raises: RuntimeError for another request's answer."
     if answer.id != request.id:
         rule = f"answer must be to the request that was made; got {answer.id!r} for {request.id!r}"
         refuse(f"response: {rule}; report this with the endpoint's log", error=RuntimeError)
@@ -242,17 +237,11 @@ def _every(items: Sequence[Item], model: Model, how: GenerationSettings) -> Iter
             yield item, request, mode
 
 # %% ../../nbs/steps/02_generate.ipynb #b8a49a57
-def _counted(items: Sequence[Item], model: Model, how: GenerationSettings) -> tuple[Counted, deque]:
-    "The requests with their number, and a queue of those sent but not yet answered, with their item and mode."
-    _distinct(items)
-    sent: deque[tuple[Item, Request, str]] = deque()
-
-    def requests() -> Iterator[Request]:
-        for one in _every(items, model, how):
-            sent.append(one)
-            yield one[1]
-
-    return Counted(sum(1 for _ in _every(items, model, how)), requests()), sent
+def _remembered(asked: Iterable[tuple[Item, Request, str]], sent: deque) -> Iterator[Request]:
+    "The requests; each is put into `sent`, with its item and mode, when it is sent."
+    for one in asked:
+        sent.append(one)
+        yield one[1]
 
 # %% ../../nbs/steps/02_generate.ipynb #f095edbb
 def generate(
@@ -279,7 +268,9 @@ def generate(
         remedy = "a batch is answered into the cache, and replayed from it"
         refuse(f"generate: replay must be 'use' for delivery by batch; got {replay!r}; {remedy}")
     asking = GenerationSettings(**how)
-    feed, sent = _counted(items, model, asking)
+    _distinct(items)
+    sent: deque[tuple[Item, Request, str]] = deque()  # not yet answered
+    feed = Counted(sum(1 for _ in _every(items, model, asking)), _remembered(_every(items, model, asking), sent))
     same: dict[str, Any] = {"cache": cache, "budget": budget, "max_failed": max_failed}
     same["progress"] = model.name if progress is True else progress
     live = delivery == "live"

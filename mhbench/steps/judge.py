@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -51,13 +51,17 @@ def judged_answers(
     """
     answers = [r for r in responses if r.mode == "zero_shot" and r.sample == 0]
     fits = {i.item_id for i in items if kind == "label" or task_of(i).judged}
-    of = {m: {r.item_id for r in answers if r.model == m} & fits for m in dict.fromkeys(r.model for r in answers)}
+    of: dict[str, set[str]] = {r.model: set() for r in answers}
+    for r in answers:
+        of[r.model] |= {r.item_id} & fits
     enough = [ids for ids in of.values() if len(ids) >= min(n_items or len(fits), len(fits))] or list(of.values())
     by_all = set.intersection(*enough) if enough else set()
     there = [i for i in items if i.item_id in by_all]
     if n_per_category is not None:
-        parts = {c: [i for i in there if i.category == c] for c in dict.fromkeys(i.category for i in there)}
-        kept = {i.item_id for part in parts.values() for i in draw_items(part, n_per_category, seed=seed)}
+        kept: set[str] = set()
+        for category in {i.category for i in there}:
+            part = [i for i in there if i.category == category]
+            kept |= {i.item_id for i in draw_items(part, n_per_category, seed=seed)}
         there = [i for i in there if i.item_id in kept]
     drawn = draw_items(there, n_items, seed=seed)
     ids = {i.item_id for i in drawn}
@@ -101,10 +105,9 @@ def _cases(
         sets: list[tuple[Response, ...]] = [shown_order(rs, seed)]
         if rubric.kind == "pairwise":
             pairs = combinations(sorted(rs, key=lambda r: r.model), 2)
-            sets = [pair for a, b in pairs for pair in ((a, b), (b, a))]
-        for shown in sets:
-            for repeat in range(repeats):
-                yield verdicts.Case(item, rubric, shown, repeat)
+            sets = list(chain.from_iterable(((a, b), (b, a)) for a, b in pairs))
+        for shown, repeat in product(sets, range(repeats)):
+            yield verdicts.Case(item, rubric, shown, repeat)
 
 # %% ../../nbs/steps/05_judge.ipynb #575cab1c
 def _request(case: verdicts.Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
@@ -209,23 +212,21 @@ def judge(
     cases = list(_cases(responses, by_id, find, repeats, seed))
     out = []
     for j in [judges] if isinstance(judges, Model) else judges:
-        endpoint = endpoints if isinstance(endpoints, Endpoint) else _endpoint(endpoints, j)
+        known = {j.endpoint: endpoints} if isinstance(endpoints, Endpoint) else endpoints
+        if j.endpoint not in known:
+            refuse(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(known)}", place=j.name)
         loud = [c for c in cases if not _mute(c)]
         asked = Counted(len(loud), (_request(c, j, temperature, max_tokens) for c in loud))
         named = f"{j.name} judges" if progress is True else progress
-        answers = ask(asked, j, endpoint, cache=cache, progress=named, **ask_options)
-        got = [x for c in cases for x in verdicts.judgments_of(c, _mute(c) or next(answers), j)]
+        answers = ask(asked, j, known[j.endpoint], cache=cache, progress=named, **ask_options)
+        got: list[Judgment] = []
+        for c in cases:
+            got += verdicts.judgments_of(c, _mute(c) or next(answers), j)
         if (more := next(answers, None)) is not None:
             where = f"({j.name}); report this with the endpoint's log"
             refuse(f"judge: there must be one answer a request; got another, {more.id!r} {where}", error=RuntimeError)
         out += _in_order(got, responses, find, by_id, j.name, repeats)
     return out
-
-# %% ../../nbs/steps/05_judge.ipynb #dc9b0180
-def _endpoint(endpoints: Mapping[str, Endpoint], j: Model) -> Endpoint:
-    if j.endpoint not in endpoints:
-        refuse(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(endpoints)}", place=j.name)
-    return endpoints[j.endpoint]
 
 # %% ../../nbs/steps/05_judge.ipynb #79af3294
 def _in_order(
@@ -259,7 +260,7 @@ def extras(judgments: Iterable[Judgment], field: str, *, dir: str | Path | None 
             place = f"{j.item_id}, {j.judge}"
             refuse("extras: judgments must keep the text that the judge wrote; got None", place=place)
         shown = [r, *(_rubric(r.name, dir, language=t) for t in rubrics.languages(r.name, dir))]
-        back = {x.show(v): v for x in shown for v in r.extra[field]}
+        back = {x.show(v): v for x, v in product(shown, r.extra[field])}
         about = (j.study, j.item_id, j.mode, j.sample, j.judge, j.repeat)
         rows.setdefault(about, back.get(json.loads(j.text).get(field)))
     columns = ["study", "item_id", "mode", "sample", "judge", "repeat", field]
@@ -297,11 +298,9 @@ def outcomes(
     rows = []
     for (*k, a, b), w in both.items():
         x, y = w.get(a), w.get(b)
-        winner = consistent = None
-        if x is not None and y is not None:
-            consistent = x == y
-            winner = x if consistent else "tie"
-        rows.append((*k, a, b, x, y, winner, consistent))
+        known = x is not None and y is not None
+        decided = (x if x == y else "tie", x == y) if known else (None, None)
+        rows.append((*k, a, b, x, y, *decided))
     columns = ["study", "item_id", "mode", "sample", "judge", "rubric", "axis", "repeat", "a", "b"]
     table = pd.DataFrame(rows, columns=[*columns, "a_first", "b_first", "winner", "consistent"])
     return table.assign(axis=pd.Categorical(table["axis"], categories=table["axis"].unique(), ordered=True))
@@ -391,13 +390,10 @@ def same_lineage(judges: Iterable[Model], students: Iterable[Model]) -> pd.DataF
     j = {m.name: m for m in judges}
     s = {m.name: m for m in students}
     of = {n: m.lineage for n, m in (j | s).items() if m.lineage}
-
-    def served(m):
-        return (m.endpoint, m.served)
-
+    served = {n: (m.endpoint, m.served) for n, m in (s | j).items()}
     rows: list[tuple[str, str, str | None, str]] = []
     for x in bias.shared_lineage([n for n in j if n in of], [n for n in s if n in of], of):
-        same = x.same or served(j[x.judge]) == served(s[x.student])
+        same = x.same or served[x.judge] == (s[x.student].endpoint, s[x.student].served)
         rows.append((x.judge, x.student, x.lineage, "the same model" if same else "the same lineage"))
-    rows += [(a, b, None, "lineage not stated") for a in j for b in s if a not in of or b not in of]
+    rows += [(a, b, None, "lineage not stated") for a, b in product(j, s) if a not in of or b not in of]
     return pd.DataFrame(rows, columns=["judge", "model", "lineage", "relation"])

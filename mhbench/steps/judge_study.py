@@ -216,9 +216,10 @@ def study_parts(
     answered = {r.item_id for r in there}
     asked = [i for i in alone if i.item_id in answered]
     _, again = judged_answers(asked, there, kind=kind, n_items=n_items, seed=seed)
-    known, _ = judged_answers(alone, known_group_answers(alone, prompts_dir), kind=kind, n_items=n_known, seed=seed)
+    groups = known_group_answers(alone, prompts_dir)
+    known, _ = judged_answers(alone, groups, kind=kind, n_items=n_known, seed=seed)
     wanted = {i.item_id for i in known}
-    groups = [r for r in known_group_answers(alone, prompts_dir) if r.item_id in wanted]
+    groups = [r for r in groups if r.item_id in wanted]
     how: dict[str, Any] = {"name": rubric_name, "kind": kind, "dir": prompts_dir}
     parts = [Part("known groups", "as it is", 0.0, 1, r, rs) for r, rs in _by_rubric(groups, items, **how)]
     for r, rs in _by_rubric(again, items, **how):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..stats.judge_error import EVEN_DIGITS, heaping, length_effect, within_slop
 from ..stats.repeatability import flip_rate, intraclass_correlation, repeated_sd, variance_components
 from .judge import shown_order
 from .judge_study import CORRUPTIONS
-from .rates import mean_of
+from .rates import mean_of, numbers_by_name
 from .verdict_tables import verdict_frame
 
 # %% auto #0
@@ -46,8 +47,7 @@ def _kept(group: str, e: Estimate, margin: float) -> str:
     if e.n_clusters < fewest_clusters(e.level):  # too few for an interval
         return "unsure"
     low, high = (e.estimate, e.estimate) if np.isnan(e.ci_low) else (e.ci_low, e.ci_high)
-    most = margin if group == "padded" else np.inf
-    least = -margin if group == "padded" else margin
+    least, most = (-margin, margin) if group == "padded" else (margin, np.inf)
     if least <= low and high <= most:
         return "kept"
     return "broken" if high < least or low > most else "unsure"
@@ -182,15 +182,9 @@ def component_table(table: pd.DataFrame, *, seed: int, level: float = 0.95) -> p
 
 # %% ../../nbs/steps/22_judge_tables.ipynb #d0085d44
 def student_points(judgments: Sequence[Judgment], items: Sequence[Item], kind: str) -> pd.DataFrame:
-    """Each judge's first verdict on each student's first answer, in points.
-
-    Columns: judge, item_id, cluster, category, model, points.
-    """
-    first: dict[tuple, Judgment] = {}
-    for j in judgments:
-        if j.kind == kind and j.sample == 0 and j.repeat == 0:
-            first.setdefault((j.judge, j.item_id, j.model), j)
-    table = verdict_frame(list(first.values()), items, kind)
+    "Each judge's first verdict on each student's first answer: judge, item_id, cluster, category, model, points."
+    first = [j for j in judgments if j.kind == kind and j.sample == 0 and j.repeat == 0]
+    table = verdict_frame(first, items, kind).drop_duplicates(["judge", "item_id", "model"], ignore_index=True)
     return table.assign(points=100 * table["value"])[["judge", "item_id", "cluster", "category", "model", "points"]]
 
 
@@ -201,19 +195,15 @@ def word_counts(responses: Sequence[Response]) -> dict[tuple[str, str], int]:  #
 
 
 def answer_places(judgments: Sequence[Judgment], seed: int) -> dict[tuple[str, str, str], int]:
-    """The position of each answer in the prompt of a judge of labels.
-
-    Gives (judge, item_id, model) -> place, from 1.
-    """
+    "The position of each answer in the prompt of a judge of labels: (judge, item_id, model) -> place, from 1."
     shown: dict[tuple, list[Judgment]] = {}
     for j in judgments:
         if j.kind == "label" and j.attempts and j.sample == 0 and j.repeat == 0:  # an encoder has no prompt
             shown.setdefault((j.judge, j.study, j.item_id, j.mode), []).append(j)
-    return {
-        (j.judge, j.item_id, j.model): place
-        for together in shown.values()
-        for place, j in enumerate(shown_order(together, seed), 1)
-    }
+    out = {}
+    for together in shown.values():
+        out |= {(j.judge, j.item_id, j.model): place for place, j in enumerate(shown_order(together, seed), 1)}
+    return out
 
 # %% ../../nbs/steps/22_judge_tables.ipynb #a4c08f08
 def _rounds(g: pd.DataFrame, settings: dict[str, Any]) -> dict[str, tuple[Estimate, float]]:
@@ -267,7 +257,7 @@ def preference_table(
     cube = cube.reindex(pd.MultiIndex.from_product([judges, students]))
     clusters = table.drop_duplicates("item_id").set_index("item_id")["cluster"].reindex(cube.columns).to_numpy()
     x = cube.to_numpy(float).reshape(len(judges), len(students), -1)
-    related = [(j, s) for j in judges for s in students if of[j] == of[s]]
+    related = [(j, s) for j, s in product(judges, students) if of[j] == of[s]]
     both = [np.isfinite(x[judges.index(j), students.index(s)]).any() for j, s in related]
     if not related or not all(both):
         return pd.DataFrame()
@@ -334,12 +324,11 @@ def card_figure_rows(groups: pd.DataFrame) -> pd.DataFrame:
 # %% ../../nbs/steps/22_judge_tables.ipynb #2a5bf14b
 def study_metrics(table: pd.DataFrame, groups: pd.DataFrame, repeats: pd.DataFrame, words: pd.DataFrame) -> dict:
     "The main numbers of the tables, for the metrics file."
-    kept = ["n", "estimate", "ci_low", "ci_high"]
     at = repeats["measure"] + ", " + repeats["temperature"].astype(str)
     return {
         "n_verdicts": len(table),
         "n_failed": int(table["points"].isna().sum()),
         "margins": {f"{r['judge']}/{r['group']}": r["verdict"] for r in groups.to_dict("records")},
-        "repeats": {f"{r['judge']}/{m}": {k: r[k] for k in kept} for r, m in zip(repeats.to_dict("records"), at)},
-        "wordings": {f"{r['judge']}/{r['wording']}": {k: r[k] for k in kept} for r in words.to_dict("records")},
+        "repeats": numbers_by_name(repeats.assign(at=at), ["judge", "at"]),
+        "wordings": numbers_by_name(words, ["judge", "wording"]),
     }

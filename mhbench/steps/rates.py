@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ from ..stats.resample import bootstrap, mean
 from .score import FAILED, JUDGED, NOT_READ, READ, REFUSED, RUN, what_became, where_read
 
 # %% auto #0
-__all__ = ['COUNTS', 'CATEGORIES', 'mean_of', 'of_group', 'rate_table', 'first_entries', 'average_models', 'paper_averages',
-           'present_groups', 'absent_members', 'status_table', 'f1_table', 'declined_table', 'about_declined',
-           'share_in_words', 'wide_cells', 'by_category', 'by_level', 'beside_each_other']
+__all__ = ['COUNTS', 'CATEGORIES', 'mean_of', 'numbers_by_name', 'of_group', 'rate_table', 'first_entries', 'average_models',
+           'paper_averages', 'present_groups', 'absent_members', 'status_table', 'f1_table', 'declined_table',
+           'about_declined', 'share_in_words', 'wide_cells', 'by_category', 'by_level', 'beside_each_other']
 
 # %% ../../nbs/steps/07_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -30,6 +31,7 @@ _RATES = [*RUN, "by", "group", "n", "n_clusters", *COUNTS, *_MEASURED[2:]]
 _SHARES = ("correct", "correct_strict", "declined")  # of items, between 0 and 1
 _WITHIN = {"brier": (0.0, 2.0), "cross_entropy": (0.0, np.inf)}
 _OF_ANSWERS = ("correct", "measured")  # not known where answers came and none could be read
+_MAIN = ("n", "estimate", "ci_low", "ci_high")
 
 
 def mean_of(table: pd.DataFrame, column: str, *, seed: int = 0, **settings: Any) -> Estimate:
@@ -38,6 +40,14 @@ def mean_of(table: pd.DataFrame, column: str, *, seed: int = 0, **settings: Any)
     """
     known = table.dropna(subset=[column])
     return estimate(mean, known[column].to_numpy(float), clusters=known["cluster"].to_numpy(), seed=seed, **settings)
+
+
+def numbers_by_name(table: pd.DataFrame, names: Sequence[str], kept: Sequence[str] = _MAIN) -> dict:
+    "The numbers of a table for a metrics file: `kept` of each row, by the row's names (gemma/zero_shot)."
+    out = {}
+    for r in table.to_dict("records"):
+        out["/".join(str(r[c]) for c in names)] = {c: r[c] for c in kept}
+    return out
 
 
 def _refuse_unknown(function: str, scores: pd.DataFrame, named: Sequence[str]) -> None:
@@ -211,17 +221,16 @@ def first_entries(table: pd.DataFrame, same: Mapping[str, str]) -> pd.DataFrame:
 
 # %% ../../nbs/steps/07_rates.ipynb #65bf6934
 def _counted_once(
-    members: Sequence[str], answered: Iterable[str], same: Mapping[str, str], simulated: Collection[str]
+    members: Sequence[str], answered: Collection[str], same: Mapping[str, str], simulated: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:  # who counts, and why the others do not
     "Every model of a group once."
-    there = set(answered)
     kept: list[str] = []
     why: dict[str, str] = {}
     for m in members:
         rival = next((k for k in kept if same.get(k, k) == same.get(m, m)), None)
         if m in simulated:
             why[m] = "simulated"
-        elif m not in there:
+        elif m not in answered:
             why[m] = "no answer that could be read"
         elif rival is not None:
             why[m] = f"the same model as {rival}"
@@ -253,21 +262,21 @@ def average_models(
     _refuse_unknown("average_models", scores, [value, *by])
     known = list(dict.fromkeys(scores["model"]))
     same = dict(same or {})
-    known = sorted(known, key=lambda m: m in same)  # the first wording counts, not another one
-    for name, members in (groups or {}).items():
+    named = {"all models": known, **(groups or {})}
+    for name, members in named.items():
         if known and not set(members) & set(known):
-            got = f"{list(members)} ({name}) for {known}"
+            got = f"{list(members)} ({name}) for {sorted(known, key=lambda m: m in same)}"
             remedy = "mend groups in params.yaml"
             refuse(f"average_models: a group must name models of the table; got {got}", remedy=remedy)
-    named = {"all models": known} | {k: sorted(v, key=lambda m: m in same) for k, v in (groups or {}).items()}
+        named[name] = sorted(members, key=lambda m: m in same)  # the first wording counts, not another one
     rows = []
     for run, of_run in scores.groupby(RUN[1:], sort=True):
+        asked = set(of_run["model"])
+        parts = {who: list(filter(asked.__contains__, members)) for who, members in named.items()}
         for breakdown, place, names in _breakdowns(of_run, by):
             for k, name in enumerate(names):
                 here = where_read(of_run[place == k], ["model"])
                 head = dict(zip(RUN[1:], run)) | {"by": breakdown, "group": name}
-                asked = set(of_run["model"])
-                parts = {who: [m for m in members if m in asked] for who, members in named.items()}
                 rows += [head | r for r in _averages(here, value, parts, same, simulated, **settings)]
     return pd.DataFrame(rows, columns=_AVERAGES)
 
@@ -351,27 +360,26 @@ def absent_members(groups: Mapping[str, Sequence[str]], models: Iterable[str]) -
     By "group NAME".
     """
     known = set(models)
-    gone = {name: [m for m in members if m not in known] for name, members in groups.items()}
-    return {f"group {name}": f"{', '.join(who)} did not answer here" for name, who in gone.items() if who}
+    out = {}
+    for name, members in groups.items():
+        if gone := [m for m in members if m not in known]:
+            out[f"group {name}"] = f"{', '.join(gone)} did not answer here"
+    return out
 
 # %% ../../nbs/steps/07_rates.ipynb #2b1b36d4
 def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     """How many responses there are by model and way of answering, what became of them (as `mhbench.steps.score` has it;
     `cut` are those that ended at the limit of tokens, whatever became of them), and what they cost.
     """
-    told = scores.assign(_what=what_became(scores))
-    g = told.groupby(RUN, sort=True)
-    out = g.agg(n=("item_id", "size"), n_items=("item_id", "nunique")).reset_index()
-    for what in (READ, JUDGED, NOT_READ, REFUSED, FAILED):
-        out[what] = g["_what"].agg(lambda x, what=what: int((x == what).sum())).to_numpy()
-    out["cut"] = g["status"].agg(lambda x: int((x == "truncated").sum())).to_numpy()
-    out["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False)).to_numpy()  # NaN where a price is unknown
+    what = what_became(scores)
+    counted = {name: what == name for name in (READ, JUDGED, NOT_READ, REFUSED, FAILED)}
     tokens = ["prompt_tokens", "completion_tokens"]
-    unknown = out["cost_usd"].isna() & (g[tokens].sum().sum(axis=1).to_numpy() == 0)  # recorded: nobody counted them
-    for c in tokens:
-        out.insert(out.columns.get_loc("cost_usd"), c, pd.array(g[c].sum(), dtype="Int64"))
-        out.loc[unknown, c] = pd.NA
-    return out
+    g = scores.assign(**counted, cut=scores["status"] == "truncated").groupby(RUN, sort=True)
+    n = {"n": g.size(), "n_items": g["item_id"].nunique()}
+    out = pd.DataFrame(n).join(g[[*counted, "cut", *tokens]].sum()).astype(dict.fromkeys(tokens, "Int64"))
+    out["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # NaN where a price is unknown
+    out.loc[out["cost_usd"].isna() & (out[tokens].sum(axis=1) == 0), tokens] = pd.NA  # recorded: nobody counted them
+    return out.reset_index()
 
 # %% ../../nbs/steps/07_rates.ipynb #d41fab39
 def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
@@ -417,11 +425,9 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",), **se
         "right, at worst": scored.assign(correct=right.fillna(0.0)),
         "right, at best": scored.assign(correct=right.fillna(1.0)),
     }
-    parts = [pd.DataFrame(columns=_DECLINED)]
+    parts = []
     for measure, table in values.items():
-        column = "declined" if measure == "declined" else "correct"
-        within = [b for b in by if table[b].notna().any()]
-        found = rate_table(table, column, within, **settings) if len(table) else parts[0]
+        found = rate_table(table, "declined" if measure == "declined" else "correct", by, **settings)
         parts.append(found.assign(measure=measure)[_DECLINED])
     out = pd.concat([p for p in parts if len(p)] or parts, ignore_index=True)
     place = {m: k for k, m in enumerate(values)}
@@ -430,12 +436,8 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",), **se
 # %% ../../nbs/steps/07_rates.ipynb #ac7e27e4
 def about_declined(table: pd.DataFrame) -> list[str]:  # of declined_table; sentences
     "Who declined how often, and in which group most."
-    out: list[str] = []
-    if not len(table):
-        return out
-    shares = table[table["measure"] == "declined"]
-    never: list[str] = []
-    for run, g in shares.groupby(RUN, sort=True):
+    out, never = [], []
+    for run, g in table[table["measure"] == "declined"].groupby(RUN, sort=True):
         whole = g[g["by"] == "all"].iloc[0]
         if not whole["n_refused"]:
             most = f", at most {whole['ci_high']:.2f}" if pd.notna(whole["ci_high"]) else ""
@@ -448,19 +450,25 @@ def about_declined(table: pd.DataFrame) -> list[str]:  # of declined_table; sent
     return out + ([f"Never declined: {'; '.join(never)}."] if never else [])
 
 
+def _shown(r: Any, ends: str, *, alone: str = "", none: str = "-", digits: int = 2, times: float = 1.0) -> str:
+    "An estimate with its interval as `ends` writes it, or with `alone` where it has none; `none` without an estimate."
+    if not np.isfinite(r.estimate):
+        return none
+    low, high = times * r.ci_low, times * r.ci_high
+    x = times * r.estimate
+    told = ends.format(low=low, high=high, half=(high - low) / 2, up=high - x, down=x - low, digits=digits)
+    return f"{x:.{digits}f}" + (told if np.isfinite([low, high]).all() else alone)
+
+
 def share_in_words(row: pd.Series) -> str:  # "0.81 [0.79, 0.83]"
     "An estimate with its interval, where it has one."
-    known = np.isfinite([row["ci_low"], row["ci_high"]]).all()
-    return f"{row['estimate']:.2f}" + (f" [{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if known else "")
+    return _shown(row, " [{low:.2f}, {high:.2f}]", none="nan")
 
 # %% ../../nbs/steps/07_rates.ipynb #6086f37a
 def _cell(r: Any, digits: int, times: float) -> str:
     "An estimate with its interval, where it has one, and n, where the table has it."
     n = f" (n = {r.n:.0f})" if hasattr(r, "n") and np.isfinite(r.n) else ""
-    if not np.isfinite(r.estimate):
-        return f"–{n}"
-    estimate, low, high = (f"{times * x:.{digits}f}" for x in (r.estimate, r.ci_low, r.ci_high))
-    return f"{estimate} [{low}, {high}]{n}" if np.isfinite([r.ci_low, r.ci_high]).all() else f"{estimate}{n}"
+    return _shown(r, " [{low:.{digits}f}, {high:.{digits}f}]", none="–", digits=digits, times=times) + n
 
 
 def wide_cells(
@@ -476,28 +484,15 @@ def wide_cells(
     return order[[*rows, *dict.fromkeys(table[column])]].rename_axis(columns=None)
 
 # %% ../../nbs/steps/07_rates.ipynb #e3a6ec44
-def _plus_minus(r) -> str:
-    "Half the interval's width, as the paper gives its symmetric errors; a dash where there is none."
-    if not np.isfinite([r.estimate, r.ci_low, r.ci_high]).all():
-        return "-" if not np.isfinite(r.estimate) else f"{r.estimate:.2f}"
-    return f"{r.estimate:.2f} ± {(r.ci_high - r.ci_low) / 2:.2f}"
-
-
-def _with_limits(r) -> str:
-    "The number with its interval; a dash where there is none, and a word where it has no interval."
-    if not np.isfinite(r.estimate):
-        return "-"
-    if not np.isfinite([r.ci_low, r.ci_high]).all():
-        return f"{r.estimate:.2f}, no interval"
-    return f"{r.estimate:.2f} [{r.ci_low:.2f}, {r.ci_high:.2f}]"
-
-
 def _wide(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.DataFrame:
-    "One column a group of models, in order of appearance, its largest number of models in the heading."
+    """One column a group of models, in order of appearance, its largest number of models in the heading; as published,
+    with half the interval's width.
+    """
     n = averages.groupby("models", sort=False)["n_models"].max()
     heading = {m: f"{m} ({n[m]} {'model' if n[m] == 1 else 'models'})" for m in n.index}
-    cell = _plus_minus if as_published else _with_limits
-    cells = averages.assign(cell=[cell(r) for r in averages.itertuples()], models=averages["models"].map(heading))
+    how = {"ends": " ± {half:.2f}"} if as_published else {"ends": " [{low:.2f}, {high:.2f}]", "alone": ", no interval"}
+    texts = [_shown(r, **how) for r in averages.itertuples()]
+    cells = averages.assign(cell=texts, models=averages["models"].map(heading))
     return cells.pivot(index=index, columns="models", values="cell")[list(heading.values())].rename_axis(columns=None)
 
 # %% ../../nbs/steps/07_rates.ipynb #050214dc
@@ -533,15 +528,6 @@ def by_level(averages: pd.DataFrame, *, as_published: bool = False) -> pd.DataFr
     return wide.loc[list(order.itertuples(index=False, name=None))].reset_index()
 
 # %% ../../nbs/steps/07_rates.ipynb #d8be119d
-def _up_down(r) -> str:
-    "The two ends of the interval, as table 3 gives them, and how many questions it rests on."
-    if not np.isfinite(r.estimate):
-        return f"- (n = {r.n})"
-    known = np.isfinite([r.ci_low, r.ci_high]).all()
-    ends = f" +{r.ci_high - r.estimate:.2f} -{r.estimate - r.ci_low:.2f}" if known else ""
-    return f"{r.estimate:.2f}{ends} (n = {r.n})"
-
-
 def beside_each_other(
     inconsistency: pd.DataFrame,  # what rate_table returned: model, by, group, n, estimate, ci_low, ci_high
     accuracy: pd.DataFrame,  # the same, of answers to the same questions with their options
@@ -554,11 +540,11 @@ def beside_each_other(
     if not len(inconsistency):
         return pd.DataFrame(columns=["model"])
     measures = {"free-form inconsistency": inconsistency, "accuracy": accuracy}
-    texts: dict[tuple[str, str], str] = {}  # (model, heading) -> text
-    for measure, table in measures.items():
-        for r in table[table["by"] == "category"].itertuples():
-            texts[r.model, f"{r.group}, {measure}"] = _up_down(r)
-    headings = [f"{category}, {measure}" for category in categories for measure in measures]
-    models = list(dict.fromkeys([*inconsistency["model"], *accuracy["model"]]))
-    rows = [[model, *(texts.get((model, heading), "-") for heading in headings)] for model in models]
-    return pd.DataFrame(rows, columns=["model", *headings])
+    both = pd.concat([table.assign(measure=name) for name, table in measures.items()])
+    models = both["model"].unique()
+    both = both[both["by"] == "category"]
+    both = both.assign(heading=both["group"] + ", " + both["measure"])
+    both["cell"] = [_shown(r, " +{up:.2f} -{down:.2f}") + f" (n = {r.n})" for r in both.itertuples()]
+    headings = [f"{category}, {measure}" for category, measure in product(categories, measures)]
+    wide = both.pivot_table(index="model", columns="heading", values="cell", aggfunc="last")
+    return wide.reindex(models, columns=headings).fillna("-").rename_axis(columns=None).reset_index()

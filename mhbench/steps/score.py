@@ -23,7 +23,7 @@ from ..tasks.multiple_choice import probabilities
 # %% auto #0
 __all__ = ['ANSWERED', 'DECLINED', 'UNSCORED', 'RUN', 'NONE_READ', 'READ', 'NOT_READ', 'REFUSED', 'FAILED', 'JUDGED',
            'says_nothing', 'read_answer', 'is_correct', 'scorable', 'score_responses', 'mode_names', 'what_became',
-           'outcome_counts', 'unread', 'none_read', 'where_read', 'with_soft_labels', 'self_consistency']
+           'outcome_counts', 'spending', 'unread', 'none_read', 'where_read', 'with_soft_labels', 'self_consistency']
 
 # %% ../../nbs/steps/06_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses with a text to read
@@ -202,6 +202,11 @@ def outcome_counts(scores: pd.DataFrame) -> dict[str, int]:  # n_failed, n_refus
     return counts | {"n_truncated": cut, "n_unread": int((what == NOT_READ).sum())}
 
 
+def spending(table: pd.DataFrame) -> dict[str, Any]:  # a frame of responses or judgments
+    "What they have cost; the sum is unknown where one price is."
+    return {c: table[c].sum(skipna=False) for c in ("prompt_tokens", "completion_tokens", "cost_usd")}
+
+
 def unread(scores: pd.DataFrame) -> pd.Series:  # bool, one a row
     "Which responses should have held an answer, and could not be read."
     return what_became(scores) == NOT_READ
@@ -275,7 +280,5 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         said["status"] = first["status"] if missing else "ok"
         right = {"correct": np.nan if missing else is_correct(by_id[item_id], answer)}
         right |= {"confidence": float(vote.votes[0] / max(vote.voters[0], 1)), "cross_entropy": np.nan, "brier": np.nan}
-        spent: dict[str, float] = {c: int(g[c].sum()) for c in ("attempts", "prompt_tokens", "completion_tokens")}
-        spent["cost_usd"] = float(g["cost_usd"].sum(skipna=False))
-        rows.append(first | way | said | right | spent)
+        rows.append(first | way | said | right | {"attempts": g["attempts"].sum()} | spending(g))
     return conform(pd.DataFrame(rows, columns=columns(Score)), Score)

@@ -24,7 +24,7 @@ from ..errors import refuse
 from ..records.schema import Item, Mode, Response
 from ..stats.anytime import Observed, closed, confidence_sequence, log_wealth, observed
 from .answers import Asked, answer_everything
-from .generate import generate
+from .generate import generate, merged
 from .score import score_responses
 
 # %% auto #0
@@ -82,7 +82,8 @@ def asking_order(items: Sequence[Item], by: Sequence[str] = ("category",), *, se
     table = pd.DataFrame({"item": list(items), "case": [i.cluster for i in items]})
     table["mixed"] = [_draw(seed, "item", i.item_id) for i in items]
     table["of_case"] = [_draw(seed, "case", i.cluster) for i in items]
-    table["stratum"] = ["/".join(str(getattr(i, b, None) or i.variant.get(b)) for b in by) for i in items]
+    stratum = lambda i: "/".join(str(getattr(i, b, None) or i.variant.get(b)) for b in by)
+    table["stratum"] = list(map(stratum, items))
     table = table.sort_values("mixed", kind="stable")
     table["turn"] = table.groupby("case").cumcount()
     table = table.sort_values(["turn", "of_case", "mixed"], kind="stable")
@@ -162,15 +163,13 @@ def take_look(known: Known, comparisons: Sequence[Compared], asked: Iterable[str
     moved = [not c.verdict and on >= {c.first, c.second} - {None} for c in comparisons]  # the others stood still
     now = [known.weighed(c) if m else c for c, m in zip(comparisons, moved)]
     bar = 1 / known.stop.level
-    apart, alike = (closed(np.array(e)) for e in ([c.e for c in now], [c.e_alike for c in now]))
-    out = []
-    for c, e, same in zip(now, apart, alike):
-        if c.verdict:
-            out.append(c)
-            continue
-        verdict = "alike" if same >= bar else ""
-        out.append(c._replace(verdict=known.told(c) if e >= bar else verdict, e_adjusted=float(e)))
-    return out
+    apart = closed(np.array([c.e for c in now]))
+    alike = closed(np.array([c.e_alike for c in now]))
+    for k, (c, e, same) in enumerate(zip(now, apart, alike)):
+        if not c.verdict:
+            verdict = "alike" if same >= bar else ""
+            now[k] = c._replace(verdict=known.told(c) if e >= bar else verdict, e_adjusted=float(e))
+    return now
 
 # %% ../../nbs/steps/03_stopping.ipynb #1b2000ab
 def _row(known: Known, c: Compared, n_total: int) -> dict[str, Any]:
@@ -333,31 +332,29 @@ def answer_until_decided(
     whole = {"part": part, "budget": budget, **settings}
     if stop is None or Recorder.active:  # a plan counts the most that it may cost
         return answer_everything(items, own, **whole), None
-    by_name: dict[str, list[Response]] = {}
-    for r in recorded:
-        by_name.setdefault(r.model, []).append(r)
-    there = sorted({*everybody, *by_name})  # the same in the stage of every model
+    others = {r.model for r in recorded}
+    there = sorted({*everybody, *others})  # the same in the stage of every model
     names = [name for name in there if stop.models is None or name in stop.models]
-    if len(names) < (1 if stop.decide == "mark" else 2) or not (model in names or {*names} <= {*by_name}):
+    if len(names) < (1 if stop.decide == "mark" else 2) or not (model in names or {*names} <= others):
         return answer_everything(items, own, **whole), None
     if model in names and (part != (0, 1) or settings.get("replay") == "off"):
         got = f"shard {list(part)}, replay {settings.get('replay', 'use')}"
         refuse(f"generate: compare.stop must be left out where parts are asked, or anew; got {got}")
     mode: str = stop.mode or next(iter(own.modes))
     purse = Budget(**budget) if budget else None
-    ask = {
-        name: _asker(items, a, a.modes if name == model else {mode: a.modes[mode]}, budget=purse, **settings)
-        for name, a in everybody.items()
-        if name in names
-    }
-    ask |= {name: recorded_as_asked(by_name[name]) for name in names if name in by_name}
+    ask = {}
+    for name in names:
+        if name in others:
+            ask[name] = recorded_as_asked([r for r in recorded if r.model == name])
+        else:
+            a = everybody[name]
+            modes = a.modes if name == model else {mode: a.modes[mode]}
+            ask[name] = _asker(items, a, modes, budget=purse, **settings)
     alone = None if model in names else answer_everything(items, own, **whole)
-    found = until_decided(items, {n: ask[n] for n in names}, stop, mode=mode, seed=settings["seed"], file=file)
+    found = until_decided(items, ask, stop, mode=mode, seed=settings["seed"], file=file)
     if alone is not None:
         return alone, found
-    place = {i.item_id: k for k, i in enumerate(items)}
-    modes = list(own.modes)
-    return sorted(found.responses[model], key=lambda r: (modes.index(r.mode), place[r.item_id], r.sample)), found
+    return merged([found.responses[model]], items, own.modes), found
 
 # %% ../../nbs/steps/03_stopping.ipynb #a8b4bec5
 _KEPT = ("decisions", "models")  # tables of Stopped

@@ -22,7 +22,7 @@ from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, letters
 from ..records.task import task_of
-from .rates import mean_of
+from .rates import mean_of, numbers_by_name
 from .variants import answers_by_order, order_row
 
 # %% auto #0
@@ -139,14 +139,11 @@ def _said(scores: Mapping[str, np.ndarray]) -> dict[str, str]:
 
 
 def _longest(items: Sequence[Item]) -> dict[str, str]:
-    return {i.item_id: letters(len(i.options))[int(np.argmax([len(o) for o in i.options]))] for i in items}
+    return {i.item_id: letters(len(i.options))[i.options.index(max(i.options, key=len))] for i in items}
 
 
 def baselines(train: Sequence[Item]) -> dict[str, Callable[[Sequence[Item]], dict[str, str]]]:
-    """By name, functions from items to letters that read no question.
-
-    They give the longest option (the first of several), and the most frequent letter of the training part.
-    """
+    "By name, from items to letters: the longest option (the first of several), and the training part's modal letter."
     most = pd.Series([i.key[0] for i in train]).mode()[0]
     return {"longest option": _longest, f"always {most}": lambda items: {i.item_id: most for i in items}}
 
@@ -175,23 +172,17 @@ def seed_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd
     Columns: model, variant, seeds, sd_seeds, and those of an estimate.
     """
     rows = []
-    for (model, variant), group in _by_variant(runs).items():
-        said = [_said(r.scores) for r in group]
-        there = [i for i in parts.test if all(i.item_id in s for s in said)]
-        right = np.array([[s[i.item_id] == i.key[0] for s in said] for i in there], float).reshape(len(there), -1)
-        table = pd.DataFrame({"right": right.mean(axis=1), "cluster": [i.cluster for i in there]})
-        e = mean_of(table, "right", share=True, **settings)
-        spread = float(right.mean(axis=0).std(ddof=1)) if len(group) > 1 and len(there) else np.nan
-        rows.append({"model": model, "variant": variant, "seeds": len(group), "sd_seeds": spread} | e.row())
+    key = pd.Series({i.item_id: i.key[0] for i in parts.test}, dtype=object)
+    for model, variant in dict.fromkeys((r.model, r.variant) for r in runs):
+        said = [_said(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
+        answers = pd.DataFrame({k: pd.Series(s, dtype=object) for k, s in enumerate(said)}).reindex(key.index).dropna()
+        right = answers.eq(key[answers.index], axis=0).astype(float)  # an item in a row, a seed in a column
+        cluster = [i.cluster for i in parts.test if i.item_id in right.index]
+        e = mean_of(pd.DataFrame({"right": right.mean(axis=1), "cluster": cluster}), "right", share=True, **settings)
+        spread = right.mean().std(ddof=1)
+        rows.append({"model": model, "variant": variant, "seeds": len(said), "sd_seeds": spread} | e.row())
     measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=["model", "variant", "seeds", "sd_seeds", *measured])
-
-
-def _by_variant(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
-    out: dict[tuple[str, str], list[Run]] = {}
-    for r in runs:
-        out.setdefault((r.model, r.variant), []).append(r)
-    return out
 
 # %% ../../nbs/steps/19_training.ipynb #57df4d42
 def order_table(
@@ -270,5 +261,5 @@ def training_metrics(parts: TrainingParts, means: pd.DataFrame) -> dict:
     return {
         "n": dict(zip(parts.counts["part"], parts.counts["kept"])),
         "n_shared": int(parts.counts[["same_question", "same_abstract"]].to_numpy().sum()),
-        "accuracy": {f"{r['model']}/{r['variant']}": {k: r[k] for k in kept} for r in means.to_dict("records")},
+        "accuracy": numbers_by_name(means, ["model", "variant"], kept),
     }

@@ -30,11 +30,9 @@ def _covered(low: float, high: float, truth: float, found: float) -> str:
 
 def _beside(rows: Iterable[Mapping]) -> pd.DataFrame:
     "Rows of truth and estimate, each with whether its interval covers the truth."
-    made = [
-        {"level": 0.95} | dict(r) | {"covered": _covered(r["ci_low"], r["ci_high"], r["truth"], r["estimate"])}
-        for r in rows
-    ]
-    return pd.DataFrame(made, columns=TRUTH)
+    table = pd.DataFrame([{"level": 0.95, **r} for r in rows], columns=TRUTH)
+    ends = table[["ci_low", "ci_high", "truth", "estimate"]].itertuples(index=False)
+    return table.assign(covered=[_covered(*r) for r in ends])
 
 
 def beside_truth(found: pd.DataFrame) -> pd.DataFrame:  # columns TRUTH
@@ -156,10 +154,7 @@ def truth_over_seeds(scores: pd.DataFrame, declared: pd.DataFrame, *, draws: int
 
 # %% ../../nbs/steps/13_truth.ipynb #612a9da9
 def memory_truth(flags: pd.DataFrame, declared: pd.DataFrame, bases: Mapping[str, str]) -> pd.DataFrame:
-    """The declared share of questions that somebody knows by heart, and the share whose second half it writes.
-
-    Columns: TRUTH.
-    """
+    "The declared share of questions that somebody knows by heart, and the share whose second half it writes: TRUTH."
     rows = []
     known = declared.assign(base=declared["item_id"].map(bases))
     for r in flags[flags["model"].isin(set(declared["model"]))].to_dict("records"):

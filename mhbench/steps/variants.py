@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import permutations, product
+from itertools import chain, permutations, product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -217,22 +217,23 @@ def option_orders(n_options: int, n_orders: int, *, seed: int) -> list[tuple[int
     cycles = {tuple(range(n_options)): None}
     while len(cycles) * n_options < n_orders:
         cycles[(0, *(1 + rng.permutation(n_options - 1)).tolist())] = None
-    return [c[i:] + c[:i] for c in cycles for i in range(n_options)]
+    return [c[i:] + c[:i] for c, i in product(cycles, range(n_options))]
 
 # %% ../../nbs/steps/01_variants.ipynb #8e8a4c53
 def answers_by_order(
     items: Sequence[Item], answer: Callable[[list[Item]], Mapping[str, str]], n_orders: int, *, seed: int
 ) -> pd.DataFrame:  # item_id, cluster, order (a number), option (its place as it is; None: no answer), right
     "What is answered in each order."
-    orders = {n: option_orders(n, n_orders, seed=seed) for n in {len(i.options) for i in items}}
+    sizes = {len(i.options) for i in items}
+    orders = {n: option_orders(n, n_orders, seed=seed) for n in sizes}
     rows = []
     for k in range(max(map(len, orders.values()), default=0)):
-        shown = [(i, reorder(i, orders[len(i.options)][k])) for i in items if k < len(orders[len(i.options)])]
-        said = answer([turned for _, turned in shown])
-        for item, turned in shown:
-            letter = said.get(item.item_id)
-            option = None if letter is None else orders[len(item.options)][k][letters(26).index(letter)]
-            rows.append((item.item_id, item.cluster, k, option, letter == turned.key[0]))
+        shown = [reorder(i, orders[len(i.options)][k]) for i in items if k < len(orders[len(i.options)])]
+        said = answer(shown)
+        for turned in shown:
+            letter = said.get(turned.item_id)
+            option = None if letter is None else turned.order[letters(26).index(letter)]
+            rows.append((turned.item_id, turned.cluster, k, option, letter == turned.key[0]))
     return pd.DataFrame(rows, columns=["item_id", "cluster", "order", "option", "right"])
 
 # %% ../../nbs/steps/01_variants.ipynb #337248ba
@@ -260,9 +261,8 @@ def draw_and_vary(
 ) -> tuple[list[Item], list[Item]]:  # what was drawn, and what will be asked
     "Draw questions by seed, and make their evaluation sets; where none is named, every item is asked as it stands."
     drawn = draw_items(items, n_items, seed=seed)
-    if not sets:
-        return drawn, drawn
-    return drawn, [i for name in sets for i in evaluation_set(drawn, name, seed=seed)]
+    prompts = (evaluation_set(drawn, name, seed=seed) for name in sets)
+    return drawn, list(chain.from_iterable(prompts)) if sets else drawn
 
 
 def recorded_answers(
@@ -285,11 +285,11 @@ def recorded_answers(
 def every_prompt(items: Sequence[Item], sets: Sequence[str], *, seed: int) -> list[Item]:
     "All that a run could ask: every question in every set, whichever are drawn or kept back for examples."
 
-    def whole(name: str) -> list[Item]:
+    out: list[Item] = []
+    for name in sets:
         split = "few_shot" if name == "few_shot" else "test"
-        return [i.model_copy(update={"split": split}) for i in items]
-
-    return [i for name in sets for i in evaluation_set(whole(name), name, seed)] if sets else list(items)
+        out += evaluation_set([i.model_copy(update={"split": split}) for i in items], name, seed)
+    return out if sets else list(items)
 
 # %% ../../nbs/steps/01_variants.ipynb #8285480c
 DECLARED = {"declared_right": "right", "declared_sureness": "sureness", "declared_memorised": "memorised"}
@@ -300,14 +300,13 @@ def declared_skill(tables: Mapping[str, str | Path], items: Sequence[Item], top:
 
     Columns: model, item_id, right (a chance), sureness (a probability or NaN), memorised (bool).
     """
-    asked, rows = {i.item_id for i in items}, []
+    asked = {i.item_id for i in items}
+    rows = []
     for name, file in tables.items():
         path = Path(top) / Path(file).expanduser()
-        if path.suffix != ".csv":
-            continue
-        drawn = [r for _, r in csv_rows(path) if r.get("origin") == "simulated" and r.get("declared_right")]
-        told = [r for r in drawn if r["item_id"] in asked]
-        rows += [(name, r["item_id"], *(r.get(k) for k in DECLARED)) for r in told]
+        for _, r in csv_rows(path) if path.suffix == ".csv" else ():
+            if r.get("origin") == "simulated" and r.get("declared_right") and r["item_id"] in asked:
+                rows.append((name, r["item_id"], *map(r.get, DECLARED)))
     out = pd.DataFrame(rows, columns=["model", "item_id", *DECLARED.values()])
     out = out.drop_duplicates(["model", "item_id"], ignore_index=True)  # of several samples
     numbers = {k: pd.to_numeric(out[k]) for k in ("right", "sureness")}

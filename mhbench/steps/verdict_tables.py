@@ -23,13 +23,14 @@ from ..stats.bias import shared_lineage
 from ..stats.estimate import ESTIMATE_COLUMNS, estimate
 from ..stats.jackknife import agreement_estimate
 from .answers import SIMILARITY, Asked, judge_everything
-from .rates import mean_of
+from .rates import mean_of, numbers_by_name
+from .score import spending
 from .verdicts import BY_RULE
 
 # %% auto #0
 __all__ = ['VERDICT_MEANS', 'STYLES', 'lineage_guard', 'verdict_frame', 'count_verdicts', 'verdict_means', 'same_score',
-           'judges_compared', 'spending', 'verdict_metrics', 'style_rubric', 'judge_in_styles', 'styles_to_ask',
-           'alike_by_style', 'linked_scores', 'mean_points', 'final_scores']
+           'judges_compared', 'verdict_metrics', 'style_rubric', 'judge_in_styles', 'styles_to_ask', 'alike_by_style',
+           'linked_scores', 'mean_points', 'final_scores']
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #6b828681
 def lineage_guard(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> pd.DataFrame:
@@ -146,21 +147,14 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
     return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d2ff7e0f
-def spending(table: pd.DataFrame) -> dict:  # a frame of judgments
-    "What verdicts have cost."
-    return {c: table[c].sum(skipna=False) for c in ("prompt_tokens", "completion_tokens", "cost_usd")}
-
-
 def verdict_metrics(table: pd.DataFrame, means: pd.DataFrame, guard: pd.DataFrame) -> dict:
     "Counts, cost, and the mean of each judge and student."
-    main = means[(means["by"] == "all") & (means["n"] > 0)]
-    kept = ["n", "estimate", "ci_low", "ci_high"]
     return {
         "n_judgments": len(table),
         "status": table["status"].value_counts().sort_index().to_dict(),
         "labels": table["label"].value_counts().sort_index().to_dict(),
         "shared_lineage": len(guard),
-        "mean": {f"{r['judge']}/{r['model']}": {k: r[k] for k in kept} for r in main.to_dict("records")},
+        "mean": numbers_by_name(means[(means["by"] == "all") & (means["n"] > 0)], ["judge", "model"]),
     } | spending(table)
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #9040674d
@@ -202,18 +196,16 @@ def judge_in_styles(
         own = {i.study: style_rubric(i.study, style, prompts_dir) for i in items if kind == "score"}
         parts: dict[str | None, list[Response]] = {}
         for r in responses:
-            if r.item_id not in linked:
-                parts.setdefault(own.get(r.study), []).append(r)
-            elif k == 0:
-                parts.setdefault(None, []).append(r)
-        said: dict[tuple, list[Judgment]] = {}
+            if r.item_id not in linked or k == 0:
+                parts.setdefault(None if r.item_id in linked else own.get(r.study), []).append(r)
+        place = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
+        said: list[Judgment] = []
         for name, rs in parts.items():
             how: dict[str, Any] = {**settings, "kind": kind, "prompts_dir": prompts_dir}
             how |= {"rubric": name} if name else {}
-            for j in judge_everything(rs, items, asked, **how):
-                said.setdefault((j.item_id, j.model, j.mode, j.sample), []).append(j)
-        order = [(r.item_id, r.model, r.mode, r.sample) for r in responses]
-        out += [(style, j) for key in order for j in said.get(key, [])]
+            said += judge_everything(rs, items, asked, **how)
+        said.sort(key=lambda j: place[j.item_id, j.model, j.mode, j.sample])
+        out += [(style, j) for j in said]
     return out
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d84f955a
@@ -233,21 +225,16 @@ def alike_by_style(said: Sequence[tuple[str, Judgment]], items: Sequence[Item], 
 
     Source: PsychiatryBench, appendix, table 3.
     """
-    by_style: dict[str, list[Judgment]] = {}
-    for style, j in said:
-        by_style.setdefault(style, []).append(j)
     rows = []
-    for style, judgments in by_style.items():
-        table = verdict_frame(judgments, items, "score")
-        first = table[table["repeat"] == 0]
-        wide = first.pivot(index=["item_id", "cluster", "model", "mode", "sample"], columns="judge", values="score")
+    for style in dict.fromkeys(style for style, _ in said):
+        table = verdict_frame([j for s, j in said if s == style and j.repeat == 0], items, "score")
+        wide = _by_run(table, "score")
         for a, b in combinations(wide.columns, 2):
             both = wide[[a, b]].dropna()
-            x = both[a].to_numpy(float)
-            y = both[b].to_numpy(float)
+            x, y = both.to_numpy(float).T
             of = both.index.get_level_values("cluster").to_numpy()
             e = estimate(same_score, x, y, clusters=of, **settings, share=True)
-            counts = {"alike": int((x == y).sum()), "apart": float(np.abs(x - y).mean()) if len(x) else np.nan}
+            counts = {"alike": int((x == y).sum()), "apart": np.abs(x - y).mean() if len(x) else np.nan}
             rows.append({"style": style, "first": a, "second": b} | counts | e.row())
     return pd.DataFrame(rows, columns=["style", "first", "second", "alike", *ESTIMATE_COLUMNS, "apart"])
 
@@ -293,17 +280,10 @@ def final_scores(judgments: Sequence[Judgment], items: Sequence[Item], **setting
     Source: PsychiatryBench, equation 14.
     """
     table = verdict_frame(judgments, items, "score")
-    tiers = {i.item_id: _tier(i) for i in items}
+    tiers = {i.item_id: "second follow-up" for i in items if "second_follow_up" in i.context}  # the last that is shown
+    tiers = {i.item_id: "first follow-up" for i in items if "first_follow_up" in i.context} | tiers
     first = table[(table["repeat"] == 0) & (table["sample"] == 0)]
     points = first.assign(points=100 * first["value"], task=first["category"], tier=first["item_id"].map(tiers))
-    apart = points[points["tier"] != ""]
-    parts = [mean_points(points, ["judge", "model", "task"], **settings).assign(tier="all")]
-    parts += [mean_points(apart, ["judge", "model", "task", "tier"], **settings)] if len(apart) else []
-    return pd.concat(parts, ignore_index=True)[["judge", "model", "task", "tier", "n_failed", *ESTIMATE_COLUMNS]]
-
-
-def _tier(item: Item) -> str:
-    "The last follow-up that a case shows."
-    if "second_follow_up" in item.context:
-        return "second follow-up"
-    return "first follow-up" if "first_follow_up" in item.context else ""
+    both = (points.assign(tier="all"), points.dropna(subset=["tier"]))
+    parts = [mean_points(part, ["judge", "model", "task", "tier"], **settings) for part in both]
+    return pd.concat([p for p in parts if len(p)] or parts, ignore_index=True)
