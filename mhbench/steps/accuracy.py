@@ -39,11 +39,7 @@ def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
 def breakdowns(
     scores: pd.DataFrame, by: Sequence[str], *, core: str | None = None, whole: Any = None, **settings: Any
 ) -> dict[str, pd.DataFrame]:  # correct, cross_entropy, brier -> a table of rates
-    """Rates by model, mode and group, of the core set; and by set, where there is one. `whole` are all items, of
-    `scorable`; the settings are those of `estimate`.
-
-    Raises: ValueError where no item is in the core set.
-    """
+    "Rates of the core set, and by set; `whole` are all items, of `scorable`. Raises: ValueError for an empty core set."
     of_core = whole if whole is None or core is None else whole[whole["set"] == core]
 
     def rates(value: str, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:

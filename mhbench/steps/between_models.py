@@ -242,10 +242,7 @@ def wordings_compared(
     wordings: Mapping[str, str],  # a model's entry with another wording of the prompt -> its entry with the first one
     **settings: Any,
 ) -> pd.DataFrame:  # as prompt_wordings; no row where no such pair answered an item under both
-    """Every model that was asked under two wordings, as two entries: accuracy under each, and the paired difference.
-
-    Source: Lamparth, Grabb et al. 2025, figure 17.
-    """
+    "Each model asked under two wordings, as two entries. Source: Lamparth, Grabb et al. 2025, figure 17."
     parts = []
     plain = scores[(scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")]
     for other, model in wordings.items():

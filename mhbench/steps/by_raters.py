@@ -178,10 +178,7 @@ def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = (), **se
 
 # %% ../../nbs/steps/15_by_raters.ipynb #882d7709
 def rated_by_all(table: pd.DataFrame, ratings: Iterable[Rating]) -> pd.DataFrame:
-    """Every person's and every judge's rating of each answer, of answers that a judge and a person may both have seen.
-
-    Columns: rater, kind (person, judge), item_id, case, model, points.
-    """
+    "What people and judges gave each answer: rater, kind (person, judge), item_id, case, model, points."
     wide = rated_points(ratings, set(table["model"]))
     people = wide.stack().rename("points").reset_index().assign(kind="person")
     case = table.groupby("item_id")["cluster"].first().astype(str)
@@ -192,10 +189,7 @@ def rated_by_all(table: pd.DataFrame, ratings: Iterable[Rating]) -> pd.DataFrame
 
 
 def one_scale(rated: pd.DataFrame, kind: Literal["score", "label"]) -> rater_model.RaterFit | None:
-    """The model of raters of people's and judges' ratings, with models as a facet.
-
-    None where no person or no judge rated, or all ratings are alike.
-    """
+    "The model of raters of all ratings, models a facet; None without people or judges, or where all ratings are alike."
     known = rated[rated["points"].isin([0, 100])] if kind == "label" else rated
     if known["kind"].nunique() < 2 or known["points"].nunique() < 2:
         return None
@@ -245,10 +239,7 @@ def contrast_table(
 
 # %% ../../nbs/steps/15_by_raters.ipynb #aa65d3a8
 def duels_of_all(ratings: Iterable[Rating], judgments: Iterable[Judgment] = ()) -> pd.DataFrame:
-    """Every duel that a person or a judge decided, in the order in which it was shown.
-
-    Columns: axis, item, rater, kind (person, judge), first, second, outcome (of DUEL).
-    """
+    "Every duel decided, as shown: axis, item, rater, kind (person, judge), first, second, outcome (of DUEL)."
     rows = []
     for r in ratings:
         sides = [r.variant.get("first"), r.variant.get("second")]
@@ -317,9 +308,7 @@ def duel_scales(duels: pd.DataFrame, fewest: int = 30) -> tuple[pd.DataFrame, pd
 
     Gives checks, map and contrasts, each with the axis, of every axis with so many duels.
     """
-    checks = [pd.DataFrame()]
-    maps = [pd.DataFrame()]
-    contrasts = [pd.DataFrame()]
+    found = [(pd.DataFrame(),) * 3]
     people = set(duels.loc[duels["kind"] == "person", "rater"])
     for axis, g in duels.groupby("axis", sort=False):
         if len(g) < fewest or g["rater"].nunique() < 2 or not people & set(g["rater"]):
@@ -327,7 +316,8 @@ def duel_scales(duels: pd.DataFrame, fewest: int = 30) -> tuple[pd.DataFrame, pd
         columns = (g[name].tolist() for name in ("outcome", "first", "second", "item", "rater"))
         fit = rater_model.fit_duels(*columns)
         mine = people & set(g["rater"])
-        checks.append(pd.DataFrame(fit.checks).assign(axis=axis))
-        maps.append(scale_map(fit, mine).assign(axis=axis))
-        contrasts.append(contrast_table(fit).drop(columns="raw").assign(axis=axis))
-    return tuple(pd.concat(parts, ignore_index=True) for parts in (checks, maps, contrasts))  # type: ignore[return-value]
+        checks = pd.DataFrame(fit.checks).assign(axis=axis)
+        contrasts = contrast_table(fit).drop(columns="raw").assign(axis=axis)
+        found.append((checks, scale_map(fit, mine).assign(axis=axis), contrasts))
+    checks, maps, contrasts = (pd.concat(parts, ignore_index=True) for parts in zip(*found))
+    return checks, maps, contrasts

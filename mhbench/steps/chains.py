@@ -163,9 +163,7 @@ class ChainScores(NamedTuple):
 def chain_scores(
     chains: Chains, measures: Measures, *, zero: Baseline | None = None, convention: str = "official"
 ) -> ChainScores:
-    """ROSCOE's scores by its convention, ROUGE, BERTScore (raw, and rescaled where it has a zero) and the cosine with
-    the reference, by chain.
-    """
+    "ROSCOE's scores by its convention, ROUGE, BERTScore (raw and rescaled) and the cosine with the reference."
     suite = roscoe(*chains.texts, **measures.of_roscoe, convention=convention)
     raw = score_pairs(chains.said, chains.expert, encoder=measures.words)
     against = rouge(chains.said, chains.expert).assign(

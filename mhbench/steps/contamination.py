@@ -77,7 +77,8 @@ def _cosines_of(encoder: Any, first: list[str], second: list[str]) -> np.ndarray
     "The cosine of each text of one list with the text of the other; each distinct text is encoded once."
     texts = {t: k for k, t in enumerate(dict.fromkeys([*first, *second]))}
     v = np.asarray(encoder.sentences(list(texts)), float)
-    a, b = (v[[texts[t] for t in side]] for side in (first, second))
+    a = v[[texts[t] for t in first]]
+    b = v[[texts[t] for t in second]]
     return np.asarray(six_decimals(np.einsum("nd,nd->n", a, b)))
 
 # %% ../../nbs/steps/09_contamination.ipynb #5b6588b2
@@ -325,10 +326,7 @@ def similarity_columns(table: pd.DataFrame) -> list[str]:
 
 
 def similarity_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
-    """The mean similarity of each kind, with its interval over cases, from the tables of several models.
-
-    Columns: model, similarity, n (questions compared), ...
-    """
+    "Mean similarities, with intervals over cases: model, similarity, n (questions compared), ..."
     rows = []
     for model, g in table.groupby("model", sort=False):
         for column in similarity_columns(table):
@@ -338,10 +336,7 @@ def similarity_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
 
 # %% ../../nbs/steps/09_contamination.ipynb #d4ea01d8
 def flag_table(table: pd.DataFrame, thresholds: Sequence[float], **settings: Any) -> pd.DataFrame:
-    """How many completions are more similar than each threshold, and their share with its interval over cases.
-
-    Columns: model, similarity, above, flagged, n, ...
-    """
+    "How many completions are more similar than each threshold: model, similarity, above, flagged, n, ..., the share."
     rows = []
     own = [c for c in similarity_columns(table) if "_" not in c]
     for (model, g), column, threshold in product(table.groupby("model", sort=False), own, thresholds):

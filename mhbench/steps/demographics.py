@@ -112,10 +112,7 @@ def _in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
 def level_averages(
     scores: pd.DataFrame, groups: Mapping[str, Sequence[str]], value: str = "correct", **settings: Any
 ) -> pd.DataFrame:
-    """Means over models of each level by `average_models`; cases are resampled for all models together.
-
-    Columns: set, level, and those of `average_models`.
-    """
+    "Means over models of each level: set, level, and the columns of `average_models`."
     parts = [average_models(scores[:0], value, ["level"], **settings).assign(set="")]
     for name, g in scores.groupby("set"):
         here = {k: v for k, v in groups.items() if set(v) & set(g["model"])}
@@ -257,9 +254,7 @@ def untested_models(pairs: pd.DataFrame) -> dict[str, str]:  # "model in set" ->
 
 # %% ../../nbs/steps/14_demographics.ipynb #aecff88d
 def pair_intervals(pairs: pd.DataFrame, attributes: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Every pair with its simultaneous interval and the attribute that its set varies, for a figure; NaN where a pair
-    has no test, no row where none has.
-    """
+    "Every pair with its simultaneous interval and what its set varies; NaN without a test, no row where none has one."
     if not len(tested_pairs(pairs)):
         return tested_pairs(pairs).assign(varied="", group="")
     ends = {"ci_low": pairs["simultaneous_low"], "ci_high": pairs["simultaneous_high"]}

@@ -9,6 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,9 +92,7 @@ def expert_responses(items: Iterable[Item], *, mode: Mode = "cot", name: str = "
 
 
 def meeting(items: Sequence[Item], answers: Sequence[Response], *, mode: Mode, expert: bool, **drawn: Any) -> Matched:
-    """The draw of `matched`, by n_items, n_errors and seed, from the first answers of a mode, which are rationales, and
-    with `expert` also from the expert's.
-    """
+    "The draw of `matched` from the first answers of a mode, which are rationales, and the expert's if wanted."
     said = [r for r in answers if r.mode == mode and r.sample == 0]
     return matched(items, said, expert_responses(items, mode=mode) if expert else [], **drawn)
 
@@ -175,7 +174,8 @@ def compare_and_name(
 # %% ../../nbs/steps/08_duels.ipynb #b330fa98
 def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
     "The number of pairs of rationales: k (k - 1) / 2 for a question with k rationales."
-    return sum(k * (k - 1) // 2 for k in Counter(r.item_id for r in duelling).values())
+    k = Counter(r.item_id for r in duelling)
+    return sum(comb(n, 2) for n in k.values())
 
 
 def count_proposals(proposals: Iterable[Judgment], none: str = "(no verdict)") -> pd.DataFrame:  # judge, model, kind, n

@@ -84,9 +84,7 @@ def inconsistency_table(scores: pd.DataFrame, *, whole: pd.DataFrame | None = No
 
 
 def accuracy_beside(items: Sequence[Item], responses: Iterable[Response], **settings: Any) -> pd.DataFrame:
-    """Zero-shot accuracy of each model on the questions that it was also asked in free form, as a table like that of
-    inconsistency_table; no row for a model that was not asked both ways.
-    """
+    "Zero-shot accuracy on the questions that a model was also asked in free form; as inconsistency_table."
     responses = list(responses)
     asked = {(r.model, r.item_id) for r in responses if r.mode == "free_form"}
     chosen = [r for r in responses if r.mode == "zero_shot" and (r.model, r.item_id) in asked]

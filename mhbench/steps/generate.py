@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -64,13 +65,13 @@ class Setting(Record):
     def plain(self) -> list[tuple[int, float | None]]:
         "(sample, temperature) of every request for an item, without those that vote."
         temperatures: Sequence[float | None] = self.temperatures or [None]
-        return list(enumerate(t for t in temperatures for _ in range(self.samples)))
+        return list(enumerate(t for t, _ in product(temperatures, range(self.samples))))
 
     @property
     def draws(self) -> list[tuple[int, float | None]]:
         "(sample, temperature) of every request for an item."
         samples = self.voting.samples if self.voting else 0
-        votes = (t for t in SELF_CONSISTENCY for _ in range(samples))
+        votes = (t for t, _ in product(SELF_CONSISTENCY, range(samples)))
         return [*self.plain, *enumerate(votes, len(self.plain))]
 
     def votes(self, sample: int) -> bool:
@@ -118,8 +119,11 @@ class GenerationSettings:
 # %% ../../nbs/steps/02_generate.ipynb #452904e8
 def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
     "The items that a mode is asked about, in their order; where `n_items` names sets, only items of these."
-    wanted = {"category": setting.categories, "task": setting.tasks}
-    out = [i for i in items if all(names is None or getattr(i, k) in names for k, names in wanted.items())]
+    out = list(items)
+    if setting.categories is not None:
+        out = [i for i in out if i.category in setting.categories]
+    if setting.tasks is not None:
+        out = [i for i in out if i.task in setting.tasks]
     if setting.sets is not None:
         out = [i for i in out if i.variant.get("set") in setting.sets]
     if not isinstance(setting.n_items, dict):

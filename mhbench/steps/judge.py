@@ -383,10 +383,7 @@ def _majority(votes: Sequence[str]) -> dict[str, Any]:
 
 # %% ../../nbs/steps/05_judge.ipynb #e4ebf2fc
 def same_lineage(judges: Iterable[Model], students: Iterable[Model]) -> pd.DataFrame:
-    """Every judge and student of one family: the same model, the same lineage, or a lineage that is not stated.
-
-    Columns: judge, model, lineage, relation.
-    """
+    "Every judge and student of one family, or of none that is stated: judge, model, lineage, relation."
     j = {m.name: m for m in judges}
     s = {m.name: m for m in students}
     of = {n: m.lineage for n, m in (j | s).items() if m.lineage}

@@ -144,9 +144,7 @@ def _above_raters(one: pd.DataFrame, people: np.ndarray, level: float) -> Estima
 def people_table(
     table: pd.DataFrame, ratings: Iterable[Rating], *, kind: Literal["score", "label"], level: float = 0.95, **settings
 ) -> pd.DataFrame:  # judge, measure, n, ..., reading
-    """Every judge compared with people, on the answers that both rated; no row where there are none. `table` has
-    verdicts: judge, item_id, cluster, model, points.
-    """
+    "Each judge compared with people; `table` has verdicts: judge, item_id, cluster, model, points."
     rated = rated_points(ratings, set(table["model"]))
     rows: list[dict] = []
     settings["level"] = level

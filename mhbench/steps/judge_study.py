@@ -84,10 +84,7 @@ def _padded(text: str, rules: Mapping) -> str:
 
 # %% ../../nbs/steps/21_judge_study.ipynb #ca933d61
 def corrupted(item: Item, other: Item | None, dir: str | Path | None = None) -> dict[str, str]:
-    """A reference and its corrupted versions, by group; a group whose rule does not apply is missing.
-
-    Raises: ValueError for an item that is not open.
-    """
+    "A reference and its corrupted versions, by group, where the rule applies. Raises: ValueError for other tasks."
     if not task_of(item).prose:
         refuse(f"corrupted: item must be of task open; got {item.task}", place=item.item_id)
     rules = corruption_rules(item.language, dir)
@@ -203,10 +200,7 @@ def study_parts(
     seed: int,
     prompts_dir: str | Path | None = None,
 ) -> list[Part]:
-    """The parts of a judge's study. Linked questions are left out: their rubric has a template of its own.
-
-    Raises: ValueError for an unknown wording.
-    """
+    "The parts of a judge's study, without linked questions. Raises: ValueError for an unknown wording."
     if unknown := [w for w in wordings if w not in WORDINGS]:
         refuse(f"study_parts: wordings must be among {', '.join(WORDINGS)}; got {unknown}")
     n_items, n_known = (n.get(judge_name or "") if isinstance(n, Mapping) else n for n in (n_items, n_known))
@@ -232,10 +226,7 @@ def study_parts(
 
 # %% ../../nbs/steps/21_judge_study.ipynb #0f4790f7
 def count_parts(parts: Mapping[str, Sequence[Part]], encoders: Collection[str] = ()) -> pd.DataFrame:
-    """The number of verdicts of each judge; an empty answer has one without a request.
-
-    Columns: judge, experiment, wording, temperature, verdicts.
-    """
+    "Verdicts of each judge: judge, experiment, wording, temperature, verdicts (an empty answer needs no request)."
     columns = ["judge", "experiment", "wording", "temperature"]
     rows = []
     for name, ps in parts.items():

@@ -85,11 +85,6 @@ def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS, **
 # %% ../../nbs/steps/22_judge_tables.ipynb #52074de3
 _ANSWER = ["item_id", "cluster", "model", "sample"]
 
-
-def _runs(table: pd.DataFrame) -> pd.DataFrame:
-    "One row an answer, one column a run."
-    return table.pivot(index=_ANSWER, columns="repeat", values="points")
-
 # %% ../../nbs/steps/22_judge_tables.ipynb #63259ce8
 def repeatability_table(
     table: pd.DataFrame, cut: float = 75.0, *, n_boot: int = 1000, seed: int, level: float = 0.95
@@ -100,7 +95,7 @@ def repeatability_table(
     rows: list[dict] = []
     repeated = table[table["experiment"] == "repeats"]
     for (judge, temperature), g in repeated.groupby(["judge", "temperature"], sort=True):
-        wide = _runs(g)
+        wide = g.pivot(index=_ANSWER, columns="repeat", values="points")  # an answer in a row, a run in a column
         y = wide.to_numpy(float)
         of = wide.index.get_level_values("cluster").to_numpy()
         twice = (~np.isnan(y)).sum(1) > 1
@@ -225,9 +220,7 @@ def habit_table(
     kind: Literal["score", "label"] = "score",  # labels are 0 or 100 points and do not heap
     **settings: Any,  # n_boot, seed and level, of `estimate`
 ) -> pd.DataFrame:  # judge, measure, n, ..., expected
-    """The heaping of a judge's scores on round numbers, and the effects of a doubling of length and of a place further
-    down in its prompt, within items.
-    """
+    "Heaping of scores, and the effects of a doubling of length and of a later place in the prompt, within items."
     rows: list[dict] = []
     level = settings.get("level", 0.95)
     for judge, g in table.dropna(subset=["points"]).groupby("judge", sort=True):

@@ -355,10 +355,7 @@ def present_groups(groups: Mapping[str, Sequence[str]], models: Iterable[str]) -
 
 
 def absent_members(groups: Mapping[str, Sequence[str]], models: Iterable[str]) -> dict[str, str]:
-    """The groups that are not whole in this run, so that a mean over some of them is not taken for one over all.
-
-    By "group NAME".
-    """
+    'What a group lacks in this run, so that its mean is not taken for one over all; by "group NAME".'
     known = set(models)
     out = {}
     for name, members in groups.items():
@@ -485,9 +482,7 @@ def wide_cells(
 
 # %% ../../nbs/steps/07_rates.ipynb #e3a6ec44
 def _wide(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.DataFrame:
-    """One column a group of models, in order of appearance, its largest number of models in the heading; as published,
-    with half the interval's width.
-    """
+    "A column a group, its most models in the heading; as published, with half the interval's width."
     n = averages.groupby("models", sort=False)["n_models"].max()
     heading = {m: f"{m} ({n[m]} {'model' if n[m] == 1 else 'models'})" for m in n.index}
     how = {"ends": " ± {half:.2f}"} if as_published else {"ends": " [{low:.2f}, {high:.2f}]", "alone": ", no interval"}
@@ -533,10 +528,7 @@ def beside_each_other(
     accuracy: pd.DataFrame,  # the same, of answers to the same questions with their options
     categories: Sequence[str] = ("diagnosis", "treatment", "triage"),
 ) -> pd.DataFrame:  # model, then a column of text a category and measure; no row without a free-form answer
-    """Free-form inconsistency beside multiple-choice accuracy; a dash where a model has none.
-
-    Source: Lamparth, Grabb et al. 2025, table 3.
-    """
+    "Free-form inconsistency beside accuracy; a dash for none. Source: Lamparth, Grabb et al. 2025, table 3."
     if not len(inconsistency):
         return pd.DataFrame(columns=["model"])
     measures = {"free-form inconsistency": inconsistency, "accuracy": accuracy}

@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -239,10 +239,7 @@ def until_decided(
     seed: int,
     file: Path | None = None,  # JSON lines: every look as it is taken
 ) -> Stopped:
-    """Ask in one order, look after every batch, and stop asking a model once its comparisons are decided.
-
-    Raises: ValueError where no answer is right or wrong by itself.
-    """
+    "Ask in one order, look after every batch, and stop asking whom is decided. Raises: ValueError without a score."
     order = asking_order(items, stop.by, seed=seed)
     cases = [i.cluster for i in order]
     names = list(ask)
@@ -308,7 +305,7 @@ def recorded_as_asked(responses: Sequence[Response]) -> Callable[[list[Item]], l
     of: dict[str, list[Response]] = {}
     for r in responses:
         of.setdefault(r.item_id, []).append(r)
-    return lambda batch: [r for i in batch for r in of.get(i.item_id, [])]
+    return lambda batch: list(chain.from_iterable(of.get(i.item_id, []) for i in batch))
 
 # %% ../../nbs/steps/03_stopping.ipynb #674045c6
 def answer_until_decided(

@@ -149,10 +149,7 @@ def baselines(train: Sequence[Item]) -> dict[str, Callable[[Sequence[Item]], dic
 
 # %% ../../nbs/steps/19_training.ipynb #bdeb53f5
 def run_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd.DataFrame:
-    """Accuracy on the test part of every run and baseline.
-
-    Columns: model, variant, seed, epochs, best_epoch, n_truncated, and those of an estimate.
-    """
+    "Test accuracy of every run and baseline: model, variant, seed, epochs, best_epoch, n_truncated, an estimate's."
     rows = []
     for r in runs:
         facts = r.trained.facts
@@ -244,9 +241,7 @@ def run_cards(runs: Sequence[Run], parts: TrainingParts, table: pd.DataFrame, st
 
 # %% ../../nbs/steps/19_training.ipynb #898da5f7
 def answering_runs(runs: Sequence[Run], top: str | Path = "/") -> dict[str, dict[str, Any]]:
-    """The run that answers for each model in the stage generate: that of the first seed, so that no run is selected by
-    its result. Folders are relative to `top`.
-    """
+    "The run that answers for each model, that of the first seed, so that no result selects it; folders from `top`."
     out: dict[str, dict[str, Any]] = {}
     for r in runs:
         if r.variant == TUNED:

@@ -48,10 +48,7 @@ AGE_BANDS = ((18, 33), (33, 49), (49, 66))  # from, up to but without
 
 
 def fill(text: str, age: int | None = None, ethnicity: str | None = None) -> str:
-    """A text with its placeholders filled, and the article before each made to fit.
-
-    Raises: ValueError where the text has a placeholder for which nothing is given.
-    """
+    "A text with its placeholders filled, and the articles made to fit. Raises: ValueError for one without a value."
     years = None if age is None else f"{age}-year-old"
     for placeholder, value, name in (("<AGE>", years, "age"), ("<NAT>", ethnicity, "ethnicity")):
         if placeholder not in text:
@@ -273,9 +270,7 @@ def recorded_answers(
     *,
     others: Collection[str] = (),  # ids of items that this run does not ask
 ) -> Iterator[Response]:
-    """Answers that were given before, one after the other: those of the corpus to the items that are asked, and those
-    of the tables, one table at a time.
-    """
+    "Answers given before: the corpus's to the items that are asked, then those of each table."
     kept = {i.item_id for i in items}
     yield from (r for r in responses if r.item_id in kept)
     for name, file in tables.items():

@@ -162,10 +162,7 @@ STYLES = ("basic", "points", "holistic")
 
 
 def style_rubric(study: str, style: str, dir: str | Path | None = None) -> str | None:
-    """The name of a study's rubric for a style; None for basic: each item's own rubric.
-
-    Raises: ValueError for an unknown style, or one that the study has no rubric for.
-    """
+    "A study's rubric for a style; None for basic, each item's own. Raises: ValueError for a style that it has not."
     if style not in STYLES:
         refuse(f"style_rubric: styles must be among {', '.join(STYLES)}; got {style!r}")
     if style == "basic":
@@ -210,10 +207,7 @@ def judge_in_styles(
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d84f955a
 def styles_to_ask(styles: Sequence[str], judges: Sequence[str], kind: str) -> list[str]:
-    """The styles to ask for: all where two judges can be compared in them, else the first.
-
-    Labels have no styles, and an encoder reads no rubric.
-    """
+    "All styles where two judges read a rubric and give scores, else the first."
     readers = [k for k in judges if k not in ("encoder", "classifier")]
     return list(styles) if kind == "score" and len(readers) > 1 else list(styles[:1])
 
@@ -261,10 +255,7 @@ def linked_scores(judgments: Sequence[Judgment], items: Sequence[Item]) -> pd.Da
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #38bb6782
 def mean_points(table: pd.DataFrame, by: Sequence[str], **settings: Any) -> pd.DataFrame:
-    """Mean points of each group with an interval over cases (columns points and cluster), and the failed verdicts.
-
-    Columns: `by`, n_failed, n, ..., the mean in points.
-    """
+    "Mean points of each group over cases, and failed verdicts: `by`, n_failed, n, ..., the mean in points."
     rows = []
     for key, g in table.groupby(list(by), sort=True, dropna=False):
         failed = {"n_failed": int(g["points"].isna().sum())}

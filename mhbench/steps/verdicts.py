@@ -85,10 +85,7 @@ def answer_text(r: Response) -> str:
 
 
 def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str, str]]:
-    """The chat messages that put answers to one item before a judge.
-
-    `texts` are the answers: one for `score` and `yes_no`, two for `pairwise`, any number for `label`.
-    """
+    "The chat messages that put answers to an item: one for score and yes_no, two for pairwise, any number for label."
     labels = letters(min(len(item.options), 26))
     line = rubric.text.get("answer_line", "Answer {number}: {answer}")
     answers = [render(line, {"number": str(i), "answer": t}, rubric.name) for i, t in enumerate(texts, 1)]
