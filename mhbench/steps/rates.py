@@ -433,7 +433,10 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",), **se
 # %% ../../nbs/steps/07_rates.ipynb #ac7e27e4
 def about_declined(table: pd.DataFrame) -> list[str]:  # of declined_table; sentences
     "Who declined how often, and in which group most."
-    out, never = [], []
+    out: list[str] = []
+    never: list[str] = []
+    if not len(table):
+        return out
     for run, g in table[table["measure"] == "declined"].groupby(RUN, sort=True):
         whole = g[g["by"] == "all"].iloc[0]
         if not whole["n_refused"]:
