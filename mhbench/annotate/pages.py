@@ -177,6 +177,9 @@ def question_view(
     opened = missing(page.study, q, answers) if insist else []
     view = View(page, answers, language, opened)
     of_kind = _OF_KIND.get(s.kind, _rated)(view)
+    notes = [t("question.missing", n=len(opened))] if opened else []
+    if s.kind == "errors" and opened and opened[0] in ("main", "Abstain"):
+        notes = [t("question.main" if opened[0] == "main" else "question.both")]
     return {
         "kind": s.kind,
         "text": q.texts[view.shown.wording],
@@ -184,16 +187,10 @@ def question_view(
         "ask": s.asks.get("") or t(f"ask.{s.kind}"),
         "comment": view.field("comment"),
         "open": [f for f in listed_fields(of_kind) if f["missing"]],
-        "notes": _notes(t, s.kind, opened),
+        "notes": notes,
         "feedback": [],
         **of_kind,
     }
-
-
-def _notes(t: Callable[..., str], kind: str, opened: list[str]) -> list[str]:
-    if kind == "errors" and opened and opened[0] in ("main", "Abstain"):
-        return [t("question.main" if opened[0] == "main" else "question.both")]
-    return [t("question.missing", n=len(opened))] if opened else []
 
 # %% ../../nbs/annotate/04_pages.ipynb #90f3bff8
 def feedback(page: QuestionPage, answers: Mapping[str, RatedAnswer], language: str) -> list[str]:  # paragraphs
@@ -278,11 +275,11 @@ def _text(page: str) -> str:
     return "\n".join(out).strip()
 
 # %% ../../nbs/annotate/04_pages.ipynb #0f9b6154
-def page_text(study: Study, rater: str, n: int = 0) -> str:  # n: which question, practice first
-    "A page as a rater sees it before answering."
-    page = QuestionPage(study, study.questions[n], rater, 0, "preview")
+def page_text(study: Study, rater: str) -> str:
+    "The first page as a rater sees it before answering."
+    page = QuestionPage(study, study.questions[0], rater, 0, "preview")
     t = translator(study.settings.language)
-    words = {"n": n + 1, "total": len(study.questions)}
+    words = {"n": 1, "total": len(study.questions)}
     view = question_view(page, {}, study.settings.language)
     names = ("lang", "static", "base", "here", "name", "title", "seen", "code", "occasion", "owner", "now", "csrf")
     frame = dict.fromkeys(names, "") | {"languages": {}, "synthetic": False, "checking": False, "done": 0}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -67,6 +68,7 @@ def read_printed(
 # %% ../../nbs/ledger/01_claims.ipynb #7b1d4494
 ROUNDINGS = {"half": (ROUND_HALF_UP, ROUND_HALF_EVEN), "down": (ROUND_DOWN,), "floor": (ROUND_FLOOR,)}
 ROUNDINGS["ceiling"] = (ROUND_CEILING,)
+_OBEYS = {"<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge}
 
 
 def equal_as_printed(
@@ -77,9 +79,7 @@ def equal_as_printed(
     "Whether our value, rounded to the printed digits, equals the printed number; for a bound, whether it obeys it."
     exact = Decimal(f"{ours:.12g}")
     if printed.bound:
-        below = exact < printed.value or (printed.bound == "≤" and exact == printed.value)
-        above = exact > printed.value or (printed.bound == "≥" and exact == printed.value)
-        return below if printed.bound in "<≤" else above
+        return _OBEYS[printed.bound](exact, printed.value)
     rounded = {(exact / printed.unit).quantize(Decimal(1), how) for how in ROUNDINGS[rounding]}
     return printed.value in {r * printed.unit for r in rounded}
 

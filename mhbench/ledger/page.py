@@ -109,14 +109,12 @@ def _row(paper: _Paper, n: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
 
 def _papers(verdicts: pd.DataFrame, claims: Sequence[Claims]) -> list[_Paper]:
     "The papers in the order of their claims files."
-    out = []
-    for number, file in enumerate(claims, 1):
-        paper = _Paper(file, number)
-        of = verdicts[verdicts["paper"] == file.name].to_dict("records")
-        basis = {c.id: _rests_on(c) for c in file.claims}
+    papers = [_Paper(file, number) for number, file in enumerate(claims, 1)]
+    for paper in papers:
+        of = verdicts[verdicts["paper"] == paper.name].to_dict("records")
+        basis = {c.id: _rests_on(c) for c in paper.claims.claims}
         paper.rows = [_row(paper, n, v) | {"rests_on": basis[v["claim"]]} for n, v in enumerate(of, 1)]
-        out.append(paper)
-    return out
+    return papers
 
 # %% ../../nbs/ledger/03_page.ipynb #e66134a5
 def _note(paper: _Paper, code: str, rows: list[dict[str, Any]], fallback: str = "") -> dict[str, Any]:

@@ -145,10 +145,6 @@ def _numbers(values: tuple) -> list[float]:
     return flat[~np.isnan(flat)].tolist()
 
 
-def _share(values: Any, equals: Any = True) -> float:
-    return float(_fits(pd.Series(values).dropna(), equals).mean())
-
-
 PLAIN_FUNCTIONS: dict[str, Callable[..., float]] = {
     "sum": lambda *values: sum(_numbers(values)),
     "mean": lambda *values: statistics.fmean(_numbers(values)),
@@ -158,7 +154,7 @@ PLAIN_FUNCTIONS: dict[str, Callable[..., float]] = {
     "count": lambda values: int(pd.Series(np.ravel(np.asarray(values, object))).notna().sum()),
     "ratio": lambda a, b: float(a) / float(b),
     "difference": lambda a, b: float(a) - float(b),
-    "share": _share,
+    "share": lambda values, equals=True: float(_fits(pd.Series(values).dropna(), equals).mean()),
 }
 
 
@@ -287,8 +283,7 @@ class _Evaluation:
         return (moved(lower), moved({i: -r for i, r in lower.items()})) if room else None
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #9391425f
-def _refers(given: Mapping) -> bool:
-    "Whether a mapping is a reference; others hold arguments by name."
+def _refers(given: Mapping) -> bool:  # others hold arguments by name
     of_table = "table" in given and {"column", "columns", "value"} & given.keys()
     return bool(of_table or {"call", "printed", "function"} & given.keys())
 

@@ -218,12 +218,6 @@ def about_truths(table: pd.DataFrame) -> str:  # of truths
     return " ".join(filter(None, said))
 
 # %% ../../nbs/report/05_findings.ipynb #cb135965
-def _in_words(rows: pd.DataFrame, at: int) -> str:
-    r = rows.iloc[at]
-    about = [str(r[c]) for c in ("model", "who", "against") if c in rows and isinstance(r[c], str) and r[c]]
-    return f"{r['measure']}{', ' * bool(about)}{' against '.join(about)}"
-
-
 def about_raters(tables: Sequence[pd.DataFrame], study: str) -> list[str]:  # none where nothing has two intervals
     """How intervals change when raters are a sample, as the items are: a sentence on tables whose column `random` says
     `items`, and `items and raters`, in turn.
@@ -248,7 +242,10 @@ def about_raters(tables: Sequence[pd.DataFrame], study: str) -> list[str]:  # no
     said = f"{study}: when its {people} are treated as a sample, as its questions are, {len(times)} intervals become"
     said += f" {times.median():.1f} times as wide (median; from {times.min():.1f} to {times.max():.1f} times)"
     said += f", and {lost} of {int(of.sum())} differences are no longer shown to differ from 0" if of.any() else ""
-    return [f"{said}. The largest change is {_in_words(alone, at)}: {ends[0]} becomes {ends[1]}."]
+    r = alone.iloc[at]
+    about = " against ".join(r[c] for c in ("model", "who", "against") if c in r and isinstance(r[c], str) and r[c])
+    largest = f"{r['measure']}, {about}" if about else r["measure"]
+    return [f"{said}. The largest change is {largest}: {ends[0]} becomes {ends[1]}."]
 
 # %% ../../nbs/report/05_findings.ipynb #d0088468
 def came_out(results: str | Path, studies: Sequence[str], parts: Parts) -> list[str]:  # sentences
