@@ -107,6 +107,5 @@ def pseudonyms(raters: Iterable[str]) -> dict[str, str]:
     "The name under which each rater of a source appears: `rater-1`, `rater-2` and so on; a pseudonym stays."
     names = list(dict.fromkeys(raters))
     known = {name: name for name in names if _PSEUDONYM.fullmatch(name)}
-    free = (f"rater-{k}" for k in count(1))
-    free = (p for p in free if p not in known)
+    free = (p for k in count(1) if (p := f"rater-{k}") not in known)
     return {name: known.get(name) or next(free) for name in names}

@@ -161,21 +161,18 @@ def _letters(item: Item) -> list[str]:
 _CLASSES: dict[str, type[Task]] = {}  # by name, as far as they have been imported
 
 # %% ../../nbs/records/10_task.ipynb #9e904c13
-def _whole(name: str) -> Task:
-    "The task of a name, whose class has all that a task must have."
-    kind = _CLASSES[name]
-    lacking = sorted(kind.__abstractmethods__) + [fact for fact in ("judged",) if not hasattr(kind, fact)]
-    if lacking:
-        refuse(f"task {name}: class {kind.__name__} must define {', '.join(lacking)}; got no such attribute")
-    return kind()
-
-
 @cache
 def task_named(name: str) -> Task:
     "The task of a class in mhbench.tasks. Raises: ValueError where there is none, or its class is not complete."
     if name not in tasks():
         refuse(f"task_named: name must be one of {', '.join(tasks())}; got {name!r}")
-    return _whole(name)
+    kind = _CLASSES[name]
+    lacking = sorted(kind.__abstractmethods__)
+    if not hasattr(kind, "judged"):
+        lacking.append("judged")
+    if lacking:
+        refuse(f"task {name}: class {kind.__name__} must define {', '.join(lacking)}; got no such attribute")
+    return kind()
 
 
 def task_of(item: Item) -> Task:

@@ -35,18 +35,13 @@ def _vote(counts: np.ndarray, rule: str = "majority") -> np.ndarray:
     return np.where(clear & (top > 0), counts.argmax(-1), -1)
 
 
-def _decode(codes: np.ndarray, values: list) -> np.ndarray:
-    if not values or isinstance(values[0], str):
-        return np.array(values + [None], dtype=object)[codes]
-    return np.array(values + [np.nan], dtype=float)[codes]
-
-
 def majority(
     labels: Any, *, rule: str = "majority", ignore: Sequence = (ABSTAIN,)
 ) -> np.ndarray:  # (N,) None or NaN where there is no consensus
     'The label given by more than half of the raters (R, N) who gave one, or, by "plurality", by most; none in a tie.'
     x, v = label_matrix(labels, ignore, None, "majority", raters=1)
-    return _decode(_vote(one_hot(x, max(len(v), 1)).sum(0), rule), v)
+    named = np.array([*v, None], dtype=object if not v or isinstance(v[0], str) else float)
+    return named[_vote(one_hot(x, max(len(v), 1)).sum(0), rule)]
 
 # %% ../../nbs/stats/04_consensus.ipynb #c1b0a431
 class Ceiling(NamedTuple):

@@ -175,11 +175,6 @@ def split_half_calibration(judge: Any, people: Any, *, clusters: Any = None, see
     return Calibrated(intercept, slope, *parts)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #4edce856
-def _pull(said: np.ndarray, which: np.ndarray, of: np.ndarray) -> np.ndarray:
-    "The contribution of each case to the error of a rate."
-    return np.bincount(of[which], said[which] - said[which].mean(), of.max() + 1) / which.sum()
-
-
 def pass_rates(said: Any, good: Any, own: Any, clusters: Any, **settings: Any) -> dict[str, Estimate]:
     """How much more often a judge passes (`said`) its own answers, or its family's, than others', among answers that
     people labelled "wrong" and among those they labelled "right" (`good`).
@@ -194,8 +189,8 @@ def pass_rates(said: Any, good: Any, own: Any, clusters: Any, **settings: Any) -
         sides = [these & mine, these & ~mine]
         a, b = (estimate(mean, x[s], clusters=of[s], share=True, **settings) for s in sides)
         r = 0.0
-        if a.n and b.n:
-            u, v = (_pull(x, s, of) for s in sides)
+        if a.n and b.n:  # the contribution of each case to the error of either rate
+            u, v = (np.bincount(of[s], x[s] - x[s].mean(), of.max() + 1) / s.sum() for s in sides)
             r = float(np.nan_to_num(divide(u @ v, np.sqrt((u @ u) * (v @ v)))))
         found = independent_difference(a, b, r)
         out[name] = found._replace(kind="MOVER" if found.kind == "mover" else "none")

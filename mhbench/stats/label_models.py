@@ -111,19 +111,14 @@ def _tables_of_errors(said: _Labels, cells: np.ndarray, p: np.ndarray, w: np.nda
     return e / e.sum(1, keepdims=True)
 
 # %% ../../nbs/stats/19_label_models.ipynb #c6fc83a8
-def _group_shares(p: np.ndarray, w: np.ndarray, group: np.ndarray) -> np.ndarray:  # (G, K)
-    "The share of each class in each group of items."
-    n = np.bincount(group, w)
-    return np.maximum(sums_by(group, w[:, None] * p) / np.maximum(n, _TINY)[:, None], _TINY)
-
-
 def _expectation_maximisation(said, start, group, w, smoothing, tolerance, most) -> tuple:
     "Probabilities (N, K), shares, errors and rounds, from a start (N, K), groups (N,) and weights (N,) of items."
     p: np.ndarray = start
     n, k = p.shape
     cells = said.rater * len(said.values) + said.said
+    size = np.maximum(np.bincount(group, w), _TINY)[:, None]
     for rounds in range(1, most + 1):
-        shares = _group_shares(p, w, group)
+        shares = np.maximum(sums_by(group, w[:, None] * p) / size, _TINY)
         errors = _tables_of_errors(said, cells, p, w, smoothing)
         each = np.log(errors).reshape(-1, k)[cells]
         before = p
@@ -217,14 +212,6 @@ def _alike(x: np.ndarray, numbers: bool) -> np.ndarray:  # (R, N)
 LOWER_AGREEMENT = 0.1  # of agreement below the others', to be worth a flag
 
 
-def _accuracies(ratings: np.ndarray, ignore: Sequence) -> np.ndarray:  # (R,)
-    "By Dawid and Skene's model; NaN where it cannot be fitted, or there are only two raters."
-    if len(ratings) > 2:
-        with suppress(ValueError, RuntimeError):
-            return dawid_skene(ratings, ignore=ignore).accuracy()
-    return np.full(len(ratings), np.nan)
-
-
 def _differs(d: np.ndarray, case: np.ndarray, level: float) -> tuple[float, bool]:
     "The mean difference over cases, and whether it is relevant and significant."
     has = np.isfinite(d)
@@ -302,7 +289,10 @@ def rater_flags(
     same = _alike(x, numbers)
     others = (~np.isnan(same)).sum(0) - 1
     beside = np.divide(np.nansum(same, 0) - same, others, where=others > 0, out=np.full(same.shape, np.nan))
-    accuracy = np.full(len(x), np.nan) if numbers else _accuracies(said, ignore)
+    accuracy = np.full(len(x), np.nan)
+    if len(x) > 2 and not numbers:
+        with suppress(ValueError, RuntimeError):  # where the model cannot be fitted
+            accuracy = dawid_skene(said, ignore=ignore).accuracy()
     flat, pages = _flat_pages(x, case) if numbers else (np.zeros(len(x), int), np.zeros(len(x), int))
     rows = []
     for k, name in enumerate(raters):

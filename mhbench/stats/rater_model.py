@@ -442,17 +442,13 @@ def fit_duels(
 # %% ../../nbs/stats/21_rater_model.ipynb #f6181bed
 def _mean_ratings(fit: RaterFit, p: dict[str, np.ndarray], mean: np.ndarray) -> np.ndarray:  # (R, D)
     "Every rater's expected rating of answers whose worths are distributed about these means (D,)."
-    weight = softmax(-0.5 * ((fit.grid - mean[:, None]) / np.exp(_log_sd(p))) ** 2, axis=1)
+    sd = np.sqrt(np.exp(2 * np.concatenate([p["worth_sd"], p["item_sd"]])).sum())  # of worths, items included
+    weight = softmax(-0.5 * ((fit.grid - mean[:, None]) / sd) ** 2, axis=1)
     if fit.steps is None:
         curve = p["level"] + np.exp(p["spread"])[:, None] * fit.grid - p["severity"][:, None]
     else:
         curve = np.exp(category_table(p, fit.grid, fit.steps)) @ fit.steps
     return curve @ weight.T
-
-
-def _log_sd(p: dict[str, np.ndarray]) -> float:
-    "Of worths with a common mean, items included."
-    return float(np.log(np.exp(2 * np.concatenate([p["worth_sd"], p["item_sd"]])).sum()) / 2)
 
 
 def _mean_rater(p: dict[str, np.ndarray], n: int) -> dict[str, np.ndarray]:
