@@ -260,7 +260,7 @@ def _shown(choices: Sequence[str] | None, item: Item, place: str) -> list[int] |
         refuse(f"load_answers: choices must {rule}; got {len(choices)} others ({place}); name the log of this corpus")
     return [item.options.index(c) for c in choices]
 
-
+# %% ../../nbs/records/07_answers.ipynb #54512c3a
 def _text(row: dict, n: int, place: str) -> str:
     "What was written: the text, or the letter that a letter or a number from 1 stands for."
     if "text" in row:

@@ -245,7 +245,7 @@ def load_label_studio(
         rows += [(place, same | {"target": target, "label": label, "source": place}) for target, label in found]
     return Annotated(validate(rows, Rating).records, dict(counts))
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #0e6d1171
 def _labels(
     annotation: Mapping, controls: Mapping[str, tuple[str, Sequence[str]]], place: str
 ) -> tuple[list[tuple[str, str]], str | None]:

@@ -54,7 +54,7 @@ class Observed(NamedTuple):
         "The same with the sign changed, for bets in the other direction."
         return self._replace(values=-self.values, low=-self.high, high=-self.low)
 
-
+# %% ../../nbs/stats/13_anytime.ipynb #8388cbae
 def observed(
     values: np.ndarray,  # (T,) or (T, P)
     cases: np.ndarray | None = None,  # (T,) labels; None: questions are independent

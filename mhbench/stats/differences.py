@@ -87,7 +87,7 @@ def difference_limits(
     known = np.asarray(m.n_clusters) >= fewest_clusters(level)
     return m, np.where(known, low, np.nan), np.where(known, high, np.nan)
 
-
+# %% ../../nbs/stats/18_differences.ipynb #328b389d
 def mean_difference(
     differences: np.ndarray, clusters: Clusters = None, *, largest: float = np.inf, level: float = 0.95
 ) -> Estimate:  # kind score or hall; few for too few cases

@@ -137,7 +137,7 @@ def _rarer(codes: np.ndarray, of: np.ndarray) -> int:
     other = ((codes != commonest) & given).sum(0)
     return len(np.unique(of[(2 * other >= given.sum(0)) & (other > 0)]))
 
-
+# %% ../../nbs/stats/24_jackknife.ipynb #9df79087
 def coefficient_estimate(
     j: Jackknife,  # of one coefficient
     measure: str,

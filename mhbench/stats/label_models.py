@@ -266,7 +266,7 @@ class Slips(NamedTuple):
         hasty = self.hasty > 2 and too_many(self.hasty, self.pages, alpha)
         return found + [f"{self.hasty} of {self.pages} pages faster than they can be read"] * hasty
 
-
+# %% ../../nbs/stats/19_label_models.ipynb #6aaacb23
 def rater_flags(
     ratings: Any,  # (R, N) labels or numbers
     raters: Sequence[str],  # R names

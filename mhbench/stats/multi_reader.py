@@ -197,7 +197,7 @@ def _too_few(value: float, n: int, n_units: int, level: float, n_raters: int, fe
     kind = "raters" if n_raters < fewest else kind
     return Estimate(n, n_units, value, np.nan, np.nan, level, kind)
 
-
+# %% ../../nbs/stats/17_multi_reader.ipynb #475f2b3f
 def mean_over_raters(
     values: Any, items: Any, raters: Any, *, cases: Any = None, weights: Any = None, level: float = 0.95, share=False
 ) -> Estimate:  # n counts items, n_clusters cases; kind "raters" or "few" where raters or cases are too few

@@ -272,7 +272,7 @@ def planned_width(p: Pilot, labels: float, judged: float, *, judge: bool = True,
     low, high, _ = _limits([part], np.ones(1), p.share and size == 1, level)
     return min(1.0, high) - max(0.0, low) if p.share else high - low
 
-
+# %% ../../nbs/stats/14_prediction_powered.ipynb #8e1b9f5b
 def certificate(p: Pilot, judged: int, labels: Sequence[int] = (20, 50, 100, 200)) -> pd.DataFrame:
     """The expected widths for numbers of labels, with a judge of `judged` answers and without: the reduction, the
     number of labels that people alone would need, and the share of labels saved.

@@ -116,7 +116,7 @@ def _curvature(x: np.ndarray, total: np.ndarray, q: np.ndarray) -> np.ndarray:
     squares = np.tensordot(total * q, x[:, :, :, None] * x[:, :, None, :], 2)
     return squares - np.swapaxes(total * m, -1, -2) @ m
 
-
+# %% ../../nbs/stats/07_preference.ipynb #6e38c140
 def _newton(x, n, ridge, gauge, function) -> tuple[np.ndarray, np.ndarray]:
     """Maxima of the log-linear likelihoods of T tables of counts n (T, P, O), with features x (P, O, F) of the outcomes
     of each pair: coefficients (T, F) and the negative log-likelihoods (T,).

@@ -130,7 +130,7 @@ def _needed_ease(problem: _Problem, p: dict[str, np.ndarray]) -> np.ndarray:
     known = np.bincount(problem.item).max() * np.exp(2 * (p["item_sd"][0] - p["worth_sd"][0]))
     return np.linspace(-6, 6, 2 * int(np.ceil(6 * np.sqrt(1 + known) / 0.8)) + 1)
 
-
+# %% ../../nbs/stats/21_rater_model.ipynb #d1c5d66b
 def _maximised(problem: _Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "The free parameters at the optimum, with gradient and Hessian."
     from scipy.optimize import minimize  # here alone: it takes a fifth of a second to import

@@ -431,7 +431,7 @@ def _tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndar
         found += np.stack([moved, -moved], 1)
     return found
 
-
+# %% ../../nbs/stats/12_tests.ipynb #7fabd59c
 def clustered_chi_square(
     labels: Sequence, groups: Sequence, clusters: Any = None, *, n: int = 10_000, tests: int = 1, seed: RandomSeed
 ) -> tuple[Comparison, float]:  # the test, and the smallest expected count
