@@ -267,7 +267,7 @@ def best_ensemble(
             again = there[m].reshape(len(w), inner, -1)
             found = again.max(2)
             found = np.where(np.isfinite(found), found, np.nan)  # an inner replicate may leave nothing defined
-            luck = found - np.where(np.isnan(found), 0.0, np.take_along_axis(here[m], again.argmax(2), 1))
+            luck = found - np.take_along_axis(here[m], again.argmax(2), 1)
             corrected[m].append(here[m].max(1) - mean_defined(luck))
             outer[m].append(here[m])
 
