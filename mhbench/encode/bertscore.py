@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from .embeddings import Encoder, check_texts, cosines, load_encoder, six_decimals
 from .loading import Kept, distinct_values, held, loading_model, need_packages, of_length_one
@@ -59,7 +61,8 @@ def _is_padded(texts: list[str], encoder, batch_size: int | None) -> list[bool]:
     if batch_size is None or not hasattr(encoder, "lengths"):
         return [False] * len(texts)
     n = encoder.lengths(texts)
-    return [bool(n[i] < n[i - i % batch_size : i - i % batch_size + batch_size].max()) for i in range(len(texts))]
+    longest = np.maximum.reduceat(n, np.arange(0, len(n), batch_size))  # of each batch
+    return (n < np.repeat(longest, batch_size)[: len(n)]).tolist()
 
 # %% ../../nbs/encode/06_bertscore.ipynb #082165fe
 def bertscore(
@@ -83,12 +86,12 @@ def bertscore(
     vectors = Kept(lambda texts: map(of_length_one, encoder.tokens(texts, special=True)))
 
     def matched(pairs: list) -> list[Stored]:
-        out = []
+        out: list[tuple[float, float, float]] = []
         for start in range(0, len(pairs), block):
-            rows = pairs[start : start + block]
-            found = vectors([t for pair in rows for t in pair[:2]])
-            out += [greedy_match(found[2 * k], found[2 * k + 1], pair[2]) for k, pair in enumerate(rows)]
-        return [Stored(np.array(row)) for row in out]
+            c, r, pads = zip(*pairs[start : start + block])
+            found = vectors([*c, *r])
+            out += map(greedy_match, found[: len(c)], found[len(c) :], pads)
+        return list(map(Stored, np.array(out)))
 
     order = sorted(range(len(pairs)), key=lambda i: (pairs[i][1], pairs[i][0]))  # a reference's pairs together
     with held(encoder):
@@ -135,10 +138,10 @@ def published_baseline(model: str, layer: int, language: str = "en") -> Baseline
     if not table.is_file():
         got = f"{model!r} in {language!r}; estimate it with unrelated_baseline"
         refuse(f"published_baseline: model must be one that bert-score has a baseline for; got {got}")
-    rows = {int(f[0]): f[1:4] for f in (line.split(",") for line in table.read_text().split("\n")[1:] if line)}
-    if layer not in rows:
-        refuse(f"published_baseline: layer must be one of 0 to {max(rows)} for {model}; got {layer}")
-    return Baseline(*map(float, rows[layer]))
+    rows = pd.read_csv(table, index_col=0, float_precision="round_trip")
+    if layer not in rows.index:
+        refuse(f"published_baseline: layer must be one of 0 to {rows.index.max()} for {model}; got {layer}")
+    return Baseline(*rows.loc[layer].tolist()[:3])
 
 # %% ../../nbs/encode/06_bertscore.ipynb #209480d1
 def unrelated_baseline(
@@ -184,7 +187,7 @@ def package_scorer(
 
     def score(candidates, references):
         _pairs("package_scorer", candidates, references)
-        full = [i for i, p in enumerate(zip(candidates, references)) if all(t.strip() for t in p)]
+        full = [i for i, (c, r) in enumerate(zip(candidates, references)) if c.strip() and r.strip()]
         out = np.zeros((3, len(candidates)))  # an empty text scores 0, and current transformers stop on it
         if full:
             pairs = [candidates[i] for i in full], [references[i] for i in full]
@@ -223,6 +226,6 @@ def inconsistency(
     if len(responses) != len(references):
         got = f"{len(references)} for {len(responses)} questions"
         refuse(f"inconsistency: references must be one a question; got {got}")
-    flat: list = [t for row in responses for t in row] if nested else list(responses)
-    f1 = np.asarray(_scorer(scorer)(flat, [r for r in references for _ in range(k)]).f1)
+    flat: Any = list(chain.from_iterable(responses) if nested else responses)
+    f1 = np.asarray(_scorer(scorer)(flat, list(np.repeat(np.array(references, dtype=object), k))).f1)
     return (1 - f1).reshape(len(responses), k) if nested else 1 - f1  # inconsistency = 1 - F

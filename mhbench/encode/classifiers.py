@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,19 +64,17 @@ class _Classifier(LazyModel):
         return np.array([r.array[0] for r in self._recalled(metric, inputs, self._probabilities)])
 
     def _probabilities(self, keys: list) -> list[Stored]:
-        sides = [list(side) for side in zip(*keys)] if isinstance(keys[0], tuple) else [keys]
+        sides = list(map(list, zip(*keys))) if isinstance(keys[0], tuple) else [keys]
         encoded = self.tokenizer(*sides, truncation=True, max_length=self.limit)
-        rows = [{k: encoded[k][i] for k in encoded} for i in range(len(keys))]
-        groups = loading.length_batches([len(r["input_ids"]) for r in rows], self.budget)
-        batches = [[rows[i] for i in g] for g in groups]
-        out = np.zeros(len(keys))
-        for group, found in zip(groups, loading.run_batches(self._batch, batches, self.executor)):
-            out[group] = found
+        rows = [dict(zip(encoded, values)) for values in zip(*encoded.values())]
+        lengths = [len(ids) for ids in encoded["input_ids"]]
+        groups = loading.length_batches(lengths, self.budget)
+        out = np.array(loading.in_groups(self._batch, rows, groups, self.executor))
         self.computed += len(keys)
         with loading.quiet_loading():
-            longer = lambda sides: len(self.tokenizer(*sides, verbose=False)["input_ids"]) > self.limit
-            cut = [len(r["input_ids"]) >= self.limit and longer(side) for r, side in zip(rows, zip(*sides))]
-        return [Stored(p, c) for p, c in zip(out[:, None], cut)]
+            longer = lambda texts: len(self.tokenizer(*texts, verbose=False)["input_ids"]) > self.limit
+            cut = [n >= self.limit and longer(texts) for n, texts in zip(lengths, zip(*sides))]
+        return list(map(Stored, out[:, None], cut))
 
     def _batch(self, rows: list[dict]) -> np.ndarray:
         import torch
@@ -158,12 +157,8 @@ class Grammar(_Classifier):
 def load_grammar(
     name, *, acceptable: int | None = None, budget: int = 1024, device: str = "cpu", executor: Executor | None = None
 ) -> Grammar:
-    """A grammar classifier by its hub id or folder, from a (model, tokenizer) pair or a mapping of these arguments, or
-    anything with `acceptability`; `acceptable` is the class where its label does not say it, the others are as for
-    `load_encoder`.
-
-    Raises: ValueError where the name leads to no model, or its labels do not say which class is acceptable.
-    """
+    """A grammar classifier, as `load_nli`, or anything with `acceptability`; `acceptable` is the class where its label
+    does not say it. Raises: ValueError as `load_nli`."""
     return _load_classifier(load_grammar, Grammar, name, {"acceptable": acceptable}, budget, device, executor)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #71a1cce0
@@ -204,17 +199,18 @@ def prepare_choices(
     tokens; the options alone, as a baseline, `without_question`. Raises: ValueError for an item of another task."""
     _check_task("prepare_choices", items)
     firsts = [question_text(i, without_question) for i in items]
+    options = list(chain.from_iterable(i.options for i in items))
     n_options = np.array([len(i.options) for i in items], dtype=np.int64)
-    start = np.concatenate([[0], np.cumsum(n_options)])
-    options = [o for i in items for o in i.options]
-    longest = np.maximum.reduceat(_count(tokenizer, options), start[:-1]) if items else np.zeros(0, np.int64)
+    start = np.cumsum(n_options) - n_options
+    longest = np.maximum.reduceat(_count(tokenizer, options), start) if items else np.zeros(0, np.int64)
     longest = longest + tokenizer.num_special_tokens_to_add(pair=True)
     asked = _count(tokenizer, ["" if without_question else i.question for i in items])
     truncated = _count(tokenizer, firsts) + longest > max_length
     fits = asked + longest <= max_length
     kept = np.flatnonzero(fits).tolist()
-    pairs = [(firsts[k], o) for k in kept for o in items[k].options]
-    found = tokenizer(*map(list, zip(*pairs)), truncation="only_first", max_length=max_length) if pairs else {}
+    asks = list(np.repeat(np.array(firsts, dtype=object), n_options * fits))
+    offers = list(chain.from_iterable(items[k].options for k in kept))
+    found = tokenizer(asks, offers, truncation="only_first", max_length=max_length) if kept else {}
     rows: list[dict[str, Any]] = []
     at = 0
     for k in kept:
@@ -223,7 +219,7 @@ def prepare_choices(
         if len(items[k].key) == 1:
             row["labels"] = letters(26).index(items[k].key[0])
         rows.append(row)
-    n_tokens = sum(len(ids) for row in rows for ids in row["input_ids"])
+    n_tokens = sum(map(len, found.get("input_ids", ())))
     too_long = [items[k].item_id for k in np.flatnonzero(~fits).tolist()]
     cut = [items[k].item_id for k in kept if truncated[k]]
     return Choices(rows, [items[k].item_id for k in kept], cut, too_long, n_tokens)
@@ -238,7 +234,7 @@ def option_scores(
 
     out: list[Any] = [None] * len(rows)
     sizes = np.array([len(r["input_ids"]) for r in rows], dtype=np.int64)
-    lengths = np.array([max(map(len, r["input_ids"])) for r in rows], dtype=np.int64)
+    lengths = [max(map(len, r["input_ids"])) for r in rows]
     widths = loading.padded_widths(lengths, loading.most_tokens(tokenizer, model.config))
     device = next(model.parameters()).device
     for k in np.unique(sizes):
@@ -246,7 +242,7 @@ def option_scores(
         for batch in loading.length_batches(widths[of_size] * k, budget):
             group = of_size[batch]
             names = [n for n in rows[group[0]] if n != "labels"]
-            flat = [{n: rows[i][n][o] for n in names} for i in group for o in range(k)]
+            flat = {n: list(chain.from_iterable(rows[i][n] for i in group)) for n in names}
             width = int(widths[group[0]])
             padded = tokenizer.pad(flat, padding="max_length", max_length=width, return_tensors="pt")
             given = {n: v.view(len(group), k, -1).to(device) for n, v in padded.items()}
@@ -334,9 +330,8 @@ def choice_responses(items: Sequence[Item], classifier: Any, *, model: str) -> l
     for item in items:
         same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
         if item.item_id in found:
-            logp = found[item.item_id]
-            said = {a: float(x) for a, x in zip(letters(len(logp)), logp)}
-            out.append(Response(**same, text=letters(len(logp))[int(logp.argmax())], letter_logprobs=said))
+            said = dict(zip(letters(len(item.options)), found[item.item_id].tolist()))
+            out.append(Response(**same, text=max(said, key=said.__getitem__), letter_logprobs=said))
             continue
         kind = task_of(item).choice
         why = "question and option are longer than it reads" if kind else f"task {item.task} has no options to choose"

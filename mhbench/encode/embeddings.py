@@ -171,10 +171,7 @@ class Encoder(LazyModel):
         ids, cut = _token_ids(self.sentence_model.tokenizer, texts, self.sentence_model.limit)
         ids, place = loading.distinct_values(map(tuple, ids))  # texts that are cut may be one from here on
         groups = loading.length_batches([len(i) for i in ids], self.budget)
-        out = np.zeros((len(ids), self.sentence_model.size), dtype=np.float32)
-        batches = [[ids[i] for i in g] for g in groups]
-        for group, found in zip(groups, loading.run_batches(self._sentence_batch, batches, self.executor)):
-            out[group] = found
+        out = np.stack(loading.in_groups(self._sentence_batch, ids, groups, self.executor))
         return list(map(Stored, loading.of_length_one(out)[place], cut))
 
     def _sentence_batch(self, rows: list[list[int]]) -> np.ndarray:
@@ -208,19 +205,15 @@ class Encoder(LazyModel):
         for w in np.unique(width):
             rows = np.flatnonzero(width == w)
             groups += [rows[b] for b in loading.length_batches(width[rows], self.budget)]
-        out: list = [None] * len(keys)
-        batches = [([ids[i] for i in g], int(width[g].max())) for g in groups]
         compute = partial(self._token_batch, special=special, masked=widths is None)
-        for group, found in zip(groups, loading.run_batches(compute, batches, self.executor)):
-            for i, vectors in zip(group, found):
-                out[i] = vectors
+        out = loading.in_groups(compute, list(zip(ids, width.tolist())), groups, self.executor)
         return [out[i] for i in index]
 
-    def _token_batch(self, batch: tuple[list[list[int]], int], special: bool, masked: bool) -> list[np.ndarray]:
+    def _token_batch(self, batch: list[tuple[list[int], int]], special: bool, masked: bool) -> list[np.ndarray]:
         import torch
 
-        rows, width = batch
-        ids, mask = padded_rows(rows, self.token_tokenizer.pad_token_id or 0, width)
+        rows = [ids for ids, _ in batch]
+        ids, mask = padded_rows(rows, self.token_tokenizer.pad_token_id or 0, batch[0][1])
         ids, mask = loading.moved_to(self.token_model, ids, mask)
         with torch.inference_mode():
             seen = mask if masked else torch.ones_like(mask)

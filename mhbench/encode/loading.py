@@ -20,9 +20,9 @@ from .parallel import Executor, dask_kept, map_batches
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['padded_widths', 'length_batches', 'run_batches', 'held', 'distinct_values', 'Kept', 'quiet_loading', 'loading_model',
-           'need_packages', 'packed_layers', 'check_device', 'placed_on', 'moved_to', 'of_length_one', 'batch_room',
-           'most_tokens']
+__all__ = ['padded_widths', 'length_batches', 'run_batches', 'in_groups', 'held', 'distinct_values', 'Kept', 'quiet_loading',
+           'loading_model', 'need_packages', 'packed_layers', 'check_device', 'placed_on', 'moved_to', 'of_length_one',
+           'batch_room', 'most_tokens']
 
 # %% ../../nbs/encode/02_loading.ipynb #a86cf750
 _STEP = 4  # tokens
@@ -77,6 +77,18 @@ def run_batches(function: Callable[[Any], Any], batches: Sequence, executor: Exe
         torch.set_num_threads(threads)
 
 
+def in_groups(
+    function: Callable[[list], Iterable], rows: Sequence, groups: Sequence[np.ndarray], executor: Executor | None
+) -> list:
+    "What a function of some rows gives for each row, computed in groups of places; None for a row of no group."
+    out: list[Any] = [None] * len(rows)
+    batches = [list(map(rows.__getitem__, group)) for group in groups]
+    for group, found in zip(groups, run_batches(function, batches, executor)):
+        for i, x in zip(group, found):
+            out[i] = x
+    return out
+
+
 @contextlib.contextmanager
 def held(*models: Any) -> Iterator[None]:  # loaded models, or None
     "Keep the clusters that models compute on, so that the calls of a block share them; one starts when it is needed."
@@ -115,20 +127,18 @@ class Kept:
 
     def __call__(self, keys: Sequence) -> list[np.ndarray]:
         "One array a key, in order."
-        distinct, index = distinct_values(keys)
+        distinct = dict.fromkeys(keys)
         missing = [k for k in distinct if k not in self.held]
-        new = dict(zip(missing, map(_apart, self.compute(missing)))) if missing else {}
+        if missing:
+            self.held.update(zip(missing, map(_apart, self.compute(missing))))
         self.computed += len(missing)
-        values = [new[k] if k in new else self.held[k] for k in distinct]
-        for k, v in zip(distinct, values):
-            if k in new:
-                self.held[k] = v
-                self.bytes += v.nbytes + self.overhead
-            else:
-                self.held.move_to_end(k)
+        self.bytes += sum(self.held[k].nbytes + self.overhead for k in missing)
+        for k in distinct:
+            self.held.move_to_end(k)
+        found = [self.held[k] for k in keys]
         while self.bytes > self.max_bytes and self.held:
             self.bytes -= self.held.popitem(last=False)[1].nbytes + self.overhead
-        return [values[i] for i in index]
+        return found
 
 # %% ../../nbs/encode/02_loading.ipynb #9126ea0e
 @contextlib.contextmanager
@@ -157,11 +167,11 @@ def loading_model(function: str, name: str) -> Iterator[None]:
         refuse(f"{function}: {rule}; got {name!r}", place=str(e).splitlines()[0][:160], remedy=remedy)
 
 
-def need_packages(function: str, *packages: str, extra: str = "metrics") -> None:
+def need_packages(function: str, *packages: str) -> None:
     for p in packages:
         if importlib.util.find_spec(p) is None:
             rule = f"the package {p.replace('_', '-')} must be installed"
-            raise ModuleNotFoundError(f"{function}: {rule}; it is not; pip install 'mhbench[{extra}]'")
+            raise ModuleNotFoundError(f"{function}: {rule}; it is not; pip install 'mhbench[metrics]'")
 
 # %% ../../nbs/encode/02_loading.ipynb #fb854627
 def packed_layers(model, largest: int = 2**26, release: bool = False):
@@ -234,8 +244,7 @@ def batch_room(model, budget: int) -> int:
     if device.type != "cuda":
         return budget
     free = torch.cuda.mem_get_info(device)[0]
-    of = model.config
-    numbers = 24 * of.hidden_size + 512 * of.num_attention_heads  # of a layer, a token, in 32 bits
+    numbers = 24 * model.config.hidden_size + 512 * model.config.num_attention_heads  # of a layer, a token, in 32 bits
     return max(budget, free // (4 * 4 * numbers))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field
@@ -52,15 +53,11 @@ def _checked(function: Callable[[list], Iterable], batch: list, number: int) -> 
 def dask_kept(executor: Executor):
     "What a call of the block starts of the executor's cluster lasts as long as the block; nothing starts before."
     key = executor.model_dump_json()
-    if key in _kept:
-        yield
-        return
     with ExitStack() as stack:
-        _kept[key] = stack
-        try:
-            yield
-        finally:
-            del _kept[key]
+        if key not in _kept:
+            _kept[key] = stack
+            stack.callback(_kept.pop, key)
+        yield
 
 # %% ../../nbs/encode/01_parallel.ipynb #ee2c247c
 @contextmanager
@@ -68,17 +65,15 @@ def dask_client(executor: Executor):
     """A client of the executor's cluster; a cluster on this machine lasts as long as the block, or the block of
     `dask_kept` around it, and blocks inside it share it. Raises: ImportError where Dask is not installed."""
     key = executor.model_dump_json()
-    if key in _open:
-        yield _open[key]
-        return
-    with optional("map_batches", "mhbench[dask]"):
-        from dask.distributed import Client, LocalCluster
     with ExitStack() as own:
-        stack = _kept.get(key, own)
-        how: dict[str, Any] = {"n_workers": executor.workers, "threads_per_worker": 1, "dashboard_address": None}
-        cluster = executor.address or stack.enter_context(LocalCluster(**how))
-        _open[key] = stack.enter_context(Client(cluster))
-        stack.callback(_open.pop, key)
+        if key not in _open:
+            with optional("map_batches", "mhbench[dask]"):
+                from dask.distributed import Client, LocalCluster
+            stack = _kept.get(key, own)
+            how: dict[str, Any] = {"n_workers": executor.workers, "threads_per_worker": 1, "dashboard_address": None}
+            cluster = executor.address or stack.enter_context(LocalCluster(**how))
+            _open[key] = stack.enter_context(Client(cluster))
+            stack.callback(_open.pop, key)
         yield _open[key]
 
 # %% ../../nbs/encode/01_parallel.ipynb #f10fd7f0
@@ -118,4 +113,4 @@ def map_batches(
     else:
         with ThreadPoolExecutor(workers) as pool:
             done = list(pool.map(run, batches, range(len(batches))))
-    return [x for batch in done for x in batch]
+    return list(chain.from_iterable(done))

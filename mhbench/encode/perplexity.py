@@ -59,14 +59,18 @@ class LanguageModel(LazyModel):
     def _logprobs(self, texts: list[str]) -> list[Stored]:
         said = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         ids = [[self.start, *i] for i in said]
-        spans = [(k, *w) for k, i in enumerate(ids) if len(i) > 1 for w in _windows(len(i), self.window)]
-        groups = loading.length_batches([b - a for _, a, b, _ in spans], self.budget)
+        spans: list[tuple[int, int, int, int]] = []  # a text, and a window over it
+        for k, i in enumerate(ids):
+            spans += [(k, *w) for w in _windows(len(i), self.window) if len(i) > 1]
+        pieces = [(ids[k][a:b], first - a) for k, a, b, first in spans]
+        groups = loading.length_batches([len(piece) for piece, _ in pieces], self.budget)
         out = [np.zeros(len(i) - 1) for i in ids]
-        batches = [[(ids[k][a:b], first - a) for k, a, b, first in (spans[g] for g in group)] for group in groups]
         for some in range(0, len(groups), _AT_ONCE):
-            found = loading.run_batches(self._batch, batches[some : some + _AT_ONCE], self.executor)
-            here = [spans[g] for group in groups[some : some + _AT_ONCE] for g in group]
-            values = [x for of_batch in found for x in of_batch]
+            at_once = groups[some : some + _AT_ONCE]
+            found = loading.in_groups(self._batch, pieces, at_once, self.executor)
+            order = np.concatenate(at_once)
+            here = [spans[g] for g in order]
+            values = [found[g] for g in order]
             if self.head:
                 values = self._by_head(values, [ids[k][first:b] for k, _, b, first in here])
             for (k, _, b, first), logp in zip(here, values):

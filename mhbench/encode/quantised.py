@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -136,12 +136,13 @@ def network(path: Path) -> Any:
     """
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import modeling_gguf_pytorch_utils as transformers_gguf
 
     reader = gguf.GGUFReader(str(path))
     config = AutoConfig.from_pretrained(str(path.parent), gguf_file=path.name)
     with init_empty_weights():
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    named = family(path)
+    processor = transformers_gguf.TENSOR_PROCESSORS.get(family(path), transformers_gguf.TensorProcessor)
     reader.fields.clear()  # a million small arrays, most of them the tokenizer's
     give_back()
     tensors = {t.name: t for t in reader.tensors}
@@ -150,29 +151,17 @@ def network(path: Path) -> Any:
     model.set_input_embeddings(Lookup(bottom, float(getattr(embedding, "embed_scale", 1.0))))
     top = Vocabulary(path, tensors["output.weight"]) if "output.weight" in tensors else bottom
     model.set_output_embeddings(Head(top))
-    known = [n for n in tensors if n not in ("token_embd.weight", "output.weight")]
-    read = _reading(model, named)
-    for name in known:
-        place, weight = read(tensors[name])
-        if place is not None:
-            module, _, leaf = place.rpartition(".")
+    process = processor(config=model.config.to_dict())
+    places = transformers_gguf.get_gguf_hf_weights_map(model, process)
+    for name in tensors.keys() - {"token_embd.weight", "output.weight"}:
+        weights = gguf.dequantize(tensors[name].data, tensors[name].tensor_type)
+        found = process.process(weights=weights, name=name)
+        if found.name in places:
+            module, _, leaf = places[found.name].rpartition(".")
+            weight = torch.from_numpy(np.array(found.weights, np.float32))
             setattr(model.get_submodule(module), leaf, torch.nn.Parameter(weight, requires_grad=False))
     empty = [n for n, p in model.named_parameters() if p.is_meta]
     if empty:
         got = f"none for {', '.join(empty[:3])} ({path.name})"
         refuse(f"load_lm: the file must have every weight of the model; got {got}")
     return model.eval()
-
-# %% ../../nbs/encode/08_quantised.ipynb #03e08888
-def _reading(model: Any, name: str) -> Callable[[Any], tuple[str | None, torch.Tensor]]:
-    "What makes of a tensor of the file the place and the weight that transformers has for it."
-    from transformers import modeling_gguf_pytorch_utils as known
-
-    processor = known.TENSOR_PROCESSORS.get(name, known.TensorProcessor)(config=model.config.to_dict())
-    places = known.get_gguf_hf_weights_map(model, processor)
-
-    def read(tensor: Any) -> tuple[str | None, torch.Tensor]:
-        found = processor.process(weights=gguf.dequantize(tensor.data, tensor.tensor_type), name=tensor.name)
-        return places.get(found.name), torch.from_numpy(np.array(found.weights, np.float32))
-
-    return read

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Callable, Collection, Iterable, Sequence, Sized
+from itertools import chain, combinations, islice, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -164,8 +165,8 @@ def inference_pairs(
 ) -> dict[str, list[tuple[str, str]]]:
     """By score the pairs of premise and hypothesis, of a chain's steps and its context's sentences, whose largest
     probability of contradiction is the score's complement. Source: Golovneva et al. 2022, table 4."""
-    among = list(product(h, h)) if convention == "official" else [(x, y) for i, y in enumerate(h) for x in h[:i]]
-    return {"discourse_representation": [(x, y) for x in s for y in h], "coherence_step_vs_step": among}
+    among = product(h, h) if convention == "official" else combinations(h, 2)
+    return {"discourse_representation": list(product(s, h)), "coherence_step_vs_step": list(among)}
 
 # %% ../../nbs/encode/07_roscoe.ipynb #2becc97a
 def perplexity_scores(chain: float, steps: np.ndarray, n: np.ndarray, convention: str = "official") -> dict[str, float]:
@@ -201,6 +202,16 @@ def _blocks(contexts: list[tuple[str, ...]], size: int) -> list[list[int]]:
     order = np.argsort(group, kind="stable")
     return [order[i : i + size].tolist() for i in range(0, len(order), size)]
 
+
+def _flat(parts: Iterable[Iterable]) -> list:
+    return list(chain.from_iterable(parts))
+
+
+def _split(flat: Iterable, parts: Iterable[Sized]) -> list[list]:
+    "A list cut into lists as long as these."
+    rest = iter(flat)
+    return [list(islice(rest, len(part))) for part in parts]
+
 # %% ../../nbs/encode/07_roscoe.ipynb #c5e6ea94
 class _Vectors:
     "Sentence and token vectors of chains, the latest kept."
@@ -217,31 +228,28 @@ class _Vectors:
         return self.encoder.tokens(texts, widths=[w for _, w in keys]) if self.padded else self.encoder.tokens(texts)
 
     def sentences(self, chains: list[tuple[str, ...]]) -> list[np.ndarray]:
-        rows = self.sentence([t for c in chains for t in c])
-        ends = np.cumsum([len(c) for c in chains])
-        return [np.stack(rows[e - len(c) : e]) if c else np.zeros((0, 1), np.float32) for c, e in zip(chains, ends)]
+        rows = _split(self.sentence(_flat(chains)), chains)
+        return [np.stack(row) if row else np.zeros((0, 1), np.float32) for row in rows]
 
     def tokens(self, chains: list[tuple[str, ...]]) -> list[list[np.ndarray]]:
-        flat = [t for c in chains for t in c]
-        ends = np.cumsum([len(c) for c in chains])
-        n = self.encoder.lengths(flat) if self.padded and flat else np.zeros(len(flat), int)
-        width = [int(n[e - len(c) : e].max()) for c, e in zip(chains, ends) for _ in c]  # the longest beside it
-        rows = self.token(list(zip(flat, width)))
-        return [rows[e - len(c) : e] for c, e in zip(chains, ends)]
+        flat = _flat(chains)
+        n = self.encoder.lengths(flat).tolist() if self.padded and flat else [0] * len(flat)
+        width = _flat([max(part)] * len(part) for part in _split(n, chains) if part)  # of the longest beside it
+        return _split(self.token(list(zip(flat, width))), chains)
 
     def token_scores(self, h: list, s: list, aligned: list[np.ndarray]) -> list[dict[str, float]]:
         "The two scores of chains and contexts that come from tokens."
-        by_chain = {pair: a for pair, a in zip(zip(h, s), aligned)}
-        names = ("faithfulness_ww", "repetition_word")
+        by_chain = dict(zip(zip(h, s), aligned))
+        names = ["faithfulness_ww", "repetition_word"]
 
         def compute(pairs: list) -> list[Stored]:
             tok = self.tokens([x for x, _ in pairs] + [y for _, y in pairs])
             both = zip(pairs, tok, tok[len(pairs) :])
             rows = [token_scores(x, y, by_chain[p], convention=self.convention) for p, x, y in both]
-            return [Stored(np.array([row[n] for n in names])) for row in rows]
+            return list(map(Stored, pd.DataFrame(rows)[names].to_numpy()))
 
         if hasattr(self.encoder, "lengths"):
-            self.encoder.lengths([t for c in {*h, *s} for t in c])  # what is cut is counted, stored scores or not
+            self.encoder.lengths(_flat({*h, *s}))  # what is cut is counted, stored scores or not
         who = getattr(self.encoder, "identity", None)
         code = (*getattr(self.encoder, "_code", ()), __name__)
         found = recalled(who, "token scores", zip(h, s), compute, code=code, convention=self.convention)
@@ -263,33 +271,25 @@ def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]
         out.append(row)
     return out
 
-
-def _contradictions(ask: Kept, pairs: list[list[tuple[str, str]]], empty: float) -> list[float]:
-    "1 - the largest probability of contradiction in each list of pairs; `empty` for a list of none."
-    p = iter(ask([x for some in pairs for x in some]))
-    return [1 - max(float(next(p)) for _ in some) if some else empty for some in pairs]
-
 # %% ../../nbs/encode/07_roscoe.ipynb #b9bfbd48
-def _other_scores(h, s, nli: Kept | None, lm: Kept | None, grammar: Kept | None, convention: str) -> list[dict]:
+def _other_scores(h, s, kept: dict[str, Kept], convention: str) -> list[dict]:
     "The seven scores of a block of chains that need an entailment model, a language model or a grammar classifier."
     out: list[dict] = [{} for _ in h]
-    if nli is not None:
-        pairs = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
+    if nli := kept.get("nli"):
+        found = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
         for name, empty in (("discourse_representation", np.nan), ("coherence_step_vs_step", 1.0)):
-            for row, v in zip(out, _contradictions(nli, [p[name] for p in pairs], empty)):
-                row[name] = v
-    every = [t for steps in h for t in steps]
-    if lm is not None:
-        lm(every + [" ".join(steps) for steps in h])  # all in one call, so that batches are of like length
+            pairs = [p[name] for p in found]
+            for row, p in zip(out, _split(nli(_flat(pairs)), pairs)):  # probabilities of contradiction
+                row[name] = 1 - float(max(p)) if p else empty
+    if lm := kept.get("lm"):
+        lm(_flat(h) + [" ".join(steps) for steps in h])  # all in one call, so that batches are of like length
         for row, steps in zip(out, h):
-            (chain, _), *found = lm([" ".join(steps), *steps])
-            perplexities, n = np.array(found).T
-            row |= perplexity_scores(chain, perplexities, n, convention)
-    if grammar is not None:
-        grammar(every)
-        for row, steps in zip(out, h):
-            p = np.array([float(x) for x in grammar(steps)])
-            row |= {"grammar_step": float(p.mean()), "grammar_step_max": float(p.min())}
+            (whole, _), *each = lm([" ".join(steps), *steps])
+            perplexities, n = np.array(each).T
+            row |= perplexity_scores(whole, perplexities, n, convention)
+    if grammar := kept.get("grammar"):
+        for row, p in zip(out, _split(grammar(_flat(h)), h)):
+            row |= {"grammar_step": float(np.mean(p, dtype=float)), "grammar_step_max": float(min(p))}
     return out
 
 # %% ../../nbs/encode/07_roscoe.ipynb #7734dc72
@@ -301,13 +301,13 @@ NEEDS = {
 }
 
 
-def _absent(models: dict, with_references: bool, convention: str) -> dict[str, str]:
+def _absent(given: Collection[str]) -> dict[str, str]:  # models by argument, and references
     "The scores that cannot be had, each with the reason."
     out: dict[str, str] = {}
-    for name in (n for n in NEEDS if models[n] is None):
+    if "references" not in given:
+        out |= dict.fromkeys(REFERENCE_SCORES, "references were not given, and this score needs them")
+    for name in NEEDS.keys() - given:
         out |= dict.fromkeys(NEEDS[name], f"{name} was not given, and this score needs it")
-    if not with_references:
-        out |= {m: "references were not given, and this score needs them" for m in REFERENCE_SCORES if m not in out}
     return {m: out[m] for m in SCORES if m in out}
 
 # %% ../../nbs/encode/07_roscoe.ipynb #194a1542
@@ -335,17 +335,20 @@ def roscoe(
     h = _check_chains("hypotheses", hypotheses)
     s = _check_chains("contexts", contexts, len(h))
     r = _check_chains("references", references, len(h)) if references is not None else None
-    absent = _absent({"encoder": encoder, "nli": nli, "lm": lm, "grammar": grammar}, r is not None, convention)
-    embed = None if encoder is None else load_encoder(encoder)
-    entail = None if nli is None else load_nli(nli)
-    language = None if lm is None else load_lm(lm)
-    accept = None if grammar is None else load_grammar(grammar)
-    vectors = None if embed is None else _Vectors(embed, convention)
-    contradict = None if entail is None else Kept(entail.contradiction)
-    perplex = None if language is None else Kept(lambda t: np.column_stack(language.perplexity(t)))
-    grammatical = None if accept is None else Kept(accept.acceptability)
+    load: dict[str, Callable] = {"encoder": load_encoder, "nli": load_nli, "lm": load_lm, "grammar": load_grammar}
+    named = {"encoder": encoder, "nli": nli, "lm": lm, "grammar": grammar}
+    models: dict[str, Any] = {k: load[k](name) for k, name in named.items() if name is not None}
+    absent = _absent([*models, *(["references"] if r is not None else [])])
+    vectors = _Vectors(models["encoder"], convention) if "encoder" in models else None
+    kept = {}
+    if "nli" in models:
+        kept["nli"] = Kept(models["nli"].contradiction)
+    if "lm" in models:
+        kept["lm"] = Kept(lambda texts: np.column_stack(models["lm"].perplexity(texts)))
+    if "grammar" in models:
+        kept["grammar"] = Kept(models["grammar"].acceptability)
     out = np.full((len(h), len(SCORES)), np.nan)
-    with held(embed, entail, language, accept):
+    with held(*models.values()):
         for rows in _blocks(s, block):
             rows = [i for i in rows if h[i]]  # an empty chain has no score
             if not rows:
@@ -353,13 +356,14 @@ def roscoe(
             hs = [h[i] for i in rows]
             ss = [s[i] for i in rows]
             rs = [r[i] for i in rows] if r is not None else None
-            found = _other_scores(hs, ss, contradict, perplex, grammatical, convention)
+            found = _other_scores(hs, ss, kept, convention)
             if vectors is not None:
                 found = [a | b for a, b in zip(found, _embedding_scores(hs, ss, rs, vectors, convention))]
             for i, row in zip(rows, found):
                 out[i] = [row.get(m, np.nan) for m in SCORES]
     table = pd.DataFrame(six_decimals(out), columns=list(SCORES)).drop(columns=list(absent))
-    table.attrs |= {"convention": convention, "absent": absent, "truncated": dict(getattr(embed, "truncated", {}))}
+    truncated = dict(getattr(models.get("encoder"), "truncated", {}))
+    table.attrs |= {"convention": convention, "absent": absent, "truncated": truncated}
     return table
 
 # %% ../../nbs/encode/07_roscoe.ipynb #fd514a8b
@@ -378,7 +382,8 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str], *, stem: bool = 
         refuse(f"rouge: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
     scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=stem)
     pairs, index = distinct_values(zip(hypotheses, references))
-    rows = [[s["rouge1"].fmeasure, s["rougeL"].fmeasure] for s in (scorer.score(r, h) for h, r in pairs)]
+    scored = [scorer.score(r, h) for h, r in pairs]
+    rows = [(s["rouge1"].fmeasure, s["rougeL"].fmeasure) for s in scored]
     return pd.DataFrame(np.array(rows).reshape(-1, 2)[index], columns=["rouge1", "rougeL"])
 
 # %% ../../nbs/encode/07_roscoe.ipynb #9da7cc5d
