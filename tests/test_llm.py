@@ -552,7 +552,7 @@ sampling = {"temperature": 0.0, "max_tokens": 5}
 model = Model(name="m", endpoint="e", served="m-1", sampling=sampling, price={"prompt": 1.0, "completion": 2.0})
 requests = (Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}]) for i in range(n))
 answers = list(ask(requests, model, endpoint, cache=cache, progress=False))
-json.dump([{**a.as_dict(), "cached": None} for a in answers], open(out, "w"))
+json.dump([[a.id, a.request_key, a.to_json()] for a in answers], open(out, "w"))
 """
 
 

@@ -75,7 +75,6 @@ PART_BYTES = 100_000_000
 
 
 def _jsonl(values: Iterable[Any]) -> bytes:
-    "JSON lines."
     return b"".join(json.dumps(v, ensure_ascii=False, sort_keys=True).encode() + b"\n" for v in values)
 
 
@@ -164,8 +163,6 @@ def read_line(line: bytes, requests: Mapping[str, Request], model: Model, secret
 # %% ../../nbs/ask/18_batch.ipynb #7b9e3a83
 @dataclass
 class Batches:
-    "The batches of one model at one endpoint."
-
     model: Model
     endpoint: Endpoint
     cache: Cache
@@ -177,7 +174,6 @@ class Batches:
 
     @property
     def under_way(self) -> list[dict[str, Any]]:
-        "The parts whose answers have not been read."
         return [p for p in self.parts if not p["merged"]]
 
     @cached_property
@@ -199,8 +195,9 @@ class Batches:
 
     def missing(self, requests: Mapping[str, Request]) -> list[Request]:  # by key
         "Requests that are neither in the cache nor in a batch under way."
-        asked = [line["custom_id"] for p in self.under_way for line in _lines(self.folder / p["file"])]
-        known = {*asked, *self.cache.get_many(list(requests))}
+        known = set(self.cache.get_many(list(requests)))
+        for part in self.under_way:
+            known |= {line["custom_id"] for line in _lines(self.folder / part["file"])}
         return [r for k, r in requests.items() if k not in known]
 
     def go_on(self):
@@ -257,7 +254,6 @@ class Batches:
         part.update(batch_id=there.id, file_id=there.input_file_id, status=there.status)
 
     def poll(self, part: dict[str, Any]) -> bool:  # True when it has ended
-        "Update the status of a batch."
         b = self._kept(part, "it", self.client.batches.retrieve, part["batch_id"])
         part.update(status=b.status, output=b.output_file_id, errors=b.error_file_id)
         if b.status == "failed" and b.errors and b.errors.data:
@@ -305,8 +301,7 @@ class Batches:
                     continue
                 names = (self.model.name, self.endpoint.who, answer.status)
                 rows.append(Row(str(answer.request_key), *names, True, time.time(), answer.to_json(), self.study))
-            for i in range(0, len(rows), 1000):
-                self.cache.put_many(rows[i : i + 1000])
+            self.cache.put_many(rows)
             answered |= {r.key for r in rows}
         if damaged:
             rule = f"the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(damaged)}"
@@ -357,7 +352,8 @@ def ask_batch(
         save_state(folder, batches.parts)
     batches.wait(bool(progress), poll_s, wait_s)
     if budget is not None:
-        got = [Answer.from_json(row.value) for row in cache.get_many([w.key for w in wires]).values()]
+        rows = cache.get_many([w.key for w in wires])
+        got = [Answer.from_json(row.value) for row in rows.values()]
         tokens = sum(a.prompt_tokens + a.completion_tokens for a in got)
         budget.spend(sum(a.cost_usd or 0.0 for a in got), tokens)
     yield from ask(
@@ -366,7 +362,6 @@ def ask_batch(
 
 # %% ../../nbs/ask/18_batch.ipynb #962ec2e2
 def _check(new: list[Wire], model: Model, budget: Budget) -> None:
-    "Refuse a batch that could cross the budget."
     budget.check(model)
     if any(w.most is None for w in new):
         rule = "sampling must have max_tokens where there is a budget; got none"

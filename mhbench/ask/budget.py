@@ -121,18 +121,15 @@ class Purse:
         raise BudgetReached(f"ask: {rule}; the answers so far are kept: raise the budget and run again")
 
     def free(self, job: Job):
-        "Release what was reserved."
         if self.budget is not None:
             self.budget.free(*job.held)
 
     def spend(self, job: Job, tokens: Tokens):
-        "Count the tokens that a reply reports."
         job.spent = Tokens(*(a + b for a, b in zip(job.spent, tokens)))
         self.ratio = max(self.ratio, tokens.prompt / estimate_tokens(job.body))
         self._charge(tokens)
 
     def suppose(self, job: Job):
-        "Count a reply that reports no tokens: its prompt, as estimated."
         self._charge(Tokens(estimate_tokens(job.body)))
 
     def _charge(self, tokens: Tokens):

@@ -34,8 +34,8 @@ def cache_path(start: str | Path | None = None) -> Path:  # where to look from; 
     if os.environ.get("MHBENCH_CACHE"):
         return Path(os.environ["MHBENCH_CACHE"]).expanduser()
     here = Path(start or ".").resolve()
-    root = next((p for p in (here, *here.parents) if any((p / m).exists() for m in ("dvc.yaml", ".git", ".dvc"))), here)
-    return root / ".mhbench" / "cache.sqlite"
+    is_root = lambda p: any((p / mark).exists() for mark in ("dvc.yaml", ".git", ".dvc"))
+    return next(filter(is_root, (here, *here.parents)), here) / ".mhbench" / "cache.sqlite"
 
 # %% ../../nbs/ask/05_cache.ipynb #f9938721
 class CacheError(RuntimeError):
@@ -76,7 +76,6 @@ _PUT = f"""INSERT INTO answers ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?) ON CONFLI
 
 
 def _stored(row: Row) -> tuple:
-    "A row as it is stored."
     return bytes.fromhex(row.key), *row[1:4], int(row.final), *row[5:], digest(row.value)
 
 
@@ -105,7 +104,6 @@ class Runs:
         return self.path.with_name(f"{self.path.name}.asking-{name}")
 
     def begin(self, owner: str):
-        "Register a run of this process, unless it is registered already."
         if owner not in self.ours:
             self.ours[owner] = FileLock(self._file(owner), timeout=0, thread_local=False, mode=0o600)
             self.ours[owner].acquire()
@@ -122,7 +120,6 @@ class Runs:
         return False
 
     def end(self, owner: str | None = None):
-        "End a run of this process, or all of them."
         for name in [owner] if owner else list(self.ours):
             if lock := self.ours.pop(name, None):
                 lock.release()
@@ -171,7 +168,6 @@ class AnswerFile(Database):
         self._guard(self._open)
 
     def close(self):
-        "Close the file, and end the runs that marked keys in it."
         super().close()
         self._runs.end()
 
@@ -222,7 +218,6 @@ class AnswerFile(Database):
         raise CacheError(f"Cache: {str(self.path)!r} must be a cache that is whole; {got}; {remedy}") from None
 
     def _must_be_there(self):
-        "Refuse to write into a file that has been deleted or replaced."
         if what := changed_under_us(self.path, self._stat):
             rule = f"{str(self.path)!r} must stay as it is while it is in use; got one that {what}"
             remedy = "put that in its place, and run again to ask what is missing"
@@ -243,7 +238,6 @@ class Cache(AnswerFile):
         return {row.key: row for row in rows}
 
     def _select(self, sql: str, keys: Sequence[str]) -> list[tuple]:
-        "Rows by key, in several statements where there are many keys."
         found = []
         for i in range(0, len(keys), 500):
             part = [bytes.fromhex(k) for k in keys[i : i + 500]]
@@ -289,7 +283,6 @@ class Cache(AnswerFile):
                 yield _row(r)
 
     def query(self, sql: str, args: tuple = ()) -> list[tuple]:
-        "The result of an SQL statement."
         return self._guard(lambda: self._db.execute(sql, args).fetchall())
 
     def __len__(self):
@@ -318,7 +311,7 @@ class Cache(AnswerFile):
     def _held(self, keys: Sequence[str], owner: str) -> set[str]:
         "The keys that another living run is asking."
         marks = [r for r in self._select("SELECT key, owner FROM asking WHERE key IN ({})", keys) if r[1] != owner]
-        alive = {who for who in {who for _, who in marks} if self._runs.lives(who)}
+        alive = set(filter(self._runs.lives, {who for _, who in marks}))
         return {key.hex() for key, who in marks if who in alive}
 
     def release(self, owner: str, keys: Sequence[str] | None = None):
@@ -347,11 +340,14 @@ def stats(cache: Cache) -> list[dict[str, Any]]:  # one dict per model, endpoint
              FROM answers GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
     sums = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
     names = ("model", "endpoint", "status", "final", "rows", *sums, "oldest", "newest")
-    return [{k: (v or 0) if k in sums else v for k, v in zip(names, r)} for r in cache.query(sql)]
+    out = []
+    for r in cache.query(sql):
+        row = dict(zip(names, r))
+        out.append(row | {k: row[k] or 0 for k in sums})
+    return out
 
 
 def _where(*tests: tuple[str, Any]) -> tuple[str, tuple]:
-    "Conditions whose value is given, as SQL and arguments."
     given = [(t, v) for t, v in tests if v is not None]
     return " AND ".join(t for t, _ in given) or "1", tuple(v for _, v in given)
 
@@ -404,8 +400,7 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
             refuse(f"import_file: file must be an export of a cache; got {e}", place=where, remedy="export it again")
     held = cache.get_many([r.key for r in rows])
     kept = sorted(r.key for r in rows if r.key in held and held[r.key].value != r.value)
-    for i in range(0, len(rows), 1000):
-        cache.put_many(rows[i : i + 1000])
+    cache.put_many(rows)
     return Imported(len(rows) - len(held), len(held) - len(kept), kept)
 
 # %% ../../nbs/ask/05_cache.ipynb #b4be91d9

@@ -185,11 +185,9 @@ class LoopThread:
         self.thread.start()
 
     def wait(self, work: Coroutine) -> Any:
-        "Run a coroutine there, and return its result."
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def close(self):
-        "Cancel what is running, and end the thread."
         self.wait(self._cancel())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
@@ -204,7 +202,6 @@ class LoopThread:
 
 # %% ../../nbs/ask/17_client.ipynb #caa08291
 async def _next(batches: AsyncGenerator[list[Answer], None]) -> list[Answer]:
-    "The next answers; none at the end."
     return await anext(batches, [])
 
 

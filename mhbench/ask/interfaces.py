@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple
 
 # %% auto #0
@@ -45,7 +46,6 @@ def _limit(chat: dict[str, Any]) -> int | None:
 
 
 def _texts(parts: Any, *kinds: str) -> list[str]:
-    "The texts of a list of parts, of some kinds."
     return [p.get("text") or p.get("thinking") or "" for p in parts or [] if p.get("type") in kinds]
 
 
@@ -116,7 +116,7 @@ def chat_of_response(reply: dict[str, Any]) -> dict[str, Any]:
     message["thought"] = any(item.get("type") == "reasoning" for item in items)
     why = (reply.get("incomplete_details") or {}).get("reason")
     choice = {"message": message, "finish_reason": _CUT.get(why, why) if why else "stop"}
-    listed = [token for p in parts for token in p.get("logprobs") or []]
+    listed = list(chain.from_iterable(p.get("logprobs") or [] for p in parts))
     return out | {"choices": [choice | ({"logprobs": {"content": listed}} if listed else {})]}
 
 # %% ../../nbs/ask/07_interfaces.ipynb #f077b334

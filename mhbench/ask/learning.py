@@ -43,15 +43,15 @@ class Learner:
         self.terms = terms_for(requests, self.model, self.endpoint, self.reads)
 
     def job(self, request: Request, place: int) -> Job:
-        "A request under the present terms."
         return Job(request, self._wire(request), self.terms, [(place, request.id)])
 
     def _wire(self, request: Request) -> Wire:
         return wire(request, self.model, self.endpoint, self.terms)
 
     def reword(self, job: Job):
-        "Rebuild a job under the present terms."
-        job.reword(self._wire(job.request), self.terms)
+        job.wire = self._wire(job.request)
+        job.body = job.wire.body
+        job.terms = self.terms
 
     def outdated(self, job: Job) -> bool:
         "Whether a job would be asked differently under the present terms."
@@ -63,7 +63,6 @@ class Learner:
         return False
 
     def takes(self, job: Job):
-        "Note that a request of this form has been answered."
         if job.terms == self.terms:
             self.taken.setdefault(job.shape, job.request)
 
@@ -101,7 +100,6 @@ class Learner:
         return None
 
     def adopt(self, terms: Terms, why: str):
-        "Ask under new terms from now on, say so, and keep them."
         learnt = "; ".join(changes_of_terms(self.terms, terms))
         self.terms = terms
         self.taken.clear()

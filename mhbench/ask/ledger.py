@@ -99,13 +99,11 @@ class Ledger:
 
     @property
     def done(self) -> bool:
-        "Whether every request has been answered, and the answer handed on."
         return not self.more and self.handed_on == self.taken_in
 
     # -- in
 
     def feed(self):
-        "Take requests from the caller, while there is room."
         while self.more and len(self.queue.new) < 256 and self.taken_in - self.handed_on < self.window:
             chunk = list(islice(self.source, 256))
             self.more = len(chunk) == 256
@@ -169,7 +167,6 @@ class Ledger:
     # -- out
 
     def commit(self, settled: list[tuple[Job, Answer, bool]]):  # whether it is final
-        "Store answers, then hand them on."
         theirs, now = {}, time.time()
         if self.asking.reads is not None:
             theirs = self.asking.reads.put_many([self._row(*one, now) for one in settled])
@@ -225,7 +222,6 @@ class Ledger:
             refuse(f"ask: {rule}; {got}; remove the cause and run again", error=TooManyFailed)
 
     def readmit(self, jobs: list[Job]):
-        "Rebuild jobs under the present terms, and look their new keys up."
         for job in jobs:
             self.elsewhere.pop(job.wire.key, None)
         keys = [job.wire.key for job in jobs if self.by_key.pop(job.wire.key, None) is not None]

@@ -20,14 +20,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import PrivateAttr
-
 from .request import Endpoint, Model
 from ..errors import optional, refuse, say
 from ..records.database import sha256_file
 
 # %% auto #0
-__all__ = ['CHAT_TEMPLATE', 'bundled_gguf', 'LocalEndpoint', 'serve', 'bundled_model']
+__all__ = ['CHAT_TEMPLATE', 'bundled_gguf', 'serve', 'bundled_model']
 
 # %% ../../nbs/ask/20_local.ipynb #af4b7dfa
 @lru_cache(maxsize=8)
@@ -130,23 +128,11 @@ def _threads() -> int:
 
 
 def _model_file(gguf: str | Path | None) -> Path:
-    "The file of a model, the bundled one by default."
     path = Path(gguf) if gguf is not None else bundled_gguf()
     if not path.is_file():
         rule = f"gguf must be a model file; got {str(path)!r}, which is not there"
         refuse(f"serve: {rule}", remedy="leave it out for the bundled model", error=FileNotFoundError)
     return path.resolve()
-
-# %% ../../nbs/ask/20_local.ipynb #2e064dee
-class LocalEndpoint(Endpoint):
-    "The endpoint of a server that `serve` started."
-
-    _server: Any = PrivateAttr(default=None)
-
-    @property
-    def server(self) -> Any:
-        "The server, with its key, and `see_to` to start it."
-        return self._server
 
 # %% ../../nbs/ask/20_local.ipynb #df7342cb
 _SPINS = "1000"  # turns that a thread spins before it sleeps: the default is slow on a busy machine
@@ -188,13 +174,11 @@ class _Server:
         return child
 
     def last_words(self) -> str:
-        "The end of the server's log."
         self.words.flush()
         with open(self.words.name, encoding="utf-8", errors="replace") as f:
             return f.read()[-500:].strip()
 
     def _begin(self):
-        "Start the server, and wait until it listens."
         self.child = self._spawn()
         late = threading.Timer(self.start_s, self.child.kill)
         late.start()
@@ -234,7 +218,6 @@ class _Server:
                 pipe.close()
 
     def stop(self):
-        "End the server: its standard input closes."
         self.held.close()
         if self.child is None:
             return
@@ -270,7 +253,7 @@ def serve(
     settings |= {"threads": threads or _threads(), "parallel": parallel, "seed": seed}
     server = _Server(settings, start_s, log)
     asked: dict[str, Any] = {"concurrency": 2 * parallel, "timeout_s": 600.0}
-    endpoint = LocalEndpoint(name=name, base_urls=[f"{server.address}/v1"], identity=_identity(settings), **asked)
+    endpoint = Endpoint(name=name, base_urls=[f"{server.address}/v1"], identity=_identity(settings), **asked)
     endpoint._server = server
     try:
         if start:

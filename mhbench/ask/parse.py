@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import normalize
@@ -34,7 +35,6 @@ class Parsed(NamedTuple):
 
     @property
     def letter(self) -> str | None:
-        "The one letter, or None."
         return self.letters[0] if len(self.letters) == 1 else None
 
 # %% ../../nbs/ask/03_parse.ipynb #c2f37319
@@ -51,8 +51,7 @@ def _table(name: str) -> dict[str, Any]:  # words or forms
 
 def _any(words: str) -> str:
     "A pattern for any of these words, as a whole word if the language separates words."
-    lines = [line.partition(": ")[2] for line in words.splitlines()]
-    given = [word for line in lines for word in line.split(" | ")]
+    given = " | ".join(line.partition(": ")[2] for line in words.splitlines()).split(" | ")
     loose = [word for word in given if word == "=>" or re.search(f"[{_CJK}✅✓✔→⇒∴]", word)]
     whole = [word for word in given if word not in loose]
     return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(whole) + r")(?!\w)", *loose]) + ")"
@@ -62,7 +61,6 @@ _SIGN = "Ⓐ-Ⓩ🄰-🅉🅐-🅩"
 
 
 def _named_part(name: str) -> str:
-    "The pattern for {NAME} in a form."
     given = {"SIGN": _SIGN, "CJK": _CJK} | _table("forms")["parts"]
     return _joined(given[name]) if name in given else _any(_table("words")[name])
 
@@ -72,7 +70,6 @@ def _joined(pattern: str | list[str]) -> str:
 
 
 def _pattern(form: str | list[str]) -> re.Pattern:
-    "A form with its words and parts filled in."
     whole = _joined(form)
     while (filled := re.sub(r"\{([A-Z]+)\}", lambda m: _named_part(m[1]), whole)) != whole:
         whole = filled
@@ -93,8 +90,10 @@ _ODD |= {  # in circles and brackets, and those of mathematics
     k: normalize("NFKC", chr(k)).strip("().")
     for k in (*range(0x2460, 0x24EA), *range(0x2776, 0x2780), *range(0x1D400, 0x1D800), *range(0x1F110, 0x1F14A))
 }
-_ODD |= {base + k: 65 + k for base in (0x1F150, 0x1F170, 0x1F1E6) for k in range(26)}
-_ODD |= {base + k: 49 + k for base in (0x2776, 0x2780, 0x278A) for k in range(9)}
+for _base in (0x1F150, 0x1F170, 0x1F1E6):
+    _ODD |= {_base + k: 65 + k for k in range(26)}
+for _base in (0x2776, 0x2780, 0x278A):
+    _ODD |= {_base + k: 49 + k for k in range(9)}
 _ALIKE = dict(zip("ΑΒΕΗΙΚΜΝΟΡΤΧΖСАВЕНІКМОРТХ", "ABEHIKMNOPTXZCABEHIKMOPTX"))
 _LOOKS = re.compile(  # a Greek or a Cyrillic capital that stands alone, but for a word that begins a sentence
     rf"(?<!\w)(?<!\w['’-])[{''.join(_ALIKE)}](?![\w'’-])(?:(?!\s+[^\W\d_])|(?<=[^\W_] .)|(?<=[,:—–-] .))"
@@ -104,7 +103,6 @@ _NEXT_NUMBER = re.compile(r"(?m)^\s{0,9}\d{1,3}[.)]\s[^\n]{0,300}\?[^\S\n]*$")
 
 
 def _in_ascii(text: str) -> str:
-    "A text with letters and digits of other forms converted to ASCII."
     return _LOOKS.sub(lambda m: _ALIKE[m[0]], text.translate(_WIDE | _ODD))
 
 # %% ../../nbs/ask/03_parse.ipynb #e474318f
@@ -112,8 +110,8 @@ def answer_part(text: str | None, numbered: bool = False) -> str:
     "The part of a text to be read: without reasoning, up to a stop sign or the start of another question."
     answer = _rule("begun").sub("", split_thinking(_in_ascii(text or ""))[1], count=1)
     signs = [_rule("stop"), _rule("next"), *([] if numbered else [_NEXT_NUMBER])]
-    ends = [m.start() for p in signs for m in p.finditer(answer) if answer[: m.start()].strip()]
-    return answer[: min(ends)] if ends else answer
+    found = chain.from_iterable(sign.finditer(answer) for sign in signs)
+    return answer[: min((m.start() for m in found if answer[: m.start()].strip()), default=None)]
 
 # %% ../../nbs/ask/03_parse.ipynb #b1c6f9b1
 def first_json(text: str) -> Any:
@@ -133,6 +131,7 @@ _WORD = re.compile(rf"[{_CJK}]|\d+|[^\W\d_{_CJK}]+|[%<>+/]|[-−](?=\d)")
 _YES_NO = frozenset("yes no maybe true false ja nein oui non sí si não sim sì nee nej да нет".split())
 _ORDINALS = "first second third fourth fifth sixth seventh eighth".split()
 _CARDINALS = "one two three four five six seven eight".split()
+_TWO = ["former", "latter"]
 _OPEN, _CLOSE = "[(\"'“‘«„「【", "])\"'”’»”」】"
 
 
@@ -165,16 +164,17 @@ class _Options:
     def _short_names(self, names: Sequence[str], texts: Sequence[str]) -> dict[tuple[str, ...], set[str]]:
         "Parts of the texts, and positions in the list, that identify exactly one option."
         short: dict[tuple[str, ...], set[str]] = {}
-        said = [(x, [part for part in _rule("part").findall(text) if len(part) > 1]) for x, text in zip(names, texts)]
-        said += [(x, [f"the {k} option", f"the {k} one"]) for x, k in zip(names, _ORDINALS)]
+        parts = [*map(_rule("part").findall, texts)]
+        said = [(x, part) for x, found in zip(names, parts) for part in found if len(part) > 1]
+        forms = [("the {} option", _ORDINALS), ("the {} one", _ORDINALS)]
         if self.numbered:
-            said += [(x, [f"{title} {k}" for title in ("option", "number")]) for x, k in zip(names, _CARDINALS)]
-            said += [(x, [f"{k} option"]) for x, k in zip(names, _ORDINALS)]
+            forms += [("option {}", _CARDINALS), ("number {}", _CARDINALS), ("{} option", _ORDINALS)]
         if len(names) == 2:
-            said += [(x, [f"the {k}", f"the {k} option"]) for x, k in zip(names, ("former", "latter"))]
-        for letter, parts in said:
-            for part in parts:
-                short.setdefault(tuple(_words(part)), set()).add(letter)
+            forms += [("the {}", _TWO), ("the {} option", _TWO)]
+        for form, words in forms:
+            said += [(x, form.format(word)) for x, word in zip(names, words)]
+        for letter, part in said:
+            short.setdefault(tuple(_words(part)), set()).add(letter)
         return {own: owners for own, owners in short.items() if len(owners) == 1 and len("".join(own)) > 1}
 
     def text_at(self, text: str, found: list[re.Match], i: int) -> tuple[int, int, set[str]]:
@@ -281,7 +281,6 @@ def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end
 
 # %% ../../nbs/ask/03_parse.ipynb #681fd692
 def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
-    "The options that a text names, from left to right."
     labels = {m.start("core"): m for m in o.label.finditer(text)}
     found = list(_WORD.finditer(text))
     i = 0
@@ -360,7 +359,6 @@ _BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n")
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:
-    "The beginning and end of each sentence."
     out, start = [], 0
     for m in _BREAK.finditer(text):
         if m[0] == "." and _rule("short").search(text, max(start, m.end() - 16), m.end()):
@@ -388,8 +386,8 @@ _SIGNS = re.compile(rf"[{_SIGN}]+")
 def _letters(said: str) -> list[tuple[str, ...]]:
     "The letters in a list of options: one set, or several where they are alternatives."
     letter = lambda sign: chr(65 + (ord(sign) - (_LABEL if ord(sign) < _TEXT else _TEXT)) % 32)
-    runs = [[letter(sign) for sign in run] for run in _SIGNS.findall(said)]
-    names = list(dict.fromkeys(x for run in runs for x in run))
+    runs = ["".join(map(letter, run)) for run in _SIGNS.findall(said)]
+    names = list(dict.fromkeys("".join(runs)))
     if any(len(set(run)) > 1 for run in runs) or _rule("either").search(said):
         return [(x,) for x in names]
     return [tuple(sorted(names))]
@@ -445,7 +443,6 @@ def _begins_list(text: str, lines: list[tuple[int, int]]) -> bool:
 
 # %% ../../nbs/ask/03_parse.ipynb #237a903d
 def _by_rule(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int, int]]) -> Iterator[_Said]:
-    "An option alone in a line, or as the first or the last sentence."
     bare = {a: m for a, b in lines if (m := _rule("alone").fullmatch(text, a, b))}
     first, last = (_rule("alone").fullmatch(text, *sentences[k]) for k in (0, -1))
     listed = _begins_list(text, lines)
@@ -521,7 +518,7 @@ def statements(
     if len(o.letter_of) > 2 and any(len(s.said) < len(o.letter_of) for s in said):  # a list of all the options is none
         said = [s for s in said if len(_letters(s.said)[0]) < len(o.letter_of)]
     stated = [(s, text[at[s.start] : at[s.end]].strip()) for s in said]
-    return list(dict.fromkeys((s.how, x, words) for s, words in stated for x in _letters(s.said)))
+    return list(dict.fromkeys(chain.from_iterable(product([s.how], _letters(s.said), [words]) for s, words in stated)))
 
 # %% ../../nbs/ask/03_parse.ipynb #646e7254
 def parse_choice(
@@ -572,7 +569,8 @@ def _parsed_alone(answer: str, n: int, numbered: bool) -> Parsed:
 
 @lru_cache(maxsize=1024)
 def _first_words(*options: str) -> frozenset[str]:
-    parts = [part for option in map(_in_ascii, options) for part in (option, *_rule("part").findall(option))]
+    texts = [_in_ascii(option) for option in options]
+    parts = chain(texts, *map(_rule("part").findall, texts))
     return frozenset(words[0] for words in map(_words, parts) if words)
 
 # %% ../../nbs/ask/03_parse.ipynb #7eaf0835

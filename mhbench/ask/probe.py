@@ -60,7 +60,6 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        "The result in one phrase."
         if not self.ok:
             return "does not work as it stands"
         judges = self.works.get("verdict", "").startswith("ok")
@@ -90,7 +89,6 @@ _STOP = "where that is its way: stop in its sampling, max_tokens: {answer: ...},
 
 
 def _said(answer: Answer) -> str:
-    "The result of one question, in words."
     if answer.status == "ok" and answer.id == "letter" and not answer.letter_logprobs:
         read = parse_choice(answer.text or "", [*_OPTIONS.values()]).letter
         return f"ok, {read} is read from the text" if read else f"unread: {(answer.text or '')[:60]!r}"
@@ -106,7 +104,6 @@ def _said(answer: Answer) -> str:
 def _entries(
     model: Model, endpoint: Endpoint, terms: Terms, entry: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    "The entries of model and endpoint, with what was learnt."
     said = model.model_dump(exclude={"name"}, exclude_defaults=True)
     sampling = {dict(terms.renamed).get(k, k): v for k, v in model.sampling.items() if k not in terms.dropped}
     said |= {"endpoint": model.endpoint, "served": model.served, "sampling": sampling}

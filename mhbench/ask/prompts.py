@@ -64,7 +64,6 @@ def _named(parts: tuple) -> set[str]:
 
 
 def _always(text: str) -> set[str]:
-    "The fields outside every [[ ]]."
     return {p[0] for p in template_parts(text, "a template") if not isinstance(p, str) and p[0] != "[["}
 
 # %% ../../nbs/ask/01_prompts.ipynb #c7eebe87
@@ -76,11 +75,8 @@ def render(template: str, values: Mapping[str, str], where: str = "a template") 
 
     unknown = sorted(names(template, where) - set(values))
     if unknown:
-        known = ", ".join(sorted(values))
-        got = ", ".join(unknown)
-        refuse(
-            f"render: template must name known fields ({known}); got {got}", place=where, remedy="correct the spelling"
-        )
+        rule = f"template must name known fields ({', '.join(sorted(values))})"
+        refuse(f"render: {rule}; got {', '.join(unknown)}", place=where, remedy="correct the spelling")
     return _filled(template_parts(template, where), values).rstrip()
 
 
@@ -127,7 +123,10 @@ def bundled_texts() -> dict[str, Path]:
     homes = {name: _PACKAGE / place for name, place in _HOMES.items()}
     for folder in sorted(p for p in (_PACKAGE / "studies").iterdir() if p.is_dir()):
         homes |= {folder.name: folder / "prompts", f"rubrics/{folder.name}": folder / "rubrics"}
-    return {f"{name}/{p.name}": p for name, home in homes.items() for p in sorted(home.glob("*.yaml"))}
+    texts: dict[str, Path] = {}
+    for name, home in homes.items():
+        texts |= {f"{name}/{p.name}": p for p in sorted(home.glob("*.yaml"))}
+    return texts
 
 
 def find(name: str, dir: str | Path | None = None) -> Path | None:
@@ -239,7 +238,6 @@ def _key_text(item: Item, t: Template) -> str:
 
 # %% ../../nbs/ask/01_prompts.ipynb #2ceb2c2c
 def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
-    "Every field that a template may name, laid out."
     lay = t.layout
     shown = {n.split(".", 1)[1] for n in named if n.startswith("context.")}
     fields = {k: v for k, v in item.context.items() if v.strip()}
@@ -283,7 +281,6 @@ def _turn(item: Item, t: Template, named: set[str]) -> dict[str, str]:
 
 # %% ../../nbs/ask/01_prompts.ipynb #025a3776
 def _answer(item: Item, t: Template, named: set[str]) -> str:
-    "A demonstration's answer."
     if "assistant" not in t.parts:
         rule = "template must have the entry assistant where there are demonstrations"
         refuse(f"build: {rule}; got none", place=str(t.path), remedy="add what an answer looks like")

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 from .request import Answer, Model, Request, Tokens, interface_of, limit_of, only_a_letter
@@ -24,14 +25,17 @@ __all__ = ['SERVICE', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'f
 # %% ../../nbs/ask/09_reply.ipynb #56d42730
 def spellings(letter: str) -> list[str]:  # one capital letter
     "The tokens that stand for an option letter."
-    capital = [f"{before}{letter}{after}" for before in ("", " ", "(", " (") for after in ("", ")", ".", ":")]
+    capital = map("".join, product(("", " ", "(", " ("), letter, ("", ")", ".", ":")))
     small = letter.lower()
     return [*capital, small, f"({small}", f"{small})"]
 
 
 @lru_cache(maxsize=64)
 def _spelt(letters: tuple[str, ...]) -> dict[str, str]:
-    return {s: c for c in letters for s in spellings(c)}
+    spelt: dict[str, str] = {}
+    for c in letters:
+        spelt |= dict.fromkeys(spellings(c), c)
+    return spelt
 
 
 class Letters(NamedTuple):
@@ -101,11 +105,10 @@ def first_top(choice: dict[str, Any]) -> list[tuple[str, float]] | None:  # one 
     return telling or (at[0][1] if at and at[0][1] else None)
 
 # %% ../../nbs/ask/09_reply.ipynb #758a22bb
-_TAG = (
-    r"(?:<(?:\w+:)?(?:think|thought|reason|reflect|scratch|analysis)|<\|channel\|>(?!final)|<\|begin_of_thought\|>"
-    r"|<unused94>|\[think\]|◁think▷)"
+_OPENS = re.compile(
+    r"(?i)\s*(?:<(?:\w+:)?(?:think|thought|reason|reflect|scratch|analysis)|<\|channel\|>(?!final)"
+    r"|<\|begin_of_thought\|>|<unused94>|\[think\]|◁think▷)"
 )
-_OPENS = re.compile(rf"(?i)\s*{_TAG}")
 
 
 def opens_thought(text: str, cut: bool = False) -> bool:
@@ -121,7 +124,7 @@ _MARKS = [(f"<{tag}>", f"</{tag}>") for tag in _TAGS] + [
     (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
     (r"<unused94>(?:thought\b)?", "<unused95>"),  # MedGemma
 ]
-_ANY_MARK = re.compile("(?i)" + "|".join(mark for pair in _MARKS for mark in pair))
+_ANY_MARK = re.compile("(?i)" + "|".join(map("|".join, _MARKS)))
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>(.*?)(?=<\|(?:end|return|start|channel)\|>|\Z)", re.S)
 
 
@@ -257,7 +260,6 @@ def _walk(e: Any, depth: int) -> tuple[str, str | None]:
 
 # %% ../../nbs/ask/09_reply.ipynb #95a0abe9
 def _count(usage: dict[str, Any], name: str) -> int:
-    "A number of tokens; 0 where none is given."
     n = usage.get(name)
     if n is None:
         return 0
@@ -283,7 +285,6 @@ def read_usage(reply: dict[str, Any]) -> Tokens:
 
 
 def _loaded(raw: bytes) -> dict[str, Any]:
-    "A body as a JSON object."
     try:
         reply = json.loads(raw)
     except (ValueError, RecursionError):
@@ -344,7 +345,6 @@ def read_reply(raw: bytes, request: Request, model: Model, limit: int | None = N
 
 
 def _choice(reply: dict[str, Any]) -> dict[str, Any]:
-    "The first choice of a reply."
     if reply.get("error"):
         raise Malformed(f"an error with status 200: {_walk(reply, 4)[0]}")
     choices = reply.get("choices")
@@ -387,7 +387,6 @@ def _thought_apart(message: dict[str, Any]) -> tuple[str | None, Any]:
 
 # %% ../../nbs/ask/09_reply.ipynb #d94d746f
 def _message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
-    "What the model wrote, in the form of a chat message."
     message = {"content": choice.get("text")} if model.api == "completions" else choice.get("message")
     if not isinstance(message, dict):
         raise Malformed(f"no {'text' if model.api == 'completions' else 'message'} in the choice")
@@ -400,7 +399,6 @@ _ENDED = ("stop", "length", "content_filter")  # reasons that explain a reply wi
 
 
 def _answer(reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: Tokens) -> Answer:
-    "The answer in a reply."
     choice = _choice(reply)
     message = _message(choice, model)
     finish = choice.get("finish_reason")

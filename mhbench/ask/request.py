@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
 
 from .interfaces import INTERFACES, LETTER, Interface
 from .secrets import secret_header, url_fault
@@ -77,6 +77,7 @@ class Endpoint(Entry):
     headers: dict[str, str] = Field({}, description="more headers, none of them secret")
     headers_env: dict[str, str] = Field({}, description="more headers, by the environment variables that hold them")
     max_reply_bytes: int = Field(32 << 20, ge=1024, description="of one reply, unpacked")
+    _server: Any = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _urls(self):
@@ -96,8 +97,8 @@ class Endpoint(Entry):
 
     @property
     def server(self) -> Any:
-        "The local server behind the endpoint, if `mhbench.ask.local.serve` started one."
-        return None
+        "The local server behind the endpoint, with its key and `see_to`, if `mhbench.ask.local.serve` started one."
+        return self._server
 
     @property
     def terms(self) -> Terms:
@@ -183,8 +184,9 @@ _PRESETS = Path(__file__).parent / "providers" if "__file__" in globals() else P
 
 def presets() -> dict[str, Path]:  # kind -> file; a user's own goes before the package's
     "The kinds of endpoints that are known."
-    folders = [_PRESETS, *([Path(own).expanduser()] if (own := os.environ.get("MHBENCH_PROVIDERS")) else [])]
-    return {f.stem: f for folder in folders for f in sorted(folder.glob("*.yaml"))}
+    own = os.environ.get("MHBENCH_PROVIDERS")
+    more = sorted(Path(own).expanduser().glob("*.yaml")) if own else []
+    return {f.stem: f for f in [*sorted(_PRESETS.glob("*.yaml")), *more]}
 
 
 def preset(kind: str) -> dict[str, Any]:  # fields of an Endpoint
@@ -214,12 +216,14 @@ def endpoint(name: str, kind: str, **settings: Any) -> Endpoint:
     Raises: ValueError for an unknown kind; pydantic's ValidationError for fields that do not fit.
     """
     known = preset(kind)
-    if "base_urls" in settings and settings["base_urls"] != known.get("base_urls") and "base_urls" in known:
+    if "base_urls" in known and settings.get("base_urls", known["base_urls"]) != known["base_urls"]:
         known.pop("api_key_env", None)
-    if "base_urls" not in settings and "base_urls" not in known and known.get("through", "http") == "http":
+    fields = known | settings
+    if "base_urls" not in fields and known.get("through", "http") == "http":
         rule = f"base_urls must be given for kind {kind}; got none (endpoints.{name})"
         refuse(f"endpoint: {rule}; see {presets()[kind].name}")
-    return Endpoint(name=name, **{**known, **settings})
+
+    return Endpoint(name=name, **fields)
 
 # %% ../../nbs/ask/08_request.ipynb #da9bdbff
 @dataclass(frozen=True, slots=True)
@@ -285,18 +289,12 @@ class Answer:
 
     @property
     def tokens(self) -> Tokens:
-        "What it cost."
-        own = (self.prompt_tokens, self.completion_tokens, self.thinking_tokens)
-        return Tokens(*own, self.cached_tokens, self.cache_write_tokens)
+        return Tokens(*(getattr(self, name) for name in _TOKENS))
 
     @tokens.setter
     def tokens(self, spent: Tokens):
-        self.prompt_tokens, self.completion_tokens, self.thinking_tokens = spent[:3]
-        self.cached_tokens, self.cache_write_tokens = spent[3:]
-
-    def as_dict(self) -> dict[str, Any]:
-        "The fields, by name."
-        return {name: getattr(self, name) for name in _FIELDS}
+        for name, value in zip(_TOKENS, spent):
+            setattr(self, name, value)
 
     def to_json(self) -> str:
         "The row of the cache. Raises: ValueError for what is no JSON or Unicode: a lone surrogate, NaN, an infinity."
@@ -319,6 +317,7 @@ class Answer:
         return answer
 
 # %% ../../nbs/ask/08_request.ipynb #282df48c
+_TOKENS = ("prompt_tokens", "completion_tokens", "thinking_tokens", "cached_tokens", "cache_write_tokens")
 _FIELDS = tuple(f.name for f in fields(Answer) if f.compare)
 _SPARSE = ("prompt_logprobs", "changed", "thinking_tokens", "served", "cached_tokens", "cache_write_tokens")
 _KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", *_SPARSE))
@@ -433,7 +432,6 @@ def _sampling(request: Request, model: Model, terms: Terms, k: int) -> dict[str,
 
 
 def _echo_body(request: Request, model: Model, endpoint: Endpoint) -> dict[str, Any]:
-    "The body that asks for the log-probabilities of a text itself."
     how = {"echo": True, "logprobs": 1} if endpoint.prompt_logprobs == "echo" else {"prompt_logprobs": 0}
     text = request.messages[-1]["content"]
     return {"model": model.served, "prompt": text, "max_tokens": 1, "temperature": 0.0, **request.sampling, **how}
@@ -446,7 +444,6 @@ _IN_WORDS = {
 
 
 def _with_schema(messages: list[dict[str, str]], schema: dict[str, Any], language: str) -> list[dict[str, str]]:
-    "Messages that say in words what JSON is wanted."
     text = json.dumps(schema, ensure_ascii=False)
     ask = f"\n\n{_IN_WORDS.get(language, _IN_WORDS['en'])}\n{text}"
     return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + ask}]
@@ -506,13 +503,11 @@ def changes(request: Request, model: Model, endpoint: Endpoint, terms: Terms, as
 
 # %% ../../nbs/ask/08_request.ipynb #16ede62c
 def _is_chat(message: Any) -> bool:
-    "Whether a message has a role and a text."
     roles = ("system", "user", "assistant")
     return isinstance(message, dict) and isinstance(message.get("content"), str) and message.get("role") in roles
 
 
 def _image_in(content: Any) -> str | None:
-    "The type of the first part of a message that is an image."
     kinds = [str(p.get("type")) for p in content if isinstance(p, dict)] if isinstance(content, list) else []
     return next((kind for kind in kinds if "image" in kind), None)
 

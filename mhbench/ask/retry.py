@@ -60,12 +60,6 @@ class Job:
         r = self.request
         return bool(r.letters), r.schema is not None, tuple(r.sampling)
 
-    def reword(self, wire: Wire, terms: Terms):
-        "Rebuild it under other terms."
-        self.wire = wire
-        self.body = wire.body
-        self.terms = terms
-
     def ask_for_json(self, text: str, wrong: str):
         "Ask once more for JSON, with what was wrong with the first reply."
         body = json.loads(self.wire.body)
@@ -91,7 +85,6 @@ class Queue:
         self.test_at = 0.0
 
     def put_off(self, job: Job, until: float):
-        "Let a job wait until a time."
         heapq.heappush(self.waiting, (until, job.places[0][0], job))
 
     def test(self, job: Job, at: float):
@@ -119,14 +112,12 @@ class Queue:
         return None, self.waiting[0][0] - now if self.waiting else math.inf
 
     def take(self, job: Job):
-        "Take out the job that `next` gave."
         if self.new and self.new[0] is job:
             self.new.popleft()
         else:
             heapq.heappop(self.waiting)
 
     def clear(self) -> list[Job]:
-        "Take all jobs out."
         jobs = [*self.new, *(job for _, _, job in self.waiting)]
         self.new.clear()
         self.waiting.clear()
@@ -209,7 +200,6 @@ class Limiter:
         return max(0.0, self.opens - now, *(due - 1.0 - now for due in self.due))
 
     def start(self, now: float, tokens: int = 0):
-        "Count a request that is sent."
         self.in_flight += 1
         for i, cost in enumerate((1, tokens)):
             if self.each[i]:
@@ -223,15 +213,10 @@ class Limiter:
         self.in_flight -= 1
 
     def answered(self):
-        "Raise the limit after an answer."
         self.streak = 0
         self.walls = 0
         self.shut_since = None
         self.limit = min(self.most, self.limit + (1.0 if self.limit < self.aim else 1.0 / self.limit))
-
-    def shut_for(self, now: float) -> float:
-        "Seconds with nothing but push-back."
-        return 0.0 if self.shut_since is None else now - self.shut_since
 
     def pushed_back(self, now: float, started: float, asked: float | None = None):
         "Lower the limit, or close, after push-back on a request that was sent at `started`."
@@ -288,7 +273,6 @@ class Patience:
         self.gone: str | None = None  # why nothing more is asked
 
     def answered(self):
-        "Note an answer."
         self.limiter.answered()
         self.reached = True
         self.refused = 0
@@ -317,7 +301,7 @@ class Patience:
         self.limiter.pushed_back(now, job.began, asked)
         job.since = now if job.since is None else job.since
         patience = self.endpoint.patience_s
-        shut = self.limiter.shut_for(now)
+        shut = now - (now if self.limiter.shut_since is None else self.limiter.shut_since)  # with nothing but push-back
         if shut + (asked or 0) > patience:
             self.gone = f"nothing but this for {shut:.0f} s (patience_s is {patience:g}), {job.error}"
         if self.gone or now + (asked or 0) - job.since > patience:

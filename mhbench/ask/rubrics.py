@@ -147,7 +147,10 @@ class Verdict(NamedTuple):
 
 def _verdict(answer: str, forms: Mapping[str, Sequence[str]], value: Callable[[str], Any]) -> Verdict:
     "The value that the forms find in an answer, if they agree."
-    found = [(how, m) for how, kind in forms.items() for form in kind for m in re.finditer(form, answer)]
+    found: list[tuple[str, re.Match]] = []
+    for how, kind in forms.items():
+        for form in kind:
+            found += [(how, m) for m in re.finditer(form, answer)]
     said = " | ".join(dict.fromkeys(m[0].strip() for _, m in found))
     values = {value(m[1]) for _, m in found}
     if len(values) == 1:

@@ -146,7 +146,6 @@ class Flight:
         self.mending: asyncio.Future | None = None  # the restart of our own server
 
     def start(self, job: Job, now: float):
-        "Send a job."
         if self.transport.session is None:
             self.transport.connect()
         job.began, job.tries = now, job.tries + 1
@@ -157,7 +156,6 @@ class Flight:
         task.add_done_callback(self.tasks.discard)
 
     async def _try(self, job: Job):
-        "Send a job once, and settle its result."
         came: Answer | Failed
         reached = True
         try:
@@ -183,7 +181,6 @@ class Flight:
             self.halt(e)
 
     async def close(self):
-        "Cancel the requests in flight, and close the connection."
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -288,7 +285,6 @@ class Scheduler:
             self._later("flush", 0, self.flush)
 
     def flush(self):
-        "Commit the settled answers, hand them on, and free their places."
         settled, self.settled = self.settled, []
         if not settled:
             return

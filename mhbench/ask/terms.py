@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -38,7 +39,6 @@ class Terms:
     thinks: bool = False  # the model reasons before it answers
 
     def sent(self, body: dict[str, Any]) -> dict[str, Any]:
-        "A body under these terms."
         if not (self.renamed or self.dropped):
             return body
         names = dict(self.renamed)
@@ -125,10 +125,9 @@ def entries_of(value: Any) -> Iterable[tuple[Any, Any]]:  # key or place, and wh
 
 
 def _texts(x: Any) -> list[str]:
-    "Every text within a part of a request."
     if isinstance(x, str):
         return [x]
-    return [text for _, part in entries_of(x) for text in _texts(part)]
+    return list(chain.from_iterable(_texts(part) for _, part in entries_of(x)))
 
 
 def _prompt(body: dict[str, Any]) -> str:
@@ -173,7 +172,6 @@ _LOGPROBS = re.compile(r"(?i)\b(?:top_)?log_?probs?\b|log[- ]probabilities")
 
 
 def _limit(text: str) -> int | None:
-    "The number of log-probabilities that an error allows."
     for pattern in _AT_MOST:
         if m := pattern.search(text):
             return int(next(g for g in m.groups() if g is not None))
@@ -181,7 +179,6 @@ def _limit(text: str) -> int | None:
 
 
 def _without(terms: Terms, param: str, structured: str) -> Terms:
-    "Terms without a parameter, which was refused."
     if param in ("logprobs", "top_logprobs"):
         return replace(terms, top_logprobs=0)
     if param in ("response_format", "json_schema"):

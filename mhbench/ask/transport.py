@@ -95,25 +95,19 @@ async def read_body(response: Any, most: int) -> bytes:  # of aiohttp, not unpac
     if coding in ("identity", "") and (response.content_length or most + 1) <= most:
         return await response.read()
     unpack = None if coding in ("identity", "") else zlib.decompressobj(47)
-    parts, size = [], 0
-    async for piece in response.content.iter_any():
-        while piece:
-            part = piece if unpack is None else _unpacked(unpack, piece, most + 1 - size)
-            parts.append(part)
-            size += len(part)
-            if size > most:
-                raise Malformed(f"a body of more than {most / 2**20:.3g} MiB (max_reply_bytes)")
-            piece = b"" if unpack is None else unpack.unconsumed_tail
-    if unpack is not None and not unpack.eof:
-        raise Malformed("a packed body that is cut")
-    return b"".join(parts)
-
-# %% ../../nbs/ask/12_transport.ipynb #219c2932
-def _unpacked(unpack, piece: bytes, most: int) -> bytes:
+    body = bytearray()
     try:
-        return unpack.decompress(piece, most)
+        async for piece in response.content.iter_any():
+            while piece:
+                body += piece if unpack is None else unpack.decompress(piece, most + 1 - len(body))
+                if len(body) > most:
+                    raise Malformed(f"a body of more than {most / 2**20:.3g} MiB (max_reply_bytes)")
+                piece = b"" if unpack is None else unpack.unconsumed_tail
     except zlib.error:
         raise Malformed("a body that is not packed as it says") from None
+    if unpack is not None and not unpack.eof:
+        raise Malformed("a packed body that is cut")
+    return bytes(body)
 
 # %% ../../nbs/ask/12_transport.ipynb #1908de4b
 def offered_in_words(served: str, offered: list[str]) -> str:
@@ -191,7 +185,6 @@ class Transport:
             raise Failed("again", f"the connection broke: {type(e).__name__} {e}".rstrip()) from None
 
     async def _failure(self, reply: Reply, job: Job, model: Model, base: str) -> Failed:
-        "The failure in a reply with another status than 200."
         kind = verdict(reply.status, reply.raw)
         said = complaint_in(reply.raw)
         words = await self._in_words(reply, said.words, base, model.served)
@@ -223,7 +216,6 @@ class Transport:
         return self._offered
 
     async def _in_words(self, reply: Reply, words: str, base: str, served: str) -> str:
-        "The message of an error, and what to do about it."
         said = f"{reply.status}: {self.secrets.clean_line(words, 1000 if reply.raw[:1] in b'{[' else 300)}"
         if 300 <= reply.status < 400:
             to = self.secrets.clean_line(reply.headers.get("Location", "nowhere"), 200)
@@ -260,7 +252,6 @@ def _past_the_proxy() -> dict[str, str | None]:  # the variables as they were
 
 
 def _error(e: Exception) -> tuple[int, dict[str, Any]]:
-    "An exception of litellm as a status and a body."
     blocked = type(e).__name__ == "ContentPolicyViolationError"
     code = "content_filter" if blocked else getattr(e, "code", None)
     said = {"message": str(getattr(e, "message", "") or e), "type": type(e).__name__, "code": code}

@@ -48,10 +48,9 @@ def padded_rows(rows: list[list[int]], pad: int, width: int = 0):
     import torch
 
     n = torch.tensor([len(r) for r in rows])
-    batch = torch.full((len(rows), max(width, int(n.max()))), pad, dtype=torch.long)
-    for i, r in enumerate(rows):
-        batch[i, : len(r)] = torch.tensor(r)
-    return batch, (torch.arange(batch.shape[1])[None, :] < n[:, None]).long()
+    widest = max(width, int(n.max()))
+    batch = torch.tensor([[*r, *[pad] * (widest - len(r))] for r in rows])
+    return batch, (torch.arange(widest)[None, :] < n[:, None]).long()
 
 
 @lru_cache(maxsize=8)
@@ -167,7 +166,6 @@ class Encoder(LazyModel):
         return np.stack([r.array for r in found])
 
     def _sentences(self, texts: list[str]) -> list[Stored]:
-        "The vectors of distinct texts."
         ids, cut = _token_ids(self.sentence_model.tokenizer, texts, self.sentence_model.limit)
         ids, place = loading.distinct_values(map(tuple, ids))  # texts that are cut may be one from here on
         groups = loading.length_batches([len(i) for i in ids], self.budget)

@@ -241,7 +241,6 @@ def finetune(
 
 # %% ../../nbs/encode/09_finetune.ipynb #1c996ef3
 def _progress(label: str, total: int) -> Any:  # a callback of transformers
-    "Tells whoever looks on, or a log, how far a training is."
     from transformers import TrainerCallback
 
     line = Steps(label, total)
@@ -288,7 +287,8 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
         torch.use_deterministic_algorithms(set_before)
     state = trainer.state
     history = _history(state.log_history)
-    best = history[history["part"] == "validation"].sort_values("loss", kind="stable").head(1)
+    validated = history[history["part"] == "validation"].sort_values("loss", kind="stable")
+    best: Any = validated.iloc[0] if len(validated) else {}
     trainer.model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     facts = {
@@ -300,9 +300,9 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
         "n_too_long": len(train.too_long),
         "steps": state.global_step,
         "epochs_trained": float(state.epoch or 0),
-        "best_epoch": float(best["epoch"].iloc[0]) if len(best) else float(state.epoch or 0),
-        "validation_loss": float(best["loss"].iloc[0]) if len(best) else None,
-        "validation_accuracy": float(best["accuracy"].iloc[0]) if len(best) else None,
+        "best_epoch": float(best.get("epoch", state.epoch or 0)),
+        "validation_loss": best.get("loss"),
+        "validation_accuracy": best.get("accuracy"),
         "new_weights": ", ".join(trainer.model.config.mhbench_new_weights),
         "precision": "bf16" if arguments.bf16 else "fp32",
         "device": str(arguments.device),

@@ -126,7 +126,6 @@ class Kept:
         self.bytes = self.computed = 0
 
     def __call__(self, keys: Sequence) -> list[np.ndarray]:
-        "One array a key, in order."
         distinct = dict.fromkeys(keys)
         missing = [k for k in distinct if k not in self.held]
         if missing:

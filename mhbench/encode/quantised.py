@@ -37,7 +37,6 @@ class Vocabulary:
         return len(self.data)
 
     def take(self, rows: np.ndarray) -> torch.Tensor:  # float32
-        "Some rows by their numbers."
         return self._expanded(self.data[rows])
 
     def between(self, start: int, stop: int) -> torch.Tensor:  # float32

@@ -257,7 +257,6 @@ class _Vectors:
 
 # %% ../../nbs/encode/07_roscoe.ipynb #c4cbe73e
 def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]:
-    "The thirteen scores of a block of chains that have steps."
     chains = h + s + (r or [])
     sent = vectors.sentences(chains)
     whole = vectors.sentence([". ".join(c) for c in chains])
@@ -302,7 +301,6 @@ NEEDS = {
 
 
 def _absent(given: Collection[str]) -> dict[str, str]:  # models by argument, and references
-    "The scores that cannot be had, each with the reason."
     out: dict[str, str] = {}
     if "references" not in given:
         out |= dict.fromkeys(REFERENCE_SCORES, "references were not given, and this score needs them")

@@ -159,8 +159,8 @@ class ResultStore(Database):
     def put(self, model: str, metric: str, results: Mapping[bytes, Stored]) -> None:
         "Commit results of a model, as the user named it, in one transaction; what is there already stays."
         day = _today()
-        no_number = {key for key, r in results.items() if r.array.dtype.kind == "f" and np.isnan(r.array).any()}
-        kept = {key: result for key, result in results.items() if key not in no_number}
+        is_number = lambda array: array.dtype.kind != "f" or not np.isnan(array).any()
+        kept = {key: r for key, r in results.items() if is_number(r.array)}
         if len(kept) < len(results):
             say(f"{len(results) - len(kept)} results of {model} ({metric}) are no numbers (NaN), and are not kept")
         self._guard(self._put, [_row(key, model, metric, result, day) for key, result in kept.items()])
@@ -178,7 +178,6 @@ class ResultStore(Database):
             self._db.executemany(sql, rows)
 
     def _size(self) -> int:
-        "Bytes of the pages that are in use."
         names = ("page_count", "freelist_count", "page_size")
         pages, free, size = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
         return (pages - free) * size
@@ -241,7 +240,6 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w-]*(\.[\w-]+)*/[A-Za-z0-9][\w-]*(\.[\w-]+
 
 
 def _model_files(folder: Path) -> list[Path]:
-    "The files of a model's folder, in order of their names."
     parts = lambda f: f.relative_to(folder).parts
     kept = [f for f in folder.rglob("*") if f.is_file() and not _OTHER_FORMATS & set(parts(f))]
     return sorted((f for f in kept if not any(p.startswith(".") for p in parts(f))), key=parts)
@@ -291,22 +289,19 @@ def code_of(*modules: str) -> str:
     return h.hexdigest()
 
 # %% ../../nbs/encode/10_store.ipynb #f4eb63a4
-_open: dict[str, ResultStore] = {}  # the store of this process, under "store"
+_open: dict[str, ResultStore | None] = {"store": None}  # of this process
 _BLOCK = 512  # inputs computed between two commits
 
 
 @contextmanager
 def kept_in(store: ResultStore | None) -> Iterator[ResultStore | None]:
     "Keep what is computed in a block in a store; in none where there is none."
-    before = _open.pop("store", None)
-    if store is not None:
-        _open["store"] = store
+    before = _open["store"]
+    _open["store"] = store
     try:
         yield store
     finally:
-        _open.pop("store", None)
-        if before is not None:
-            _open["store"] = before
+        _open["store"] = before
 
 
 def keep_results(settings: StoreSettings, path: Path | None = None) -> ResultStore | None:
@@ -319,18 +314,19 @@ def keep_results(settings: StoreSettings, path: Path | None = None) -> ResultSto
         _open["store"] = ResultStore(path, max_bytes=int(settings.max_gb * 1e9))
     except (OSError, sqlite3.Error) as e:
         say(f"what is computed is not kept: {str(path or store_path())!r} cannot be written ({e})")
-    return _open.get("store")
+    return opened()
 
 # %% ../../nbs/encode/10_store.ipynb #a89cbea7
 def close_store() -> None:
     "Keep nothing from here on."
-    if "store" in _open:
-        _open.pop("store").close()
+    if (store := opened()) is not None:
+        store.close()
+    _open["store"] = None
 
 
 def opened() -> ResultStore | None:
     "The store of this process."
-    return _open.get("store")
+    return _open["store"]
 
 # %% ../../nbs/encode/10_store.ipynb #81536eea
 def recalled(
@@ -376,6 +372,5 @@ def _or_none(do: Callable, *args: Any) -> Any:
     try:
         return do(*args)
     except (OSError, sqlite3.Error) as e:
-        _open.pop("store", None)
+        _open["store"] = None
         say(f"what is computed is not kept from here on: {e}")
-        return None
