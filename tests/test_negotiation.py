@@ -225,7 +225,7 @@ def test_answers_under_other_terms_have_other_keys():
 )
 def test_an_error_about_something_else_teaches_nothing(words):
     body = {"model": "m", "messages": [], "temperature": 0, "max_tokens": 1, "logprobs": True, "top_logprobs": 20}
-    assert learn(Refusal.of(400, words, body), Terms()) is None
+    assert learn(Refusal(400, words, body), Terms()) is None
 
 
 def test_a_schema_that_is_refused_is_said_in_words():

@@ -25,8 +25,8 @@ from ..records.database import Database, connect, private_file, transaction, wri
 
 # %% auto #0
 __all__ = ['VERSION', 'SCHEMA', 'cache_path', 'CacheError', 'Row', 'digest', 'new_owner', 'Runs', 'Taken', 'foreign',
-           'changed_under_us', 'AnswerFile', 'Cache', 'open_cache', 'stats', 'contents', 'export', 'Imported',
-           'import_file', 'prune']
+           'changed_under_us', 'AnswerFile', 'Cache', 'open_cache', 'stats', 'conditions', 'contents', 'export',
+           'Imported', 'import_file', 'prune']
 
 # %% ../../nbs/ask/05_cache.ipynb #750ef708
 def cache_path(start: str | Path | None = None) -> Path:  # where to look from; the working folder by default
@@ -347,14 +347,15 @@ def stats(cache: Cache) -> list[dict[str, Any]]:  # one dict per model, endpoint
     return out
 
 
-def _where(*tests: tuple[str, Any]) -> tuple[str, tuple]:
+def conditions(*tests: tuple[str, Any]) -> tuple[str, tuple]:
+    "The tests whose value is given (not None), as an SQL condition and its arguments."
     given = [(t, v) for t, v in tests if v is not None]
     return " AND ".join(t for t, _ in given) or "1", tuple(v for _, v in given)
 
 # %% ../../nbs/ask/05_cache.ipynb #6fab28c5
 def contents(cache: Cache, *, model: str | None = None, study: str | None = None) -> list[dict[str, Any]]:
     "The rows of an export by study (empty where the caller of `ask` named none) and model, with their characters."
-    where, args = _where(("model = ?", model), ("study = ?", study))
+    where, args = conditions(("model = ?", model), ("study = ?", study))
     sql = f"SELECT study, model, count(*), sum(length(value)) FROM answers WHERE {where} GROUP BY 1, 2 ORDER BY 1, 2"
     return [dict(zip(("study", "model", "rows", "characters"), r)) for r in cache.query(sql, args)]
 
@@ -367,7 +368,7 @@ def export(cache: Cache, file: str | Path, *, model: str | None = None, study: s
     """
     n = 0
     file = Path(file)
-    where, args = _where(("model = ?", model), ("study = ?", study))
+    where, args = conditions(("model = ?", model), ("study = ?", study))
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as out:
         for r in cache.rows(where, args):
@@ -416,7 +417,7 @@ def prune(
         rule = f"older_than_days must be a number of days above 0; got {older_than_days!r}; nothing was deleted"
         refuse(f"prune: {rule}", remedy="all answers of a model go with `model`")
     before = None if older_than_days is None else time.time() - 86400 * older_than_days
-    where, args = _where(("model = ?", model), ("status = ?", status), ("created < ?", before))
+    where, args = conditions(("model = ?", model), ("status = ?", status), ("created < ?", before))
     if not args:
         rule = "one of model, status, older_than_days must be given; got none"
         refuse(f"prune: {rule}", remedy="to start afresh, delete the file yourself")

@@ -62,15 +62,11 @@ _SIGN = "Ⓐ-Ⓩ🄰-🅉🅐-🅩"
 
 def _named_part(name: str) -> str:
     given = {"SIGN": _SIGN, "CJK": _CJK} | _table("forms")["parts"]
-    return _joined(given[name]) if name in given else _any(_table("words")[name])
-
-
-def _joined(pattern: str | list[str]) -> str:
-    return pattern if isinstance(pattern, str) else "".join(pattern)
+    return "".join(given[name]) if name in given else _any(_table("words")[name])
 
 
 def _pattern(form: str | list[str]) -> re.Pattern:
-    whole = _joined(form)
+    whole = "".join(form)
     while (filled := re.sub(r"\{([A-Z]+)\}", lambda m: _named_part(m[1]), whole)) != whole:
         whole = filled
     return re.compile(whole.replace("·", r"\s?").replace(" ", r"\s"), re.I | re.M)

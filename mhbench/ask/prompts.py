@@ -57,14 +57,13 @@ def names(template: str, where: str = "a template") -> set[str]:
     return _named(template_parts(template, where))
 
 
+def _outside(parts: tuple) -> set[str]:
+    "The fields outside every [[ ]]."
+    return {part[0] for part in parts if not isinstance(part, str) and part[0] != "[["}
+
+
 def _named(parts: tuple) -> set[str]:
-    fields = [part for part in parts if not isinstance(part, str)]
-    inside = [_named(field[1]) for field in fields if field[0] == "[["]
-    return {field[0] for field in fields if field[0] != "[["}.union(*inside)
-
-
-def _always(text: str) -> set[str]:
-    return {p[0] for p in template_parts(text, "a template") if not isinstance(p, str) and p[0] != "[["}
+    return _outside(parts).union(*(_named(part[1]) for part in parts if isinstance(part, tuple) and part[0] == "[["))
 
 # %% ../../nbs/ask/01_prompts.ipynb #c7eebe87
 def render(template: str, values: Mapping[str, str], where: str = "a template") -> str:
@@ -87,7 +86,7 @@ def _filled(parts: tuple, values: Mapping[str, str]) -> str:
             out.append(part)
         elif part[0] != "[[":
             out.append(values[part[0]])
-        elif all(values.get(p[0]) for p in part[1] if not isinstance(p, str) and p[0] != "[["):
+        elif all(map(values.get, _outside(part[1]))):
             out.append(_filled(part[1], values))
     return "".join(out)
 
@@ -286,7 +285,7 @@ def _answer(item: Item, t: Template, named: set[str]) -> str:
         refuse(f"build: {rule}; got none", place=str(t.path), remedy="add what an answer looks like")
     if not item.key and not task_of(item).none_applies:
         refuse(f"build: demonstrations must have a key; got none ({item.item_id})")
-    if not item.rationale and "rationale" in _always(t.parts["assistant"]):
+    if not item.rationale and "rationale" in _outside(template_parts(t.parts["assistant"], t.name)):
         where = f"{item.item_id}, {t.name}"
         rule = "demonstrations must have a rationale for this prompt"
         refuse(f"build: {rule}; got none", place=where, remedy="draw them with rationale=True")

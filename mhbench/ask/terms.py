@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -189,20 +190,18 @@ def _without(terms: Terms, param: str, structured: str) -> Terms:
 # %% ../../nbs/ask/06_terms.ipynb #ce12085c
 @dataclass(frozen=True)
 class Refusal:
-    "An error that an endpoint gives in reply to a request, without its quotations of the request."
+    "An error that an endpoint gives in reply to a request."
 
     status: int  # of HTTP
-    words: str  # the message
+    text: str  # the message
     body: dict[str, Any]  # what was sent
     param: str | None = None  # the parameter that it names in a field of its own
     code: str | None = None  # the code that it gives in a field of its own
 
-    @classmethod
-    def of(
-        cls, status: int, text: str, body: dict[str, Any], param: str | None = None, code: str | None = None
-    ) -> Refusal:
-        "A refusal from the endpoint's message; empty where the reply did not come from an API."
-        return cls(status, own_words(text, body), body, param, code)
+    @cached_property
+    def words(self) -> str:
+        "The message without quotations of the request."
+        return own_words(self.text, self.body)
 
     @property
     def passes(self) -> bool:

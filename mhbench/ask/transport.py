@@ -197,7 +197,7 @@ class Transport:
             own, param = INTERFACES[model.api].in_chat_words(own, param)
             if INTERFACES[model.api].names:
                 asked = {k: v for k, v in asked.items() if k not in LIMITS}  # they cannot be renamed there
-            refusal = Refusal.of(reply.status, own, asked, param, said.code if heard else None)
+            refusal = Refusal(reply.status, own, asked, param, said.code if heard else None)
             if refusal.passes and reply.status not in (401, 403, 404):
                 kind = "again"
         return Failed(kind, words, retry_after(reply.headers), reply.status, refusal)

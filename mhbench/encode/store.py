@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..ask.cache import cache_path, changed_under_us
+from ..ask.cache import cache_path, changed_under_us, conditions
 from ..errors import refuse, say
 from ..records.database import Database, connect, private_file, sha256_file, transaction, write_ahead
 from ..records.schema import Record
@@ -208,13 +208,9 @@ class ResultStore(Database):
         """Delete the results of a model, of a metric, not used for some days, or all, and give the space back; how many
         they were. They can be computed again."""
         before = None if unused_days is None else _today() - unused_days
-        tests = [("model = ?", model), ("metric = ?", metric), ("used <= ?", before)]
-        where = " AND ".join(t for t, v in tests if v is not None) or "1"
-        return self._guard(self._delete, where, [v for _, v in tests if v is not None])
-
-    def _delete(self, where, values):
-        n = self._db.execute(f"DELETE FROM results WHERE {where}", values).rowcount
-        self._shrink()
+        where, values = conditions(("model = ?", model), ("metric = ?", metric), ("used <= ?", before))
+        n = self._guard(lambda: self._db.execute(f"DELETE FROM results WHERE {where}", values).rowcount)
+        self._guard(self._shrink)
         return n
 
     # -- files
