@@ -67,8 +67,8 @@ def recorded_counselingbench(folder: Path) -> pd.DataFrame:
 
 def recorded_mentat(folder: Path, password: str) -> pd.DataFrame:
     "The same of the released run of MENTAT, whose texts are not told: run, id, category, theirs, ours."
+    from mhbench.studies.mentat.load import RESULT_SETS, load_mentat_results, pickled_table, result_files
     from mhbench.studies.mentat.questions import load_mentat, open_part
-    from mhbench.studies.mentat.results import RESULT_SETS, load_mentat_results, pickled_table, result_files
 
     ((file, (model, name)),) = result_files(folder).items()
     assert name in RESULT_SETS

@@ -111,8 +111,8 @@ VARIES = {  # notebooks whose outputs need not be those stored, and why
     "run/11_annotate": "times of day",
     "run/24_process": "what a process of its own prints; requests a second",
     "studies/mentat/05_readings": "the authors' release, where it is at hand",
-    "studies/mentat/12_release": "the authors' release, where it is at hand",
-    "studies/mentat/13_heldout": "the authors' release, where it is at hand",
+    "studies/mentat/10_release": "the authors' release, where it is at hand",
+    "studies/mentat/06_heldout": "the authors' release, where it is at hand",
 }
 
 

@@ -19,6 +19,7 @@ from mhbench.stats.preference import plackett_luce
 from mhbench.steps.between_models import prompt_wordings
 from mhbench.steps.rates import beside_each_other, by_category, by_level
 from mhbench.studies.mentat.annotations import AnnotationArrays, annotation_arrays, load_annotations, reading_note
+from mhbench.studies.mentat.labels import annotation_page, label_tables
 from mhbench.studies.mentat.preferences import simulated_panel
 from mhbench.studies.mentat.questions import load_mentat
 from mhbench.studies.mentat.readings import (
@@ -31,7 +32,6 @@ from mhbench.studies.mentat.readings import (
     reading_tests,
     score_by_labels,
 )
-from mhbench.studies.mentat.tables import annotation_page, label_tables
 
 DEMO = notebook_functions("studies/mentat/04_demo_annotations.ipynb")
 

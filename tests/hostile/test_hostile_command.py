@@ -18,7 +18,7 @@ from faults.server import FaultServer
 from mhbench.ask.cache import Cache
 from mhbench.records.schema import Item
 from mhbench.run import cli
-from mhbench.studies.mentat.results import pickled_table
+from mhbench.studies.mentat.load import pickled_table
 
 ITEMS = [
     Item(item_id=f"q{n}", study="mhqa", task="open", question=f"What helps {n}?", key=["sleep"], source="made")
@@ -173,7 +173,7 @@ FORBIDDEN = {
 }
 
 
-RESTRICTED = "mhbench/studies/mentat/results.py"
+RESTRICTED = "mhbench/studies/mentat/load.py"
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from ...stats.label_models import rater_flags
 from ...stats.resample import divide, mean
 from ...stats.soft_labels import FEWEST_OF_A_QUESTION, mean_alpha, question_alphas
 from ...steps.by_raters import RANDOM_COLUMNS, component_shares, number_rows
-from .annotations import AnnotationArrays, annotation_arrays
+from .annotations import annotation_arrays, pairs_again, score_rows
 
 # %% auto #0
 __all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'rater_again', 'annotators_as_sample',
@@ -29,11 +28,6 @@ def question_categories(items: Iterable[Item], ratings: Iterable[Rating]) -> dic
     "The categories of questions, including those that were rated but are not asked."
     named = {r.item_id: r.variant["category"] for r in ratings if "category" in r.variant}
     return named | {i.base: i.category for i in items if i.category}
-
-
-def _of_question(alpha: float, low: float, high: float, raters: int) -> Estimate:
-    found = Estimate.from_limits(alpha, low, high, n=raters, kind="jackknife")
-    return found._replace(kind="raters") if raters < FEWEST_OF_A_QUESTION and not np.isnan(alpha) else found
 
 
 def question_agreement(
@@ -51,11 +45,12 @@ def question_agreement(
     """
     a = annotation_arrays(ratings)
     found = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, seed=seed)
-    rows = [
-        {"question": q, "category": (categories or {}).get(q)}
-        | _of_question(found.alpha[k], found.ci_low[k], found.ci_high[k], int(found.n[k])).row()
-        for k, q in enumerate(found.questions)
-    ]
+    rows = []
+    for q, n, alpha, low, high in zip(found.questions, found.n, found.alpha, found.ci_low, found.ci_high, strict=True):
+        e = Estimate.from_limits(alpha, low, high, n=int(n), kind="jackknife")
+        if n < FEWEST_OF_A_QUESTION and not np.isnan(alpha):
+            e = e._replace(kind="raters")
+        rows.append({"question": q, "category": (categories or {}).get(q)} | e.row())
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/07_agreement.ipynb #9bcaff9f
@@ -75,11 +70,7 @@ def rater_again(ratings: Iterable[Rating], *, n_boot: int = 1000, seed: int) -> 
     Source: Bland and Altman 1996, Measurement error (the standard deviation within raters).
     """
     a = annotation_arrays(ratings)
-    pairs = [
-        (i, j)
-        for i, j in combinations(range(len(a.scores)), 2)
-        if a.questions[i] == a.questions[j] and a.raters[i] == a.raters[j]
-    ]
+    pairs = pairs_again(a)
     if not pairs:
         return pd.DataFrame(columns=["measure"])
     one, other = (a.scores[list(side)] for side in zip(*pairs))
@@ -120,36 +111,27 @@ def annotators_as_sample(
     return pd.DataFrame(rows, columns=["measure", *RANDOM_COLUMNS])
 
 
-def _by_rater(a: AnnotationArrays) -> tuple[np.ndarray, list[str], np.ndarray]:
-    "Mean scores (R, N) of options, the raters, and the question of each option."
-    annotation, option = (place.ravel() for place in np.indices(a.scores.shape))
-    long = pd.DataFrame({"question": a.questions[annotation], "option": option, "rater": a.raters[annotation]})
-    wide = long.assign(value=a.scores.ravel()).pivot_table("value", "rater", ["question", "option"])
-    return wide.to_numpy(), list(wide.index), wide.columns.get_level_values("question").to_numpy()
-
-
 def annotator_flags(ratings: Iterable[Rating]) -> pd.DataFrame:  # rater, n (options), agreement, ..., flag
     "Annotators worth a query: they differ from the others, or gave one number throughout; none is removed."
-    scores, names, questions = _by_rater(annotation_arrays(ratings))
-    return rater_flags(scores, names, clusters=questions)
+    wide = score_rows(annotation_arrays(ratings)).pivot_table("value", "rater", ["question", "option"])
+    questions = wide.columns.get_level_values("question").to_numpy()
+    return rater_flags(wide.to_numpy(), list(wide.index), clusters=questions)
 
 
 def score_components(ratings: Iterable[Rating]) -> pd.DataFrame:  # source, share, sd, n_items (options), n_raters
     "Variance components of the scores of options."
-    a = annotation_arrays(ratings)
-    annotation, option = (place.ravel() for place in np.indices(a.scores.shape))
-    item = [f"{a.questions[i]} {o}" for i, o in zip(annotation, option)]
-    long = pd.DataFrame({"value": a.scores.ravel(), "item": item, "rater": a.raters[annotation]})
+    rows = score_rows(annotation_arrays(ratings))
+    rows["item"] = rows["question"] + " " + rows["option"]
     columns = ["of", "source", "share", "sd", "n_items", "n_raters"]
-    return pd.DataFrame(component_shares(long, {"of": "score of an option"}), columns=columns)
+    return pd.DataFrame(component_shares(rows, {"of": "score of an option"}), columns=columns)
 
 # %% ../../../nbs/studies/mentat/07_agreement.ipynb #ddde8740
 def agreement_metrics(ratings: list[Rating], table: pd.DataFrame) -> dict:
     "Counts, and the mean agreement."
-    kept = ["n", "estimate", "ci_low", "ci_high"]
+    numbers = table.set_index(table["measure"] + ", " + table["category"])[["n", "estimate", "ci_low", "ci_high"]]
     return {
         "n_ratings": len(ratings),
         "n_raters": len({r.rater for r in ratings}),
         "n_simulated": sum(r.origin == "simulated" for r in ratings),
-        "agreement": {f"{r['measure']}, {r['category']}": {k: r[k] for k in kept} for r in table.to_dict("records")},
+        "agreement": numbers.to_dict("index"),
     }

@@ -9,10 +9,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 
 from ...errors import refuse
 from ...records.schema import Rating, letters, validate
@@ -20,7 +22,8 @@ from .questions import checked_rows
 
 # %% auto #0
 __all__ = ['ANNOTATION_COLUMNS', 'Reading', 'MAPPINGS', 'Annotations', 'scores_from_sliders', 'sliders_from_scores',
-           'load_annotations', 'reading_note', 'AnnotationArrays', 'annotation_arrays', 'slider_sections']
+           'load_annotations', 'reading_note', 'AnnotationArrays', 'annotation_arrays', 'score_rows', 'pairs_again',
+           'slider_sections']
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #48f1fcb4
 ANNOTATION_COLUMNS = (
@@ -59,8 +62,7 @@ def sliders_from_scores(
     mapping: Reading = "shown",  # the reading that made the scores
 ) -> np.ndarray:  # (..., n_options), in the places of the page
     "Sliders in places from scores of options: the inverse of `scores_from_sliders`."
-    options = orders if mapping == "shown" else np.argsort(orders, -1)
-    return np.take_along_axis(scores, options, -1)
+    return scores_from_sliders(scores, np.argsort(orders, -1), mapping)
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #a7392d1b
 def _annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list[float], list[int], str]:
@@ -119,7 +121,7 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
         got = f"none ({folder.name}); name the folder of sessions"
         refuse(f"load_annotations: folder must hold CSV files exported by jsPsych; got {got}", error=FileNotFoundError)
     fields, left = [], []
-    n_rows = n_annotations = 0
+    n_rows = 0
     for file in files:
         rows = list(checked_rows(file.read_bytes(), ANNOTATION_COLUMNS, ("origin",), file.name, "load_annotations"))
         n_rows += len(rows)
@@ -137,8 +139,8 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
             of |= {"comment": comment or None, "order": order}
             of["variant"] = {"gender": _WORDINGS[row["q_key"]], "mapping": mapping, "trial": row["trial_index"]}
             fields += [(place, of | {"target": a, "value": s}) for a, s in zip(letters(len(scores)), scores)]
-            n_annotations += 1
-    return Annotations(validate(fields, Rating).records, n_annotations, n_rows, Counter(r for _, r in left), left)
+    ratings = validate(fields, Rating).records
+    return Annotations(ratings, n_rows - len(left), n_rows, Counter(reason for _, reason in left), left)
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #8cabd7ef
 def reading_note(mapping: Reading) -> str:
@@ -211,17 +213,28 @@ def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) 
             got = f"{', '.join(sorted(line))} ({r.item_id}, {r.source})"
             refuse(f"annotation_arrays: an annotation must rate options {', '.join(letters(n))}; got {got}")
     firsts = [r for _, r in groups.values()]
-    orders, mapping = _reading(firsts, n)
     return AnnotationArrays(
-        np.array([[line[a] for a in letters(n)] for line, _ in groups.values()]),
+        pd.DataFrame([line for line, _ in groups.values()])[letters(n)].to_numpy(float),
         np.array([r.item_id for r in firsts]),
         np.array([r.rater for r in firsts]),
         np.array([r.variant.get("gender", "") for r in firsts]),
         np.array([r.source for r in firsts]),
         np.array([r.session or "" for r in firsts]),
-        orders,
-        mapping,
+        *_reading(firsts, n),
     )
+
+
+def score_rows(arrays: AnnotationArrays) -> pd.DataFrame:  # question, option, rater, value: one row a slider
+    "The scores of options one below the other."
+    n, k = arrays.scores.shape
+    place = {"question": np.repeat(arrays.questions, k), "option": letters(k) * n, "rater": np.repeat(arrays.raters, k)}
+    return pd.DataFrame(place | {"value": arrays.scores.ravel()})
+
+
+def pairs_again(arrays: AnnotationArrays) -> list[tuple[int, int]]:  # two lines each, the earlier first
+    "The pairs of annotations of one question by one rater."
+    who = list(zip(arrays.questions, arrays.raters))
+    return [(i, j) for i, j in combinations(range(len(who)), 2) if who[i] == who[j]]
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #58f4b0d0
 def slider_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:

@@ -22,8 +22,8 @@ from ...stats.rater_model import RaterFit, fit_raters
 from ...stats.resample import mean
 from ...stats.soft_labels import group_means, soft_labels
 from ...steps.truth import beside_truth
-from .annotations import AnnotationArrays
-from .labels import wording_distances
+from .annotations import AnnotationArrays, score_rows
+from .labels import label_frame, wording_distances
 
 # %% auto #0
 __all__ = ['OFFSETS', 'THIRD', 'T', 'with_bars', 'rater_table', 'slider_raters', 'wording_table', 'of_rated', 'Creators',
@@ -38,10 +38,10 @@ THIRD = {"paper": "offset", "symmetric": "readiness to tie"}  # the third parame
 def _at_bound(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds: tuple[float, float]) -> list[str]:
     "Whether each parameter, or an end of its refits, lies at a bound of the search; empty where none does."
     out = []
-    for e, a, b in zip(estimate, low, high):
-        on = [x for x in bounds if abs(e - x) < 1e-6]
-        ends = [f"{x:g}" for end, x in ((a, bounds[0]), (b, bounds[1])) if abs(end - x) < 1e-6]
-        out.append(f"at its bound {on[0]:g}" if on else f"refits end at the bound {' and '.join(ends)}" * bool(ends))
+    for e, *limits in zip(estimate, low, high):
+        on = [f"{x:g}" for x in bounds if abs(e - x) < 1e-6]
+        ends = [f"{x:g}" for end, x in zip(limits, bounds) if abs(end - x) < 1e-6]
+        out.append(f"at its bound {on[0]}" if on else f"refits end at the bound {' and '.join(ends)}" * bool(ends))
     return out
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #7f7d1310
@@ -84,13 +84,10 @@ def slider_raters(arrays: AnnotationArrays) -> RaterFit:
 
     Raises: ValueError for sliders that all stand at one place.
     """
-    n, k = arrays.scores.shape
-    question = np.repeat(arrays.questions.astype(str), k)
-    option = np.tile(np.array(letters(k)), n)
-    rated = ~np.isnan(arrays.scores.ravel())
+    rows = score_rows(arrays).dropna(subset=["value"])
+    question, option, who = (rows[column].to_numpy(str) for column in ("question", "option", "rater"))
     answer = np.char.add(np.char.add(question, " "), option)
-    who = np.repeat(arrays.raters.astype(str), k)[rated]
-    return fit_raters(arrays.scores.ravel()[rated], answer[rated], who, clusters=question[rated])
+    return fit_raters(rows["value"].to_numpy(), answer, who, clusters=question)
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #754f1e20
 def wording_table(arrays: AnnotationArrays, *, n: int, seed: int) -> pd.DataFrame:  # one row a pair of wordings
@@ -197,8 +194,8 @@ def preference_metrics(
     arrays: AnnotationArrays, models: pd.DataFrame, creators: Creators, headline: pd.DataFrame, wordings: pd.DataFrame
 ) -> dict:
     "Counts, how the fits ended, and the main numbers."
-    kept = ["n", "estimate", "ci_low", "ci_high"]
     plain = models[~models["creators"]].set_index("model")
+    numbers = headline.set_index("measure").reindex(columns=["n", "estimate", "ci_low", "ci_high"])
     return {
         "n_annotations": len(arrays.scores),
         "n_questions": len(set(arrays.questions)),
@@ -206,7 +203,7 @@ def preference_metrics(
         "n_unconverged": plain["n_unconverged"].dropna().to_dict(),
         "n_creators": len(creators.answers),
         "nll": plain["nll"].dropna().to_dict(),
-        "headline": {r["measure"]: {k: r[k] for k in kept} for r in headline.to_dict("records")},
+        "headline": numbers.to_dict("index"),
         "wording_p_values": {f"{r.first}/{r.second}": r.p_value for r in wordings.itertuples()},
     }
 
@@ -244,8 +241,8 @@ _FITTED = {
 
 def _as_written(item: Item) -> Item:
     "An item whose soft labels are in the order of its base question."
-    order = range(len(item.options)) if item.order is None else item.order
-    return item.model_copy(update={"soft_labels": [s for _, s in sorted(zip(order, item.soft_labels or []))]})
+    labels = [label for _, label in sorted(zip(item.order or range(len(item.options)), item.soft_labels or []))]
+    return item.model_copy(update={"soft_labels": labels})
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #f8e537e9
 def simulated_truth(
@@ -269,15 +266,11 @@ def simulated_truth(
     declared |= {("readiness to tie", r): x for r, x in zip(names, panel.ties)}
     fitted = own.assign(truth=[declared[key] for key in zip(own["quantity"], own["rater"])])
     fitted = fitted.assign(model="simulated rater " + own["rater"], quantity=own["quantity"].map(_FITTED))
-    place = {q: k for k, q in enumerate(asked)}
-    wrong = np.zeros(panel.worths.shape, bool)
-    known = labels[labels["wrong"].astype(bool) & labels["question"].isin(place)]
-    for q, option in known[["question", "option"]].itertuples(index=False):
-        wrong[place[q], ord(option) - ord("A")] = True
+    here = labels[labels["question"].isin(asked)]
+    wrong = here.pivot(index="question", columns="option", values="wrong").loc[list(asked)].to_numpy(bool)
     weights = soft_labels(softmax(panel.worths, axis=1), wrong)  # objectively wrong options have none
-    here = labels[labels["question"].isin(place)]
-    at = [(place[q], ord(o) - ord("A")) for q, o in zip(here["question"], here["option"])]
-    here = here.assign(truth=[weights[k] for k in at]).rename(columns={"probability": "estimate"})
+    true = label_frame(list(asked), truth=weights)
+    here = here.rename(columns={"probability": "estimate"}).merge(true, on=["question", "option"])
     here = here.assign(ci_low=np.nan, ci_high=np.nan)  # a spread of refits is no interval
     most = here.loc[here.groupby("question")["truth"].idxmax()]
     most = most.assign(model="simulated raters", quantity="preference for " + most["question"] + ", " + most["option"])

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ from ...records.schema import Item, letters, validate
 from ...steps.variants import GENDERS
 
 # %% auto #0
-__all__ = ['MENTAT_CATEGORIES', 'MENTAT_COLUMNS', 'PLACEHOLDERS', 'RELEASE_SETS', 'decrypt', 'read_archive', 'open_part',
-           'checked_rows', 'load_mentat', 'without_prompt', 'prompt_item', 'load_mentat_set']
+__all__ = ['MENTAT_CATEGORIES', 'MENTAT_COLUMNS', 'PLACEHOLDERS', 'RELEASE_SETS', 'PROMPT_COLUMNS', 'decrypt', 'read_archive',
+           'open_part', 'checked_rows', 'load_mentat', 'without_prompt', 'prompt_item', 'load_mentat_set']
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #aead0fa5
 def decrypt(data: bytes, password: str | None, name: str = "data") -> bytes:  # the content
@@ -209,7 +210,7 @@ def load_mentat(
     if isinstance(sets, str):
         refuse(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
     if sets:
-        return [i for name in sets for i in load_mentat_set(path, password, name)]
+        return list(chain.from_iterable(load_mentat_set(path, password, name) for name in sets))
     file = _find(path, "question", ".csv", "load_mentat")
     more = ("", "Unnamed: 0", "canary")
     rows = checked_rows(open_part(file, password), MENTAT_COLUMNS, more, file.name, "load_mentat")
@@ -225,9 +226,9 @@ RELEASE_SETS = {
     "D_A_release": "mentat_data_age",
     "D_N_release": "mentat_data_nat",
 }
-_SET_COLUMNS = (
+PROMPT_COLUMNS = (  # of a prompt, in the evaluation sets and in the results
     *("prompt_mcq", "prompt_freeform", "labels", "labels_upper_bound", "labels_lower_bound", "gender"),
-    *("nat", "age", "q_id", "category", "split", "random_order"),
+    *("nat", "age", "q_id", "category", "split"),
 )
 _KNOWN = "use a release that this loader knows"
 
@@ -260,8 +261,8 @@ def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> d
     of: dict[str, Any] = {"item_id": f"{q}.{name}.{k}", "base_id": q, "group_id": q, "study": "mentat"}
     of |= {"task": "multiple_choice", "category": row["category"], "split": row["split"], "variant": variant}
     of |= {"question": text, "options": options, "order": order, "key": _most(labels), "soft_labels": labels}
-    for end, column in (("low", "lower"), ("high", "upper")):
-        of[f"soft_labels_{end}"] = [float(x) for x in row[f"labels_{column}_bound"]]
+    of["soft_labels_low"] = [float(x) for x in row["labels_lower_bound"]]
+    of["soft_labels_high"] = [float(x) for x in row["labels_upper_bound"]]
     of["origin"] = {"labels": "results file" if name.endswith("_results") else "evaluation sets"}
     return of | {"source": place, "protected": True}
 
@@ -290,9 +291,9 @@ def load_mentat_set(
             table = pa.ipc.open_stream(data).read_all()
         except pa.ArrowInvalid as e:
             refuse(f"load_mentat_set: {member} must be an Arrow stream; got {e} ({file.name}); download it again")
-        if set(table.column_names) != set(_SET_COLUMNS):
+        if set(table.column_names) != {*PROMPT_COLUMNS, "random_order"}:
             got = f"{', '.join(table.column_names)} ({file.name}:{member}); {_KNOWN}"
-            refuse(f"load_mentat_set: columns must be {', '.join(_SET_COLUMNS)}; got {got}")
+            refuse(f"load_mentat_set: columns must be {', '.join(PROMPT_COLUMNS)}, random_order; got {got}")
         for n, row in enumerate(table.to_pylist()):
             place = f"{file.name}:{member}:row {n}"
             order = [int(k) for k in row["random_order"]]

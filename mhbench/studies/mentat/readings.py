@@ -5,7 +5,6 @@
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #12ed3952
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any, NamedTuple
@@ -23,8 +22,14 @@ from ...stats.resample import mean
 from ...stats.soft_labels import question_alphas
 from ...stats.tests import sign_test
 from ...steps.score import score_responses, where_read, with_soft_labels
-from .annotations import MAPPINGS, AnnotationArrays, scores_from_sliders, sliders_from_scores
-from .labels import add_creator, jensen_shannon
+from mhbench.studies.mentat.annotations import (
+    MAPPINGS,
+    AnnotationArrays,
+    pairs_again,
+    scores_from_sliders,
+    sliders_from_scores,
+)
+from .labels import jensen_shannon, label_frame, with_creators
 
 # %% auto #0
 __all__ = ['has_one_reading', 'can_be_tested', 'both_readings', 'ReadingTests', 'reading_tests', 'agreement_by_reading',
@@ -77,12 +82,8 @@ def _against(arrays: AnnotationArrays, wanted: np.ndarray, yardstick: np.ndarray
 
 def _again(arrays: AnnotationArrays, two: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Whether a rater's two annotations of a question have the same top option, for each such pair, and the question."
-    lines = defaultdict(list)
-    for i in np.flatnonzero(two):
-        lines[arrays.questions[i], arrays.raters[i]].append(i)
-    pairs = [p for group in lines.values() for p in combinations(group, 2)]
-    single = (arrays.scores == arrays.scores.max(1, keepdims=True)).sum(1) == 1
-    pairs = [(i, j) for i, j in pairs if single[i] and single[j]]
+    single = two & ((arrays.scores == arrays.scores.max(1, keepdims=True)).sum(1) == 1)
+    pairs = [(i, j) for i, j in pairs_again(arrays) if single[i] and single[j]]
     top = arrays.scores.argmax(1)
     return np.array([float(top[i] == top[j]) for i, j in pairs]), np.array([arrays.questions[i] for i, _ in pairs])
 
@@ -225,18 +226,13 @@ def reading_fits(
     """
     fits, rows = {}, []
     for reading, a in readings.items():
-        for with_creators in (False, True) if creators else (False,):
-            data = a.scores, a.questions, a.raters
-            if with_creators and creators:
-                data = add_creator(*data, creators)
-            for offset in ("paper", "symmetric"):
-                f = hierarchical_bradley_terry(*data, offset=offset, penalty=penalty)
-                fits[reading, offset, with_creators] = f
-                row: dict[str, Any] = dict(reading=reading, offset=offset, creators=with_creators, n=len(data[0]))
-                row |= dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties)
-                row["nll"] = f.nll
-                top = float(np.nanmax(f.probs, 1).mean())
-                rows.append(row | dict(converged=f.converged, n_infinite=int((~f.finite).sum()), top=top))
+        for (rated, data), offset in product(with_creators(a, creators).items(), ("paper", "symmetric")):
+            f = hierarchical_bradley_terry(*data, offset=offset, penalty=penalty)
+            fits[reading, offset, rated] = f
+            row: dict[str, Any] = dict(reading=reading, offset=offset, creators=rated, n=len(data[0]))
+            row |= dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties)
+            top = float(np.nanmax(f.probs, 1).mean())
+            rows.append(row | dict(nll=f.nll, converged=f.converged, n_infinite=int((~f.finite).sum()), top=top))
     return pd.DataFrame(rows), fits
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #1cd8e056
@@ -262,9 +258,7 @@ def changed_questions(
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #e9a1e667
 def labels_of(fit: HierarchicalFit) -> pd.DataFrame:  # question, option, probability: what with_soft_labels takes
     "The labels of a fit, one row an option."
-    n, k = fit.probs.shape
-    columns = {"question": np.repeat(fit.questions, k), "option": letters(k) * n, "probability": fit.probs.ravel()}
-    return pd.DataFrame(columns)
+    return label_frame(fit.questions, probability=fit.probs)
 
 
 def labels_by_reading(
@@ -273,11 +267,8 @@ def labels_by_reading(
     offset: str = "symmetric",
 ) -> pd.DataFrame:  # reading, creators (among the raters, or not), question, option, probability
     "The labels of either reading, one row an option; of questions that every fit holds."
-    parts = [
-        labels_of(fit).assign(reading=reading, creators=creators)
-        for (reading, what, creators), fit in fits.items()
-        if what == offset
-    ]
+    chosen = {key: fit for key, fit in fits.items() if key[1] == offset}
+    parts = [labels_of(f).assign(reading=reading, creators=rated) for (reading, _, rated), f in chosen.items()]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -300,10 +291,10 @@ def reading_labels(
     asked = {i.item_id for i in rated}
     if not any(r.item_id in asked and r.mode != "free_form" for r in responses):
         return {}
-    made: dict[str, pd.DataFrame | None] = {
-        _CALLED[reading] + (", creators among the raters" if creators else ""): g.drop(columns=["reading", "creators"])
-        for (reading, creators), g in sorted(table.groupby(["reading", "creators"]), key=lambda x: x[0][0] != "shown")
-    }
+    made: dict[str, pd.DataFrame | None] = {}
+    for (reading, creators), g in sorted(table.groupby(["reading", "creators"]), key=lambda x: x[0][0] != "shown"):
+        name = _CALLED[reading] + (", creators among the raters" if creators else "")
+        made[name] = g.drop(columns=["reading", "creators"])
     return made | {own_labels(rated): None}
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #a86766bd
