@@ -214,7 +214,7 @@ def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) 
             refuse(f"annotation_arrays: an annotation must rate options {', '.join(letters(n))}; got {got}")
     firsts = [r for _, r in groups.values()]
     return AnnotationArrays(
-        pd.DataFrame([line for line, _ in groups.values()])[letters(n)].to_numpy(float),
+        np.ascontiguousarray(pd.DataFrame([line for line, _ in groups.values()])[letters(n)], float),
         np.array([r.item_id for r in firsts]),
         np.array([r.rater for r in firsts]),
         np.array([r.variant.get("gender", "") for r in firsts]),
