@@ -144,9 +144,7 @@ def models_in_order(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
 
 # %% ../../nbs/steps/11_accuracy.ipynb #ca65dbc2
 def in_panels(table: pd.DataFrame) -> pd.DataFrame:
-    """Rates ready for a figure with one panel a group, all items first, and the most accurate model at the top of each;
-    single samples of a vote are left out.
-    """
+    "Rates for a figure with a panel a group, all items first, the most accurate on top; without single samples."
     kept = models_in_order(table[table["answered_by"] != "sample"], best_first(table))
     names = kept["group"].where(kept["by"] != "all", "all items")
     order = ["all items", *sorted(set(names) - {"all items"})]

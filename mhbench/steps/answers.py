@@ -269,9 +269,7 @@ def telling_texts(items: Sequence[Item], responses: Sequence[Response], most: in
 
 
 def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
-    """By mode, status and what of the requests the endpoint did not take (`changed`): responses, items, answers that
-    could not be read, refusals, tokens and money.
-    """
+    "By mode, status and `changed` (what was not taken): responses, items, unread, refusals, tokens and money."
     table = _read(items, responses)
     table["changed"] = table["changed"].map(", ".join)
     g = table.groupby(["mode", "status", "changed"])

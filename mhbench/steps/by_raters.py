@@ -74,10 +74,7 @@ def number_rows(
 
 # %% ../../nbs/steps/15_by_raters.ipynb #59be82eb
 def component_shares(ratings: pd.DataFrame, head: dict[str, Any]) -> list[dict[str, Any]]:
-    """How much of the variance of ratings is items, raters, raters who see an item otherwise, and the rest.
-
-    Of the columns value, item and rater; nothing where they cannot be told apart.
-    """
+    "The parts of the variance of ratings (value, item, rater); nothing where they cannot be told apart."
     known = ratings.dropna(subset=["value"])
     try:
         c = rater_components(known["value"], known["item"], known["rater"])

@@ -229,10 +229,7 @@ def reasoning_metrics(chains: Chains, scores: ChainScores, means: pd.DataFrame, 
 
 # %% ../../nbs/steps/16_chains.ipynb #fc31cc5b
 def conventions_apart(items: Sequence[Item], chains: Chains, measures: Measures, **settings: Any) -> pd.DataFrame:
-    """Mean ROSCOE scores under each convention, of the scores that some chain has another value for.
-
-    Columns: score, model, mode, convention, n, ..., the mean; no row for a score that they agree on.
-    """
+    "Mean ROSCOE scores by convention, where they differ: score, model, mode, convention, n, ..., the mean."
     roscoe_of = partial(roscoe, *chains.texts, **measures.of_roscoe)
     suites = {c: roscoe_of(convention=c).reset_index(drop=True) for c in CONVENTIONS}
     parts = []

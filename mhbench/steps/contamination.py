@@ -120,7 +120,7 @@ def compare_completions(
         table.loc[rows, "distance"] = [Levenshtein.distance(t, w) for t, w in zip(halves_of[own], wrote[own])]
         for name in measures:
             if name == "levenshtein":
-                score = [Levenshtein.normalized_similarity(w, t) for w, t in zip(wrote, halves_of)]
+                score = np.array([Levenshtein.normalized_similarity(w, t) for w, t in zip(wrote, halves_of)])
             else:
                 score = _cosines_of(encoder, wrote, halves_of)
             x = np.reshape(score, (len(rows), len(steps)))
@@ -216,11 +216,7 @@ def ask_logprobs(
 
 # %% ../../nbs/steps/09_contamination.ipynb #6f49f4fd
 def local_logprobs(texts: Sequence[str], lm: Any) -> Likelihoods:
-    """The log-probabilities of texts' own tokens from a language model in this process, in the windows that its
-    perplexity is computed in.
-
-    Raises: ValueError for what is no text.
-    """
+    "Log-probabilities of texts' tokens by a model here, in perplexity's windows. Raises: ValueError for no text."
     return Likelihoods([np.minimum(x, 0).tolist() for x in lm.logprobs(texts)], [], {}, "")
 
 # %% ../../nbs/steps/09_contamination.ipynb #ec9f19f8
@@ -256,10 +252,7 @@ def check_model(
     prompts_dir: str | None = None,
     **settings: Any,  # cache, max_failed, replay
 ) -> Checked:
-    """Ask one model for the second halves, and how likely it finds the questions.
-
-    Raises: ValueError for an encoder, which writes nothing; what `complete` and `ask_logprobs` raise.
-    """
+    "Ask one model for the second halves, and how likely it finds the questions. Raises: ValueError for an encoder."
     if asked.model is None or asked.endpoint is None:
         remedy = "name a model behind an endpoint under studies.*.contamination.asked"
         refuse(f"contamination: asked must be models that write; got {asked.name}, an encoder", remedy=remedy)
@@ -348,10 +341,7 @@ def flag_table(table: pd.DataFrame, thresholds: Sequence[float], **settings: Any
 
 # %% ../../nbs/steps/09_contamination.ipynb #37b66ae1
 def surprise_table(table: pd.DataFrame, share: float, checks: Sequence[Checked], **settings: Any) -> pd.DataFrame:
-    """The mean log-probability of the least likely tokens and of all, in nats, with intervals over cases.
-
-    Columns: model, tokens, from, n, ..., absent (why there is no number).
-    """
+    "Mean log-probabilities in nats, over cases: model, tokens, from, n, ..., absent (why there is no number)."
     rows = []
     columns = {f"least likely {share:.0%}": "min_k", "all tokens": "mean_logprob"}
     for check, (tokens, column) in product(checks, columns.items()):
@@ -421,10 +411,7 @@ _BOOKS = {  # setting -> column; None: the difference
 
 
 def book_table(answers: pd.DataFrame, *, seed: int, **settings: Any) -> pd.DataFrame:
-    """Shares right without and with the text on the same questions, their difference, and how many need it.
-
-    Columns: examinee, setting, n_left_out, p, and those of an estimate.
-    """
+    "Shares right without and with the text, and their difference: examinee, setting, n_left_out, p, an estimate's."
     rows = []
     for name, part in answers.groupby("examinee", sort=False):
         read = part.dropna(subset=["closed", "opened"])

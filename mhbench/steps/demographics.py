@@ -43,12 +43,7 @@ def _level(attribute: str, value: Any) -> str | None:
 
 
 def level_scores(scores: pd.DataFrame, attributes: Mapping[str, str], *, mode: str = "zero_shot") -> LevelScores:
-    """The answers in sets that vary the patient, each with its level.
-
-    `attributes`: evaluation set -> the column of scores that it varies.
-
-    Raises: ValueError for an attribute that the scores do not have.
-    """
+    "Answers that vary the patient, by level (`attributes`: set -> column). Raises: ValueError for an unknown column."
     gone = sorted({a for a in attributes.values() if a not in scores})
     if gone:
         refuse(f"level_scores: attributes must name columns of the scores; got {gone}; gender, age or ethnicity")
@@ -90,9 +85,7 @@ def levels_in_order(levels: Iterable[str], attribute: str) -> list[str]:
 
 # %% ../../nbs/steps/14_demographics.ipynb #40fc272e
 def by_attribute(table: pd.DataFrame, attribute: str) -> pd.DataFrame:
-    """The rows of one attribute by level, for a figure, with an ordered column `level`; where two sets vary the
-    attribute, the model's name has the set.
-    """
+    "An attribute's rows by level, for a figure, `level` ordered; where two sets vary it, `model` has the set."
     out = table[(table["by"] == "level") & (table["attribute"] == attribute)]
     out = out.assign(level=pd.Categorical(out["group"], levels_in_order(out["group"], attribute), ordered=True))
     return out.assign(model=out["model"] + ", " + out["set"]) if out["set"].nunique() > 1 else out
@@ -127,12 +120,7 @@ def level_averages(
 def paper_level_averages(
     table: pd.DataFrame, groups: Mapping[str, Sequence[str]], simulated: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Means over models of each level of `level_table`, weighted by their inverse variance as in the paper.
-
-    Columns: set, level, and those of `paper_averages`.
-
-    Source: Lamparth, Grabb et al. 2025, table 2.
-    """
+    "Inverse-variance means over models of each level: set, level, ... Source: Lamparth, Grabb et al. 2025, table 2."
     rows = table[table["by"] == "level"].rename(columns={"group": "level"})
     return _in_order(paper_averages(rows, ["set", "level"], groups, simulated=simulated), rows)
 

@@ -160,10 +160,7 @@ def compare_and_name(
     error: str = "counselingbench/error",  # the rubric of the errors
     **settings: Any,  # of mhbench.steps.judge.judge
 ) -> tuple[list[Judgment], list[Judgment]]:  # of kind pairwise; of kind label
-    """One judge's verdicts on every pair of rationales, and on the error in every rationale with a wrong answer.
-
-    Raises: ValueError for an encoder, which compares nothing; what `judge` raises.
-    """
+    "A judge's verdicts on all pairs of rationales, and on all errors. Raises: ValueError for an encoder; as `judge`."
     if asked.model is None or asked.endpoint is None:
         remedy = "name a model behind an endpoint under studies.*.duels.judges"
         refuse(f"duels: judges must be models that read two rationales; got {asked.name}, an encoder", remedy=remedy)

@@ -195,7 +195,7 @@ def answer_places(judgments: Sequence[Judgment], seed: int) -> dict[tuple[str, s
     for j in judgments:
         if j.kind == "label" and j.attempts and j.sample == 0 and j.repeat == 0:  # an encoder has no prompt
             shown.setdefault((j.judge, j.study, j.item_id, j.mode), []).append(j)
-    out = {}
+    out: dict[tuple[str, str, str], int] = {}
     for together in shown.values():
         out |= {(j.judge, j.item_id, j.model): place for place, j in enumerate(shown_order(together, seed), 1)}
     return out

@@ -488,8 +488,8 @@ def _wide(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.Da
     "A column a group, its most models in the heading; as published, with half the interval's width."
     n = averages.groupby("models", sort=False)["n_models"].max()
     heading = {m: f"{m} ({n[m]} {'model' if n[m] == 1 else 'models'})" for m in n.index}
-    how = {"ends": " ± {half:.2f}"} if as_published else {"ends": " [{low:.2f}, {high:.2f}]", "alone": ", no interval"}
-    texts = [_shown(r, **how) for r in averages.itertuples()]
+    ends, alone = (" ± {half:.2f}", "") if as_published else (" [{low:.2f}, {high:.2f}]", ", no interval")
+    texts = [_shown(r, ends, alone=alone) for r in averages.itertuples()]
     cells = averages.assign(cell=texts, models=averages["models"].map(heading))
     return cells.pivot(index=index, columns="models", values="cell")[list(heading.values())].rename_axis(columns=None)
 

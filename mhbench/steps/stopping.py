@@ -368,12 +368,7 @@ def keep_decisions(stopped: Stopped | None, folder: Path) -> None:
 
 
 def kept_decisions(folder: Path, models: Iterable[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The decisions of the stages of all models.
-
-    As in `Stopped`: decisions, and models; no row where everything was asked.
-
-    Raises: ValueError where two of them decided differently.
-    """
+    "Decisions and models, as in `Stopped`, of the stages of all models. Raises: ValueError where two differ."
     found = [folder / m for m in models if (folder / m / "decisions.parquet").exists()]
     if not found:
         return pd.DataFrame(), pd.DataFrame(columns=["model", "asked", "of", "mode"])

@@ -62,10 +62,7 @@ def fill(text: str, age: int | None = None, ethnicity: str | None = None) -> str
 
 # %% ../../nbs/steps/01_variants.ipynb #2f13f11b
 def age_band(age: int | str) -> str:  # e.g. "18-33"
-    """The band of the paper's tables: 18-33, 33-49, 49-65; a shared end belongs to the older band.
-
-    Source: Lamparth, Grabb et al. 2025, table 2.
-    """
+    "The band: 18-33, 33-49, 49-65, a shared end in the older. Source: Lamparth, Grabb et al. 2025, table 2."
     for low, high in AGE_BANDS:
         if low <= int(age) < high:
             return f"{low}-{min(high, 65)}"
@@ -93,11 +90,7 @@ def reorder(item: Item, order: Sequence[int], **changes: Any) -> Item:
 
 # %% ../../nbs/steps/01_variants.ipynb #9286358b
 def with_labels(items: Iterable[Item], labels: Mapping[str, Sequence[float]]) -> list[Item]:
-    """Items with soft labels replaced where `labels` has them, and the key set to the most probable option (several on
-    a tie).
-
-    Raises: ValueError where `labels` names an item that is not there.
-    """
+    "Items with the soft labels given, and the key what is most probable. Raises: ValueError for an item not there."
     items = list(items)
     unknown = sorted(set(labels) - {i.item_id for i in items})
     if unknown:
@@ -229,7 +222,7 @@ def answers_by_order(
         said = answer(shown)
         for turned in shown:
             letter = said.get(turned.item_id)
-            option = None if letter is None else turned.order[letters(26).index(letter)]
+            option = None if letter is None else (turned.order or [])[letters(26).index(letter)]
             rows.append((turned.item_id, turned.cluster, k, option, letter == turned.key[0]))
     return pd.DataFrame(rows, columns=["item_id", "cluster", "order", "option", "right"])
 

@@ -195,7 +195,7 @@ def judge_in_styles(
         for r in responses:
             if r.item_id not in linked or k == 0:
                 parts.setdefault(None if r.item_id in linked else own.get(r.study), []).append(r)
-        place = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
+        place: dict[tuple, int] = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
         said: list[Judgment] = []
         for name, rs in parts.items():
             how: dict[str, Any] = {**settings, "kind": kind, "prompts_dir": prompts_dir}
@@ -234,12 +234,7 @@ def alike_by_style(said: Sequence[tuple[str, Judgment]], items: Sequence[Item], 
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #9fd3be84
 def linked_scores(judgments: Sequence[Judgment], items: Sequence[Item]) -> pd.DataFrame:
-    """Each judge's score of each linked question; a failed verdict has rows without points.
-
-    An encoder has one similarity for the whole answer, and no row here.
-
-    Columns: judge, model, item_id, cluster, question (1, 2, ...), points.
-    """
+    "Each judge's score of each linked question; NaN for a failed verdict, and no row for a similarity."
     by_id = {i.item_id: i for i in items if task_of(i).linked}
     rows = []
     for j in judgments:
