@@ -191,8 +191,8 @@ def publish_aggregates(
         by_item = {f.stem for f in drawn.glob("*.svg") if protected.about_items(f.read_text(encoding="utf-8"))}
         shown = ShownOf(stage, protected, declared, pictures, by_item)
         text = file.read_text(encoding="utf-8")
-        for path in longest_first:
-            text = text.replace(path, words[path])
+        for local in longest_first:
+            text = text.replace(local, words[local])
         if stage != "report":
             nb = shown.notebook(json.loads(text))
             made[folder / f"{stage}.ipynb"] = json.dumps(nb, indent=1, ensure_ascii=False) + "\n"

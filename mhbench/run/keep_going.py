@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..ask.secrets import plain
 from ..records.database import private_file
-from .edit import edit
+from .edit import Place, edit
 from .graph import RUN_FILE, items_file, place, root
 from .params import load_params
 
@@ -75,9 +75,10 @@ def run_all(*, fail_fast: bool = False) -> tuple[int, list[Stop], list[str]]:
     print(f"mhbench run: going on without {', '.join(out)}", file=sys.stderr, flush=True)
     try:
         run = load_params(top / "params.yaml")["run"]
-        without = lambda part: [m for m in run[part] if m not in out]
-        parts = {("run", part): without(part) for part in ("models", "judges", "subjects") if run.get(part)}
-        edit(top / "params.yaml", parts)
+        changes: dict[Place, list[str]] = {}
+        for part in [part for part in ("models", "judges", "subjects") if run.get(part)]:
+            changes["run", part] = [m for m in run[part] if m not in out]
+        edit(top / "params.yaml", changes)
         status, more = _repro(top, fail_fast=False)
     finally:
         selection.write_bytes(before)

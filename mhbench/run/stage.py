@@ -568,8 +568,9 @@ class Stage:
         main = pd.concat(self._main, ignore_index=True) if self._main else pd.DataFrame(columns=_HEADLINE)
         if len(main):
             main.to_parquet(self.out / "headline.parquet", index=False, compression="zstd")
-        contents = {"stage": self.name, "study": self.study, "about": self.about, "tables": self._tables}
-        contents |= {"figures": self._figures, "absent": self._absent, "lines": self._lines, "first": self._first}
+        contents: dict[str, Any] = {"stage": self.name, "study": self.study, "about": self.about}
+        contents |= {"tables": self._tables, "figures": self._figures, "absent": self._absent}
+        contents |= {"lines": self._lines, "first": self._first}
         write_json(contents, self.out / "contents.json")
         if self._figures:  # beside them, for whoever shows them: a gallery, a paper
             write_json(self._figures, self.figures / "figures.json")
