@@ -397,7 +397,8 @@ def _told_apart(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # %% ../../nbs/run/02_shape.ipynb #76abb1f2
 def _of_type(path: tuple, rule: str, value: Any) -> Fault:
     date = isinstance(value, datetime.date)
-    got = f"{value}, which YAML takes for a date" if date else shown(value, str(path[-1]) if path else "")
+    name = str(path[-1]) if path else ""
+    got = f"{value}, which YAML takes for a date" if date else shown(value, name)
     remedy = ""
     if date or ("a text" in rule and isinstance(value, (int, float))):
         remedy = f'put it in quotes: "{value}"'

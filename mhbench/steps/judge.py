@@ -298,9 +298,11 @@ def outcomes(
     rows = []
     for (*k, a, b), w in both.items():
         x, y = w.get(a), w.get(b)
-        known = x is not None and y is not None
-        decided = (x if x == y else "tie", x == y) if known else (None, None)
-        rows.append((*k, a, b, x, y, *decided))
+        winner = consistent = None
+        if x is not None and y is not None:
+            consistent = x == y
+            winner = x if consistent else "tie"
+        rows.append((*k, a, b, x, y, winner, consistent))
     columns = ["study", "item_id", "mode", "sample", "judge", "rubric", "axis", "repeat", "a", "b"]
     table = pd.DataFrame(rows, columns=[*columns, "a_first", "b_first", "winner", "consistent"])
     return table.assign(axis=pd.Categorical(table["axis"], categories=table["axis"].unique(), ordered=True))

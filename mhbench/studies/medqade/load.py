@@ -69,7 +69,7 @@ def panel_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:
     odd = next((r for r in ratings if r.label not in allowed[r.target == "difficulty"]), None)
     if odd is None and any(r.target == "difficulty" for r in ratings):
         return {"panel": {}}, ""
-    got = f"{repr(odd.value) if odd.label is None else odd.label} on {odd.target} ({odd.item_id})" if odd else "none"
+    got = f"{odd.label or repr(odd.value)} on {odd.target} ({odd.item_id})" if odd else "none"
     wanted = f"labels {', '.join(PANEL_LABELS)} of answers and {', '.join(PANEL_DIFFICULTIES)} of difficulty"
     return {}, f"a panel gives {wanted}; got {got}"
 
