@@ -74,13 +74,13 @@ def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], mode
     same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
     if isinstance(plan, str):
         return Response(**same, status="error", error=plan)
-    task, names = task_of(item), letters(len(item.options))
+    task = task_of(item)
+    names = letters(len(item.options)) if task.lettered else plan[1]
     queries, candidates = (vectors[list(map(row.__getitem__, part))] for part in plan)
     z = scale * six_decimals(cosines(queries, candidates))  # (Q, K)
     logp = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
     probabilities = dict(zip(names, logp[0].tolist())) if task.choice else None
-    written = names if task.lettered else plan[1]
-    text = task.written(item, [written[b] for b in task.nearest(logp)])
+    text = task.written(item, [names[b] for b in task.nearest(logp)])
     return Response(**same, text=text, letter_logprobs=probabilities)
 
 # %% ../../nbs/steps/10_answers.ipynb #0eb9d0af
