@@ -18,19 +18,20 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits f
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS: dict[str, float] = {}  # file -> what its tests took in this run
 LONGEST = [  # the longest first, for a fresh clone, which does not know yet
-    "test_replicate",
-    "test_pipeline",
     "test_examples",
-    "test_new_study",
+    "test_pipeline",
+    "test_replicate",
     "test_stages",
+    "test_new_study",
+    "annotate/test_annotate_browser",
     "test_site",
     "test_cluster",
     "test_interval_coverage",
-    "test_style",
+    "test_encode",
     "test_repository",
-    "annotate/test_annotate_pipeline",
+    "test_local",
+    "test_freeform",
     "test_stopping",
-    "hostile/test_hostile_command",
     "test_wheel",
 ]
 BIN = Path(sys.executable).parent
