@@ -259,8 +259,8 @@ def test_hessian_against_finite_differences_of_the_gradient(symmetric):
         return P._objective(v, p, p.pairs, weight)[1]
 
     numeric = np.array([(gradient(at + 1e-5 * e) - gradient(at - 1e-5 * e)) / 2e-5 for e in np.eye(len(at))])
-    h = P._hessian(at, p, p.pairs, weight)
-    whole = np.block([[scipy.linalg.block_diag(*h.blocks), h.border], [h.border.T, h.corner]])
+    blocks, border, corner = P._hessian(at, p, p.pairs, weight)
+    whole = np.block([[scipy.linalg.block_diag(*blocks), border], [border.T, corner]])
     assert whole == pytest.approx(numeric, abs=1e-6)
 
 
