@@ -49,7 +49,7 @@ def apart(words: list[str]) -> int:  # the exit status
     before = signal.signal(signal.SIGINT, lambda *_: child.send_signal(signal.SIGINT))
     _hold_interrupts(False)
     ended = child.wait()
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, signal.SIG_IGN if ended == 130 else before)  # nothing is left to interrupt
     if ended < 0:
         _ended_by(signal.Signals(-ended), " ".join(words))
     return ended
