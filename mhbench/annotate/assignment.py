@@ -152,15 +152,17 @@ def share_out(store: Store, study: Study) -> None:
     register = Register(store)
     settings = study.settings
     ids = study.rated_ids
+    rated = set(ids)
     raters = [r for r in register.raters() if r.role == "rater"]
     held = {}
     for r in raters:
-        held[r.rater] = [p.question_id for p in register.assigned(r.rater) if p.question_id in set(ids)]
-    begun = {(r, q) for (r, q, _), given in store.all_answers().items() if q in set(ids) and r in held}
+        held[r.rater] = [p.question_id for p in register.assigned(r.rater) if p.question_id in rated]
+    begun = {(r, q) for (r, q, _), given in store.all_answers().items() if q in rated and r in held}
+    began = {r for r, _ in begun}
     active = [r.rater for r in raters if r.active]
     shares = reassign(settings.assignment, ids, held, begun, active, settings.seed)
     for rater in held:
-        if rater not in dict(begun):
+        if rater not in began:
             register.assign(rater, [])  # a list without answers is drawn again, in its own order
         kept = [p for p in register.assigned(rater) if (rater, p.question_id) in begun]
         register.assign(rater, rater_list(study, rater, shares.get(rater, [])) if rater in active else kept)

@@ -388,12 +388,13 @@ def _asked(section: Section, key: str, to: _Links) -> list[tuple[str, dict]]:  #
     "The output of one stage for one study, by question."
     beside = {t.name for t in section.given if t.name}
     pictures = [(Path(p.file).stem, p) for p in starmap(Picture, section.figures)]
+    named = dict(pictures)
     out = []
     for k, (name, p) in enumerate([x for x in pictures if x[0] not in beside], 1):
         shown = {"id": f"{key}f{k}", "caption": p.caption, "said": "", "table": None}
         out.append((name, shown | {"figure": _picture(p, section.title)}))
     for k, t in enumerate(section.given, 1):
-        out.append((t.name, _entry(t, f"{key}t{k}", dict(pictures).get(t.name), section, to)))
+        out.append((t.name, _entry(t, f"{key}t{k}", named.get(t.name), section, to)))
     return [(question_of(section.stage, name) if section.study else "", entry) for name, entry in out]
 
 

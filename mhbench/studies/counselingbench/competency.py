@@ -26,7 +26,7 @@ from ...stats.jackknife import agreement_estimate
 from ...stats.resample import Interval, as_scalar, bootstrap, cluster_mean, mean, percentile_interval
 from ...stats.tests import adjust_p, adjust_within, paired_t, sign_flip_test
 from ...steps.parameters import Correction
-from ...steps.rates import of_group, wide_cells
+from ...steps.rates import numbers_by_name, of_group, wide_cells
 from ...steps.score import RUN, mode_names, none_read, outcome_counts, where_read
 from .fields import COMPETENCIES, SHORT, in_paper_order
 from .rationales import AGREEMENT, error_labels
@@ -591,7 +591,7 @@ def competency_metrics(
         "n_error_labels": len(errors.ratings),
         "n_error_labels_unmet": errors.n_unmet,
         "measures": {f"{r.model}/{r.mode}/{r.group}/{r.measure}": r.estimate for r in table.itertuples()},
-        "standing": dict(zip(standing["model"] + "/" + standing["mode"], standing[list(marks)].to_dict("records"))),
+        "standing": numbers_by_name(standing, ["model", "mode"], list(marks)),
     }
 
 

@@ -26,6 +26,7 @@ from ...stats.label_models import dawid_skene, label_votes, severity_labels
 from ...stats.rater_model import RaterCheck, RaterFit, fit_raters
 from ...stats.resample import mean
 from ...steps.by_raters import RANDOM_COLUMNS, mean_rows, number_rows
+from ...steps.rates import numbers_by_name
 from .panel import item_matches, label_array, student_accuracy, tied
 
 # %% auto #0
@@ -438,13 +439,12 @@ def about_verdicts(table: pd.DataFrame, what: str) -> str:  # of with_verdict, o
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
 def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame) -> dict:
     "Counts, and the panel's agreement."
-    numbers = agreement.set_index("measure")[["n", "estimate", "ci_low", "ci_high"]]
     return {
         "n_ratings": len(ratings),
         "n_raters": len(panel.raters),
         "n_simulated": sum(r.origin == "simulated" for r in ratings),
         "n_abstentions": int((panel.flat == ABSTAIN).sum()),
-        "agreement": numbers.to_dict("index"),
+        "agreement": numbers_by_name(agreement, ["measure"]),
     }
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #a44b0353

@@ -19,6 +19,7 @@ from ...records.task import UNKNOWN
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.metrics import indicator
 from ...stats.resample import as_result, bootstrap, divide, unit_weights
+from ...steps.rates import numbers_by_name
 from ...steps.score import FAILED, none_read, outcome_counts, what_became
 from .load import NORMAL
 
@@ -186,5 +187,4 @@ def classification_figure_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 def classification_metrics(table: pd.DataFrame) -> dict:
     "The main numbers of the stage."
-    names = table["task"] + "/" + table["measure"] + "/" + table["model"] + "/" + table["mode"]
-    return dict(zip(names, table[["n", "estimate", "ci_low", "ci_high"]].to_dict("records")))
+    return numbers_by_name(table, ["task", "measure", "model", "mode"])

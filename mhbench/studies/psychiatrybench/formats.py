@@ -19,7 +19,7 @@ from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...stats.metrics import compare_settings
 from ...stats.resample import as_result, divide, unit_weights
 from ...stats.tests import sign_flip_test
-from ...steps.rates import wide_cells
+from ...steps.rates import numbers_by_name, wide_cells
 from ...steps.score import where_read
 
 # %% auto #0
@@ -195,10 +195,9 @@ def structure_counts(structures: pd.DataFrame) -> pd.DataFrame:  # structure, se
 def format_metrics(structures: pd.DataFrame, counts: pd.DataFrame, rates: pd.DataFrame) -> dict:
     "The main numbers of the stage."
     shared = rates[rates["on"] == "shared sets"]
-    names = shared["measure"] + "/" + shared["model"] + "/" + shared["mode"]
     return {
         "n_sets": len(structures),
         "n_shared": int(structures["shared"].sum()),
         "p": dict(zip(counts["model"] + "/" + counts["mode"], counts["p"].tolist())),
-        "rates": dict(zip(names, shared[["n", "estimate", "ci_low", "ci_high"]].to_dict("records"))),
+        "rates": numbers_by_name(shared, ["measure", "model", "mode"]),
     }

@@ -18,7 +18,7 @@ from ...ledger.claims import load_claims
 from ...records.schema import Item
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
 from ...stats.resample import draw_weights, mean
-from ...steps.rates import wide_cells
+from ...steps.rates import numbers_by_name, wide_cells
 from ...steps.score import outcome_counts, where_read
 from .classification import key_and_answer, multi_label_scores
 from .load import FACTS
@@ -391,7 +391,7 @@ def standing_metrics(s: Standings, ranks: pd.DataFrame) -> dict:
     return {
         "average": {m: s.values[-1, k] for k, m in enumerate(s.models)},
         "columns": len(s.columns) - 1,
-        "rank": ranks.set_index("model")[["estimate", "ci_low", "ci_high"]].to_dict("index"),
+        "rank": numbers_by_name(ranks, ["model"], ["estimate", "ci_low", "ci_high"]),
     }
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #19f0cc95
