@@ -29,9 +29,9 @@ def drawn(table: pd.DataFrame):  # the score stage's accuracies of CounselingBen
     from mhbench.report.forest import intervals
     from mhbench.report.seen import compared
     from mhbench.run.replicate import replication
-    from mhbench.steps.accuracy import in_panels, with_run
+    from mhbench.steps.accuracy import figure_rows
 
-    shown = in_panels(with_run(table[table["by"] == "all"]))
+    shown = figure_rows(table[table["by"] == "all"])
     zero_shot = shown[shown["mode"] == "zero_shot"]
     return intervals(
         shown,

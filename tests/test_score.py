@@ -17,7 +17,7 @@ from mhbench.run.compare import paired_accuracies
 from mhbench.steps.accuracy import matching_table
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.generate import generate
-from mhbench.steps.rates import COUNTS, about_declined, declined_table, rate_table, status_table
+from mhbench.steps.rates import COUNTS, declined_table, rate_table, status_table
 from mhbench.steps.score import (
     is_correct,
     mode_names,
@@ -138,8 +138,6 @@ def test_a_refusal_is_one_thing_however_it_comes(way):
     expected = {"declined": 3 / 12, "right": 6 / 12, "right, of those read": 6 / 9}
     expected |= {"right, at worst": 6 / 12, "right, at best": 9 / 12}
     assert table.to_dict() == pytest.approx(expected)
-    (sentence,) = about_declined(declined_table(scores, by=(), seed=1))
-    assert "3 refusals to 12 questions" in sentence
 
 
 def test_an_endpoint_that_declines_in_three_ways_gives_one_accuracy():

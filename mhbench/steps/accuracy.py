@@ -16,13 +16,13 @@ from ..errors import refuse
 from ..records.schema import Item
 from ..records.task import task_named, task_of, tasks, tasks_with
 from ..stats.calibration import calibration_error, expected_calibration_error, reliability_curve
-from .rates import COUNTS, average_models, mean_of, numbers_by_name, rate_table, share_in_words
+from .rates import COUNTS, average_models, mean_of, numbers_by_name, rate_table
 from .score import RUN, mode_names, outcome_counts
 
 # %% auto #0
 __all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'matching_table', 'measures_table', 'probability_scores', 'with_run',
-           'best_first', 'most_accurate', 'models_in_order', 'in_panels', 'chance_level', 'from_the_best',
-           'below_chance', 'about_accuracy', 'calibration_table', 'reliability_curves', 'score_metrics']
+           'best_first', 'most_accurate', 'models_in_order', 'figure_rows', 'chance_level', 'from_the_best',
+           'below_chance', 'calibration_table', 'reliability_curves', 'score_metrics']
 
 # %% ../../nbs/steps/11_accuracy.ipynb #3684fd3f
 def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
@@ -143,14 +143,12 @@ def models_in_order(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
     return table.loc[pd.DataFrame(keys).sort_values(list(keys), kind="stable").index]
 
 # %% ../../nbs/steps/11_accuracy.ipynb #ca65dbc2
-def in_panels(table: pd.DataFrame) -> pd.DataFrame:
-    "Rates for a figure with a panel a group, all items first, the most accurate on top; without single samples."
+def figure_rows(table: pd.DataFrame) -> pd.DataFrame:
+    "The rows of a figure, the most accurate model first, with a column `run` that names a line; no single samples."
     kept = models_in_order(table[table["answered_by"] != "sample"], best_first(table))
-    names = kept["group"].where(kept["by"] != "all", "all items")
-    order = ["all items", *sorted(set(names) - {"all items"})]
     if kept["mode"].nunique() == 1 and kept["answered_by"].nunique() == 1:
-        kept = kept.assign(run=kept["model"])  # there is no other way
-    return kept.assign(panel=pd.Categorical(names, order))
+        return kept.assign(run=kept["model"])  # there is no other way
+    return with_run(kept)
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right
@@ -183,43 +181,6 @@ def below_chance(
     found = looked_at[looked_at["ci_high"] < looked_at["chance"]].reset_index(drop=True)
     found.attrs["looked_at"] = len(looked_at)
     return found
-
-# %% ../../nbs/steps/11_accuracy.ipynb #e5901293
-def about_accuracy(accuracy: pd.DataFrame, below: pd.DataFrame | None = None) -> list[str]:
-    """Sentences: who is right most often and who least, in each way of asking, of those who answered at least half as
-    many questions as anybody; and what lies below chance, as `below_chance` has it. Simulated examinees are nobody to
-    speak of.
-    """
-    out = []
-    accuracy = _not_simulated(accuracy)
-    whole = accuracy[(accuracy["by"] == "all") & accuracy["answered_by"].isin(["plain", "majority"])]
-    whole = whole.assign(how=mode_names(whole).str.replace("_", " ")).dropna(subset=["estimate"])
-    for how, rows in whole.groupby("how", sort=False):
-        some = rows[rows["n"] >= rows["n"].max() / 2]
-        ranked = some.sort_values("estimate", ascending=False, kind="stable")
-        first, last = (f"{r['model']} ({share_in_words(r)})" for _, r in ranked.iloc[[0, -1]].iterrows())
-        one = f"of {len(ranked)} models {first} is right most often and {last} least often"
-        if len(ranked) == 1:
-            one = f"{first} is the one model"
-        elif ranked["estimate"].nunique() == 1:
-            one = f"{len(ranked)} models are right equally often, {first}"
-        others = f"; {len(rows) - len(some)} more answered fewer than half as many questions"
-        out.append(f"{how}: {one}{others if len(rows) > len(some) else ''}.")
-    if below is None or not len(below := _not_simulated(below)):
-        return out
-    said = [_below_in_words(row) for _, row in below.iterrows()]
-    of = f" ({len(below)} of {below.attrs['looked_at']} shares)" if "looked_at" in below.attrs else ""
-    return [*out, f"Below chance, where guessing would be right more often: {'; '.join(said)}{of}."]
-
-
-def _not_simulated(table: pd.DataFrame) -> pd.DataFrame:
-    return table[table["origin"] != "simulated"] if "origin" in table else table
-
-
-def _below_in_words(row: pd.Series) -> str:
-    group = "all items" if row["by"] == "all" else row["group"]
-    place = f"{row['model']}, {row['mode'].replace('_', ' ')}, {group}"
-    return f"{place} {share_in_words(row)} against {row['chance']:.2f}"
 
 # %% ../../nbs/steps/11_accuracy.ipynb #afeaa754
 def _sure(plain: pd.DataFrame) -> pd.DataFrame:

@@ -5,7 +5,7 @@
 # %% ../../nbs/steps/18_between_models.ipynb #28cd97a8
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import partial
 from itertools import combinations
 from typing import Any, Literal
@@ -20,10 +20,10 @@ from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ..stats.jackknife import agreement_estimate
 from ..stats.tests import adjust_within, detectable_difference, mcnemar, sign_flip_test
 from .rates import mean_of
-from .score import FAILED, RUN, UNSCORED, mode_names, outcome_counts, what_became, where_read
+from .score import FAILED, RUN, UNSCORED, outcome_counts, what_became, where_read
 
 # %% auto #0
-__all__ = ['model_pairs', 'spread_over_runs', 'run_to_run', 'pair_names', 'prompt_wordings', 'wordings_compared']
+__all__ = ['model_pairs', 'spread_over_runs', 'run_to_run', 'prompt_wordings', 'wordings_compared']
 
 # %% ../../nbs/steps/18_between_models.ipynb #afd8b318
 _PAIRS = ["mode", "answered_by", "first", "second", *ESTIMATE_COLUMNS, "only_first", "only_second", "p", "p_mcnemar"]
@@ -194,21 +194,6 @@ def run_to_run(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
             nothing = Estimate.from_limits(np.nan, n=again["item_id"].nunique(), level=settings.get("level", 0.95))
             rows.append(head | {"measure": "same answer"} | nothing.row() | counts)
     return pd.DataFrame(rows, columns=_RUNS)
-
-# %% ../../nbs/steps/18_between_models.ipynb #960063d9
-def pair_names(pairs: pd.DataFrame, order: Sequence[str] = ()) -> pd.DataFrame:
-    "The pairs with an interval, with columns `pair` and `way` that name them, and how they were asked, for people."
-    known = pairs.dropna(subset=["ci_low"])
-    names = mode_names(known.assign(n_votes=0)).str.replace(", majority of 0", ", majority").str.replace("_", " ")
-    place = {model: k for k, model in enumerate(order)}
-    at = known[["first", "second"]].apply(lambda column: column.map(place).fillna(len(place)))
-    turned = (at["first"] > at["second"]).to_numpy()
-    pairs_of = {"first": "second", "ci_low": "ci_high", "only_first": "only_second"}
-    other = known[turned].rename(columns=pairs_of | {b: a for a, b in pairs_of.items()})
-    other = other.assign(**{c: -other[c] for c in ("estimate", "ci_low", "ci_high")})
-    known = pd.concat([known[~turned], other[known.columns]]).sort_index()
-    pair = known["first"] + " minus " + known["second"]
-    return known.assign(pair=pair if names.nunique() < 2 else pair + ", " + names, way=names)
 
 # %% ../../nbs/steps/18_between_models.ipynb #cf60a009
 def prompt_wordings(scores: Mapping[str, pd.DataFrame], **settings: Any) -> pd.DataFrame:

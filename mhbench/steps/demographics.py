@@ -20,9 +20,9 @@ from .score import where_read
 from .variants import AGE_BANDS, ETHNICITIES, GENDERS, age_band
 
 # %% auto #0
-__all__ = ['ORDER', 'ALPHA', 'LevelScores', 'level_scores', 'absent_models', 'level_table', 'levels_in_order', 'by_attribute',
-           'level_averages', 'paper_level_averages', 'value_axis', 'level_pairs', 'tested_pairs', 'pairs_summary',
-           'untested_models', 'pair_intervals', 'demographics_headline', 'demographics_metrics']
+__all__ = ['ORDER', 'ALPHA', 'LevelScores', 'level_scores', 'absent_models', 'level_table', 'levels_in_order', 'level_averages',
+           'paper_level_averages', 'value_axis', 'level_pairs', 'tested_pairs', 'pairs_summary', 'untested_models',
+           'pair_intervals', 'demographics_headline', 'demographics_metrics']
 
 # %% ../../nbs/steps/14_demographics.ipynb #95f3420f
 ORDER = {"gender": GENDERS, "age": tuple(age_band(low) for low, _ in AGE_BANDS), "ethnicity": ETHNICITIES}
@@ -82,13 +82,6 @@ def levels_in_order(levels: Iterable[str], attribute: str) -> list[str]:
     known = list(ORDER.get(attribute, ()))
     found = set(levels)
     return [x for x in known if x in found] + sorted(found - set(known))
-
-# %% ../../nbs/steps/14_demographics.ipynb #40fc272e
-def by_attribute(table: pd.DataFrame, attribute: str) -> pd.DataFrame:
-    "An attribute's rows by level, for a figure, `level` ordered; where two sets vary it, `model` has the set."
-    out = table[(table["by"] == "level") & (table["attribute"] == attribute)]
-    out = out.assign(level=pd.Categorical(out["group"], levels_in_order(out["group"], attribute), ordered=True))
-    return out.assign(model=out["model"] + ", " + out["set"]) if out["set"].nunique() > 1 else out
 
 # %% ../../nbs/steps/14_demographics.ipynb #f2c2377b
 def _in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:

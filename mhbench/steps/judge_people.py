@@ -19,7 +19,7 @@ from ..stats.prediction_powered import Powered, prediction_powered
 from ..stats.resample import mean
 
 # %% auto #0
-__all__ = ['rated_points', 'people_table', 'together_table', 'whom_to_believe']
+__all__ = ['rated_points', 'people_table', 'together_table']
 
 # %% ../../nbs/steps/23_judge_people.ipynb #399142ea
 _POINTS = {"Correct": 100.0, "Incorrect": 0.0}
@@ -219,19 +219,3 @@ def together_table(
     for key, g in table.groupby(list(by), sort=True):
         rows += [dict(zip(by, key)) | row for row in _three(_compared(g, rated)[0], kind, level)]
     return pd.DataFrame(rows, columns=[*by, "who", *ESTIMATE_COLUMNS, "power", "reading"])
-
-
-def whom_to_believe(table: pd.DataFrame) -> str:  # of together_table
-    "A summary of the table in one sentence."
-    wide = table.assign(width=table["ci_high"] - table["ci_low"])
-    wide["believed"] = wide["reading"].str.startswith("believe this")
-    of = {who: g.reset_index(drop=True) for who, g in wide.groupby("who")}
-    use = of["both"]["believed"]
-    if not use.any():
-        return "believe people alone: the judge adds nothing to so few labels, and by itself hides its errors"
-    gain = float((1 - of["both"]["width"] / of["people alone"]["width"])[use].median())
-    where = "" if use.all() else f" in {use.sum()} of {len(use)} and people alone elsewhere"
-    if gain < _WORTH:
-        return f"believe both{where}: the judge buys correction, not precision (intervals {gain:.0%} narrower)"
-    told = f"right as people are, and intervals {gain:.0%} narrower; the judge alone hides its errors"
-    return f"believe both{where}: {told}"

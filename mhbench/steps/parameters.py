@@ -387,7 +387,7 @@ class ReasoningParameters(Answered):
     convention: Literal["official", "paper", "counselingbench"] = field(
         "official", "of the published code, or of a paper's text"
     )
-    charted: Names = field([], "models of the radar charts; []: the four that are right most often")
+    charted: Names = field([], "models of the table `beside`; []: the four most accurate")
 
 # %% ../../nbs/steps/20_parameters.ipynb #a1703616
 class LedgerParameters(Parameters):

@@ -22,7 +22,7 @@ from .score import FAILED, JUDGED, NOT_READ, READ, REFUSED, RUN, what_became, wh
 # %% auto #0
 __all__ = ['COUNTS', 'CATEGORIES', 'mean_of', 'numbers_by_name', 'of_group', 'rate_table', 'first_entries', 'average_models',
            'paper_averages', 'present_groups', 'absent_members', 'status_table', 'f1_table', 'declined_table',
-           'about_declined', 'share_in_words', 'wide_cells', 'by_category', 'by_level', 'beside_each_other']
+           'wide_cells', 'by_category', 'by_level', 'beside_each_other']
 
 # %% ../../nbs/steps/07_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -431,25 +431,6 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",), **se
     return out.sort_values([*RUN, "by", "group", "measure"], key=lambda c: c.map(place) if c.name == "measure" else c)
 
 # %% ../../nbs/steps/07_rates.ipynb #ac7e27e4
-def about_declined(table: pd.DataFrame) -> list[str]:  # of declined_table; sentences
-    "Who declined how often, and in which group most."
-    out: list[str] = []
-    never: list[str] = []
-    if not len(table):
-        return out
-    for run, g in table[table["measure"] == "declined"].groupby(RUN, sort=True):
-        whole = g[g["by"] == "all"].iloc[0]
-        if not whole["n_refused"]:
-            most = f", at most {whole['ci_high']:.2f}" if pd.notna(whole["ci_high"]) else ""
-            never.append(f"{run[0]}, {run[1]} (of {whole['n']}{most})")
-            continue
-        share = f"{whole['n_refused']} refusals to {whole['n']} questions, a share of {share_in_words(whole)}"
-        parts = g[(g["by"] != "all") & (g["estimate"] > 0)].sort_values("estimate", ascending=False, kind="stable")
-        most = f", most often {parts.iloc[0]['group']} ({share_in_words(parts.iloc[0])})" if len(parts) > 1 else ""
-        out.append(f"{run[0]}, {run[1]}: {share}{most}.")
-    return out + ([f"Never declined: {'; '.join(never)}."] if never else [])
-
-
 def _shown(r: Any, ends: str, *, alone: str = "", none: str = "-", digits: int = 2, times: float = 1.0) -> str:
     "An estimate with its interval as `ends` writes it, or with `alone` where it has none; `none` without an estimate."
     if not np.isfinite(r.estimate):
@@ -458,11 +439,6 @@ def _shown(r: Any, ends: str, *, alone: str = "", none: str = "-", digits: int =
     x = times * r.estimate
     told = ends.format(low=low, high=high, half=(high - low) / 2, up=high - x, down=x - low, digits=digits)
     return f"{x:.{digits}f}" + (told if np.isfinite([low, high]).all() else alone)
-
-
-def share_in_words(row: pd.Series) -> str:  # "0.81 [0.79, 0.83]"
-    "An estimate with its interval, where it has one."
-    return _shown(row, " [{low:.2f}, {high:.2f}]", none="nan")
 
 # %% ../../nbs/steps/07_rates.ipynb #6086f37a
 def _cell(r: Any, digits: int, times: float) -> str:

@@ -200,9 +200,8 @@ def _answers(run: Run, items: Sequence[Item]) -> dict[str, str]:
     return _said(_scores(run.trained, run.variant, items))
 
 # %% ../../nbs/steps/19_training.ipynb #3c9f209a
-def learning_curves(runs: Sequence[Run], value: str = "accuracy") -> pd.DataFrame:
-    """Accuracy on the validation part, or loss on both parts, by epoch: the mean over seeds, and the lowest and the
-    highest seed as a band.
+def learning_curves(runs: Sequence[Run]) -> pd.DataFrame:
+    """Accuracy on the validation part by epoch: the mean over seeds, and the lowest and the highest seed as a band.
 
     Columns: run, epoch, estimate, ci_low, ci_high, seeds.
     """
@@ -211,9 +210,8 @@ def learning_curves(runs: Sequence[Run], value: str = "accuracy") -> pd.DataFram
     for r in runs:
         curve = f"{r.model}, {r.variant}"
         for h in r.trained.history.itertuples():
-            if value == "loss" or h.part == "validation":
-                name = curve if value == "accuracy" else f"{curve}, {h.part}"
-                rows.append((name, int(np.ceil(h.epoch)), getattr(h, value), seeds[curve]))
+            if h.part == "validation":
+                rows.append((curve, int(np.ceil(h.epoch)), h.accuracy, seeds[curve]))
     g = pd.DataFrame(rows, columns=["run", "epoch", "x", "seeds"]).groupby(["run", "epoch"], sort=False)
     limits = {"ci_low": ("x", "min"), "ci_high": ("x", "max")}
     return g.agg(estimate=("x", "mean"), **limits, seeds=("seeds", "first")).reset_index()

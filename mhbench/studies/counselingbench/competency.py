@@ -35,9 +35,9 @@ from .rationales import AGREEMENT, error_labels
 __all__ = ['MARKS', 'MEASURES', 'ANNOTATORS', 'paper_interval', 'competency_table', 'against_marks', 'paired_models',
            'over_units', 'compare_competencies', 'competency_differences', 'count_cases', 'short_names', 'case_table',
            'Choice', 'choice_scores', 'measure_table', 'accuracies', 'standings', 'by_setting', 'by_competency',
-           'model_table', 'question_counts', 'radar_rows', 'interval_rows', 'level_of', 'over_models', 'over_cases',
-           'pairs_asked', 'pairs_not_asked', 'medical_models', 'over_pairs', 'annotator_agreement', 'ErrorLabels',
-           'labelled_errors', 'competency_headline', 'competency_metrics', 'uncounted_settings']
+           'model_table', 'question_counts', 'interval_rows', 'level_of', 'over_models', 'over_cases', 'pairs_asked',
+           'pairs_not_asked', 'medical_models', 'over_pairs', 'annotator_agreement', 'ErrorLabels', 'labelled_errors',
+           'competency_headline', 'competency_metrics', 'uncounted_settings']
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #b3852281
 MARKS = {"pass mark": 0.63, "expert level": 0.90}
@@ -452,12 +452,6 @@ def question_counts(accuracy: pd.DataFrame) -> pd.DataFrame:  # one row, a colum
     "The number of questions of each competency: the most that any setting was asked."
     n = accuracy[accuracy["by"] != "all"].groupby("group")["n"].max()
     return n.reindex(SHORT).rename("questions").to_frame().T
-
-
-def radar_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
-    "Accuracies by competency in one mode, for a radar chart; no row where fewer than three were asked."
-    rows = accuracy[(accuracy["by"] != "all") & (accuracy["mode"] == mode)]
-    return in_paper_order(rows if rows["group"].nunique() > 2 else rows[:0], "group")
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #3f177f0b
 def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:

@@ -16,8 +16,6 @@ import pandas as pd
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response, of_kind
 from ...records.table import csv_rows
-from ...report.figures import radar
-from ...report.seen import overlapping
 from ...stats.agreement import ABSTAIN
 from ...stats.consensus import majority
 from ...stats.estimate import estimate
@@ -30,9 +28,8 @@ from .fields import COMPETENCIES, SHORT, in_paper_order
 from .load import ERRORS, load_counselingbench_errors
 
 # %% auto #0
-__all__ = ['AGREEMENT', 'PAPER_SCORES', 'RADAR', 'error_sheet', 'error_table', 'write_errors', 'compare_errors',
-           'judge_agreement', 'error_labels', 'proposed_errors', 'reasoning_layout', 'accuracy_beside_bertscore',
-           'radar_charts', 'as_published']
+__all__ = ['AGREEMENT', 'PAPER_SCORES', 'error_sheet', 'error_table', 'write_errors', 'compare_errors', 'judge_agreement',
+           'error_labels', 'proposed_errors', 'reasoning_layout', 'accuracy_beside_bertscore', 'as_published']
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #2760aceb
 _TO_FILL_IN = ["item_id", "model", "rater", "label", "comment"]
@@ -230,7 +227,7 @@ def reasoning_layout(means: pd.DataFrame, digits: int = 3) -> pd.DataFrame:  # a
     return n.merge(wide, on=run, how="left").reindex(columns=[*run, "n", *PAPER_SCORES]).fillna("–")
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #65da4910
-RADAR = ("accuracy", "BERTScore")
+_MEASURES = ("accuracy", "BERTScore")
 
 
 def _measured(scores: pd.DataFrame, value: str, measure: str, **settings: Any) -> list[dict]:
@@ -273,19 +270,9 @@ def accuracy_beside_bertscore(
     rows = _measured(where_read(plain, ["model", "category"]), "correct", "accuracy", **settings)
     rows += _measured(reasoned, "bertscore_f1", "BERTScore", **settings)
     found = pd.DataFrame(rows, columns=columns)
-    every = pd.DataFrame(product(models, RADAR, SHORT), columns=columns[:3])
+    every = pd.DataFrame(product(models, _MEASURES, SHORT), columns=columns[:3])
     out = every.merge(found, how="outer").fillna({"n": 0}).astype({"n": int})
     return in_paper_order(out, *columns[:3]).reset_index(drop=True)
-
-# %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #9e1d4d3f
-def radar_charts(beside: pd.DataFrame) -> pd.DataFrame:  # of accuracy_beside_bertscore
-    "A chart a model and measure, side by side, each with all competencies; no row where fewer than three have both."
-    groups = beside[beside["n"] > 0].groupby("group")["measure"].nunique()
-    if (groups == len(RADAR)).sum() < 3:
-        return beside[:0].assign(chart=[])
-    order = dict.fromkeys([*SHORT, *groups.index])
-    in_order = pd.Categorical(beside["group"], list(order))
-    return beside.assign(chart=beside["model"] + ", " + beside["measure"], group=in_order)
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #8f33217a
 def as_published(
@@ -293,7 +280,7 @@ def as_published(
     *,
     means: pd.DataFrame,  # of mhbench.steps.chains.mean_scores
     chains: pd.DataFrame,  # of mhbench.steps.chains.chain_table
-    charted: Sequence[str],  # models of the charts; none: those that are right most often
+    charted: Sequence[str],  # models of the table `beside`; none: the most accurate
     n_boot: int,
     seed: int,
     **found: Any,
@@ -309,10 +296,5 @@ def as_published(
     yield stage.table("layout", reasoning_layout(means), "Mean scores as table 4 shows them", absent=no_chain)
     how: dict[str, Any] = {"models": charted or None, "n_boot": n_boot, "seed": seed}
     beside = accuracy_beside_bertscore(stage.items, stage.responses, chains, **how)
-    caption = "Zero-shot accuracy and BERTScore by competency"
-    yield stage.table("beside", beside, f"{caption}; higher is better", absent=neither)
-    charts = radar_charts(beside)
-    title = f"{stage.study}: {overlapping(charts, 'competencies', of='chart')}"
-    drawing = radar(charts, axis="group", hue="chart", title=title)
-    few = "no model answered and reasoned about two questions or more of three competencies"
-    yield stage.figure("radar", drawing, f"{caption}, a chart a model and measure; bars are intervals", absent=few)
+    caption = "Zero-shot accuracy and BERTScore by competency; higher is better"
+    yield stage.table("beside", beside, caption, absent=neither)

@@ -26,7 +26,7 @@ class CompetencyParameters(Answered):
         "case", "what is drawn; the paper has 99% of samples of 100 questions"
     )
     pairs: dict[str, str] = field({}, "medical model -> the general model that it was made from")
-    mode: Mode = field("zero_shot", "of the tests and the radar chart")
+    mode: Mode = field("zero_shot", "of the tests and the figure")
     marks: dict[str, float] = field({"pass mark": 0.63, "expert level": 0.90}, "label -> accuracy")
     method: Correction = "holm"
     same_model: SameModel = {}

@@ -19,12 +19,12 @@ from ...stats.bias import as_scores
 from ...stats.consensus import majority
 from ...stats.estimate import estimate
 from ...stats.jackknife import agreement_estimate
-from ...stats.resample import bootstrap, mean
+from ...stats.resample import mean
 from ...tasks.written import same_string
 
 # %% auto #0
 __all__ = ['lexical_match', 'item_matches', 'Draw', 'stratified_draw', 'label_array', 'tied', 'tie_breaker_items',
-           'rater_reliability', 'student_accuracy', 'accuracy_draws', 'abstention_rates']
+           'rater_reliability', 'student_accuracy', 'abstention_rates']
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #7cee5312
 def lexical_match(answers: Iterable[str | None], key: Sequence[str]) -> bool:
@@ -184,26 +184,6 @@ def student_accuracy(
         rows.append(head | share.row() | {"left_out": len(right) - len(decided)})
     out = pd.DataFrame(rows)
     return out.assign(stratum=pd.Categorical(out["stratum"], categories=of.categories, ordered=True))
-
-# %% ../../../nbs/studies/medqade/02_panel.ipynb #c3e2a388
-def accuracy_draws(
-    labels: np.ndarray,  # (R, S, N): what the majority is taken over
-    students: Sequence[str],  # S names
-    strata: pd.Categorical,  # (N,) a stratum an item
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # student, stratum, n (answers with a majority), draw: an array of n_boot shares, or of none
-    """Accuracies of drawn items, by student and stratum; no draw for fewer than two answers with a majority.
-
-    Source: MedQADE, figure 5.
-    """
-    rows = []
-    for head, right in _called_correct(labels, students, strata):
-        decided = right[~np.isnan(right)]
-        draws = bootstrap(mean, decided, n=n_boot, seed=seed).replicates if len(decided) > 1 else np.zeros(0)
-        rows.append(head | {"stratum": str(head["stratum"]), "n": len(decided), "draw": draws})
-    return pd.DataFrame(rows, columns=["student", "stratum", "n", "draw"])
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #5c425991
 def abstention_rates(

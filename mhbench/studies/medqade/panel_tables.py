@@ -31,10 +31,10 @@ from .panel import item_matches, label_array, student_accuracy, tied
 
 # %% auto #0
 __all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', 'panel_of', 'core_items', 'part_of',
-           'resolved_labels', 'majority_table', 'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table',
-           'match_strata', 'item_strata', 'bank_strata', 'weighted_to_bank', 'student_table', 'with_group',
-           'JudgeLabels', 'labels_by_judge', 'judge_labels', 'beside_majority', 'comparable', 'on_one_scale',
-           'with_majority', 'alignment_table', 'people_as_sample', 'with_verdict', 'about_verdicts', 'panel_metrics',
+           'resolved_labels', 'majority_table', 'rater_agreement', 'rater_pairs', 'abstention_table', 'match_strata',
+           'item_strata', 'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels',
+           'labels_by_judge', 'judge_labels', 'beside_majority', 'comparable', 'on_one_scale', 'with_majority',
+           'alignment_table', 'people_as_sample', 'with_verdict', 'noninferior_count', 'panel_metrics',
            'LabelledAnswers', 'labelled_answers', 'decided_apart', 'students_by_way']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
@@ -183,13 +183,6 @@ def rater_pairs(panel: Panel) -> pd.DataFrame:  # first, second, and one column 
     pairs = each["cohen_kappa"].pairs
     columns = {"first": [panel.raters[i] for i, _ in pairs], "second": [panel.raters[j] for _, j in pairs]}
     return pd.DataFrame(columns | {m: p.values for m, p in each.items()})
-
-
-def pair_matrix(pairs: pd.DataFrame, raters: Sequence[str], metric: str = "cohen_kappa") -> np.ndarray:  # (R, R)
-    "The pairs as a symmetric matrix; NaN on the diagonal."
-    square = pairs.pivot(index="first", columns="second", values=metric).reindex(index=raters, columns=raters)
-    upper = square.to_numpy(float)
-    return np.where(np.isnan(upper), upper.T, upper)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #ffb3bde8
 def abstention_table(panel: Panel, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:  # difficulty, n (answers), ...
@@ -427,14 +420,14 @@ def with_verdict(
     return table.assign(margin=margin, verdict=verdict)
 
 
-def about_verdicts(table: pd.DataFrame, what: str) -> str:  # of with_verdict, of one metric
-    "How many judges are non-inferior to a member of the panel, in a sentence."
-    found = table["verdict"].value_counts()
-    margin = f"{table['margin'].iloc[0]:g} of {what}"
-    said = {"non-inferior": f"no worse than a panel member (within {margin})"}
-    said |= {"inferior": "worse", "undecided": "undecided"}
-    parts = [f"{found[v]} {'is' if found[v] == 1 else 'are'} {words}" for v, words in said.items() if v in found]
-    return f"Of {len(table)} judge{'s' * (len(table) != 1)}, {', '.join(parts)}."
+def noninferior_count(table: pd.DataFrame) -> str:  # of with_verdict, of one metric
+    "How many judges are non-inferior to a member of the panel, inferior, undecided, and without an interval."
+    if not len(table):
+        return "no judge"
+    counts = table["verdict"].replace("", "without an interval").value_counts()
+    kinds = [f"{counts.get(kind, 0)} {kind}" for kind in ("inferior", "undecided", "without an interval")]
+    margin = f"margin {table['margin'].iloc[0]:g}"
+    return f"{counts.get('non-inferior', 0)} of {len(table)} judges non-inferior ({margin}), {', '.join(kinds)}"
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
 def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame) -> dict:

@@ -26,9 +26,8 @@ from .annotations import AnnotationArrays, score_rows
 from .labels import label_frame, wording_distances
 
 # %% auto #0
-__all__ = ['OFFSETS', 'THIRD', 'T', 'with_bars', 'rater_table', 'slider_raters', 'wording_table', 'of_rated', 'Creators',
-           'creators_of', 'same_as_source', 'chosen_labels', 'from_sure_to_divided', 'preference_metrics',
-           'SliderPanel', 'simulated_panel', 'simulated_truth']
+__all__ = ['OFFSETS', 'THIRD', 'T', 'rater_table', 'slider_raters', 'wording_table', 'of_rated', 'Creators', 'creators_of',
+           'same_as_source', 'chosen_labels', 'preference_metrics', 'SliderPanel', 'simulated_panel', 'simulated_truth']
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #eb4e0c9a
 OFFSETS = ("paper", "symmetric")
@@ -47,11 +46,6 @@ def _at_bound(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds: t
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #7f7d1310
 _OF_RATERS = ["rater", "quantity", "model", "n", "estimate", "ci_low", "ci_high", "interval"]
 _OF_RATERS += ["refits_low", "refits_high", "bound"]
-
-
-def with_bars(table: pd.DataFrame) -> pd.DataFrame:  # of rater_table
-    "For figures only: ends of bars from the interval, or from the refits' spread where there is none."
-    return table.assign(**{f"ci_{end}": table[f"ci_{end}"].fillna(table[f"refits_{end}"]) for end in ("low", "high")})
 
 
 def rater_table(arrays: AnnotationArrays, fits: Mapping[str, PreferenceRefits]) -> pd.DataFrame:
@@ -174,20 +168,6 @@ def chosen_labels(
         remedy = "name a file of their answers in preferences.creators"
         refuse("preferences: creators_rate must be true where the creators' answers are known; got none", remedy=remedy)
     return one.drop(columns=["model", "creators"]).reset_index(drop=True)
-
-
-def from_sure_to_divided(labels: pd.DataFrame) -> pd.DataFrame:  # quantity, question, option, n, estimate
-    "Mean scores with intervals, probabilities with the spread of refits, of four questions by their labels' entropy."
-    p = labels["probability"].clip(lower=1e-12)
-    surprise = -labels["probability"] * np.log(p)
-    entropy = surprise.groupby(labels["question"]).sum().sort_values(kind="stable")
-    shown = list(dict.fromkeys(entropy.index[np.linspace(0, len(entropy) - 1, 4).round().astype(int)]))
-    parts = []
-    for quantity, value, ends in (("mean score", "mean_score", "mean"), ("preference", "probability", "refits")):
-        bars = {"ci_low": labels[f"{ends}_low"], "ci_high": labels[f"{ends}_high"]}
-        parts.append(labels.assign(quantity=quantity, estimate=labels[value], **bars))
-    both = pd.concat(parts)
-    return pd.concat([both[both["question"] == q] for q in shown], ignore_index=True)
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #1f060c66
 def preference_metrics(
