@@ -98,9 +98,9 @@ audit: $(READY)  ## all known advisories; asks a service on the network, and nee
 	$(BIN)/python tests/check_advisories.py --audit
 
 MODULE ?=
-SAMPLE ?= 30
+SAMPLE ?= 20
 SEED ?= 1
-mutants: data  ## faults that no notebook and no test notices: make mutants MODULE=stats/metrics; needs `pip install cosmic-ray`
+mutants: data  ## faults that no notebook, test or stage notices, after make repro: make mutants MODULE="stats/metrics stages/panel"
 	$(BIN)/python tests/mutants.py --sample $(SAMPLE) --seed $(SEED) $(MODULE)
 
 readme: export  ## README.md from nbs/index.ipynb

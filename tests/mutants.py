@@ -1,11 +1,13 @@
-"""`make mutants`: faults put into the package one at a time, and those that no notebook and no test notices.
+"""`make mutants`: faults put into the package and its stages one at a time, and those that nothing notices.
 
-The faults are operators of cosmic-ray and five of ours. cosmic-ray's own runner starts a command for each mutant and
-knows nothing of notebooks: a notebook that is executed runs its own cells, not the module that they were exported to.
-Here a mutant of a module is also put into its notebook's cell, and both run in a process forked from one that has the
-libraries loaded. Only checks that run the changed line are run, the shortest first, until one fails.
+A notebook that is executed runs its own cells, not the module that they were exported to: a mutant of a module is also
+put into its notebook's cell. A mutant of a stage is a changed cell of its notebook. What notices is the module's
+notebook, then the tests that import the module, then what the stages of the demo leave, where they run the changed
+line: the shortest first, until one fails. All run in processes forked from one that has the libraries loaded. Stages
+need the results of `make repro`.
 
-    python tests/mutants.py --sample 40 --seed 1 --budget 600 stats/metrics ask/parse
+    python tests/mutants.py --sample 20 --seed 1                                 20 of every group of GROUPS
+    python tests/mutants.py --sample 40 --budget 600 stats/metrics stages/panel
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import argparse
 import ast
 import csv
 import importlib
+import json
+import math
 import os
 import pickle
 import random
@@ -26,157 +30,204 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-
-try:
-    from cosmic_ray.ast import ast_nodes, get_ast
-    from cosmic_ray.mutating import mutate_code
-    from cosmic_ray.operators.operator import Operator
-    from cosmic_ray.operators.provider import OperatorProvider
-    from parso.python.tree import Keyword, Name, PythonLeaf, String
-except ModuleNotFoundError as e:
-    sys.exit(f"{e}: make mutants needs `pip install cosmic-ray`")
+import pandas as pd
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ("stats/*", "ask/parse", "tasks/*", "steps/score", "ask/cache", "annotate/store", "encode/store")
+GROUPS = {
+    "stats, records and tasks": "stats/* records/* tasks/*",
+    "ask and encode": "ask/* encode/*",
+    "steps and studies": "steps/* studies/*/*",
+    "stage notebooks": "stages/*",
+    "report and ledger": "report/* ledger/*",
+    "run, annotate and corpus": "run/* annotate/* corpus/*",
+}
 EQUIVALENT = Path(__file__).with_name("mutants_equivalent.tsv")  # module, line, mutated line, why no result changes
 LIBRARIES = (
     "numpy pandas scipy.stats scipy.optimize matplotlib.pyplot pyarrow.parquet pydantic yaml jinja2 aiohttp rapidfuzz "
     "IPython nbformat papermill pytest hypothesis jsonschema"
 )
-LONGEST_S = 8  # a test that takes longer is left out, and named
-MOST_S = 30  # of tests a mutant, the shortest first; what these do not notice counts as not noticed
-CHOSEN = """
-    Binary_Add_Sub Binary_Sub_Add Binary_Mul_Div Binary_Div_Mul Binary_FloorDiv_Div Binary_Mod_FloorDiv Binary_Pow_Mul
-    Binary_BitOr_BitAnd Binary_BitAnd_BitOr Comparison_Lt_LtE Comparison_LtE_Lt Comparison_Gt_GtE Comparison_GtE_Gt
-    Comparison_Lt_Gt Comparison_Gt_Lt Comparison_Eq_NotEq Comparison_NotEq_Eq Comparison_Is_IsNot Comparison_IsNot_Is
-    Unary_USub_UAdd Unary_Delete_Not Unary_Delete_USub Unary_Delete_Invert
-"""
+LONGEST_S = 8  # a test that takes longer is left out
+MOST_S = 30  # of tests or of stages a mutant, the shortest first; what these do not notice counts as not noticed
+
+# Faults ---------------------------------------------------------------------------------------------------------------
+
+OTHER = {  # an operator or a name -> what it is changed to
+    "<": ("<=", ">"),
+    "<=": ("<",),
+    ">": (">=", "<"),
+    ">=": (">",),
+    "==": ("!=",),
+    "!=": ("==",),
+    "is": ("is not",),
+    "is not": ("is",),
+    "in": ("not in",),
+    "not in": ("in",),
+    "and": ("or",),
+    "or": ("and",),
+    "+": ("-",),
+    "-": ("+",),
+    "*": ("/",),
+    "/": ("*",),
+    "//": ("/",),
+    "%": ("//",),
+    "**": ("*",),
+    "|": ("&",),
+    "&": ("|",),
+} | {a: (b,) for two in ("min max", "any all", "minimum maximum") for a, b in (two.split(), two.split()[::-1])}
+PIECES = re.compile(r"\\b|(?<![\\(?*+])[*+](?!\])|(?<=\))\?|\^(?!\])|\$")  # of a regular expression
+SILENT = {"refuse", "warn", "warnings", "cast", "ax", "fig", "figure", "plt"}  # what these are given is for a reader
+LEAVES = {"table", "records", "headline", "done", "added", "page", "know", "know_labels"}  # of a stage: what it leaves
+Edit = tuple[int, int, str]  # bytes from, to, and what stands there then
 
 
-class _Swap(Operator):
-    "A name for its opposite."
-
-    pairs = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "maximum", "maximum": "minimum"}
-
-    def mutation_positions(self, node):
-        if isinstance(node, Name) and node.value in self.pairs:
-            yield node.start_pos, node.end_pos
-
-    def mutate(self, node, index):
-        return Name(self.pairs[node.value], node.start_pos, prefix=node.prefix)
-
-    @classmethod
-    def examples(cls):
-        return ()
-
-
-class _Drop(_Swap):
-    "A call made for its effect, or a change in place, that does not happen."
-
-    def mutation_positions(self, node):
-        if node.parent is None or node.parent.type != "simple_stmt":
-            return
-        called = node.type == "atom_expr" and node.children[-1].type == "trailer"
-        in_place = node.type == "expr_stmt" and node.children[1].type == "operator" and node.children[1].value != "="
-        if called or in_place:
-            yield node.start_pos, node.end_pos
-
-    def mutate(self, node, index):
-        return PythonLeaf("pass", node.start_pos, prefix=node.get_first_leaf().prefix)
+def _parts(node: ast.AST) -> list[ast.AST]:
+    "What of a node can change a result: no annotation, import, decorator, assertion, refusal, sentence, caption."
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.Raise() | ast.Assert() | ast.JoinedStr():
+            return []
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return [*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body]
+        case ast.ClassDef():
+            return node.body
+        case ast.AnnAssign():
+            return [node.value] if node.value else []
+        case ast.Assign(targets=[ast.Name(id="__all__")]) | ast.Call(func=ast.Name(id="print")):
+            return []
+        case ast.Call(func=func) if ast.unparse(func).partition(".")[0] in SILENT:
+            return []
+        case ast.Call(func=ast.Attribute(attr="table"), args=[_, frame, _]):
+            return [frame]
+    return list(ast.iter_child_nodes(node))
 
 
-class _Regex(_Swap):
-    "A piece of a regular expression left out, or a repetition that needs one more or one less."
-
-    pieces = re.compile(r"\\b|(?<![\\(?*+])[*+](?!\])|(?<=\))\?|\^(?!\])|\$")
-    other = {"*": "+", "+": "*"}
-
-    def _found(self, node):
-        return list(self.pieces.finditer(node.value)) if isinstance(node, String) and node.value[0] == "r" else []
-
-    def mutation_positions(self, node):
-        for _ in self._found(node):
-            yield node.start_pos, node.end_pos
-
-    def mutate(self, node, index):
-        m = self._found(node)[index]
-        changed = node.value[: m.start()] + self.other.get(m[0], "") + node.value[m.end() :]
-        return String(changed, node.start_pos, prefix=node.prefix)
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for part in _parts(node):
+        yield from _walk(part)
 
 
-class _Or(_Swap):
-    "`a or b` that is never b, `a and b` that is never b."
+class _Source:
+    "A program's text, and where its nodes stand in it."
 
-    def mutation_positions(self, node):
-        if node.type in ("or_test", "and_test"):
-            yield node.start_pos, node.end_pos
+    def __init__(self, code: str):
+        self.text = code.encode()
+        self.tree = ast.parse(code)
+        self.starts = [0, *(m.end() for m in re.finditer(rb"\n", self.text))]
 
-    def mutate(self, node, index):
-        return node.children[0]
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        return (
+            self.starts[node.lineno - 1] + node.col_offset,
+            self.starts[node.end_lineno - 1] + node.end_col_offset,
+        )
 
+    def of(self, node: ast.AST) -> str:
+        start, end = self.span(node)
+        return self.text[start:end].decode()
 
-class _In(_Swap):
-    "`in` for `not in`."
+    def changed(self, edit: Edit) -> str:
+        start, end, words = edit
+        return (self.text[:start] + words.encode() + self.text[end:]).decode()
 
-    def mutation_positions(self, node):
-        if isinstance(node, Keyword) and node.value == "in" and node.parent.type == "comparison":
-            yield node.start_pos, node.end_pos
-
-    def mutate(self, node, index):
-        return Keyword("not in", node.start_pos, prefix=node.prefix)
-
-
-def operators(patterns: bool) -> list[Operator]:
-    "The kinds of fault: cosmic-ray's, without those that only raise (`+` for `>>`), and ours."
-    provider = OperatorProvider()
-    whole = ("NumberReplacer", "AddNot", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ReplaceAndWithOr")
-    whole += ("ReplaceOrWithAnd", "ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ZeroIterationForLoop")
-    named = [re.sub(r"^(\w+?)_", r"Replace\1Operator_", name) for name in CHOSEN.split()]
-    return [*(provider[name]() for name in (*whole, *named)), _Swap(), _Drop(), _Or(), _In(), *[_Regex()] * patterns]
-
-
-@dataclass
-class Mutant:
-    module: str
-    code: str
-    lines: set[int]  # of the statement that it changes
-    line: int
-    old: str
-    new: str
-    fate: str = "not tried"
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        return self.module, " ".join(self.old.split()), " ".join(self.new.split())
+    def between(self, one: ast.AST, two: ast.AST) -> Iterator[Edit]:
+        "Another operator between two operands."
+        start = self.span(one)[1]
+        blank = re.sub(rb"#[^\n]*", lambda m: b" " * len(m[0]), self.text[start : self.span(two)[0]])
+        found = re.search(rb"not\s+in|is\s+not|[^\s()\\]+", blank)
+        for other in OTHER.get(" ".join(found[0].decode().split()), ()) if found else ():
+            yield start + found.start(), start + found.end(), other
 
 
-def _no_result(node) -> bool:
-    "Whether a node is part of an annotation, an import, a decorator, a refusal's words or `__all__`."
-    child = node
-    while (parent := child.parent) is not None:
-        kind = parent.type
-        if kind in ("decorator", "import_name", "import_from", "raise_stmt"):
-            return True
-        if kind in ("tfpdef", "param") and child is getattr(parent, "annotation", None):
-            return True
-        if kind == "tfpdef" and child is not parent.children[0]:
-            return True
-        if node.type == "operator" and kind in ("parameters", "param", "argument", "star_expr"):
-            return True  # a star that is no product
-        if kind == "annassign" and child is parent.children[1]:
-            return True
-        if kind == "funcdef" and child is parent.annotation:
-            return True
-        if kind == "atom_expr" and parent.get_first_leaf().value in ("refuse", "warn", "warnings", "cast"):
-            return True
-        if kind == "expr_stmt" and parent.get_first_leaf().value == "__all__":
-            return True
-        child = parent
-    return False
+def _numbers(x: float) -> Iterator[float]:
+    "One more and one less; of a large or a broken number the double and the half."
+    if isinstance(x, int) and abs(x) < 10:
+        yield from (x + 1, x - 1)
+    elif math.isfinite(x):
+        yield from (2 * x, x // 2 if isinstance(x, int) else x / 2) if x else (1.0,)
+
+
+def _edits(s: _Source, node: ast.AST, columns: list[str], parameters: dict[str, object]) -> Iterator[Edit]:
+    "What a node may be changed to."
+    whole = lambda part, words: (*s.span(part), words)
+    match node:
+        case ast.Constant(value=bool(x)):
+            yield whole(node, str(not x))
+        case ast.Constant(value=int(x) | float(x)):
+            yield from (whole(node, repr(y)) for y in _numbers(x))
+        case ast.Name(id=name, ctx=ast.Load()) if name in parameters:
+            kind = parameters[name]
+            if isinstance(kind, int | float):
+                yield whole(node, f"(not {name})" if isinstance(kind, bool) else f"(2 * {name})")
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in OTHER:
+            end = s.span(node)[1]
+            yield end - len(name), end, OTHER[name][0]
+        case ast.BinOp(left=left, right=right):
+            yield from s.between(left, right)
+        case ast.Compare(left=left, comparators=others):
+            for one, two in pairwise([left, *others]):
+                yield from s.between(one, two)
+        case ast.BoolOp(values=values):
+            for one, two in pairwise(values):
+                yield from s.between(one, two)
+            yield whole(node, s.of(values[0]))
+        case ast.UnaryOp(operand=operand):
+            yield whole(node, f"({s.of(operand)})")
+        case ast.AugAssign() | ast.Expr(value=ast.Call()):
+            yield whole(node, "pass")
+        case ast.Break():
+            yield whole(node, "continue")
+        case ast.Continue():
+            yield whole(node, "break")
+        case ast.For(iter=each):
+            yield whole(each, "()")
+        case ast.Call(keywords=given) if {*given} <= {*_parts(node)}:
+            for k in given:
+                end = s.span(k.value)[1]
+                comma = re.match(rb"\s*,", s.text[end:])
+                yield s.span(k)[0], end + (comma.end() if comma else 0), ""
+        case ast.Subscript(slice=ast.Constant(value=str(column)) as part) if column in columns and len(columns) > 1:
+            yield whole(part, repr(columns[columns.index(column) - 1]))
+    for test in [getattr(node, "test", None), *getattr(node, "ifs", ())]:
+        if isinstance(test, ast.Name | ast.Attribute | ast.Call):
+            yield whole(test, f"not {s.of(test)}")
+
+
+def _left_by(stage: ast.Module) -> list[ast.stmt]:
+    "The statements of a stage that its tables rest on; the others draw, print and check."
+    found: list[ast.stmt] = []
+    needed: set[str] = set()
+    names = lambda nodes, kind: {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, kind)}
+    for statement in reversed(stage.body):
+        nodes = list(_walk(statement))
+        calls = {n.func.attr for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
+        if calls & LEAVES or names(nodes, ast.Store) & needed:
+            found.append(statement)
+            needed |= names(nodes, ast.Load)
+    return found
+
+
+def edits(code: str, patterns: bool, parameters: dict[str, object] | None = None) -> list[Edit]:
+    "All changes of a program; of a stage, which has `parameters`, those of what it leaves."
+    s = _Source(code)
+    top = [s.tree] if parameters is None else _left_by(s.tree)
+    nodes = [node for part in top for node in _walk(part)]
+    columns = []
+    if parameters is not None:
+        slices = [n.slice for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant)]
+        columns = sorted({x.value for x in slices if isinstance(x.value, str)})
+    found = [edit for node in nodes for edit in _edits(s, node, columns, parameters or {})]
+    for node in nodes if patterns else ():
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and s.of(node).startswith("r"):
+            start = s.span(node)[0]
+            for m in PIECES.finditer(s.of(node)):
+                at = start + len(s.of(node)[: m.start()].encode())
+                found.append((at, at + len(m[0]), {"*": "+", "+": "*"}.get(m[0], "")))
+    return found
 
 
 def _statements(code: str) -> dict[int, set[int]]:
@@ -191,59 +242,79 @@ def _statements(code: str) -> dict[int, set[int]]:
     return found
 
 
-def sites(code: str, patterns: bool) -> list[tuple[Operator, int]]:
-    "Where each operator can change a module: the operator, and the how-manieth of its places."
-    found = []
-    tree = get_ast(code)
-    for operator in operators(patterns):
-        places = (node for node in ast_nodes(tree) for _ in operator.mutation_positions(node))
-        found += [(operator, k) for k, node in enumerate(places) if not _no_result(node)]
-    return found
-
-
-def mutant_at(module: str, code: str, operator: Operator, occurrence: int) -> Mutant | None:
-    "The module with one change; None where that is no other program."
-    changed = mutate_code(code, operator, occurrence)
-    try:
-        if changed is None or ast.dump(ast.parse(changed)) == ast.dump(ast.parse(code)):
-            return None
-    except SyntaxError:
-        return None
-    one, two = code.splitlines(), changed.splitlines()
-    line = next(k for k, (a, b) in enumerate(zip(one, two, strict=False), 1) if a != b)
-    return Mutant(module, changed, _statements(code).get(line, {line}), line, one[line - 1], two[line - 1])
-
-
-def sampled(module: str, code: str, n: int, seed: int, patterns: bool) -> tuple[list[Mutant], int]:
-    "A seeded sample of a module's mutants, without those known to change no result; and how many places there are."
-    places = sites(code, patterns)
-    known = equivalent()
-    order = random.Random(f"{seed} {module}").sample(places, len(places))
-    found: list[Mutant] = []
-    for operator, occurrence in order:
-        if len(found) == n:
-            break
-        mutant = mutant_at(module, code, operator, occurrence)
-        if mutant is not None and mutant.key not in known:
-            found.append(mutant)
-    return found, len(places)
-
-
-# What is run --------------------------------------------------------------------------------------------------------
+def _key(module: str, old: str, new: str) -> tuple[str, str, str]:
+    "What a mutant is known by: its module and both lines, however they are spaced and bracketed."
+    return module, *(re.sub(r"[\s()]", "", line) for line in (old, new))
 
 
 @dataclass
+class Mutant:
+    module: Module
+    code: str
+    lines: set[int]  # of the statement that it changes
+    line: int
+    old: str
+    new: str
+    fate: str = "not tried"
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return _key(self.module.name, self.old, self.new)
+
+
+def mutant(module: Module, edit: Edit) -> Mutant | None:
+    "The module with one change; None where that is no other program."
+    s = _Source(module.code)
+    changed = s.changed(edit)
+    try:
+        if ast.dump(ast.parse(changed)) == ast.dump(s.tree):
+            return None
+    except SyntaxError:
+        return None
+    line = s.text.count(b"\n", 0, edit[0]) + 1
+    end = s.text.count(b"\n", 0, edit[1]) + 1
+    shorter = end - line - edit[2].count("\n")
+    old, new = module.code.splitlines(), changed.splitlines()
+    both = (" ".join(x.strip() for x in t[line - 1 : to]) for t, to in ((old, end), (new, end - shorter)))
+    return Mutant(module, changed, _statements(module.code).get(line, {line}), line, *both)
+
+
+def sampled(modules: list[Module], n: int, seed: str, patterns: bool) -> tuple[list[Mutant], int]:
+    "A seeded sample of the modules' mutants, without those known to change no result; and how many places there are."
+    places = [(m, edit) for m in modules for edit in edits(m.code, patterns, m.parameters)]
+    known = equivalent()
+    found: list[Mutant] = []
+    for module, edit in random.Random(seed).sample(places, len(places)):
+        if len(found) == n:
+            break
+        one = mutant(module, edit)
+        if one is not None and one.key not in known:
+            found.append(one)
+    return found, len(places)
+
+
+# What notices ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
 class Module:
     "A module under test, in the copy of the tree."
 
     name: str  # as mhbench.stats.metrics
     file: Path
     root: Path
+    parameters = None
 
     def __post_init__(self):
-        self.code = self.file.read_text(encoding="utf-8")
-        told = re.search(r"File to edit: (\S+\.ipynb)", self.code)[1]
-        self.notebook = (self.file.parent / told).resolve()
+        self.code = self.read()
+
+    def read(self) -> str:
+        return self.file.read_text(encoding="utf-8")
+
+    def write(self, code: str) -> None:
+        self.file.write_text(code, encoding="utf-8")
+        for stale in self.file.parent.glob(f"__pycache__/{self.file.stem}.*"):
+            stale.unlink()
 
     def as_cell(self, code: str):
         "What an exported cell of the notebook is in this version of the module, at the same lines of its file."
@@ -265,22 +336,51 @@ class Module:
         "What its notebook says of this version."
         from examples import first_fault
 
-        return first_fault(self.notebook, self.as_cell(code))
+        told = re.search(r"File to edit: (\S+\.ipynb)", code)
+        return first_fault((self.file.parent / told[1]).resolve(), self.as_cell(code)) if told else None
+
+
+class Stage(Module):
+    "The notebook of a stage as one program, its cells under their marks."
+
+    def __post_init__(self):
+        super().__post_init__()
+        tagged = next(c for c in self.cells if "parameters" in c["metadata"].get("tags", ()))
+        space: dict[str, object] = {}
+        exec("".join(tagged["source"]), space)
+        self.parameters = {name: x for name, x in space.items() if name not in ("__builtins__", "seed")}
+        self.code = self.read()
+
+    def read(self) -> str:
+        self.whole = json.loads(self.file.read_text(encoding="utf-8"))
+        self.cells = [c for c in self.whole["cells"] if c["cell_type"] == "code"]
+        tagged = lambda c: "parameters" in c["metadata"].get("tags", ())
+        return "".join(f"# %% {k}\n{''.join(c['source'])}\n" for k, c in enumerate(self.cells) if not tagged(c))
+
+    def write(self, code: str) -> None:
+        parts = re.split(r"^# %% (\d+)\n", code, flags=re.M)[1:]
+        for k, source in zip(parts[::2], parts[1::2], strict=True):
+            self.cells[int(k)]["source"] = source.rstrip("\n")
+        self.file.write_text(json.dumps(self.whole), encoding="utf-8")
+
+    def fault(self, code: str) -> None:
+        "A stage's notebook is no check: what its runs leave is."
 
 
 @dataclass
 class Checks:
-    "What notices: notebooks, by their module's name, and tests; what each takes and which lines it runs."
+    "What notices mutants: notebooks, tests or runs of stages; what each takes and which lines it runs."
 
     seconds: dict[str, float] = field(default_factory=dict)
     lines: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
-    def of(self, mutant: Mutant, file: Path) -> list[str]:
-        "The checks that run a mutant's statement, the notebook first and then the shortest."
-        changed = {(str(file), line) for line in mutant.lines}
-        found = [c for c in self.seconds if self.lines[c] & changed]
-        found.sort(key=lambda c: (c != mutant.module, self.seconds[c]))
+    def of(self, mutant: Mutant) -> list[str]:
+        "The checks that run a mutant's statement, the shortest first."
+        changed = {(str(mutant.module.file), line) for line in mutant.lines}
+        own = f"stage {mutant.module.file.stem}/" if isinstance(mutant.module, Stage) else None
+        found = [c for c in self.seconds if (c.startswith(own) if own else self.lines[c] & changed)]
+        found.sort(key=lambda c: self.seconds[c])
         until = np.searchsorted(np.cumsum([self.seconds[c] for c in found]), MOST_S)
         return found[: int(until) + 1]
 
@@ -337,6 +437,7 @@ class _Watch:
         self.checks = checks
         self.files = files
         self.imported: set[tuple[str, int]] = set()
+        self.started = 0.0
 
     def pytest_collection_finish(self, session):
         self.imported = self.trace.taken()
@@ -348,8 +449,9 @@ class _Watch:
             pytest.skip(f"longer than {LONGEST_S} s")
 
         self.trace.start()  # an alarm that came while a line was traced has ended it
-        signal.signal(signal.SIGALRM, too_long)
-        signal.alarm(LONGEST_S)
+        self.started = time.process_time()
+        signal.signal(signal.SIGPROF, too_long)
+        signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
 
     def pytest_runtest_logreport(self, report):
         name = report.nodeid
@@ -358,11 +460,11 @@ class _Watch:
             own = self.files[name.partition("::")[0]]
             known.lines[name] = {(file, line) for file, line in self.imported if file in own}
         known.lines[name] |= self.trace.taken()
-        known.seconds[name] = known.seconds.get(name, 0) + report.duration
+        known.seconds[name] = time.process_time() - self.started
         if report.outcome != "passed":
             known.left_out[name] = str(report.longrepr)[-200:]
         if report.when == "teardown":
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _pytest(nodes: list[str], *plugins) -> int:
@@ -372,21 +474,11 @@ def _pytest(nodes: list[str], *plugins) -> int:
     return int(pytest.main([*words, *([] if plugins else ["-x"]), *nodes], plugins=list(plugins)))
 
 
-def measured(modules: list[Module], root: Path) -> Checks:
-    "What each check takes and runs where nothing is changed; in a child."
+def tests_measured(modules: list[Module], root: Path) -> Checks:
+    "The tests that import one of the modules."
     checks = Checks()
     trace = _Trace({str(m.file) for m in modules})
     trace.start()
-    for module in modules:
-        started = time.monotonic()
-        fault = module.fault(module.code)
-        checks.seconds[module.name] = time.monotonic() - started
-        checks.lines[module.name] = trace.taken()
-        if fault:
-            checks.left_out[module.name] = fault
-    for name in [n for n in sys.modules if n.partition(".")[0] == "mhbench"]:
-        del sys.modules[name]  # so that what is run at import is seen for the tests too
-    trace.taken()
     if files := importing(root, modules):
         _pytest(list(files), _Watch(trace, checks, files))
     sys.settrace(None)
@@ -395,14 +487,75 @@ def measured(modules: list[Module], root: Path) -> Checks:
     return checks
 
 
-def noticed(module: Module, chosen: list[str], code: str) -> str:
-    "Which kind of check fails for a mutant; in a child."
+def left(place: Path) -> dict[str, pd.DataFrame]:
+    "The tables in a folder of a stage's results."
+    return {f.stem: pd.read_parquet(f) for f in sorted(place.glob("*.parquet"))}
+
+
+def same(one: dict[str, pd.DataFrame], two: dict[str, pd.DataFrame]) -> bool:
+    "Whether two runs left the same tables."
+    if one.keys() != two.keys():
+        return False
+    for name, table in one.items():
+        try:
+            pd.testing.assert_frame_equal(table, two[name], rtol=1e-5, atol=1e-6, check_dtype=False)
+        except AssertionError:
+            return False
+    return True
+
+
+def run_of(place: str) -> None:
+    "One run of a stage of the demo, in this process, from what the stages before it left."
+    from here import stages_here
+
+    from mhbench.run.execute import run_stage
+
+    stage, study, *model = place.split("/")
+    for file in Path("results", place).glob("*.parquet"):
+        file.unlink()
+    with stages_here():
+        run_stage(stage, study, *model, here=True)
+
+
+def stages_measured(modules: list[Module], root: Path) -> Checks:
+    "The runs of stages of the demo; what they leave where nothing is changed is kept in `golden`."
+    checks = Checks()
+    trace = _Trace({str(m.file) for m in modules if not isinstance(m, Stage)})
+    own = {m.file.stem for m in modules if isinstance(m, Stage)}
+    places = sorted(str(f.parent.relative_to("results")) for f in Path("results").rglob("notebook.ipynb"))
+    for place in places:
+        if trace.files or place.partition("/")[0] in own:
+            started = time.monotonic()
+            if trace.files:
+                trace.start()
+            try:
+                run_of(place)
+            except Exception as e:
+                checks.left_out[f"stage {place}"] = str(e)
+                continue
+            finally:
+                sys.settrace(None)
+            checks.seconds[f"stage {place}"] = time.monotonic() - started
+            checks.lines[f"stage {place}"] = trace.taken()
+            Path("golden", place).mkdir(parents=True)
+            for file in Path("results", place).glob("*.parquet"):
+                shutil.copy(file, Path("golden", place))
+    return checks
+
+
+def noticed(module: Module, chosen: list[str], code: str) -> bool:
+    "Whether a check fails for a mutant; in a child."
     if module.name in chosen and module.fault(code):
-        return "notebook"
+        return True
+    for place in [c.removeprefix("stage ") for c in chosen if c.startswith("stage ")]:
+        try:
+            run_of(place)
+        except Exception:
+            return True
+        if not same(left(Path("golden", place)), left(Path("results", place))):
+            return True
     tests = [c for c in chosen if "::" in c]
-    if tests and _pytest(tests) not in (0, 5):
-        return "tests"
-    return ""
+    return bool(tests) and _pytest(tests) not in (0, 5)
 
 
 def in_child(work, timeout: float, log: Path):
@@ -435,7 +588,7 @@ def in_child(work, timeout: float, log: Path):
 
 
 def copied() -> Path:
-    "The working tree, with its data, where files may be changed."
+    "The working tree, with its data and its results, where files may be changed."
     folder = Path(tempfile.mkdtemp(prefix="mutants-")) / "mhbench"
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -443,8 +596,9 @@ def copied() -> Path:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
-    if (ROOT / "data").is_dir():
-        shutil.copytree(ROOT / "data", folder / "data", dirs_exist_ok=True)
+    for name in ("data", "results", ".mhbench"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, dirs_exist_ok=True)
     for words in (["init", "-q"], ["add", "-A"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
     subprocess.run([sys.executable, "-m", "compileall", "-q", "mhbench", "tests"], cwd=folder)
@@ -453,53 +607,72 @@ def copied() -> Path:
 
 def equivalent() -> set[tuple[str, str, str]]:
     "Mutants that were looked at and change no result."
-    if not EQUIVALENT.exists():
-        return set()
     with EQUIVALENT.open(encoding="utf-8", newline="") as f:
         rows = csv.reader((line for line in f if not line.startswith("#")), delimiter="\t", quoting=csv.QUOTE_NONE)
-        return {(r[0], r[1], r[2]) for r in rows if r}
+        return {_key(*r[:3]) for r in rows if r}
 
 
-def tried(module: Module, mutants: list[Mutant], checks: Checks, until: float) -> list[Mutant]:
-    "The mutants that the time allows, each with its fate."
-    log = module.root.parent / "log"
+def tried(mutants: list[Mutant], root: Path, until: float) -> None:
+    "The fate of mutants: the notebooks of their modules first, then tests and stages for what is left."
+    log = root.parent / "log"
+
+    def one(mutant: Mutant, kind: str, which: list[str], seconds: float) -> None:
+        mutant.module.write(mutant.code)
+        fate = in_child(lambda: noticed(mutant.module, which, mutant.code), 120 + 10 * seconds, log)
+        mutant.fate = {None: "died", True: kind, False: "survived"}[fate]
+        mutant.module.write(mutant.module.code)
+
     for mutant in mutants:
-        if time.monotonic() > until:
-            break
-        which = checks.of(mutant, module.file)
-        if not which:
-            mutant.fate = "never run"
+        if time.monotonic() < until and not isinstance(mutant.module, Stage):
+            one(mutant, "notebook", [mutant.module.name], 60)
+    for kind, measured in (("tests", tests_measured), ("stages", stages_measured)):
+        left = [m for m in mutants if m.fate in ("not tried", "survived")]
+        left = [m for m in left if kind == "stages" or not isinstance(m.module, Stage)]
+        if not left or time.monotonic() > until:
             continue
-        module.file.write_text(mutant.code, encoding="utf-8")
-        for stale in module.file.parent.glob(f"__pycache__/{module.file.stem}.*"):
-            stale.unlink()
-        limit = 10 + 5 * sum(checks.seconds[c] for c in which)
-        fate = in_child(lambda m=mutant, w=which: noticed(module, w, m.code), limit, log)
-        mutant.fate = "died" if fate is None else fate or "survived"
-    module.file.write_text(module.code, encoding="utf-8")
-    return [m for m in mutants if m.fate != "not tried"]
+        modules = list(dict.fromkeys(m.module for m in left))
+        checks = in_child(lambda f=measured, m=modules: f(m, root), until - time.monotonic(), log)
+        if checks is None:
+            sys.exit(f"the checks do not run unchanged\n{log.read_text()[-3000:]}")
+        for name, why in checks.left_out.items():
+            if "Skipped" not in why:
+                print(f"left out, since it fails unchanged: {name}: {' '.join(why.split())[-160:]}")
+        print(f"{kind}: {len(checks.seconds)} take {sum(checks.seconds.values()):.0f} s unchanged", flush=True)
+        for mutant in left:
+            if (which := checks.of(mutant)) and time.monotonic() < until:
+                one(mutant, kind, which, sum(checks.seconds[c] for c in which))
 
 
 def report(name: str, done: list[Mutant], seconds: float) -> None:
-    missed = [m for m in done if m.fate in ("survived", "never run")]
-    by = {fate: sum(m.fate == fate for m in done) for fate in ("notebook", "tests", "died")}
+    missed = [m for m in done if m.fate == "survived"]
+    by = {fate: sum(m.fate == fate for m in done) for fate in ("notebook", "tests", "stages", "died")}
     share = f"{1 - len(missed) / len(done):.0%}" if done else "none tried"
     print(f"{name}: {len(done) - len(missed)} of {len(done)} found ({share}), {by}, {seconds:.0f} s", flush=True)
-    for m in sorted(missed, key=lambda m: m.line):
-        print(f"  {name.replace('.', '/')}.py:{m.line} {m.fate}")
+    for m in missed:
+        print(f"  {m.module.file.relative_to(m.module.root)}:{m.line} {m.fate}")
         print(f"    - {m.old.strip()}\n    + {m.new.strip()}", flush=True)
+
+
+def modules_of(patterns: str, root: Path) -> list[Module]:
+    found: list[Module] = []
+    for pattern in patterns.split():
+        folder, kind, ends = ("nbs", Stage, ".ipynb") if pattern.startswith("stages/") else ("mhbench", Module, ".py")
+        for file in sorted((root / folder).glob(pattern + ends)):
+            if file.stem != "__init__":
+                found.append(kind(".".join(file.relative_to(root).with_suffix("").parts), file, root))
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("modules", nargs="*", default=MODULES, help="as stats/metrics; stats/* is all of a folder")
-    parser.add_argument("--sample", type=int, default=30, help="mutants of each module")
+    parser.add_argument("modules", nargs="*", help="as stats/metrics, stats/*, stages/panel; left out: every group")
+    parser.add_argument("--sample", type=int, default=20, help="mutants of a group, or of the modules named")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--budget", type=float, default=1800, help="seconds in all")
+    parser.add_argument("--budget", type=float, default=1800, help="seconds of a group")
     parser.add_argument("--patterns", action="store_true", help="also pieces of regular expressions")
     given = parser.parse_args()
-    found = [f for m in given.modules for f in sorted((ROOT / "mhbench").glob(f"{m}.py")) if f.stem != "__init__"]
-    names = [".".join(f.relative_to(ROOT).with_suffix("").parts) for f in found]
+    words = " ".join(given.modules)
+    groups = {words: GROUPS.get(words, words)} if words else GROUPS
     os.environ |= {"OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
     os.environ.setdefault("MHBENCH_DATASETS", str(ROOT.parent / "shared" / "datasets"))
     root = copied()
@@ -510,26 +683,18 @@ def main() -> int:
     sys.dont_write_bytecode = True
     for library in LIBRARIES.split():
         importlib.import_module(library)
-    until = time.monotonic() + given.budget
-    modules = [Module(name, root / Path(*name.split(".")).with_suffix(".py"), root) for name in names]
-    log = root.parent / "log"
-    checks = in_child(lambda: measured(modules, root), given.budget, log)
-    if checks is None:
-        sys.exit(f"the checks do not run unchanged\n{log.read_text()[-3000:]}")
-    long = [name for name, why in checks.left_out.items() if "Skipped" in why]
-    print(f"left out: {len(long)} checks that are skipped, or take longer than {LONGEST_S} s")
-    for name in sorted(set(checks.left_out) - set(long)):
-        print(f"left out, since it fails unchanged: {name}: {' '.join(checks.left_out[name].split())[-160:]}")
-    print(f"{len(checks.seconds)} checks take {sum(checks.seconds.values()):.0f} s unchanged", flush=True)
-    total = []
-    for module in modules:
+    total: list[Mutant] = []
+    for name, patterns in groups.items():
         started = time.monotonic()
-        mutants, places = sampled(module.name, module.code, given.sample, given.seed, given.patterns)
-        print(f"{module.name}: {len(mutants)} mutants of {places} places", flush=True)
-        done = tried(module, mutants, checks, until)
-        report(module.name, done, time.monotonic() - started)
+        modules = modules_of(patterns, root)
+        mutants, places = sampled(modules, given.sample, f"{given.seed} {name}", given.patterns)
+        print(f"{name}: {len(mutants)} mutants of {places} places in {len(modules)} files", flush=True)
+        tried(mutants, root, started + given.budget)
+        done = [m for m in mutants if m.fate != "not tried"]
+        report(name, done, time.monotonic() - started)
         total += done
-    missed = sum(m.fate in ("survived", "never run") for m in total)
+        shutil.rmtree("golden", ignore_errors=True)
+    missed = sum(m.fate == "survived" for m in total)
     print(f"all: {len(total) - missed} of {len(total)} found ({1 - missed / max(1, len(total)):.0%})")
     shutil.rmtree(root.parent)
     return 0

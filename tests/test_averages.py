@@ -93,3 +93,13 @@ def test_entries_of_one_served_model_are_one_model(root):
 def test_one_value_that_is_no_number_is_refused(estimates, se):
     with pytest.raises(ValueError, match="estimates must be finite"):
         inverse_variance_mean(estimates, se)
+
+
+def test_the_papers_average_counts_whom_it_leaves_out():
+    "Equal weights, since an interval without a width gets the smallest error of the others; c has no interval."
+    ends = {"estimate": [0.2, 0.4, 0.9], "ci_low": [0.1, 0.4, math.nan], "ci_high": [0.3, 0.4, math.nan]}
+    table = pd.DataFrame({"by": "all", "group": "all", "model": ["a", "b", "c"], **ends})
+    found = paper_averages(table, ["by", "group"]).iloc[0]
+    assert found[["n_models", "n_left_out"]].tolist() == [2, 1] and found["estimate"] == pytest.approx(0.3)
+    nobody = paper_averages(table[1:], ["by", "group"]).iloc[0]
+    assert nobody[["n_models", "n_left_out"]].tolist() == [1, 1] and math.isnan(nobody["estimate"])

@@ -77,6 +77,15 @@ def test_the_first_final_answer_stays(tmp_path_factory, puts):
         assert c.get_many([row(i).key for i in range(9)]) == {k: r for k, r in rule.items() if r.final}
 
 
+def test_an_answer_replaces_a_failure_whole_and_nothing_replaces_an_answer(cache):
+    failure = row(1, status="error", final=False, study="one")
+    answer = row(1, "yes", study="two")
+    cache.put_many([failure])
+    cache.put_many([answer])
+    cache.put_many([row(1, "no", study="three"), failure])
+    assert cache.get_many([answer.key]) == {answer.key: answer}
+
+
 def test_more_keys_than_one_statement_takes(cache):
     rows = [row(i) for i in range(3000)]
     cache.put_many(rows)

@@ -88,6 +88,14 @@ def test_few_clusters_have_no_interval_of_a_mean(n_clusters, kind):
     )
 
 
+def test_an_interval_ends_where_the_range_of_the_number_does():
+    x = np.repeat([0.0, 0.0, 0.0, 0.5], 3)
+    free = estimate(mean, x, seed=1)
+    assert free.ci_low < 0.1 < 0.3 < free.ci_high
+    assert estimate(mean, x, seed=1, within=(0.1, 0.3))[3:5] == (0.1, 0.3)
+    assert estimate(mean, x, seed=1, within=(-1, 1)) == free
+
+
 def test_limits_from_elsewhere_of_few_clusters_are_none():
     assert Estimate.from_limits(0.65, 0.6, 0.7, n=20, n_clusters=2, kind="bootstrap").kind == "few"
     assert Estimate.from_limits(0.65, 0.6, 0.7, n=20, n_clusters=2, kind="t").ci_low == 0.6

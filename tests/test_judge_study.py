@@ -154,6 +154,16 @@ def test_its_blind_spots_are_broken_margins(studied):
     assert card.loc["against people", "reading"] == "not measured in this run"
 
 
+def test_the_card_names_the_largest_shift_either_way_with_its_joint_interval():
+    moved = pd.DataFrame({"judge": "dr", "wording": ["a", "b", "c"], "estimate": [4.0, -6.0, np.nan]})
+    moved = moved.assign(ci_low=moved["estimate"] - 1, ci_high=moved["estimate"] + 1)
+    moved = moved.assign(simultaneous_low=moved["estimate"] - 2, simultaneous_high=moved["estimate"] + 2)
+    none = pd.DataFrame(columns=["judge", "group", "verdict"])
+    row = judge_card(["dr"], none, none, moved, none, none).set_index("question").iloc[0]
+    assert row.name == "other words: the largest shift (b)"
+    assert row[["estimate", "ci_low", "ci_high"]].tolist() == [-6, -8, -4]
+
+
 def test_who_gives_everybody_ten_points_more_is_shown_to_favour_nobody():
     rows, rng = [], np.random.default_rng(1)
     for k in range(30):

@@ -195,6 +195,26 @@ def test_what_is_within_monte_carlo_error_is_no_plain_equality(tmp_path):
     assert found.loc["b", "verdict"] == "differs"
 
 
+def test_a_bound_has_no_monte_carlo_error(tmp_path):
+    "Printed below 0.50, .54 in our run, draws may differ by .05: a bound is held or is not."
+    text = CLAIMS.replace('c: ["0.50"]', 'c: ["<0.50"]')
+    found = judge_claims(written(tmp_path, text), table_of(plain=0.54, first=0.9, second=0.9)).set_index("row")
+    assert found.loc["c", "verdict"] == "differs"
+
+
+def test_a_cell_of_a_turned_table_comes_from_one_row(tmp_path):
+    (tmp_path / "r.csv").write_text("item,rater,v\n1,a,1\n1,b,2\n1,a,5\n1,a,6\n", encoding="utf-8")
+    pivot = "pivot: {index: item, columns: rater, values: v}"
+    for more, rows in (("", None), (", aggregate: mean", [[1, 4.0, 2.0]])):
+        table = f"tables: {{r: {{file: r.csv, {pivot[:-1]}{more}}}}}}}\nclaims:"
+        tables = tables_of_files(written(tmp_path, CLAIMS.replace("claims:", table, 1)), tmp_path)
+        if rows is None:
+            with pytest.raises(ValueError, match="got 2 rows too many"):
+                tables("r")
+        else:
+            assert tables("r").to_numpy().tolist() == rows
+
+
 # ---------------------------------------------------------------- no value is no verdict
 
 

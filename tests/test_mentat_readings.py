@@ -263,6 +263,8 @@ def test_label_tables_by_hand():
         )
     assert got.models["n"].tolist() == [4, 5, 4, 5]
     assert got.top_k.query("k == 1")["estimate"].tolist() == [1.0] * 4
+    assert got.top_k.query("k == 1")["ci_low"].tolist() == pytest.approx([0.025] * 4)  # one of one
+    assert got.top_k.query("k == 2")["ci_low"].isna().all()  # of two options both are among the first two
     assert got.labels["mean_score"].tolist() == pytest.approx([7.0, 3.0] * 4)
 
 

@@ -58,6 +58,19 @@ def test_no_cheaper_design_of_its_kind_reaches_the_aim():
         assert part["ratings"].min() == min(ratings for ratings, k in every if k == kind)
 
 
+def test_everybody_has_an_item():
+    "Any width will do: two items are the fewest, and a rater who is in the design rates."
+    found = panel_designs(TRUTH, Aim(width=1e9), max_raters=5)
+    assert set(found[["design", "raters", "items", "per_item"]].itertuples(index=False, name=None)) == {
+        ("nested", 4, 4, 1),
+        ("nested", 5, 5, 1),
+        ("k of n", 4, 2, 2),
+        ("k of n", 4, 2, 3),
+        ("crossed", 4, 2, 4),
+        ("crossed", 5, 2, 5),
+    }
+
+
 def test_the_commands_of_the_guide_run(tmp_path, capsys):
     guide = (HERE / "docs" / "howto-raters.md").read_text(encoding="utf-8")
     commands = re.findall(r"^mhbench (panel design) (\S+) (.+)$", guide, re.M)

@@ -108,6 +108,11 @@ def test_a_correction_is_the_answer(text):
     assert parse_choice(text, OPTIONS).letter == "C"
 
 
+def test_the_last_of_two_corrections_is_the_answer():
+    assert parse_choice("A. No, B. Actually, C.", OPTIONS).letter == "C"
+    assert parse_choice("答案是A。不对C。", OPTIONS).letter == "C"  # it begins where the correction ends
+
+
 @pytest.mark.parametrize(
     "text", ["The answer is A. The answer is C.", "Answer: A\nAnswer: C", "A, but C is also correct."]
 )

@@ -8,7 +8,7 @@ import pytest
 
 from mhbench.stats.estimate import estimate
 from mhbench.stats.prediction_powered import _with_pairs, prediction_powered, tuned_power
-from mhbench.stats.resample import cluster_mean, mean
+from mhbench.stats.resample import ClusterMean, cluster_mean, mean
 
 ORACLE = json.loads((Path(__file__).parent / "fixtures" / "ppi_python.json").read_text())["rows"]
 
@@ -117,3 +117,13 @@ def test_pairs_added_to_a_share_count_as_much_as_a_case():
     squares = 19 * spread + 20 * (y.mean() - by_hand) ** 2 + c * ((np.array([0, 0, 1, 1]) - by_hand) ** 2).sum()
     assert 3 < effect < 6
     np.testing.assert_allclose([centre, variance], [by_hand, effect * squares / (20 + 4 * c) ** 2])
+
+
+@pytest.mark.parametrize("times, clusters, effect", [(1.0, 10, 1), (4.0, 10, 1), (4.0, 5, 4), (0.5, 5, 1)])
+def test_pairs_are_added_by_the_design_effect_which_is_no_gain(times, clusters, effect):
+    """Ten labels of mean 1/2 and variance 1/4, without the judge, and one more of each pair of labels, two of them 1:
+    each counts as often as `effect` says, the variance of the mean over that of as many independent labels.
+    """
+    m = ClusterMean(0.5, np.sqrt(times * 0.025), 9.0, 10, clusters, 0.0)
+    squares = 9 * 0.25 + 4 * effect * 0.25
+    assert _with_pairs(m, 0.25, 0.0, 1.0) == pytest.approx((0.5, effect * squares / (10 + 4 * effect) ** 2))

@@ -530,6 +530,13 @@ def test_wording_distance_by_hand():
     assert jensen_shannon([2, 0], [0, 2]) == pytest.approx(1)
 
 
+def test_the_p_value_of_wordings_counts_the_draws_that_are_as_far_and_what_was_observed():
+    same, apart = np.ones((40, 2)), np.tile(np.eye(2), (20, 1))
+    of = [np.repeat(np.arange(10), 4), np.tile(["f", "m"], 20)]
+    assert wording_distances(same, *of, n=99, seed=1)[0].p_value == 1  # no draw is farther, and none is nearer
+    assert wording_distances(apart, *of, n=99, seed=1)[0].p_value == 1 / 100  # no draw is as far
+
+
 def test_wording_test_keeps_its_level():
     "Without an effect p is uniform: over 150 data sets, 5% are below 0.05, give or take."
     rng = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from mhbench.report.figures import curves
 from mhbench.report.findings import Front
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
 from mhbench.report.page import ReportTable, Section, _lean, html_report
-from mhbench.report.tables import QUESTIONS, Prose, csv_text
+from mhbench.report.tables import QUESTIONS, Prose, csv_text, in_a_sentence
 from mhbench.stats.differences import mean_difference
 from mhbench.stats.tests import sign_flip_test
 
@@ -429,3 +429,8 @@ def test_printed_every_table_is_open_and_none_is_cut(screen):
     told = [browser.execute_script(x) for x in (shut, wide, rows)]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
     assert told == [0, 0, 25]
+
+
+def test_an_adjusted_p_value_of_a_twentieth_shows_no_difference():
+    table = pd.DataFrame({"p": [0.01, 0.01, 0.01], "p_adjusted": [0.05, 0.049, np.nan]})
+    assert in_a_sentence(table).startswith("1 of 2 comparisons show a difference")

@@ -17,7 +17,7 @@ from mhbench.run.compare import paired_accuracies
 from mhbench.steps.accuracy import matching_table
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.generate import generate
-from mhbench.steps.rates import COUNTS, declined_table, rate_table, status_table
+from mhbench.steps.rates import COUNTS, declined_table, f1_table, rate_table, status_table
 from mhbench.steps.score import (
     is_correct,
     mode_names,
@@ -167,6 +167,21 @@ def test_a_request_that_failed_is_missing_and_an_unread_answer_is_not_right():
     assert row[["n", "n_not_asked", "n_missing", "n_failed", "n_refused", "n_unread"]].tolist() == [3, 1, 1, 1, 0, 2]
 
 
+def test_what_cannot_be_scored_is_not_counted():
+    "Of three requests that failed, one was for an item that nobody scores."
+    items = [choice(k) for k in range(4)]
+    answers = [said("B"), *(said(None, item=f"q{k}", status="error") for k in (1, 2, 3))]
+    row = rate_table(score_responses(items, answers), seed=1, whole=scorable(items[:3])).iloc[0]
+    assert row[["n", "n_missing", "n_failed"]].tolist() == [1, 2, 2]
+
+
+def test_macro_f1_is_over_the_letters_that_are_keys():
+    "Keys A A B B, answers A A B C. F1 of A is 1, of B 2 x 1 x .5 / 1.5; C is the key of no item."
+    items = [choice(k, key="AABB"[k]) for k in range(4)]
+    answers = [said("AABC"[k], item=f"q{k}") for k in range(4)]
+    assert f1_table(score_responses(items, answers), seed=1, n_boot=10)["estimate"].tolist() == [pytest.approx(5 / 6)]
+
+
 def test_where_nothing_was_read_nothing_is_known_but_refusals_are_known():
     items = [choice(k) for k in range(2)]
     both = lambda one, two: score_responses(items, [said(one), said(two, item="q1")])  # noqa: E731
@@ -235,6 +250,11 @@ def test_a_long_text_is_no_refusal_and_what_is_read_is_none():
     assert is_refusal(NO) and not is_refusal(NO + " Rest." * 200)
     both = NO + " The answer is B."
     assert what_became(score_responses([choice()], [said(both)])).tolist() == ["read"]
+
+
+def test_a_refusal_has_at_most_120_words():
+    assert is_refusal(NO + " Rest." * (120 - len(NO.split())))
+    assert not is_refusal(NO + " Rest." * (121 - len(NO.split())))
 
 
 @pytest.mark.parametrize(
