@@ -17,9 +17,7 @@ import pandas as pd
 from .style import spaced
 from .tables import FEW, SMALL, beside_printed, standing
 from ..stats.estimate import binomial_quantile
-from ..steps.accuracy import about_accuracy
 from ..steps.answers import about_who_answered
-from ..steps.rates import about_declined, share_in_words
 from ..steps.score import mode_names
 
 # %% auto #0
@@ -178,8 +176,6 @@ def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts | None 
             out += [f"{study}, {stage}: {said}" for said in served]
         out += _of_requests(_table(results, "score", study, "counts"), study)
         out += _of_accuracy(_table(results, "score", study, "accuracy"), study)
-        declined = about_declined(_table(results, "score", study, "declined"))
-        out += [f"{study}: {said}" for said in declined if not said.startswith("Never declined")]
         for stage in ("judge", "duels"):
             if stage in ran:
                 counts, guard = (_table(results, stage, study, name) for name in ("counts", "guard"))
@@ -253,9 +249,6 @@ def came_out(results: str | Path, studies: Sequence[str], parts: Parts) -> list[
     out = []
     parts = list(parts)
     for study in studies:
-        accuracy, below = (_table(results, "score", study, name) for name in ("accuracy", "below_chance"))
-        about = about_accuracy(accuracy, below) if len(accuracy) else []
-        out += [f"{study}, {said[0].lower()}{said[1:]}" for said in about]
         out += about_raters([_table(results, stage, ran, "people") for stage, ran in parts if ran == study], study)
         if ("ledger", study) in parts:
             counts = _table(results, "ledger", study, "counts").iloc[0]
@@ -329,13 +322,14 @@ def _said(rows: pd.DataFrame, lines: Mapping[str, float]) -> str:
     best = own[own["estimate"] == own["estimate"].max()]
     top = best.iloc[0]
     names = " and ".join(best["model"])
+    share = f"{top['estimate']:.2f} [{top['ci_low']:.2f}, {top['ci_high']:.2f}]"
     where = "its questions share no chance level"
     if lines:
         where = standing(top["estimate"], top["ci_low"], top["ci_high"], lines)
     if len(own) == 1:
-        return f"{names} is right in {share_in_words(top)} of {int(top['n'])} questions: {where}."
+        return f"{names} is right in {share} of {int(top['n'])} questions: {where}."
     most = f"{names} {'is' if len(best) == 1 else 'are'} right most often of {len(own)} models"
-    return f"{most}, {share_in_words(top)}: {where}."
+    return f"{most}, {share}: {where}."
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
 def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.DataFrame, place: dict) -> Front:
