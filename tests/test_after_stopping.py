@@ -56,4 +56,4 @@ def test_a_figure_says_whose_intervals_do_not_hold(stage):
         stage.figure(name, drawing, "Shares by model", sequential=sequential)
     first, second = (entry["caption"] for entry in stage._figures)
     assert first == f"{second}. quick: asked until it was decided, so the intervals drawn do not hold"
-    assert second == "Shares by model (asked: quick)"
+    assert second == "Shares by model"

@@ -13,7 +13,7 @@ from mhbench.corpus.load import load_corpus
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item
 from mhbench.run.edit import import_corpus
-from mhbench.run.stage import _marked, _names_in, origin_column
+from mhbench.run.stage import origin_column
 from mhbench.stats.estimate import estimate
 from mhbench.stats.resample import mean
 from mhbench.steps.rates import paper_averages
@@ -97,18 +97,13 @@ def test_a_table_may_hold_probabilities_and_answers_to_items_that_are_not_asked(
             load_answers(file, [item("q1")], "m")
 
 
-def test_who_is_simulated_is_in_no_mean_and_in_every_caption():
+def test_who_is_simulated_is_in_no_mean():
     rows = [
         {"model": m, "by": "all", "estimate": e, "ci_low": e - 0.1, "ci_high": e + 0.1}
         for m, e in (("a", 0.4), ("b", 0.4), ("c", 0.9))
     ]
     averages = paper_averages(pd.DataFrame(rows), ["by"], {"some": ["a", "c"]}, simulated={"c"})
     assert averages.set_index("models")["estimate"].round(2).to_dict() == {"all models": 0.4, "some": 0.4}
-    known = {"c": "simulated", "o1": "recorded"}
-    assert _marked("Accuracy", ["gemma", "c"], known) == "Accuracy (simulated: c)"
-    assert _marked("Accuracy", ["gemma", "c", "o1"], known) == "Accuracy (simulated: c; recorded: o1)"
-    assert _marked("Accuracy", ["gemma", "sim-like"], known) == "Accuracy", "a name says nothing"
-    assert _marked("Labels (simulated raters)", ["c"], known) == "Labels (simulated raters)"
 
 
 def test_a_row_says_where_it_comes_from_by_the_records_and_not_by_a_name():
@@ -117,7 +112,6 @@ def test_a_row_says_where_it_comes_from_by_the_records_and_not_by_a_name():
     assert origin_column(pairs, known) == ["recorded", "simulated", "asked"]
     wide = pd.DataFrame({"measure": ["kappa"], "c": [0.5]})
     assert origin_column(wide, known) == ["simulated"], "whose column it is counts"
-    assert _names_in(["o1, zero shot", "sim-c", "c-2", "accuracy"], known) == ["o1"]
 
 
 def test_a_corpus_that_is_imported_leaves_the_demos_examinees_out(root, tmp_path):

@@ -13,7 +13,8 @@ from mhbench.corpus.load import load_corpus
 from mhbench.records.answers import all_simulated, load_answers
 from mhbench.records.schema import Item, Rating, Response, read_records, write_records
 from mhbench.report.findings import Front, asked, before_reading
-from mhbench.report.style import introduce, looks
+from mhbench.report.page import collect, html_report
+from mhbench.report.style import introduce
 from mhbench.run.stage import Stage
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.rates import status_table
@@ -47,55 +48,42 @@ def stage(tmp_path):
     introduce(())
 
 
-def captions(s: Stage, kind: str) -> dict[str, str]:
+def left(s: Stage) -> dict:
     s.done({})
-    return {t["name"]: t["caption"] for t in json.loads((s.out / "contents.json").read_text())[kind]}
+    return json.loads((s.out / "contents.json").read_text())
 
 
-def test_people_who_rate_the_demo_are_people(stage):
+def test_people_who_rate_the_demo_are_people(stage, capsys):
     s = stage([rating("asked")], canary="mhbench-canary-x", rated=True)
+    s.parameters()
     s.table("alpha", pd.DataFrame({"rater": ["p1"], "estimate": [0.5]}), "Agreement")
-    assert s.people == "people" and captions(s, "tables") == {"alpha": "Agreement"}
+    assert s.people == "people" and not left(s)["origins"] and "Not asked" not in capsys.readouterr().out
     assert "origin" not in pd.read_parquet(s.out / "alpha.parquet")
 
 
-def test_simulated_ratings_of_a_real_bank_are_headlined(stage):
+def test_simulated_ratings_of_a_real_bank_are_headlined(stage, capsys):
     s = stage([rating("simulated", rater="anna")], rated=True)
+    s.parameters()
     s.table("alpha", pd.DataFrame({"question": ["q1"], "estimate": [0.5]}), "Agreement")
     s.headline(pd.DataFrame({"measure": ["alpha"], "model": ["people"], "n": [1], "estimate": [0.5]}))
-    assert s.people == "simulated raters" and captions(s, "tables") == {"alpha": "Agreement (simulated raters)"}
+    assert s.people == "simulated raters" and left(s)["origins"] == {"anna": "simulated"}
+    assert "simulated: anna." in capsys.readouterr().out
     assert set(pd.read_parquet(s.out / "alpha.parquet")["origin"]) == {"simulated"}
     assert set(pd.read_parquet(s.out / "headline.parquet")["origin"]) == {"simulated"}
 
 
-@pytest.mark.parametrize("origin, drawn", [("simulated", True), ("recorded", False)])
-def test_soft_labels_of_simulated_raters_say_so_wherever_answers_are_scored(stage, tmp_path, origin, drawn):
-    "From the ratings to the labels, from these to the scores, and on to a stage that reads the scores."
+def test_soft_labels_of_simulated_raters_carry_the_column_and_the_scores_stay_the_models(stage, tmp_path):
     folder, labels = tmp_path / "preferences" / "mentat", pd.DataFrame({"question": "q1", "option": ["A", "B"]})
-    stage([rating(origin)])
+    stage([rating("simulated")])
     made = Stage("preferences", "mentat", tmp_path, rated=True)
     made.table("labels", labels.assign(probability=[0.7, 0.3]), "Soft labels")
-    assert ("origin" in pd.read_parquet(folder / "labels.parquet")) == drawn
+    assert set(pd.read_parquet(folder / "labels.parquet")["origin"]) == {"simulated"}
     scoring = Stage("score", "mentat", tmp_path, models=["gemma"])
     [labelled] = scoring.labelled_items(True)
-    assert labelled.soft_labels == [0.7, 0.3]
-    scores = pd.DataFrame({"model": ["gemma"], "correct": [1.0]})
-    scoring.table("scores", scores, "Accuracy")
+    assert labelled.soft_labels == [0.7, 0.3] and scoring.labelled_items(False)[0].soft_labels is None
     scoring.headline(pd.DataFrame({"measure": ["accuracy"], "model": ["gemma"], "n": [1], "estimate": [1.0]}))
-    told = "Accuracy (labels of simulated raters)" if drawn else "Accuracy"
-    assert captions(scoring, "tables") == {"scores": told}
-    head = pd.read_parquet(scoring.out / "headline.parquet")
-    assert list(head.get("label_origin", [])) == ["simulated"] * drawn
-    assert head["origin"].tolist() == ["asked"]
-    later = Stage("demographics", "mentat", tmp_path, models=["gemma"])
-    later.table("table", later.read("score", "scores").drop(columns="label_origin", errors="ignore"), "Accuracy")
-    assert captions(later, "tables") == {"table": told}
-    assert ("label_origin" in pd.read_parquet(later.out / "table.parquet")) == drawn
-
-
-def test_a_stage_that_takes_the_sources_own_labels_is_not_marked(stage):
-    s = stage([rating("simulated")])
-    assert s.labelled_items(False)[0].item_id == "q1" and not s.drawn_labels
+    assert left(scoring)["origins"] == {"p1": "simulated"}
+    assert pd.read_parquet(scoring.out / "headline.parquet")["origin"].tolist() == ["asked"]
 
 
 def test_ratings_by_models_are_nobodys_and_make_no_person_simulated(stage):
@@ -108,18 +96,14 @@ def test_recorded_answers_are_called_recorded_and_simulated_ones_simulated(stage
     s = stage(recorded=[answer("o1", "recorded"), answer("drawn", "simulated")])
     frame = pd.DataFrame({"model": ["gemma", "o1", "drawn"], "estimate": [0.2, 0.9, 0.5]})
     s.table("accuracy", frame, "Accuracy")
-    drawing = Figure()
-    drawing.subplots().set_title("o1, zero shot")
-    s.figure("accuracy", drawing, "Accuracy")
+    s.figure("accuracy", Figure(), "Accuracy")
     assert pd.read_parquet(s.out / "accuracy.parquet")["origin"].tolist() == ["asked", "recorded", "simulated"]
-    assert captions(s, "tables") == {"accuracy": "Accuracy (simulated: drawn; recorded: o1)"}
-    assert captions(s, "figures") == {"accuracy": "Accuracy (recorded: o1)"}
     assert s.asked(frame)["model"].tolist() == ["gemma", "o1"], "what a test over models rests on"
-    assert {m: x.hollow for m, x in looks(["o1", "drawn", "sim-like"]).items()} == {
-        "o1": False,
-        "drawn": True,
-        "sim-like": False,
-    }
+    kept = left(s)
+    assert [kept[kind][0]["caption"] for kind in ("tables", "figures")] == ["Accuracy", "Accuracy"]
+    [section] = collect(s.results, s.results / "figures", [("score", "mentat")])
+    page = html_report("A report", "", [section])
+    assert page.count("simulated: drawn; recorded: o1.") == 1
 
 
 def test_the_first_screen_names_who_was_asked_and_who_was_recorded(tmp_path):

@@ -11,7 +11,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -27,9 +27,9 @@ from .task import task_of
 # %% auto #0
 __all__ = ['Mode', 'Origin', 'Status', 'MODES', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Count', 'Probability', 'AWAITING', 'R',
            'OR_WITHOUT', 'ROW_GROUP', 'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response', 'Judgment',
-           'of_kind', 'Rating', 'origins', 'Grouping', 'Score', 'columns', 'conform', 'Validated', 'write_set_aside',
-           'validate', 'arrow_schema', 'frame', 'write_records', 'StoredRecords', 'read_records', 'column_of',
-           'fingerprint']
+           'of_kind', 'Rating', 'origins', 'origin_banner', 'Grouping', 'Score', 'columns', 'conform', 'Validated',
+           'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'StoredRecords', 'read_records',
+           'column_of', 'fingerprint']
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
 Mode = Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]  # how an item is asked
@@ -263,6 +263,16 @@ def origins(records: Iterable[Any]) -> dict[str, str]:
         name = next(getattr(r, field) for field in ("judge", "rater", "model") if hasattr(r, field))
         out[name] = max(out.get(name, r.origin), r.origin, key=ORIGINS.index)
     return out
+
+
+def origin_banner(known: Mapping[str, str]) -> str:  # name -> origin
+    "One sentence on whom a run did not ask; empty where it asked everybody."
+    said = []
+    for origin in reversed(ORIGINS[1:]):
+        if names := [name for name, of in known.items() if of == origin]:
+            more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+            said.append(f"{origin}: {', '.join(names[:6])}{more}")
+    return f"Not asked in this run, and marked in the column `origin`: {'; '.join(said)}." if said else ""
 
 # %% ../../nbs/records/01_schema.ipynb #7e14b6ec
 class Grouping(Record):

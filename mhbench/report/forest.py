@@ -62,7 +62,7 @@ def _told_apart(named: dict[Any, Look]) -> dict[Any, Look]:
     "Looks in which no two models have one colour: the second takes a free one, and of too many none has any."
     color = {who(label): look.color for label, look in named.items() if look.color != PLAIN.color}
     if len(color) > len(PALETTE):
-        return {label: PLAIN._replace(hollow=look.hollow) for label, look in named.items()}
+        return dict.fromkeys(named, PLAIN)
     free = [c for c in PALETTE if c not in color.values()]
     taken: set[str] = set()
     for model, own in color.items():
@@ -81,10 +81,9 @@ def _kinds(named: dict[Any, Look], kinds: Mapping[str, Sequence[str]]) -> dict[A
     if len(there) < 2 or max(map(len, of.values())) > 1:
         return {}
     look = {
-        kind: Look(PALETTE[3 * k % len(PALETTE)], style.MARKERS[k % len(style.MARKERS)], False)
-        for k, kind in enumerate(there)
+        kind: Look(PALETTE[3 * k % len(PALETTE)], style.MARKERS[k % len(style.MARKERS)]) for k, kind in enumerate(there)
     }
-    return {x: (found[0], look[found[0]]._replace(hollow=named[x].hollow)) for x, found in of.items() if found}
+    return {x: (found[0], look[found[0]]) for x, found in of.items() if found}
 
 # %% ../../nbs/report/03_forest.ipynb #d983ecca
 def _groups(table: pd.DataFrame, group: str) -> pd.DataFrame:
@@ -334,20 +333,19 @@ def _finish(ax: Any, limits: tuple[float, float] | None, marks: dict[str, float]
 def _signs(named: dict, marks: dict[str, float], table: pd.DataFrame, brief: bool) -> list[str]:
     "What a reader has to know of the signs; the names of dashed lines, where these do not stand above them."
     lines = ", ".join(label if "/" in label else f"{spaced(label)} {at:.2f}" for label, at in marks.items())
-    hollow = any(v.hollow for v in named.values())
     lost = "n_unread" in table and any(_lost(row) for row in table[table["estimate"].notna()].itertuples())
     of_lost = "\N{DAGGER} with unread, refused or missing answers" if brief else "unread answers are not right"
     bare = table[table["estimate"].notna() & ~_sure(table)]
     kinds = bare["interval"] if "interval" in bare else pd.Series("none", index=bare.index)
     why = "; or ".join(dict.fromkeys(NO_INTERVAL.get(kind, NO_INTERVAL["none"]) for kind in kinds))
     unknown = f"{'* ' * brief}no interval: {why}" if why else ""
-    return [f"dashed: {lines}" * bool(marks), "hollow: simulated" * hollow, of_lost * lost, unknown]
+    return [f"dashed: {lines}" * bool(marks), of_lost * lost, unknown]
 
 
 def _legend_of_kinds(fig: Figure, of_kind: dict[Any, tuple[str, Look]], one: bool) -> None:
     "Which marker is which kind of model: in the one panel below the last dots, or beside the title of several."
     look = dict(sorted(of_kind.values(), key=lambda known: style.MARKERS.index(known[1].marker)))
-    dots = [Line2D([], [], ls="", ms=5, **known._replace(hollow=False).dot) for known in look.values()]
+    dots = [Line2D([], [], ls="", ms=5, **known.dot) for known in look.values()]
     if dots:
         names = [f"{spaced(kind)} models" for kind in look]
         at: dict[str, Any] = {"loc": "upper right", "ncols": len(dots), "frameon": False, "fontsize": 8}

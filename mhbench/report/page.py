@@ -26,6 +26,7 @@ import yaml
 from pyarrow.parquet import ParquetFile
 
 from ..errors import refuse
+from ..records.schema import origin_banner
 from . import tables
 from .findings import Front, first_screen
 from .items import ROW_COLUMNS, Answers, columnar, packed
@@ -63,6 +64,7 @@ class Section(NamedTuple):
     absent: Sequence[str] = ()  # what is not there, and why
     stage: str = ""
     study: str = ""
+    origins: Mapping[str, str] = {}  # of whom its stage did not ask
 
     @property
     def given(self) -> list[ReportTable]:
@@ -99,7 +101,7 @@ def _section(
     drawn = figures / stage / study
     pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]
     absent = [f"{a['name']}: {a['why']}" for a in c["absent"]]
-    return Section(f"{study}: {stage}", c["about"], shown, pictures, absent, stage, study)
+    return Section(f"{study}: {stage}", c["about"], shown, pictures, absent, stage, study, c.get("origins", {}))
 
 # %% ../../nbs/report/07_page.ipynb #663e4531
 def collect(
@@ -144,7 +146,7 @@ def headline(results: str | Path, stages: Iterable[tuple[str, str]]) -> pd.DataF
     by = [main["study"].map({s: k for k, s in enumerate(main["study"].unique())}), main["later"]]
     by.append(-main["estimate"].where(main["later"] < 2, 0.0))
     main = main.iloc[np.lexsort(by[::-1])]
-    return main.reindex(columns=[*_MAIN, *main.columns.intersection(["label_origin"])]).astype(_WHOLE)
+    return main.reindex(columns=_MAIN).astype(_WHOLE)
 
 # %% ../../nbs/report/07_page.ipynb #b7cd3e18
 _WIDE = 20  # characters from 0 to 1
@@ -204,9 +206,7 @@ def write_headline(main: pd.DataFrame, folder: str | Path) -> list[Path]:
 
 
 def _stem(*words: str) -> str:
-    "Words as the name of a file, without the note on simulated or recorded models at the end of a caption."
-    said = re.sub(r" \((?:(?:simulated|composed|recorded): [^)]*|labels of simulated raters)\)", "", " ".join(words))
-    return "-".join(re.sub(r"[^a-z0-9]+", " ", said.lower()).split())[:80]
+    return "-".join(re.sub(r"[^a-z0-9]+", " ", " ".join(words).lower()).split())[:80]
 
 
 def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
@@ -423,7 +423,9 @@ def _groups(sections: Sequence[Section], to: _Links, said: Mapping[str, Sequence
         found = sorted(parts.items(), key=lambda x: order.get(x[0], len(order)))
         asked = [{"name": question, "count": _counted(part["entries"]), **part} for question, part in found]
         questions = [part | {"id": f"g{g}q{k}"} for k, part in enumerate(asked, 1)]
-        out.append({"id": f"g{g}", "name": name, "said": said.get(name, []), "questions": questions})
+        banner = origin_banner({k: v for s in sections if s.study == name for k, v in s.origins.items()})
+        group = {"id": f"g{g}", "name": name, "banner": banner, "said": said.get(name, []), "questions": questions}
+        out.append(group)
     return out
 
 # %% ../../nbs/report/07_page.ipynb #1b1fe925

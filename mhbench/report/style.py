@@ -52,16 +52,14 @@ class Look(NamedTuple):
 
     color: str
     marker: str
-    hollow: bool  # a simulated examinee
 
     @property
     def dot(self) -> dict[str, Any]:
         "As keywords of `plot` and `errorbar`."
-        face = "white" if self.hollow else self.color
-        return {"color": self.color, "marker": self.marker, "markerfacecolor": face, "markeredgecolor": self.color}
+        return {"color": self.color, "marker": self.marker}
 
 
-PLAIN = Look("#3a3f45", "o", False)  # for labels that are not models
+PLAIN = Look("#3a3f45", "o")  # for labels that are not models
 EVERYBODY = {"all", "average", "people", "raters", "ceiling: a member of the panel"}  # rows of several models
 
 
@@ -69,7 +67,7 @@ class Cast(NamedTuple):
     "The models in the figures of a run."
 
     places: dict[str, int] = {}  # introduced name -> its look
-    simulated: frozenset[str] = frozenset()  # names that are drawn hollow
+    simulated: frozenset[str] = frozenset()  # of whom a title does not speak
     order: dict[str, int] = {}  # the place of each model in every figure
 
 
@@ -77,8 +75,8 @@ _cast = Cast()
 
 
 def introduce(names: Iterable[str], simulated: Iterable[str] = (), best_first: Iterable[str] = ()) -> None:
-    """Give these names the first looks, in this order, for all later figures; simulated ones are hollow, and models are
-    listed in the order of `best_first`.
+    """Give these names the first looks, in this order, for all later figures, and list models in the order of
+    `best_first`; titles do not speak of simulated ones.
     """
     global _cast
     known = list(dict.fromkeys(names))
@@ -120,7 +118,7 @@ def looks(labels: Sequence[object]) -> dict[Any, Look]:  # label -> how it is dr
     out: dict[Any, Look] = dict.fromkeys(labels, PLAIN)
     for x, name in named.items():
         k = place[name]
-        out[x] = Look(PALETTE[k % len(PALETTE)], MARKERS[k % len(MARKERS)], name in _cast.simulated)
+        out[x] = Look(PALETTE[k % len(PALETTE)], MARKERS[k % len(MARKERS)])
     return out
 
 # %% ../../nbs/report/02_style.ipynb #6f224e80

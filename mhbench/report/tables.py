@@ -298,7 +298,7 @@ def standing(estimate: float, low: float, high: float, lines: Mapping[str, float
 
 # %% ../../nbs/report/01_tables.ipynb #7c52a806
 _WHAT = ("measure", "metric", "quantity", "score")  # columns that say what is estimated
-_FOLLOWS = ("interval", "origin", "label_origin", "reading", "lines", "printed", "mark", "by", "undefined", *_WHAT)
+_FOLLOWS = ("interval", "origin", "reading", "lines", "printed", "mark", "by", "undefined", *_WHAT)
 
 
 def _share_of(yes: pd.Series, words: str) -> str:  # empty of no row

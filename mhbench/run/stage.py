@@ -36,12 +36,13 @@ from mhbench.records.schema import (
     Record,
     Response,
     StoredRecords,
+    origin_banner,
     read_records,
     write_records,
 )
 from ..registry import added
 from ..registry import studies as registered
-from ..report.style import introduce, natural, save, title_of, who
+from ..report.style import introduce, save, title_of, who
 from ..report.tables import with_interval
 from .graph import before, graph, items_file, records_left, root, write_json
 from ..steps.rates import COUNTS
@@ -124,39 +125,16 @@ def known_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]
     return {name: origin for name, origin in dict(by_weight).items() if origin != "asked"}  # the weightiest of each
 
 
-def _named(frame: pd.DataFrame) -> dict[str, pd.Series]:  # column -> whom its cells name
-    "The columns that name models or raters, each cell as the name in it."
-    columns = [c for c in frame.columns if c in _NAMED]
-    named = lambda cells: cells.map({x: who(x) for x in cells.dropna().unique()})
-    return {c: named(frame[c]) for c in columns}
-
-
 def origin_column(frame: pd.DataFrame, known: Mapping[str, str]) -> list[str]:  # one a row
     "Where each row of a table comes from: the weightiest origin of the names in it, and of those that head columns."
     heads = [known[c] for c in frame.columns if c in known]
     rank = np.full(len(frame), max(map(ORIGINS.index, heads), default=0))
-    for cells in _named(frame).values():
-        rank = np.maximum(rank, cells.map(known).map(ORIGINS.index, na_action="ignore").fillna(0).to_numpy(int))
+    for column in frame.columns.intersection(_NAMED):
+        named = frame[column].map({x: known.get(who(x), "asked") for x in frame[column].dropna().unique()})
+        rank = np.maximum(rank, named.map(ORIGINS.index, na_action="ignore").fillna(0).to_numpy(int))
     return [ORIGINS[k] for k in rank]
 
-
-def _among(names: Sequence[str]) -> str:
-    "Names in a sentence; of many, the first ones."
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-
 # %% ../../nbs/run/04_stage.ipynb #d1da043b
-def _marked(caption: str, names: Iterable[str], known: Mapping[str, str]) -> str:
-    "A caption that says who of the names below it is simulated, composed or recorded."
-    there = sorted(set(names) & set(known), key=natural)
-    by_origin: dict[str, list[str]] = {origin: [] for origin in reversed(ORIGINS)}
-    for name in there:
-        by_origin[known[name]].append(name)
-    if "simulated" in caption.lower():
-        del by_origin["simulated"]
-    said = [f"{origin}: {_among(of)}" for origin, of in by_origin.items() if of]
-    return f"{caption} ({'; '.join(said)})" if said else caption
-
-
 def _names_in(texts: Iterable[str], known: Mapping[str, str]) -> list[str]:
     "The known names that stand in the texts of a figure, each as a word."
     whole = "\n".join(texts)
@@ -198,7 +176,7 @@ class Stage:
         studies: Sequence[str] = (),  # of a stage that is run once for all
         about: str = "",  # one or two sentences for the report: what its numbers say
         n_items: int | None = 6,  # demo items, where results is ""
-        rated: bool = False,  # all its numbers rest on the ratings: where these are simulated, every caption says so
+        rated: bool = False,  # all its numbers rest on the ratings: where these are simulated, so is every row
     ):
         from mhbench.run.params import load_params
 
@@ -209,7 +187,6 @@ class Stage:
         self.models = list(models)
         self.about = about
         self.rated = rated
-        self.drawn_labels = False  # whether what is right, or the group of a question, was labelled by simulated raters
         self.alone = not results
         # a stage that reads a model's answers needs one that answers at once where it runs by itself
         demo = self.models or [model or "minilm"]
@@ -251,7 +228,9 @@ class Stage:
         return self.results.joinpath("text", *self._where)
 
     def parameters(self, **shown: Any) -> pd.DataFrame:
-        "What the run was given, for a reader to see first."
+        "What the run was given, for a reader to see first, below a sentence on whom it did not ask."
+        if banner := origin_banner(self.origins):
+            print(banner)
         every = {"study": self.study, "model": self.model, "models": ", ".join(self.models)} | shown
         there = {k.replace("_", " "): v for k, v in every.items() if v not in (None, "", [], {})}
         return pd.Series(there, name="parameter", dtype=object).to_frame()
@@ -388,13 +367,7 @@ class Stage:
 
     def read(self, stage: str, table: str) -> pd.DataFrame:
         "A table that another stage left for this study."
-        frame = pd.read_parquet(self._left(stage, table))
-        self.know_labels(frame.get("label_origin", []))
-        return frame
-
-    def know_labels(self, origins: Iterable[str]) -> None:
-        "Record where labels come from; if any were simulated, every later caption and table says so."
-        self.drawn_labels = self.drawn_labels or "simulated" in set(origins)
+        return pd.read_parquet(self._left(stage, table))
 
     def labelled_items(self, soft_labels: bool) -> list[Item]:
         "The items; with the soft labels that the preferences stage made of people's ratings, where asked for."
@@ -407,9 +380,7 @@ class Stage:
             remedy = f"run that stage, or say soft_labels: false in studies.{self.study}.{self.name}"
             rule = f"{self.name}: soft_labels must have the labels of the preferences stage"
             refuse(f"{rule}; got {got}", remedy=remedy, error=FileNotFoundError)
-        labels = self.read("preferences", "labels")
-        self.know_labels(labels.get("origin", []))
-        return with_soft_labels(self.items, labels)
+        return with_soft_labels(self.items, self.read("preferences", "labels"))
 
     # ---------------------------------------------------------------- what it leaves
 
@@ -448,21 +419,18 @@ class Stage:
         hide: Sequence[str] = (),  # columns that are kept and not shown
         card: str = "",  # a column: the report makes a card, one printed page, of the rows of each of its values
         show: bool = True,  # False: kept and registered, and too long for a page
-        rated: bool | None = None,  # whether its numbers rest on the ratings; None: as the stage says
-        labelled: bool = True,  # whether they rest on the labels that the stage knows of
+        rated: bool = False,  # its numbers rest on the ratings, as all of a stage that is `rated`
     ) -> pd.DataFrame | str:  # as a reader sees it; or the reason why there is none
         """Show a table, keep it as Parquet and register it for the report. Where a row is of somebody whom this run did
-        not ask, a column `origin` says where each row comes from, and the caption names them.
+        not ask, a column `origin` says where each row comes from.
         """
         if name in [t["name"] for t in self._tables]:
             refuse(f"Stage.table: name must be used once in a stage; got {name!r}", place=self.name)
         if not len(frame):
             return self.absent(caption, absent) if absent else "none"
-        rated = self.rated if rated is None else rated
-        frame = self._with_origin(self._held(frame), rated, labelled)
+        frame = self._with_origin(self._held(frame), rated)
         frame.to_parquet(self.out / f"{name}.parquet", index=False, compression="zstd")
-        named = {str(c) for c in frame.columns}.union(*(cells.dropna() for cells in _named(frame).values()))
-        entry = {"name": name, "caption": self._told(caption, named, rated, labelled), "rows": len(frame)}
+        entry = {"name": name, "caption": caption, "rows": len(frame)}
         self._tables.append(entry | {"hide": list(hide), "show": show} | ({"card": card} if card else {}))
         if not show:
             return f"{name}: {len(frame)} rows kept"
@@ -475,24 +443,14 @@ class Stage:
 
         return after_stopping(frame, self.stopped) if len(self.stopped) else frame
 
-    def _with_origin(self, frame: pd.DataFrame, rated: bool, labelled: bool = True) -> pd.DataFrame:
-        "A table with its column `origin`, where not all of it was asked, and `label_origin` under simulated labels."
-        if self.drawn_labels and labelled:
-            frame = frame.assign(label_origin="simulated")
+    def _with_origin(self, frame: pd.DataFrame, rated: bool) -> pd.DataFrame:
+        "A table with its column `origin`, where not all of it was asked."
         if "origin" in frame:
             return frame
-        if rated and self.drawn_ratings:
+        if (rated or self.rated) and self.drawn_ratings:
             return frame.assign(origin="simulated")
         rows = origin_column(frame, self.origins)
         return frame.assign(origin=rows) if set(rows) - {"asked"} else frame
-
-    def _told(self, caption: str, names: Iterable[str], rated: bool, labelled: bool = True) -> str:
-        "A caption that says what below it is not of people and models that were asked."
-        drawn = rated and self.drawn_ratings
-        if drawn and "simulated" not in caption.lower():
-            caption += " (simulated raters)"
-        marked = _marked(caption, names, self.origins)
-        return f"{marked} (labels of simulated raters)" if labelled and self.drawn_labels and not drawn else marked
 
     def figure(
         self,
@@ -501,7 +459,6 @@ class Stage:
         caption: str,  # a sentence: what is shown, and which way is good
         *,
         absent: str = "nothing to draw for this study",
-        rated: bool | None = None,  # as for a table
         sequential: bool = False,  # its intervals hold wherever asking stopped
     ) -> Any:
         "Keep a figure as PNG and SVG and register it for the report; shown where it stands last in a cell."
@@ -511,12 +468,11 @@ class Stage:
         if drawing is None:
             return self.absent(caption, absent) if absent else "none"
         there = _names_in([t.get_text() for t in drawing.findobj(Text)], self.origins)
-        shown = self._told(caption, there, self.rated if rated is None else rated)
         if early := [] if sequential else sorted({*there} & {*self.stopped["model"]}):
-            shown += f". {', '.join(early)}: asked until it was decided, so the intervals drawn do not hold"
+            caption += f". {', '.join(early)}: asked until it was decided, so the intervals drawn do not hold"
         drawing.saved_as, _ = save(drawing, name, self.figures)
         _let_figures_show()
-        told = {"title": title_of(drawing) or shown, "caption": shown, "alt": str(drawing.get_label() or shown)}
+        told = {"title": title_of(drawing) or caption, "caption": caption, "alt": str(drawing.get_label() or caption)}
         self._figures.append({"name": name, **told})
         return drawing
 
@@ -558,8 +514,7 @@ class Stage:
     ) -> None:
         "Estimates for the first page of the report; of a study that says nothing else, accuracies are drawn."
         main = self._with_origin(self._held(frame).assign(**same), self.rated)
-        columns = [*_HEADLINE, *(["label_origin"] if self.drawn_labels else [])]
-        self._main.append(main.reindex(columns=columns).fillna({"level": 0.95, "origin": "asked"}))
+        self._main.append(main.reindex(columns=_HEADLINE).fillna({"level": 0.95, "origin": "asked"}))
         if first:
             self._first = {"measure": main["measure"].iloc[0], "said": first}
 
@@ -570,7 +525,7 @@ class Stage:
             main.to_parquet(self.out / "headline.parquet", index=False, compression="zstd")
         contents: dict[str, Any] = {"stage": self.name, "study": self.study, "about": self.about}
         contents |= {"tables": self._tables, "figures": self._figures, "absent": self._absent}
-        contents |= {"lines": self._lines, "first": self._first}
+        contents |= {"lines": self._lines, "first": self._first, "origins": self.origins}
         write_json(contents, self.out / "contents.json")
         if self._figures:  # beside them, for whoever shows them: a gallery, a paper
             write_json(self._figures, self.figures / "figures.json")

@@ -192,9 +192,9 @@ def proposed_errors(stage: Any, *, proposals: Sequence[Judgment], students: Sequ
     """
     people = error_labels(stage.ratings, students)
     agreed = judge_agreement(proposals if people else [], people)
-    print(f"{len(people)} labels of errors by {stage.people}")
+    print(f"{len(people)} labels of errors")
     nothing = "no error was labelled both by people and by a judge"
-    caption = f"Agreement of the judge's kinds of error with those that {stage.people} named; higher is better"
+    caption = "Agreement of the judge's kinds of error with those that people named; higher is better"
     yield stage.table("agreement", agreed, caption, absent=nothing, rated=True)
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #0d77ca30
