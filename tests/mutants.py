@@ -32,7 +32,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import numpy as np
@@ -57,30 +57,10 @@ MOST_S = 30  # of tests or of stages a mutant, the shortest first; what these do
 
 # Faults ---------------------------------------------------------------------------------------------------------------
 
-OTHER = {  # an operator or a name -> what it is changed to
-    "<": ("<=", ">"),
-    "<=": ("<",),
-    ">": (">=", "<"),
-    ">=": (">",),
-    "==": ("!=",),
-    "!=": ("==",),
-    "is": ("is not",),
-    "is not": ("is",),
-    "in": ("not in",),
-    "not in": ("in",),
-    "and": ("or",),
-    "or": ("and",),
-    "+": ("-",),
-    "-": ("+",),
-    "*": ("/",),
-    "/": ("*",),
-    "//": ("/",),
-    "%": ("//",),
-    "**": ("*",),
-    "|": ("&",),
-    "&": ("|",),
-} | {a: (b,) for two in ("min max", "any all", "minimum maximum") for a, b in (two.split(), two.split()[::-1])}
-PIECES = re.compile(r"\\b|(?<![\\(?*+])[*+](?!\])|(?<=\))\?|\^(?!\])|\$")  # of a regular expression
+OTHER = {"<": ("<=", ">"), ">": (">=", "<"), "<=": ("<",), ">=": (">",), "//": ("/",), "%": ("//",), "**": ("*",)}
+for both in "==,!=;is,is not;in,not in;and,or;+,-;*,/;|,&;min,max;any,all;minimum,maximum".split(";"):
+    OTHER |= {one: (two,) for one, two in permutations(both.split(","))}
+WORDS = {"about", "absent", "alt", "caption", "help", "place", "remedy", "title"}  # arguments that a reader reads
 SILENT = {"refuse", "warn", "warnings", "cast", "ax", "fig", "figure", "plt"}  # what these are given is for a reader
 LEAVES = {"table", "records", "headline", "done", "added", "page", "know", "know_labels"}  # of a stage: what it leaves
 Edit = tuple[int, int, str]  # bytes from, to, and what stands there then
@@ -103,6 +83,8 @@ def _parts(node: ast.AST) -> list[ast.AST]:
             return []
         case ast.Call(func=ast.Attribute(attr="table"), args=[_, frame, _]):
             return [frame]
+        case ast.Call(func=func, args=args, keywords=given):
+            return [func, *args, *(k for k in given if k.arg not in WORDS)]
     return list(ast.iter_child_nodes(node))
 
 
@@ -121,10 +103,8 @@ class _Source:
         self.starts = [0, *(m.end() for m in re.finditer(rb"\n", self.text))]
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        return (
-            self.starts[node.lineno - 1] + node.col_offset,
-            self.starts[node.end_lineno - 1] + node.end_col_offset,
-        )
+        last = self.starts[node.end_lineno - 1]
+        return self.starts[node.lineno - 1] + node.col_offset, last + node.end_col_offset
 
     def of(self, node: ast.AST) -> str:
         start, end = self.span(node)
@@ -185,8 +165,8 @@ def _edits(s: _Source, node: ast.AST, columns: list[str], parameters: dict[str, 
             yield whole(node, "break")
         case ast.For(iter=each):
             yield whole(each, "()")
-        case ast.Call(keywords=given) if {*given} <= {*_parts(node)}:
-            for k in given:
+        case ast.Call():
+            for k in [k for k in _parts(node) if isinstance(k, ast.keyword)]:
                 end = s.span(k.value)[1]
                 comma = re.match(rb"\s*,", s.text[end:])
                 yield s.span(k)[0], end + (comma.end() if comma else 0), ""
@@ -211,7 +191,7 @@ def _left_by(stage: ast.Module) -> list[ast.stmt]:
     return found
 
 
-def edits(code: str, patterns: bool, parameters: dict[str, object] | None = None) -> list[Edit]:
+def edits(code: str, parameters: dict[str, object] | None = None) -> list[Edit]:
     "All changes of a program; of a stage, which has `parameters`, those of what it leaves."
     s = _Source(code)
     top = [s.tree] if parameters is None else _left_by(s.tree)
@@ -220,14 +200,7 @@ def edits(code: str, patterns: bool, parameters: dict[str, object] | None = None
     if parameters is not None:
         slices = [n.slice for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant)]
         columns = sorted({x.value for x in slices if isinstance(x.value, str)})
-    found = [edit for node in nodes for edit in _edits(s, node, columns, parameters or {})]
-    for node in nodes if patterns else ():
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and s.of(node).startswith("r"):
-            start = s.span(node)[0]
-            for m in PIECES.finditer(s.of(node)):
-                at = start + len(s.of(node)[: m.start()].encode())
-                found.append((at, at + len(m[0]), {"*": "+", "+": "*"}.get(m[0], "")))
-    return found
+    return [edit for node in nodes for edit in _edits(s, node, columns, parameters or {})]
 
 
 def _statements(code: str) -> dict[int, set[int]]:
@@ -279,9 +252,9 @@ def mutant(module: Module, edit: Edit) -> Mutant | None:
     return Mutant(module, changed, _statements(module.code).get(line, {line}), line, *both)
 
 
-def sampled(modules: list[Module], n: int, seed: str, patterns: bool) -> tuple[list[Mutant], int]:
+def sampled(modules: list[Module], n: int, seed: str) -> tuple[list[Mutant], int]:
     "A seeded sample of the modules' mutants, without those known to change no result; and how many places there are."
-    places = [(m, edit) for m in modules for edit in edits(m.code, patterns, m.parameters)]
+    places = [(m, edit) for m in modules for edit in edits(m.code, m.parameters)]
     known = equivalent()
     found: list[Mutant] = []
     for module, edit in random.Random(seed).sample(places, len(places)):
@@ -378,9 +351,9 @@ class Checks:
     def of(self, mutant: Mutant) -> list[str]:
         "The checks that run a mutant's statement, the shortest first."
         changed = {(str(mutant.module.file), line) for line in mutant.lines}
-        own = f"stage {mutant.module.file.stem}/" if isinstance(mutant.module, Stage) else None
-        found = [c for c in self.seconds if (c.startswith(own) if own else self.lines[c] & changed)]
-        found.sort(key=lambda c: self.seconds[c])
+        own = f"stage {mutant.module.file.stem}" if isinstance(mutant.module, Stage) else ""
+        runs = lambda check: check.partition("/")[0] == own if own else self.lines[check] & changed
+        found = sorted(filter(runs, self.seconds), key=self.seconds.__getitem__)
         until = np.searchsorted(np.cumsum([self.seconds[c] for c in found]), MOST_S)
         return found[: int(until) + 1]
 
@@ -510,11 +483,10 @@ def run_of(place: str) -> None:
 
     from mhbench.run.execute import run_stage
 
-    stage, study, *model = place.split("/")
     for file in Path("results", place).glob("*.parquet"):
         file.unlink()
     with stages_here():
-        run_stage(stage, study, *model, here=True)
+        run_stage(*place.split("/"), here=True)
 
 
 def stages_measured(modules: list[Module], root: Path) -> Checks:
@@ -669,7 +641,6 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=20, help="mutants of a group, or of the modules named")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget", type=float, default=1800, help="seconds of a group")
-    parser.add_argument("--patterns", action="store_true", help="also pieces of regular expressions")
     given = parser.parse_args()
     words = " ".join(given.modules)
     groups = {words: GROUPS.get(words, words)} if words else GROUPS
@@ -687,7 +658,7 @@ def main() -> int:
     for name, patterns in groups.items():
         started = time.monotonic()
         modules = modules_of(patterns, root)
-        mutants, places = sampled(modules, given.sample, f"{given.seed} {name}", given.patterns)
+        mutants, places = sampled(modules, given.sample, f"{given.seed} {name}")
         print(f"{name}: {len(mutants)} mutants of {places} places in {len(modules)} files", flush=True)
         tried(mutants, root, started + given.budget)
         done = [m for m in mutants if m.fate != "not tried"]

@@ -78,7 +78,7 @@ def test_the_first_final_answer_stays(tmp_path_factory, puts):
 
 
 def test_an_answer_replaces_a_failure_whole_and_nothing_replaces_an_answer(cache):
-    failure = row(1, status="error", final=False, study="one")
+    failure = row(1, status="error", final=False, study="one", created=0.0)
     answer = row(1, "yes", study="two")
     cache.put_many([failure])
     cache.put_many([answer])
