@@ -1,8 +1,8 @@
-# mhbench: repro | test | lab | export | readers | bench | readme | hooks | clean
+# mhbench: repro | test | test-whole | lab | export | readers | bench | readme | hooks | clean
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: docs outputs repro test lab bench readme clean data data-update readers replication export hooks licences advisories audit mutants
+.PHONY: docs outputs repro test lab bench readme clean data data-update readers replication export hooks test-form test-fast test-whole licences advisories audit mutants
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -21,12 +21,23 @@ ITEMS ?=
 STAGE ?=
 NB ?=
 
-$(READY): requirements.txt pyproject.toml
+# Another index for torch: https://download.pytorch.org/whl/cpu has the build without CUDA, 2.3 GB in all and not 6.6.
+TORCH_INDEX ?=
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# What is installed is up to date where the stamp is that of these files in this folder, whatever their times are.
+STAMP := $(shell cat requirements.txt pyproject.toml | cksum) $(CURDIR)
+ifneq ($(shell cat $(READY) 2>/dev/null),$(STAMP))
+.PHONY: $(READY)
+endif
+
+$(READY):
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "mhbench needs Python 3.11 or newer; this is %s. Say make PYTHON=python3.11" % sys.version.split()[0])'
+	@if test -L .venv; then echo "make: .venv must be a folder of this clone; got a link to $$(readlink .venv), whose package would be changed; remove the link" >&2; exit 1; fi
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@touch $(READY)
+	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -r requirements.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	@echo "$(STAMP)" > $(READY)
 
 data: $(READY)  ## bring the bundled demo banks
 	@install -d -m 700 .mhbench .mhbench/dvc
@@ -39,10 +50,23 @@ repro: data  ## run every stage that is out of date, then print the tables
 
 WORKERS := $(shell nproc 2>/dev/null || echo 2)
 
-test: export OMP_NUM_THREADS := 1
-test: export HF_HUB_OFFLINE := 1
-test: data  ## all tests: every notebook, pytest, the export in step; as many at a time as there are cores
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+test: data  ## the parts form and fast, as many tests at a time as there are cores
+	$(PYTEST) -m "form or fast"
+
+test-form: data  ## the repository about itself: structure, style, pages, names, the form of notebooks
+	$(PYTEST) -m form
+
+test-fast: data  ## every notebook, and the units
+	$(PYTEST) -m fast
+
+test-whole: data .venv/.compared  ## replications (of the files in MHBENCH_DATASETS), pipeline, coverage, browser, servers, wheel, site
+	$(PYTEST) -m whole
+
+.venv/.compared: tests/requirements.txt $(READY)
+	$(PIP) -r tests/requirements.txt -c requirements.txt
+	@touch $@
 
 data-update: $(READY)  ## after a change of a demo bank: copy the banks, add them to DVC, push them to the bundled remote
 	rm -rf data

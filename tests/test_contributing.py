@@ -7,7 +7,6 @@ import json
 import re
 
 import answer_forms
-import pytest
 import yaml
 from conftest import ROOT
 
@@ -77,8 +76,6 @@ def of_a_stage(name: str) -> dict[str, bool]:
         "nbs/steps/20_parameters.ipynb, or the folder of its study: a class of its parameters": name in stage_classes(),
         f"params.yaml: a section {name}, at the top or in a study": name in PARAMS
         or any(name in sections for sections in PARAMS["studies"].values()),
-        f"reports/{name}: the demo's notebooks, by `make readers STAGE={name}`": name in ("report", *NOT_OF_THE_DEMO)
-        or bool([*(ROOT / "reports").glob(f"{name}/*")]),
     }
 
 
@@ -156,39 +153,39 @@ def measures() -> list[str]:
     return sorted({name.split(",")[0] for s in by_study.values() for stage in s.values() for name in stage})
 
 
-@pytest.mark.parametrize("name", [s.name for s in studies()])
-def test_a_study_is_everywhere(name):
-    left = told(f"the study {name}", of_a_study(name))
+def left_of(what: str, additions: dict[str, dict[str, bool]]) -> str:
+    "What is left of several additions of a kind."
+    assert additions
+    return "\n".join(filter(None, (told(f"the {what} {name}", places) for name, places in additions.items())))
+
+
+def test_a_study_is_everywhere():
+    left = left_of("study", {s.name: of_a_study(s.name) for s in studies()})
     assert not left, left
 
 
-@pytest.mark.parametrize("name", stage_classes())
-def test_a_stage_is_everywhere(name):
-    left = told(f"the stage {name}", of_a_stage(name))
+def test_a_stage_is_everywhere():
+    left = left_of("stage", {name: of_a_stage(name) for name in stage_classes()})
     assert not left, left
 
 
-@pytest.mark.parametrize("kind", presets())
-def test_a_preset_is_everywhere(kind):
-    left = told(f"the preset {kind}", of_a_preset(kind))
+def test_a_preset_is_everywhere():
+    left = left_of("preset", {kind: of_a_preset(kind) for kind in presets()})
     assert not left, left
 
 
-@pytest.mark.parametrize("measure", measures())
-def test_a_measure_is_explained(measure):
-    left = told(f"the measure {measure}", of_a_measure(measure))
+def test_a_measure_is_explained():
+    left = left_of("measure", {name: of_a_measure(name) for name in measures()})
     assert not left, left
 
 
-@pytest.mark.parametrize(("module", "name"), statistics())
-def test_a_statistic_is_shown(module, name):
-    left = told(f"the statistic {name}", of_a_statistic(module, name))
+def test_a_statistic_is_shown():
+    left = left_of("statistic", {f"{module}.{name}": of_a_statistic(module, name) for module, name in statistics()})
     assert not left, left
 
 
-@pytest.mark.parametrize("name", [form.name for form in parse.forms()])
-def test_a_form_of_answer_has_a_row(name):
-    left = told(f"the form {name}", of_a_form(name))
+def test_a_form_of_answer_has_a_row():
+    left = left_of("form", {form.name: of_a_form(form.name) for form in parse.forms()})
     assert not left, left
 
 

@@ -40,6 +40,14 @@ def small(clone, root, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def mine(clone, tmp_path_factory) -> Path:
+    "A copy of it, to be changed."
+    folder = tmp_path_factory.mktemp("mine") / "mhbench"
+    shutil.copytree(clone, folder, symlinks=True)
+    return folder
+
+
 @pytest.fixture
 def command(monkeypatch, capfd):
     "A command of mhbench, given here: what it says."
@@ -181,27 +189,27 @@ def test_a_new_colour_asks_no_model_anything(small):
     assert "score@mhqa" in out and "generate@" not in out and "judge@" not in out
 
 
-def test_an_unknown_parameter_is_refused(clone, command):
-    p = clone / "params.yaml"
+def test_an_unknown_parameter_is_refused(mine, command):
+    p = mine / "params.yaml"
     text = p.read_text()
     y = yaml.safe_load(text)
     y["score"]["n_boots"] = 10
     p.write_text(yaml.safe_dump(y, sort_keys=False))
     try:
-        out = command("run", "score", "--study", "mhqa", cwd=clone, ok=False)
+        out = command("run", "score", "--study", "mhqa", cwd=mine, ok=False)
     finally:
         p.write_text(text)
     assert "score.n_boots must be one of" in out and "did you mean n_boot?" in out
 
 
-def test_a_missing_parameter_is_refused(clone, command):
-    p = clone / "params.yaml"
+def test_a_missing_parameter_is_refused(mine, command):
+    p = mine / "params.yaml"
     text = p.read_text()
     y = yaml.safe_load(text)
     del y["score"]["n_boot"]
     p.write_text(yaml.safe_dump(y, sort_keys=False))
     try:
-        out = command("run", "score", "--study", "mhqa", cwd=clone, ok=False)
+        out = command("run", "score", "--study", "mhqa", cwd=mine, ok=False)
     finally:
         p.write_text(text)
     assert "studies.mhqa.score.n_boot must be given; got nothing" in out
@@ -301,9 +309,9 @@ def test_a_changed_source_is_refused(small, tmp_path, monkeypatch):
         run_stage("prepare", "mhqa", overrides={"results": str(tmp_path / "r"), "path": str(source), "sha256": digest})
 
 
-def test_two_tagged_cells_are_refused(clone, monkeypatch):
-    monkeypatch.chdir(clone)
-    f = clone / "nbs" / "stages" / "prepare.ipynb"
+def test_two_tagged_cells_are_refused(mine, monkeypatch):
+    monkeypatch.chdir(mine)
+    f = mine / "nbs" / "stages" / "prepare.ipynb"
     text = f.read_text()
     nb = nbformat.read(f, 4)
     next(c for c in nb.cells if c.cell_type == "code" and not c.metadata.get("tags")).metadata["tags"] = ["parameters"]

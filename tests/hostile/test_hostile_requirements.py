@@ -1,10 +1,14 @@
 "What is installed beside this package: pinned, under a licence that was looked at, without an unlooked-at advisory."
 
 import ast
+import contextlib
+import re
+from importlib.metadata import PackageNotFoundError, requires
 
-import pytest
 from check_advisories import ACCEPTED, advisories, affected
 from check_licences import FREE, ROOT, licence, pinned
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 LOOKED_AT = {  # what is not plain from the declaration, and what it is
     "asyncssh": "EPL 2.0 or GPL 2.0; comes with DVC, is not imported here",
@@ -30,6 +34,19 @@ def test_every_requirement_is_pinned_and_its_licence_known():
     assert not odd, f"look at these licences, and add what they are: {odd}"
 
 
+def test_what_the_pins_bring_is_pinned():
+    "On this system: a build of torch for CUDA names packages of its own."
+    pins = {canonicalize_name(name) for name, _ in pinned()}
+    brought = set()
+    for name in pins:
+        with contextlib.suppress(PackageNotFoundError):  # of another system
+            needed = [Requirement(r) for r in requires(name) or []]
+            brought |= {canonicalize_name(r.name) for r in needed if not r.marker or r.marker.evaluate({"extra": ""})}
+    of_cuda = re.compile(r"nvidia-.*|cuda-.*|triton")
+    assert sorted(name for name in brought - pins if not of_cuda.fullmatch(name)) == []
+    assert {"wheel", "setuptools"} <= pins, "`pip install --no-build-isolation` takes those that are there"
+
+
 def test_the_package_imports_none_whose_licence_would_bind_it():
     found = set()
     for file in (ROOT / "mhbench").rglob("*.py"):
@@ -53,17 +70,15 @@ def test_every_advisory_that_is_written_down_is_of_a_pinned_package():
     assert len({(a.identifier, a.name) for a in advisories()}) == len(advisories())
 
 
-@pytest.mark.parametrize(
-    "name, version, identifier",
-    [
+def test_a_pin_that_is_put_back_is_found():
+    back = [
         ("torch", "2.5.1", "CVE-2025-32434"),
         ("Jupyter.Server", "2.19.0", "CVE-2026-44727"),
         ("h11", "0.15", "CVE-2025-43859"),
-    ],
-)
-def test_a_pin_that_is_put_back_is_found(name, version, identifier):
-    assert identifier in {a.identifier for a in affected([(name, version)])}
-    assert affected([(name, "9999")]) == []
+    ]
+    for name, version, identifier in back:
+        assert identifier in {a.identifier for a in affected([(name, version)])}
+        assert affected([(name, "9999")]) == []
 
 
 def test_dvc_keeps_its_pickles_where_the_owner_alone_may_write():
