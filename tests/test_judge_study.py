@@ -12,13 +12,11 @@ from answering import answering
 from mhbench.ask.request import Model
 from mhbench.records.schema import Item, Response
 from mhbench.steps.answers import Asked
-from mhbench.steps.judge_study import ask_parts, corruption_rules, part_requests, study_parts
+from mhbench.steps.judge_study import ask_parts, corruption_rules, study_parts
 from mhbench.steps.judge_tables import (
-    component_table,
     habit_table,
     judge_card,
     known_groups,
-    preference_table,
     repeatability_table,
     rewording_table,
 )
@@ -103,7 +101,7 @@ def studied(tmp_path_factory):
 def test_it_is_asked_what_the_plan_counts(studied):
     parts, table, seen = studied
     first = [b for b in seen if len(b["messages"]) == 2]
-    assert len(first) == len(part_requests(parts, ITEMS, DR)) < len(table), "a request that two parts share is one"
+    assert len(first) < len(table), "a request that two parts share is one"
     assert Counter(b["temperature"] for b in first)[0.7] == 14 * 6
     assert len(seen) > len(first), "what could not be read was asked for once more"
 
@@ -126,8 +124,6 @@ def test_its_bias_under_another_wording_is_found_and_scales_are_read_back(studie
     assert abs(found.loc["criteria reversed", "estimate"]) < 1e-9
     assert abs(found.loc["flipped", "estimate"]) < 1e-9, "0 for the best is read back as 100"
     assert abs(found.loc["0 to 10", "estimate"]) <= 5, "coarser, and not elsewhere"
-    shares = component_table(studied[1], seed=1).set_index("component")["share"]
-    assert shares.idxmax() in ("item", "answer") and shares.filter(like="wording").max() > 0.01
 
 
 def test_its_blind_spots_are_broken_margins(studied):
@@ -162,22 +158,6 @@ def test_the_card_names_the_largest_shift_either_way_with_its_joint_interval():
     row = judge_card(["dr"], none, none, moved, none, none).set_index("question").iloc[0]
     assert row.name == "other words: the largest shift (b)"
     assert row[["estimate", "ci_low", "ci_high"]].tolist() == [-6, -8, -4]
-
-
-def test_who_gives_everybody_ten_points_more_is_shown_to_favour_nobody():
-    rows, rng = [], np.random.default_rng(1)
-    for k in range(30):
-        for student in ("a", "b"):
-            worth = rng.normal(60, 10)
-            for judge, more in (("a", 10.0), ("b", 0.0)):
-                points = worth + more + rng.normal(0, 1)
-                rows.append(
-                    {"judge": judge, "model": student, "item_id": f"i{k}", "cluster": f"i{k}", "points": points}
-                )
-    found = preference_table(pd.DataFrame(rows), {"a": "A", "b": "B"}, n_boot=50, seed=1)
-    own = found[found["annotator"] == "a"].set_index("kind")["estimate"]
-    assert set(own.index) == {"self", "other"}
-    assert own["self"] == pytest.approx(10, abs=1) and own["other"] == pytest.approx(10, abs=1)
 
 
 def test_the_largest_shift_of_wording_is_rarely_found_where_none_moves():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,15 +20,13 @@ from ..stats.calibration import cross_entropy
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ..stats.multi_reader import mean_over_raters, rater_components, two_way_jackknife
 from ..stats.preference import bradley_terry_of_each
-from .judge_people import rated_points
 from .rates import mean_of
 from .score import RUN
 from ..tasks.multiple_choice import probabilities
 
 # %% auto #0
 __all__ = ['RANDOM_COLUMNS', 'mean_rows', 'number_rows', 'component_shares', 'option_votes', 'values_by_rater',
-           'rater_sample_rows', 'rated_by_all', 'one_scale', 'scale_map', 'contrast_table', 'duels_of_all',
-           'people_duel_rows', 'duel_scales']
+           'rater_sample_rows', 'scale_map', 'duels_of_all', 'people_duel_rows', 'duel_scales']
 
 # %% ../../nbs/steps/15_by_raters.ipynb #004ddfde
 RANDOM_COLUMNS = ["random", "n_raters", *ESTIMATE_COLUMNS]
@@ -173,33 +171,6 @@ def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = (), **se
                 rows += mean_rows(paired, head, **settings)
     return pd.DataFrame(rows, columns=["measure", *RUN, "against", *RANDOM_COLUMNS])
 
-# %% ../../nbs/steps/15_by_raters.ipynb #882d7709
-def rated_by_all(table: pd.DataFrame, ratings: Iterable[Rating]) -> pd.DataFrame:
-    "What people and judges gave each answer: rater, kind (person, judge), item_id, case, model, points."
-    wide = rated_points(ratings, set(table["model"]))
-    people = wide.stack().rename("points").reset_index().assign(kind="person")
-    case = table.groupby("item_id")["cluster"].first().astype(str)
-    judges = table.dropna(subset=["points"]).groupby(["item_id", "model", "judge"], as_index=False)["points"].mean()
-    both = pd.concat([people, judges.rename(columns={"judge": "rater"}).assign(kind="judge")], ignore_index=True)
-    both = both.assign(case=both["item_id"].map(case).fillna(both["item_id"]))
-    return both[["rater", "kind", "item_id", "case", "model", "points"]]
-
-
-def one_scale(rated: pd.DataFrame, kind: Literal["score", "label"]) -> rater_model.RaterFit | None:
-    "The model of raters of all ratings, models a facet; None without people or judges, or where all ratings are alike."
-    known = rated[rated["points"].isin([0, 100])] if kind == "label" else rated
-    if known["kind"].nunique() < 2 or known["points"].nunique() < 2:
-        return None
-    answers = known["item_id"].astype(str) + " " + known["model"].astype(str)
-    how: dict[str, Any] = {"facets": {"model": known["model"].to_numpy()}, "items": None}
-    values = known["points"]
-    if kind == "label":
-        how["categories"] = ["Incorrect", "Correct"]
-        values = np.where(known["points"] > 50, "Correct", "Incorrect")
-    if known["case"].nunique() < answers.nunique():
-        how["items"] = known["case"].to_numpy()
-    return rater_model.fit_raters(values.tolist(), answers.to_numpy(), known["rater"].to_numpy(), **how)
-
 # %% ../../nbs/steps/15_by_raters.ipynb #d4d32e65
 _OWN = {"severity", "points below", "lean to the first place"}
 
@@ -221,18 +192,12 @@ def scale_map(fit: rater_model.RaterFit, people: Collection[str], facet: str = "
     return pd.concat(rows, ignore_index=True)[["kind", "name", "quantity", *ESTIMATE_COLUMNS]]
 
 
-def contrast_table(
-    fit: rater_model.RaterFit, facet: str = "model"
-) -> pd.DataFrame:  # facet, against, raw, the columns of an estimate
-    "Every two levels free of who rated them, beside the difference of their raw means (of duels none)."
-    levels = rater_model.facet_levels(fit, facet)
-    raw = levels[levels["quantity"] == "points"].set_index(facet)["raw"]
-    rows = []
-    for one, other in combinations(fit.facets[facet], 2):
-        plain = raw[one] - raw[other] if len(raw) else np.nan
-        e = rater_model.facet_contrast(fit, one, other, facet)
-        rows.append({facet: one, "against": other, "raw": plain, **e.row()})
-    return pd.DataFrame(rows, columns=[facet, "against", "raw", *ESTIMATE_COLUMNS])
+def _contrasts(fit: rater_model.RaterFit) -> pd.DataFrame:  # model, against, the columns of an estimate
+    "Every two models free of who judged them."
+    pairs = combinations(fit.facets["model"], 2)
+    found = ((pair, rater_model.facet_contrast(fit, *pair, "model")) for pair in pairs)
+    rows = [{"model": one, "against": other, **e.row()} for (one, other), e in found]
+    return pd.DataFrame(rows, columns=["model", "against", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/15_by_raters.ipynb #aa65d3a8
 def duels_of_all(ratings: Iterable[Rating], judgments: Iterable[Judgment] = ()) -> pd.DataFrame:
@@ -314,7 +279,7 @@ def duel_scales(duels: pd.DataFrame, fewest: int = 30) -> tuple[pd.DataFrame, pd
         fit = rater_model.fit_duels(*columns)
         mine = people & set(g["rater"])
         checks = pd.DataFrame(fit.checks).assign(axis=axis)
-        contrasts = contrast_table(fit).drop(columns="raw").assign(axis=axis)
+        contrasts = _contrasts(fit).assign(axis=axis)
         found.append((checks, scale_map(fit, mine).assign(axis=axis), contrasts))
     checks, maps, contrasts = (pd.concat(parts, ignore_index=True) for parts in zip(*found))
     return checks, maps, contrasts

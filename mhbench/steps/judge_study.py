@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -14,18 +14,17 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from ..ask.prompts import find, load_text
-from ..ask.request import Model, Request
 from ..ask.rubrics import Rubric, rubric, rubric_for
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, fingerprint
 from ..records.task import task_of
 from .answers import Asked, judge_by_similarity
-from .judge import judge, judge_requests, judged_answers
+from .judge import judge, judged_answers
 from .verdict_tables import verdict_frame
 
 # %% auto #0
 __all__ = ['CORRUPTIONS', 'PARAPHRASES', 'WORDINGS', 'corruption_rules', 'corrupted', 'known_group_answers', 'reworded', 'Part',
-           'study_parts', 'count_parts', 'part_requests', 'ask_parts']
+           'study_parts', 'ask_parts']
 
 # %% ../../nbs/steps/21_judge_study.ipynb #b3970266
 CORRUPTIONS = ("reference", "fact changed", "dangerous", "shortened", "padded", "off topic", "empty")
@@ -224,34 +223,12 @@ def study_parts(
             parts += [Part("wordings", w, 0.0, wording_repeats, other, rs) for w, other in shown]
     return parts
 
-# %% ../../nbs/steps/21_judge_study.ipynb #0f4790f7
-def count_parts(parts: Mapping[str, Sequence[Part]], encoders: Collection[str] = ()) -> pd.DataFrame:
-    "Verdicts of each judge: judge, experiment, wording, temperature, verdicts (an empty answer needs no request)."
-    columns = ["judge", "experiment", "wording", "temperature"]
-    rows = []
-    for name, ps in parts.items():
-        asked = [p for p in ps if name not in encoders or p.experiment == "known groups"]
-        rows += [(name, p.experiment, p.wording, p.temperature, len(p.responses) * p.repeats) for p in asked]
-    table = pd.DataFrame(rows, columns=[*columns, "verdicts"])
-    return table.groupby(columns, sort=False, dropna=False).sum().reset_index()
-
-
+# %% ../../nbs/steps/21_judge_study.ipynb #d3f4b3fc
 def _alone(responses: Sequence[Response]) -> list[Response]:
     "The answers as distinct samples, so that each is judged by itself even by a rubric of labels."
     return [r.model_copy(update={"sample": k}) for k, r in enumerate(responses)]
 
 
-def part_requests(
-    parts: Sequence[Part], items: Sequence[Item], model: Model, *, prompts_dir: str | Path | None = None
-) -> list[Request]:
-    "The requests that `ask_parts` sends to one judge; a request that two experiments share is counted once."
-    out: dict[tuple, Request] = {}
-    for p in parts:
-        for r in judge_requests(_alone(p.responses), items, model, prompts_dir=prompts_dir, **p.how):
-            out.setdefault((str(r.messages), str(r.sampling), r.sample), r)
-    return list(out.values())
-
-# %% ../../nbs/steps/21_judge_study.ipynb #d3f4b3fc
 def ask_parts(
     parts: Sequence[Part],
     items: Sequence[Item],

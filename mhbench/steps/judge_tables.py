@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -14,20 +13,18 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
-from ..stats.bias import family_bias, self_enhancement
 from ..stats.differences import simultaneous_intervals
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
 from ..stats.judge_error import EVEN_DIGITS, heaping, length_effect, within_slope
-from ..stats.repeatability import flip_rate, intraclass_correlation, repeated_sd, variance_components
+from ..stats.repeatability import flip_rate, intraclass_correlation, repeated_sd
 from .judge import shown_order
 from .judge_study import CORRUPTIONS
 from .rates import mean_of, numbers_by_name
 from .verdict_tables import verdict_frame
 
 # %% auto #0
-__all__ = ['MARGINS', 'LENGTH', 'known_groups', 'repeatability_table', 'rewording_table', 'component_table', 'student_points',
-           'word_counts', 'answer_places', 'habit_table', 'preference_table', 'judge_card', 'card_figure_rows',
-           'study_metrics']
+__all__ = ['MARGINS', 'LENGTH', 'known_groups', 'repeatability_table', 'rewording_table', 'student_points', 'word_counts',
+           'answer_places', 'habit_table', 'judge_card', 'card_figure_rows', 'study_metrics']
 
 # %% ../../nbs/steps/22_judge_tables.ipynb #b2055ff1
 MARGINS = {  # least points below the reference; padded: most points apart from it; the reference: its least score
@@ -113,9 +110,6 @@ def repeatability_table(
     return pd.DataFrame(rows, columns=["judge", "temperature", "measure", "runs", "n_failed", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/22_judge_tables.ipynb #7a8a224e
-_INSTRUMENTS = ("0 to 10", "1 to 5", "flipped")
-
-
 def _together(
     moves: Mapping[str, pd.Series], *, n_boot: int = 1000, seed: int, level: float = 0.95
 ) -> dict[str, tuple[float, float]]:
@@ -152,27 +146,6 @@ def rewording_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
             more = {"sd": float(d.std()), "simultaneous_low": low, "simultaneous_high": high}
             rows.append({"judge": judge, "wording": wording, "n_failed": failed} | e.row() | more)
     columns = ["judge", "wording", "n_failed", *ESTIMATE_COLUMNS, "sd", "simultaneous_low", "simultaneous_high"]
-    return pd.DataFrame(rows, columns=columns)
-
-# %% ../../nbs/steps/22_judge_tables.ipynb #1173fc03
-def component_table(table: pd.DataFrame, *, seed: int, level: float = 0.95) -> pd.DataFrame:
-    """The variance components of a judge's scores: answer, wording, answer by wording, run.
-
-    Columns: judge, component, n_left_out, n, ... (standard deviation in points), share, share_low, share_high.
-    """
-    rows = []
-    worded = table[(table["experiment"] == "wordings") & ~table["wording"].isin(_INSTRUMENTS)]
-    for judge, g in worded.groupby("judge", sort=True):
-        wide = g.pivot(index=_ANSWER, columns=["wording", "repeat"], values="points").sort_index(axis=1)
-        shape = (len(wide), g["wording"].nunique(), g["repeat"].nunique())
-        if wide.size != np.prod(shape) or shape[1] * shape[2] < 2 or wide.notna().all(axis=1).sum() < 2:
-            continue
-        of = wide.index.get_level_values("cluster").to_numpy()
-        c = variance_components(wide.to_numpy(float).reshape(shape), clusters=of, seed=seed, level=level)
-        for name, sd, share in zip(c.names, c.sd, c.share):
-            limits = {"share": share.estimate, "share_low": share.ci_low, "share_high": share.ci_high}
-            rows.append({"judge": judge, "component": name, "n_left_out": c.n_left_out} | sd.row() | limits)
-    columns = ["judge", "component", "n_left_out", *ESTIMATE_COLUMNS, "share", "share_low", "share_high"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/22_judge_tables.ipynb #d0085d44
@@ -232,32 +205,6 @@ def habit_table(
             found["points a place further down"] = within_slope(g["points"], at, g["item_id"], level=level), 0.0
         rows += [{"judge": judge, "measure": name} | e.row() | {"expected": even} for name, (e, even) in found.items()]
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "expected"])
-
-# %% ../../nbs/steps/22_judge_tables.ipynb #4ac86513
-def preference_table(
-    table: pd.DataFrame, lineages: Mapping[str, str], *, n_boot: int = 1000, seed: int, level: float = 0.95
-) -> pd.DataFrame:  # annotator, student, kind (self, family, other), n, ..., p_value, n_peers, left_out
-    """The difference between a judge's scores and those of judges of other families on the same answers: its own, its
-    family's, and the others'. A difference that is the same for all is leniency. Answers that no judge of another
-    family has scored have no row. `lineages` has the family of judges and students by name.
-    """
-    judges = sorted(set(table["judge"]))
-    students = sorted(set(table["model"]))
-    of = {name: lineages.get(name, name) for name in [*judges, *students]}
-    if len({of[j] for j in judges}) < 2 or not len(table):
-        return pd.DataFrame()
-    cube = table.groupby(["judge", "model", "item_id"])["points"].mean().unstack("item_id")
-    cube = cube.reindex(pd.MultiIndex.from_product([judges, students]))
-    clusters = table.drop_duplicates("item_id").set_index("item_id")["cluster"].reindex(cube.columns).to_numpy()
-    x = cube.to_numpy(float).reshape(len(judges), len(students), -1)
-    related = [(j, s) for j, s in product(judges, students) if of[j] == of[s]]
-    both = [np.isfinite(x[judges.index(j), students.index(s)]).any() for j, s in related]
-    if not related or not all(both):
-        return pd.DataFrame()
-    settings: dict[str, Any] = {"n": n_boot, "seed": seed, "clusters": clusters, "level": level}
-    found = self_enhancement(x, judges, students, of, **settings)
-    found += family_bias(x, judges, students, of, others=True, **settings)
-    return pd.DataFrame([b.row() for b in found if b.difference.n])
 
 # %% ../../nbs/steps/22_judge_tables.ipynb #b82e56de
 def _largest_shift(moved: pd.DataFrame) -> tuple[str, dict, str]:

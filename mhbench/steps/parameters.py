@@ -280,7 +280,6 @@ class JudgeStudyParameters(AskingParameters):
     margins: dict[Annotated[str, OneOf(CORRUPTIONS)], float] = field({}, "group -> points, beside the defaults")
     entries: Entries = MINILM
     endpoints: Endpoints = ENCODER
-    lineages: Families = {"minilm": "minilm"}
     prompts_dir: PromptsDir = None
     threshold: EncoderThreshold = 0.8
     executor: Executing = {}
