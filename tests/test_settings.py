@@ -51,7 +51,6 @@ def test_what_means_nothing_is_refused(entry, value, said, tmp_path):
 
 def test_groups_may_name_tables_of_answers_and_the_models_of_a_released_corpus(tmp_path):
     theirs = {"studies.mhqa.prepare.answers": {"student": "s.csv"}, "studies.mhqa.score.groups": {"g": ["student"]}}
-    theirs |= {"studies.mhqa.compare": {}}  # the demo's examinees are not there any more
     assert load_params(written(tmp_path, theirs))
     brought = {"studies.mhqa.prepare.sha256": "0" * 64, "studies.mhqa.score.groups": {"g": ["their-gpt"]}}
     assert load_params(written(tmp_path, brought))

@@ -195,7 +195,7 @@ WANTED = {  # what somebody asks who does not know a name -> functions of which 
     "interval for kappa": {"agreement_estimate"},
     "how many raters": {"design_sentence", "raters_of_each", "with_more"},
     "bootstrap by case": {"bootstrap", "draw_weights"},
-    "stop early": {"answer_until_decided", "stop_lines"},
+    "confidence sequence": {"confidence_sequence"},
     "soft labels": {"soft_labels"},
     "inconsistency of free text": {"inconsistency_scores", "inconsistency"},
     "position bias": {"position_bias"},

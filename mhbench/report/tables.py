@@ -237,7 +237,6 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
     "rare": "too few answers have the rarer outcome",
     "dependence": "raters make the same errors on hard items, and the rater model mistakes these for the truth",
     "checks": "a check of the rater model failed",
-    "stopped": "asking stopped once the result was decided, and this interval needs a sample size fixed in advance",
     "refits": "the spread over refits of the model contains the true value too rarely to serve as one",
 }
 

@@ -27,7 +27,7 @@ from ..errors import refuse
 from ..records.database import private_file, sha256_file
 from ..registry import claims_file, studies
 from .graph import graph, keep_private, pipeline, root, selective, write_json
-from .params import compared_with, load_params, simulated_left_out, stage_parameters
+from .params import load_params, simulated_left_out, stage_parameters
 
 # %% auto #0
 __all__ = ['PACKAGE', 'PACKAGE_FILE', 'ASKING_FILE', 'ASKING', 'NO_RESULT', 'sha256', 'check_source', 'deciding', 'code_files',
@@ -93,11 +93,6 @@ def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> 
         own = p["studies"][study].get("generate") or {}
         asks = {"seed": p["seed"], "settings": settings, "study": own, "inputs": found}
         asks |= {} if p["run"].get("items") is None else {"limits_of_modes": "give way to the run's items"}
-        stop = stage_parameters(p, "generate", study, p["run"]["models"][0])["stop"] if p["run"]["models"] else None
-        if stop is not None:
-            entries = {m: p["models"][m] for m in compared_with(p, study)}
-            endpoints = {e["endpoint"]: deciding(p["endpoints"][e["endpoint"]]) for e in entries.values()}
-            asks["stop"] = stop | {"among": {"entries": entries, "endpoints": endpoints}}
         _write(folder / "generate" / f"{study}.json", asks)
     for model in p["run"]["models"]:
         where = p["models"][model]["endpoint"]

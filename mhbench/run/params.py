@@ -22,7 +22,7 @@ from ..steps.parameters import GIVEN
 # %% auto #0
 __all__ = ['HERE', 'WHOM', 'ASKED_IN', 'DEMO', 'BUNDLED', 'FOR_RATINGS', 'WRITTEN', 'READ_IN', 'simulated_left_out', 'kind_of',
            'asked_by', 'somebody_writes', 'goes_through', 'not_run', 'unread_ratings', 'check_params', 'load_params',
-           'compared_with', 'stage_parameters']
+           'stage_parameters']
 
 # %% ../../nbs/run/03_params.ipynb #f259d467
 HERE = ("encoder", "classifier")  # kinds of endpoints whose models compute in the stage, and write nothing
@@ -105,8 +105,6 @@ def _settings(p: dict) -> Iterator[Fault]:
         pairs = _map(section.get("prompt_pairs"))
         compared: dict[tuple, Any] = {("prompt_pairs",): [*pairs, *pairs.values()]}
         compared |= {("groups", group): names for group, names in _map(section.get("groups")).items()}
-        if path[-1] == "compare":
-            compared["stop", "models"] = _map(section.get("stop")).get("models")
         for at, names in compared.items():
             rule = "name models, or tables of answers"
             yield from _named((*path, *at), names, known, rule, "add its entry, or take it out")
@@ -300,25 +298,10 @@ def load_params(path: str | Path = "params.yaml", *, lists: bool = True) -> dict
     return p | chosen
 
 # %% ../../nbs/run/03_params.ipynb #ba04e440
-def _stop(p: dict, study: str | None) -> dict | None:
-    "The rule for stopping early: a study's own section `compare.stop`, over the general one."
-    general, own = (_map(x.get("compare")) for x in (p, _map(p["studies"].get(study))))
-    if own.get("stop", general.get("stop")) is None:  # null in a study overrides the general rule
-        return None
-    return {**_map(general.get("stop")), **own.get("stop", {})}
-
-
-def compared_with(p: dict, study: str | None) -> list[str]:
-    "The models of the run that a study compares while answers are being collected."
-    named = _map(_stop(p, study)).get("models")
-    return [m for m in p["run"]["models"] if named is None or m in named]
-
-
 def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
     among = sum((given.get(k) or [] for k in ("judges", "asked", "examinees")), [])
-    compared = compared_with(p, study) if stage == "generate" and given.get("stop") else []
-    names = list(dict.fromkeys([model, *compared] if model else among))
+    names = list(dict.fromkeys([model] if model else among))
     if gone := [m for m in names if m not in p["models"]]:
         rule = f"name entries of models ({', '.join(p['models'])})"
         refuse(f"stage_parameters: judges and asked must {rule}; got {gone} (studies.{study}.{stage})")
@@ -394,8 +377,6 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
         "registry": {m: facts(m) for m in p["run"]["models"]},
         "same_model": _same_model(p, study),
     }
-    if "stop" in takes:
-        known["stop"] = _stop(p, study)
     if "entries" in takes:
-        known |= _asked(p, stage, study, model, given | {"stop": known.get("stop")})
+        known |= _asked(p, stage, study, model, given)
     return given | {k: v for k, v in known.items() if k in takes}

@@ -41,7 +41,6 @@ from mhbench.steps.parameters import (
     Weight,
     field,
 )
-from ..steps.stopping import Comparing
 
 # %% auto #0
 __all__ = ['EntryName', 'TEXT_KEY', 'stage_classes', 'section', 'LocalServer', 'Sampling', 'Selection', 'params_model',
@@ -125,13 +124,11 @@ def params_model(stages: tuple[str, ...], lists: tuple[str, ...]) -> type[Closed
     sections: dict[str, Any] = {name: (section(known[name], GIVEN) | None, None) for name in stages}
     prepare = (section(known["prepare"], GIVEN), ...)
     annotate = (dict[str, Any] | None, field(None, "the page where people answer"))
-    compare = (Comparing | None, field(None, "how models are compared while they are asked"))
-    of_study = {"prepare": prepare, "annotate": annotate, "compare": compare}
+    of_study = {"prepare": prepare, "annotate": annotate}
     study = create_model("Study", __base__=Closed, **(sections | of_study))
     run = section(Selection, (), **{k: (Names, []) for k in lists if k not in Selection.model_fields})
     whole: dict[str, Any] = {
         "seed": (Seed, ...),
-        "compare": (Comparing | None, None),
         "run": (run, None),
         **_entries(),
         "studies": (dict[EntryName, study], ...),  # type: ignore[valid-type]

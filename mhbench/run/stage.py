@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import io
 import math
-import re
 import sys
 import tempfile
 from base64 import b64encode
@@ -22,7 +21,6 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 from PIL import Image
 
 from ..encode.store import StoreSettings, keep_results, store_path
@@ -133,12 +131,6 @@ def origin_column(frame: pd.DataFrame, known: Mapping[str, str]) -> list[str]:  
         named = frame[column].map({x: known.get(who(x), "asked") for x in frame[column].dropna().unique()})
         rank = np.maximum(rank, named.map(ORIGINS.index, na_action="ignore").fillna(0).to_numpy(int))
     return [ORIGINS[k] for k in rank]
-
-# %% ../../nbs/run/04_stage.ipynb #d1da043b
-def _names_in(texts: Iterable[str], known: Mapping[str, str]) -> list[str]:
-    "The known names that stand in the texts of a figure, each as a word."
-    whole = "\n".join(texts)
-    return [name for name in known if re.search(rf"(?<![\w.+-]){re.escape(name)}(?![\w+-])", whole)]
 
 # %% ../../nbs/run/04_stage.ipynb #15607ed1
 _WIDE = 900  # pixels of a figure in a notebook
@@ -305,14 +297,6 @@ class Stage:
 
         return self.read("prepare", "declared") if self.has("prepare", "declared") else declared_skill({}, [])
 
-    @cached_property
-    def stopped(self) -> pd.DataFrame:
-        "The models of the run that were asked less than everything, as `Stopped.models` has them; mostly no row."
-        from mhbench.steps.stopping import kept_decisions
-
-        shares = kept_decisions(self.results / "text" / "generate" / (self.study or ""), self.models)[1]
-        return shares[shares["model"].isin(self.models) & (shares["asked"] < shares["of"])]
-
     @property
     def simulated(self) -> set[str]:
         "The names of simulated examinees, raters and judges; none of their values enters a mean or a test unmarked."
@@ -428,7 +412,7 @@ class Stage:
             refuse(f"Stage.table: name must be used once in a stage; got {name!r}", place=self.name)
         if not len(frame):
             return self.absent(caption, absent) if absent else "none"
-        frame = self._with_origin(self._held(frame), rated)
+        frame = self._with_origin(frame, rated)
         frame.to_parquet(self.out / f"{name}.parquet", index=False, compression="zstd")
         entry = {"name": name, "caption": caption, "rows": len(frame)}
         self._tables.append(entry | {"hide": list(hide), "show": show} | ({"card": card} if card else {}))
@@ -436,12 +420,6 @@ class Stage:
             return f"{name}: {len(frame)} rows kept"
         kept = frame.drop(columns=list(hide))
         return with_interval(kept) if {"estimate", "ci_low", "ci_high"} <= set(kept) else kept
-
-    def _held(self, frame: pd.DataFrame) -> pd.DataFrame:
-        "A table without the intervals and p-values of models whose number of questions their answers decided."
-        from mhbench.steps.stopping import after_stopping
-
-        return after_stopping(frame, self.stopped) if len(self.stopped) else frame
 
     def _with_origin(self, frame: pd.DataFrame, rated: bool) -> pd.DataFrame:
         "A table with its column `origin`, where not all of it was asked."
@@ -459,7 +437,6 @@ class Stage:
         caption: str,  # a sentence: what is shown, and which way is good
         *,
         absent: str = "nothing to draw for this study",
-        sequential: bool = False,  # its intervals hold wherever asking stopped
     ) -> Any:
         "Keep a figure as PNG and SVG and register it for the report; shown where it stands last in a cell."
         if name in [f["name"] for f in self._figures]:
@@ -467,9 +444,6 @@ class Stage:
         self.figures.mkdir(parents=True, exist_ok=True)  # DVC wants the folder, empty or not
         if drawing is None:
             return self.absent(caption, absent) if absent else "none"
-        there = _names_in([t.get_text() for t in drawing.findobj(Text)], self.origins)
-        if early := [] if sequential else sorted({*there} & {*self.stopped["model"]}):
-            caption += f". {', '.join(early)}: asked until it was decided, so the intervals drawn do not hold"
         drawing.saved_as, _ = save(drawing, name, self.figures)
         _let_figures_show()
         told = {"title": title_of(drawing) or caption, "caption": caption, "alt": str(drawing.get_label() or caption)}
@@ -513,7 +487,7 @@ class Stage:
         **same: Any,  # columns with one value
     ) -> None:
         "Estimates for the first page of the report; of a study that says nothing else, accuracies are drawn."
-        main = self._with_origin(self._held(frame).assign(**same), self.rated)
+        main = self._with_origin(frame.assign(**same), self.rated)
         self._main.append(main.reindex(columns=_HEADLINE).fillna({"level": 0.95, "origin": "asked"}))
         if first:
             self._first = {"measure": main["measure"].iloc[0], "said": first}

@@ -108,7 +108,6 @@ class GenerationSettings:
     max_tokens_answer: int | None = None  # limit of every other answer, likewise
     language: str | None = None  # of the prompts; None: each item's own
     prompts_dir: str | Path | None = None  # the user's own templates
-    only: Container[str] | None = None  # item_ids to ask now; None: all
     part: tuple[int, int] = (0, 1)  # (i, n): only the i-th of n blocks of each mode's items; `merged` joins them
 
     @cached_property
@@ -236,7 +235,6 @@ def _every(items: Sequence[Item], model: Model, how: GenerationSettings) -> Iter
     whole = how if how.pool is not None else replace(how, pool=items)
     for mode, setting in how.by_mode.items():
         asked = shard(select_items(items, setting, how.seed), *how.part)
-        asked = [i for i in asked if how.only is None or i.item_id in how.only]
         for item, request in _requests(asked, model, mode, setting, _voting(items, setting, how.seed), whole):
             yield item, request, mode
 

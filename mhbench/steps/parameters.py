@@ -212,7 +212,6 @@ class GenerateParameters(Parameters):
         0.05, "the stage fails above this share of truncated answers; a model's entry may allow more"
     )
     max_unread: Share = field(0.05, "the stage fails above this share of unreadable answers, likewise")
-    stop: dict[str, Any] | None = field(None, "compare.stop: ask until the comparison is decided; None: ask everything")
     prompts_dir: PromptsDir = None
     executor: Executing = {}
 

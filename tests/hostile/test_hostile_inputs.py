@@ -254,7 +254,6 @@ def test_every_input_that_changes_is_seen(house):
         (top / name).mkdir()
         (top / "in" / file).rename(top / name / file)
     house.only("mhqa", "mentat")
-    del s["mhqa"]["compare"]  # of those whose answers give way
     s["mhqa"]["prepare"] |= {"path": str(top / "in/corpus.csv"), "answers": {"someone": "in/answers.csv"}}
     s["mentat"]["preferences"] = {"creators": "in/creators.csv"}
     s["mhqa"]["generate"]["prompts_dir"] = "u"
