@@ -292,13 +292,13 @@ def run(tmp_path_factory):
         for k in range(5)
         for stage, name in stages.items()
     ]
-    said = "o1 is right most often of 3 models, 0.75 [0.71, 0.79]: above chance 1/4 and pass mark; below expert."
+    said = "o1 is the most accurate of 3 models, 0.75 [0.71, 0.79]: above chance 1/4 and pass mark; below expert."
     shown = [
-        Front(f"s{k}", "right, zero shot", said, rows, LINES, notes=("Stopped early.",) * (k == 1)) for k in range(5)
+        Front(f"s{k}", "accuracy, zero shot", said, rows, LINES, notes=("Stopped early.",) * (k == 1)) for k in range(5)
     ]
     cautions = {"What is simulated?": "All questions.", "What went wrong?": "Two of nine."}
     file = tmp_path_factory.mktemp("run") / "report.html"
-    more = {"cautions": cautions, "said": {"s1": ["A sentence of one study."]}, "wrong": ["s1: two of nine."]}
+    more = {"cautions": cautions, "wrong": ["s1: two of nine."]}
     file.write_text(html_report("A report", [], sections, shown=shown, **more), encoding="utf-8")
     return file.as_uri(), table
 
@@ -327,7 +327,7 @@ return [...document.querySelectorAll(arguments[0])].filter(seen).map((e) => e.in
 def test_the_first_screen_is_a_sentence_and_a_figure_a_study_and_nothing_else(screen, width, height, studies):
     browser = screen(width, height)
     said = browser.execute_script(SEEN, ".front .said")
-    assert len(said) >= studies and all("right most often" in x for x in said)
+    assert len(said) >= studies and all("most accurate" in x for x in said)
     assert len(browser.execute_script(SEEN, ".plot .bar")) >= 3 * studies
     assert {"chance 1/4", "pass mark 0.63", "expert 0.90"} <= set(browser.execute_script(SEEN, ".plot .mark"))
     assert browser.execute_script(SEEN, "h2, .question, .entry, .group p, #contents") in ([], ["What came out"])
@@ -365,7 +365,7 @@ def test_tables_stand_by_study_and_question_folded_behind_their_sentence(screen)
     assert heads == [*known, "Of my own"] and known[0] == "How accurate are the models?"
     assert not browser.execute_script("return document.querySelectorAll('.question[open], .entry[open]').length")
     said = browser.execute_script("return document.querySelector('#g1 .entry .said').textContent")
-    assert said == "From 0.20 [0.16, 0.24] (gemma-with-a-long-name) to 0.95 [0.91, 0.99] (sim-gap), 5 estimates."
+    assert said == "Ranges from 0.20 [0.16, 0.24] (gemma-with-a-long-name) to 0.95 [0.91, 0.99] (sim-gap), 5 estimates."
     browser = screen(1400, 900, "#s2t1")
     opened = browser.execute_script("return [...document.querySelectorAll('details[open]')].map((e) => e.className)")
     assert opened == ["question", "entry"]

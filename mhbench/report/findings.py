@@ -15,14 +15,21 @@ import numpy as np
 import pandas as pd
 
 from .style import spaced
-from .tables import FEW, SMALL, beside_printed, standing
-from ..stats.estimate import binomial_quantile
+from mhbench.report.tables import (
+    FEW,
+    SMALL,
+    beside_printed,
+    covered_in_words,
+    differences_in_words,
+    estimate_in_words,
+    standing,
+)
 from ..steps.answers import about_who_answered
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths',
-           'about_raters', 'came_out', 'by_study', 'Front', 'fronts', 'before_reading']
+__all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures', 'failure_in_words', 'went_wrong',
+           'truths', 'Front', 'best_in_words', 'fronts', 'before_reading']
 
 # %% ../../nbs/report/05_findings.ipynb #e0466c00
 Parts = Iterable[tuple[str, str]]  # (stage, study) of a run
@@ -79,7 +86,6 @@ def asked(results: str | Path, studies: Sequence[str]) -> pd.DataFrame:  # study
     return pd.DataFrame(rows)
 
 # %% ../../nbs/report/05_findings.ipynb #126dff4c
-_UNKNOWN = "inconclusive: none of its answers could be read"
 # a phone's screen ends after the estimate
 _STANDINGS = ["study", "model", "estimate", "ci_low", "ci_high", "printed", "level", "n", "n_clusters"]
 _STANDINGS += ["n_not_asked", "n_missing", "n_refused", "n_unread", "mode", "lines", "reading", "origin"]
@@ -101,85 +107,99 @@ def against_lines(results: str | Path, studies: Sequence[str], parts: Parts = ()
         lines = _contents(results, "score", study).get("lines", {})
         named = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in lines.items())
         ends = zip(main["estimate"], main["ci_low"], main["ci_high"])
-        read = [_UNKNOWN if pd.isna(x) else standing(x, low, high, lines) for x, low, high in ends]
+        read = ["no answer counts" if pd.isna(x) else standing(x, low, high, lines) for x, low, high in ends]
         found.append(main.assign(study=study, lines=named or "–", reading=read, mode=mode_names(main)))
     whole = pd.concat(found[1:] or found, ignore_index=True)
     return whole.reindex(columns=[c for c in _STANDINGS if c != "printed" or c in whole])
 
 # %% ../../nbs/report/05_findings.ipynb #c5517c1b
-_WRONG = {
-    "failed": "requests got no answer and are excluded from all rates",
-    "refused": "answers are refusals (in words, in the reply's own field or by a filter) and count as incorrect",
-    "unread": "answers could not be read; they count as incorrect where the model has other answers that could",
+_FAILURES = {  # column of the counts -> what it counts, and what follows
+    "failed": "requests got no answer; they are in no rate",
+    "refused": "answers are refusals (in words, in the reply's own field or by a filter); they count as incorrect",
+    "unread": "answers could not be read; they count as incorrect where the model has others that could",
     "cut": "answers were cut off at the token limit",
 }
+_COLUMNS = ["study", "what", "k", "n", "who"]
 
 
-def _of_requests(counts: pd.DataFrame, study: str) -> list[str]:
-    out = []
-    for column, what in _WRONG.items():
-        n = counts.groupby("model", sort=False)[column].sum() if column in counts else pd.Series(dtype=int)
-        bad = n[n > 0]
-        if len(bad):
-            of = ", ".join(f"{model} {k}" for model, k in bad.items())
-            out.append(f"{study}: {int(bad.sum())} of {int(counts['n'].sum())} {what} ({of}).")
-    return out
+def _of_requests(counts: pd.DataFrame, study: str) -> list[tuple]:
+    rows = []
+    for column, what in _FAILURES.items():
+        k = counts.groupby("model", sort=False)[column].sum() if column in counts else pd.Series(dtype=int)
+        who = ", ".join(f"{model} {n}" for model, n in k[k > 0].items())
+        rows.append((study, what, k.sum(), counts["n"].sum() if len(k) else 0, who))
+    return rows
 
 
-def _of_accuracy(accuracy: pd.DataFrame, study: str) -> list[str]:
-    "Models none of whose answers could be read, and models that answered only some of the questions."
+def _of_accuracy(accuracy: pd.DataFrame, study: str) -> list[tuple]:
+    "Models without an accuracy in a mode, and models that were asked only some of the questions."
     if not len(accuracy):
         return []
     main = accuracy[accuracy["by"] == "all"]
-    main = main.assign(who=main["model"] + ", " + mode_names(main).map(spaced))
-    unread = main[main["estimate"].isna()]
-    out = []
-    if len(unread):
-        of = "; ".join(f"{r.who}: {r.n_unread}" for r in unread.itertuples())
-        out.append(f"{study}: no answer could be read, so no accuracy is given ({of}).")
-    part = main[main["n_not_asked"] > 0] if "n_not_asked" in main else main[:0]
-    if len(part):
-        of = "; ".join(f"{r.who}: {r.n_not_asked} of {r.n_not_asked + r.n + r.n_missing}" for r in part.itertuples())
-        out.append(f"{study}: questions that were never asked are excluded from the accuracy ({of}).")
-    return out
+    names = main["model"] + ", " + mode_names(main).map(spaced)
+    bare = main["estimate"].isna()
+    rows = [(study, "models, each in one mode, have no accuracy", bare.sum(), len(main), "; ".join(names[bare]))]
+    if "n_not_asked" in main:
+        asked = main["n_not_asked"] + main["n"] + main["n_missing"]
+        part = main["n_not_asked"] > 0
+        each = [f"{who} {k} of {of}" for who, k, of in zip(names[part], main["n_not_asked"][part], asked[part])]
+        what = "questions were not asked; they are in no accuracy"
+        rows.append((study, what, main["n_not_asked"].sum(), asked.sum(), "; ".join(each)))
+    return rows
 
 # %% ../../nbs/report/05_findings.ipynb #6e47b909
-def _of_judges(counts: pd.DataFrame, guard: pd.DataFrame, study: str, stage: str) -> list[str]:
-    out = []
-    if {"status", "n"} <= set(counts):
-        bad = counts[counts["status"] != "ok"].groupby("status")["n"].sum()
-        total = int(counts["n"].sum())
-        out += [f"{study}: {n} of {total} verdicts of the {stage} stage were {status}." for status, n in bad.items()]
-    if len(guard):
-        pairs = ", ".join(" judging ".join(map(str, r[:2])) for r in guard.itertuples(index=False))
-        out.append(f"{study}: a judge shares a family with the model that it judges, and may be biased ({pairs}).")
-    return out
+def _of_verdicts(counts: pd.DataFrame, study: str, stage: str) -> list[tuple]:
+    if not {"status", "n"} <= set(counts):
+        return []
+    bad = counts[counts["status"] != "ok"].groupby("status")["n"].sum()
+    return [(study, f"verdicts of the stage {stage} were {s}", k, counts["n"].sum(), "") for s, k in bad.items()]
+
+
+def _ran(parts: Parts | None, study: str, *stages: str) -> list[str]:
+    "Which of these stages were run for a study; all if `parts` is None."
+    there = None if parts is None else set(parts)
+    return [stage for stage in stages if there is None or (stage, study) in there]
+
+
+def failures(results: str | Path, studies: Sequence[str], parts: Parts | None = None) -> pd.DataFrame:
+    """What is missing, unread or unusable in the parts of a run, of all results if `parts` is None; results of an
+    earlier run are ignored. One row a study and kind: study, what, k, n (missing where it is unknown), who.
+    """
+    parts = None if parts is None else list(parts)
+    rows: list[tuple] = []
+    for study in studies:
+        aside = _metrics(results, "prepare", study).get("n_set_aside", 0)
+        rows.append((study, "rows of the source were set aside; they do not fit the schema", aside, None, ""))
+        for stage in _ran(parts, study, "approach"):
+            k = _metrics(results, stage, study).get("n_without", 0)
+            rows.append((study, "cases were not asked; they got no relevant question", k, None, ""))
+        rows += _of_requests(_table(results, "score", study, "counts"), study)
+        rows += _of_accuracy(_table(results, "score", study, "accuracy"), study)
+        for stage in _ran(parts, study, "judge", "duels"):
+            rows += _of_verdicts(_table(results, stage, study, "counts"), study, stage)
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    return table[table["k"] > 0].reset_index(drop=True)
 
 # %% ../../nbs/report/05_findings.ipynb #1c5d14e3
-_ASKING = ("score", "judge", "judge_study", "duels")  # stages in whose tables endpoints answer
+def failure_in_words(what: str, k: int, n: float | None, who: str = "") -> str:
+    "How many of how many."
+    of = f" of {int(n)}" if n is not None and not np.isnan(n) else ""
+    return f"{int(k)}{of} {what}" + (f" ({who})" if who else "")
 
 
 def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts | None = None) -> list[str]:  # sentences
-    """What is missing, unread, unusable or suspicious in the parts of a run; in all results if `parts` is None.
-    Results of an earlier run are ignored.
-    """
+    "The failures of a run, study by study; judges that share a family with a model; names that are not one model."
+    parts = None if parts is None else list(parts)
     out = []
-    there = None if parts is None else set(parts)
     for study in studies:
-        ran = {x for x in ("approach", *_ASKING) if there is None or (x, study) in there}
-        aside = _metrics(results, "prepare", study).get("n_set_aside", 0)
-        without = _metrics(results, "approach", study).get("n_without", 0) if "approach" in ran else 0
-        out += [f"{study}: {aside} rows of the source did not fit the schema and were set aside."] if aside else []
-        out += [f"{study}: {without} cases got no relevant question and were not asked."] if without else []
-        for stage in _ASKING:  # under whose name not one model answered, or how
-            served = about_who_answered(_table(results, stage, study, "served")) if stage in ran else []
-            out += [f"{study}, {stage}: {said}" for said in served]
-        out += _of_requests(_table(results, "score", study, "counts"), study)
-        out += _of_accuracy(_table(results, "score", study, "accuracy"), study)
-        for stage in ("judge", "duels"):
-            if stage in ran:
-                counts, guard = (_table(results, stage, study, name) for name in ("counts", "guard"))
-                out += _of_judges(counts, guard, study, stage)
+        for stage in _ran(parts, study, "score", "judge", "judge_study", "duels"):
+            out += [f"{study}, {stage}: {x}" for x in about_who_answered(_table(results, stage, study, "served"))]
+        for r in failures(results, [study], parts).itertuples():
+            out.append(f"{study}: {failure_in_words(r.what, r.k, r.n, r.who)}.")
+        for stage in _ran(parts, study, "judge", "duels"):
+            guard = _table(results, stage, study, "guard")
+            pairs = ", ".join(" judging ".join(map(str, r[:2])) for r in guard.itertuples(index=False))
+            out += [f"{study}: a judge shares a family with a model that it judges ({pairs})."] if pairs else []
     return out
 
 # %% ../../nbs/report/05_findings.ipynb #346f7f60
@@ -193,79 +213,6 @@ def truths(results: str | Path, stages: Parts) -> pd.DataFrame:
         return pd.DataFrame()
     whole = pd.concat(parts, ignore_index=True)
     return whole[["study", "stage", *(c for c in whole if c not in ("study", "stage"))]]
-
-
-def about_truths(table: pd.DataFrame) -> str:  # of truths
-    "How many intervals contain the declared value, in sentences."
-    covered = table["covered"].value_counts()
-    yes, no, exact, bare = (int(covered.get(c, 0)) for c in ("yes", "no", "exact", "no interval"))
-    most = binomial_quantile(0.975, yes + no, 0.05)
-    said = [
-        "Simulated examinees answered with a skill that was declared beforehand, simulated raters and judges had"
-        " declared biases, and simulated contestants declared worths.",
-        f"Of {yes + no} intervals, {yes} contain the true value and {no} do not. One 95% interval in twenty is expected"
-        f" to miss; if the intervals were independent, up to {most:.0f} misses would be"
-        " compatible with chance.",
-        f"Estimates that have no interval and are exact: {exact}." if exact else "",
-        f"Estimates without an interval: {bare}." if bare else "",
-        "No truth can be declared for the steps of a chain of reasoning (ROSCOE), for the distance between two"
-        " sentences with the same meaning, or for judges that are models; known groups and repetitions are used there.",
-    ]
-    return " ".join(filter(None, said))
-
-# %% ../../nbs/report/05_findings.ipynb #cb135965
-def about_raters(tables: Sequence[pd.DataFrame], study: str) -> list[str]:  # none where nothing has two intervals
-    """How intervals change when raters are a sample, as the items are: a sentence on tables whose column `random` says
-    `items`, and `items and raters`, in turn.
-    """
-    found = [t for t in tables if len(t) and {"random", "n_raters"} <= set(t)]
-    if not found:
-        return []
-    whole = pd.concat(found, ignore_index=True)
-    alone, both = (whole[whole["random"] == kind].reset_index(drop=True) for kind in ("items", "items and raters"))
-    drawn = "origin" in whole and (whole["origin"] == "simulated").all()
-    people = f"{int(whole['n_raters'].max())} {'simulated raters' if drawn else 'raters'}"
-    width, wider = (t["ci_high"] - t["ci_low"] for t in (alone, both))
-    times = (wider / width).where(width > 0).dropna()
-    if not len(times):
-        why = "there are too few of them, or too few questions"
-        return [f"{study}: no interval can treat its {people} as a sample: {why}."]
-    at = int(times.idxmax())
-    ends = [f"[{t['ci_low'][at]:.2f}, {t['ci_high'][at]:.2f}]" for t in (alone, both)]
-    apart = [(t["ci_low"] > 0) | (t["ci_high"] < 0) for t in (alone, both)]
-    of = alone.get("against", pd.Series("", alone.index)).fillna("").ne("") & both["ci_low"].notna()
-    lost = int((of & apart[0] & ~apart[1]).sum())
-    said = f"{study}: when its {people} are treated as a sample, as its questions are, {len(times)} intervals become"
-    said += f" {times.median():.1f} times as wide (median; from {times.min():.1f} to {times.max():.1f} times)"
-    said += f", and {lost} of {int(of.sum())} differences are no longer shown to differ from 0" if of.any() else ""
-    r = alone.iloc[at]
-    about = " against ".join(r[c] for c in ("model", "who", "against") if c in r and isinstance(r[c], str) and r[c])
-    largest = f"{r['measure']}, {about}" if about else r["measure"]
-    return [f"{said}. The largest change is {largest}: {ends[0]} becomes {ends[1]}."]
-
-# %% ../../nbs/report/05_findings.ipynb #d0088468
-def came_out(results: str | Path, studies: Sequence[str], parts: Parts) -> list[str]:  # sentences
-    "Who is right most often in each study, what lies below chance, and how many printed numbers a run reproduces."
-    out = []
-    parts = list(parts)
-    for study in studies:
-        out += about_raters([_table(results, stage, ran, "people") for stage, ran in parts if ran == study], study)
-        if ("ledger", study) in parts:
-            counts = _table(results, "ledger", study, "counts").iloc[0]
-            judged = counts["equal"] + counts["convention"] + counts["differs"]
-            how = f"{counts['equal']} equal as printed, {counts['convention']} equal under a named convention"
-            of = f"of {counts['claims']} numbers that the paper prints, {judged} can be checked here"
-            out.append(f"{study}: {of}: {how}, {counts['differs']} different.")
-    return out
-
-# %% ../../nbs/report/05_findings.ipynb #92134623
-def by_study(sentences: Sequence[str], studies: Sequence[str]) -> dict[str, list[str]]:
-    "The sentences of each study, without its name."
-    out = {}
-    for study in studies:
-        own = [x[len(study) + 2 :] for x in sentences if x.startswith((f"{study}: ", f"{study}, "))]
-        out[study] = [x[:1].upper() + x[1:] for x in own]
-    return out
 
 # %% ../../nbs/report/05_findings.ipynb #ba297c51
 class Front(NamedTuple):
@@ -314,22 +261,20 @@ def _named_first(results: str | Path, stage: str, study: str, place: Mapping[str
     return Front(study, first["measure"], first["said"], rows, _contents(results, stage, study)["lines"])
 
 
-def _said(rows: pd.DataFrame, lines: Mapping[str, float]) -> str:
-    "Who is right most often, and how that compares with the reference values."
+def best_in_words(rows: pd.DataFrame, lines: Mapping[str, float], elsewhere: int = 0) -> str:
+    "The model with the highest accuracy in one mode, against the reference values; `elsewhere`: models of other modes."
     own = rows[rows["origin"] != "simulated"]
+    more = f" {elsewhere} more answered in other modes only." if elsewhere else ""
     if not len(own):
-        return "No model answered enough questions for an interval; all rows drawn are simulated."
+        return f"No model that was asked has an interval in this mode.{more}"
     best = own[own["estimate"] == own["estimate"].max()]
     top = best.iloc[0]
+    where = standing(top["estimate"], best["ci_low"].min(), best["ci_high"].max(), lines)
     names = " and ".join(best["model"])
-    share = f"{top['estimate']:.2f} [{top['ci_low']:.2f}, {top['ci_high']:.2f}]"
-    where = "its questions share no chance level"
-    if lines:
-        where = standing(top["estimate"], top["ci_low"], top["ci_high"], lines)
     if len(own) == 1:
-        return f"{names} is right in {share} of {int(top['n'])} questions: {where}."
-    most = f"{names} {'is' if len(best) == 1 else 'are'} right most often of {len(own)} models"
-    return f"{most}, {share}: {where}."
+        return f"Accuracy of {names} on {int(top['n'])} questions: {estimate_in_words(top)}, {where}.{more}"
+    most = f"{names} {'is' if len(best) == 1 else 'are'} the most accurate of {len(own)} models"
+    return f"{most}, {estimate_in_words(top)}: {where}.{more}"
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
 def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.DataFrame, place: dict) -> Front:
@@ -339,8 +284,10 @@ def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.Da
     known = declared[declared["quantity"] == "accuracy"].set_index("model")["truth"] if len(declared) else {}
     rows = rows.assign(truth=rows["model"].map(dict(known)), place=rows["model"].map(place))
     left = tuple(m for m in dict.fromkeys(of["model"]) if m not in set(_ready(of)["model"]))  # in whatever mode
-    measure = f"right, {spaced(rows['mode'].iloc[0])}" if len(rows) else "right"
-    return Front(study, measure, _said(rows, lines), rows.sort_values("place", ignore_index=True), dict(lines), left)
+    measure = f"accuracy, {spaced(rows['mode'].iloc[0])}" if len(rows) else "accuracy"
+    asked = set(_ready(of).loc[_ready(of)["origin"] != "simulated", "model"])
+    said = best_in_words(rows, lines, len(asked - set(rows["model"])))
+    return Front(study, measure, said, rows.sort_values("place", ignore_index=True), dict(lines), left)
 
 
 def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str], parts: Parts = ()) -> list[Front]:
@@ -357,14 +304,13 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
         if front is None and study in drawn:
             front = _scored_front(results, study, of[study], drawn[study], place)
         if front is None:
-            front = Front(study, "", "Nothing was scored: see the section of this study.", pd.DataFrame())
+            front = Front(study, "", "No accuracy and no main number of this study has an interval.", pd.DataFrame())
         notes = chain.from_iterable(_contents(results, stage, study).get("notes", []) for stage in stages)
         out.append(front._replace(notes=tuple(notes)))
     return out
 
 # %% ../../nbs/report/05_findings.ipynb #6528202e
 _ASKED = {"asked": "put to", "recorded": "with recorded answers of"}
-_IN_SHORT = {"failed": "got no answer", "refused": "were refused", "unread": "could not be read", "cut": "were cut off"}
 
 
 def _what_was_asked(items: int, studies: int, origins: Mapping[str, str]) -> str:
@@ -377,44 +323,41 @@ def _what_was_asked(items: int, studies: int, origins: Mapping[str, str]) -> str
 
 
 def _what_is_simulated(
-    results: str | Path, synthetic: Mapping[str, bool], drawn: pd.DataFrame, truth: pd.DataFrame
+    results: str | Path, studies: Sequence[str], synthetic: Mapping[str, bool], drawn: pd.DataFrame, truth: pd.DataFrame
 ) -> str:
     made = [study for study, is_so in synthetic.items() if is_so]
-    people = [s for s in synthetic if _metrics(results, "prepare", s).get("n_simulated", 0)]
+    unknown = [study for study in studies if study not in synthetic]
+    people = [s for s in studies if _metrics(results, "prepare", s).get("n_simulated", 0)]
     n = drawn.loc[drawn["origin"] == "simulated", "model"].nunique()
-    which = "all questions" if len(made) == len(synthetic) else f"the questions of {', '.join(made)}"
+    which = "all questions" if len(made) == len(studies) else f"the questions of {', '.join(made)}"
     parts = [f"{which} (no number has a clinical meaning)"] if made else []
     parts += [f"{n} simulated examinee{'s' * (n != 1)}"] if n else []
     parts += [f"the raters of {', '.join(people)}"] if people else []
+    parts += [f"unknown of {', '.join(unknown)}, whose texts are not here"] if unknown else []
     said = f"{'; '.join(parts)}." if parts else "Nothing: questions and answers are the studies' own."
-    tried = truth[truth["covered"].isin(["yes", "no"])] if len(truth) else truth
-    if len(tried):
-        held = int((tried["covered"] == "yes").sum())
-        said += f" {held} of {len(tried)} intervals contain the value declared for them."
+    said += f" Of what was declared, {covered_in_words(truth['covered'])}." if len(truth) else ""
     return said[:1].upper() + said[1:]
 
 
-def _what_went_wrong(results: str | Path, studies: Sequence[str]) -> str:
-    tables = [_table(results, "score", study, "counts") for study in studies]
-    whole = pd.concat([pd.DataFrame(columns=["n", *_IN_SHORT]), *tables], ignore_index=True)
-    counts = {words: int(whole[name].sum()) for name, words in _IN_SHORT.items()}
-    some = ", ".join(f"{n} {words}" for words, n in counts.items() if n)
-    if not some:
-        return "Every request was answered, and every answer could be read."
-    return f"Of {int(whole['n'].sum())} requests, {some}."
+def _what_went_wrong(counted: pd.DataFrame) -> str:  # of failures
+    "The failures over all studies, by kind."
+    if not len(counted):
+        return "Nothing was counted as failed, refused, unread, cut off, not asked or set aside."
+    kinds = counted.groupby("what", sort=False).agg(k=("k", "sum"), n=("n", lambda n: n.sum(skipna=False)))
+    said = "; ".join(failure_in_words(r.Index.split(";")[0], r.k, r.n) for r in kinds.itertuples())
+    return f"{said}."
 
 
-def _what_to_doubt(drawn: pd.DataFrame, left: Iterable[str], pairs: Sequence[pd.DataFrame]) -> str:
+def _what_to_doubt(drawn: pd.DataFrame, left: Iterable[str], p: pd.Series) -> str:
     own = drawn[drawn["origin"] != "simulated"]
-    few = own[["n", "n_clusters"]].min(axis=1) < SMALL
+    n = own[["n", "n_clusters"]].astype(float).min(axis=1)
+    few, unknown = int((n < SMALL).sum()), int(n.isna().sum())
     out = []
-    if few.any():
-        which = f"{'all' if few.all() else f'{int(few.sum())} of {len(few)}'} of their main numbers"
-        out.append(f"The ranking of models: {which} rest on fewer than {SMALL} independent cases.")
-    p = pd.concat([t["p_adjusted"].dropna() for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
-    if (p >= 0.05).any():
-        found = f"{int((p >= 0.05).sum())} of {len(p)} comparisons between models"
-        out.append(f"{found} show no difference at the 5% level, which does not mean that the models are equal.")
+    if few or unknown:
+        more = f", {unknown} on an unknown number" if unknown else ""
+        out.append(f"{few} of {len(n)} main numbers rest on fewer than {SMALL} independent cases{more}.")
+    if len(p):
+        out.append(f"Between models, {differences_in_words(p)}; where none is shown, models may still differ.")
     if left:
         out.append(f"Not drawn, for too few answers: {', '.join(left)}.")
     return " ".join([*out, "Nothing here is clinical advice."])
@@ -426,11 +369,13 @@ def before_reading(
     synthetic: Mapping[str, bool],  # study -> whether its items are synthetic
     shown: Sequence[Front],
     truth: pd.DataFrame,  # of `truths`
+    parts: Parts | None = None,
 ) -> dict[str, str]:  # heading -> sentences
     "What every reader should know first, by heading."
     whom = [_metrics(results, "prepare", study).get("n_items", 0) for study in studies]
     pairs = [_table(results, "score", study, "pairs") for study in studies]
     pairs = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pairs]
+    p = pd.concat([t["p_adjusted"] for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
     origins: dict[str, str] = {}
     for study in studies:
         origins |= where_from(_table(results, "score", study, "scores"))
@@ -438,7 +383,7 @@ def before_reading(
     left = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
     return {
         "What was asked?": _what_was_asked(sum(whom), len(studies), origins),
-        "What is simulated?": _what_is_simulated(results, synthetic, drawn, truth),
-        "What went wrong?": _what_went_wrong(results, studies),
-        "What needs caution?": _what_to_doubt(drawn, left, pairs),
+        "What is simulated?": _what_is_simulated(results, studies, synthetic, drawn, truth),
+        "What went wrong?": _what_went_wrong(failures(results, studies, parts)),
+        "What needs caution?": _what_to_doubt(drawn, left, p),
     }

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 
 from . import style
 from .style import PALETTE, PLAIN, Look, canvas, drawable, looks, occurring, spaced, titled, who
-from .tables import NO_INTERVAL
+from .tables import without
 
 # %% auto #0
 __all__ = ['PEOPLE', 'LINE', 'PAGE', 'MOST_LINES', 'intervals']
@@ -336,8 +336,7 @@ def _signs(named: dict, marks: dict[str, float], table: pd.DataFrame, brief: boo
     lost = "n_unread" in table and any(_lost(row) for row in table[table["estimate"].notna()].itertuples())
     of_lost = "\N{DAGGER} with unread, refused or missing answers" if brief else "unread answers are not right"
     bare = table[table["estimate"].notna() & ~_sure(table)]
-    kinds = bare["interval"] if "interval" in bare else pd.Series("none", index=bare.index)
-    why = "; or ".join(dict.fromkeys(NO_INTERVAL.get(kind, NO_INTERVAL["none"]) for kind in kinds))
+    why = "; or ".join(without(bare).unique())
     unknown = f"{'* ' * brief}no interval: {why}" if why else ""
     return [f"dashed: {lines}" * bool(marks), of_lost * lost, unknown]
 

@@ -128,7 +128,7 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
     told = open_ids & set(scores["item_id"])
     shown = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(told)}
     for target in _ratings(text, study, told).itertuples():
-        line = f"{target.target}: {target.value} ({target.n} people)"
+        line = f"{target.target}: {target.value} ({target.n} raters)"
         shown[f"{study}/{target.item_id}"].setdefault("rated", []).append(line)
     files = [text / "prepare" / study / "recorded.parquet"]
     files += [text / "generate" / study / m / "responses.parquet" for m in models]

@@ -406,8 +406,8 @@ def _counted(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
     return ", ".join(said)
 
 
-def _groups(sections: Sequence[Section], to: _Links, said: Mapping[str, Sequence[str]]) -> list[dict]:
-    "The sections by study, each with its sentences and its questions in the order of `questions.yaml`."
+def _groups(sections: Sequence[Section], to: _Links) -> list[dict]:
+    "The sections by study, each with its questions in the order of `questions.yaml`."
     groups: dict[str, dict[str, dict]] = {}  # study -> question -> what answers it
     order = {question: k for k, question in enumerate(tables.QUESTIONS)}
     for k, s in enumerate(sections, 1):
@@ -424,8 +424,7 @@ def _groups(sections: Sequence[Section], to: _Links, said: Mapping[str, Sequence
         asked = [{"name": question, "count": _counted(part["entries"]), **part} for question, part in found]
         questions = [part | {"id": f"g{g}q{k}"} for k, part in enumerate(asked, 1)]
         banner = origin_banner({k: v for s in sections if s.study == name for k, v in s.origins.items()})
-        group = {"id": f"g{g}", "name": name, "banner": banner, "said": said.get(name, []), "questions": questions}
-        out.append(group)
+        out.append({"id": f"g{g}", "name": name, "banner": banner, "questions": questions})
     return out
 
 # %% ../../nbs/report/07_page.ipynb #1b1fe925
@@ -522,14 +521,13 @@ def html_report(
     *,
     shown: Sequence[Front] = (),  # the studies on the first screen
     cautions: Mapping[str, str] = {},  # heading -> what to know before reading
-    said: Mapping[str, Sequence[str]] = {},  # study -> its results, in sentences
     wrong: Sequence[str] | None = None,  # what went wrong, in sentences; None: not examined
     answers: Answers | None = None,  # every answer, for the list; None: no list
     private: bool = False,  # True: a banner says that the page holds protected texts
 ) -> str:
     "One self-contained page; FileNotFoundError where a figure is missing."
     text = introduction.split("\n\n") if isinstance(introduction, str) else introduction
-    groups = _groups(sections, _Links(sections, answers), said)
+    groups = _groups(sections, _Links(sections, answers))
     asked = chain.from_iterable(g["questions"] for g in groups)
     place = {g["name"]: g["id"] for g in groups}
     drawn = [_plot(f, len(shown), place.get(f.study, "")) for f in shown]

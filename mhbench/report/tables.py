@@ -22,8 +22,8 @@ from ..steps.score import NONE_READ
 
 # %% auto #0
 __all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'QUESTIONS', 'number', 'with_interval', 'numeric', 'markdown_table', 'csv_text',
-           'as_typed', 'Prose', 'stage_prose', 'doubts', 'sampled', 'standing', 'in_a_sentence', 'question_of',
-           'beside_printed']
+           'as_typed', 'Prose', 'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'covered_in_words',
+           'differences_in_words', 'estimate_in_words', 'in_a_sentence', 'question_of', 'beside_printed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(x: Any, digits: int = 3) -> str:
@@ -181,6 +181,8 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none if there is no 
         known = table["estimate"].notna().to_numpy()
         n = _numbers(table["n"])[known]
         units = np.fmin(n, _numbers(table["n_clusters"])[known]) if "n_clusters" in table else n
+        if unknown := int(np.isnan(units).sum()):
+            out.append(f"{unknown} of {len(n)} rows do not say on how many items they rest")
         what = "independent cases" if (units < n).any() else "items"
         if {"question", "item_id"} & set(table):  # a row an item: what it rests on are people
             what = "raters"
@@ -189,7 +191,7 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none if there is no 
             if below:
                 out.append(f"{below} of {len(n)} rows rest on fewer than {least} {what}: treat as {verdict}")
                 break
-        if len(np.unique(n)) > 1:
+        if len(np.unique(n[~np.isnan(n)])) > 1:
             out += _of_models(table[known].assign(n=n))
     if _INTERVAL <= set(table):
         out += _of_intervals(table.dropna(subset=["estimate"]))
@@ -241,14 +243,20 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
 }
 
 
+def without(rows: pd.DataFrame) -> pd.Series:  # of text
+    "Why each of these rows has no interval, by its kind; unknown where the table does not say."
+    kinds = rows["interval"] if "interval" in rows else pd.Series("", index=rows.index)
+    return kinds.map(lambda kind: NO_INTERVAL.get(kind, "the reason is unknown")).astype(object)
+
+
 def _of_intervals(rows: pd.DataFrame) -> list[str]:
     "Sentences on missing intervals, by reason, on wide ones, and on the number of estimates."
     low = rows["ci_low"].astype(float)
     wide = int((rows["ci_high"].astype(float) - low > 0.5).sum())
     bare = rows[low.isna()]
-    kinds = bare["interval"] if "interval" in bare else pd.Series("none", index=bare.index)
-    why = kinds.map(lambda kind: NO_INTERVAL.get(kind, NO_INTERVAL["none"])).value_counts(sort=False)
-    out = [f"{k} of {len(rows)} rows have no interval: {reason}" for reason, k in why.items()]
+    out = [
+        f"{k} of {len(rows)} rows have no interval: {why}" for why, k in without(bare).value_counts(sort=False).items()
+    ]
     if wide and rows["estimate"].astype(float).between(0, 1).all():
         out.append(f"{wide} of {len(rows)} intervals span more than half of the scale")
     if len(rows) > 20:
@@ -297,30 +305,33 @@ def standing(estimate: float, low: float, high: float, lines: Mapping[str, float
 
 # %% ../../nbs/report/01_tables.ipynb #7c52a806
 _WHAT = ("measure", "metric", "quantity", "score")  # columns that say what is estimated
-_FOLLOWS = ("interval", "origin", "reading", "lines", "printed", "mark", "by", "undefined", *_WHAT)
+_FOLLOWS = ("interval", "origin", "label_origin", "reading", "lines", "printed", "mark", "by", "undefined", *_WHAT)
 
 
-def _share_of(yes: pd.Series, words: str) -> str:  # empty of no row
-    return f"{int(yes.sum())} of {len(yes)} {words}." if len(yes) else ""
+def covered_in_words(covered: pd.Series) -> str:  # yes, no, or another word where there is no interval
+    "In how many intervals the true value lies."
+    yes, no = (int((covered == word).sum()) for word in ("yes", "no"))
+    rest = len(covered) - yes - no
+    return f"the true value lies in {yes} of {yes + no} intervals" + (f"; {rest} without an interval" if rest else "")
 
 
-def _named(row: pd.Series, columns: list[str]) -> str:
-    "A row's estimate with its interval, and whose it is."
-    known = [str(row[c]).replace("_", " ") for c in columns if pd.notna(row[c])]
-    return f"{row['estimate']:.2f} [{row['ci_low']:.2f}, {row['ci_high']:.2f}] ({', '.join(known)})"
+def differences_in_words(p: pd.Series) -> str:  # adjusted p-values; missing: not tested
+    "How many comparisons show a difference."
+    shown, tested = int((p < 0.05).sum()), int(p.notna().sum())
+    rest = f"; {len(p) - tested} not tested" if tested < len(p) else ""
+    return f"{shown} of {tested} comparisons show a difference (adjusted p < 0.05){rest}"
 
 
-def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say nothing in one
-    "What the estimates of a table show."
-    if "covered" in table:
-        tried = table.loc[table["covered"].isin(["yes", "no"]), "covered"]
-        return _share_of(tried == "yes", "intervals contain the declared value")
-    tests = table[_corrected(table)[:1]].dropna().astype(float)
-    if tests.size:
-        return _share_of(tests.iloc[:, 0] < 0.05, "comparisons show a difference (adjusted p < 0.05)")
-    if not {*_INTERVAL, "n"} <= set(table):
-        return ""
-    rows = table[table["ci_low"].notna() & (_numbers(table["n"]) >= FEW)]
+def estimate_in_words(row: Mapping[str, Any]) -> str:  # "0.81 [0.79, 0.83]", "0.81 (no interval)"
+    "An estimate with its interval."
+    known = np.isfinite([row["ci_low"], row["ci_high"]]).all()
+    ends = f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if known else "(no interval)"
+    return f"{row['estimate']:.2f} {ends}"
+
+
+def _range_in_words(table: pd.DataFrame) -> str:  # empty where there is none
+    "The lowest and the highest estimate of the first measure of a table, of those from `FEW` items or more."
+    rows = table[table["estimate"].notna() & (_numbers(table["n"]) >= FEW)]
     if "by" in rows and (rows["by"] == "all").any():
         rows = rows[rows["by"] == "all"]
     what = next((c for c in _WHAT if c in rows and len(rows)), None)
@@ -330,10 +341,23 @@ def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say no
     vary = [c for c in words if rows[c].nunique() > 1][:3]
     if len(rows) < 2 or not vary:
         return ""
-    ends = rows.sort_values("estimate", kind="stable").iloc[[0, -1]]
-    lowest, highest = (_named(row, vary) for _, row in ends.iterrows())
-    of = f"{rows[what].iloc[0]}: from" if what else "From"
-    return f"{of} {lowest} to {highest}, {len(rows)} estimates.".replace("_", " ")
+    ends = rows.sort_values("estimate", kind="stable").iloc[[0, -1]].to_dict("records")
+    low, high = (f"{estimate_in_words(r)} ({', '.join(str(r[c]) for c in vary if pd.notna(r[c]))})" for r in ends)
+    of = f"{rows[what].iloc[0]} ranges" if what else "ranges"
+    return f"{of} from {low} to {high}, {len(rows)} estimates".replace("_", " ")
+
+
+def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say nothing in one
+    "What the estimates of a table show: the coverage of true values, the differences shown, or the range of estimates."
+    corrected = _corrected(table)[:1]
+    said = ""
+    if "covered" in table:
+        said = covered_in_words(table["covered"])
+    elif corrected:
+        said = differences_in_words(table[corrected[0]].astype(float))
+    elif {*_INTERVAL, "n"} <= set(table):
+        said = _range_in_words(table)
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 # %% ../../nbs/report/01_tables.ipynb #fef986e3
 _static = resources.files("mhbench.report") / "static"
