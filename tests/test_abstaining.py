@@ -1,86 +1,52 @@
-"""Thresholds with a guarantee: limits beside scipy's and a root found apart, levels by hand, the promise simulated."""
-
-from pathlib import Path
+"""Risk and coverage of judges beside a loop written out, and the answers that are left to people."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
-from scipy.optimize import brentq
 
-from mhbench.stats.abstention import BETS, error_limit, threshold_kept, thresholds_tested
-
-RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "abstaining.csv"
+from mhbench.studies.medqade.abstaining import answers_for_people, judge_risk_coverage
 
 
-@pytest.mark.parametrize(("wrong", "kept", "alpha"), [(0, 30, 0.05), (3, 50, 0.0125), (49, 50, 0.1)])
-def test_one_answer_a_case_has_the_limit_of_clopper_and_pearson(wrong, kept, alpha):
-    errors = np.arange(kept) < wrong
-    exact = stats.binomtest(wrong, kept, alternative="less").proportion_ci(1 - alpha, "exact").high
-    assert error_limit(errors, np.ones(kept), alpha) == pytest.approx(exact, abs=1e-10)
-    with_unkept = error_limit(np.append(errors, 0), np.append(np.ones(kept), 0), alpha)
-    assert with_unkept == pytest.approx(exact, abs=1e-10), "an answer that is not kept says nothing"
+@pytest.fixture
+def sure():
+    "Two judges on 60 answers to 20 items: one in tenths, with three abstentions; one whose confidence says nothing."
+    rng = np.random.default_rng(4)
+    about = {"item_id": np.repeat([f"q{k:02d}" for k in range(20)], 3), "target": list("abc") * 20}
+    first = pd.DataFrame(about).assign(judge="graded", confidence=rng.integers(5, 11, 60) / 10)
+    first.loc[:2, "confidence"] = np.nan
+    both = pd.concat([first, pd.DataFrame(about).assign(judge="flat", confidence=0.7)], ignore_index=True)
+    return both.assign(confidence_is="its own", label=rng.choice(["Correct", "Incorrect"], 120))
 
 
-def test_the_limit_of_cases_is_where_the_capital_reaches_one_over_alpha():
-    rng = np.random.default_rng(0)
-    kept = rng.integers(0, 5, 120)
-    wrong = rng.binomial(kept, 0.05)
-
-    def capital(risk):  # as the text has it: a product over cases for every bet, then their mean
-        z = (wrong - risk * kept) / 4 / (1 - risk)
-        return np.mean([np.prod(1 - bet * z) for bet in BETS])
-
-    root = brentq(lambda r: np.log(capital(r)) - np.log(1 / 0.02), 0.01, 0.6)
-    assert error_limit(wrong, kept, 0.02, largest=4) == pytest.approx(root, abs=1e-6)
+@pytest.fixture
+def people(sure):
+    "The majority on the answers to the first fifteen items."
+    first = sure[(sure["judge"] == "flat") & (sure["item_id"] < "q15")]
+    labels = np.random.default_rng(5).choice(["Correct", "Incorrect"], len(first))
+    return first[["item_id", "target"]].assign(people=labels)
 
 
-def test_the_capital_has_an_expectation_of_one_at_the_true_risk_whatever_hangs_together():
-    "All distributions of one case with two answers whose risk is r: the mean capital is at most 1, by hand exactly 1."
-    risk = 0.3
-    cases = [(0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2)]  # wrong, kept
-    p = np.array([0.2, 0.25, 0.0, 0.2, 0.0, 0.0])
-    p[[2, 4, 5]] = np.array([0.1, 0.12, 0.13])
-    wrong, kept = np.array(cases).T
-    risk = (p * wrong).sum() / (p * kept).sum()
-    for bet in BETS:
-        assert (p * (1 - bet * (wrong - risk * kept) / 2 / (1 - risk))).sum() == pytest.approx(1, abs=1e-12)
+def test_every_point_is_the_error_among_the_labels_at_its_confidence_or_above(sure, people):
+    areas, lines = judge_risk_coverage(sure, people, n=100, seed=1)
+    assert areas["judge"].tolist() == ["graded", "flat"] and areas["left_out"].tolist() == [3, 0]
+    assert areas["n"].tolist() == [42, 45] and areas["n_clusters"].tolist() == [14, 15]
+    beside = sure.merge(people, on=["item_id", "target"]).dropna(subset=["confidence"])
+    for _, point in lines.iterrows():
+        own = beside[beside["judge"] == point["judge"]]
+        kept = own[own["confidence"] >= point["threshold"]]
+        assert point["coverage"] == pytest.approx(len(kept) / len(own))
+        assert point["risk"] == pytest.approx((kept["label"] != kept["people"]).mean())
+    last = lines.groupby("judge", sort=False).last()
+    assert last["coverage"].tolist() == [1, 1] and last["risk"].tolist() == areas["risk"].tolist()
+    flat = areas.set_index("judge").loc["flat"]
+    assert flat["estimate"] == pytest.approx(flat["risk"]), "a confidence that says nothing has the risk as its area"
+    assert (areas["ci_low"] < areas["estimate"]).all() and (areas["estimate"] < areas["ci_high"]).all()
 
 
-def test_a_level_is_handed_on_from_a_threshold_that_passed_and_from_no_other():
-    confidence = np.repeat([1.0, 0.85, 0.75], [100, 100, 300])
-    wrong = np.zeros(500)
-    wrong[100:130] = 1  # 15 in 100 of what is kept at 0.8
-    found = thresholds_tested(confidence, wrong, risk=0.1, delta=0.2, thresholds=(0.9, 0.8, 0.7, 0.0))
-    assert found["guaranteed"].tolist() == [True, False, True, True]
-    assert found["alpha"].to_numpy() == pytest.approx([0.05, 0.1, 0.05, 0.1])
-    assert threshold_kept(found)["threshold"] == 0.0
-    strict = thresholds_tested(confidence, wrong, risk=0.05, delta=0.2, thresholds=(0.9, 0.8))
-    assert threshold_kept(strict)["threshold"] == 0.9
-
-
-def test_dependence_widens_and_the_order_of_answers_changes_nothing():
-    rng = np.random.default_rng(1)
-    case = np.repeat(np.arange(100), 3)
-    confidence, wrong = rng.random(300), (rng.random(300) < 0.04).astype(float)
-    apart = thresholds_tested(confidence, wrong, risk=0.1)
-    together = thresholds_tested(confidence, wrong, risk=0.1, clusters=case)
-    seen = apart["n"] > 20
-    assert (together.loc[seen, "limit"] > apart.loc[seen, "limit"] - 1e-3).all()
-    order = rng.permutation(300)
-    again = thresholds_tested(confidence[order], wrong[order], risk=0.1, clusters=case[order])
-    pd.testing.assert_frame_equal(again, together)
-
-
-def test_a_case_larger_than_any_is_refused():
-    with pytest.raises(ValueError, match="kept at most 2"):
-        thresholds_tested([0.9] * 3, [0] * 3, risk=0.1, clusters=["a"] * 3, largest=2)
-
-
-def test_the_promise_fails_in_at_most_delta_of_ten_thousand_draws():
-    table = pd.read_csv(RESULTS)
-    assert (table["draws"] == 10_000).all()
-    assert (table["promise failed"] <= table["delta"]).all()
-    assert table["setting"].str.contains("alike").any() and (table["threshold found"] > 0.5).any()
-    worst = table[table["setting"] == "nothing to be had"]
-    assert (worst["promise failed"] == worst["threshold found"]).all() and (worst["promise failed"] > 0).all()
+def test_what_nobody_labelled_is_left_to_people_the_least_sure_first(sure, people):
+    left = answers_for_people(sure, people)
+    assert len(left) == 30 and left["item_id"].min() == "q15"
+    assert left["judge"].tolist() == ["flat"] * 15 + ["graded"] * 15
+    assert left.loc[left["judge"] == "graded", "confidence"].is_monotonic_increasing
+    everything = answers_for_people(sure, people[:0])
+    assert len(everything) == 120 and everything.loc[everything["judge"] == "graded", "confidence"][60:63].isna().all()

@@ -27,8 +27,6 @@ class PanelParameters(Reported):
     pool: str | None = field(None, "the file that simulated students' answers were drawn from")
     margin: Share = field(0.1, "how far below a member of the panel a judge is still no worse, named beforehand")
     quorum: Positive = field(2, "judges with a verdict on an answer, for their vote share")
-    risk: Share = field(0.1, "the largest share of wrong labels among those that a judge keeps", gt=0, lt=1)
-    delta: Share = field(0.1, "how often, over samples of labelled answers, that promise may fail", gt=0, lt=1)
 
 # %% ../../../nbs/studies/medqade/10_study.ipynb #b5396dd6
 STUDY = RegisteredStudy(
