@@ -5,24 +5,31 @@
 # %% ../../nbs/ask/09_reply.ipynb #24aad4ce
 from __future__ import annotations
 
+import importlib.resources
 import json
 import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from itertools import product
+from itertools import accumulate, product
 from typing import Any, NamedTuple
+
+import yaml
 
 from .request import Answer, Model, Request, Tokens, interface_of, limit_of, only_a_letter
 from .secrets import plain
 from .terms import LASTING
 
 # %% auto #0
-__all__ = ['SERVICE', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'first_top', 'opens_thought', 'split_thinking',
-           'split_reasoning', 'read_json', 'prompt_logprobs', 'Complaint', 'complaint_in', 'words', 'read_usage',
-           'served_by', 'served_apart', 'read_reply']
+__all__ = ['LEAST_MASS', 'SERVICE', 'ENDINGS', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'listed_tokens',
+           'answer_position', 'opens_thought', 'split_thinking', 'split_reasoning', 'read_json', 'prompt_logprobs',
+           'Complaint', 'complaint_in', 'words', 'read_usage', 'served_by', 'served_apart', 'read_reply', 'meaning_of']
 
 # %% ../../nbs/ask/09_reply.ipynb #56d42730
+LEAST_MASS = 0.5  # of the probability, on the letters together: with less, a position is not that of the answer
+_MARKS_OF_SPACE = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})  # how tokenizers write white space
+
+
 def spellings(letter: str) -> list[str]:  # one capital letter
     "The tokens that stand for an option letter."
     capital = map("".join, product(("", " ", "(", " ("), letter, ("", ")", ".", ":")))
@@ -42,34 +49,34 @@ class Letters(NamedTuple):
     "Log-probabilities of option letters."
 
     logprobs: dict[str, float]  # natural log, one per letter
-    bounded: list[str]  # letters that are not listed: their value is an upper bound
+    bounded: list[str]  # letters that are not listed: they share what the list leaves
+    mass: float  # probability of the listed letters together, LEAST_MASS to 1
 
 # %% ../../nbs/ask/09_reply.ipynb #55059601
 def letter_logprobs(
-    top: Iterable[tuple[str, float]],  # (token, log-probability) pairs at the first token of the answer
+    top: Iterable[tuple[str, float]],  # (token, log-probability) pairs at the token that states the answer
     letters: list[str],  # the option letters
-) -> Letters | None:  # None where not one letter is listed
+) -> Letters | None:  # None where the list is no evidence of an answer
     "Log-probabilities of option letters from the tokens that an endpoint lists."
-    spelt = _spelt(tuple(letters))
-    found = dict.fromkeys(letters, 0.0)
-    listed = 0.0
-    least = math.inf
+    listed: dict[str, float] = {}
     for token, logprob in top:
-        p = math.exp(min(logprob, 0.0))
-        listed += p
-        least = min(least, p or math.inf)
-        if (c := spelt.get(token)) is not None:
-            found[c] += p
-    if not any(found.values()):
+        if p := math.exp(min(logprob, 0.0)):
+            listed[token] = max(p, listed.get(token, 0.0))  # a sampled token may be listed twice
+    spelt = _spelt(tuple(letters))
+    each = dict.fromkeys(letters, 0.0)
+    for token, p in listed.items():
+        if (letter := spelt.get(token.translate(_MARKS_OF_SPACE))) is not None:
+            each[letter] += p
+    mass = sum(each.values())
+    bounded = [letter for letter, p in each.items() if not p]
+    rest = max(1 - sum(listed.values()), 1e-12)
+    bound = min(len(spellings("A")) * min(listed.values(), default=0.0), rest)
+    if mass < LEAST_MASS or (bounded and bound >= max(each.values())):
         return None
-    bound = min(len(spellings("A")) * least, max(1 - listed, 1e-12))
-    logprobs = {c: math.log(min(p or bound, 1.0)) for c, p in found.items()}
-    return Letters(logprobs, [c for c, p in found.items() if not p])
+    each |= dict.fromkeys(bounded, min(bound, rest / max(1, len(bounded))))
+    return Letters({letter: math.log(min(p, 1.0)) for letter, p in each.items()}, bounded, min(mass, 1.0))
 
 # %% ../../nbs/ask/09_reply.ipynb #675ec4b3
-_OPENING = frozenset(" \n\t(*[\"'`$\\")
-
-
 class Malformed(Exception):
     "A reply that cannot be read as an answer."
 
@@ -77,55 +84,101 @@ class Malformed(Exception):
 
 
 def _pairs(listed: Any) -> list[tuple[str, float]]:
-    "Listed tokens, in either form, as (token, log-probability)."
-    if isinstance(listed, dict):
-        pairs = list(listed.items())
-    else:
-        pairs = [(x["token"], x["logprob"]) for x in listed or []]
-    for token, logprob in pairs:
-        if not isinstance(token, str) or isinstance(logprob, bool) or not isinstance(logprob, (int, float)):
-            raise Malformed("a log-probability that is no number")
-        if not logprob <= 1e-3:
-            raise Malformed(f"a log-probability of {logprob!r:.20}")
-    return pairs
+    "Listed tokens, in either form, as (token, log-probability), without those that have none."
+    entries = listed if isinstance(listed, list) else []
+    pairs = listed.items() if isinstance(listed, dict) else [(x.get("token"), x.get("logprob")) for x in entries]
+    number = lambda x: isinstance(x, (int, float)) and not isinstance(x, bool) and x <= 1e-3
+    return [(token, logprob) for token, logprob in pairs if isinstance(token, str) and number(logprob)]
 
-# %% ../../nbs/ask/09_reply.ipynb #dd3c1fd0
-def first_top(choice: dict[str, Any]) -> list[tuple[str, float]] | None:  # one choice of a reply
-    "The tokens listed at an answer's first informative token; None if a thought begins. Raises: Malformed."
+
+def listed_tokens(choice: dict[str, Any]) -> list[tuple[str, list[tuple[str, float]]]] | None:  # one choice of a reply
+    "Each token of a reply with the tokens listed at its place and their log-probabilities; None where none are listed."
     lp = choice.get("logprobs") or {}
     if isinstance(lp.get("content"), list):
-        at = [(t.get("token", ""), _pairs(t.get("top_logprobs"))) for t in lp["content"][:4]]
-    elif isinstance(lp.get("top_logprobs"), list):
-        at = [(token, _pairs(top)) for token, top in zip(lp.get("tokens") or [], lp["top_logprobs"][:4])]
-    else:
+        return [(str(t.get("token", "")), _pairs(t.get("top_logprobs"))) for t in lp["content"]]
+    if isinstance(lp.get("top_logprobs"), list):
+        return [(str(token), _pairs(top)) for token, top in zip(lp.get("tokens") or [], lp["top_logprobs"])]
+    return None
+
+# %% ../../nbs/ask/09_reply.ipynb #dd3c1fd0
+_ANNOUNCED = re.compile(
+    r"(?i)(?:[^\w]|_|\b(?:the|my|so|thus|therefore|final|correct|right|best|most|appropriate|likely|single|answer|option|"
+    r"choice|letter|is|would|be|text|boxed|json|antwort|lautet|ist|réponse|est|respuesta|es)\b)*"
+)
+_ENDED = re.compile(r"\s*(?:$|[.,;:)\]}*\"'`|<\\–—\n-])")
+
+
+def answer_position(
+    tokens: list[tuple[str, list[tuple[str, float]]]],  # as `listed_tokens` has them
+    text: str,  # the answer, without the thought
+    letters: list[str],  # the option letters
+) -> int | None:  # from 0; None where no token is known to state the answer
+    "The place of the token that states the answer's letter."
+    words = [token.translate(_MARKS_OF_SPACE) for token, _ in tokens]
+    whole = "".join(words)
+    answer = text.strip()
+    begins = whole.rfind(answer) if answer and answer in whole else 0 if answer.startswith(whole.strip()) else -1
+    if begins < 0:
         return None
-    if opens_thought("".join(str(token) for token, _ in at)):
-        return None
-    telling = next((top for token, top in at if top and not set(token) <= _OPENING), None)
-    return telling or (at[0][1] if at and at[0][1] else None)
+    spelt = _spelt(tuple(letters))
+    for place, (token, end) in enumerate(zip(words, accumulate(map(len, words)))):
+        start = end - len(token)
+        if end <= begins or (spelt.get(token) or spelt.get(token.strip("*\"'` "))) is None:
+            continue
+        stated = _ANNOUNCED.fullmatch(whole[begins : max(start, begins)]) and _ENDED.match(whole, end)
+        return place if stated else None
+    return None
 
 # %% ../../nbs/ask/09_reply.ipynb #758a22bb
-_OPENS = re.compile(
-    r"(?i)\s*(?:<(?:\w+:)?(?:think|thought|reason|reflect|scratch|analysis)|<\|channel\|>(?!final)"
-    r"|<\|begin_of_thought\|>|<unused94>|\[think\]|◁think▷)"
-)
+class _Family(NamedTuple):
+    "How a family of models marks its thoughts."
+
+    begins: str
+    ends: str
+    example: str
+    in_prompt: bool = True  # the prompt may open the thought, so that only its end appears
+
+
+_TABLE = importlib.resources.files("mhbench") / "ask" / "texts" / "answers" / "replies.yaml"
+_REPLIES = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))
+
+
+def _families() -> list[_Family]:
+    "The families of the table; one that has several tags, once for each."
+    out = []
+    for fields in _REPLIES["thoughts"].values():
+        for tag in fields.get("each", [""]):
+            out.append(
+                _Family(
+                    **{
+                        k: v.replace("{TAG}", tag) if isinstance(v, str) else v
+                        for k, v in fields.items()
+                        if k != "each"
+                    }
+                )
+            )
+    return out
+
+
+_FAMILIES = _families()
+_OPENS = re.compile(rf"(?i)\s*(?:{'|'.join(f.begins for f in _FAMILIES)}|<\|channel\|>(?!final))")
+_CUT = [f.example.partition("A?")[0].lower() for f in _FAMILIES] + ["<think>"]
 
 
 def opens_thought(text: str, cut: bool = False) -> bool:
     "Whether a text begins with the mark of a thought, which may be incomplete where the text was cut."
     head = text.strip().lower()
-    return bool(_OPENS.match(text)) or (cut and head != "" and "<think>".startswith(head))
+    part = cut and (head.startswith("<") or len(head) > 2) and any(mark.startswith(head) for mark in _CUT)
+    return bool(_OPENS.match(text)) or part
 
 # %% ../../nbs/ask/09_reply.ipynb #b8d5aa01
-_TAGS = "think thinking thought thoughts reasoning reflection scratchpad analysis seed:think".split()
-_MARKS = [(f"<{tag}>", f"</{tag}>") for tag in _TAGS] + [
-    (r"\[think\]", r"\[/think\]"),
-    ("◁think▷", "◁/think▷"),
-    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
-    (r"<unused94>(?:thought\b)?", "<unused95>"),  # MedGemma
-]
-_ANY_MARK = re.compile("(?i)" + "|".join(map("|".join, _MARKS)))
-_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>(.*?)(?=<\|(?:end|return|start|channel)\|>|\Z)", re.S)
+_ANY_MARK = re.compile("(?i)" + "|".join(f"{f.begins}|{f.ends}" for f in _FAMILIES))
+_CHANNEL = re.compile(
+    r"<\|channel\|>\s*(\w+)[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>(.*?)(?=<\|(?:end|return|start|channel)\|>|\Z)",
+    re.S,
+)
+_BARE_CHANNELS = re.compile(r"(?s)\s*analysis(.*?)assistant\s*final(.*)")  # the marks were taken off
+_AROUND = re.compile("(?i)" + "|".join(_REPLIES["answers"]))
 
 
 def split_thinking(text: str) -> tuple[str | None, str]:
@@ -134,20 +187,24 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     if channels:
         reasoning = "\n".join(t.strip() for name, t in channels if name != "final")
         return reasoning or None, "\n".join(t.strip() for name, t in channels if name == "final")
+    if bare := _BARE_CHANNELS.fullmatch(text):
+        return bare[1].strip(), bare[2].strip()
     if not _ANY_MARK.search(text):
-        return None, text.strip()
-    found, rest = [], text
+        return None, _AROUND.sub(" ", text).strip()
+    thoughts, rest = [], text
 
     def take(m):
-        found.append(m.group(1).strip())
+        thoughts.append(m.group(1).strip())
         return "\n"
 
-    for opened, closed in _MARKS:
-        if re.search(closed, rest, re.I):
-            rest = re.sub(f"(?is){opened}(.*?){closed}", take, rest)
-            rest = re.sub(f"(?is)^(.*){closed}", take, rest)  # opened in the prompt
-        rest = re.sub(f"(?is){opened}(.*)$", take, rest)  # never closed
-    return ("\n".join(f for f in found if f) if found else None), rest.strip()
+    for family in _FAMILIES:
+        if re.search(family.ends, rest, re.I):
+            rest = re.sub(f"(?is){family.begins}(.*?)(?:{family.ends})", take, rest)
+            if family.in_prompt:
+                rest = re.sub(f"(?is)^(.*)(?:{family.ends})", take, rest)
+        rest = re.sub(f"(?is){family.begins}(.*)$", take, rest)  # never closed
+    reasoning = "\n".join(filter(None, thoughts)) if thoughts else None
+    return reasoning, _AROUND.sub(" ", rest).strip()
 
 # %% ../../nbs/ask/09_reply.ipynb #3f0f9dfc
 def split_reasoning(text: str, thinking: bool = False) -> tuple[str | None, str]:
@@ -260,19 +317,16 @@ def _walk(e: Any, depth: int) -> tuple[str, str | None]:
 
 # %% ../../nbs/ask/09_reply.ipynb #95a0abe9
 def _count(usage: dict[str, Any], name: str) -> int:
+    "A count of tokens; 0 where it is absent or is no count, which loses no text."
     n = usage.get(name)
-    if n is None:
-        return 0
-    if isinstance(n, bool) or not isinstance(n, (int, float)) or not 0 <= n < 2**40:
-        raise Malformed(f"{name} of {n!r:.40}")
-    return int(n)
+    n = float(n) if isinstance(n, str) and n.isdecimal() else n
+    return int(n) if isinstance(n, (int, float)) and not isinstance(n, bool) and 0 <= n < 2**40 else 0
 
 
 def read_usage(reply: dict[str, Any]) -> Tokens:
-    "The tokens of a reply, those of a thought included. Raises: Malformed where a count is none."
-    usage = reply.get("usage") or {}
-    if not isinstance(usage, dict):
-        raise Malformed(f"usage that is no object: {usage!r:.40}")
+    "The tokens of a reply, those of a thought included; 0 where a count cannot be read."
+    usage = reply.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
     prompt, completion, total = (_count(usage, f"{k}_tokens") for k in ("prompt", "completion", "total"))
     details = usage.get("completion_tokens_details")
     thought = _count(details, "reasoning_tokens") if isinstance(details, dict) else 0
@@ -350,6 +404,8 @@ def _choice(reply: dict[str, Any]) -> dict[str, Any]:
     choices = reply.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Malformed("an empty list of choices")
+    if choices[0].get("error"):
+        raise Malformed(f"an error in the choice: {_walk(choices[0], 4)[0]}")
     return choices[0]
 
 # %% ../../nbs/ask/09_reply.ipynb #3ccab5a4
@@ -379,49 +435,69 @@ def _thought_apart(message: dict[str, Any]) -> tuple[str | None, Any]:
     "The reasoning that a message holds in a field of its own (or in parts of its content), and the content."
     content = message.get("content")
     reasoning = message.get("reasoning_content") or message.get("reasoning") or None
-    if isinstance(content, list):  # Mistral: parts of type thinking beside those of type text
-        thoughts = [p.get("thinking") for p in content if isinstance(p, dict) and p.get("type") == "thinking"]
-        content = [p for p in content if not (isinstance(p, dict) and p.get("type") == "thinking")]
+    if isinstance(content, list):  # parts of a thought beside those of type text: Mistral's thinking, others' reasoning
+        kinds = ("thinking", "reasoning")
+        of_thought = [isinstance(p, dict) and p.get("type") in kinds for p in content]
+        thoughts = [p.get(p["type"], p.get("text")) for p, apart in zip(content, of_thought) if apart]
+        content = [p for p, apart in zip(content, of_thought) if not apart]
         reasoning = reasoning or "".join(_joined(t, "a thought") or "" for t in thoughts) or None
     return _joined(reasoning, "reasoning"), content
 
 # %% ../../nbs/ask/09_reply.ipynb #d94d746f
+def _endings() -> dict[str, str]:
+    "Reason in small letters -> complete, cut, filtered or refused."
+    meanings = _REPLIES["endings"].items()
+    return {r: meaning for meaning, services in meanings for reasons in services.values() for r in reasons}
+
+
+ENDINGS = _endings()
+
+
+def meaning_of(finish_reason: Any) -> str:  # complete, cut, filtered or refused
+    "What a reply's end reason means. Raises: Malformed for one that is on no list, which ends no complete answer."
+    reason = finish_reason.lower() if isinstance(finish_reason, str) else finish_reason
+    if reason not in ENDINGS:
+        raise Malformed(f"finish_reason {plain(str(finish_reason))!r:.60}, which ends no complete answer")
+    return ENDINGS[reason]
+
+
 def _message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
     message = {"content": choice.get("text")} if model.api == "completions" else choice.get("message")
     if not isinstance(message, dict):
         raise Malformed(f"no {'text' if model.api == 'completions' else 'message'} in the choice")
-    if not isinstance(choice.get("finish_reason"), (str, type(None))):
-        raise Malformed(f"finish_reason {choice['finish_reason']!r:.40}")
     return message
-
-
-_ENDED = ("stop", "length", "content_filter")  # reasons that explain a reply without content: an empty answer
 
 
 def _answer(reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: Tokens) -> Answer:
     choice = _choice(reply)
     message = _message(choice, model)
     finish = choice.get("finish_reason")
+    ending = meaning_of(finish)
     reasoning, content = _thought_apart(message)
     text = _joined(content, "content")
-    refusal = message.get("refusal")
-    if text is None and not (reasoning or refusal or finish in _ENDED):
-        raise Malformed("a choice with no content, and without a finish_reason that explains it")
-    opened = opens_thought(text or "", cut=finish == "length")
+    opened = opens_thought(text or "", cut=ending == "cut")
     if reasoning is None:
         reasoning, text = split_reasoning(text or "", model.thinking)
     answer = Answer(request.id, text=_unicode(text or "", "content"), reasoning=_unicode(reasoning, "reasoning"))
-    answer.finish_reason = _unicode(finish, "finish_reason")
+    answer.finish_reason = finish
     answer.thought = bool(reasoning or opened or tokens.thought or message.get("thought"))
     answer.tokens = tokens
-    top = first_top(choice) if request.letters else None
-    answer.listed = top is not None
-    if top and request.letters and not answer.thought and (found := letter_logprobs(top, request.letters)):
-        answer.letter_logprobs, answer.bounded = found
+    if request.letters:
+        _add_letters(answer, choice, request.letters)
     most = limit_of(request, model)[1] if limit is None else limit
     enough = only_a_letter(most, model) and (text or "").strip() != "" and not opened
     letter = bool(request.letters) and (enough or answer.letter_logprobs is not None)
-    return _with_status(answer, _joined(refusal, "refusal"), request, letter)
+    return _with_status(answer, ending, _joined(message.get("refusal"), "refusal"), request, letter)
+
+
+def _add_letters(answer: Answer, choice: dict[str, Any], letters: list[str]) -> None:
+    "The letters' log-probabilities, where the reply lists them at the token that states the answer."
+    tokens = listed_tokens(choice)
+    place = answer_position(tokens, answer.text or "", letters) if tokens else None
+    evidence = None if place is None or tokens is None else letter_logprobs(tokens[place][1], letters)
+    answer.listed = evidence is not None
+    if evidence is not None:
+        answer.letter_logprobs, answer.bounded, answer.letter_mass = evidence
 
 # %% ../../nbs/ask/09_reply.ipynb #ef73980d
 _DEAF = "the reply gives no log-probabilities of the prompt's tokens; set the endpoint's prompt_logprobs to none"
@@ -441,15 +517,15 @@ def _echo(reply: dict[str, Any], request: Request, tokens: Tokens) -> Answer:
     return answer
 
 # %% ../../nbs/ask/09_reply.ipynb #7cf4fdfb
-def _with_status(answer: Answer, refusal: str | None, request: Request, letter: bool) -> Answer:
+def _with_status(answer: Answer, ending: str, refusal: str | None, request: Request, letter: bool) -> Answer:
     "An answer with its status, and its data where a schema was given; `letter`: a letter was wanted, and is there."
-    if answer.finish_reason == "content_filter":
+    if ending == "filtered":
         answer.status = "filtered"
-        answer.error = "finish_reason: content_filter"
-    elif refusal:
+        answer.error = f"finish_reason: {answer.finish_reason}"
+    elif refusal or ending == "refused":
         answer.status = "refused"
-        answer.error = f"the model refused: {_unicode(refusal, 'refusal')}"
-    elif answer.finish_reason == "length" and not letter:
+        answer.error = f"the model refused: {_unicode(refusal or answer.finish_reason, 'refusal')}"
+    elif ending == "cut" and not letter:
         answer.status = "truncated"
     elif request.schema is not None:
         answer.data, wrong = read_json(answer.text or "", request.schema)

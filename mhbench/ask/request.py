@@ -267,7 +267,8 @@ class Answer:
     text: str | None = None  # the answer, without the reasoning
     reasoning: str | None = None  # a thinking model's reasoning
     letter_logprobs: dict[str, _Logprob] | None = None  # by letter; None where the endpoint gave none
-    bounded: list[str] = field(default_factory=list)  # letters whose value is only an upper bound
+    bounded: list[str] = field(default_factory=list)  # letters that were not listed: they share what the list leaves
+    letter_mass: float | None = None  # probability of the listed letters together, where it is evidence of an answer
     prompt_logprobs: list[_Logprob] | None = None  # of the text's tokens, where echo was asked for
     data: Any = None  # the parsed JSON, where a schema was asked for
     status: str = "ok"  # ok, refused, filtered, truncated, error
@@ -319,7 +320,15 @@ class Answer:
 # %% ../../nbs/ask/08_request.ipynb #282df48c
 _TOKENS = ("prompt_tokens", "completion_tokens", "thinking_tokens", "cached_tokens", "cache_write_tokens")
 _FIELDS = tuple(f.name for f in fields(Answer) if f.compare)
-_SPARSE = ("prompt_logprobs", "changed", "thinking_tokens", "served", "cached_tokens", "cache_write_tokens")
+_SPARSE = (
+    "prompt_logprobs",
+    "letter_mass",
+    "changed",
+    "thinking_tokens",
+    "served",
+    "cached_tokens",
+    "cache_write_tokens",
+)
 _KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", *_SPARSE))
 _NOTHING = Answer()
 _STORED = TypeAdapter(Answer)

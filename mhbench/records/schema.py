@@ -177,7 +177,8 @@ class Response(Outcome):
     temperature: Annotated[float, Field(ge=0)] = 0.0
     reasoning: str | None = None  # a thinking model's reasoning, never parsed for the answer
     letter_logprobs: dict[str, float] | None = None  # natural log, by option letter
-    bounded: list[str] = []  # letters whose log-probability is only an upper bound
+    bounded: list[str] = []  # letters that were not listed: they share what the list leaves
+    letter_mass: Annotated[float, Field(ge=0, le=1)] | None = None  # probability of the listed letters together
     numbered: bool = False  # the prompt named the options 1, 2, 3, ... in place of letters
     order: list[int] | None = None  # order[k]: the item's place of the option that was shown at k; None: as in the item
     finish_reason: str | None = None

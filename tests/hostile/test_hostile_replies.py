@@ -153,7 +153,9 @@ def test_one_odd_reply_is_one_failure_and_the_others_are_kept(tmp_path, name):
 
 def test_a_log_probability_of_minus_infinity_is_an_ordinary_thing():
     top = [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -9999.0}]
-    reply = {"choices": [{"message": {"content": "A"}, "logprobs": {"content": [{"token": "A", "top_logprobs": top}]}}]}
+    logprobs = {"content": [{"token": "A", "top_logprobs": top}]}
+    choice = {"message": {"content": "A"}, "finish_reason": "stop", "logprobs": logprobs}
+    reply = {"choices": [choice]}
     got = read_reply(json.dumps(reply).encode(), q(0, letters=["A", "B"]), MODEL)
     assert got.bounded == ["B"] and got.letter_logprobs["A"] == pytest.approx(-0.1)
 
