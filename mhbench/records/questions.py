@@ -23,41 +23,29 @@ __all__ = ['NAMES', 'NUMBERED', 'FIELDS', 'SEPARATORS', 'KEYS', 'guess_columns',
 
 # %% ../../nbs/records/08_questions.ipynb #bd8aa12e
 NAMES = {  # field -> what a column for it is often called, in English, German, French and Spanish
-    "id": "id item_id question_id qid number no nr nummer lfd_nr laufende_nummer frage_id fragen_nr item "
-    "numéro num n° id_question número núm id_pregunta",
-    "question": "question question_text stem prompt text frage fragetext fragestellung aufgabe aufgabentext "
-    "énoncé intitulé texte_de_la_question pregunta enunciado texto_de_la_pregunta",
-    "options": "options choices answers answer_options optionen antworten antwortoptionen antwortmöglichkeiten auswahl "
-    "choix réponses propositions opciones respuestas alternativas",
+    "id": "id item_id question_id qid number no nr lfd_nr frage_id item n° núm",
+    "question": "question question_text stem prompt text frage fragetext aufgabe énoncé pregunta",
+    "options": "options choices answers answer_options optionen antworten choix opciones",
     "key": "key answer correct correct_answer correct_option solution lösung richtig richtige_antwort antwort "
-    "schlüssel bonne_réponse réponse réponse_correcte corrigé clave respuesta respuesta_correcta solución",
-    "reference": "reference reference_answer model_answer gold_answer expected_answer musterantwort musterlösung "
-    "referenz referenzantwort référence réponse_type réponse_attendue referencia respuesta_modelo respuesta_esperada",
+    "réponse bonne_réponse respuesta respuesta_correcta",
+    "reference": "reference reference_answer model_answer musterantwort musterlösung référence referencia",
     "task": "task",
-    "rationale": "rationale explanation reasoning begründung erklärung erläuterung justification explication "
-    "justificación explicación",
-    "category": "category kategorie type typ bereich fach catégorie domaine categoría tipo área",
-    "topic": "topic subject thema themengebiet themenbereich thème sujet tema",
-    "group": "group group_id case_id gruppe fall_id fallnummer groupe numéro_du_cas grupo id_caso",
-    "context": "context case vignette history scenario kontext fall fallbeschreibung fallvignette anamnese "
-    "contexte cas cas_clinique contexto caso caso_clínico viñeta",
+    "rationale": "rationale explanation reasoning begründung erklärung justification explicación",
+    "category": "category type kategorie fach catégorie categoría área",
+    "topic": "topic subject thema themengebiet thème tema",
+    "group": "group group_id case_id gruppe fall_id groupe grupo",
+    "context": "context case vignette history scenario kontext fall fallbeschreibung anamnese contexte contexto caso",
     "language": "language lang sprache langue idioma",
     "canary": "canary",
 }
 NUMBERED = {  # field -> the name before a running letter or number
-    "options": "option|choice|answer|answeroption|antwort|antwortoption|auswahl|alternative|choix|reponse|proposition|"
-    "opcion|respuesta|alternativa|",
-    "soft_labels": "softlabel|soft|probability|prob|share|anteil|wahrscheinlichkeit|part|probabilite|proporcion|"
-    "probabilidad",
+    "options": "option|choice|answer|antwort|choix|reponse|opcion|respuesta|",
+    "soft_labels": "softlabel|soft|probability|share|anteil|wahrscheinlichkeit|probabilite|probabilidad",
 }
 FIELDS = (*NAMES, "soft_labels")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
 _LISTS = ("options", "context", "soft_labels")
-_SPOKEN = {  # language -> how its word for a question begins
-    "de": ("frage", "aufgabe"),
-    "fr": ("enonce", "intitule", "textedelaquestion"),
-    "es": ("pregunta", "enunciado", "textodelapregunta"),
-}
+_SPOKEN = {"frage": "de", "aufgabe": "de", "enonce": "fr", "pregunta": "es"}  # how its word for a question begins
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 
@@ -288,7 +276,7 @@ def guess_layout(
     if key is None and "key" in found and "options" in found:
         key = _key_form(_keyed(table, found, separator))
     heading = _plain(str(found["question"]))
-    spoken = next((tag for tag, begins in _SPOKEN.items() if heading.startswith(begins)), "en")
+    spoken = next((tag for begins, tag in _SPOKEN.items() if heading.startswith(begins)), "en")
     layout = {"columns": found, "key": key, "separator": separator, "language": language or spoken}
     return {k: v for k, v in layout.items() if v is not None}
 

@@ -21,12 +21,12 @@ __all__ = ['RATING_NAMES', 'guess_rating_columns', 'load_ratings', 'pseudonyms']
 # %% ../../nbs/records/09_ratings.ipynb #d11e0a27
 RATING_NAMES = {  # field -> what a column for it is often called, in English and German
     "item": "item item_id id question_id frage_id nr question frage",
-    "rater": "rater annotator reviewer expert person bewerter bewerterin gutachter gutachterin",
-    "target": "target option choice answer ziel antwort",
-    "value": "value score rating points wert punkte bewertung",
+    "rater": "rater annotator reviewer expert person gutachter",
+    "target": "target option choice answer antwort",
+    "value": "value score rating points wert punkte",
     "label": "label verdict urteil",
-    "session": "session sitzung",
-    "comment": "comment kommentar bemerkung anmerkung",
+    "session": "session",
+    "comment": "comment kommentar bemerkung",
 }
 
 
