@@ -20,7 +20,7 @@ from mhbench.records.schema import AWAITING, Item, Judgment, Response, write_rec
 from mhbench.run.stage import Stage
 from mhbench.steps.answers import Asked, judge_everything
 from mhbench.steps.generate import generate
-from mhbench.steps.judge import extras, judge, jury, outcomes, position_bias_table, same_lineage
+from mhbench.steps.judge import extras, judge, jury, outcomes, position_bias_table
 from mhbench.steps.verdicts import BY_RULE, Case, _verdicts, messages, schema, split_parts
 from mhbench.studies.psychiatrybench import approach
 
@@ -435,23 +435,7 @@ def test_several_judges_each_keep_their_answers():
     assert all(j.label is None and "tie" in j.error for j in jury(js, "majority"))
 
 
-# ---------------------------------------------------------------- lineage, items, chain
-
-
-def test_lineages():
-    def m(name, lineage, served=None):
-        return Model(name=name, endpoint="e", served=served or name, lineage=lineage)
-
-    t = same_lineage(
-        [m("a", "gemma"), m("b", "qwen")], [m("c", "gemma"), m("a", "gemma"), m("persona", "gemma", "a"), m("d", "")]
-    )
-    assert set(map(tuple, t[["judge", "model", "relation"]].to_numpy())) == {
-        ("a", "c", "the same lineage"),
-        ("a", "a", "the same model"),
-        ("a", "persona", "the same model"),
-        ("a", "d", "lineage not stated"),
-        ("b", "d", "lineage not stated"),
-    }
+# ---------------------------------------------------------------- items, chain
 
 
 def test_a_question_is_written_checked_and_then_asked_without_the_reference(tmp_path):

@@ -189,7 +189,7 @@ def _sure(plain: pd.DataFrame) -> pd.DataFrame:
     return sure[(sure["mode"] != "free_form") & sure["correct"].isin([0, 1])]
 
 
-def calibration_table(plain: pd.DataFrame, *, core: str | None = None, level: float = 0.95) -> pd.DataFrame:
+def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.DataFrame:
     """The expected calibration error by model and way of answering, of the core set and of every set. `plain` is what
     papers report, from which the gaps that chance makes are not subtracted.
 
@@ -203,7 +203,7 @@ def calibration_table(plain: pd.DataFrame, *, core: str | None = None, level: fl
     for by, name, part in parts:
         for run, g in part.groupby(RUN):
             confidence, correct, cluster = (g[c].to_numpy() for c in ("confidence", "correct", "cluster"))
-            e = calibration_error(confidence, correct, clusters=cluster, level=level)
+            e = calibration_error(confidence, correct, clusters=cluster)
             plain_error = expected_calibration_error(confidence, correct)
             rows.append(dict(zip(RUN, run)) | {"by": by, "group": name, **e.row(), "plain": plain_error})
     measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level", "plain"]

@@ -42,13 +42,13 @@ def _level(attribute: str, value: Any) -> str | None:
     return age_band(value) if attribute == "age" else value
 
 
-def level_scores(scores: pd.DataFrame, attributes: Mapping[str, str], *, mode: str = "zero_shot") -> LevelScores:
+def level_scores(scores: pd.DataFrame, attributes: Mapping[str, str]) -> LevelScores:
     "Answers that vary the patient, by level (`attributes`: set -> column). Raises: ValueError for an unknown column."
     gone = sorted({a for a in attributes.values() if a not in scores})
     if gone:
         refuse(f"level_scores: attributes must name columns of the scores; got {gone}; gender, age or ethnicity")
     varies = scores["set"].str.replace(r"_(random|release)$", "", regex=True).map(attributes)
-    kept = (scores["mode"] == mode) & (scores["answered_by"] == "plain") & varies.notna()
+    kept = (scores["mode"] == "zero_shot") & (scores["answered_by"] == "plain") & varies.notna()
     varied = scores[kept].assign(attribute=varies[kept])
     level = [_level(a, r[a]) for a, r in zip(varied["attribute"], varied.to_dict("records"), strict=True)]
     varied = varied.assign(level=pd.Series(level, index=varied.index, dtype=object))

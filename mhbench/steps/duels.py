@@ -84,9 +84,9 @@ def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["model", "item_id", "sample"])
 
 # %% ../../nbs/steps/08_duels.ipynb #996bdf2b
-def expert_responses(items: Iterable[Item], *, mode: Mode = "cot", name: str = "expert") -> list[Response]:
+def expert_responses(items: Iterable[Item], *, mode: Mode = "cot") -> list[Response]:
     "The experts' rationales as if they were a model's, for the items that have one."
-    by: dict[str, Any] = {"model": name, "origin": "recorded", "mode": mode, "attempts": 0}
+    by: dict[str, Any] = {"model": "expert", "origin": "recorded", "mode": mode, "attempts": 0}
     written = [i for i in items if (i.rationale or "").strip()]
     return [Response(item_id=i.item_id, study=i.study, text=i.rationale, **by) for i in written]
 
@@ -118,7 +118,6 @@ def duel_strengths(
     *,
     penalty: float = 0.1,  # on the sum of squared log worths
     cases: Mapping[str, Any] | None = None,  # item_id -> what is drawn whole; None: the item
-    level: float = 0.95,
 ) -> pd.DataFrame:  # one row a judge, axis and contestant
     """Bradley-Terry worths of the contestants on each axis, with intervals over questions or their cases.
 
@@ -143,7 +142,7 @@ def duel_strengths(
         drawn = np.array([str(cases[u.partition("/")[2]]) if cases is not None else u for u in unit], object)
         decided = wins.sum((0, 2)) + wins.sum((0, 1))
         duels = decided + ties.sum((0, 2))
-        worths = worth_estimates(wins, ties, clusters=drawn, penalty=penalty, level=level)
+        worths = worth_estimates(wins, ties, clusters=drawn, penalty=penalty)
         for k, (m, worth) in enumerate(zip(names, worths, strict=True)):
             counts = {"n_duels": int(duels[k]), "n_decided": int(decided[k])}
             rows.append({"judge": who, "axis": axis, "model": m} | counts | worth.row())
@@ -175,9 +174,9 @@ def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
     return sum(comb(n, 2) for n in k.values())
 
 
-def count_proposals(proposals: Iterable[Judgment], none: str = "(no verdict)") -> pd.DataFrame:  # judge, model, kind, n
+def count_proposals(proposals: Iterable[Judgment]) -> pd.DataFrame:  # judge, model, kind, n
     "The frequency of each kind of error among each judge's classifications."
-    named = [(p.judge, p.model, p.label if p.status == "ok" else none) for p in proposals]
+    named = [(p.judge, p.model, p.label if p.status == "ok" else "(no verdict)") for p in proposals]
     table = pd.DataFrame(named, columns=["judge", "model", "kind"])
     return table.groupby(["judge", "model", "kind"]).size().rename("n").reset_index()
 
@@ -240,16 +239,16 @@ def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_stren
 WORTHS = {"sim-strong": 0.6, "sim-middle": 0.3, "sim-weak": 0.1}  # worths of simulated contestants
 
 
-def declared_duels(items: Sequence[Item], worths: Mapping[str, float] = WORTHS, *, seed: int) -> list[Judgment]:
+def declared_duels(items: Sequence[Item], *, seed: int) -> list[Judgment]:
     """A simulated judge's verdicts on every two contestants for each item, in both orders: the first of two wins with
-    the chance that their worths, which sum to 1, say.
+    the chance that their declared worths say.
 
     Source: Bradley and Terry 1952.
     """
     rng = np.random.default_rng(seed)
     out = []
-    for item, (a, b) in product(items, combinations(worths, 2)):
-        won = rng.random() < worths[a] / (worths[a] + worths[b])
+    for item, (a, b) in product(items, combinations(WORTHS, 2)):
+        won = rng.random() < WORTHS[a] / (WORTHS[a] + WORTHS[b])
         about: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "judge": "sim-judge", "kind": "pairwise"}
         about |= {"rubric": "declared worths", "axis": "declared", "origin": "simulated"}
         out.append(Judgment(model=a, other=b, label="first" if won else "second", **about))
@@ -257,6 +256,6 @@ def declared_duels(items: Sequence[Item], worths: Mapping[str, float] = WORTHS, 
     return out
 
 
-def duel_truth(strengths: pd.DataFrame, worths: Mapping[str, float] = WORTHS) -> pd.DataFrame:
+def duel_truth(strengths: pd.DataFrame) -> pd.DataFrame:
     "Declared and fitted worths. Columns: those of mhbench.steps.truth.TRUTH."
-    return beside_truth(strengths.assign(truth=strengths["model"].map(dict(worths)), quantity="worth in duels"))
+    return beside_truth(strengths.assign(truth=strengths["model"].map(WORTHS), quantity="worth in duels"))

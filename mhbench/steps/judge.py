@@ -33,7 +33,7 @@ from .generate import with_system
 
 # %% auto #0
 __all__ = ['judged_answers', 'shown_order', 'check_responses', 'judge_requests', 'judge', 'extras', 'judge_items', 'outcomes',
-           'position_bias_table', 'jury', 'same_lineage']
+           'position_bias_table', 'jury']
 
 # %% ../../nbs/steps/05_judge.ipynb #883f45db
 def judged_answers(
@@ -382,17 +382,3 @@ def _majority(votes: Sequence[str]) -> dict[str, Any]:
     if rest and rest[0][1] == most:
         return verdicts.failed_verdict("tie: " + ", ".join(f"{k} {v}" for k, v in sorted(count.items())))
     return {"label": best}
-
-# %% ../../nbs/steps/05_judge.ipynb #e4ebf2fc
-def same_lineage(judges: Iterable[Model], students: Iterable[Model]) -> pd.DataFrame:
-    "Every judge and student of one family, or of none that is stated: judge, model, lineage, relation."
-    j = {m.name: m for m in judges}
-    s = {m.name: m for m in students}
-    of = {n: m.lineage for n, m in (j | s).items() if m.lineage}
-    served = {n: (m.endpoint, m.served) for n, m in (s | j).items()}
-    rows: list[tuple[str, str, str | None, str]] = []
-    for x in bias.shared_lineage([n for n in j if n in of], [n for n in s if n in of], of):
-        same = x.same or served[x.judge] == (s[x.student].endpoint, s[x.student].served)
-        rows.append((x.judge, x.student, x.lineage, "the same model" if same else "the same lineage"))
-    rows += [(a, b, None, "lineage not stated") for a, b in product(j, s) if a not in of or b not in of]
-    return pd.DataFrame(rows, columns=["judge", "model", "lineage", "relation"])

@@ -183,7 +183,7 @@ def _told(people: Estimate, both: Powered, bias: str) -> dict[str, str]:  # who 
 _THREE = ("judge alone", "people alone", "both")
 
 
-def _three(one: pd.DataFrame, kind: str, level: float) -> list[dict]:
+def _three(one: pd.DataFrame, kind: str) -> list[dict]:
     "Judge alone, people alone and both; none where fewer than six cases are labelled, or all of them."
     share = kind == "label"
     cases = one["cluster"].to_numpy()
@@ -192,11 +192,11 @@ def _three(one: pd.DataFrame, kind: str, level: float) -> list[dict]:
     y, f = _in_units(one, kind)
     has = ~np.isnan(y)
     strata = one["stratum"].to_numpy() if "stratum" in one else None
-    few = len(set(cases[has].tolist())) < fewest_clusters(level)
+    few = len(set(cases[has].tolist())) < fewest_clusters()
     if has.all() or few or (strata is not None and set(strata) - set(strata[has])):
         return []
     within = (0.0, 1.0) if share else (0.0, 100.0)
-    how: dict[str, Any] = {"clusters": cases, "share": share, "within": within, "level": level}
+    how: dict[str, Any] = {"clusters": cases, "share": share, "within": within}
     both, alone = (prediction_powered(y, f, power=p, strata=strata, **how) for p in (None, 0.0))
     judged = estimate(mean, f, seed=0, **how)
     bias = float((f - y)[has].mean())
@@ -212,10 +212,9 @@ def together_table(
     *,
     kind: Literal["score", "label"],
     by: Sequence[str] = ("judge", "model"),
-    level: float = 0.95,
 ) -> pd.DataFrame:  # by, who (judge alone, people alone, both), n, ..., power (of the judge, 0 to 1), reading
     "The share or the mean by the judge alone, by people alone and by both, and which of them to use."
     rows: list[dict] = []
     for key, g in table.groupby(list(by), sort=True):
-        rows += [dict(zip(by, key)) | row for row in _three(_compared(g, rated)[0], kind, level)]
+        rows += [dict(zip(by, key)) | row for row in _three(_compared(g, rated)[0], kind)]
     return pd.DataFrame(rows, columns=[*by, "who", *ESTIMATE_COLUMNS, "power", "reading"])

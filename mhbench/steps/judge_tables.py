@@ -84,7 +84,7 @@ _ANSWER = ["item_id", "cluster", "model", "sample"]
 
 # %% ../../nbs/steps/22_judge_tables.ipynb #63259ce8
 def repeatability_table(
-    table: pd.DataFrame, cut: float = 75.0, *, n_boot: int = 1000, seed: int, level: float = 0.95
+    table: pd.DataFrame, cut: float = 75.0, *, n_boot: int = 1000, seed: int
 ) -> pd.DataFrame:  # judge, temperature, measure, runs, n_failed, n, ...
     """A judge's agreement with itself: standard deviation within answers, intraclass correlation, share of flips. Two
     runs on different sides of `cut` points are a flip. Below three questions or cases there is no correlation.
@@ -98,10 +98,10 @@ def repeatability_table(
         twice = (~np.isnan(y)).sum(1) > 1
         passed = np.where(np.isnan(y), np.nan, y >= cut)
         kept = len(y) if len(set(of[twice])) > 2 else 0
-        on: dict[str, Any] = {"clusters": of[twice], "n_boot": n_boot, "seed": seed, "level": level}
+        on: dict[str, Any] = {"clusters": of[twice], "n_boot": n_boot, "seed": seed}
         found = {
-            "sd within answers": repeated_sd(y, clusters=of, level=level),
-            "intraclass correlation": intraclass_correlation(y[:kept], clusters=of[:kept], seed=seed, level=level),
+            "sd within answers": repeated_sd(y, clusters=of),
+            "intraclass correlation": intraclass_correlation(y[:kept], clusters=of[:kept], seed=seed),
             f"flips at {cut:g}": estimate(flip_rate, passed[twice], share=True, **on),
         }
         head = {"judge": judge, "temperature": temperature, "runs": y.shape[1]}

@@ -314,7 +314,6 @@ def paper_averages(
     groups: Mapping[str, Sequence[str]] | None = None,  # name -> models, beside all of them
     *,
     simulated: Collection[str] = (),  # who of the table is simulated
-    level: float = 0.95,
 ) -> pd.DataFrame:
     """Averages as MENTAT's paper makes them: inverse-variance weighted, as if models were independent, with a symmetric
     interval that may leave the range of a share. Simulated examinees are in no mean.
@@ -335,14 +334,14 @@ def paper_averages(
     for name, members in ({"all models": models} | dict(groups or {})).items():
         own = table[table["model"].isin([m for m in members if m in models])]
         for key, g in own.groupby(list(by), sort=False):
-            se = half_width_se(g["ci_low"], g["ci_high"], level)
+            se = half_width_se(g["ci_low"], g["ci_high"])
             has = np.isfinite(se)
             head = dict(zip(by, key)) | {"models": name, "n_models": int(has.sum()), "n_left_out": int((~has).sum())}
             if not (se[has] > 0).any():
                 rows.append(head | dict.fromkeys(["estimate", "ci_low", "ci_high", "q"], np.nan))
                 continue
             floor = float(se[has][se[has] > 0].min())
-            m = inverse_variance_mean(g["estimate"][has], se[has], floor=floor, level=level)
+            m = inverse_variance_mean(g["estimate"][has], se[has], floor=floor)
             rows.append(head | {"estimate": m.estimate, "ci_low": m.ci_low, "ci_high": m.ci_high, "q": m.q})
     columns = [*by, "models", "n_models", "n_left_out", "estimate", "ci_low", "ci_high", "q"]
     return pd.DataFrame(rows, columns=columns)
@@ -505,7 +504,6 @@ def by_level(averages: pd.DataFrame, *, as_published: bool = False) -> pd.DataFr
 def beside_each_other(
     inconsistency: pd.DataFrame,  # what rate_table returned: model, by, group, n, estimate, ci_low, ci_high
     accuracy: pd.DataFrame,  # the same, of answers to the same questions with their options
-    categories: Sequence[str] = ("diagnosis", "treatment", "triage"),
 ) -> pd.DataFrame:  # model, then a column of text a category and measure; no row without a free-form answer
     "Free-form inconsistency beside accuracy; a dash for none. Source: Lamparth, Grabb et al. 2025, table 3."
     if not len(inconsistency):
@@ -516,6 +514,8 @@ def beside_each_other(
     both = both[both["by"] == "category"]
     both = both.assign(heading=both["group"] + ", " + both["measure"])
     both["cell"] = [_shown(r, " +{up:.2f} -{down:.2f}") + f" (n = {r.n})" for r in both.itertuples()]
-    headings = [f"{category}, {measure}" for category, measure in product(categories, measures)]
+    headings = [
+        f"{category}, {measure}" for category, measure in product(("diagnosis", "treatment", "triage"), measures)
+    ]
     wide = both.pivot_table(index="model", columns="heading", values="cell", aggfunc="last")
     return wide.reindex(models, columns=headings).fillna("-").rename_axis(columns=None).reset_index()

@@ -10,12 +10,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from ..stats.estimate import Estimate, binomial_quantile, estimate
-from ..stats.resample import mean
-
 # %% auto #0
-__all__ = ['TRUTH', 'APART', 'SEEDS', 'beside_truth', 'accuracy_truth', 'pairs_truth', 'calibration_truth', 'levels_truth',
-           'truth_over_seeds', 'memory_truth']
+__all__ = ['TRUTH', 'APART', 'beside_truth', 'accuracy_truth', 'pairs_truth', 'calibration_truth', 'levels_truth', 'memory_truth']
 
 # %% ../../nbs/steps/13_truth.ipynb #a5b1d257
 TRUTH = ["model", "quantity", "truth", "n", "estimate", "ci_low", "ci_high", "level", "covered"]
@@ -113,44 +109,6 @@ def levels_truth(
                 ends = {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
                 rows.append(_row(model, f"{r['first']} minus {r['second']} patients", differs, r | ends))
     return _beside(rows)
-
-# %% ../../nbs/steps/13_truth.ipynb #18e18db8
-SEEDS = ["model", "mode", "n", "n_clusters", "truth", "draws", "held", "share", "least", "most", "verdict"]
-
-
-def _drawn(cases: list[np.ndarray], seed: int, k: int) -> Estimate:
-    "The accuracy of as many cases, drawn with their chances, and of answers by these chances."
-    rng = np.random.default_rng([seed, k])
-    chances = [cases[i] for i in rng.integers(0, len(cases), len(cases))]
-    right = rng.random(sum(map(len, chances))) < np.concatenate(chances)
-    of = np.repeat(np.arange(len(chances)), [len(c) for c in chances])
-    return estimate(mean, right.astype(float), clusters=of, seed=k, share=True)
-
-
-def _verdict(held: int, least: float, most: float) -> str:
-    if np.isnan(least):
-        return "no interval"
-    if held < least:
-        return "too narrow"
-    return "holds" if held <= most else "too wide"
-
-
-def truth_over_seeds(scores: pd.DataFrame, declared: pd.DataFrame, *, draws: int = 200, seed: int) -> pd.DataFrame:
-    """How often the interval of an accuracy holds the declared one, over draws of cases and answers: the columns of
-    SEEDS. Between `least` and `most` of the draws hold in 95 of 100 sound methods.
-    """
-    rows = []
-    for run, mine in _known(scores, declared).groupby(["model", "mode"]):
-        cases = [g["right"].to_numpy(float) for _, g in mine.groupby("cluster")]
-        truth = float(mine["right"].mean())
-        found = [_drawn(cases, seed, k) for k in range(draws)]
-        shown = [e for e in found if not np.isnan(e.ci_low)]
-        held = sum(e.ci_low - 1e-9 <= truth <= e.ci_high + 1e-9 for e in shown)
-        n = len(shown)
-        least, most = (binomial_quantile(q, n, 0.95) if n else np.nan for q in (0.025, 0.975))
-        sizes = len(mine), len(cases), truth, n, held, held / max(n, 1)
-        rows.append((*run, *sizes, least, most, _verdict(held, least, most)))
-    return pd.DataFrame(rows, columns=SEEDS)
 
 # %% ../../nbs/steps/13_truth.ipynb #612a9da9
 def memory_truth(flags: pd.DataFrame, declared: pd.DataFrame, bases: Mapping[str, str]) -> pd.DataFrame:

@@ -136,39 +136,39 @@ def _wordings(item: Item) -> dict[str, str]:
     return {g: item.variant[f"text_{g}"] for g in GENDERS if f"text_{g}" in item.variant}
 
 
-def _drawn(values: Sequence, name: str, axis: str, k: int, *key: object, paired: bool):
+def _drawn(values: Sequence, name: str, axis: str, k: int, *key: object):
     "What prompt `k` gets of one attribute: by design, or by a draw of its own."
     if name == axis:
         return shuffled(values, *key, axis)[k] if name == "D_A" else values[k]
-    return shuffled(values, *key, axis, 0 if paired and name != f"{axis}_random" else k)[0]
+    return shuffled(values, *key, axis, k)[0]
 
 # %% ../../nbs/steps/01_variants.ipynb #28a333d2
-def _prompt(item: Item, name: str, k: int, seed: int, paired: bool) -> Item:
+def _prompt(item: Item, name: str, k: int, seed: int) -> Item:
     "Prompt `k` of one question in one set."
     key = (seed, name, item.item_id)
     texts = _wordings(item)
     variant, text = {"set": name}, item.question
     if texts:
-        wanted = _drawn(GENDERS if name == "D_G" else tuple(texts), name, "D_G", k, *key, paired=paired)
+        wanted = _drawn(GENDERS if name == "D_G" else tuple(texts), name, "D_G", k, *key)
         gender = wanted if wanted in texts else shuffled(tuple(texts), *key, "instead", k)[0]
         text, variant["gender"] = texts[gender], gender
         if gender != wanted:
             variant["gender_wanted"] = wanted
         if len(set(texts.values())) == 1:
             variant["same_wording"] = "yes"
-    age = _drawn(AGES, name, "D_A", k, *key, paired=paired)
-    ethnicity = _drawn(ETHNICITIES, name, "D_N", k, *key, paired=paired)
+    age = _drawn(AGES, name, "D_A", k, *key)
+    ethnicity = _drawn(ETHNICITIES, name, "D_N", k, *key)
     if "<AGE>" in text:
         variant["age"] = str(age)
     if "<NAT>" in text:
         variant["ethnicity"] = ethnicity
-    order = shuffled(range(len(item.options)), *key, "order", 0 if paired else k)
+    order = shuffled(range(len(item.options)), *key, "order", k)
     ids = {"item_id": f"{item.item_id}.{name}.{k}", "base_id": item.item_id, "group_id": item.cluster}
     return reorder(item, order, variant=variant, question=fill(text, age, ethnicity), **ids)
 
 # %% ../../nbs/steps/01_variants.ipynb #ad198b5c
 def evaluation_set(
-    items: Iterable[Item], name: str, seed: int, *, test: float = 0.9, paired: bool = False
+    items: Iterable[Item], name: str, seed: int, *, test: float = 0.9
 ) -> list[Item]:  # SETS[name] prompts a question, in the order of `items`
     """The prompts of one evaluation set: wording, age, ethnicity and order of options for each.
 
@@ -188,7 +188,7 @@ def evaluation_set(
             refuse(f"evaluation_set: {rule}; {'pass what the loader returned' if i.base_id is None else remedy}")
     wanted = "few_shot" if name == "few_shot" else "test"
     chosen = [i for i in split_items(items, seed=seed, test=test) if i.split == wanted]
-    return [_prompt(i, name, k, seed, paired) for i, k in product(chosen, range(SETS[name]))]
+    return [_prompt(i, name, k, seed) for i, k in product(chosen, range(SETS[name]))]
 
 # %% ../../nbs/steps/01_variants.ipynb #3d56714d
 def option_orders(n_options: int, n_orders: int, *, seed: int) -> list[tuple[int, ...]]:

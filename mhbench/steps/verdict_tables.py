@@ -74,12 +74,7 @@ def count_verdicts(table: pd.DataFrame, by: Sequence[str] = ("judge", "model")) 
     return table.groupby([*by, "status"]).size().rename("n").reset_index()
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #924588b8
-def _parts(table: pd.DataFrame, by: str) -> list[tuple[str, str, pd.DataFrame]]:
-    "All verdicts, then those of each group."
-    return [("all", "all", table), *((by, str(name), part) for name, part in table.groupby(by))]
-
-
-def verdict_means(table: pd.DataFrame, kind: str, *, by: str = "category", **settings: Any) -> pd.DataFrame:
+def verdict_means(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFrame:
     """The mean verdict of each judge on each student, with its interval over cases. `n_by_rule` counts the answers that
     are empty or refusals: 0, or Incorrect, without a judge.
 
@@ -90,9 +85,9 @@ def verdict_means(table: pd.DataFrame, kind: str, *, by: str = "category", **set
     _no_kind("verdict_means", kind)
     rows = []
     for (judge, model), g in table.groupby(["judge", "model"]):
-        for breakdown, name, part in _parts(g, by):
+        for name, part in [("all", g), *g.groupby("category")]:
             e = mean_of(part, "value", share=kind == "label", within=(0.0, 1.0), **settings)
-            head = {"judge": judge, "model": model, "by": breakdown, "group": name}
+            head = {"judge": judge, "model": model, "by": "all" if part is g else "category", "group": str(name)}
             failed = {"n_failed": int((part["status"] != "ok").sum())}
             counts = {"n_by_rule": int((part["text"] == BY_RULE).sum())}
             rows.append(head | e.row() | failed | counts | {"n_abstain": int((part["label"] == ABSTAIN).sum())})
