@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: docs outputs repro test lab bench readme clean data data-update readers replication export hooks test-form test-fast test-whole licences advisories audit mutants
+.PHONY: docs outputs repro test lab bench readme clean data data-update golden readers replication export hooks test-form test-fast test-whole licences advisories audit mutants
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -48,6 +48,7 @@ repro: data  ## run every stage that is out of date, then print the tables
 	$(BIN)/dvc repro
 	$(BIN)/mhbench summary
 
+WRITE ?=
 WORKERS := $(shell nproc 2>/dev/null || echo 2)
 
 PYTEST := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -73,6 +74,9 @@ data-update: $(READY)  ## after a change of a demo bank: copy the banks, add the
 	$(BIN)/python -c "import shutil, pathlib; from mhbench.corpus.demo import demo_files; [(pathlib.Path('data', n).parent.mkdir(parents=True, exist_ok=True), shutil.copy(p, pathlib.Path('data', n))) for n, p in demo_files().items()]"
 	$(BIN)/dvc add --quiet data
 	$(BIN)/dvc push --quiet data.dvc
+
+golden: repro  ## run the demo and compare its numbers with tests/golden; WRITE=1: make these files again
+	$(BIN)/python tests/golden_tables.py results $(if $(WRITE),--write)
 
 readers: data  ## the demo's executed notebooks and its page, for readers who run nothing; STAGE=score: one stage's alone
 	$(BIN)/dvc repro $(if $(STAGE),--single-item inputs $(STAGE))

@@ -26,7 +26,7 @@ test_contributing test_docs test_graph test_parts test_readme test_repository te
 hostile/test_hostile_counted hostile/test_hostile_requirements
 """.split()
 WHOLE = """
-test_benchmarks test_cluster test_interval_coverage test_ledger_page test_local test_new_study test_parallel
+test_benchmarks test_cluster test_golden test_interval_coverage test_ledger_page test_local test_new_study test_parallel
 test_pipeline test_real_studies test_replicate test_report test_site test_wheel
 annotate/test_annotate_browser annotate/test_annotate_pipeline annotate/test_annotate_proxy hostile/test_hostile_local
 """.split()
@@ -187,6 +187,39 @@ def clone(tmp_path_factory) -> Path:
     It has no `dvc.lock`, which is about other runs, and which DVC would read and write anew after every stage.
     """
     return once(tmp_path_factory, "clone", make_clone) / "mhbench"
+
+
+def make_demo(above: Path, clone: Path) -> None:
+    "The whole demo: every stage of the pipeline in order, in this process."
+    import yaml
+
+    from mhbench.run.cli import main
+    from mhbench.run.execute import run_stage
+    from mhbench.run.graph import graph, jobs
+
+    folder = above / "mhbench"
+    shutil.copytree(clone, folder, symlinks=True)
+    shutil.copy(ROOT / "params.yaml", folder / "params.yaml")
+    run = yaml.safe_load((folder / "run.yaml").read_text(encoding="utf-8"))["run"]
+    with pytest.MonkeyPatch.context() as m:
+        m.chdir(folder)
+        m.setenv("MHBENCH_ROOT", str(folder))
+        stages = graph(folder)
+        for node in stages.values():
+            if node.name in ("report", "ledger"):
+                continue
+            if not node.parameters:
+                assert main([node.name]) == 0
+            for _, study, model in jobs(run, {node.name: node}) if node.parameters else ():
+                run_stage(node.name, study, model, here=True)
+
+
+@pytest.fixture(scope="session")
+def demo(clone, tmp_path_factory) -> Path:
+    "A working folder with the results of the whole demo, one for all workers; MHBENCH_DEMO names one that is there."
+    if folder := os.environ.get("MHBENCH_DEMO"):
+        return Path(folder)
+    return once(tmp_path_factory, "demo", lambda above: make_demo(above, clone)) / "mhbench"
 
 
 @pytest.fixture(scope="session", autouse=True)

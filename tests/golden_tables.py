@@ -1,12 +1,12 @@
-"""The numbers of the demo as text, one file a stage in tests/golden: what a change of the code moves is a difference to read.
+"""The numbers of the demo as text, one file a stage in tests/golden: what a change moves is a difference to read.
 
-    python tests/golden_tables.py RESULTS            # compare a results folder with tests/golden; `make golden` runs the demo first
+    python tests/golden_tables.py RESULTS            # compare a results folder with tests/golden: `make golden`
     python tests/golden_tables.py RESULTS --write    # make the files again, after the differences were read
     python tests/golden_tables.py BEFORE AFTER       # every cell of two results folders of one machine, exactly
 
-A table of at most LONGEST rows stands there whole, with six significant digits; of a longer one, each column by its count
-of missing cells, its distinct values, and for numbers the mean and the mean weighted by the row's number, so that an
-exchange of two rows is seen. Cells of more than MOST characters are texts, and stand there by a hash.
+A table of at most LONGEST rows stands there whole, with six significant digits. Of a longer one, each column stands
+there by its count of missing cells, its distinct values, and for numbers the mean and the mean weighted by the row's
+number, so that an exchange of two rows is seen. Cells of more than MOST characters are texts, and stand there by a hash.
 """
 
 from __future__ import annotations
