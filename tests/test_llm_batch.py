@@ -47,7 +47,7 @@ def test_what_a_batch_answers_is_kept_though_this_call_does_not_ask_for_it(cache
     letters = {
         "content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -2.5}]}]
     }
-    with BatchServer(polls=3, logprobs=letters) as s:
+    with BatchServer(polls=3, say=lambda body: "A", logprobs=letters) as s:
         with pytest.raises(BatchPending):
             batch([q(0, letters=["A", "B"])], s, cache, wait_s=0)
         batch([q(1)], s, cache)
