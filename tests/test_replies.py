@@ -4,12 +4,13 @@ import json
 import math
 
 import pytest
-from asking import MODEL, q, run
+from asking import MODEL, ep, q, run
 from faults.server import FaultServer, completion
 
 from mhbench.ask.cache import Cache
 from mhbench.ask.parse import parse_choice
 from mhbench.ask.reply import ENDINGS, Malformed, read_reply
+from mhbench.ask.request import wire
 
 LETTERS = list("ABCDE")
 
@@ -97,3 +98,18 @@ def test_a_part_that_is_reasoning_is_no_answer():
 )
 def test_a_thought_is_no_answer(text, letter):
     assert parse_choice(text, LETTERS).letter == letter
+
+
+FIRST = {"type": "object", "properties": {"justification": {"type": "string"}, "decision": {"enum": ["yes", "no"]}}}
+
+
+@pytest.mark.parametrize("api", ["chat", "responses", "messages", "completions"])
+@pytest.mark.parametrize("structured", ["json_schema", "json_object", "none"])
+def test_the_fields_of_a_schema_are_sent_in_the_order_declared(api, structured):
+    one = FIRST | {"required": ["justification", "decision"]}
+    two = FIRST | {"properties": dict(reversed(FIRST["properties"].items()))}
+    model = MODEL.model_copy(update={"api": api})
+    sent = [wire(q(0, schema=s), model, ep("http://h/v1", structured=structured)) for s in (one, two)]
+    places = [[w.body.index(b"justification"), w.body.index(b"decision")] for w in sent]
+    assert places[0] == sorted(places[0]) and places[1] == sorted(places[1], reverse=True)
+    assert sent[0].key != sent[1].key

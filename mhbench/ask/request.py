@@ -372,12 +372,22 @@ def _closed(schema: Any) -> Any:
     return out
 
 
-_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_SCHEMAS = ("schema", "json_schema")  # fields of a body that hold a schema
+
+
+def _ordered(value: Any) -> Any:
+    "A value with its keys in alphabetical order, but for a schema, whose fields are answered in the order declared."
+    if isinstance(value, list):
+        return [_ordered(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    return {k: v if k in _SCHEMAS else _ordered(v) for k, v in sorted(value.items())}
 
 
 def canonical_json(value: Any) -> bytes:
-    "JSON of which there is one form: keys in order, no spaces."
-    return _encode(value).encode("utf-8")
+    "JSON of which there is one form: keys in alphabetical order, those of a schema as declared, no spaces."
+    return _encode(_ordered(value)).encode("utf-8")
 
 # %% ../../nbs/ask/08_request.ipynb #2759f10f
 TEXT_ROOM = 256  # tokens, where a letter has to be read from a text
