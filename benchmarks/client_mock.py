@@ -14,6 +14,7 @@ failed, items_per_s, cpu_us_per_item
 """
 
 import argparse
+import dataclasses
 import itertools
 import json
 import resource
@@ -21,8 +22,9 @@ import time
 
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
-from mhbench.ask.request import Endpoint, Model, Request
+from mhbench.ask.request import Answer, Endpoint, Model, Request
 
+FIELDS = [f.name for f in dataclasses.fields(Answer)]
 PROMPT = "{question}\nA. {0}\nB. {1}\nC. {2}\nD. {3}\nReply with the letter only."
 
 
@@ -72,7 +74,7 @@ def main():
     began, cpu = time.perf_counter(), time.process_time()
     with open(a.out, "w", encoding="utf-8") as out:
         for answer in ask(requests(items, a.n), model, endpoint, cache=cache, progress=False):
-            out.write(encode(answer.as_dict()) + "\n")
+            out.write(encode({name: getattr(answer, name) for name in FIELDS}) + "\n")
             n += 1
             cached += answer.cached
             failed += answer.status != "ok"

@@ -1,7 +1,7 @@
 """Bootstrap intervals of accuracy and macro F1: all replicates through weights against scikit-learn in a loop.
 
 Claim: the same replicates, at least 20 times as fast.
-Run: python benchmarks/metrics_bootstrap.py
+Run: python benchmarks/metrics_bootstrap.py [replicates]
 """
 
 import os
@@ -18,7 +18,8 @@ from sklearn.metrics import accuracy_score, f1_score
 from mhbench.stats.metrics import accuracy, f1
 from mhbench.stats.resample import bootstrap
 
-N, REPLICATES, SEED = 2475, 1000, 7
+N, SEED = 2475, 7
+REPLICATES = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 
 
 def timed(call):

@@ -28,7 +28,7 @@ from mhbench.studies.psychiatrybench.load import label_lists
 from mhbench.studies.psychiatrybench.standings import (
     draw_standings,
     paired_table,
-    published,
+    published_counts,
     rank_table,
     result_columns,
     results_table,
@@ -50,7 +50,7 @@ OPEN = (
 
 def simulated_items(rng: np.random.Generator) -> list[Item]:
     "As many items as the paper has, with cases that several of them share."
-    counts, lists, items = published()["counts"], label_lists(), []
+    counts, lists, items = published_counts(), label_lists(), []
     about = {"study": "psychiatrybench", "source": "simulated", "question": "?"}
     for task in OPEN:
         kind = "sequential" if task == "sequential qa" else "open"

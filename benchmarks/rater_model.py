@@ -44,8 +44,9 @@ def by_raschpy(value: np.ndarray, answer: np.ndarray, rater: np.ndarray) -> floa
 def main() -> None:
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("--raschpy", action="store_true")
-    with_raschpy = args.parse_args().raschpy
-    for raters, answers, each in ((8, 300, 8), (8, 1200, 2), (30, 6250, 8), (30, 25_000, 2)):
+    args.add_argument("--sizes", type=int, default=4, help="the first of the four sizes alone")
+    a = args.parse_args()
+    for raters, answers, each in ((8, 300, 8), (8, 1200, 2), (30, 6250, 8), (30, 25_000, 2))[: a.sizes]:
         ratings = drawn(raters, answers, each)
         began, cpu = time.perf_counter(), time.process_time()
         fit = fit_raters(*ratings, categories=range(5))
@@ -58,7 +59,7 @@ def main() -> None:
             model, question = ratings[1] % 5, ratings[1] // 5
             fit_raters(*ratings, categories=range(5), facets={"model": model}, items=question)
             print(f"; with models and questions {time.process_time() - cpu:.1f} s of the processor", end="")
-        print(f"; RaschPy {by_raschpy(*ratings):.1f} s" if with_raschpy else "", flush=True)
+        print(f"; RaschPy {by_raschpy(*ratings):.1f} s" if a.raschpy else "", flush=True)
 
 
 if __name__ == "__main__":

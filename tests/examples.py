@@ -15,6 +15,7 @@ import re
 import sys
 import traceback
 import types
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -97,13 +98,25 @@ def _place(folder: Path):
         os.chdir(before)
 
 
-def notebook_functions(notebook: str) -> types.SimpleNamespace:
-    "What a notebook under nbs/ defines that exports nothing, such as the makers of the demonstration banks."
+@cache
+def _defined(notebook: str) -> dict:
     with _place((ROOT / "nbs" / notebook).parent) as space:
         for cell in json.loads((ROOT / "nbs" / notebook).read_text(encoding="utf-8"))["cells"]:
             if cell["cell_type"] == "code":
                 exec("".join(cell["source"]), space)
-    return types.SimpleNamespace(**space)
+    return dict(space)
+
+
+class notebook_functions:
+    """What a notebook under nbs/ defines that exports nothing, such as the makers of the demonstration banks; it runs
+    when the first name is asked for.
+    """
+
+    def __init__(self, notebook: str):
+        self._notebook = notebook
+
+    def __getattr__(self, name: str):
+        return _defined(self._notebook)[name]
 
 
 VARIES = {  # notebooks whose outputs need not be those stored, and why

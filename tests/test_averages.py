@@ -26,6 +26,7 @@ def scores(right, **more) -> pd.DataFrame:
     "n, centre, spread, old",  # `old`: as if the sixteen were independent, the interval holds no more than this
     [(20, 0.8, 2.0, 0.75), (20, 3.5, 1.0, 0.65), (60, 0.8, 1.0, 0.85), (60, -4.0, 2.0, 0.7)],
 )
+@pytest.mark.whole
 def test_the_interval_of_a_mean_over_models_holds(n, centre, spread, old):
     samples, n_models = 200, 16
     rng = np.random.default_rng(7)

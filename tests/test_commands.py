@@ -32,6 +32,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"(?ms)^ *```(?:sh|bash)\n(.*?)^ *```")
 SYNOPSIS = re.compile(r"`(mhbench [a-z][^`]*|make [a-z][^`]*|dvc repro[^`]*)`")
 ELSEWHERE = {  # how a command begins -> the test that runs it, and a text by which it is seen to be there
+    "make test": ("test_parts.py", 'made("-n", "test")'),
     "make repro": ("test_first_hour.py", '"make", "-n", "repro"'),
     "mhbench replicate": ("test_replicate.py", '"replicate", name'),
     "mhbench fetch mhqa": ("test_fetch.py", '"fetch", "mhqa"'),

@@ -98,6 +98,7 @@ stages:
 """
 
 
+@pytest.mark.whole
 def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
@@ -141,6 +142,7 @@ def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
     assert "must hold main numbers" in capsys.readouterr().err, "what no storage has is not compared as if it were none"
 
 
+@pytest.mark.whole
 def test_a_sweep_goes_on_where_it_was_and_leaves_params_as_they_were(tmp_path, root, monkeypatch):
     for name in ("params.yaml", "dvc.yaml"):
         shutil.copy(root / name, tmp_path / name)
@@ -156,6 +158,7 @@ def test_a_sweep_goes_on_where_it_was_and_leaves_params_as_they_were(tmp_path, r
     assert yaml.safe_load(before)["judge"]["threshold"] == 0.8
 
 
+@pytest.mark.whole
 def test_points_run_as_jobs_in_copies_of_their_own(tmp_path, root, monkeypatch, capfd):
     "With submitit's local executor: the clone stays as it is, what failed is named, and said again it goes on."
     pytest.importorskip("submitit", reason="submitit is not installed: pip install 'mhbench[slurm]'")

@@ -90,6 +90,7 @@ def test_intervals_are_the_ones_of_the_score_module():
     assert np.allclose(got.loc[(got["measure"] == "macro f1") & (got["by"] == "all"), "estimate"], f["estimate"])
 
 
+@pytest.mark.whole
 def test_paper_interval_draws_samples_of_its_size():
     "Each replicate is a count out of `size`; the spread is the binomial's, whatever the number of questions."
     x = np.r_[np.ones(700), np.zeros(300)]
@@ -141,6 +142,7 @@ def test_one_contrast_has_one_p_value_whatever_it_is_corrected_over():
     assert (overall["p_adjusted"] <= overall["p_every_two"]).all(), "two named pairs are fewer than three"
 
 
+@pytest.mark.whole
 def test_the_test_over_cases_keeps_its_level():
     """No difference between competencies, large differences between cases: false alarms about as often as promised, 200
     banks.

@@ -227,6 +227,7 @@ def test_another_seed_makes_other_files(annotated):
     assert MEDQADE.simulate_panel_files(pool, seed=1) != MEDQADE.simulate_panel_files(pool, seed=2)
 
 
+@pytest.mark.whole
 def test_many_simulated_raters_reach_the_stated_model(annotated, tmp_path):
     """Over many sessions of one rater, option i is above j where it is not level with it with probability
     sigma(slope x (worth_i - worth_j)), which is Bradley and Terry's, within four standard errors.

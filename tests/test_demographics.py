@@ -73,6 +73,7 @@ def test_where_no_set_varies_the_patient_every_table_is_empty():
     assert len(demographics.demographics_headline(pairs)) == len(demographics.pair_intervals(pairs)) == 0
 
 
+@pytest.mark.whole
 def test_where_nothing_differs_a_figure_seldom_has_an_interval_without_zero():
     "Sixteen models and three sets on the same sixty questions: at most one run in twenty, and what luck adds."
     sets, runs, misses = {"D_G": "gender", "D_A": "age", "D_N": "ethnicity"}, 40, 0

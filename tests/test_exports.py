@@ -3,7 +3,6 @@
 import builtins
 import json
 import zipfile
-from datetime import UTC, datetime
 
 import pandas as pd
 import pytest
@@ -12,7 +11,7 @@ from mhbench.records.answers import load_answers
 from mhbench.records.database import staged_folder
 from mhbench.records.schema import Item
 from mhbench.report.items import ROW_COLUMNS, Answers
-from mhbench.run.export import dataset_folder, inspect_logs, mlflow_run
+from mhbench.run.export import dataset_folder, mlflow_run
 from mhbench.steps.score import read_answer
 
 ITEMS = [
@@ -105,30 +104,13 @@ def answers():
     return Answers(rows, {"s/q1": {"question": "What first?", "options": ["x", "y"]}}, {"0": {"text": "A, surely"}})
 
 
-def test_inspect_reads_our_logs_back(answers, tmp_path):
-    log = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed: pip install inspect_ai")
-    night = datetime(2027, 3, 1, 22, 5, tzinfo=UTC)
-    with staged_folder(tmp_path / "logs") as write:
-        (file,) = inspect_logs(answers, {("s", "m"): night}, write)
-    back = log.read_eval_log(str(file))
-    assert datetime.fromisoformat(str(back.eval.created)) == night == datetime.fromisoformat(str(back.stats.started_at))
-    assert back.status == "success" and back.eval.model == "mhbench/m"
-    assert [s.scores["mhbench"].value for s in back.samples] == ["C", "I", "N"]
-    assert back.samples[0].output.completion == "A, surely" and back.samples[0].choices == ["x", "y"]
-    assert back.samples[1].metadata["category"] == "triage"
-    assert back.results.scores[0].metrics["accuracy"].value == 0.5
-    log.write_eval_log(back, str(tmp_path / "again.eval"))
-    assert [r.text for r in load_answers(tmp_path / "again.eval", ITEMS, "m")[:2]] == ["A, surely", "B"]
-    again = load_answers(file, ITEMS, "m")
-    assert [r.text for r in again[:2]] == ["A, surely", "B"]
-
-
+@pytest.mark.whole
 def test_a_dataset_folder_is_read_by_datasets(answers, tmp_path):
     with staged_folder(tmp_path / "out") as write:
         made = dataset_folder(answers, pd.DataFrame({"measure": ["accuracy"], "estimate": [0.5]}), write)
     assert "config_name: answers" in made[0].read_text(encoding="utf-8")
     assert pd.read_parquet(made[1])["question"].tolist()[0] == "What first?"
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed: pip install datasets")
+    datasets = pytest.importorskip("datasets")
     found = datasets.load_dataset(str(tmp_path / "out"), "answers", cache_dir=str(tmp_path / "cache"))
     assert found["train"].num_rows == 3
 

@@ -179,6 +179,7 @@ SHAPES = {  # what is said, and what of the answer it makes
 }  # fmt: skip
 
 
+@pytest.mark.whole
 def test_the_stand_ins_say_what_the_references_say():
     responses = pytest.importorskip("openai.types.responses")
     for said, _ in SHAPES["responses"]:

@@ -570,6 +570,7 @@ def test_calls_that_do_not_fit_are_refused():
 # ---------------------------------------------------------------- a real model
 
 
+@pytest.mark.whole
 def test_the_bundled_model_judges_in_the_form_asked_for():
     "Its verdicts mean nothing; that they arrive in the form asked for, through a real server, does."
     pytest.importorskip("xllamacpp")

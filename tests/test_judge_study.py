@@ -160,6 +160,7 @@ def test_the_card_names_the_largest_shift_either_way_with_its_joint_interval():
     assert row[["estimate", "ci_low", "ci_high"]].tolist() == [-6, -8, -4]
 
 
+@pytest.mark.whole
 def test_the_largest_shift_of_wording_is_rarely_found_where_none_moves():
     runs, own, joint = 60, 0, 0
     for seed in range(runs):

@@ -29,6 +29,7 @@ def test_probabilities_are_those_of_crowd_kit(labels):
         assert label_votes(labels).values[:, k] == pytest.approx(theirs[f"votes_{name}"], abs=1e-6)
 
 
+@pytest.mark.whole
 def test_crowd_kit_itself(labels):
     aggregation = pytest.importorskip("crowdkit.aggregation")
     rater, item = np.nonzero(labels != None)  # noqa: E711

@@ -29,18 +29,6 @@ def test_estimates_and_limits_are_those_of_the_authors_package(row):
         assert ours.both.estimate == pytest.approx(expected[0], abs=1e-6)
 
 
-def test_the_oracle_s_numbers_are_what_the_package_gives_now():
-    pytest.importorskip("ppi_py", exc_type=Exception)
-    from ppi_py import ppi_mean_ci
-
-    for row in ORACLE:
-        people, judge = sample(row)
-        has = ~np.isnan(people)
-        for power, _, *limits in row["power, estimate, limits"]:
-            found = ppi_mean_ci(people[has], judge[has], judge[~has], alpha=0.05, lam=power)
-            assert np.ravel(found) == pytest.approx(limits, abs=1e-9)
-
-
 def test_with_all_the_judge_it_is_the_regression_estimator_of_two_phase_sampling():
     rng = np.random.default_rng(3)
     judge = rng.normal(size=5_000)

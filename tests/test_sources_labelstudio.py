@@ -1,14 +1,11 @@
-"""Label Studio: an export that a real server wrote, its own parser and converter where they are installed, and exports
-that somebody broke.
-"""
+"Label Studio: an export that a real server wrote, and exports that somebody broke."
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 
-from mhbench.records.labelstudio import label_studio_tasks, labelling_config, load_label_studio, write_tasks
+from mhbench.records.labelstudio import label_studio_tasks, load_label_studio, write_tasks
 from mhbench.records.schema import Item, Response
 
 FILES = Path(__file__).parent / "fixtures" / "labelstudio"
@@ -113,43 +110,6 @@ def test_raters_by_email(tmp_path):
     assert {r.rater for r in load(raters={"x@example.org": "r9"}).ratings} == {"r9"}
     with pytest.raises(ValueError, match="got 'x@example.org'"):
         load(raters={7: "r9"})
-
-
-@pytest.mark.parametrize("language", ["en", "de"])
-def test_label_studio_accepts_the_page_and_the_tasks(out, language):
-    li = pytest.importorskip(
-        "label_studio_sdk.label_interface",
-        reason="label-studio-sdk is not installed: its parser checks the labelling configuration",
-    )
-    page = li.LabelInterface(labelling_config(5, language=language))
-    page.validate()
-    for t in out.tasks["r1"]:
-        page.validate_task(t)
-    controls = list(page.controls)
-    assert len(controls) == 7
-    assert {tuple(c.labels) for c in controls if c.tag == "Choices"} == {
-        ("Correct", "Incorrect", "Abstain"),
-        ("Easy", "Medium", "Hard"),
-    }
-
-
-def test_label_studios_own_converter_reads_the_same_verdicts(tmp_path, out):
-    converter = pytest.importorskip(
-        "label_studio_sdk.converter",
-        reason="label-studio-sdk is not installed: its converter is the reference of this test",
-    )
-    (tmp_path / "config.xml").write_text(out.config)
-    converter.Converter(str(tmp_path / "config.xml"), str(tmp_path), download_resources=False).convert(
-        str(FILES / "export.json"), str(tmp_path / "out"), "CSV", is_dir=False
-    )
-    with open(tmp_path / "out" / "result.csv", encoding="utf-8") as f:
-        theirs = list(csv.DictReader(f))
-    got = load_label_studio(FILES / "export.json", out.key, raters="r1")
-    for annotation in {r.session for r in got.ratings}:
-        row = next(r for r in theirs if r["annotation_id"] == annotation)
-        ours = {r.target: r.label for r in got.ratings if r.session == annotation}
-        assert [row[f"correctness_{k}"] for k in range(1, 6)] == [ours[m] for m in out.key[row["item_id"]]]
-        assert row["difficulty"] == ours["difficulty"]
 
 
 def test_files_of_a_round(tmp_path, out):

@@ -32,8 +32,8 @@ from .params import load_params
 from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0
-__all__ = ['Write', 'executed_notebooks', 'publish', 'inspect_logs', 'dataset_folder', 'bank_cards', 'card_results', 'flat',
-           'mlflow_run']
+__all__ = ['Write', 'executed_notebooks', 'undated', 'publish', 'inspect_logs', 'dataset_folder', 'bank_cards', 'card_results',
+           'flat', 'mlflow_run']
 
 # %% ../../nbs/run/16_export.ipynb #7a00c6ef
 def executed_notebooks(run: dict) -> dict[str, Path]:
@@ -45,6 +45,13 @@ def executed_notebooks(run: dict) -> dict[str, Path]:
     return out
 
 # %% ../../nbs/run/16_export.ipynb #c539d52b
+def undated(page: str) -> str:
+    "A page of the report without the date and the commit of its run, which would change in git where no number does."
+    page = re.sub(r"Made on [\d-]+ [\d:]+ UTC by mhbench (\S+) \(commit [^)]*\)", r"Made by mhbench \1", page)
+    page = page.replace("Date, commit, versions, seed and hashes", "Versions, seed and hashes")
+    return re.sub(r"<tr><td>(?:made on|commit)<td>[^<]*", "", page)
+
+
 def publish(
     to: str | Path = "reports",
     stages: Sequence[str] = (),  # copy the notebooks of these stages only; (): of all stages, and the page
@@ -75,7 +82,8 @@ def publish(
         shutil.copyfile(file, folder / name)
     if not stages:
         page = folder / "report.html"
-        page.write_text(page.read_text(encoding="utf-8").replace("/notebook.ipynb", ".ipynb"), encoding="utf-8")
+        text = undated(page.read_text(encoding="utf-8"))
+        page.write_text(text.replace("/notebook.ipynb", ".ipynb"), encoding="utf-8")
     return [folder / name for name in found]
 
 # %% ../../nbs/run/16_export.ipynb #22f6809e

@@ -56,6 +56,7 @@ for command in ("plan", "select --models minilm", "run prepare --study mhqa", "i
 
 
 @mounts
+@pytest.mark.whole
 def test_a_clone_that_cannot_be_written_is_counted_and_the_rest_refused(house):
     house.only("mhqa")
     house.params["run"]["models"] = ["minilm", "minilm-mhqa"]
