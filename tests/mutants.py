@@ -36,7 +36,7 @@ from itertools import pairwise, permutations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from golden_tables import differences
 
 ROOT = Path(__file__).resolve().parent.parent
 GROUPS = {
@@ -60,6 +60,7 @@ MOST_S = 30  # of tests or of stages a mutant, the shortest first; what these do
 OTHER = {"<": ("<=", ">"), ">": (">=", "<"), "<=": ("<",), ">=": (">",), "//": ("/",), "%": ("//",), "**": ("*",)}
 for both in "==,!=;is,is not;in,not in;and,or;+,-;*,/;|,&;min,max;any,all;minimum,maximum".split(";"):
     OTHER |= {one: (two,) for one, two in permutations(both.split(","))}
+MISSED = ("survived", "never run")
 WORDS = {"about", "absent", "alt", "caption", "help", "place", "remedy", "title"}  # arguments that a reader reads
 SILENT = {"refuse", "warn", "warnings", "cast", "ax", "fig", "figure", "plt"}  # what these are given is for a reader
 LEAVES = {"table", "records", "headline", "done", "added", "page", "know", "know_labels"}  # of a stage: what it leaves
@@ -185,7 +186,7 @@ def _left_by(stage: ast.Module) -> list[ast.stmt]:
     for statement in reversed(stage.body):
         nodes = list(_walk(statement))
         calls = {n.func.attr for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
-        if calls & LEAVES or names(nodes, ast.Store) & needed:
+        if calls & LEAVES or (names(nodes, ast.Store) & needed and not isinstance(statement, ast.Expr)):
             found.append(statement)
             needed |= names(nodes, ast.Load)
     return found
@@ -346,6 +347,7 @@ class Checks:
 
     seconds: dict[str, float] = field(default_factory=dict)
     lines: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    left: dict[str, dict] = field(default_factory=dict)  # of a run of a stage, its tables
     left_out: dict[str, str] = field(default_factory=dict)
 
     def of(self, mutant: Mutant) -> list[str]:
@@ -443,7 +445,7 @@ class _Watch:
 def _pytest(nodes: list[str], *plugins) -> int:
     import pytest
 
-    words = ["-q", "-n0", "-p", "no:cacheprovider", "--no-header", "-m", "not slow"]
+    words = ["-q", "-n0", "-p", "no:cacheprovider", "--no-header", "-m", "fast or whole"]
     return int(pytest.main([*words, *([] if plugins else ["-x"]), *nodes], plugins=list(plugins)))
 
 
@@ -460,71 +462,48 @@ def tests_measured(modules: list[Module], root: Path) -> Checks:
     return checks
 
 
-def left(place: Path) -> dict[str, pd.DataFrame]:
-    "The tables in a folder of a stage's results."
-    return {f.stem: pd.read_parquet(f) for f in sorted(place.glob("*.parquet"))}
+def left(check: str) -> dict[str, dict]:
+    "The tables that a run of a stage leaves: `stage score/mentat` with the demo's parameters, or `varied`."
+    from varied import VARIED, left_by
 
-
-def same(one: dict[str, pd.DataFrame], two: dict[str, pd.DataFrame]) -> bool:
-    "Whether two runs left the same tables."
-    if one.keys() != two.keys():
-        return False
-    for name, table in one.items():
-        try:
-            pd.testing.assert_frame_equal(table, two[name], rtol=1e-5, atol=1e-6, check_dtype=False)
-        except AssertionError:
-            return False
-    return True
-
-
-def run_of(place: str) -> None:
-    "One run of a stage of the demo, in this process, from what the stages before it left."
-    from here import stages_here
-
-    from mhbench.run.execute import run_stage
-
-    for file in Path("results", place).glob("*.parquet"):
-        file.unlink()
-    with stages_here():
-        run_stage(*place.split("/"), here=True)
+    _, place, *varied = check.split()
+    return left_by(place, Path("results"), VARIED[place] if varied else {})
 
 
 def stages_measured(modules: list[Module], root: Path) -> Checks:
-    "The runs of stages of the demo; what they leave where nothing is changed is kept in `golden`."
+    "The runs of stages, with the demo's parameters and with others."
+    from varied import VARIED
+
     checks = Checks()
     trace = _Trace({str(m.file) for m in modules if not isinstance(m, Stage)})
     own = {m.file.stem for m in modules if isinstance(m, Stage)}
-    places = sorted(str(f.parent.relative_to("results")) for f in Path("results").rglob("notebook.ipynb"))
-    for place in places:
-        if trace.files or place.partition("/")[0] in own:
-            started = time.monotonic()
+    found = [str(f.parent.relative_to("results")) for f in sorted(Path("results").rglob("notebook.ipynb"))]
+    for check in [*(f"stage {place}" for place in found), *(f"stage {place} varied" for place in VARIED)]:
+        if trace.files or check.split()[1].partition("/")[0] in own:
+            started = time.process_time()
             if trace.files:
                 trace.start()
             try:
-                run_of(place)
+                checks.left[check] = left(check)
             except Exception as e:
-                checks.left_out[f"stage {place}"] = str(e)
+                checks.left_out[check] = str(e)
                 continue
             finally:
                 sys.settrace(None)
-            checks.seconds[f"stage {place}"] = time.monotonic() - started
-            checks.lines[f"stage {place}"] = trace.taken()
-            Path("golden", place).mkdir(parents=True)
-            for file in Path("results", place).glob("*.parquet"):
-                shutil.copy(file, Path("golden", place))
+            checks.seconds[check] = time.process_time() - started
+            checks.lines[check] = trace.taken()
     return checks
 
 
-def noticed(module: Module, chosen: list[str], code: str) -> bool:
-    "Whether a check fails for a mutant; in a child."
-    if module.name in chosen and module.fault(code):
+def noticed(mutant: Mutant, chosen: list[str], known: dict[str, dict]) -> bool:
+    "Whether one of the checks fails for a mutant; in a child."
+    if mutant.module.name in chosen and mutant.module.fault(mutant.code):
         return True
-    for place in [c.removeprefix("stage ") for c in chosen if c.startswith("stage ")]:
+    for check in [c for c in chosen if c.startswith("stage ")]:
         try:
-            run_of(place)
+            if differences(known[check], left(check)):
+                return True
         except Exception:
-            return True
-        if not same(left(Path("golden", place)), left(Path("results", place))):
             return True
     tests = [c for c in chosen if "::" in c]
     return bool(tests) and _pytest(tests) not in (0, 5)
@@ -588,21 +567,21 @@ def tried(mutants: list[Mutant], root: Path, until: float) -> None:
     "The fate of mutants: the notebooks of their modules first, then tests and stages for what is left."
     log = root.parent / "log"
 
-    def one(mutant: Mutant, kind: str, which: list[str], seconds: float) -> None:
+    def one(mutant: Mutant, kind: str, which: list[str], seconds: float, known: dict) -> None:
         mutant.module.write(mutant.code)
-        fate = in_child(lambda: noticed(mutant.module, which, mutant.code), 120 + 10 * seconds, log)
+        fate = in_child(lambda: noticed(mutant, which, known), 120 + 10 * seconds, log)
         mutant.fate = {None: "died", True: kind, False: "survived"}[fate]
         mutant.module.write(mutant.module.code)
 
     for mutant in mutants:
         if time.monotonic() < until and not isinstance(mutant.module, Stage):
-            one(mutant, "notebook", [mutant.module.name], 60)
+            one(mutant, "notebook", [mutant.module.name], 60, {})
     for kind, measured in (("tests", tests_measured), ("stages", stages_measured)):
-        left = [m for m in mutants if m.fate in ("not tried", "survived")]
-        left = [m for m in left if kind == "stages" or not isinstance(m.module, Stage)]
-        if not left or time.monotonic() > until:
+        rest = [m for m in mutants if m.fate in ("not tried", "survived")]
+        rest = [m for m in rest if kind == "stages" or not isinstance(m.module, Stage)]
+        if not rest or time.monotonic() > until:
             continue
-        modules = list(dict.fromkeys(m.module for m in left))
+        modules = list(dict.fromkeys(m.module for m in rest))
         checks = in_child(lambda f=measured, m=modules: f(m, root), until - time.monotonic(), log)
         if checks is None:
             sys.exit(f"the checks do not run unchanged\n{log.read_text()[-3000:]}")
@@ -610,13 +589,16 @@ def tried(mutants: list[Mutant], root: Path, until: float) -> None:
             if "Skipped" not in why:
                 print(f"left out, since it fails unchanged: {name}: {' '.join(why.split())[-160:]}")
         print(f"{kind}: {len(checks.seconds)} take {sum(checks.seconds.values()):.0f} s unchanged", flush=True)
-        for mutant in left:
-            if (which := checks.of(mutant)) and time.monotonic() < until:
-                one(mutant, kind, which, sum(checks.seconds[c] for c in which))
+        for mutant in rest:
+            which = checks.of(mutant)
+            if not which and mutant.fate == "not tried":
+                mutant.fate = "never run"
+            elif which and time.monotonic() < until:
+                one(mutant, kind, which, sum(checks.seconds[c] for c in which), checks.left)
 
 
 def report(name: str, done: list[Mutant], seconds: float) -> None:
-    missed = [m for m in done if m.fate == "survived"]
+    missed = [m for m in done if m.fate in MISSED]
     by = {fate: sum(m.fate == fate for m in done) for fate in ("notebook", "tests", "stages", "died")}
     share = f"{1 - len(missed) / len(done):.0%}" if done else "none tried"
     print(f"{name}: {len(done) - len(missed)} of {len(done)} found ({share}), {by}, {seconds:.0f} s", flush=True)
@@ -664,8 +646,7 @@ def main() -> int:
         done = [m for m in mutants if m.fate != "not tried"]
         report(name, done, time.monotonic() - started)
         total += done
-        shutil.rmtree("golden", ignore_errors=True)
-    missed = sum(m.fate == "survived" for m in total)
+    missed = sum(m.fate in MISSED for m in total)
     print(f"all: {len(total) - missed} of {len(total)} found ({1 - missed / max(1, len(total)):.0%})")
     shutil.rmtree(root.parent)
     return 0

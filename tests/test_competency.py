@@ -423,3 +423,10 @@ def test_the_plain_answer_does_not_vote_and_the_25_are_not_plain(votes, right):
     table = competency.competency_table(scores, seed=1, n_boot=50)
     accuracy = table[(table["measure"] == "accuracy") & (table["by"] == "all")].set_index("answered_by")["estimate"]
     assert accuracy["plain"] == 0 and accuracy["majority"] == right
+
+
+def test_a_named_pair_is_compared_where_both_answered_and_else_named():
+    choice = pd.DataFrame({"model": ["a", "b", "c"], "mode": ["zero_shot", "zero_shot", "cot"]})
+    pairs = {"a": "b", "c": "b"}
+    asked = competency.pairs_asked(pairs, choice, "zero_shot")
+    assert asked == {"a": "b"} and [*competency.pairs_not_asked(pairs, asked, "zero_shot")] == ["c beside b"]
