@@ -24,7 +24,7 @@ from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
 from mhbench.ask.request import Answer, Endpoint, Model, Request
 
-FIELDS = [f.name for f in dataclasses.fields(Answer)]
+FIELDS = [f.name for f in dataclasses.fields(Answer) if f.compare]  # those that the cache keeps
 PROMPT = "{question}\nA. {0}\nB. {1}\nC. {2}\nD. {3}\nReply with the letter only."
 
 
