@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conditional import conditional_severities, symmetric_functions
 
 from mhbench.stats.rater_likelihood import (
     ModelParameters,
     ParameterBlock,
     SliderPoints,
     category_log_probs,
-    conditional_severities,
     over_items,
     over_worths,
 )
@@ -65,6 +65,25 @@ MANY_FACETS = "-1.056135 -0.597159 -0.133192 0.768139 1.018346"
 
 def numbers(text: str) -> list[float]:
     return [float(v) for v in text.split()]
+
+
+def test_symmetric_functions_are_sums_over_all_ratings():
+    psi = np.array([[0, 0.3, -0.2], [0, -0.5, 0.1], [0, 0.2, 0.4]])
+    by_hand = np.zeros(7)
+    for ratings in product(range(3), repeat=3):
+        by_hand[sum(ratings)] += np.exp(sum(psi[r, k] for r, k in enumerate(ratings)))
+    log_gamma, gradient = symmetric_functions(psi)
+    assert np.allclose(log_gamma, np.log(by_hand))
+    assert np.allclose((gradient * np.arange(3)[:, None]).sum((0, 1)), np.arange(7))  # categories add up to the total
+
+
+def test_two_raters_of_labels_differ_by_the_log_odds_of_their_disagreements():
+    pairs = np.array([[1, 0]] * 30 + [[0, 1]] * 12 + [[1, 1]] * 40 + [[0, 0]] * 18)
+    two = conditional_severities(pairs)
+    assert np.isclose(two.severity[1] - two.severity[0], np.log(30 / 12))
+    assert np.isclose(2 * two.severity_se[0], np.sqrt(1 / 30 + 1 / 12), rtol=1e-4)
+    with pytest.raises(ValueError, match="must connect all raters"):
+        conditional_severities(np.array([[0, 1, None, None], [None, None, 1, 0]] * 5 + [[1, 0, None, None]] * 3, float))
 
 
 def test_partial_credit_equals_psychotools():

@@ -38,7 +38,7 @@ def test_strata_of_clusters_are_those_of_their_units():
     x = np.array([1.0, 1, 5, 5, 2, 2, 9, 9])
     clusters = ["a", "a", "b", "b", "c", "c", "d", "d"]
     strata = ["x", "x", "y", "y", "x", "x", "y", "y"]
-    i = bootstrap(mean, x, clusters=clusters, strata=strata, n=200, seed=1, method="bca")
+    i = bootstrap(mean, x, clusters=clusters, strata=strata, n=200, seed=1)
     assert i.n == 4 and i.estimate == 4.25
     assert i.replicates.min() >= (1 + 5) / 2 and i.replicates.max() <= (2 + 9) / 2  # two of each stratum
     assert 3 <= i.ci_low < i.ci_high <= 5.5

@@ -17,8 +17,7 @@ from .resample import Weights, as_result, as_scalar, divide, unit_weights
 
 # %% auto #0
 __all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'label_matrix', 'contingency_tables', 'percent_agreement', 'cohen_kappa', 'pabak',
-           'krippendorff_alpha', 'fleiss_kappa', 'gwet_ac1', 'known_metric', 'mean_defined', 'Pairwise', 'pairwise',
-           'mean_pairwise']
+           'krippendorff_alpha', 'gwet_ac1', 'known_metric', 'mean_defined', 'Pairwise', 'pairwise', 'mean_pairwise']
 
 # %% ../../nbs/stats/03_agreement.ipynb #ae9b0643
 ABSTAIN = "Abstain"
@@ -239,28 +238,6 @@ def krippendorff_alpha(
     a = _alpha_ordinal(c, w) if level == "ordinal" else _alpha_counts(c, _squared_distances(x, level), w)
     return as_result(a, given)
 
-# %% ../../nbs/stats/03_agreement.ipynb #6aeb1f12
-def _pairs_within(labels, ignore, categories, weights, function) -> tuple[np.ndarray, np.ndarray]:
-    "Agreement of pairs within items (B,), and prevalence of categories (B, K)."
-    codes, values = label_matrix(labels, ignore, categories, function)
-    c = (codes[:, :, None] == np.arange(max(len(values), 1))).sum(0).astype(float)  # (N, K)
-    m = c.sum(1)
-    agree = np.where(m > 1, (c * (c - 1)).sum(1) / np.maximum(m * (m - 1), 1), 0.0)
-    t = unit_weights(weights, len(c), function) @ np.column_stack([agree, m > 1, m > 0, c / np.maximum(m, 1)[:, None]])
-    return divide(t[:, 0], t[:, 1]), divide(t[:, 3:], t[:, 2:3])
-
-
-def fleiss_kappa(
-    labels: Any, *, categories: Sequence | None = None, ignore: Sequence = (ABSTAIN,), weights: Weights = None
-) -> Any:  # at most 1; NaN where undefined; (B,) with weights
-    """Agreement of any number of raters beyond chance, where chance is given by the pooled marginals.
-
-    Source: Fleiss 1971; with missing ratings: Gwet 2014, chapter 2.
-    """
-    p_a, pi = _pairs_within(labels, ignore, categories, weights, "fleiss_kappa")
-    p_e = (pi**2).sum(1)
-    return as_result(1 - divide(1 - p_a, 1 - p_e), weights)
-
 # %% ../../nbs/stats/03_agreement.ipynb #d6c9118f
 def gwet_ac1(
     labels: Any, *, categories: Sequence | None = None, ignore: Sequence = (ABSTAIN,), weights: Weights = None
@@ -269,8 +246,14 @@ def gwet_ac1(
 
     Source: Gwet 2008; with missing ratings: Gwet 2014, chapter 2.
     """
-    p_a, pi = _pairs_within(labels, ignore, categories, weights, "gwet_ac1")
-    k = pi.shape[1]
+    codes, values = label_matrix(labels, ignore, categories, "gwet_ac1")
+    c = (codes[:, :, None] == np.arange(max(len(values), 1))).sum(0).astype(float)  # (N, K)
+    m = c.sum(1)
+    agree = np.where(m > 1, (c * (c - 1)).sum(1) / np.maximum(m * (m - 1), 1), 0.0)
+    t = unit_weights(weights, len(c), "gwet_ac1") @ np.column_stack(
+        [agree, m > 1, m > 0, c / np.maximum(m, 1)[:, None]]
+    )
+    p_a, pi, k = divide(t[:, 0], t[:, 1]), divide(t[:, 3:], t[:, 2:3]), c.shape[1]
     p_e = (pi * (1 - pi)).sum(1) / (k - 1) if k > 1 else np.full(len(pi), np.nan)
     return as_result(1 - divide(1 - p_a, 1 - p_e), weights)
 

@@ -136,7 +136,6 @@ def alignment(
     labels: Any,  # (R, N) the panel's
     *,
     metric: str = "cohen_kappa",
-    reference: str = "leave_one_out",  # each rater's consensus of the others; or "full": the whole panel's
     clusters: Any = None,
     level: float = 0.95,
 ) -> Any:  # an Alignment, or a list of them
@@ -146,8 +145,6 @@ def alignment(
     """
     f = "alignment"
     formula = known_metric(metric, f)
-    if reference not in ("full", "leave_one_out"):
-        refuse(f"{f}: reference must be 'full' or 'leave_one_out'; got {reference!r}")
     panel = np.asarray(labels, dtype=object)
     several = np.atleast_2d(np.asarray(annotator, dtype=object))
     if panel.ndim != 2 or several.shape[1] != panel.shape[1]:
@@ -161,14 +158,9 @@ def alignment(
     def compared(a, weights):
         "The annotator's agreement, the raters', and the difference (B, 3), on the columns that both have labelled."
         top = formula(contingency_tables(np.where(a >= 0, x, -1), others, k, weights))
-        if reference == "full":
-            own = formula(contingency_tables(a[None], whole[None], k, weights))
-        else:
-            own = formula(contingency_tables(np.where(x >= 0, a, -1), others, k, weights))
-            undefined = np.isnan(own) | np.isnan(top)
-            own, top = (np.where(undefined, np.nan, s) for s in (own, top))
-        own = mean_defined(own)
-        top = mean_defined(top)
+        own = formula(contingency_tables(np.where(x >= 0, a, -1), others, k, weights))
+        undefined = np.isnan(own) | np.isnan(top)
+        own, top = (mean_defined(np.where(undefined, np.nan, s)) for s in (own, top))
         return np.column_stack([own, top, own - top])
 
     out = []

@@ -137,7 +137,7 @@ def mean_limits(m: ClusterMean, tail: float = 0.025) -> tuple[Any, Any]:  # NaN 
 # %% ../../nbs/stats/02_estimate.ipynb #7412baae
 ESTIMATE_COLUMNS = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
 # kinds of limits that are too narrow with few cases
-NEEDS_CASES = ("bootstrap", "bca", "bounds", "hall", "jackknife", "prediction-powered")
+NEEDS_CASES = ("bootstrap", "bounds", "hall", "jackknife", "prediction-powered")
 
 
 class Estimate(NamedTuple):
@@ -253,7 +253,7 @@ def estimate(
     level: float = 0.95,
     share: bool = False,  # the number is a share of 0 to 1
     within: tuple[float, float] = (-np.inf, np.inf),  # range of the number: limits beyond are moved to its ends
-    method: str | None = None,  # "percentile" or "bca"; None: a mean's formula, percentiles of other numbers
+    method: Literal["percentile"] | None = None,  # percentiles for a mean too; None: its formula
     axis: int = 0,
 ) -> Estimate:
     """The statistic with its interval over clusters, by the rules above; none where nothing varies or clusters are few.
@@ -269,7 +269,7 @@ def estimate(
         found = _of_mean(x.astype(float), clusters, level, share)
         return found._replace(ci_low=max(found.ci_low, within[0]), ci_high=min(found.ci_high, within[1]))
     about: dict[str, Any] = {"clusters": clusters, "strata": strata, "n": n_boot, "seed": seed, "level": level}
-    i = bootstrap(statistic, *arrays, **about, method=method or "percentile", axis=axis)
+    i = bootstrap(statistic, *arrays, **about, axis=axis)
     if np.ndim(i.estimate):
         got = f"shape {np.shape(i.estimate)}; take bootstrap and Estimate.from_interval"
         refuse(f"estimate: statistic must give one number; got {got}")

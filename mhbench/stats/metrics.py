@@ -17,8 +17,7 @@ from .resample import Weights, as_result, divide, numbers_of_units, unit_weights
 
 # %% auto #0
 __all__ = ['Average', 'accuracy', 'ClassScores', 'class_scores', 'precision', 'recall', 'f1', 'Settings', 'compare_settings',
-           'SetScores', 'set_scores', 'indicator', 'subset_accuracy', 'multilabel_f1', 'unknown_rate', 'Vote',
-           'majority_vote']
+           'SetScores', 'set_scores', 'indicator', 'subset_accuracy', 'multilabel_f1', 'Vote', 'majority_vote']
 
 # %% ../../nbs/stats/10_metrics.ipynb #a293ed4f
 def _missing(x: Any) -> bool:
@@ -255,14 +254,6 @@ def multilabel_f1(
         return as_result(f, weights)
     share = support if average == "weighted" else _drawn(support, y)
     return as_result(divide((f * share).sum(1), share.sum(1)), weights)
-
-
-def unknown_rate(answers: np.ndarray, unknown: Sequence, *, weights: Weights = None) -> Any:
-    "The share of all answered names that are not on the list; NaN where nothing is answered."
-    known = np.asarray(answers, float).sum(1)
-    u = np.asarray(unknown, float)
-    w = unit_weights(weights, len(u), "unknown_rate")
-    return as_result(divide(w @ u, w @ (known + u)), weights)
 
 # %% ../../nbs/stats/10_metrics.ipynb #417e8efc
 class Vote(NamedTuple):

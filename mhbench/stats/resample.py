@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, ndtri, stdtr
+from scipy.special import ndtri, stdtr
 
 from ..errors import refuse
 
 # %% auto #0
 __all__ = ['RandomSeed', 'Clusters', 'Weights', 'MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval',
-           'as_scalar', 'unit_weights', 'numbers_of_units', 'as_result', 'divide', 'percentile_interval',
-           'bca_interval', 'kinds', 'without_each', 'bootstrap', 'mean', 'ClusterMean', 'sums_by', 'cluster_mean']
+           'as_scalar', 'unit_weights', 'numbers_of_units', 'as_result', 'divide', 'percentile_interval', 'kinds',
+           'without_each', 'bootstrap', 'mean', 'ClusterMean', 'sums_by', 'cluster_mean']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
 RandomSeed = int | np.random.SeedSequence
@@ -174,40 +174,6 @@ def percentile_interval(replicates: np.ndarray, level: float = 0.95) -> tuple[An
         low, high = quantile(r, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return as_scalar(low), as_scalar(high)
 
-# %% ../../nbs/stats/01_resample.ipynb #1801e005
-def bca_interval(
-    replicates: np.ndarray, estimate: Any, jackknife: np.ndarray, strata: Clusters = None, level: float = 0.95
-) -> tuple[Any, Any]:
-    """Bias-corrected and accelerated interval of replicates (B, ...), NaN where all lie on one side of the estimate;
-    the jackknife (m, ...) has the statistic with each unit or cluster of the strata (m,) left out.
-
-    Source: Efron 1987; Efron and Tibshirani 1993, equations 14.9, 14.14, 14.15; several samples: Davison and Hinkley
-    1997, chapter 5.
-    """
-    r = np.reshape(np.asarray(replicates, float), (len(replicates), -1))
-    j = np.reshape(np.asarray(jackknife, float), (len(jackknife), -1))
-    e = np.reshape(estimate, -1)
-    defined, tied = ~np.isnan(r), np.abs(r - e) <= 1e-12 * np.abs(e)  # equal but for rounding
-    z0 = ndtri((((r < e) & ~tied).sum(0) + 0.5 * tied.sum(0)) / np.maximum(defined.sum(0), 1))
-    s = np.zeros(len(j), int) if strata is None else np.unique(strata, return_inverse=True)[1]
-    top, bottom = 0.0, 0.0
-    for h in range(s.max() + 1):
-        x = j[s == h]
-        u = (len(x) - 1) * (x.mean(0) - x)
-        top = top + (u**3).sum(0) / len(x) ** 3
-        bottom = bottom + (u**2).sum(0) / len(x) ** 2
-    with np.errstate(invalid="ignore", divide="ignore"):
-        a = np.where(bottom > 0, top / (6 * bottom**1.5), np.where(np.isnan(bottom), np.nan, 0.0))
-    z = z0 + ndtri(np.array([[(1 - level) / 2], [(1 + level) / 2]]))
-    with np.errstate(invalid="ignore"):
-        alpha = ndtr(z0 + z / (1 - a * z))  # (2, ...)
-    out = np.full(alpha.shape, np.nan)
-    for k in range(r.shape[1]):
-        if np.isfinite(alpha[:, k]).all() and np.isfinite(z0[k]):
-            out[:, k] = np.quantile(r[defined[:, k], k], alpha[:, k])
-    low, high = out.reshape((2,) + np.shape(estimate))
-    return as_scalar(low), as_scalar(high)
-
 # %% ../../nbs/stats/01_resample.ipynb #c83d6006
 MOST_DRAWS = 20_000_000  # units drawn one by one in all replicates together; beyond, by kind where these are few
 
@@ -274,20 +240,17 @@ def bootstrap(
     clusters: Clusters = None,
     strata: Clusters = None,
     level: float = 0.95,
-    method: str = "percentile",  # or "bca"
     axis: int = 0,  # of the units; -1 for (n_raters, n_items)
 ) -> Interval:
     """The statistic with its bootstrap interval.
 
-    Source: Efron and Tibshirani 1993, chapters 13 and 14.
+    Source: Efron and Tibshirani 1993, chapter 13.
     """
     arrays = tuple(np.asarray(a) for a in arrays)
     sizes = sorted({a.shape[axis] if a.ndim else 0 for a in arrays})
     if len(sizes) != 1 or sizes[0] == 0:
         found = [a.shape for a in arrays]
         refuse(f"bootstrap: arrays must have the same number of units along axis {axis}, at least 1; got {found}")
-    if method not in ("percentile", "bca"):
-        refuse(f"bootstrap: method must be 'percentile' or 'bca'; got {method!r}")
     n_units = sizes[0]
     evaluate = _evaluator(statistic, arrays, axis)
     estimate = evaluate(np.ones((1, n_units)))[0]
@@ -303,14 +266,9 @@ def bootstrap(
     else:
         draws = draw_weights(n_units, n, seed=seed, clusters=clusters, strata=strata)
         replicates = np.concatenate([evaluate(w) for w in draws])
-    if method == "bca":
-        jackknife = np.concatenate([evaluate(w) for w in without_each(cluster, n_clusters)])
-        of = None if strata is None else np.asarray(strata)[np.unique(cluster, return_index=True)[1]]
-        low, high = bca_interval(replicates, estimate, jackknife, of, level)
-    else:
-        low, high = percentile_interval(replicates, level)
+    low, high = percentile_interval(replicates, level)
     undefined = int(np.isnan(replicates.reshape(n, -1)).any(1).sum())
-    return Interval(as_scalar(estimate), low, high, n_clusters, replicates, undefined, level, method, n_units)
+    return Interval(as_scalar(estimate), low, high, n_clusters, replicates, undefined, level, "percentile", n_units)
 
 # %% ../../nbs/stats/01_resample.ipynb #11291c04
 def mean(x: np.ndarray, *, weights: Weights = None) -> Any:  # a float or (k,); with weights (b,) or (b, k)

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import betainc, chdtrc, ndtri, stdtr, stdtrit
+from scipy.special import betainc, chdtrc, stdtr, stdtrit
 
 from ..errors import refuse
 from .differences import mean_difference
@@ -23,8 +23,7 @@ from .resample import MOST_DRAWS, RandomSeed, divide, group_codes, kinds
 # %% auto #0
 __all__ = ['MOST_PERMUTATIONS', 'Comparison', 'paired_t', 'sign_test', 'mcnemar', 'chi_square', 'goodness_of_fit', 'adjust_p',
            'adjust_within', 'draws_for', 'exact_p', 'PermutationTest', 'stratified_permutation_test', 'LevelDifference',
-           'compare_levels', 'sign_flip_test', 'clustered_chi_square', 'detectable_difference',
-           'minimal_detectable_difference']
+           'compare_levels', 'sign_flip_test', 'clustered_chi_square', 'detectable_difference']
 
 # %% ../../nbs/stats/12_tests.ipynb #397dfdd9
 class Comparison(NamedTuple):
@@ -475,21 +474,3 @@ def detectable_difference(
         return np.nan
     found = float((stdtrit(n - 1, 1 - alpha / (2 * comparisons)) + stdtrit(n - 1, power)) * se)
     return found if found <= largest else np.nan
-
-# %% ../../nbs/stats/12_tests.ipynb #b44bcf48
-def minimal_detectable_difference(
-    n: int, *, sd: float, power: float = 0.8, alpha: float = 0.05, comparisons: int = 1
-) -> float:
-    """The smallest true difference that a two-sided test of n questions (pairs), or of n units in each of two groups,
-    detects with the given power (normal approximation).
-
-    Source: Cohen 1988, chapter 2; Connor 1987 for discordant pairs.
-    """
-    f = "minimal_detectable_difference"
-    if n < 2 or comparisons < 1:
-        refuse(f"{f}: n must be 2 or more and comparisons 1 or more; got {n} and {comparisons}")
-    if not (0 < power < 1 and 0 < alpha < 1):
-        refuse(f"{f}: power and alpha must be between 0 and 1; got {power} and {alpha}")
-    if not sd >= 0:
-        refuse(f"{f}: sd must be zero or more; got {sd}")
-    return float((ndtri(1 - alpha / (2 * comparisons)) + ndtri(power)) * sd / np.sqrt(n))
