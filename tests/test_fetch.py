@@ -9,13 +9,13 @@ import shutil
 import stat
 import threading
 import time
-import zipfile
-from io import BytesIO
+from urllib.parse import quote
 
 import pytest
 import yaml
 from conftest import BIN, ENV, mhbench, run
 
+from mhbench.ledger.inventory import Blob, Tree
 from mhbench.run import fetch as fetching
 from mhbench.run.fetch import FileGroup, Release, ReleasedFile, fetch_release, recorded, release_lines, unlock
 
@@ -77,6 +77,11 @@ def release(server, monkeypatch, tmp_path):
     return made
 
 
+def blob(content: bytes) -> str:
+    "What git hash-object says, from its own definition."
+    return hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()
+
+
 def modes(folder):
     return {stat.S_IMODE(p.stat().st_mode) for p in folder.rglob("*") if p.is_file()}, {
         stat.S_IMODE(p.stat().st_mode) for p in [folder, *folder.rglob("*")] if p.is_dir()
@@ -95,6 +100,7 @@ def test_a_release_is_downloaded_once_into_a_folder_of_its_owner_s(server, relea
     record = recorded(got.folder)
     assert record["commit"] == COMMIT and record["files"]["runs/a.csv"] == {
         "sha256": hashlib.sha256(A).hexdigest(),
+        "blob": blob(A),
         "registered": True,
     }
     server.asked.clear()
@@ -115,7 +121,7 @@ def test_a_file_that_nobody_had_registered_is_taken_and_said_to_be_so(server, re
 def test_another_hash_is_refused_by_name_with_both(server, release):
     other = A + b"2,B\n"
     server.files[f"/raw/{COMMIT}/results/runs/a.csv"] = other
-    with pytest.raises(ValueError, match=r"runs/a\.csv must have the SHA-256 of the release") as e:
+    with pytest.raises(ValueError, match=r"runs/a\.csv must have the hash of the release") as e:
         fetch_release("example")
     assert hashlib.sha256(other).hexdigest() in str(e.value) and hashlib.sha256(A).hexdigest() in str(e.value)
     assert not list((fetching.corpora() / "example").rglob("*.csv"))
@@ -157,23 +163,6 @@ def test_a_proxy_is_taken_from_the_environment(server, release, monkeypatch):
     assert all(a.startswith("http://authors.invalid/") for a in server.asked)
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_what_has_no_known_folder_comes_from_the_archive_of_the_commit(server, release, monkeypatch, whole):
-    groups = [g.model_copy(update={"archived": True, "there": "*.csv", "to": "{}"}) for g in release.groups]
-    found = {"a.csv": registered(A)}
-    archived = release.model_copy(update={"groups": [groups[0].model_copy(update={"files": found})]})
-    monkeypatch.setattr(fetching, "releases", lambda: {"example": archived})
-    archive = BytesIO()
-    with zipfile.ZipFile(archive, "w") as z:
-        z.writestr(f"example-{COMMIT}/somewhere/a.csv", A)
-    server.files[f"/archive/{COMMIT}.zip"] = archive.getvalue() if whole else archive.getvalue()[:-30]
-    if whole:
-        assert (fetch_release("example").folder / "a.csv").read_bytes() == A
-    else:
-        with pytest.raises(ConnectionError, match="the archive of example must be whole"):
-            fetch_release("example")
-
-
 def test_where_nothing_can_be_written_another_folder_is_asked_for(release, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(PermissionError, match=r"--to must be a folder that can be written; got .*file/corpora"):
@@ -211,7 +200,7 @@ def test_a_changed_file_is_refused_before_anything_is_copied(release, tmp_path):
     folder.mkdir(parents=True)
     (folder / "b c.bin").write_bytes(B)
     (folder / "a.csv").write_bytes(A.replace(b"A", b"B"))
-    with pytest.raises(ValueError, match=r"a\.csv must have the SHA-256 of the release; got [0-9a-f]{64}, the reg"):
+    with pytest.raises(ValueError, match=r"a\.csv must have the hash of the release; got [0-9a-f]{64}, the reg"):
         fetch_release("example", tmp_path)
     assert not list((fetching.corpora() / "example").iterdir())
     shutil.copytree(folder, tmp_path / "kept" / "runs")
@@ -233,6 +222,91 @@ def test_two_files_that_differ_for_one_place_are_asked_about(release, tmp_path):
         (tmp_path / name / "runs" / "new.csv").write_text(text)
     with pytest.raises(ValueError, match=r"runs/new\.csv must be one file; got 2 that differ"):
         fetch_release("example", tmp_path)
+
+
+# ---------------------------------------------------------------- a whole repository, by the ids of its blobs
+
+WHOLE = {
+    "results/runs/a.csv": A,
+    "results/runs/b c.bin": B,
+    "chains/one.json": b"[]\n",
+    "README.md": b"x\n",
+    "again.csv": A,
+}
+
+
+@pytest.fixture
+def whole(server, release, monkeypatch):
+    "The release of a repository of five files, two of them the same bytes; two of them are brought by default."
+    files = {path: Blob(blob(content), len(content)) for path, content in WHOLE.items()}
+    made = Release(
+        **{k: getattr(release, k) for k in ("title", "licence", "terms", "repository", "commit")},
+        groups=[FileGroup(there="results/runs/*", to="runs/{}")],
+        derived={"ours.csv": {"how": "made by us"}, "chains.json": {"how": "a copy", "of": "chains/one.json"}},
+    ).model_copy(update={"tree": Tree("authors/example", COMMIT, files)})
+    monkeypatch.setattr(fetching, "releases", lambda: {"example": made})
+    server.files = {f"/raw/{COMMIT}/{quote(path)}": content for path, content in WHOLE.items()}
+    return made
+
+
+def test_any_file_of_a_repository_can_be_asked_for_and_the_rest_is_told(server, whole):
+    got = fetch_release("example")
+    assert set(got.files) == {"runs/a.csv", "runs/b c.bin"} and got.unasked == 3
+    assert "3 more files in the authors' repository were not asked for" in got.told()[-1]
+    assert set(fetch_release("example", only=["chains/*"]).files) == {"runs/a.csv", "runs/b c.bin", "chains/one.json"}
+    every = fetch_release("example", only=["**"])
+    assert len(every.files) == 5 and not every.unregistered and every.unasked == 0
+    assert all(
+        known["blob"] == blob((every.folder / p).read_bytes()) for p, known in recorded(every.folder)["files"].items()
+    )
+
+
+@pytest.mark.parametrize("came", [A + b"2,B\n", A[:5], b""])
+def test_a_wrong_blob_or_half_a_file_is_refused_and_not_kept(server, whole, came):
+    server.files[f"/raw/{COMMIT}/results/runs/a.csv"] = came
+    with pytest.raises(ValueError, match=r"runs/a\.csv must have the hash of the release") as e:
+        fetch_release("example")
+    assert blob(came) in str(e.value) and blob(A) in str(e.value)
+    assert not list((fetching.corpora() / "example").rglob("a.csv"))
+
+
+def test_a_file_that_has_gone_and_a_commit_that_has_moved_are_refused(server, whole):
+    gone = server.files.pop(f"/raw/{COMMIT}/results/runs/b%20c.bin")
+    with pytest.raises(ConnectionError, match=r"runs/b c\.bin must be whole; got 404"):
+        fetch_release("example")
+    server.files = {path.replace(COMMIT, "f" * 40): content for path, content in server.files.items()}
+    with pytest.raises(ConnectionError, match="got 404"):
+        fetch_release("example", to=fetching.corpora() / "elsewhere")
+    server.files[f"/raw/{COMMIT}/results/runs/b%20c.bin"] = gone
+    assert "runs/b c.bin" in fetch_release("example").files
+
+
+def test_a_changed_file_on_this_machine_is_replaced(server, whole):
+    folder = fetch_release("example").folder
+    (folder / "runs/a.csv").write_bytes(b"changed")
+    assert fetch_release("example").folder.joinpath("runs/a.csv").read_bytes() == A
+
+
+def test_the_root_of_a_clone_is_taken_by_content(server, whole, tmp_path):
+    for path, content in WHOLE.items():
+        (tmp_path / "clone" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "clone" / path).write_bytes(content)
+    (tmp_path / "clone" / "ours.csv").write_text("made\n")
+    (tmp_path / "clone" / "chains.json").write_text("extracted\n")
+    got = fetch_release("example", tmp_path / "clone", only=["chains/*"])
+    assert set(got.files) == {"runs/a.csv", "runs/b c.bin", "chains/one.json", "ours.csv", "chains.json"}
+    assert got.derived == {"ours.csv": "made by us", "chains.json": "a copy"} and not got.unregistered
+    assert got.passed_over == 1 and not server.asked
+    here = fetching.inventory_of("example", got.folder)
+    assert [here.search([p]).reason for p in ("results/**", "chains/*", "README.md", "*.xlsx")] == [
+        "",
+        "",
+        "not_fetched",
+        "not_in_release",
+    ]
+    (got.folder / "chains" / "one.json").unlink()
+    only_copy = fetch_release("example", got.folder, tmp_path / "copy")
+    assert fetching.inventory_of("example", only_copy.folder).search(["chains/*"]).reason == "", "a copy of it is here"
 
 
 # ---------------------------------------------------------------- the password, and the command
@@ -288,14 +362,11 @@ def test_what_can_be_fetched_is_listed_with_its_terms():
 # ---------------------------------------------------------------- the real releases
 
 
-@pytest.mark.parametrize(
-    ("name", "n", "lacking"),
-    [("mentat", 34, 0), ("mhqa", 10, 3), ("counselingbench", 258, 24)],
-)
+@pytest.mark.parametrize(("name", "n", "lacking"), [("mentat", 34, 2), ("mhqa", 13, 18), ("counselingbench", 308, 0)])
 def test_the_releases_at_hand_are_those_of_the_registry(datasets, tmp_path, name, n, lacking):
     got = fetch_release(name, datasets, tmp_path / name)
-    assert set(got.unregistered) <= {"creators.csv"} and len(got.missing) == lacking
-    assert len(got.files) - len(got.unregistered) == n
+    assert not got.unregistered and len(got.missing) == lacking
+    assert len(got.files) - len(got.derived) == n
     assert got.files == fetch_release(name, datasets / name, tmp_path / "again").files
     assert modes(got.folder) == ({0o600}, {0o700})
 
@@ -324,7 +395,7 @@ def test_files_held_out_go_through_in_both_layouts(datasets, tmp_path, name):
         for file in folder.rglob("held_out_*"):
             file.write_bytes(file.read_bytes() + b"\n")
     one, two = (fetch_release(name, folder, tmp_path / f"of {folder.name}") for folder in (clone, ours))
-    assert one.files == two.files and len(one.files) > 6 and sorted(one.files) == one.unregistered
+    assert one.files == two.files and len(one.files) > 5 and sorted(one.files) == one.unregistered
     assert one.passed_over == two.passed_over == 0
 
 
@@ -333,8 +404,8 @@ def test_fetch_imports_and_the_record_names_the_commit(clone, datasets, tmp_path
     folder = tmp_path / "mhbench"
     shutil.copytree(clone, folder)
     said = mhbench("fetch", "mhqa", "--from", datasets, cwd=folder)
-    assert "10 as the registry has them" in said and "mhqa: 2475 items" in said
+    assert "13 as the registry has them" in said and "mhqa: 2475 items" in said
     entry = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))["studies"]["mhqa"]["prepare"]
     assert entry["path"] == str(tmp_path / "corpora" / "mhqa") and entry["options"]["key"] == "number"
     record = json.loads((tmp_path / "corpora" / "mhqa" / "release.json").read_text())
-    assert record["commit"].startswith("1ab5515") and len(record["files"]) == 10
+    assert record["commit"].startswith("c8e2584") and len(record["files"]) == 13

@@ -12,41 +12,49 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from mhbench.ledger.claims import load_claims
+from mhbench.ledger.inventory import Blob, Inventory, Tree
 from mhbench.ledger.page import ReleaseFiles, ledger_page
-from mhbench.ledger.verdicts import judge_claims, no_tables
+from mhbench.ledger.verdicts import judge_claims
 from mhbench.run.ledger import all_verdicts_on_papers
 
 ONE = """
 paper: {name: First paper, url: "https://example.org/first"}
-reasons: {not_released: The ratings <of people> are not released.}
+reasons: {in_words: Who <of people> took part is said in words., near: Another table lies beside it.}
 conventions:
-  cut: Digits are cut off & not rounded.
-  unused: Nobody needs this one.
+  cut: {says: Digits are cut off & not rounded., source: "section 2 & 3"}
+  unused: {says: Nobody needs this one., source: nowhere}
+  random: {says: Draws differ., source: the script}
 notes:
   plain: {says: The rows sum to 617., doubt: Which of the two is right., notebook: nbs/ledger/01_claims.ipynb}
   found: {title: The order is another, discovery: true, says: Applied backwards., doubt: None known., notebook: x.ipynb}
   cutting: {says: All numbers of the table are cut.}
 claims:
-- {place: Table 1, of: items, id: sum, printed: "616", ours: {call: sum, of: [[300, 317]]}, note: plain}
-- {place: Table 1, of: items, id: other, printed: "9", ours: {call: sum, of: [[4, 4]]}, note: found}
+- {place: Table 1, of: items, id: sum, printed: "616", ours: &a {table: t, where: {of: sum}, value: v}, note: plain}
+- {place: Table 1, of: items, id: other, printed: "9", ours: {call: sum, of: [*a, -609]}, note: found}
 - place: Table 2
   of: mean
   columns: [alpha, beta]
   rows: {r: ["0.66", "0.50"]}
   blocks:
   - columns: [alpha]
-    ours: {call: mean, of: [[1, 1, 0]]}
-    conventions: {cut: {call: mean, of: [[1, 1, 0]], rounding: down}}
+    ours: &b {table: t, where: {of: mean}, value: v}
+    conventions: {cut: {table: t, where: {of: mean}, value: v, rounding: down}}
     note: cutting
-  - {columns: [beta], ours: {call: mean, of: [[1, 0]]}}
-- {place: Section 4, of: kappa, printed: "0.44", cannot: not_released}
-- {place: Section 5, of: a cell, printed: "1", ours: {table: score/x, where: {a: 1}, value: v}}
+  - {columns: [beta], ours: {table: t, where: {of: half}, value: v}}
+- {place: Section 4, of: kappa, printed: "0.44", cannot: in_words}
+- {place: Section 5, of: a cell, printed: "1", needs: ["away/*.csv"], beside: near, ours: {table: score/x, where: {a: 1}, value: v}}
+- {place: Section 6, of: a cell, printed: "0.52", ours: {table: t, where: {of: half}, value: v}, random: 0.01}
 """
 TWO = """
 paper: {name: Second paper}
+no_release: No address is given.
 claims:
-- {place: Table 1, of: difference, printed: "2", ours: {call: difference, of: [5, 4]}}
+- {place: Table 1, of: a, printed: "2", cannot: nowhere}
+- {place: Table 1, of: difference, printed: "2", ours: {call: difference, of: [{printed: Table 1}, 1]}, id: d}
+reasons: {nowhere: Not in the text.}
 """
+VALUES = pd.DataFrame({"of": ["sum", "mean", "half"], "v": [617, 2 / 3, 0.5]})
+TREE = Tree("authors/example", "0" * 40, {"away/one.csv": Blob("a" * 40, 1)})
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +69,7 @@ def papers(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def text(papers):
-    verdicts = pd.concat([judge_claims(p, no_tables) for p in papers])
+    verdicts = pd.concat([judge_claims(p, {"t": VALUES}.get, Inventory(TREE)) for p in papers])
     files = [ReleaseFiles("First paper", "https://example.org/r", "abc1234", {"a.csv": "0" * 64})]
     return ledger_page(verdicts, papers, files)
 
@@ -99,17 +107,13 @@ def test_the_page_needs_nothing_else_and_every_link_in_it_leads_somewhere(text):
     assert "<of people>" not in text and "&lt;of people&gt;" in text
 
 
-def test_counts_are_those_of_the_verdicts(text):
-    plain = re.sub(r"<[^>]+>", " ", section(text, "summary"))
-    numbers = re.findall(r"(First paper|Second paper|all)((?:\s+\d+)+)", " ".join(plain.split()))
-    # numbers, equal as printed, under a convention, differ, cannot, not run
-    assert {name: [int(n) for n in said.split()] for name, said in numbers} == {
-        "First paper": [6, 1, 1, 2, 1, 1],
-        "Second paper": [1, 0, 0, 1, 0, 0],
-        "all": [7, 1, 1, 3, 1, 1],
-    }
-    assert "2 papers print 7 numbers" in plain and "5 of them can be computed" in plain
-    assert "of these values are made of released files" in plain and "printed in another place" in plain
+def test_counts_are_by_what_a_value_is_made_of_and_never_added_up(text):
+    plain = " ".join(re.sub(r"<[^>]+>", " ", section(text, "summary")).split())
+    assert "2 papers print 9 numbers" in plain and "never added up" in plain
+    first = re.search(r"First paper(.*?)Second paper(.*)", plain)
+    assert "5 : 1 equal as printed , 1 equal under a convention , 1 not decided , 2 differs none none 2 : " in first[1]
+    assert "1 in words" in first[1] and "1 not fetched" in first[1]
+    assert "none none 1 : 1 differs 1 : 1 nowhere 2" in first[2] and " all " not in plain.split("Second paper")[1]
 
 
 def test_discoveries_come_first_and_every_note_is_told_once(text):
@@ -123,14 +127,22 @@ def test_discoveries_come_first_and_every_note_is_told_once(text):
 
 def test_conventions_say_how_often_they_were_tried_and_what_is_equal_under_them(text):
     said = section(text, "conventions")
-    assert "2 conventions are declared" in said and "1 attempt on 1 number made 1 of them equal" in said
+    assert "3 conventions are declared" in said and "2 attempts on 2 numbers made 1 of them equal" in said
     assert "Digits are cut off &amp; not rounded." in said and "All numbers of the table are cut." in said
-    assert "1 number names it; 1 is equal under it." in said and "0 numbers name it; 0 are equal under it." in said
+    assert (
+        "1 number names it; 1 is accepted under it." in said and "0 numbers name it; 0 are accepted under it." in said
+    )
+    assert "Source: section 2 &amp; 3" in said and "1 cannot be told apart from wrong ones" in said
+    price = section(text, "tolerances")
+    assert "Section 6: a cell" in price and ">no</td>" in price
 
 
-def test_reasons_and_files_are_named(text):
-    assert "<strong>1</strong>: The ratings &lt;of people&gt; are not released." in section(text, "reasons")
-    assert "not run here" in section(text, "reasons")
+def test_reasons_searches_and_files_are_named(text):
+    reasons = section(text, "reasons")
+    assert "<strong>1</strong>: Who &lt;of people&gt; took part is said in words." in reasons
+    assert "in the release, not fetched here" in reasons and "Another table lies beside it." in reasons
+    assert "away/one.csv (blob aaaaaaaaaa)" in reasons and "No address is given." in reasons
+    assert "says nothing about its authors" in reasons and "not released" not in text
     files = section(text, "files")
     assert "abc1234" in files and "0" * 64 in files and "a.csv" in files
 
@@ -138,13 +150,15 @@ def test_reasons_and_files_are_named(text):
 def test_values_have_two_more_digits_than_printed_and_counts_none(text):
     rows = re.findall(r'<tr id="k-.*?</tr>', text)
     cells = [[re.sub("<[^>]+>", "", c) for c in re.findall(r"<td.*?</td>", row)] for row in rows]
-    assert [c[3:7] for c in cells] == [
+    assert [[*c[3:6], c[6].partition(" (")[0]] for c in cells] == [
         ["616", "617", "+1", "differs"],
         ["9", "8", "\N{MINUS SIGN}1", "differs"],
         ["0.66", "0.6667", "", "equal under a convention"],
         ["0.50", "0.5000", "", "equal as printed"],
-        ["0.44", "", "", "cannot be recomputed"],
-        ["1", "", "", "not run here"],
+        ["0.44", "", "", "no value here"],
+        ["1", "", "", "no value here"],
+        ["0.52", "0.5000", "", "not decided"],
+        ["2", "", "", "no value here"],
         ["2", "1", "\N{MINUS SIGN}1", "differs"],
     ]
 
@@ -180,29 +194,29 @@ def shown(browser) -> list[str]:
 
 def test_filters_and_search_leave_the_rows_that_fit(opened):
     browser = opened()
-    assert len(shown(browser)) == 7
+    assert len(shown(browser)) == 9
     choose = "const f = document.getElementById('filters'); f.elements[arguments[0]].value = arguments[1];"
     choose += "f.dispatchEvent(new Event('input', {bubbles: true}))"
     browser.execute_script(choose, "verdict", "differs")
     assert shown(browser) == ["616", "9", "2"]
-    assert browser.find_element(By.ID, "shown").text == "3 of 7 numbers."
+    assert browser.find_element(By.ID, "shown").text == "3 of 9 numbers."
     browser.execute_script(choose, "paper", "First paper")
     places = "return [...document.querySelector('[name=place]').options].map(o => o.value)"
-    assert browser.execute_script(places) == ["", "Table 1", "Table 2", "Section 4", "Section 5"]
+    assert browser.execute_script(places) == ["", "Table 1", "Table 2", "Section 4", "Section 5", "Section 6"]
     browser.execute_script(choose, "words", "ITEMS 617")
     assert shown(browser) == ["616"]
     assert browser.execute_script("return location.hash") == "#claims?paper=First+paper&verdict=differs&words=ITEMS+617"
     browser.find_element(By.CSS_SELECTOR, "#filters [type=reset]").click()
     until = time.monotonic() + 10
-    while len(shown(browser)) < 7:
+    while len(shown(browser)) < 9:
         assert time.monotonic() < until
 
 
 def test_an_address_and_a_count_choose_the_filters(opened):
-    assert shown(opened("#claims?paper=Second+paper")) == ["2"]
+    assert shown(opened("#claims?paper=Second+paper")) == ["2", "2"]
     browser = opened()
-    browser.find_element(By.CSS_SELECTOR, "a[data-paper='First paper'][data-verdict=cannot]").click()
-    assert shown(browser) == ["0.44"]
+    browser.find_element(By.CSS_SELECTOR, "a[data-paper='First paper'][data-kind=data][data-verdict=undecided]").click()
+    assert shown(browser) == ["0.52"]
     browser = opened("#claims?verdict=equal")
     browser.execute_script("location.hash = '#k-1-1'")  # a row that was filtered away
     until = time.monotonic() + 10
@@ -214,17 +228,17 @@ def test_the_keyboard_reaches_every_filter(opened):
     browser = opened()
     browser.find_element(By.CSS_SELECTOR, "[name=paper]").send_keys(Keys.TAB)
     names = []
-    for _ in range(4):
+    for _ in range(5):
         names.append(browser.switch_to.active_element.get_attribute("name") or browser.switch_to.active_element.text)
         browser.switch_to.active_element.send_keys(Keys.TAB)
-    assert names == ["place", "verdict", "words", "Show all"]
+    assert names == ["place", "kind", "verdict", "words", "Show all"]
     assert browser.switch_to.active_element.get_attribute("aria-label") == "Every printed number with its verdict"
 
 
 def test_without_javascript_the_page_is_its_tables(no_script, text, tmp_path):  # noqa: F811
     (tmp_path / "ledger.html").write_text(text, encoding="utf-8")
     no_script.get((tmp_path / "ledger.html").as_uri())
-    assert len([r for r in no_script.find_elements(By.CSS_SELECTOR, "#numbers tbody tr") if r.is_displayed()]) == 7
+    assert len([r for r in no_script.find_elements(By.CSS_SELECTOR, "#numbers tbody tr") if r.is_displayed()]) == 9
     assert not no_script.find_element(By.ID, "filters").is_displayed()
 
 

@@ -11,8 +11,8 @@ from mhbench.ledger.claims import load_claims, read_printed
 from mhbench.ledger.verdicts import judge_claims
 
 VERDICTS = {
-    "psychiatrybench": {"cannot": 327, "equal": 212, "differs": 13, "convention": 7},
-    "medqade": {"cannot": 50, "equal": 55, "convention": 4},
+    "psychiatrybench": {"cannot": 335, "equal": 205, "differs": 19},
+    "medqade": {"cannot": 55, "equal": 50, "convention": 4},
 }
 
 
@@ -32,8 +32,8 @@ def test_every_claim_has_its_verdict_without_any_run(study):
 def test_the_agreement_table_follows_its_formula_with_two_rows_interchanged():
     found = judge_claims(ledger("psychiatrybench")).set_index("claim")
     column = found[found.index.str.endswith("/Format Agreement")]
-    assert column["verdict"].tolist() == ["convention", "equal", "equal", "differs", "convention"]
-    assert column["value"].round(1).tolist() == [93.2, 95.2, 85.4, 91.0, 75.6]
+    assert column["verdict"].tolist() == ["differs", "equal", "equal", "differs", "differs"]
+    assert column["value"].round(1).tolist() == [75.6, 95.2, 85.4, 91.0, 93.2]
     assert set(found[found["column"] == "AVG."]["verdict"]) == {"equal", "differs"}  # section 5.2 has 83.5 for 81.5
     assert found.loc["Section 5.2/Sonnet 4.5/AVG.", "value"] == pytest.approx(81.5)
 

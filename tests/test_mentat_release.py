@@ -11,7 +11,7 @@ from mhbench.corpus.demo import demo_path
 from mhbench.ledger.claims import load_claims, read_printed, unused_names
 from mhbench.ledger.verdicts import judge_claims, no_tables
 from mhbench.registry import studies
-from mhbench.studies.mentat.release import bootstrap_ends, evaluation_ids, implied_limits, release_tables
+from mhbench.studies.mentat.release import bootstrap_ends, evaluation_ids, release_tables
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from decimal import (
+    ROUND_CEILING,
+    ROUND_DOWN,
+    ROUND_FLOOR,
+    ROUND_HALF_DOWN,
+    ROUND_HALF_EVEN,
+    ROUND_HALF_UP,
+    Decimal,
+)
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import yaml
@@ -23,9 +31,9 @@ from ..errors import refuse
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ['ROUNDINGS', 'Source', 'INPUTS', 'PrintedNumber', 'read_printed', 'equal_as_printed', 'Paper', 'Evidence', 'CellOf',
-           'CallOf', 'Block', 'ClaimEntry', 'Pivot', 'TableFile', 'ClaimsFile', 'Claim', 'Claims', 'nearest_name',
-           'load_claims', 'claims_by_place', 'unused_names']
+__all__ = ['ROUNDINGS', 'Source', 'Kind', 'INPUTS', 'PrintedNumber', 'read_printed', 'equal_as_printed', 'Paper', 'Evidence',
+           'CellOf', 'CallOf', 'Block', 'ClaimEntry', 'Pivot', 'TableFile', 'Convention', 'ClaimsFile', 'Claim',
+           'Claims', 'nearest_name', 'load_claims', 'claims_by_place', 'unused_names']
 
 # %% ../../nbs/ledger/01_claims.ipynb #d15849e3
 _PRINTED = re.compile(
@@ -67,14 +75,14 @@ def read_printed(
 
 # %% ../../nbs/ledger/01_claims.ipynb #7b1d4494
 ROUNDINGS = {"half": (ROUND_HALF_UP, ROUND_HALF_EVEN), "down": (ROUND_DOWN,), "floor": (ROUND_FLOOR,)}
-ROUNDINGS["ceiling"] = (ROUND_CEILING,)
+ROUNDINGS |= {"ceiling": (ROUND_CEILING,), "either": (ROUND_HALF_UP, ROUND_HALF_EVEN, ROUND_HALF_DOWN)}
 _OBEYS = {"<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge}
 
 
 def equal_as_printed(
     ours: float,  # already scaled, unrounded
     printed: PrintedNumber,
-    rounding: str = "half",  # half (up or to even), down (digits cut off), floor or ceiling
+    rounding: str = "half",  # half (up or to even), down (digits cut off), floor, ceiling, or either (a half both ways)
 ) -> bool:
     "Whether our value, rounded to the printed digits, equals the printed number; for a bound, whether it obeys it."
     exact = Decimal(f"{ours:.12g}")
@@ -131,16 +139,19 @@ class _How(Record):
     cannot: str | None = None
     note: str | None = None
     random: float | None = Field(None, gt=0)
-    absent: dict[str, str] = {}
+    needs: list[str] | None = None
+    beside: str | None = None
+    otherwise: Source | None = None
+    part: bool = False
 
     @property
     def says(self) -> bool:
-        return bool(self.ours or self.conventions or self.cannot)
+        return bool(self.ours or self.conventions or self.cannot or self.needs)
 
     @model_validator(mode="after")
     def _one_way(self):
-        if self.cannot and (self.ours or self.conventions):
-            raise ValueError("cannot must stand alone, or ours and conventions without it")
+        if self.cannot and (self.ours or self.conventions or self.needs):
+            raise ValueError("cannot must stand alone, or ours, conventions and needs without it")
         return self
 
 
@@ -184,16 +195,31 @@ class TableFile(Record):
     means_by: list[str] = []  # then: means by these columns, over rows without a missing value
 
 
+class Convention(Record):
+    "What one has to assume for a value to be the printed one, and where that comes from."
+
+    says: str
+    source: str  # a sentence of the paper, or a line of its authors' programs
+
+
+Kind = Literal["data", "stored", "paper"]
 INPUTS = "printed_inputs"
-_INPUTS = "The numbers that it follows from are printed rounded; it holds within their rounding."
+_INPUTS = Convention(
+    says="The numbers that it follows from are printed rounded; it holds within their rounding.",
+    source="the printed digits",
+)
 
 
 class ClaimsFile(Record):
+    "A claims file as it is written."
+
     paper: Paper
+    no_release: str = ""  # where no release of the paper is known: what was looked at
     reasons: dict[str, str] = {}
-    conventions: dict[str, str] = {}
+    conventions: dict[str, Convention] = {}
     notes: dict[str, Evidence] = {}
     tables: dict[str, TableFile] = {}
+    evidence: dict[str, Kind] = {}  # of tables that are not made of answers, ratings or items
     claims: list[ClaimEntry] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -219,7 +245,10 @@ class Claim:
     cannot: str | None = None
     note: str | None = None
     random: float | None = None
-    absent: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    beside: str | None = None
+    otherwise: Source | None = None
+    part: bool = False
 
 
 @dataclass(frozen=True)
@@ -242,7 +271,7 @@ def _joined(label: str | list[str]) -> str:
 def _labels(row: str, column: str, names: Mapping[str, Any]) -> dict[str, Any]:
     out = {}
     for word, label in (("row", row), ("column", column)):
-        out[word] = names.get(label, label)
+        out |= {word: names.get(label, label), f"{word}.printed": label}
         out |= {f"{word}.{k}": names.get(part, part) for k, part in enumerate(label.split(" / "), 1)}
     return out
 
@@ -304,7 +333,7 @@ def _check_names(entry: ClaimEntry, file: ClaimsFile, place: str) -> None:
     said: list[ClaimEntry | Block] = [entry, *entry.blocks]
     for how in said:
         wanted: dict[str, tuple[Iterable[str | None], Iterable[str]]] = {
-            "reasons": ([how.cannot, *how.absent.values()], file.reasons),
+            "reasons": ([how.cannot, how.beside], file.reasons),
             "conventions": ([*how.conventions, "random" if how.random else None], file.conventions),
             "notes": ([how.note], file.notes),
             "rows": (how.rows or [], entry.rows or {}),
@@ -329,12 +358,14 @@ def _claims_of(entry: ClaimEntry, file: ClaimsFile, where: str) -> list[Claim]:
         name = "/".join(x for x in (entry.place, entry.id, row, column) if x)
         how = _block_of(entry, row, column)
         if how is None or not how.says:
-            remedy = "say `ours`, `conventions` or `cannot` in a block that matches it"
+            remedy = "say `ours`, `conventions`, `needs` or `cannot` in a block that matches it"
             said = f"load_claims: a printed number must say how it is had; got nothing for {name!r}"
             refuse(said, place=place, remedy=remedy)
         labels = _labels(row, column, entry.names)
-        say = {k: _filled(getattr(how, k), labels, name) for k in ("ours", "conventions")}
-        same = {k: getattr(how, k) for k in ("cannot", "note", "random", "absent")}
+        say = {k: _filled(getattr(how, k), labels, name) for k in ("ours", "conventions", "otherwise")}
+        needs = how.needs if how.needs is not None else entry.needs if how.ours or how.conventions else None
+        say["needs"] = tuple(_filled(needs or [], labels, name))
+        same = {k: getattr(how, k) for k in ("cannot", "note", "random", "beside", "part")}
         number = read_printed(printed, f"{where}, {name}")
         out.append(Claim(name, entry.place, entry.of, row, column, printed, number, entry.scale, **say, **same))
     return out
@@ -378,7 +409,7 @@ def _misfit(e: ValidationError, path: Path, lines: Mapping[tuple, int]) -> None:
     refuse(f"load_claims: {name} must fit ({first['msg']}); got {first.get('input')!r}", place=place, remedy=remedy)
 
 
-_GRAMMAR = (ClaimsFile, Paper, Evidence, TableFile, Pivot, ClaimEntry, Block, CellOf, CallOf)
+_GRAMMAR = (ClaimsFile, Paper, Evidence, Convention, TableFile, Pivot, ClaimEntry, Block, CellOf, CallOf)
 
 # %% ../../nbs/ledger/01_claims.ipynb #a11cafe7
 def load_claims(path: str | Path) -> Claims:
@@ -403,12 +434,13 @@ def load_claims(path: str | Path) -> Claims:
     return Claims(file, claims, path)
 
 # %% ../../nbs/ledger/01_claims.ipynb #faad68fb
-def claims_by_place(claims: Claims) -> pd.DataFrame:  # place, claims, computed, and a column per reason
-    "The printed numbers at each place of a paper: all, those with a source, and those without, by reason."
+def claims_by_place(claims: Claims) -> pd.DataFrame:  # place, claims, computed, files_named, and a column per reason
+    "The printed numbers at each place of a paper: all, those with a source, and those without."
     rows: dict[str, Counter] = {}
     for c in claims.claims:
-        rows.setdefault(c.place, Counter()).update(["claims", c.cannot or "computed"])
-    columns = ["claims", "computed", *claims.file.reasons]
+        how = c.cannot or ("computed" if c.ours or c.conventions else "files_named")
+        rows.setdefault(c.place, Counter()).update(["claims", how])
+    columns = ["claims", "computed", "files_named", *claims.file.reasons]
     frame = pd.DataFrame(rows.values(), index=pd.Index(list(rows), name="place")).reindex(columns=columns)
     return frame.fillna(0).astype(int).loc[:, lambda f: (f != 0).any() | f.columns.isin(columns[:2])].reset_index()
 
@@ -418,7 +450,7 @@ def unused_names(claims: Claims) -> list[str]:  # "reasons: x"
     used: dict[str, set] = {"reasons": set(), "conventions": {INPUTS}, "notes": set()}
     used["notes"] |= {name for name, evidence in claims.file.notes.items() if evidence.discovery}
     for c in claims.claims:
-        used["reasons"] |= {c.cannot, *c.absent.values()}
+        used["reasons"] |= {c.cannot, c.beside}
         used["conventions"] |= {*c.conventions, "random" if c.random else ""}
         used["notes"].add(c.note)
     out = []

@@ -173,12 +173,16 @@ def _import(a):
     argument("name", nargs="?", metavar="NAME", help="a study; none: list the releases"),
     argument("--from", dest="source", metavar="FOLDER", help="a folder that has the files; by default downloaded"),
     argument("--to", metavar="FOLDER", help="by default a folder among the user's data, see `mhbench fetch`"),
+    argument(
+        "--only", action="append", default=[], metavar="PATTERN", help="also the files of the repository that fit"
+    ),
+    argument("--all", dest="every", action="store_true", help="every file of the repository"),
     argument("--no-import", action="store_true", help="download the files, and leave params.yaml as it is"),
 )
 def _fetch(a):
     if a.name is None:
         return print(*fetch.release_lines(), sep="\n")
-    got = fetch.fetch_release(a.name, a.source, a.to)
+    got = fetch.fetch_release(a.name, a.source, a.to, ["**"] if a.every else a.only)
     print(*got.told(), sep="\n")
     said = " ".join(f"--option {name}={value}" for name, value in got.options.items())
     command = f"mhbench import {a.name} {got.corpus} {said}".rstrip()

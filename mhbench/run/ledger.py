@@ -13,10 +13,22 @@ import pandas as pd
 from ..errors import refuse
 from ..ledger.claims import Claims, claims_by_place, load_claims, unused_names
 from ..ledger.page import ReleaseFiles, ledger_page
-from ..ledger.verdicts import VERDICT_COLUMNS, claims_by_verdict, judge_claims, no_tables, tables_of_files
+from ..ledger.inventory import Inventory
+from mhbench.ledger.verdicts import (
+    KINDS,
+    NUMBERS,
+    VERDICT_COLUMNS,
+    check_sources,
+    claims_by_reason,
+    claims_by_verdict,
+    judge_claims,
+    no_tables,
+    tables_of_files,
+    tolerances,
+)
 from ..records.database import sha256_file
 from ..registry import study_files
-from .fetch import recorded, releases
+from .fetch import inventory_of, recorded, releases
 from .graph import root
 from .params import load_params
 from ..subcommand import argument, subcommand
@@ -28,23 +40,39 @@ __all__ = ['check_claims', 'verdicts_told', 'merged_verdicts', 'all_verdicts_on_
 def check_claims(path: str | Path) -> str:
     "A summary of a claims file for its author. Raises: ValueError for entries that do not fit."
     claims = load_claims(path)
+    check_sources(claims)
     said = [claims_by_place(claims).to_string(index=False)]
     n = len(claims.claims)
-    computed = sum(c.cannot is None for c in claims.claims)
-    said.append(f"{claims.name}: {n} claims, {computed} with what gives them, {n - computed} that nothing gives")
+    named = sum(bool(c.needs) and not (c.ours or c.conventions) for c in claims.claims)
+    never = sum(c.cannot is not None for c in claims.claims)
+    rest = f"{named} whose files alone are named, {never} that no file holds"
+    said.append(f"{claims.name}: {n} claims, {n - named - never} with what gives them, {rest}")
     said += [f"declared and never used: {name}" for name in unused_names(claims)]
     return "\n".join(said)
 
 # %% ../../nbs/run/25_ledger.ipynb #a78d0364
 _MOST = 20  # differences that are listed
+_NAMES = {"convention": "under a convention", "undecided": "not decided", "differs": "differ"}
 
 
 def verdicts_told(verdicts: pd.DataFrame) -> str:
-    "The counts of verdicts and the differences, for a terminal."
-    said = [claims_by_verdict(verdicts).to_string(index=False)]
+    "The counts of verdicts by what values are made of, the reasons of the others, and the differences, for a terminal."
+    counts = claims_by_verdict(verdicts)
+    said = []
+    for paper, of in counts.groupby("paper", sort=False):
+        said.append(f"{paper}: {int((verdicts['paper'] == paper).sum())} printed numbers")
+        for row in of[of["claims"] > 0].itertuples():
+            parts = [f"{row.equal} equal", *(f"{n} {name}" for key, name in _NAMES.items() if (n := getattr(row, key)))]
+            said.append(f"  {row.claims} {KINDS[row.kind]}: {', '.join(parts)}")
+        reasons = claims_by_reason(verdicts[verdicts["paper"] == paper])
+        told = ", ".join(f"{r.claims} {r.reason.replace('_', ' ')}" for r in reasons.itertuples())
+        said += [f"  {reasons['claims'].sum()} without a value here: {told}"] if len(reasons) else []
+    for r in tolerances(verdicts).query("not decides").itertuples():
+        worst = max(x for x in (r.across, r.along, 0) if x == x)
+        said.append(f"  {r.paper}, {r.place}: {r.tolerance} accepts {worst:.0%} of wrong numbers, and decides nothing")
     differs = verdicts[verdicts["verdict"] == "differs"]
     if len(differs):
-        listed = differs.head(_MOST)[["paper", "claim", "printed", "value", "difference"]]
+        listed = differs.head(_MOST)[["paper", "claim", "kind", "printed", "value", "difference"]]
         said += ["", "differs:", listed.round({"value": 4, "difference": 4}).to_string(index=False)]
         said += [f"and {len(differs) - _MOST} more"] if len(differs) > _MOST else []
     missing = verdicts.attrs.get("missing")
@@ -62,15 +90,17 @@ def _stored(study: str, top: Path | None) -> pd.DataFrame | None:
     report = top / "reports" / "replication" / study / "verdicts.csv"
     if not report.exists():
         return None
-    texts = dict.fromkeys([c for c in VERDICT_COLUMNS if c not in ("value", "difference", "n_tried")], str)
-    return pd.read_csv(report, dtype=texts, keep_default_na=False, na_values={"value": "", "difference": ""})
+    texts = dict.fromkeys([c for c in VERDICT_COLUMNS if c not in (*NUMBERS, "n_tried")], str)
+    return pd.read_csv(report, dtype=texts, keep_default_na=False, na_values=dict.fromkeys(NUMBERS, ""))
 
 
-def merged_verdicts(claims: Claims, stored: pd.DataFrame | None) -> tuple[pd.DataFrame, int]:
+def merged_verdicts(
+    claims: Claims, stored: pd.DataFrame | None, inventory: Inventory | None = None
+) -> tuple[pd.DataFrame, int]:
     "The verdicts of a run, else those that need no run; and the number of claims that have changed since the run."
-    own = judge_claims(claims, no_tables)
-    if stored is None:
-        return own, 0
+    own = judge_claims(claims, no_tables, inventory)
+    if stored is None or not {*VERDICT_COLUMNS} <= {*stored}:  # none, or one by an earlier version
+        return own, 0 if stored is None else len(own)
     known = stored.set_index("claim")
     same = own["claim"].isin(known.index) & (own["printed"] == own["claim"].map(known["printed"]))
     kept = known.loc[own.loc[same, "claim"]].reset_index().reindex(columns=VERDICT_COLUMNS)
@@ -86,13 +116,13 @@ def all_verdicts_on_papers(
     for study, file in study_files("claims.yaml").items():
         claims = load_claims(file)
         stored = _stored(study, top)
-        verdicts, changed = merged_verdicts(claims, stored)
+        verdicts, changed = merged_verdicts(claims, stored, inventory_of(study))
         tables.append(verdicts)
         files.append(claims)
         again = f"`mhbench replicate {study}`"
         if changed:
             notes.append(f"{claims.name}: {changed} claims were changed since its run: {again}")
-        if stored is None and (verdicts["reason"] == "no_run").any():
+        if stored is None and verdicts["reason"].isin(["no_run", "not_fetched"]).any():
             notes.append(f"{claims.name}: no run here: `mhbench fetch {study}`, then {again}")
     return pd.concat(tables, ignore_index=True), files, notes
 
@@ -141,7 +171,7 @@ def _here() -> Path | None:
 # %% ../../nbs/run/25_ledger.ipynb #2d4f2d21
 @subcommand(
     "ledger",
-    "what papers printed, held against what their released files give",
+    "printed numbers of papers, compared with their released files",
     argument("file", nargs="?", help="a claims file; without it, those of the studies"),
     argument("--from", dest="folder", metavar="FOLDER", help="of the released files that the claims file names"),
     argument("--to", metavar="FILE", help="every verdict, as .csv or as a page, .html"),

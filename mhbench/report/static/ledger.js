@@ -1,4 +1,4 @@
-// The table of claims: filters by paper, place and verdict, and a search. What is chosen stands in the address.
+// The table of claims: filters by paper, place, kind and verdict, and a search. What is chosen stands in the address.
 
 const form = document.getElementById("filters");
 const shown = document.getElementById("shown");
@@ -7,6 +7,7 @@ const rows = [...document.getElementById("numbers").tBodies[0].rows].map((row) =
   paper: row.cells[0].textContent,
   place: row.cells[1].textContent,
   verdict: row.dataset.verdict,
+  kind: row.dataset.kind,
   words: row.textContent.toLowerCase(),
 }));
 const places = [...form.elements.place.options];
@@ -29,7 +30,7 @@ function filterRows() {
   const words = want.words.toLowerCase().split(/\s+/).filter(Boolean);
   let n = 0;
   for (const r of rows) {
-    const same = ["paper", "place", "verdict"].every((name) => !want[name] || want[name] === r[name]);
+    const same = ["paper", "place", "kind", "verdict"].every((name) => !want[name] || want[name] === r[name]);
     r.row.hidden = !(same && words.every((w) => r.words.includes(w)));
     n += !r.row.hidden;
   }
@@ -56,7 +57,7 @@ form.addEventListener("reset", () => setTimeout(() => { filterRows(); remember()
 
 for (const link of document.querySelectorAll("a[data-verdict]")) {
   link.addEventListener("click", () => {
-    choose({ paper: link.dataset.paper, verdict: link.dataset.verdict });
+    choose({ paper: link.dataset.paper, kind: link.dataset.kind, verdict: link.dataset.verdict });
     setTimeout(remember);
   });
 }

@@ -15,6 +15,7 @@ import pandas as pd
 
 from ...errors import refuse
 from ...ledger.claims import Claims, load_claims
+from ...stats.agreement import cohen_kappa
 from ...stats.tests import adjust_p, paired_t
 from .competency import compare_competencies
 from .fields import COMPETENCIES, SHORT, competency
@@ -22,8 +23,8 @@ from .load import question_rows
 
 # %% auto #0
 __all__ = ['MADE_FROM', 'PAIRS', 'read_result_file', 'result_table', 'source_questions', 'pair_tests', 'printed_accuracies',
-           'zero_shot_accuracies', 'all_pair_tests', 'printed_facts', 'reasoning_means', 'beside_released',
-           'released_results', 'authors_results']
+           'zero_shot_accuracies', 'all_pair_tests', 'printed_facts', 'reasoning_means', 'chain_scores',
+           'annotated_errors', 'bank_counts', 'beside_released', 'released_results', 'authors_results']
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #6c10b21c
 _MEASURES = {"Accuracy": "accuracy", "F1": "macro f1", "Precision": "macro precision", "Recall": "macro recall"}
@@ -96,7 +97,6 @@ MADE_FROM = {  # medical model -> the general one that table A4 names, as the re
 }
 PAIRS = {
     "table A4": MADE_FROM,
-    "twelve": {m: g for m, g in MADE_FROM.items() if m != "Asclepius-Llama3-8B"},
     "notebook": {m: g for m, g in MADE_FROM.items() if m not in ("ClinicalCamel-70B", "med42-70b")}
     | {"meditron-70b": "Llama-2-70b-chat-hf"},
 }
@@ -220,6 +220,60 @@ def reasoning_means(csv: str | Path) -> pd.DataFrame:  # the columns of result_t
     long = long.assign(run=long["model"] + "_reasoning", setting="reasoning", group="Overall", form="usual")
     return long.reindex(columns=["run", "model", "setting", "group", "measure", "low", "high", "middle", "form"])
 
+# %% ../../../nbs/studies/counselingbench/08_results.ipynb #03e7d3fb
+def chain_scores(
+    folder: str | Path,
+) -> pd.DataFrame:  # model, measure, n, n_missing, present, with_zeros, n_one, several
+    """The means of each model's scores over the chains that are there (`present`) and with 0 for those that are not; for
+    repetition also how many chains score 1, and the mean of the others.
+
+    Source: Nguyen et al. 2025, table 4; the files of their release.
+    """
+    rows = []
+    for file in sorted(Path(folder).glob("scores_*.tsv")):
+        model = re.sub(r"_counselingqa$", "", file.stem.removeprefix("scores_")).replace("_", "-")
+        scores = pd.read_csv(file, sep=r"\s+").drop(columns="ID")
+        for measure, x in scores.items():
+            one = x == 1
+            several = x[~one].mean() if measure == "repetition_step" else np.nan
+            about = (model, measure, len(x), int(x.isna().sum()), x.mean(), x.fillna(0).mean())
+            rows.append((*about, int(one.sum()), several))
+    columns = ["model", "measure", "n", "n_missing", "present", "with_zeros", "n_one", "several"]
+    return pd.DataFrame(rows, columns=columns)
+
+# %% ../../../nbs/studies/counselingbench/08_results.ipynb #fa9803f1
+def annotated_errors(csv: str | Path) -> pd.DataFrame:  # what, group, n
+    """The annotated wrong answers: how many have each kind of error, and how far two annotators' competencies agree.
+
+    Source: Nguyen et al. 2025, section 7; the files of their release.
+    """
+    frame = pd.read_csv(csv)
+    kinds = frame["Errors"].str.replace(" Error", "").str.lower().str.split(", ").explode()
+    both = frame[["label_h", "label_s"]].dropna()
+    rows = [("answers", "all", len(frame)), ("answers", "one kind", int((~frame["Errors"].str.contains(",")).sum()))]
+    rows += [("kind", kind, int(n)) for kind, n in kinds.value_counts().sort_index().items()]
+    same = both["label_h"] == both["label_s"]
+    rows += [("competency", "both annotators", len(both)), ("competency", "agreed", int(same.sum()))]
+    kappa = cohen_kappa(*(pd.Categorical(both[c], sorted(set(both.stack()))).codes for c in both))
+    rows.append(("competency", "kappa", float(kappa)))
+    return pd.DataFrame(rows, columns=["what", "group", "n"]).astype({"n": float})
+
+
+def bank_counts(csv: str | Path) -> pd.DataFrame:  # of, group, n
+    "The questions of a file by source, by competency, and by whether two annotators agreed, for the columns it has."
+    frame = pd.read_csv(csv)
+    rows = []
+    if "Source" in frame:
+        rows += [("source", name, int(n)) for name, n in frame["Source"].str.strip().value_counts().items()]
+    if "label" in frame:
+        named = frame["label"].dropna().map(lambda label: COMPETENCIES.get(competency(label) or "", label))
+        rows += [("competency", name, int(n)) for name, n in named.value_counts().items()]
+    if {"label_h", "label_s"} <= set(frame):
+        both = frame.dropna(subset=["label_h", "label_s"])
+        agreed = int((both["label_h"].str.strip() == both["label_s"].str.strip()).sum())
+        rows += [("annotators", "agreed", agreed), ("annotators", "disagreed", len(both) - agreed)]
+    return pd.DataFrame(rows, columns=["of", "group", "n"])
+
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #348f26a2
 def beside_released(accuracy: pd.DataFrame, results: pd.DataFrame, claims: Claims) -> pd.DataFrame:
     """A row a model and mode: its accuracy on the released questions, what table 2 prints for all of them, and the
@@ -241,7 +295,7 @@ def beside_released(accuracy: pd.DataFrame, results: pd.DataFrame, claims: Claim
 def _beside(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in a release, or in the folders around it that hold results."
     found = set(release.rglob(name))
-    folders = ("metrics", "results/metrics", "statistical_analysis")
+    folders = (".", "metrics", "results/metrics", "statistical_analysis", "reasoning_benchmarking")
     for above, folder in product((release.parent, release.parent.parent), folders):
         found |= set((above / folder).glob(name))
     return sorted(found)
@@ -285,9 +339,28 @@ def authors_results(stage: Any, *, release: Path | None, **found: Any) -> Iterat
     answers = _fullest(release, "*_zero-shot_None_0.csv") if release else []
     rows = source_questions(answers[0]) if answers else pd.DataFrame()
     yield stage.table("rows", rows, "Questions of the released answers", absent=no_files)
-    yield stage.table("pairs", tests, "General minus medical models, by the pairs that are taken")
+    of_files = tests["accuracies"] == "result files"
+    yield stage.table("pairs", tests[~of_files], "General minus medical models, by the pairs that are taken")
+    said = "The same of the authors' result files"
+    yield stage.table("pairs_of_files", tests[of_files], said, absent=no_files, show=False)
     yield stage.table("competencies", competencies, "Competencies compared over the models of table 3")
     yield stage.table("facts", printed_facts(claims, tests), "What printed tables say of the paper's sentences")
+    yield from _of_chains_and_annotators(stage, release)
     if stage.has("score", "accuracy") and len(results):
         beside = beside_released(stage.read("score", "accuracy"), results, claims)
         yield stage.table("released", beside, "Accuracy on the released questions, beside the printed one on all")
+
+
+def _of_chains_and_annotators(stage: Any, release: Path | None) -> Iterator[Any]:
+    "Tables of the scores of chains, of the annotated errors and of the whole bank, where their files are there."
+    readers = {
+        "scores": ("old_scores/scores_Llama_2_70b_hf_counselingqa.tsv", lambda f: chain_scores(f.parent)),
+        "errors": ("errors_general_annotated.csv", annotated_errors),
+        "bank": ("data/counselingbench.csv", bank_counts),
+    }
+    captions = {"scores": "Scores of chains of thought: with missing chains left out, and as 0"}
+    captions |= {"errors": "Annotated wrong answers of one model", "bank": "The whole bank of questions"}
+    for name, (path, read) in readers.items():
+        files = _beside(release, path) if release else []
+        table = read(files[0]).assign(origin="recorded") if files else pd.DataFrame()
+        yield stage.table(name, table, captions[name], absent="its file is not here", show=name != "scores")

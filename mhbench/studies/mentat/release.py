@@ -5,8 +5,11 @@
 # %% ../../../nbs/studies/mentat/10_release.ipynb #a3d63cc3
 from __future__ import annotations
 
+import ast
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,12 +26,14 @@ from ...steps.score import score_responses, with_soft_labels
 from .annotations import AnnotationArrays, annotation_arrays, load_annotations
 from .labels import top_k, with_creators
 from .load import load_mentat_results, pickled_table, result_files
+from .preferences import read_wrong_options
 from .questions import RELEASE_SETS, load_mentat, load_mentat_set, open_part
 from .readings import both_readings, labels_of, reading_fits
 
 # %% auto #0
 __all__ = ['question_lists', 'evaluation_ids', 'counts_by_list', 'set_counts', 'annotation_counts', 'release_facts',
-           'alphas_by_convention', 'creators_by_convention', 'bootstrap_ends', 'recorded_marks', 'implied_limits',
+           'alphas_by_convention', 'creators_by_convention', 'bootstrap_ends', 'recorded_marks', 'notebook_text',
+           'notebook_averages', 'notebook_accuracies', 'notebook_models', 'wrong_options_of', 'wrong_option_facts',
            'release_tables', 'mentat_release']
 
 # %% ../../../nbs/studies/mentat/10_release.ipynb #fe203612
@@ -241,32 +246,94 @@ def recorded_marks(
             rows += _by_category(part, model=model, set=name, read_by="mhbench", labels=what)
     return pd.DataFrame(rows)
 
-# %% ../../../nbs/studies/mentat/10_release.ipynb #68ae1afb
-def _neighbour(right: int, n: int, tail: float) -> tuple[float, float]:
-    "The likelier neighbour of a bootstrap limit, and its probability in 1,000 draws."
-    draws = 1000
-    of = binom(n, right / n)
-    end = int(of.ppf(tail))
-    lower, higher = of.cdf(end - 1), of.cdf(end)
-    needed = int(np.ceil(tail * draws))
-    below = float(binom.sf(needed - 1, draws, lower))  # so many draws already at the step below
-    above = float(binom.cdf(needed - 1, draws, higher))
-    return ((end - 1) / n, below) if below > above else ((end + 1) / n, above)
+# %% ../../../nbs/studies/mentat/10_release.ipynb #cfbac578
+_NOTEBOOK = "paper_eval_analysis_and_plots"
 
 
-def implied_limits(
-    n: Mapping[str, int],  # category -> questions
-) -> pd.DataFrame:  # category, accuracy (as printed), n, right, up, down, neighbour_up, p_up, neighbour_down, p_down
-    "Bootstrap limits of every accuracy that is possible on so many questions."
-    rows = []
-    for category, size in n.items():
-        for right in range(1, size):
-            share = right / size
-            (low, p_down), (high, p_up) = (_neighbour(right, size, tail) for tail in (0.025, 0.975))
-            head = {"category": category, "accuracy": f"{share:.2f}"} | _marked(right, size)
-            near = {"neighbour_up": high - share, "p_up": p_up, "neighbour_down": share - low, "p_down": p_down}
-            rows.append(head | near)
-    return pd.DataFrame(rows).drop(columns="estimate")
+def notebook_text(path: str | Path) -> str:
+    "What the cells of an executed notebook print, one after the other; of the notebook, or of a JSON of its outputs."
+    held = json.loads(Path(path).read_text(encoding="utf-8"))
+    if "outputs" in held:
+        return "\n".join(output["text"] for output in held["outputs"])
+    outputs = [output for cell in held["cells"] for output in cell.get("outputs", [])]
+    return "\n".join("".join(o.get("text") or o.get("data", {}).get("text/plain", "")) for o in outputs)
+
+
+def notebook_averages(text: str) -> pd.DataFrame:  # models, group, mean, error
+    "The accuracies averaged over models, with the half widths of their 95% intervals."
+    rows, block = [], -1
+    for group, mean, error in re.findall(r"^([\w -]+)\t +([\d.]+) \+- ([\d.]+)$", text, re.M):
+        block += group == "All Combined"
+        models = ("all models", "only OpenAI and Anthropic")[block % 2]
+        name = group.removeprefix("Text_").replace("Nonbinary", "non-binary").replace("Years", "years")
+        name = name if name[:3] in ("Afr", "Nat", "Whi", "Bla", "Asi", "His") else name[:1].lower() + name[1:]
+        rows.append((models, name, float(mean), float(error)))
+    table = pd.DataFrame(rows, columns=["models", "group", "mean", "error"])
+    return table[table["group"] != "all Combined"].reset_index(drop=True)
+
+
+def notebook_accuracies(text: str) -> pd.DataFrame:  # model, category, estimate, down, up
+    "The accuracies of single models, with the distances to their limits."
+    rows, model = [], ""
+    for line in text.splitlines():
+        found = re.fullmatch(r"(\w+), ([\d.]+), ([\d.]+), ([\d.]+)", line)
+        if found:
+            rows.append((model, found[1], *map(float, found.groups()[1:])))
+        model = line if re.fullmatch(r"[\w.-]+", line) else model
+    return pd.DataFrame(rows, columns=["model", "category", "estimate", "down", "up"])
+
+
+_TUNED = re.compile("mentallama|pmc|mmeds|meditron", re.IGNORECASE)  # for healthcare, as section 4.1 lists them
+
+
+def notebook_models(text: str) -> pd.DataFrame:  # model, tuned
+    "The models that the notebook has results of."
+    found = re.search(r"dict_keys\((\[[^\]]*\])\)", text)
+    names = ast.literal_eval(found[1]) if found else []
+    return pd.DataFrame({"model": names, "tuned": [bool(_TUNED.match(name)) for name in names]})
+
+# %% ../../../nbs/studies/mentat/10_release.ipynb #e55cc35d
+def wrong_options_of(folder: str | Path) -> dict[str, list[str]]:  # question -> letters; {} where no file names them
+    "The options that the authors call objectively wrong, from their configuration or a JSON of it."
+    files = [Path(folder) / name for name in ("wrong_options.json", "config_params.py")]
+    return next((read_wrong_options(file) for file in files if file.is_file()), {})
+
+
+def wrong_option_facts(
+    named: Mapping[str, Sequence[str]],  # of wrong_options_of
+    fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # of reading_fits
+    labelled: Mapping[str, Sequence[Item]],  # what -> released questions or prompts with soft labels
+) -> pd.DataFrame:  # fact, value
+    """How many options are called wrong, and what labels give them.
+
+    Source: Lamparth, Grabb et al. 2025, section 3.2.
+    """
+    n = pd.Series([len(wrong) for wrong in named.values()])
+    most = n.between(1, 2).mean() > 0.5
+    facts: dict[str, float] = {
+        "questions": len(n),
+        "options": n.sum(),
+        "questions with one or two": n.between(1, 2).sum(),
+    }
+    facts |= {"fewest of most questions": 1 if most else n.min(), "most of most questions": 2 if most else n.max()}
+    labels = {reading: (f.questions, f.probs) for (reading, o, rated), f in fits.items() if o == "paper" and not rated}
+    labels |= {what: _soft_labels(items, named) for what, items in labelled.items()}
+    for what, (questions, probs) in labels.items():
+        wrong = np.array([[letter in named.get(q, ()) for letter in "ABCDE"] for q in questions])
+        given, best = probs[wrong], wrong[np.arange(len(wrong)), probs.argmax(1)]
+        facts |= {f"options, {what}": len(given), f"median probability, {what}": np.median(given)}
+        facts |= {f"at most 0.2, {what}": (given <= 0.2).mean(), f"most probable but called wrong, {what}": best.sum()}
+    return pd.DataFrame({"fact": list(facts), "value": [float(v) for v in facts.values()]})
+
+
+def _soft_labels(items: Sequence[Item], named: Collection[str]) -> tuple[list[str], np.ndarray]:
+    "The released soft labels of the named questions, each once, in the order of the question file."
+    found: dict[str, np.ndarray] = {}
+    for item in items:
+        given = item.soft_labels or []
+        if item.base in named and given and max(given) < 1:
+            found[item.base] = np.array(given)[np.argsort(item.order or range(len(given)))]
+    return list(found), np.array(list(found.values()))
 
 # %% ../../../nbs/studies/mentat/10_release.ipynb #b7d6e4b1
 def release_tables(folder: str | Path, password: str | None = None) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -293,16 +360,26 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
     yield "facts", release_facts(items, arrays, sets)
     readings = both_readings(arrays)
     fits = reading_fits(readings, creators=creators)[1]
-    if creators:  # the published range of alpha and the published fits have them among the raters
-        yield "alphas", alphas_by_convention(readings, creators)
+    yield "alphas", alphas_by_convention(readings, creators)
+    if creators:  # the published fits have them among the raters
         yield "creators", creators_by_convention(readings, creators, fits)
+    if named := wrong_options_of(folder):
+        labelled = {"question file": items} | {"evaluation sets": sets[k] for k in ("D0_release",) if k in sets}
+        yield "wrong_options", wrong_option_facts(named, fits, labelled)
     if said:
         labels: dict[str, pd.DataFrame | None] = {"results file": None}
         labels |= {f"{m}{', creators' * c}": labels_of(f) for (m, o, c), f in fits.items() if o == "symmetric"}
         yield "marks", recorded_marks(folder, password, prompts, said, labels)
-    core = pd.Series([i.category for i in sets.get("D0_results", [])], dtype=str).value_counts()
-    if len(core):
-        yield "limits", implied_limits(core.sort_index().to_dict())
+    yield from _printed_by_notebook(folder)
+
+
+def _printed_by_notebook(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
+    files = [folder / f"{_NOTEBOOK}.ipynb", folder / "notebook_outputs" / f"{_NOTEBOOK}.json"]
+    if file := next((f for f in files if f.is_file()), None):
+        text = notebook_text(file)
+        yield "notebook_averages", notebook_averages(text)
+        yield "notebook_accuracies", notebook_accuracies(text)
+        yield "notebook_models", notebook_models(text)
 
 # %% ../../../nbs/studies/mentat/10_release.ipynb #0ac8e66e
 _CAPTIONS = {
@@ -313,7 +390,10 @@ _CAPTIONS = {
     "alphas": "Krippendorff's alpha over questions, by convention",
     "creators": "The creator's answer among the k most preferred options, by convention",
     "marks": "Recorded answers by labels and by who read them; up and down: to the limits of the bootstrap",
-    "limits": "Limits of the bootstrap for every accuracy that is possible",
+    "wrong_options": "Options that the authors call wrong: how many, and what labels give them",
+    "notebook_averages": "Averages over models, as the authors' executed notebook prints them",
+    "notebook_accuracies": "Accuracies of four models, as the authors' executed notebook prints them",
+    "notebook_models": "Models that the authors' executed notebook has results of",
 }
 
 

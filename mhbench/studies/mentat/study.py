@@ -24,7 +24,9 @@ class PreferencesParameters(Reported):
     penalty: Weight = field(5.0, "on slopes and offsets of the hierarchical models")
     ridge: Weight = field(0.1, "on one question's log worths: finite where an option always wins")
     leave_out: Names = field([], "questions to leave out, by item_id")
-    wrong_options: dict[str, Names] = field({}, "question -> letters of objectively wrong options, set to 0")
+    wrong_options: dict[str, Names] | str = field(
+        {}, "question -> letters of objectively wrong options, set to 0; or a file of them, as the release has it"
+    )
     creators: str | None = field(None, "a CSV (question, option) of the creators' answers, where the source lacks them")
     creators_rate: bool = field(False, "True: the creators are among the raters of the labels that are kept")
     n_boot: Draws = field(100, "refits of each model")
