@@ -5,6 +5,7 @@
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #ef3816a5
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -26,8 +27,9 @@ from .annotations import AnnotationArrays, score_rows
 from .labels import label_frame, wording_distances
 
 # %% auto #0
-__all__ = ['OFFSETS', 'THIRD', 'T', 'rater_table', 'slider_raters', 'wording_table', 'of_rated', 'Creators', 'creators_of',
-           'same_as_source', 'chosen_labels', 'preference_metrics', 'SliderPanel', 'simulated_panel', 'simulated_truth']
+__all__ = ['OFFSETS', 'THIRD', 'T', 'rater_table', 'slider_raters', 'wording_table', 'read_wrong_options', 'named_wrong_options',
+           'of_rated', 'Creators', 'creators_of', 'same_as_source', 'chosen_labels', 'preference_metrics',
+           'SliderPanel', 'simulated_panel', 'simulated_truth']
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #eb4e0c9a
 OFFSETS = ("paper", "symmetric")
@@ -95,6 +97,37 @@ def wording_table(arrays: AnnotationArrays, *, n: int, seed: int) -> pd.DataFram
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #8681bfe3
 T = TypeVar("T")
+
+
+def read_wrong_options(file: str | Path) -> dict[str, list[str]]:  # question -> letters
+    """The options that are called objectively wrong, from a JSON or the authors' configuration (question -> numbers from 0).
+
+    Raises: ValueError for a file that holds no such mapping.
+    """
+    path = Path(file)
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    named = [found for node in ast.walk(tree) if isinstance(node, ast.Dict) and (found := _plain(node))]
+    if not named:
+        refuse("read_wrong_options: file must map questions to numbers of options; got none", place=path.name)
+    return {f"mentat-{int(q)}": ["ABCDE"[k] for k in sorted(wrong)] for q, wrong in max(named, key=len).items()}
+
+
+def named_wrong_options(given: Mapping[str, Sequence[str]] | str, top: Path) -> Mapping[str, Sequence[str]]:
+    "The options by question: as they are given, or those of a file, relative to a folder."
+    return read_wrong_options(top / Path(given).expanduser()) if isinstance(given, str) else given
+
+
+def _plain(node: ast.Dict) -> dict | None:
+    "A mapping of numbers to lists of numbers, written as such; None for another one."
+    try:
+        named = ast.literal_eval(node)
+    except ValueError:
+        return None
+    fits = all(
+        str(k).isdigit() and isinstance(v, list) and all(isinstance(x, int) for x in v) for k, v in named.items()
+    )
+    return named if fits else None
 
 
 def of_rated(named: Mapping[str, T], rated: Collection[str], where: str) -> dict[str, T]:
