@@ -4,6 +4,7 @@ import json
 import math
 import re
 from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from mhbench.ask.request import Answer, Model
 from mhbench.ask.rubrics import rubric, rubrics
 from mhbench.records.schema import AWAITING, Item, Judgment, Response, write_records
 from mhbench.run.stage import Stage
-from mhbench.steps.answers import Asked, judge_everything
+from mhbench.steps.answers import Asked, judge_by_similarity, judge_everything
 from mhbench.steps.generate import generate
 from mhbench.steps.judge import extras, judge, jury, outcomes, position_bias_table
 from mhbench.steps.verdicts import BY_RULE, Case, _verdicts, messages, schema, split_parts
@@ -611,3 +612,19 @@ def test_a_judge_that_answers_nothing_ends_the_run_in_the_endpoints_words():
             judge_everything(
                 responses, items, Asked("dr", {}, DR, here), kind="label", cache=None, max_failed=None, progress=False
             )
+
+
+def test_an_encoder_calls_correct_what_is_near_enough_to_the_reference():
+    "A cosine of .6 to the reference; an answer without words is judged by rule, and those after it are judged."
+    places = {"reference": [1.0, 0.0], "an answer": [0.6, 0.8]}
+    encoder = SimpleNamespace(sentences=lambda texts: np.array([places[t] for t in texts], np.float32))
+    item = Item(item_id="q", study="s", task="open", question="?", key=["reference"], source="here")
+    about = {"item_id": "q", "study": "s", "model": "m", "mode": "zero_shot"}
+    answers = [Response(**about, text=text, sample=k) for k, text in enumerate(["", "an answer", "reference"])]
+    for threshold, label in ((0.5, "Correct"), (0.8, "Incorrect")):
+        got = judge_by_similarity(answers, [item], encoder, kind="label", threshold=threshold)
+        assert [j.label for j in got[1:]] == [label, "Correct"] and len(got) == 3
+        assert got[1].confidence == pytest.approx(1 / (1 + np.exp(-20 * abs(0.6 - threshold))), abs=1e-5)
+    assert [j.score for j in judge_by_similarity(answers, [item], encoder, kind="score")[1:]] == pytest.approx(
+        [60, 100]
+    )

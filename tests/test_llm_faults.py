@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
 from mhbench.ask.request import Endpoint, Model, Request, wire
+from mhbench.ask.retry import pause
 
 QUICK = [f for f in FAULTS if f not in ("stall", "loris")]  # those two cost a timeout each
 MODELS = {
@@ -102,3 +103,9 @@ def test_every_second_request_is_429_and_none_is_lost(tmp_path):
         answers = list(ask([request(i) for i in range(300)], MODELS["chat"], endpoint, cache=cache, progress=False))
         assert Counter(a.status for a in answers) == {"ok": 300} and len(cache) == 300
         assert len(s.answered) == 300
+
+
+def test_pauses_double_to_a_minute_half_of_them_random_and_are_as_long_as_asked():
+    assert [pause(n, draw=1.0, first=1.0) for n in (1, 2, 3, 7, 99)] == [1, 2, 4, 60, 60]
+    assert pause(3, draw=0.0, first=1.0) == 2 and pause(1, draw=0.0) == 0.25
+    assert pause(1, asked=10, draw=1.0) == pytest.approx(10.5) and pause(9, asked=1, first=1.0, draw=0.0) == 30

@@ -626,3 +626,7 @@ def test_many_tables_at_once_are_each_their_own_fit():
         assert p == pytest.approx(one.probs, abs=1e-8) and value == pytest.approx(one.nll)
     with pytest.raises(ValueError, match=r"shape \(N, K, K\)"):
         bradley_terry_of_each(np.ones((2, 2)), penalty=1)
+
+
+def test_who_ties_everything_prefers_nothing():
+    assert plackett_luce(np.full((3, 4), 7.0), penalty=0.1).probs == pytest.approx([0.25] * 4)
