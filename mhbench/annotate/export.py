@@ -223,18 +223,16 @@ def _of_store(path: Path) -> list[Rating]:
         return ratings(store).ratings
 
 # %% ../../nbs/annotate/07_export.ipynb #4c2cce3b
-_TEXTS: dict[str, Any] = {"dtype": str, "keep_default_na": False}
 _READERS: dict[str, Callable[[Path], list[Rating]]] = {
     ".sqlite": _of_store,
     ".parquet": lambda path: read_records(path, Rating),
-    ".csv": lambda path: _of_table(pd.read_csv(path, **_TEXTS), path),
-    ".xlsx": lambda path: _of_table(pd.read_excel(path, sheet_name="ratings", **_TEXTS), path),
+    ".csv": lambda path: _of_table(pd.read_csv(path, dtype=str, keep_default_na=False), path),
     ".json": _of_label_studio,
 }
 
 
 def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> list[Rating]:
-    """People's answers as ratings, from .sqlite, .parquet, .csv, .xlsx, or Label Studio's .json.
+    """People's answers as ratings, from .sqlite, .parquet, .csv, or Label Studio's .json.
 
     Raises: FileNotFoundError; ValueError for another kind of file, or for ratings of other than the given items.
     """

@@ -44,7 +44,7 @@ def test_ratings_are_the_raters_opinions_in_every_form(answered, name, tmp_path)
         for r in found.ratings:
             want = opinion(study, thinks[r.item_id], r.rater, seed=1)[r.target]
             assert (r.value, r.label) == tuple(want)
-    for file in (f"{name}.sqlite", f"{name}/ratings.parquet", f"{name}/ratings.csv", f"{name}/answers.xlsx"):
+    for file in (f"{name}.sqlite", f"{name}/ratings.parquet", f"{name}/ratings.csv"):
         assert ratings_of_file(answered / file, items) == found.ratings
     assert found.incomplete == []
 
