@@ -460,7 +460,10 @@ def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
     rows = []
     for r in f.rows.to_dict("records"):
         low = _place(r["ci_low"], scale)
-        row = {"model": r["model"], "kind": r["origin"], "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
+        name = r["model"]
+        if r["origin"] == "simulated" and not name.startswith("sim-"):
+            name += " (simulated)"
+        row = {"model": name, "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
         row |= {"at": _place(r["estimate"], scale), "low": low, "wide": round(_place(r["ci_high"], scale) - low, 2)}
         row |= {"ends": f"[{r['ci_low']:.2f}, {r['ci_high']:.2f}]"}
         row |= {"truth": _place(r["truth"], scale) if pd.notna(r["truth"]) else None}
@@ -532,7 +535,6 @@ def html_report(
     place = {g["name"]: g["id"] for g in groups}
     drawn = [_plot(f, len(shown), place.get(f.study, "")) for f in shown]
     rows = list(chain.from_iterable(f["rows"] for f in drawn))
-    key = {"simulated": any(r["kind"] == "simulated" for r in rows), "truth": any(r["truth"] is not None for r in rows)}
     files: dict[str, str] = {}
     for k, s in enumerate(sections, 1):
         files |= {f"s{k}t{j}": csv_text(t.frame) for j, t in enumerate(s.given, 1)}
@@ -543,7 +545,7 @@ def html_report(
         introduction=[p for p in text if p.strip()],
         private=private,
         fronts=drawn,
-        key=key,
+        truth=any(r["truth"] is not None for r in rows),
         cautions=dict(cautions),
         wrong=wrong,
         groups=groups,
