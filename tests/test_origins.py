@@ -57,7 +57,7 @@ def test_people_who_rate_the_demo_are_people(stage, capsys):
     s = stage([rating("asked")], canary="mhbench-canary-x", rated=True)
     s.parameters()
     s.table("alpha", pd.DataFrame({"rater": ["p1"], "estimate": [0.5]}), "Agreement")
-    assert s.people == "people" and not left(s)["origins"] and "Not asked" not in capsys.readouterr().out
+    assert s.people == "people" and not left(s)["origins"] and "did not ask" not in capsys.readouterr().out
     assert "origin" not in pd.read_parquet(s.out / "alpha.parquet")
 
 
@@ -67,7 +67,7 @@ def test_simulated_ratings_of_a_real_bank_are_headlined(stage, capsys):
     s.table("alpha", pd.DataFrame({"question": ["q1"], "estimate": [0.5]}), "Agreement")
     s.headline(pd.DataFrame({"measure": ["alpha"], "model": ["people"], "n": [1], "estimate": [0.5]}))
     assert s.people == "simulated raters" and left(s)["origins"] == {"anna": "simulated"}
-    assert "simulated: anna." in capsys.readouterr().out
+    assert "Simulated: anna (" in capsys.readouterr().out
     assert set(pd.read_parquet(s.out / "alpha.parquet")["origin"]) == {"simulated"}
     assert set(pd.read_parquet(s.out / "headline.parquet")["origin"]) == {"simulated"}
 
@@ -103,7 +103,7 @@ def test_recorded_answers_are_called_recorded_and_simulated_ones_simulated(stage
     assert [kept[kind][0]["caption"] for kind in ("tables", "figures")] == ["Accuracy", "Accuracy"]
     [section] = collect(s.results, s.results / "figures", [("score", "mentat")])
     page = html_report("A report", "", [section])
-    assert page.count("simulated: drawn; recorded: o1.") == 1
+    assert page.count("Simulated: drawn; recorded: o1 (") == 1
 
 
 def test_the_first_screen_names_who_was_asked_and_who_was_recorded(tmp_path):

@@ -273,7 +273,8 @@ def origin_banner(known: Mapping[str, str]) -> str:  # name -> origin
         if names := [name for name, of in known.items() if of == origin]:
             more = f" and {len(names) - 6} more" if len(names) > 6 else ""
             said.append(f"{origin}: {', '.join(names[:6])}{more}")
-    return f"Not asked in this run, and marked in the column `origin`: {'; '.join(said)}." if said else ""
+    names = "; ".join(said)
+    return f"{names[0].upper()}{names[1:]} (this run did not ask them; see the column `origin`)." if said else ""
 
 # %% ../../nbs/records/01_schema.ipynb #7e14b6ec
 class Grouping(Record):
