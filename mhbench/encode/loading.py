@@ -173,9 +173,9 @@ def need_packages(function: str, *packages: str) -> None:
             raise ModuleNotFoundError(f"{function}: {rule}; it is not; pip install 'mhbench[metrics]'")
 
 # %% ../../nbs/encode/02_loading.ipynb #fb854627
-def packed_layers(model, largest: int = 2**26, release: bool = False):
+def packed_layers(model, largest: int = 2**26):
     """A torch module, its linear layers of at most `largest` weights run by oneDNN where this build of PyTorch has it,
-    with the GELU that follows one as its last step; `release`: nothing else reads the weights as they lay before."""
+    with the GELU that follows one as its last step."""
     import torch
 
     # compiled code is kept for every shape of batch: 1,024 of them take half a gigabyte
@@ -197,8 +197,6 @@ def packed_layers(model, largest: int = 2**26, release: bool = False):
                 last = ("gelu", [], "none")
                 followed[layer].intermediate_act_fn = torch.nn.Identity()
             layer.forward = lambda x, w=w, b=b, last=last: apply(x, w, b, *last)
-            if release:
-                layer.weight = torch.nn.Parameter(layer.weight.new_empty(0), requires_grad=False)
     return model
 
 # %% ../../nbs/encode/02_loading.ipynb #b8505b57

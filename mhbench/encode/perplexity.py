@@ -31,9 +31,6 @@ def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, 
     return out
 
 # %% ../../nbs/encode/05_perplexity.ipynb #a81db9b6
-_AT_ONCE = 32  # batches whose states are in memory
-
-
 class LanguageModel(LazyModel):
     "Log-probabilities and perplexities of texts; made by `load_lm`."
 
@@ -45,10 +42,8 @@ class LanguageModel(LazyModel):
         self.model = model
         self.tokenizer = tokenizer
         self.window = (window or min(1024, positions)) // 2 * 2
-        head = getattr(model, "get_output_embeddings", lambda: None)()
-        self.head: Any = head if hasattr(head, "logprobs") else None  # of a GGUF file: it makes no table of logits
         logits = max(1, 2**24 // model.config.vocab_size)  # tokens whose logits take 64 MiB
-        self.budget = budget if self.head else min(budget, logits)
+        self.budget = min(budget, logits)
         self.start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
 
     def logprobs(self, texts: Sequence[str]) -> list[np.ndarray]:  # n arrays (t_i,), natural logs
@@ -65,55 +60,24 @@ class LanguageModel(LazyModel):
         pieces = [(ids[k][a:b], first - a) for k, a, b, first in spans]
         groups = loading.length_batches([len(piece) for piece, _ in pieces], self.budget)
         out = [np.zeros(len(i) - 1) for i in ids]
-        for some in range(0, len(groups), _AT_ONCE):
-            at_once = groups[some : some + _AT_ONCE]
-            found = loading.in_groups(self._batch, pieces, at_once, self.executor)
-            order = np.concatenate(at_once)
-            here = [spans[g] for g in order]
-            values = [found[g] for g in order]
-            if self.head:
-                values = self._by_head(values, [ids[k][first:b] for k, _, b, first in here])
-            for (k, _, b, first), logp in zip(here, values):
-                out[k][first - 1 : b - 1] = logp
+        found = loading.in_groups(self._batch, pieces, groups, self.executor)
+        for (k, _, b, first), logp in zip(spans, found):
+            out[k][first - 1 : b - 1] = logp
         return list(map(Stored, out))
 
-    def _by_head(self, states: list[np.ndarray], tokens: list[list[int]]) -> list[np.ndarray]:
-        "Log-probabilities from the last layer's states: the vocabulary is read once for all of them."
-        h = np.concatenate(states)
-        following = np.concatenate(tokens)
-        blocks = [(h[i : i + self.budget], following[i : i + self.budget]) for i in range(0, len(h), self.budget)]
-        found = np.concatenate(loading.run_batches(self._block, blocks, self.executor))
-        return np.split(found, np.cumsum([len(t) for t in tokens])[:-1])
-
-    def _block(self, block: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        import torch
-
-        h, tokens = block
-        fill = -len(h) % 32  # a product of few rows sums in another order: a text alone would have other last digits
-        h = np.pad(h, ((0, fill), (0, 0)))
-        tokens = np.pad(tokens, (0, fill))
-        with torch.inference_mode():
-            cap = getattr(self.model.config, "final_logit_softcapping", None)
-            found = self.head.logprobs(torch.from_numpy(h), torch.from_numpy(tokens), cap)
-        return found[: len(block[0])].numpy()
-
     def _batch(self, pieces: list[tuple[list[int], int]]) -> list[np.ndarray]:
-        "The log-probability of each scored token; or, for a head, the state before it."
+        "The log-probability of each scored token."
         import torch
 
         width = int(loading.padded_widths([max(len(p) for p, _ in pieces)], self.window)[0])
         ids, mask = padded_rows([p for p, _ in pieces], self.tokenizer.pad_token_id or 0, width)
         ids, mask = loading.moved_to(self.model, ids, mask)
-        if self.head:
-            with torch.inference_mode():
-                states = self.model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state.numpy()
-            return [states[row, first - 1 : len(p) - 1] for row, (p, first) in enumerate(pieces)]
         with torch.inference_mode():
             logits = self.model(input_ids=ids, attention_mask=mask).logits
 
         def said(row: int, first: int, end: int):
-            logp = torch.log_softmax(logits[row, first - 1 : end - 1].float(), -1)
-            return logp.gather(1, ids[row, first:end][:, None])[:, 0].double()
+            logp = torch.log_softmax(logits[row, first - 1 : end - 1].double(), -1)
+            return logp.gather(1, ids[row, first:end][:, None])[:, 0]
 
         def scored(row: int, first: int, end: int) -> np.ndarray:  # some tokens at a time: a copy of all is large
             return torch.cat([said(row, a, min(a + 16, end)) for a in range(first, end, 16)]).cpu().numpy()
@@ -132,7 +96,7 @@ def load_lm(
     *,
     window: int | None = None,  # tokens read at once; None: what the model has positions for, at most 1,024
     budget: int = 1024,  # tokens in a batch, less where the vocabulary is large
-    device: str = "cpu",  # or cuda, or another that PyTorch knows; a GGUF file is read on the cpu
+    device: str = "cpu",  # or cuda, or another that PyTorch knows
     executor: Executor | None = None,  # where its batches are computed; None: threads
 ) -> LanguageModel:
     """A causal language model by name, from a mapping of these arguments, or as it is where it is loaded already.
@@ -149,8 +113,6 @@ def load_lm(
     label, path = str(name), Path(name)
     loading.check_device("load_lm", device)
     if label == "bundled" or label.endswith(".gguf"):
-        if device != "cpu":
-            refuse(f"load_lm: device must be cpu for a GGUF file; got {device!r}", place=label, remedy="leave it out")
         loading.need_packages("load_lm", "gguf", "accelerate")
         from mhbench.ask.local import bundled_gguf
 
@@ -164,31 +126,17 @@ def _load_lm(label: str, path: Path, window: int | None, budget: int, device: st
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    if path.suffix == ".gguf":
-        with loading.loading_model("load_lm", label):
-            return LanguageModel(label, *_from_gguf(path), window=window, budget=budget)
+    of_file = path.suffix == ".gguf"
+    source = str(path.parent) if of_file else label
+    file: dict[str, Any] = {"gguf_file": path.name} if of_file else {}
     with loading.loading_model("load_lm", label):  # in 32 bits, whatever the file holds
-        model = loading.placed_on(AutoModelForCausalLM.from_pretrained(label, dtype=torch.float32).eval(), device)
-        tokenizer = AutoTokenizer.from_pretrained(label)
+        how: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
+        read, seen = AutoModelForCausalLM.from_pretrained(source, **how, **file)
+        model = loading.placed_on(read.eval(), device)
+        tokenizer = AutoTokenizer.from_pretrained(source, **file)
         if "GPT2" in type(tokenizer).__name__:  # the first word as it is spelled inside a sentence, as published
-            tokenizer = AutoTokenizer.from_pretrained(label, add_prefix_space=True)
+            tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True, **file)
+    if seen["missing_keys"]:  # transformers would fill them with random numbers
+        got = f"none for {', '.join(sorted(seen['missing_keys'])[:3])}"
+        refuse(f"load_lm: the model must have all its weights; got {got}", place=label)
     return LanguageModel(label, model, tokenizer, window=window, budget=budget)
-
-
-def _from_gguf(path: Path) -> tuple:  # model and tokenizer
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    from mhbench.encode import quantised
-
-    with quantised.read_once():
-        tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
-        known = quantised.family(path) in quantised.FAMILIES
-        if known:
-            model = loading.packed_layers(quantised.network(path), release=True)
-    quantised.give_back()
-    if known:
-        return model, tokenizer
-    with quantised.read_once():
-        whole = AutoModelForCausalLM.from_pretrained(str(path.parent), gguf_file=path.name, dtype=torch.float32)
-    return loading.packed_layers(whole.eval()), tokenizer
