@@ -36,44 +36,40 @@ REFERENCES = [
 
 @pytest.fixture(scope="module")
 def minilm():
-    return encode.load_encoder()
+    return freeform.load_scorer()
 
 
-@pytest.mark.parametrize("layer", [6, 4])
-def test_equal_to_the_package_with_the_same_network(layer):
-    scorer = bert_score.BERTScorer(model_type=str(encode.bundled_encoder()), num_layers=layer)
-    encoder = encode.load_encoder(layer=layer)
-    for size in (64, 4):
-        want = [x.numpy() for x in scorer.score(ANSWERS, REFERENCES, batch_size=size)]
-        for a, b in zip(freeform.bertscore(ANSWERS, REFERENCES, encoder=encoder, batch_size=size), want):
-            np.testing.assert_allclose(a, b, atol=1e-5)
-    alone = np.array([[float(x[0]) for x in scorer.score([c], [r])] for c, r in zip(ANSWERS, REFERENCES)]).T
-    for a, b in zip(freeform.bertscore(ANSWERS, REFERENCES, encoder=encoder, batch_size=None), alone):
-        np.testing.assert_allclose(a, b, atol=1e-5)
+def by_package(candidates, references, layer=6, network=None):
+    "One call of the package on a list of pairs."
+    where = dict(model_type=str(network or encode.bundled_encoder()), num_layers=layer, batch_size=64, device="cpu")
+    return [x.numpy() for x in bert_score.score(candidates, references, **where)]
 
 
-def test_equal_to_the_package_on_unrelated_word_salads():
-    "Where cosines are negative, the package's padding shows."
+def salads(n):
     rng = np.random.default_rng(0)
     words = (
         "panic talk weeks start lithium because disorder of room sleep two dose anxiety major with follow up admit stop"
         " therapy".split()
     )
-    some = [" ".join(rng.choice(words, rng.integers(1, 12))) for _ in range(300)]
-    scorer = bert_score.BERTScorer(model_type=str(encode.bundled_encoder()), num_layers=6)
-    want = [x.numpy() for x in scorer.score(some[:150], some[150:])]
-    for a, b in zip(freeform.bertscore(some[:150], some[150:]), want):
-        np.testing.assert_allclose(a, b, atol=1e-5)
+    return [" ".join(rng.choice(words, rng.integers(1, 12))) for _ in range(n)]
 
 
-def test_the_package_as_a_scorer_and_an_empty_answer(minilm):
-    package = freeform.package_scorer(encode.bundled_encoder(), layer=6)
-    answers, references = [*ANSWERS, "", " ", "He drinks."], [*REFERENCES, "He drinks.", "", "\n"]
-    found, ours = package(answers, references), freeform.bertscore(answers, references, encoder=minilm)
-    for a, b in zip(found, ours):
-        np.testing.assert_allclose(a, b, atol=1e-5)
-    assert (ours.f1[-3:] == 0).all() and (np.array(found)[:, -3:] == 0).all()
-    assert package([], []).f1.shape == freeform.bertscore([], [], encoder=minilm).f1.shape == (0,)
+@pytest.mark.parametrize("layer", [6, 4])
+def test_equal_to_one_call_of_the_package(layer):
+    "More pairs than a batch, some of them long, some without a cosine above 0, in the order given."
+    some = salads(300)
+    candidates, references = [*ANSWERS, *some[:150]], [*REFERENCES, *some[150:]]
+    found = freeform.load_scorer({"name": "minilm", "layer": layer})(candidates, references)
+    for a, b in zip(found, by_package(candidates, references, layer)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)
+
+
+def test_an_empty_answer_is_not_in_the_call(minilm):
+    answers, references = ["", *ANSWERS, " ", "He drinks."], ["He drinks.", *REFERENCES, "", "\n"]
+    found = np.array(minilm(answers, references))
+    assert (found[:, [0, -2, -1]] == 0).all()
+    assert (found[:, 1:-2] == np.array(minilm(ANSWERS, REFERENCES))).all()
+    assert minilm([], []).f1.shape == minilm([""], ["a"])[0][:0].shape == (0,)
 
 
 def test_a_tokenizer_that_declares_no_length_is_capped(tmp_path):
@@ -98,70 +94,51 @@ def test_a_tokenizer_that_declares_no_length_is_capped(tmp_path):
     )
     transformers.DebertaModel(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    package = freeform.package_scorer(tmp_path, layer=2)
-    found = package(ANSWERS, REFERENCES)
-    assert np.isfinite(found.f1).all()
-    ours = freeform.bertscore(ANSWERS, REFERENCES, encoder=encode.load_encoder(tmp_path, layer=2, pooling="mean"))
-    for a, b in zip(found, ours):
-        np.testing.assert_allclose(a, b, atol=1e-5)
+    found = freeform.load_scorer(tmp_path, layer=2)(ANSWERS, REFERENCES)
+    tokenizer.model_max_length = 512
+    tokenizer.save_pretrained(tmp_path)
+    for a, b in zip(found, by_package(ANSWERS, REFERENCES, 2, tmp_path)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)
 
 
-def test_each_distinct_sentence_is_embedded_once(minilm):
-    class Counting:
-        seen: list = []
+def test_a_call_is_kept_by_its_list_its_layer_and_the_packages_version(tmp_path, monkeypatch):
+    from mhbench.encode.store import ResultStore, kept_in
 
-        def tokens(self, texts, special):
-            self.seen += texts
-            return minilm.tokens(texts, special=special)
+    calls = []
+    inner = bert_score.BERTScorer.score
+    count = lambda self, c, r, **how: calls.append(len(c)) or inner(self, c, r, **how)
+    monkeypatch.setattr(bert_score.BERTScorer, "score", count)
+    with kept_in(ResultStore(tmp_path / "store.sqlite")):
+        first = np.array(freeform.load_scorer()(ANSWERS, REFERENCES))
+        assert (np.array(freeform.load_scorer()(ANSWERS, REFERENCES)) == first).all() and calls == [9]
+        freeform.load_scorer()(ANSWERS[::-1], REFERENCES[::-1])
+        freeform.load_scorer(layer=5)(ANSWERS, REFERENCES)
+        monkeypatch.setattr(freeform, "version", lambda package: "another")
+        freeform.load_scorer()(ANSWERS, REFERENCES)
+    assert calls == [9] * 4
 
-        def sentences(self, texts):
-            raise AssertionError("not needed")
 
-    e = Counting()
-    found = freeform.bertscore(ANSWERS * 10, REFERENCES * 10, encoder=e, block=7)
-    assert len(e.seen) == len(set(e.seen)) == len({t.strip() for t in ANSWERS + REFERENCES})
-    assert (found.f1.reshape(10, -1) == found.f1[: len(ANSWERS)]).all()  # an encoder that tells no lengths pads nothing
-
-
-def test_the_same_bits_again_and_order_does_not_matter(minilm):
-    a, b = (freeform.bertscore(ANSWERS, REFERENCES, encoder=minilm) for _ in range(2))
-    assert all(x.tobytes() == y.tobytes() for x, y in zip(a, b))  # within one batch of pairs
-    back = freeform.bertscore(ANSWERS[::-1], REFERENCES[::-1], encoder=minilm)
-    np.testing.assert_allclose(back.f1[::-1], a.f1, atol=1e-6)
+def test_the_same_bits_again_and_order_hardly_matters(minilm):
+    a, b = (minilm(ANSWERS, REFERENCES) for _ in range(2))
+    assert all(x.tobytes() == y.tobytes() for x, y in zip(a, b))
+    back = minilm(ANSWERS[::-1], REFERENCES[::-1])
+    np.testing.assert_allclose(back.f1[::-1], a.f1, atol=2e-6)  # within one batch of pairs
 
 
 def test_equal_sentences_score_exactly_one_and_negative_scores_stay(minilm):
-    "Each token of a sentence finds itself, so 1 - F is 0 and not -3e-8; what is below 0 in earnest is not cut off."
-    package = freeform.package_scorer(encode.bundled_encoder(), layer=6)
-    for scorer in (minilm, package):
-        assert freeform.inconsistency(REFERENCES, REFERENCES, scorer=scorer).tolist() == [0.0] * len(REFERENCES)
-        assert freeform.inconsistency([f" {r}\n" for r in REFERENCES], REFERENCES, scorer=scorer).max() == 0
-        assert freeform.inconsistency(ANSWERS, REFERENCES, scorer=scorer).min() >= 0
+    "1 - F is 0 and not -3e-8; what is below 0 in earnest is not cut off."
+    assert freeform.inconsistency(REFERENCES, REFERENCES, scorer=minilm).tolist() == [0.0] * len(REFERENCES)
+    assert freeform.inconsistency([f" {r}\n" for r in REFERENCES], REFERENCES, scorer=minilm).max() == 0
+    assert freeform.inconsistency(ANSWERS, REFERENCES, scorer=minilm).min() >= 0
     assert freeform.inconsistency(["\u200b"], ["\u200b"], scorer=minilm).tolist() == [1.0]  # equal, and without a token
-    assert freeform.inconsistency(["\u200b"], ["\u200b"], scorer=package).tolist() == [1.0]
-    away = np.array([[1.0, 0], [1, 0], [1, 0]], np.float32)
-    assert freeform.greedy_match(away, -away) == (-1, -1, -1)
-    long = np.array([[1.0, 1e-3]] * 3, np.float32)  # a cosine of 1.000001 by vectors that are a little too long
-    assert freeform.greedy_match(long, np.array([[1.0, 0]] * 3, np.float32) * np.float32(1.0000002)) == (1, 1, 1)
-    raw = freeform.bertscore(["Start an SSRI.", "He drinks."], ["Start an SSRI."] * 2, encoder=minilm)
+    raw = minilm(["Start an SSRI.", "He drinks."], ["Start an SSRI."] * 2)
     rescaled = freeform.rescale(raw, (0.5, 0.5, 0.5), floor=None).f1
     assert rescaled[0] == 1 and rescaled[1] < 0
     below = lambda c, r: freeform.BERTScore(*[np.array([-0.2, 1.25])] * 3)  # another scorer's scale
     assert freeform.inconsistency(["a", "b"], ["c", "d"], scorer=below) == pytest.approx([1.2, -0.25])
 
 
-def test_against_loops_over_tokens():
-    rng = np.random.default_rng(0)
-    for t, u in ((3, 3), (5, 4), (3, 9)):
-        c, r = (
-            x / np.linalg.norm(x, axis=1, keepdims=True) for x in (rng.normal(size=(t, 6)), rng.normal(size=(u, 6)))
-        )
-        p = np.mean([max(c[i] @ r[j] for j in range(u)) for i in range(1, t - 1)])
-        q = np.mean([max(c[i] @ r[j] for i in range(t)) for j in range(1, u - 1)])
-        assert freeform.greedy_match(c, r) == pytest.approx((p, q, 2 * p * q / (p + q)))
-
-
-def test_rescaling_equals_the_package(tmp_path):
+def test_rescaling_equals_the_package(tmp_path, minilm):
     baseline = tmp_path / "baseline.csv"
     baseline.write_text("LAYER,P,R,F\n" + "".join(f"{i},0.1{i},0.2{i},0.15{i}\n" for i in range(7)))
     scorer = bert_score.BERTScorer(
@@ -170,11 +147,12 @@ def test_rescaling_equals_the_package(tmp_path):
         rescale_with_baseline=True,
         lang="en",
         baseline_path=str(baseline),
+        device="cpu",
     )
     want = [x.numpy() for x in scorer.score(ANSWERS, REFERENCES)]
-    raw = freeform.bertscore(ANSWERS, REFERENCES)
+    raw = minilm(ANSWERS, REFERENCES)
     for a, b in zip(freeform.rescale(raw, (0.16, 0.26, 0.156), floor=None), want):
-        np.testing.assert_allclose(a, b, atol=1e-5)
+        np.testing.assert_allclose(a, b, atol=2e-6)
     assert (
         freeform.rescale(raw, (0.16, 0.26, 0.156)).f1
         == np.maximum(freeform.rescale(raw, (0.16, 0.26, 0.156), floor=None).f1, 0)
@@ -213,13 +191,8 @@ def test_inconsistency_takes_samples_or_single_answers(minilm):
     )
     assert nested.shape == (2, 3)
     np.testing.assert_array_equal(nested.ravel(), flat)
-    np.testing.assert_allclose(
-        flat,
-        1
-        - freeform.bertscore(
-            ANSWERS[:6], ["Start an SSRI."] * 3 + ["Send him to the emergency room."] * 3, encoder=minilm
-        ).f1,
-    )
+    alike = ["Start an SSRI."] * 3 + ["Send him to the emergency room."] * 3
+    np.testing.assert_allclose(flat, 1 - minilm(ANSWERS[:6], alike).f1)
     assert nested[0, 0] == pytest.approx(0, abs=1e-6)
 
 

@@ -6,22 +6,25 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 
-from .embeddings import Encoder, check_texts, cosines, load_encoder, six_decimals
-from .loading import Kept, distinct_values, held, loading_model, need_packages, of_length_one
-from .store import Stored, recalled
+from .classifiers import base_folder
+from .embeddings import LazyModel, check_texts, from_mapping, six_decimals
+from .loading import check_device, distinct_values, loading_model, most_tokens, need_packages
+from .store import Stored, recalled, weights_at
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['Scorer', 'PAPER_SCORER', 'BERTScore', 'greedy_match', 'bertscore', 'Baseline', 'rescale', 'published_baseline',
-           'unrelated_baseline', 'package_scorer', 'inconsistency']
+__all__ = ['Scorer', 'BERTScore', 'PackageScorer', 'load_scorer', 'Baseline', 'rescale', 'published_baseline',
+           'unrelated_baseline', 'inconsistency']
 
 # %% ../../nbs/encode/06_bertscore.ipynb #670adecf
 class BERTScore(NamedTuple):
@@ -32,75 +35,89 @@ class BERTScore(NamedTuple):
     f1: np.ndarray
 
 
-def greedy_match(
-    candidate: np.ndarray, reference: np.ndarray, padded: tuple[bool, bool] = (False, False)
-) -> tuple[float, float, float]:  # precision, recall, F1, each -1 to 1
-    """BERTScore of one pair from its token vectors (t, d) and (u, d) of length one, special tokens first and last, each
-    `padded` or not; 0 where either has no token but the special ones. Source: Zhang et al. 2020, section 3."""
-    if len(candidate) <= 2 or len(reference) <= 2:
-        return 0.0, 0.0, 0.0
-    if np.array_equal(candidate, reference):
-        return 1.0, 1.0, 1.0  # each token finds itself, and no cosine is higher
-    similarity = np.minimum(cosines(candidate, reference), 1)  # float32 vectors are longer than one by some 1e-7
-    best = similarity.max(axis=1)[1:-1], similarity.max(axis=0)[1:-1]
-    p = float((best[0].clip(0) if padded[1] else best[0]).mean(dtype=np.float64))
-    r = float((best[1].clip(0) if padded[0] else best[1]).mean(dtype=np.float64))
-    return p, r, 2 * p * r / (p + r) if p + r else 0.0
+Scorer = Callable[[Sequence[str], Sequence[str]], BERTScore]
 
-# %% ../../nbs/encode/06_bertscore.ipynb #4fdef9ef
-def _pairs(function: str, candidates: Sequence[str], references: Sequence[str]) -> None:
-    check_texts(function, candidates, "candidates")
-    check_texts(function, references, "references")
+
+def _check_pairs(candidates: Sequence[str], references: Sequence[str]) -> None:
+    check_texts("bertscore", candidates, "candidates")
+    check_texts("bertscore", references, "references")
     if len(candidates) != len(references):
         got = f"{len(references)} and {len(candidates)}; pair them row by row"
-        refuse(f"{function}: references must be as many as candidates; got {got}")
+        refuse(f"bertscore: references must be as many as candidates; got {got}")
 
+# %% ../../nbs/encode/06_bertscore.ipynb #4fdef9ef
+class PackageScorer(LazyModel):
+    "BERTScore by one layer of one network, without rescaling and idf weights; made by `load_scorer`."
 
-def _is_padded(texts: list[str], encoder, batch_size: int | None) -> list[bool]:
-    "Whether each text is shorter than the longest of its batch."
-    if batch_size is None or not hasattr(encoder, "lengths"):
-        return [False] * len(texts)
-    n = encoder.lengths(texts)
-    longest = np.maximum.reduceat(n, np.arange(0, len(n), batch_size))  # of each batch
-    return (n < np.repeat(longest, batch_size)[: len(n)]).tolist()
+    _code = (__name__,)
+
+    def __init__(self, name: str, scorer: Any):  # a bert_score.BERTScorer
+        self.name = name
+        self.scorer = scorer
+
+    def __call__(self, candidates: Sequence[str], references: Sequence[str]) -> BERTScore:  # three arrays (n,)
+        """The scores of n pairs, by one call of the package. Raises: ValueError where the lists do not pair.
+
+        Source: Zhang et al. 2020, BERTScore, section 3.
+        """
+        _check_pairs(candidates, references)
+        pairs = [(c.strip(), r.strip()) for c, r in zip(candidates, references)]
+        full = [i for i, (c, r) in enumerate(pairs) if c and r]
+        out = np.zeros((3, len(pairs)))
+        if full:
+            how: dict[str, Any] = {"code": self._code, "package": version("bert-score")}
+            call = tuple(pairs[i] for i in full)
+            out[:, full] = recalled(self.identity, "bertscore", [call], self._scored, **how)[0].array
+        return BERTScore(*out)
+
+    def _scored(self, calls: list[tuple[tuple[str, str], ...]]) -> list[Stored]:
+        return [Stored(self._by_package(call)) for call in calls]
+
+    def _by_package(self, pairs: tuple[tuple[str, str], ...]) -> np.ndarray:  # (3, n)
+        candidates, references = map(list, zip(*pairs))
+        found = np.array([x.double().numpy() for x in self.scorer.score(candidates, references, batch_size=64)])
+        same = [c == r for c, r in pairs]
+        found[:, same] = found[:, same].round()  # 1, or 0 where there is no token, but for rounding
+        return six_decimals(np.minimum(found, 1))
 
 # %% ../../nbs/encode/06_bertscore.ipynb #082165fe
-def bertscore(
-    candidates: Sequence[str],  # (n,) the answers
-    references: Sequence[str],  # (n,) what each is compared with
+def _load_scorer(name: str, source: str, layer: int | None, device: str) -> PackageScorer:
+    from bert_score import BERTScorer
+    from transformers import AutoConfig
+
+    with loading_model("load_scorer", name):
+        config = AutoConfig.from_pretrained(source)
+    layers = config.num_hidden_layers
+    if layer is not None and not 0 <= layer <= layers:
+        refuse(f"load_scorer: layer must be one of 0 to {layers}; got {layer}", place=name)
+    with loading_model("load_scorer", name):
+        scorer = BERTScorer(model_type=source, num_layers=layers if layer is None else layer, device=device)
+    scorer._tokenizer.model_max_length = most_tokens(scorer._tokenizer, config)
+    return PackageScorer(name, scorer)
+
+
+def load_scorer(
+    name: str | Path | Mapping | Scorer | None = None,  # None or "minilm": the bundled MiniLM
     *,
-    encoder: Encoder | str | None = None,  # its token vectors are matched; None: the bundled MiniLM
-    batch_size: int | None = 64,  # pairs that the package would pad together; None: each by itself
-    block: int = 1024,  # pairs held in memory at once
-) -> BERTScore:  # three arrays (n,)
-    """BERTScore of each pair, without rescaling and idf weights. Raises: ValueError where the lists do not pair.
+    layer: int | None = None,  # whose token vectors are matched; None: the last
+    device: str = "cpu",  # or cuda, or another that PyTorch knows
+) -> Scorer:
+    """BERTScore with a network by its hub id or folder, or from a mapping of these arguments; a scorer stays as it is.
 
-    Source: Zhang et al. 2020, BERTScore, section 3; equal to the `bert-score` package with the same network.
+    Raises: ValueError for a name that leads to no model, another layer or an absent device; ModuleNotFoundError without
+    the package bert-score.
     """
-    _pairs("bertscore", candidates, references)
-    encoder = load_encoder(encoder)
-    c = [t.strip() for t in candidates]
-    r = [t.strip() for t in references]
-    pads = zip(_is_padded(c, encoder, batch_size), _is_padded(r, encoder, batch_size))
-    pairs, index = distinct_values(zip(c, r, pads))
-    vectors = Kept(lambda texts: map(of_length_one, encoder.tokens(texts, special=True)))
-
-    def matched(pairs: list) -> list[Stored]:
-        out: list[tuple[float, float, float]] = []
-        for start in range(0, len(pairs), block):
-            c, r, pads = zip(*pairs[start : start + block])
-            found = vectors([*c, *r])
-            out += map(greedy_match, found[: len(c)], found[len(c) :], pads)
-        return list(map(Stored, np.array(out)))
-
-    order = sorted(range(len(pairs)), key=lambda i: (pairs[i][1], pairs[i][0]))  # a reference's pairs together
-    with held(encoder):
-        who = getattr(encoder, "identity", None)
-        code = (*getattr(encoder, "_code", ()), "mhbench.encode.bertscore")
-        scores = recalled(who, "bertscore", [pairs[i] for i in order], matched, code=code)
-    out = np.zeros((len(pairs), 3))
-    out[order] = [r.array for r in scores] or np.zeros((0, 3))
-    return BERTScore(*six_decimals(out[index]).T)
+    if isinstance(name, Mapping):
+        return from_mapping(load_scorer, name, None)
+    if callable(name):
+        return cast(Scorer, name)
+    need_packages("load_scorer", "torch", "transformers", "bert_score")
+    check_device("load_scorer", device)
+    label = "minilm" if name is None else str(name)
+    place = weights_at(base_folder(label))
+    given: dict[str, Any] = {"name": label, "layer": layer, "device": device}
+    load = partial(_load_scorer, source=str(place or label), **given)
+    return PackageScorer._of(load_scorer, None, {"name": place}, load, **given)
 
 # %% ../../nbs/encode/06_bertscore.ipynb #7f237d96
 class Baseline(NamedTuple):
@@ -145,7 +162,7 @@ def published_baseline(model: str, layer: int, language: str = "en") -> Baseline
 
 # %% ../../nbs/encode/06_bertscore.ipynb #209480d1
 def unrelated_baseline(
-    texts: Sequence[str], *, scorer: Scorer | Encoder | str | None = None, n_pairs: int = 1000, seed: int = 0
+    texts: Sequence[str], *, scorer: Scorer | str | Path | Mapping | None = None, n_pairs: int = 1000, seed: int = 0
 ) -> Baseline:
     """The mean score of pairs of different texts of a study, drawn at random; the scorer as for `inconsistency`.
 
@@ -157,60 +174,15 @@ def unrelated_baseline(
     rng = np.random.default_rng(seed)
     first = rng.integers(0, len(distinct), n_pairs)
     second = (first + rng.integers(1, len(distinct), n_pairs)) % len(distinct)  # never the same text
-    found = _scorer(scorer)([distinct[i] for i in first], [distinct[i] for i in second])
+    found = load_scorer(scorer)([distinct[i] for i in first], [distinct[i] for i in second])
     return Baseline(*(float(np.mean(x)) for x in found))
-
-# %% ../../nbs/encode/06_bertscore.ipynb #af2e03ee
-Scorer = Callable[[Sequence[str], Sequence[str]], BERTScore]
-PAPER_SCORER = ("microsoft/deberta-xlarge-mnli", 40)  # model and layer of the MENTAT and CounselingBench papers
-
-
-def package_scorer(
-    model: str | Path = PAPER_SCORER[0],
-    *,
-    layer: int = PAPER_SCORER[1],
-    max_length: int = 512,
-    batch_size: int = 64,
-    device: str | None = None,
-) -> Scorer:
-    """The `bert-score` package as a scorer, loaded once: a model by its hub id or folder, the layer whose token vectors
-    are matched, and the tokens beyond which texts are cut.
-
-    Raises: ValueError where the name leads to no model; ModuleNotFoundError without the package.
-    """
-    need_packages("package_scorer", "bert_score")
-    from bert_score import BERTScorer
-
-    with loading_model("package_scorer", str(model)):
-        loaded = BERTScorer(model_type=str(model), num_layers=layer, batch_size=batch_size, device=device)
-    loaded._tokenizer.model_max_length = min(loaded._tokenizer.model_max_length, max_length)
-
-    def score(candidates, references):
-        _pairs("package_scorer", candidates, references)
-        full = [i for i, (c, r) in enumerate(zip(candidates, references)) if c.strip() and r.strip()]
-        out = np.zeros((3, len(candidates)))  # an empty text scores 0, and current transformers stop on it
-        if full:
-            pairs = [candidates[i] for i in full], [references[i] for i in full]
-            out[:, full] = [x.double().numpy() for x in loaded.score(*pairs, batch_size=batch_size)]
-        same = [c.strip() == r.strip() for c, r in zip(candidates, references)]
-        out[:, same] = out[:, same].round()  # 1, or 0 where there is no token, but for rounding
-        return BERTScore(*np.minimum(out, 1))
-
-    return score
-
-# %% ../../nbs/encode/06_bertscore.ipynb #a678a024
-def _scorer(scorer: Scorer | Encoder | str | Path | None) -> Scorer:
-    if callable(scorer):
-        return scorer
-    encoder = load_encoder(scorer)
-    return lambda c, r: bertscore(c, r, encoder=encoder)
 
 # %% ../../nbs/encode/06_bertscore.ipynb #8569ff66
 def inconsistency(
     responses: Sequence[str] | Sequence[Sequence[str]],  # (n,) answers, or (n, k): k samples a question
     references: Sequence[str],  # (n,) the preferred answers
     *,
-    scorer: Scorer | Encoder | str | None = None,  # None: BERTScore with the bundled MiniLM
+    scorer: Scorer | str | Path | Mapping | None = None,  # as for `load_scorer`
 ) -> np.ndarray:  # the shape of responses
     """1 - BERTScore F1 of each answer against its reference, 0 for the same sentence. Source: the MENTAT paper.
 
@@ -227,5 +199,5 @@ def inconsistency(
         got = f"{len(references)} for {len(responses)} questions"
         refuse(f"inconsistency: references must be one a question; got {got}")
     flat: Any = list(chain.from_iterable(responses) if nested else responses)
-    f1 = np.asarray(_scorer(scorer)(flat, list(np.repeat(np.array(references, dtype=object), k))).f1)
+    f1 = np.asarray(load_scorer(scorer)(flat, list(np.repeat(np.array(references, dtype=object), k))).f1)
     return (1 - f1).reshape(len(responses), k) if nested else 1 - f1  # inconsistency = 1 - F

@@ -132,7 +132,7 @@ def from_mapping(load: Callable, given: Mapping, executor: Executor | None) -> A
         rule = f"a mapping must hold name, and besides it {', '.join(known[1:])} at most"
         remedy = "add the model's name" if "name" not in given else f"take out {', '.join(unknown)}"
         refuse(f"{load.__name__}: {rule}; got {dict(given)!r}", remedy=remedy)
-    return load(**given, executor=executor)
+    return load(**given, **({} if executor is None else {"executor": executor}))
 
 # %% ../../nbs/encode/03_embeddings.ipynb #6f0eb200
 class Encoder(LazyModel):

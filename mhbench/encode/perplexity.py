@@ -5,6 +5,8 @@
 # %% ../../nbs/encode/05_perplexity.ipynb #5a09433b
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -129,7 +131,10 @@ def _load_lm(label: str, path: Path, window: int | None, budget: int, device: st
     of_file = path.suffix == ".gguf"
     source = str(path.parent) if of_file else label
     file: dict[str, Any] = {"gguf_file": path.name} if of_file else {}
-    with loading.loading_model("load_lm", label):  # in 32 bits, whatever the file holds
+    quiet = contextlib.redirect_stderr(
+        io.StringIO()
+    )  # transformers shows how far it is with such a file, come what may
+    with loading.loading_model("load_lm", label), quiet:  # in 32 bits, whatever the file holds
         how: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
         read, seen = AutoModelForCausalLM.from_pretrained(source, **how, **file)
         model = loading.placed_on(read.eval(), device)

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..encode.bertscore import Baseline, published_baseline, rescale, unrelated_baseline
-from ..encode.bertscore import bertscore as score_pairs
+from ..encode.bertscore import Baseline, Scorer, load_scorer, published_baseline, rescale, unrelated_baseline
 from ..encode.classifiers import load_grammar, load_nli
 from ..encode.embeddings import Encoder, load_encoder
 from ..encode.parallel import Executor
@@ -103,7 +102,7 @@ class Measures(NamedTuple):
     "The models behind the scores; None where one is not given, and its scores are left out."
 
     vectors: Encoder  # of steps and sentences
-    words: Encoder  # whose token vectors BERTScore matches
+    words: Scorer  # BERTScore
     nli: Any = None
     lm: Any = None
     grammar: Any = None
@@ -120,9 +119,10 @@ def load_measures(
     """Load each model once: `encoder` and `bertscore` are "minilm", a hub id, a folder, or a mapping."""
     where = Executor(**(executor or {}))
     vectors = load_encoder(encoder, executor=where)
-    words = vectors if bertscore == encoder else load_encoder(bertscore, executor=where)
     wanted = ((load_nli, nli), (load_lm, lm), (load_grammar, grammar))
-    return Measures(vectors, words, *(load(name, executor=where) if name else None for load, name in wanted))
+    return Measures(
+        vectors, load_scorer(bertscore), *(load(name, executor=where) if name else None for load, name in wanted)
+    )
 
 # %% ../../nbs/steps/16_chains.ipynb #668edc41
 def check_baseline(baseline: str | None, bertscore: Any) -> None:
@@ -137,7 +137,7 @@ def check_baseline(baseline: str | None, bertscore: Any) -> None:
 
 
 def bertscore_zero(
-    items: Iterable[Item], baseline: str | None, bertscore: Any, *, words: Encoder, seed: int
+    items: Iterable[Item], baseline: str | None, bertscore: Any, *, words: Scorer, seed: int
 ) -> Baseline | None:
     """The score of unrelated texts; None where scores stay as they are: no baseline was asked for, or there are no two
     rationales. `words` was loaded from `bertscore`.
@@ -165,7 +165,7 @@ def chain_scores(
 ) -> ChainScores:
     "ROSCOE's scores by its convention, ROUGE, BERTScore (raw and rescaled) and the cosine with the reference."
     suite = roscoe(*chains.texts, **measures.of_roscoe, convention=convention)
-    raw = score_pairs(chains.said, chains.expert, encoder=measures.words)
+    raw = measures.words(chains.said, chains.expert)
     against = rouge(chains.said, chains.expert).assign(
         bertscore_f1=(rescale(raw, zero) if zero else raw).f1,
         bertscore_raw=raw.f1,

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from ..encode.bertscore import Scorer, inconsistency
-from ..encode.embeddings import Encoder
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from .rates import numbers_by_name, rate_table
@@ -21,11 +20,11 @@ from .truth import beside_truth
 
 # %% auto #0
 __all__ = ['NOTHING_SHARED', 'ECHO', 'preferred_option', 'inconsistency_scores', 'count_free_form', 'could_be_asked',
-           'inconsistency_table', 'accuracy_beside', 'echo_truth', 'expected_inconsistency', 'writers_truth',
+           'inconsistency_table', 'accuracy_beside', 'echo_truth', 'option_distances', 'expected_inconsistency',
            'freeform_metrics']
 
 # %% ../../nbs/steps/17_freeform.ipynb #e49921e2
-_Scorer = Scorer | Encoder | str | None  # None: BERTScore with the bundled MiniLM
+_Scorer = Scorer | str | None  # None: BERTScore with the bundled MiniLM
 
 
 def preferred_option(item: Item) -> str:
@@ -105,29 +104,20 @@ def echo_truth(items: Sequence[Item], scorer: _Scorer = None, **settings: Any) -
     return beside_truth(whole.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
 
 # %% ../../nbs/steps/17_freeform.ipynb #9058377b
-def expected_inconsistency(item: Item, chance: float, scorer: _Scorer = None) -> float:
-    "The expected inconsistency of an examinee that states the preferred option with this probability."
-    preferred = preferred_option(item)
-    far = inconsistency(item.options, [preferred] * len(item.options), scorer=scorer)
-    own = item.options.index(preferred)
-    return float(chance * far[own] + (1 - chance) * np.delete(far, own).mean())
+def option_distances(items: Sequence[Item], scorer: _Scorer = None) -> dict[str, np.ndarray]:  # (options,) by item_id
+    "The inconsistency of each option of each item with the preferred one."
+    options = [o for i in items for o in i.options]
+    preferred = [preferred_option(i) for i in items for _ in i.options]
+    far = inconsistency(options, preferred, scorer=scorer)
+    ends = np.cumsum([len(i.options) for i in items])
+    return dict(zip((i.item_id for i in items), np.split(far, ends[:-1])))
 
 
-def writers_truth(
-    table: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame, items: Iterable[Item], scorer: _Scorer = None
-) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where `declared` has none
-    "Expected and estimated inconsistency of simulated writers, over all questions and by category."
-    by_id = {i.item_id: i for i in items}
-    known = scores.merge(declared[["model", "item_id", "right"]], on=["model", "item_id"])
-    once = known.drop_duplicates(["item_id", "right"])
-    at = {(i, p): expected_inconsistency(by_id[i], p, scorer) for i, p in zip(once["item_id"], once["right"])}
-    known["truth"] = [at[key] for key in zip(known["item_id"], known["right"])]
-    known = known.drop_duplicates(["model", "item_id"])  # a question counts once, however many samples it has
-    whole = known.groupby("model", as_index=False)["truth"].mean().assign(group="all")
-    parts = known.rename(columns={"category": "group"}).groupby(["model", "group"], as_index=False)["truth"].mean()
-    found = table.merge(pd.concat([whole, parts]), on=["model", "group"])
-    named = found["group"].where(found["by"] != "all", "all questions")
-    return beside_truth(found.assign(quantity="free-form inconsistency, " + named.astype(str)))
+def expected_inconsistency(item: Item, chance: float, far: np.ndarray) -> float:
+    """The expected inconsistency of an examinee that states the preferred option with this probability; `far` are the
+    distances (options,) of the item's options from it."""
+    at = item.options.index(preferred_option(item))
+    return float(chance * far[at] + (1 - chance) * np.delete(far, at).mean())
 
 # %% ../../nbs/steps/17_freeform.ipynb #f033c1a2
 def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:

@@ -235,8 +235,9 @@ class FreeformParameters(Answered):
     "Answers in a model's own words, matched with the options."
 
     study: str = "mentat"
-    encoder: LocalModel = field("minilm", '"minilm" is bundled; a hub id, a folder, or {"name": ..., "layer": 40}')
-    executor: Executing = {}
+    encoder: LocalModel = field(
+        "minilm", 'of BERTScore: "minilm" is bundled; a hub id, a folder, or {"name": ..., "layer": 40}'
+    )
     soft_labels: bool = field(False, "True: those that the stage preferences estimated from people's ratings")
 
 # %% ../../nbs/steps/20_parameters.ipynb #df8c3003
