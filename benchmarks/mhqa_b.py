@@ -75,7 +75,7 @@ def main() -> None:
     base = {"minilm": {"served": "minilm"}}
     found = []
     Path(given.runs).mkdir(parents=True, exist_ok=True)
-    with kept_in(ResultStore(Path(given.runs) / "computed.sqlite")):
+    with kept_in(ResultStore(Path(given.runs) / "encoders.sqlite")):
         for k in range(given.seeds):
             start = time.process_time()
             found += train_runs(base, of, settings, seeds=[k], baseline_seeds=[k], runs=given.runs)

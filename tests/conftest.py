@@ -241,7 +241,8 @@ def _as_it_was():
     "What a stage that runs here leaves in the process: its store is closed, and no model has looks of its own."
     yield
     if "mhbench.encode.store" in sys.modules:
-        sys.modules["mhbench.encode.store"].close_store()
+        store = sys.modules["mhbench.encode.store"]
+        store.keep_results(store.StoreSettings(max_gb=0))
     if "mhbench.report.style" in sys.modules:
         sys.modules["mhbench.report.style"].introduce(())
 

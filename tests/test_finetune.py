@@ -277,7 +277,7 @@ from mhbench.records.schema import Item, read_records
 from mhbench.steps.training import order_table, run_table, train_runs, training_parts
 {trained}
 folder, base, SETTINGS = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
-keep_results(StoreSettings(), folder / "computed.sqlite")
+keep_results(StoreSettings(), folder / "encoders.sqlite")
 tables = trained(folder, base)
 print(json.dumps([tables, [m for m in ("torch", "transformers", "tokenizers") if m in sys.modules]]))
 """
@@ -286,7 +286,7 @@ print(json.dumps([tables, [m for m in ("torch", "transformers", "tokenizers") if
 def test_runs_that_are_there_are_read_without_torch(base, tmp_path):
     for n, seed in (("train", 21), ("held", 22), ("test", 23)):
         write_records(bank(base[1], 12, seed), tmp_path / f"{n}.parquet", Item)
-    with kept_in(ResultStore(tmp_path / "computed.sqlite")):
+    with kept_in(ResultStore(tmp_path / "encoders.sqlite")):
         tables = trained(tmp_path, base[0])
     script = ALONE.format(trained=inspect.getsource(trained))
     command = [sys.executable, "-c", script, str(tmp_path), str(base[0]), json.dumps(SETTINGS)]

@@ -96,7 +96,7 @@ class LazyModel:
         loader, given = self.loaded_from
         ordinary = ("device", "cpu")  # results of another device are others in their last digits
         rest = {k: v for k, v in given if k not in ("name", "budget", *self._places) and (k, v) != ordinary}
-        weights = {k: fingerprint_of(place, opened()) for k, place in self._places.items() if place is not None}
+        weights = {k: fingerprint_of(place) for k, place in self._places.items() if place is not None}
         return {"model": self.name, "loader": loader.__name__, "weights": weights, **rest}
 
     def _recalled(self, metric: str, inputs: Sequence, compute: Callable[[list], list[Stored]]) -> list[Stored]:

@@ -5,14 +5,13 @@
 # %% ../../nbs/encode/10_store.ipynb #0f8f0db6
 from __future__ import annotations
 
-import ast
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
+import io
 import json
-import re
 import sqlite3
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -22,73 +21,45 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..ask.cache import cache_path, changed_under_us, conditions
+from ..ask.cache import cache_path
 from ..errors import refuse, say
-from ..records.database import Database, connect, private_file, sha256_file, transaction, write_ahead
+from ..records.database import Database, sha256_file, transaction
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ['Stored', 'StoreSettings', 'store_path', 'ResultStore', 'weights_at', 'fingerprint_of', 'code_of', 'kept_in',
-           'keep_results', 'close_store', 'opened', 'recalled']
+__all__ = ['Stored', 'StoreSettings', 'store_path', 'ResultStore', 'weights_at', 'fingerprint_of', 'code_of', 'opened', 'kept_in',
+           'keep_results', 'recalled']
 
 # %% ../../nbs/encode/10_store.ipynb #817abcb6
 class Stored(NamedTuple):
     "One result of one model."
 
-    array: np.ndarray  # any shape; float32, float64 or int64
+    array: np.ndarray  # any shape; numbers
     cut: bool = False  # whether the text was longer than the model can read
 
 
-def _digest(value: bytes, *about: Any) -> bytes:  # cut, dtype and shape
-    return hashlib.blake2b("|".join(map(str, (*about, ""))).encode() + value, digest_size=8).digest()
+def _row(key: bytes, result: Stored) -> tuple[bytes, int, bytes, bytes]:
+    value = io.BytesIO()
+    np.save(value, result.array, allow_pickle=False)
+    return key, int(result.cut), value.getvalue(), _digest(key, int(result.cut), value.getvalue())
 
 
-_DTYPES = ("float32", "float64", "int64")
-
-
-def _row(key: bytes, model: str, metric: str, result: Stored, day: int) -> tuple:
-    array = np.ascontiguousarray(result.array)
-    if array.dtype.name not in _DTYPES:
-        refuse(f"ResultStore.put: array must be of {', '.join(_DTYPES)}; got {array.dtype}", place=metric)
-    value = array.tobytes()
-    shape = ",".join(map(str, result.array.shape))
-    about = (int(result.cut), array.dtype.name, shape)
-    return key, model, metric, day, *about, value, _digest(value, *about)
-
-
-def _result(cut: int, dtype: str, shape: str, value: bytes, digest: bytes) -> Stored | None:
-    "A stored row as a result; None where it is not what was written, or no number."
-    if digest != _digest(value, cut, dtype, shape) or dtype not in _DTYPES:
-        return None
-    array = np.frombuffer(value, dtype).reshape([int(n) for n in shape.split(",") if n])
-    return None if np.isnan(array).any() else Stored(array, bool(cut))
+def _digest(*parts: Any) -> bytes:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
 
 # %% ../../nbs/encode/10_store.ipynb #be9d5cae
-_VERSION = 1  # PRAGMA user_version
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS results (
-  id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, model TEXT NOT NULL, metric TEXT NOT NULL, used INTEGER NOT NULL,
-  cut INTEGER NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL, value BLOB NOT NULL, digest BLOB NOT NULL);
-CREATE INDEX IF NOT EXISTS results_by_use ON results (used, id);
-CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, state TEXT NOT NULL, sha256 TEXT NOT NULL);
-"""
-_TABLES = {"results", "files"}
-_CHUNK = 500  # keys a query
+_SCHEMA = "CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, cut INTEGER, value BLOB, digest BLOB)"
 
 
 class StoreSettings(Record):
     "The `store` entry of params.yaml: what models that run here have computed is kept beside the answers."
 
-    max_gb: float = Field(2.0, ge=0, description="what was unused longest goes first; 0: nothing is kept")
+    max_gb: float = Field(2.0, ge=0, description="the older half of a larger file goes; 0: nothing is kept")
 
 
 def store_path(start: str | Path | None = None) -> Path:
     "The store's file: beside the cache of answers that is found from `start` on, by default the working folder."
-    return cache_path(start).with_name("computed.sqlite")
-
-
-def _today() -> int:
-    return int(time.time() // 86400)
+    return cache_path(start).with_name("encoders.sqlite")
 
 # %% ../../nbs/encode/10_store.ipynb #66ad6a5e
 class ResultStore(Database):
@@ -99,189 +70,74 @@ class ResultStore(Database):
         self.max_bytes = max_bytes
         self._guard(self._open)
 
-    def __repr__(self):
-        return f"ResultStore({str(self.path)!r})"
+    def _open(self) -> None:
+        super()._open()
+        self._db.execute(_SCHEMA)
+        if self.path.stat().st_size > self.max_bytes:
+            self._db.execute("DELETE FROM results WHERE rowid <= (SELECT avg(rowid) FROM results)")
+            self._db.execute("VACUUM")
 
-    # -- opening
-
-    def _open(self):
-        private_file(self.path)
-        self._db = connect(self.path)
-        tables = {r[0] for r in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if tables and (not tables >= _TABLES or version > _VERSION):
-            self.close()
-            what = f"a later mhbench's (version {version})" if tables >= _TABLES else "another program's database"
-            refuse(f"ResultStore: path must be a store of mhbench; got {what} ({self.path}); move it away")
-        write_ahead(self._db)
-        if not tables:
-            self._make_tables(_SCHEMA, _VERSION)
-        self._stat = self.path.stat()
-        if self._size() > self.max_bytes:
-            self._trim()
-            self._shrink()
-
-    def _set_aside(self, error: sqlite3.Error):
-        self.close()
-        aside = self._rename().name
-        say(f"the store {str(self.path)!r} was damaged ({error}); it is set aside as {aside}, and a new one begun")
-
-    # -- results
+    def _set_aside(self, error: sqlite3.Error) -> None:
+        super()._set_aside(error)
+        say(f"the store {str(self.path)!r} was damaged ({error}); it is set aside, and a new one begun")
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Stored]:
-        "What is there of some keys, SHA-256."
-        return self._guard(self._get, keys)
+        "What is there of some keys, SHA-256, and is as it was written."
+        sql = "SELECT key, cut, value, digest FROM results WHERE key = ?"
+        rows = self._guard(lambda: [row for k in keys for row in self._db.execute(sql, (k,))])
+        whole = [(key, cut, value) for key, cut, value, digest in rows if digest == _digest(key, cut, value)]
+        return {key: Stored(np.load(io.BytesIO(value), allow_pickle=False), bool(cut)) for key, cut, value in whole}
 
-    def _get(self, keys):
-        found = {}
-        stale = []
-        broken = []
-        today = _today()
-        for start in range(0, len(keys), _CHUNK):
-            some = keys[start : start + _CHUNK]
-            marks = ",".join("?" * len(some))
-            sql = f"SELECT key, used, cut, dtype, shape, value, digest FROM results WHERE key IN ({marks})"
-            for key, used, *row in self._db.execute(sql, some):
-                result = _result(*row)
-                if result is None:
-                    broken.append((key,))
-                    continue
-                found[key] = result
-                if used < today:
-                    stale.append((today, key))
-        if broken:
-            self._db.executemany("DELETE FROM results WHERE key = ?", broken)
-            say(f"{len(broken)} rows of the store {str(self.path)!r} were not as written, and are computed again")
-        if stale:
-            self._write("UPDATE results SET used = ? WHERE key = ?", stale)
-        return found
+    def put(self, results: Mapping[bytes, Stored]) -> None:
+        "Commit results in one transaction, but for those that are no number (NaN)."
+        self._guard(self._put, [_row(k, r) for k, r in results.items() if not np.isnan(r.array).any()])
 
-    def put(self, model: str, metric: str, results: Mapping[bytes, Stored]) -> None:
-        "Commit results of a model, as the user named it, in one transaction; what is there already stays."
-        day = _today()
-        is_number = lambda array: array.dtype.kind != "f" or not np.isnan(array).any()
-        kept = {key: r for key, r in results.items() if is_number(r.array)}
-        if len(kept) < len(results):
-            say(f"{len(results) - len(kept)} results of {model} ({metric}) are no numbers (NaN), and are not kept")
-        self._guard(self._put, [_row(key, model, metric, result, day) for key, result in kept.items()])
-
-    def _put(self, rows):
-        columns = "key, model, metric, used, cut, dtype, shape, value, digest"
-        self._write(f"INSERT OR IGNORE INTO results ({columns}) VALUES (?,?,?,?,?,?,?,?,?)", rows)
-        if self._size() > self.max_bytes:
-            self._trim()
-
-    def _write(self, sql, rows):
-        if what := changed_under_us(self.path, self._stat):
-            raise OSError(f"{str(self.path)!r} {what} while it was in use")
+    def _put(self, rows: list[tuple]) -> None:
         with transaction(self._db):
-            self._db.executemany(sql, rows)
-
-    def _size(self) -> int:
-        names = ("page_count", "freelist_count", "page_size")
-        pages, free, size = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
-        return (pages - free) * size
-
-    def _trim(self):
-        "Delete what was unused longest, until a tenth of the room is free."
-        while self._size() > 0.9 * self.max_bytes:
-            n = self._db.execute("SELECT count(*) FROM results").fetchone()[0]
-            if not n:
-                return
-            oldest = "SELECT id FROM results ORDER BY used, id LIMIT ?"
-            self._write(f"DELETE FROM results WHERE id IN ({oldest})", [(max(1, n // 10),)])
-
-    def _shrink(self):
-        "Give free pages back to the disk."
-        self._db.execute("VACUUM")
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-    # -- all of it
-
-    def contents(self) -> list[dict[str, Any]]:  # one dict a model and metric
-        "What is in it: results, bytes, how many texts were cut, and the day of the last use in days since 1970."
-        names = ("model", "metric", "results", "bytes", "cut", "used")
-        sql = "SELECT model, metric, count(*), sum(length(value)), sum(cut), max(used) FROM results GROUP BY 1, 2"
-        return self._guard(lambda: [dict(zip(names, r)) for r in self._db.execute(f"{sql} ORDER BY 1, 2")])
-
-    def clear(self, *, model: str | None = None, metric: str | None = None, unused_days: float | None = None) -> int:
-        """Delete the results of a model, of a metric, not used for some days, or all, and give the space back; how many
-        they were. They can be computed again."""
-        before = None if unused_days is None else _today() - unused_days
-        where, values = conditions(("model = ?", model), ("metric = ?", metric), ("used <= ?", before))
-        n = self._guard(lambda: self._db.execute(f"DELETE FROM results WHERE {where}", values).rowcount)
-        self._guard(self._shrink)
-        return n
-
-    # -- files
-
-    def file_hash(self, path: Path) -> str:  # SHA-256, hexadecimal
-        "The hash of a file, remembered as long as its size, its times and its number are the same."
-        seen = path.stat()
-        state = f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_ino}"
-        sql = "SELECT sha256 FROM files WHERE path = ? AND state = ?"
-        known = self._guard(lambda: self._db.execute(sql, (str(path), state)).fetchone())
-        if known:
-            return known[0]
-        found = sha256_file(path)
-        if time.time() - max(seen.st_mtime, seen.st_ctime) > 2:  # else it may be written again in the same instant
-            put = "INSERT OR REPLACE INTO files VALUES (?,?,?)"
-            self._guard(lambda: self._db.execute(put, (str(path), state, found)))
-        return found
+            self._db.executemany("INSERT OR REPLACE INTO results VALUES (?,?,?,?)", rows)
 
 # %% ../../nbs/encode/10_store.ipynb #58a660cf
-_OTHER_FORMATS = {"onnx", "openvino", "tf", "flax", "coreml"}
 _WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt")
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w-]*(\.[\w-]+)*/[A-Za-z0-9][\w-]*(\.[\w-]+)*")
 
 
-def _model_files(folder: Path) -> list[Path]:
-    parts = lambda f: f.relative_to(folder).parts
-    kept = [f for f in folder.rglob("*") if f.is_file() and not _OTHER_FORMATS & set(parts(f))]
-    return sorted((f for f in kept if not any(p.startswith(".") for p in parts(f))), key=parts)
+def _model_files(folder: Path) -> dict[str, Path]:
+    files = {f.relative_to(folder).as_posix(): f for f in sorted(folder.rglob("*")) if f.is_file()}
+    return {name: f for name, f in files.items() if not any(part.startswith(".") for part in name.split("/"))}
 
 
 def weights_at(name: str | Path) -> Path | None:
     "Where the weights of a model, a folder, a file or a name of the hub, lie on this machine; None if they do not."
     place = Path(name).expanduser()
-    if not place.exists() and _HUB_NAME.fullmatch(str(name)):
+    if not place.exists():
         from huggingface_hub import try_to_load_from_cache
 
-        known = try_to_load_from_cache(str(name), "config.json")
-        place = Path(known).parent if isinstance(known, str) else place
-    if place.is_file():
-        return place if place.suffix in _WEIGHTS else None
-    whole = place.is_dir() and any(f.suffix in _WEIGHTS for f in _model_files(place))
-    return place if whole else None
+        with contextlib.suppress(ValueError):  # a name that the hub would not take
+            config = try_to_load_from_cache(str(name), "config.json")
+            place = Path(config).parent if isinstance(config, str) else place
+    files = [place] if place.is_file() else _model_files(place).values()
+    return place if any(f.suffix in _WEIGHTS for f in files) else None
 
 # %% ../../nbs/encode/10_store.ipynb #a9587c2d
-def fingerprint_of(place: Path, store: ResultStore | None = None) -> str:
-    "SHA-256 of a model's weights, configuration and tokenizer at their place; a store remembers the hashes of files."
-    one = store.file_hash if store is not None else sha256_file
+def fingerprint_of(place: Path) -> str:
+    "SHA-256 of a model's weights, configuration and tokenizer at their place."
     if place.is_file():
-        return one(place)
-    lines = [f"{f.relative_to(place).as_posix()} {one(f)}" for f in _model_files(place)]
+        return sha256_file(place)
+    lines = [f"{name} {sha256_file(f)}" for name, f in _model_files(place).items()]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 # %% ../../nbs/encode/10_store.ipynb #13e56736
 @lru_cache(maxsize=64)
 def code_of(*modules: str) -> str:
-    "SHA-256 of what some modules of the package, by their names, do, and of the libraries that compute."
+    "SHA-256 of the source of some modules, by their names, and of the versions of the libraries that compute."
     h = hashlib.sha256()
     for name in modules:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
             refuse(f"code_of: modules must be modules with a source; got {name!r}")
-        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-                node.body = node.body[1:]
-        h.update(ast.dump(tree).encode())
+        h.update(Path(spec.origin).read_bytes())
     for package in ("torch", "transformers", "tokenizers"):
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             h.update(f"{package} {importlib.metadata.version(package)}".encode())
-        except importlib.metadata.PackageNotFoundError:
-            h.update(f"no {package}".encode())
     return h.hexdigest()
 
 # %% ../../nbs/encode/10_store.ipynb #f4eb63a4
@@ -289,10 +145,15 @@ _open: dict[str, ResultStore | None] = {"store": None}  # of this process
 _BLOCK = 512  # inputs computed between two commits
 
 
+def opened() -> ResultStore | None:
+    "The store of this process."
+    return _open["store"]
+
+
 @contextmanager
 def kept_in(store: ResultStore | None) -> Iterator[ResultStore | None]:
     "Keep what is computed in a block in a store; in none where there is none."
-    before = _open["store"]
+    before = opened()
     _open["store"] = store
     try:
         yield store
@@ -303,26 +164,21 @@ def kept_in(store: ResultStore | None) -> Iterator[ResultStore | None]:
 def keep_results(settings: StoreSettings, path: Path | None = None) -> ResultStore | None:
     """Keep what this process computes from here on, by default in `store_path()`; None where nothing is kept, or the
     file cannot be written, which is said."""
-    close_store()
-    if not settings.max_gb:
-        return None
-    try:
-        _open["store"] = ResultStore(path, max_bytes=int(settings.max_gb * 1e9))
-    except (OSError, sqlite3.Error) as e:
-        say(f"what is computed is not kept: {str(path or store_path())!r} cannot be written ({e})")
+    if (before := opened()) is not None:
+        before.close()
+    _open["store"] = None
+    if settings.max_gb:
+        _open["store"] = _or_none(lambda: ResultStore(path, max_bytes=int(settings.max_gb * 1e9)))
     return opened()
 
-# %% ../../nbs/encode/10_store.ipynb #a89cbea7
-def close_store() -> None:
-    "Keep nothing from here on."
-    if (store := opened()) is not None:
-        store.close()
-    _open["store"] = None
 
-
-def opened() -> ResultStore | None:
-    "The store of this process."
-    return _open["store"]
+def _or_none(do: Callable, *args: Any) -> Any:
+    "A step of the store; what goes wrong with it is said, and stops nobody."
+    try:
+        return do(*args)
+    except (OSError, sqlite3.Error) as e:
+        _open["store"] = None
+        say(f"what is computed is not kept from here on: {e}")
 
 # %% ../../nbs/encode/10_store.ipynb #81536eea
 def recalled(
@@ -341,11 +197,10 @@ def recalled(
     if store is None or identity is None or not distinct:
         found = dict(zip(distinct, compute(distinct) if distinct else ()))
         return [found[x] for x in inputs]
-    model = identity["model"]
     decides = {k: v for k, v in identity.items() if k != "model"}
     about = {"identity": decides, "metric": metric, "code": code_of(*code), "parameters": parameters}
-    head = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
-    keys = {x: _key(head, x) for x in distinct}
+    head = json.dumps(about, sort_keys=True)
+    keys = {x: hashlib.sha256(f"{head}{json.dumps(x)}".encode()).digest() for x in distinct}
     there = _or_none(store.get, list(keys.values())) or {}
     found = {x: there[k] for x, k in keys.items() if k in there}
     missing = [x for x in distinct if x not in found]
@@ -353,20 +208,6 @@ def recalled(
         some = missing[start : start + _BLOCK]
         new = dict(zip(some, compute(some)))
         found |= new
-        _or_none(store.put, model, metric, {keys[x]: r for x, r in new.items()})
+        if opened() is store:
+            _or_none(store.put, {keys[x]: r for x, r in new.items()})
     return [found[x] for x in inputs]
-
-# %% ../../nbs/encode/10_store.ipynb #51c6d547
-def _key(head: Any, value: Any) -> bytes:
-    h = head.copy()
-    h.update(json.dumps(value).encode())
-    return h.digest()
-
-
-def _or_none(do: Callable, *args: Any) -> Any:
-    "A step of the store; what goes wrong with it is said, and stops nobody."
-    try:
-        return do(*args)
-    except (OSError, sqlite3.Error) as e:
-        _open["store"] = None
-        say(f"what is computed is not kept from here on: {e}")

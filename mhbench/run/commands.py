@@ -20,7 +20,7 @@ import pandas as pd
 
 from ..ask import cache
 from ..ask.probe import check
-from ..encode.store import ResultStore, store_path
+from ..encode.store import store_path
 from ..errors import refuse
 from ..records.schema import STATUSES, Item
 from ..registry import declare_commands
@@ -37,7 +37,7 @@ from ..stats.panel_design import cases_for_width, share_width
 from ..subcommand import PARAMS, argument, comma_separated, command_group, several, subcommand
 
 # %% auto #0
-__all__ = ['selection', 'print_summary', 'answers_kept', 'computed_kept']
+__all__ = ['selection', 'print_summary', 'answers_kept']
 
 # %% ../../nbs/run/21_commands.ipynb #cc830c45
 _DECLARING = "annotate bank compare export ledger new_study panel registered replicate sweep"
@@ -344,14 +344,6 @@ def answers_kept(rows: list[dict[str, Any]]) -> pd.DataFrame:  # one row a model
     out = counts.join(spent).join(dates).reset_index()
     return out.assign(endpoint=out["endpoint"].str.replace(r"^(.{40}).+", r"\1...", regex=True))
 
-
-def computed_kept(rows: list[dict[str, Any]]) -> pd.DataFrame:  # one row a model and metric
-    "The number of results, their size, the texts that exceeded the model's limit, and the day of the last use."
-    t = pd.DataFrame(rows)
-    days = pd.to_datetime(t["used"], unit="D", utc=True).dt.strftime("%Y-%m-%d")
-    shown = {"model": t["model"].str.replace(r"^.+(.{40})$", r"...\1", regex=True), "metric": t["metric"]}
-    return pd.DataFrame(shown | {"results": t["results"], "kB": t["bytes"] / 1e3, "cut": t["cut"], "last used": days})
-
 # %% ../../nbs/run/21_commands.ipynb #19930ae2
 _CACHE = argument("--cache", default="", help="the answers; by default .mhbench/cache.sqlite in the repository")
 _FILE = argument("file", help="JSON lines under gzip")
@@ -375,17 +367,9 @@ def _answers(a: argparse.Namespace, *, readonly: bool, new: bool = False) -> Any
 
 @subcommand("cache stats", "what is kept, by model", _CACHE)
 def _stats(a: argparse.Namespace) -> None:
-    path, computed = _places(a)
-    if path.exists() or not computed.exists():
-        with _answers(a, readonly=True) as c:
-            held = cache.stats(c)
-            print(answers_kept(held).to_string(index=False) if held else "the cache is empty")
-    if computed.exists():
-        with contextlib.closing(ResultStore(computed)) as store:
-            found = store.contents()
-        print(f"\ncomputed here: {computed.stat().st_size / 1e6:.1f} MB in {os.path.relpath(computed)}")
-        if found:
-            print(computed_kept(found).to_string(index=False, float_format="{:.1f}".format))
+    with _answers(a, readonly=True) as c:
+        held = cache.stats(c)
+        print(answers_kept(held).to_string(index=False) if held else "the cache is empty")
 
 
 _STUDY = argument("--study", help="only answers to the questions of this study")
@@ -416,18 +400,9 @@ def _prune(a: argparse.Namespace) -> None:
     print(f"{n} answers deleted")
 
 
-@subcommand(
-    "cache clear",
-    "delete what was computed here: all of it, or what is named",
-    _CACHE,
-    _MODEL,
-    argument("--metric", help="as `mhbench cache stats` calls it"),
-    argument("--unused-days", type=float, help="only what was not used for so many days"),
-)
+@subcommand("cache clear", "delete what models here have computed; it can be computed again", _CACHE)
 def _clear(a: argparse.Namespace) -> None:
     _, computed = _places(a)
-    if not computed.exists():
-        return print("0 computed results deleted: none are kept")
-    with contextlib.closing(ResultStore(computed)) as store:
-        n = store.clear(model=a.model, metric=a.metric, unused_days=a.unused_days)
-    print(f"{n} computed results deleted; answers are as they were")
+    for end in ("", "-wal", "-shm"):
+        computed.with_name(computed.name + end).unlink(missing_ok=True)
+    print(f"{os.path.relpath(computed)} deleted; answers are as they were")
