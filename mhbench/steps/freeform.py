@@ -21,7 +21,7 @@ from .truth import beside_truth
 # %% auto #0
 __all__ = ['NOTHING_SHARED', 'ECHO', 'preferred_option', 'inconsistency_scores', 'count_free_form', 'could_be_asked',
            'inconsistency_table', 'accuracy_beside', 'echo_truth', 'option_distances', 'expected_inconsistency',
-           'freeform_metrics']
+           'writers_truth', 'freeform_metrics']
 
 # %% ../../nbs/steps/17_freeform.ipynb #e49921e2
 _Scorer = Scorer | str | None  # None: BERTScore with the bundled MiniLM
@@ -118,6 +118,24 @@ def expected_inconsistency(item: Item, chance: float, far: np.ndarray) -> float:
     distances (options,) of the item's options from it."""
     at = item.options.index(preferred_option(item))
     return float(chance * far[at] + (1 - chance) * np.delete(far, at).mean())
+
+
+def writers_truth(
+    table: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame, items: Iterable[Item], scorer: _Scorer = None
+) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where `declared` has none
+    "Expected and estimated inconsistency of simulated writers, over all questions and by category."
+    by_id = {i.item_id: i for i in items}
+    known = scores.merge(declared[["model", "item_id", "right"]], on=["model", "item_id"])
+    once = known.drop_duplicates(["item_id", "right"])
+    far = option_distances([by_id[i] for i in once["item_id"].unique()], scorer)
+    at = {(i, p): expected_inconsistency(by_id[i], p, far[i]) for i, p in zip(once["item_id"], once["right"])}
+    known["truth"] = [at[key] for key in zip(known["item_id"], known["right"])]
+    known = known.drop_duplicates(["model", "item_id"])  # a question counts once, however many samples it has
+    whole = known.groupby("model", as_index=False)["truth"].mean().assign(group="all")
+    parts = known.rename(columns={"category": "group"}).groupby(["model", "group"], as_index=False)["truth"].mean()
+    found = table.merge(pd.concat([whole, parts]), on=["model", "group"])
+    named = found["group"].where(found["by"] != "all", "all questions")
+    return beside_truth(found.assign(quantity="free-form inconsistency, " + named.astype(str)))
 
 # %% ../../nbs/steps/17_freeform.ipynb #f033c1a2
 def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:
