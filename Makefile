@@ -32,7 +32,7 @@ ifneq ($(shell cat $(READY) 2>/dev/null),$(STAMP))
 endif
 
 $(READY):
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "mhbench needs Python 3.11 or newer; this is %s. Say make PYTHON=python3.11" % sys.version.split()[0])'
+	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "the pinned packages need Python 3.11, 3.12 or 3.13; this is %s. Say make PYTHON=python3.11" % sys.version.split()[0])'
 	@if test -L .venv; then echo "make: .venv must be a folder of this clone; got a link to $$(readlink .venv), whose package would be changed; remove the link" >&2; exit 1; fi
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -r requirements.txt
