@@ -341,6 +341,7 @@ def test_any_text_has_a_result(text):
     parse_labels(text, ["mood", "anxiety"]), parse_yes_no(text), parse_score(text), split_thinking(text)
 
 
+@pytest.mark.whole
 def test_long_outputs_take_no_time():
     import time
 
