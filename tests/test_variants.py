@@ -24,7 +24,6 @@ from mhbench.steps.variants import (
     reorder,
     shuffled,
     split_items,
-    with_labels,
 )
 
 
@@ -241,12 +240,6 @@ def test_reordering_composes(p, q):
 def test_several_right_options_move_along():
     i = reorder(base(key=["A", "D"], soft_labels=[0.4, 0.1, 0.05, 0.4, 0.05]), [4, 3, 2, 1, 0])
     assert i.key == ["B", "E"] and [i.options[letters(5).index(k)] for k in i.key] == ["option 3", "option 0"]
-
-
-def test_labels_then_sets():
-    labelled = with_labels(BANK, {"q7": [0, 0, 0, 0, 1]})
-    i = next(i for i in evaluation_set(labelled, "D0", 1, test=1) if i.base_id == "q7")
-    assert i.options[letters(5).index(i.key[0])] == "option 4"
 
 
 @pytest.mark.parametrize("age", [17, 66])

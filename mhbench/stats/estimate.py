@@ -10,15 +10,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import bdtr, betaincinv, ndtr, ndtri, stdtrit
+from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
 from ..errors import refuse
 from .resample import ClusterMean, Interval, RandomSeed, bootstrap, cluster_mean, group_codes, mean
 
 # %% auto #0
 __all__ = ['EXACT_BELOW', 'OF_COUNTS', 'NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CASES', 'agresti_coull', 'wilson', 'count_limits',
-           'binomial_quantile', 'with_width', 'fewest_clusters', 'effective_n', 'mean_limits', 'Estimate', 'estimate',
-           'proportion', 'WeightedMean', 'half_width_se', 'inverse_variance_mean']
+           'with_width', 'fewest_clusters', 'effective_n', 'mean_limits', 'Estimate', 'estimate', 'proportion',
+           'WeightedMean', 'half_width_se', 'inverse_variance_mean']
 
 # %% ../../nbs/stats/02_estimate.ipynb #94e86f68
 def agresti_coull(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
@@ -66,11 +66,6 @@ def count_limits(k: float, n: int, level: float = 0.95) -> tuple[float, float, s
     low = float(betaincinv(k, n - k + 1, tail)) if k > 0 else 0.0
     high = float(betaincinv(k + 1, n - k, 1 - tail)) if k < n else 1.0
     return low, high, "clopper-pearson"
-
-
-def binomial_quantile(q: float, n: int, p: float) -> float:
-    "The smallest count that a Binomial(n, p) variable does not exceed with probability q or more."
-    return float(np.searchsorted(bdtr(np.arange(n + 1), n, p), q * (1 - 1e-12)))  # equal but for rounding
 
 # %% ../../nbs/stats/02_estimate.ipynb #f0bf00ee
 NO_WIDTH = 1e-9  # limits no further apart than this are equal

@@ -27,8 +27,8 @@ from .rates import mean_of
 
 # %% auto #0
 __all__ = ['GENDERS', 'ETHNICITIES', 'AGES', 'AGE_BANDS', 'SETS', 'DECLARED', 'shuffled', 'fill', 'age_band', 'reorder',
-           'with_labels', 'split_items', 'evaluation_set', 'option_orders', 'answers_by_order', 'order_row',
-           'draw_and_vary', 'recorded_answers', 'every_prompt', 'declared_skill', 'count_items', 'prepare_metrics']
+           'split_items', 'evaluation_set', 'option_orders', 'answers_by_order', 'order_row', 'draw_and_vary',
+           'recorded_answers', 'every_prompt', 'declared_skill', 'count_items', 'prepare_metrics']
 
 # %% ../../nbs/steps/01_variants.ipynb #2c444802
 _T = TypeVar("_T")
@@ -87,23 +87,6 @@ def reorder(item: Item, order: Sequence[int], **changes: Any) -> Item:
         "order": order,
     }
     return Item(**item.model_dump() | moved | changes)
-
-# %% ../../nbs/steps/01_variants.ipynb #9286358b
-def with_labels(items: Iterable[Item], labels: Mapping[str, Sequence[float]]) -> list[Item]:
-    "Items with the soft labels given, and the key what is most probable. Raises: ValueError for an item not there."
-    items = list(items)
-    unknown = sorted(set(labels) - {i.item_id for i in items})
-    if unknown:
-        remedy = "leave them out, or add the items"
-        refuse(f"with_labels: labels must be for items that are there; got {unknown[:5]}; {remedy}")
-    out = []
-    for i in items:
-        if i.item_id in labels:
-            p = [float(x) for x in labels[i.item_id]]
-            key = [a for a, x in zip(letters(len(p)), p) if x == max(p)]
-            i = Item(**i.model_dump() | {"soft_labels": p, "key": key})
-        out.append(i)
-    return out
 
 # %% ../../nbs/steps/01_variants.ipynb #b9c0fa74
 def split_items(items: Iterable[Item], *, seed: int, test: float = 0.9) -> list[Item]:
