@@ -143,7 +143,7 @@ def model_of(top: str | Path | None = None) -> type[Closed]:
     nodes = [n for n in graph(top).values() if n.parameters]
     known = stage_classes()
     if bare := [n.name for n in nodes if n.name not in known]:
-        remedy = "declare one in nbs/steps/20_parameters.ipynb, or in `study` of its study's folder, and name it there"
+        remedy = "declare one in nbs/steps/03_parameters.ipynb, or in `study` of its study's folder, and name it there"
         refuse(f"params: a stage must have a class of its parameters; got none for {', '.join(bare)}; {remedy}")
     lists = dict.fromkeys(n.studies for n in graph(top).values() if n.studies)
     return params_model(tuple(n.name for n in nodes), tuple(lists))
