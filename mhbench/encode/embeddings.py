@@ -187,10 +187,10 @@ class Encoder(LazyModel):
         return [Stored(np.array([len(i)], dtype=np.int64), c) for i, c in zip(ids, cut)]
 
     def tokens(
-        self, texts: Sequence[str], *, special: bool = False, widths: Sequence[int] | None = None
+        self, texts: Sequence[str], *, widths: Sequence[int] | None = None
     ) -> list[np.ndarray]:  # n arrays (t_i, d) float32, not normalised
-        """One vector for each token of each text; `special` keeps the first and the last, which are no words, and with
-        `widths` (n,) each text is padded to so many tokens, and the model sees them."""
+        """One vector for each token of each text but the special ones; with `widths` (n,) each text is padded to so
+        many tokens, and the model sees them."""
         check_texts("Encoder.tokens", texts)
         keys, index = loading.distinct_values(texts if widths is None else zip(texts, map(int, widths)))
         distinct = [k if widths is None else k[0] for k in keys]
@@ -203,11 +203,11 @@ class Encoder(LazyModel):
         for w in np.unique(width):
             rows = np.flatnonzero(width == w)
             groups += [rows[b] for b in loading.length_batches(width[rows], self.budget)]
-        compute = partial(self._token_batch, special=special, masked=widths is None)
+        compute = partial(self._token_batch, masked=widths is None)
         out = loading.in_groups(compute, list(zip(ids, width.tolist())), groups, self.executor)
         return [out[i] for i in index]
 
-    def _token_batch(self, batch: list[tuple[list[int], int]], special: bool, masked: bool) -> list[np.ndarray]:
+    def _token_batch(self, batch: list[tuple[list[int], int]], masked: bool) -> list[np.ndarray]:
         import torch
 
         rows = [ids for ids, _ in batch]
@@ -218,7 +218,7 @@ class Encoder(LazyModel):
             found = self.token_model(input_ids=ids, attention_mask=seen, output_hidden_states=self.layer is not None)
         hidden = found.last_hidden_state if self.layer is None else found.hidden_states[self.layer]
         hidden = hidden.float().cpu().numpy()
-        return [(h[: len(r)] if special else h[1 : len(r) - 1]).copy() for h, r in zip(hidden, rows)]
+        return [h[1 : len(r) - 1].copy() for h, r in zip(hidden, rows)]
 
 # %% ../../nbs/encode/03_embeddings.ipynb #0b77d6f9
 class _Pooled:
