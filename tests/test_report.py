@@ -149,7 +149,7 @@ def test_tables_are_sorted_by_their_numbers(opened):
     assert browser.execute_script(first) == ["beta", "alpha"]
     browser.execute_script(button)
     assert browser.execute_script(first) == ["alpha", "beta"]
-    assert text(browser, "#s1t1 .doubt").startswith("Read with care. 1 of 2 rows rest on fewer than 10")
+    assert text(browser, "#s1t1 .doubt").startswith("Caution. 1 of 2 rows rest on fewer than 10")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
@@ -181,7 +181,7 @@ def test_on_paper_it_is_a_document(opened):
     printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
     pages = pypdf.PdfReader(io.BytesIO(base64.b64decode(printed))).pages
     said = " ".join(" ".join(p.extract_text() for p in pages).split())
-    for words in ("What was asked.", "2 of 9 were not read.", "0.500 [0.490, 0.510]", "Read with care.", "alpha"):
+    for words in ("What was asked.", "2 of 9 were not read.", "0.500 [0.490, 0.510]", "Caution.", "alpha"):
         assert words in said, words
     assert "What the words mean" in said and "Show all" not in said and "Light or dark" not in said
     assert len(pages) <= 6  # the list of 50,000 answers is not printed
