@@ -187,7 +187,7 @@ def agreement_estimate(
     level: float = 0.95,
     ignore: Sequence = (ABSTAIN,),
 ) -> Estimate:
-    """A coefficient of agreement with an interval over items or cases; raters are fixed.
+    """Cohen's kappa, or another coefficient of agreement, with its interval over items or cases; raters are fixed.
 
     Source: Tukey 1958 (jackknife); Wilson 1927 (limits).
     """
