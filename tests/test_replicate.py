@@ -21,6 +21,7 @@ from mhbench.ledger.verdicts import judge_claims, tables_of_run
 from mhbench.registry import claims_file
 from mhbench.run import replicate as command
 from mhbench.run.aggregates import check_shown, held_by, written_out
+from mhbench.run.fetch import fetch_release
 from mhbench.run.replicate import replicate, replication, replications
 
 COMMITTED = ROOT / "reports" / "replication"
@@ -54,7 +55,10 @@ def made(datasets, tmp_path_factory):
 
     def of(name: str) -> tuple[Path, str, Path]:
         if name not in known:
-            options = ("--from", released(datasets, name), "--to", top / name, "--publish", top / "published")
+            fetch_release(name, released(datasets, name), top / "release" / name)
+            (top / "release" / name / "creators.csv").unlink(missing_ok=True)  # others do not have it
+            source = top / "release" / name
+            options = ("--from", source, "--to", top / name, "--publish", top / "published")
             known[name] = run(BIN / "mhbench", "replicate", name, *options, cwd=top)
         return top / name, known[name], top / "published" / name
 
@@ -194,6 +198,18 @@ def test_answers_that_lie_upstream_are_judged_where_they_are_there(made, dataset
     assert not verdicts["reason"].str.contains("lies_upstream").any()
     few_shot = verdicts.query("note == 'few_shot'")["verdict"]
     assert few_shot.tolist() == ["differs"] * 18, "here these are another model's answers"
+
+
+def test_what_is_published_rests_on_files_that_others_have():
+    known = {"registered": True}
+    ours, copied, strange = ({"registered": False} for _ in range(3))
+    assert command.check_clean("mentat", {"LICENSE": known}) == {}
+    same = command.check_clean("mentat", {"LICENSE": known, "wrong_options.json": copied})
+    assert list(same) == ["wrong_options.json"] and "mentat/config/config_params.py" in same["wrong_options.json"]
+    with pytest.raises(ValueError, match=r"creators\.csv, which others do not have: recovered by this project"):
+        command.check_clean("mentat", {"LICENSE": known, "creators.csv": ours})
+    with pytest.raises(ValueError, match="more.csv, which others do not have: the registry does not know it"):
+        command.check_clean("mhqa", {"more.csv": strange})
 
 
 # ---------------------------------------------------------------- errors

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from importlib.util import find_spec
@@ -34,6 +34,7 @@ from ..report.tables import markdown_table
 from .aggregates import Protected, check_shown, held_by, publish_aggregates
 from .edit import corpus_lines, edit, import_corpus, read_what_fits, select, study_lines
 from .fetch import Fetched, fetch_release, recorded, release_of, unlock
+from .ledger import verdicts_told
 from .graph import runs, write_json
 from .inputs import PACKAGE, code_files, is_clone, package_identity
 from .params import load_params
@@ -41,7 +42,7 @@ from ..subcommand import argument, subcommand
 
 # %% auto #0
 __all__ = ['pipeline_files', 'init', 'Replication', 'replications', 'replication', 'replicate', 'replication_lines',
-           'publish_replication']
+           'check_clean', 'publish_replication']
 
 # %% ../../nbs/run/26_replicate.ipynb #04943e2c
 _FILES = ("params.yaml", "run.yaml", "dvc.yaml", "params.schema.json", "nbs/stages/mhbench.sh")
@@ -289,8 +290,7 @@ def _verdicts(top: Path, name: str) -> list[str]:
     file = top / "results" / "ledger" / name / "verdicts.parquet"
     if not file.exists():
         return []
-    found = pd.read_parquet(file, columns=["verdict"])["verdict"].value_counts()
-    return ["", f"the paper's printed numbers: {', '.join(f'{n} {verdict}' for verdict, n in found.items())}"]
+    return ["", *verdicts_told(pd.read_parquet(file)).split("\n\ndiffers:")[0].split("\n")]
 
 
 def _main_numbers(top: Path) -> list[str]:
@@ -317,6 +317,12 @@ def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most
     return [read[0], asked, *rest, *_verdicts(top, name), *main, *where]
 
 # %% ../../nbs/run/26_replicate.ipynb #5c3e7c60
+def _as_list(lines: Sequence[str]) -> str:
+    "The counts of verdicts as a list in Markdown; nothing where there are none."
+    said = [f"{line}:\n" if line[:1].strip() else f"- {line.strip()}" for line in lines if line]
+    return "\n".join([*said, "", ""]) if said else ""
+
+
 _INDEX = resources.files("mhbench.report") / "templates" / "replication.md"
 
 
@@ -334,6 +340,7 @@ def _index(top: Path, name: str, made: Sequence[Path]) -> str:
     held = recorded(json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"])
     shown = replication(name).shown
     gone = [place for place, *_ in known.files() if place not in held["files"]]
+    derived = "; ".join(f"`{place}`: {how}" for place, how in check_clean(name, held["files"]).items())
     captions = _captions(top, name)
     tables = [f for f in made if f.suffix == ".csv"]
     rows = [(f"[{f.stem}]({f.name})", captions.get(f.stem, captions.get(f"ledger-{f.stem}", ""))) for f in tables]
@@ -345,11 +352,12 @@ def _index(top: Path, name: str, made: Sequence[Path]) -> str:
         n_files=len(held["files"]),
         repository=known.repository,
         commit=known.commit,
-        missing=f" Not at hand: {len(gone)} files of the release, such as {gone[0]}." if gone else "",
+        missing=f" Not fetched here: {len(gone)} files of the release, such as {gone[0]}." if gone else "",
+        derived=f" In place of a file of the repository: {derived}." if derived else "",
         licence=known.licence,
         terms=known.terms,
         shown=f" but {' and '.join(shown)}, without a label" if shown else "",
-        verdicts="".join(f"{line[0].upper()}{line[1:]}.\n\n" for line in _verdicts(top, name)[1:]),
+        verdicts=_as_list(_verdicts(top, name)),
         notebooks=", ".join(notebooks),
         tables=markdown_table(pd.DataFrame(rows, columns=["table", "what it shows"])),
     )
@@ -365,10 +373,30 @@ def _titles(top: Path, protected: Protected, name: str) -> dict[str, list[dict[s
     return found
 
 
+def check_clean(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:  # place -> what it repeats
+    """The files of a replication that are in no repository and repeat one that is.
+
+    Raises: ValueError where a file took part that others cannot have: what is published is what anyone gets.
+    """
+    release = release_of(name)
+    same = {}
+    for place, known in files.items():
+        how = None if known["registered"] else release.how_derived(place)
+        if how and how.of:
+            same[place] = f"{how.how} ({how.of})"
+        elif not known["registered"]:
+            why = how.how if how else "the registry does not know it"
+            remedy = "take it out of the folder, and run the replication again"
+            got = f"{place}, which others do not have: {why}"
+            refuse(f"replicate: --publish must rest on files of the release alone; got {got}", remedy=remedy)
+    return same
+
+
 def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # the files written
     "Replace TO/NAME by the files that may be published. Raises: ValueError if one holds text about an item."
     release = json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"]
     folder = Path(to) / name
+    check_clean(name, recorded(release)["files"])
     with _inside(top):
         made = publish_aggregates(folder, name, declared=replication(name).shown, places={release: "RELEASE"})
     table = pd.DataFrame([{"file": place} | known for place, known in recorded(release)["files"].items()])

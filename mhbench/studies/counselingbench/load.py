@@ -332,8 +332,16 @@ def _tie_breaks(csv: Path, strict: bool = True, **how: Any) -> list[str]:
 _LABELS = {"label", "label_h", "label_s"}
 
 
+def _setting(file: Path) -> str:  # "5-shot", "sc-3-shot"
+    "How a file's answers were asked for, by its name: examples, and a vote over samples."
+    *_, vote, shots = file.stem.split("_")
+    return ("sc-" if vote == "sc" else "") + f"{shots}-shot"
+
+
 def _runs(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[dict[Path, tuple[str, str]], list[str]]:
-    "The model and the mode of each file of answers, and notes on files that are left out."
+    """The model and the mode of each file of answers, and notes on files that are left out. Of several settings of one
+    model and mode the first has the model's name, the others the setting behind it.
+    """
     found: dict[Path, tuple[str, str]] = {}
     notes = []
     for file in files:
@@ -344,9 +352,12 @@ def _runs(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[d
             notes.append(f"{file.name}: its answers are left out, because {why}")
             continue
         if other := [f.name for f, r in found.items() if r == run]:
-            notes.append(f"{file.name}: its answers are left out, because {other[0]} holds {run[0]} in {run[1]} too")
-        else:
-            found[file] = run
+            own = f"{run[0]}+{_setting(file)}"
+            notes.append(
+                f"{file.name}: its answers are those of {own}, because {other[0]} holds {run[0]} in {run[1]} too"
+            )
+            run = own, run[1]
+        found[file] = run
     return found, notes
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #713fa0ea

@@ -264,7 +264,8 @@ def _gold(folder: Path) -> tuple[Path, list[Path], list[Path]]:
     gold = [f for f in found if _split(f) == "gold"] if len(found) > 1 else found
     if len(gold) != 1:
         return one_file(folder, "*.csv"), [], []
-    return gold[0], sorted((folder / "final_results").glob("*.csv")), [f for f in found if f != gold[0]]
+    answered = [f for name in ("final_results", "sft_results") for f in sorted((folder / name).glob("*.csv"))]
+    return gold[0], answered, [f for f in found if f != gold[0]]
 
 
 def _settings(questions: Path) -> dict[str, dict]:
@@ -279,12 +280,15 @@ def load(
     path: Path,  # a CSV file of the release, or a folder with one file of questions, or with MHQA-gold among others
     **options,  # of load_mhqa
 ) -> Corpus:
-    "The study's corpus; of a folder the questions, and the answers that its folder `final_results` holds."
+    "The study's corpus; of a folder the questions, and the answers that its folders `final_results` and `sft_results` hold."
     questions, answered, others = (path, [], []) if path.is_file() else _gold(path)
     corpus = corpus_of(load_mhqa(questions, **options))
     corpus.settings = _settings(questions)
     corpus.notes += [f"{f.name}: not taken: import it by itself to ask its questions" for f in others]
     for file in answered:
+        if not {"question", *_OPTIONS, "predictions"} <= set(next(csv_rows(file), ("", {}))[1]):
+            corpus.notes.append(f"{file.name}: its answers are not taken, because it is not in a layout of the release")
+            continue
         said, strange = load_mhqa_results(file, corpus.items)
         corpus.responses += said
         if strange:
