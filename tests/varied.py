@@ -4,6 +4,8 @@ python tests/varied.py RESULTS     # make golden/varied again from the demo's re
 """
 
 import contextlib
+import hashlib
+import json
 import os
 import shutil
 import sys
@@ -11,10 +13,22 @@ import tempfile
 from pathlib import Path
 
 import yaml
+from faults.server import FaultServer, completion
 from golden_tables import FOLDER, Table, tables, write
 from here import stages_here
 
 VARIED: dict[str, dict] = yaml.safe_load(Path(__file__).with_name("varied.yaml").read_text(encoding="utf-8"))
+
+
+def answered(n: int, body: dict):
+    "An answer that is drawn by the prompt: a value of each field that is wanted, or some words."
+    k = int(hashlib.sha256(json.dumps(body["messages"]).encode()).hexdigest(), 16)
+    fields = body.get("response_format", {}).get("json_schema", {}).get("schema", {}).get("properties", {})
+    verdict = {
+        name: f["enum"][(k >> j) % len(f["enum"])] if "enum" in f else k % 101
+        for j, (name, f) in enumerate(fields.items())
+    }
+    return lambda _: (200, completion(body, json.dumps(verdict) if fields else f"What helps in case {k % 101}?"))
 
 
 def left_by(place: str, results: Path, given: dict) -> dict[str, dict[str, Table]]:  # stage -> study/table -> rows
@@ -22,7 +36,16 @@ def left_by(place: str, results: Path, given: dict) -> dict[str, dict[str, Table
     from mhbench.run.execute import run_stage
 
     stage, _, study = place.partition("/")
-    with tempfile.TemporaryDirectory() as folder, stages_here(), open(os.devnull, "w") as nowhere:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        stages_here(),
+        open(os.devnull, "w") as nowhere,
+        FaultServer(every=answered) as server,
+    ):
+        if set(given.get("judges", ())) == {"asked"}:
+            model = {"endpoint": "here", "served": "m", "lineage": "m", "max_unread": 1.0}
+            here = {"kind": "openai", "base_urls": [server.url]}
+            given = given | {"entries": {"asked": model}, "endpoints": {"here": here}, "cache": "", "replay": "use"}
         trial = Path(folder) / "results"
         shutil.copytree(results, trial)
         for file in trial.joinpath(place).glob("*.parquet"):
@@ -30,7 +53,8 @@ def left_by(place: str, results: Path, given: dict) -> dict[str, dict[str, Table
         with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
             run_stage(*place.split("/"), overrides=given | {"results": str(trial)}, here=True)
         left = tables(trial).get(stage, {})
-    return {stage: {name: rows for name, rows in left.items() if name.startswith(study)}}
+    dated = f"{study}/served"  # has the day
+    return {stage: {name: rows for name, rows in left.items() if name.startswith(study) and not name.startswith(dated)}}
 
 
 if __name__ == "__main__":
