@@ -7,7 +7,7 @@ import numpy as np
 from mhbench.stats.agreement import krippendorff_alpha, mean_pairwise
 from mhbench.stats.consensus import alignment, best_ensemble
 from mhbench.stats.jackknife import agreement_estimate
-from mhbench.stats.repeatability import intraclass_correlation, repeated_sd, variance_components
+from mhbench.stats.repeatability import intraclass_correlation, repeated_sd
 from mhbench.stats.soft_labels import question_alphas
 
 from .kind import Kind, Limits, cases_of
@@ -244,21 +244,16 @@ KINDS += [
 NOISE = {"even": 0.0, "uneven": 0.4}  # standard deviation of the logarithm of an answer's noise
 
 
-def draw_runs(
-    rng: np.random.Generator, *, cases: int, items: int, runs: int, case: float, noise: str, wordings: int = 1
-):
-    "Points of a judge: cases and answers differ (5 points), wordings too (4 points), and runs by 5 points on average."
+def draw_runs(rng: np.random.Generator, *, cases: int, items: int, runs: int, case: float, noise: str):
+    "Points of a judge: cases and answers differ (5 points), and runs by 5 points on average."
     n = cases * items
     of = cases_of(cases, items)
     loud = np.exp(rng.normal(0, NOISE[noise], (n, 1, 1)) - NOISE[noise] ** 2)  # its mean square is 1
     answer = rng.normal(0, case, cases)[of] + rng.normal(0, 5, n)
-    wording = rng.normal(0, 4, wordings) if wordings > 1 else np.zeros(1)
-    crossed = rng.normal(0, 3, (n, wordings)) if wordings > 1 else np.zeros((n, 1))
-    y = answer[:, None, None] + wording[:, None] + crossed[:, :, None]
-    return 60 + y + 5 * loud * rng.normal(0, 1, (n, wordings, runs)), of
+    return 60 + answer[:, None, None] + 5 * loud * rng.normal(0, 1, (n, 1, runs)), of
 
 
-def _between(*, case: float, wordings: int = 1, **_) -> float:
+def _between(*, case: float, **_) -> float:
     return case**2 + 25
 
 
@@ -267,12 +262,6 @@ _RUNS = [
     for noise in NOISE
     for c, i, case in ((10, 5, 8.0), (5, 10, 8.0), (10, 10, 3.0), (30, 3, 5.0), (12, 1, 0.0), (50, 1, 0.0))
 ]
-_WORDED = [s | {"wordings": 4, "runs": 2} for s in _RUNS]
-
-
-def _component(sample, seed: int, which: int, share: bool = False):
-    c = variance_components(sample[0], clusters=sample[1], seed=seed, n_draws=1000)
-    return (c.share if share else c.sd)[which]
 
 
 REPEATED = partial(Kind, stages="judge study", draw=draw_runs)
@@ -284,27 +273,6 @@ KINDS += [
         settings=_RUNS,
         truth=lambda **s: _between(**s) / (_between(**s) + 25),
         interval=lambda s, seed: intraclass_correlation(s[0][:, 0], clusters=s[1], seed=seed, n_draws=1000),
-    ),
-    REPEATED(
-        name="component of answers",
-        about="The standard deviation between answers, in points; cases, wordings and runs are a sample.",
-        settings=_WORDED,
-        truth=lambda **s: float(np.sqrt(_between(**s))),
-        interval=partial(_component, which=0),
-    ),
-    REPEATED(
-        name="component of wordings",
-        about="The standard deviation between wordings, in points.",
-        settings=_WORDED[:6],
-        truth=lambda **s: 4.0,
-        interval=partial(_component, which=1),
-    ),
-    REPEATED(
-        name="share of runs",
-        about="The share of the variance of points that is chance from run to run.",
-        settings=_WORDED,
-        truth=lambda **s: 25 / (_between(**s) + 16 + 9 + 25),
-        interval=partial(_component, which=3, share=True),
     ),
     REPEATED(
         name="sd within answers",
