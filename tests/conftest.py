@@ -92,7 +92,9 @@ def unexpected(report) -> None:
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     if report.skipped and not hasattr(report, "wasxfail") and not any(re.search(r, reason) for r in MAY_BE_ABSENT):
         report.outcome = "failed"
-        report.longrepr = f"{reason}: install what is missing, or add the reason to MAY_BE_ABSENT in tests/conftest.py"
+        report.longrepr = (
+            f"{reason}: install what is missing (`make test-whole` does), or add the reason to MAY_BE_ABSENT"
+        )
 
 
 @pytest.hookimpl(wrapper=True)
