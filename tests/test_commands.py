@@ -47,8 +47,6 @@ ELSEWHERE = {  # how a command begins -> the test that runs it, and a text by wh
     "mhbench corpus": ("test_bank.py", '["corpus", word]'),
     "mhbench export eee": ("test_eee.py", '"eee"'),
     "mhbench plan --humans": ("test_humans.py", '["plan", "--humans", *card]'),
-    "mhbench freeze": ("test_registered.py", '"freeze"'),
-    "git add registered.yaml": ("test_registered.py", '"commit"'),
     "python3 -m venv": ("test_wheel.py", "venv"),
     "pip install": ("test_wheel.py", '"pip", "install"'),
     "mhbench init": ("test_wheel.py", '"init"'),

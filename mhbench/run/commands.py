@@ -40,7 +40,7 @@ from ..subcommand import PARAMS, argument, comma_separated, command_group, sever
 __all__ = ['selection', 'print_summary', 'answers_kept']
 
 # %% ../../nbs/run/21_commands.ipynb #cc830c45
-_DECLARING = "annotate bank compare export ledger new_study panel registered replicate sweep"
+_DECLARING = "annotate bank compare export ledger new_study panel replicate sweep"
 for _module in _DECLARING.split():
     importlib.import_module(f"mhbench.run.{_module}")
 declare_commands()  # those of the studies

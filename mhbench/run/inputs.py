@@ -272,8 +272,6 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
     shutil.rmtree(folder, ignore_errors=True)  # DVC removes nothing there: of another selection
     for study, hashes in out.items():
         _write(folder / f"{study}.json", hashes)
-    registered = {name: _hash(name, top) for name in ("registered.yaml", "params.yaml", "run.yaml")}
-    _write(folder / "registered.json", registered if registered["registered.yaml"] != "absent" else {})
     keep_private(top)
     _record_asked(p, folder, top, out)
     _record_claims(p, folder, top)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import tempfile
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +95,6 @@ def _who_is_asked(values: dict) -> list[str]:
 # %% ../../nbs/run/08_plan.ipynb #7103ecdf
 def plan_run(
     params: str | Path = "params.yaml",
-    *,
-    only: Collection[str] = (),  # some of the stages that ask models; (): all of them
-    keep: Path | None = None,  # a folder for the results of the dry run; None: they are deleted
 ) -> pd.DataFrame:  # stage, study, model, and the fields of mhbench.ask.client.Plan
     """Count the requests that the stages of a run would send: one row for each stage, study and model.
 
@@ -106,11 +102,11 @@ def plan_run(
     """
     p = load_params(root() / params)
     stages = graph()
-    asking = [name for name, node in stages.items() if "replay" in node.parameters and name in (only or stages)]
+    asking = [name for name, node in stages.items() if "replay" in node.parameters]
     needed = set(asking).union(*(before(stages, one) for one in asking))
     needed -= {"finetune"}  # it trains a model, which answers with the first option here
     with tempfile.TemporaryDirectory(prefix="mhbench-plan-") as folder, Recorder() as recorder:
-        dry = _DryRun(p, params, keep or Path(folder), recorder)
+        dry = _DryRun(p, params, Path(folder), recorder)
         for node, study, model in jobs(p["run"], stages):
             if node.name in needed:
                 dry.run(node, study, model)
