@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, NoReturn
 from filelock import FileLock, Timeout
 
 from ..errors import NOTES, refuse
-from ..records.database import Database, connect, private_file, transaction, write_ahead
+from ..records.database import Database, clone_of, connect, private_file, transaction, write_ahead
 
 # %% auto #0
 __all__ = ['VERSION', 'SCHEMA', 'cache_path', 'CacheError', 'Row', 'digest', 'new_owner', 'Runs', 'Taken', 'foreign',
@@ -35,7 +35,8 @@ def cache_path(start: str | Path | None = None) -> Path:  # where to look from; 
         return Path(os.environ["MHBENCH_CACHE"]).expanduser()
     here = Path(start or ".").resolve()
     is_root = lambda p: any((p / mark).exists() for mark in ("dvc.yaml", ".git", ".dvc"))
-    return next(filter(is_root, (here, *here.parents)), here) / ".mhbench" / "cache.sqlite"
+    top = next(filter(is_root, (here, *here.parents)), here)
+    return clone_of(top) / ".mhbench" / "cache.sqlite"
 
 # %% ../../nbs/ask/05_cache.ipynb #f9938721
 class CacheError(RuntimeError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import sqlite3
 import threading
@@ -21,8 +22,8 @@ from urllib.parse import quote
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['SUMS', 'private_folder', 'private_file', 'make_private', 'damaged', 'transaction', 'sha256_file', 'connect',
-           'write_ahead', 'Database', 'staged_folder']
+__all__ = ['SUMS', 'private_folder', 'private_file', 'make_private', 'clone_of', 'damaged', 'transaction', 'sha256_file',
+           'connect', 'write_ahead', 'Database', 'staged_folder']
 
 # %% ../../nbs/records/11_database.ipynb #14ed81a0
 def private_folder(path: str | Path, *, shut: bool = False, ignored: bool = False) -> Path:
@@ -64,6 +65,14 @@ def make_private(files: Iterable[Path], *, ignored: bool = False) -> None:
         file.chmod(0o600)
         if ignored:
             _ignore(file)
+
+# %% ../../nbs/records/11_database.ipynb #c10ae0f2
+_COPIES = re.compile(r"/\.(?:dvc/tmp/exps|mhbench/sweep)/.*")  # where DVC and `mhbench sweep` make copies of a clone
+
+
+def clone_of(folder: str | Path) -> Path:
+    "The clone in which the copy of an experiment was made; any other folder as it is, without links."
+    return Path(_COPIES.sub("", Path(folder).resolve().as_posix()))
 
 # %% ../../nbs/records/11_database.ipynb #9154e749
 def damaged(error: sqlite3.Error) -> bool:

@@ -22,6 +22,7 @@ from ..encode.classifiers import MultipleChoice, load_multiple_choice
 from ..encode.embeddings import load_encoder
 from ..encode.parallel import Executor
 from ..errors import refuse
+from ..records.database import clone_of
 from ..records.schema import fingerprint
 from .graph import root
 from ..steps.answers import Asked
@@ -31,10 +32,12 @@ __all__ = ['cache_file', 'capped', 'asking', 'asked_with', 'trained_classifier',
 
 # %% ../../nbs/run/06_asking.ipynb #9ef2affe
 def cache_file(cache: str, results: Path) -> Path:
-    "The cache's file: `$MHBENCH_CACHE` where it is set, for folders to share, else `cache`, else one in `results`."
+    """The cache's absolute path: `$MHBENCH_CACHE` where it is set, for folders to share, else `cache`, else one in
+    `results`. A relative `cache` starts at the root of the clone, also in a copy that DVC has made for an experiment.
+    """
     if os.environ.get("MHBENCH_CACHE"):
         return Path(os.environ["MHBENCH_CACHE"]).expanduser()
-    return root() / cache if cache else Path(results) / "cache.sqlite"
+    return clone_of(root()) / cache if cache else Path(results) / "cache.sqlite"
 
 
 def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
@@ -58,7 +61,7 @@ def asking(entry: dict, name: str, endpoints: dict) -> Iterator[tuple]:
     if kind == "local":
         from mhbench.ask.local import serve
 
-        log = root() / ".mhbench" / f"{entry['endpoint']}.log"  # of the latest server, for when something goes wrong
+        log = clone_of(root()) / ".mhbench" / f"{entry['endpoint']}.log"  # of the latest server, for when something goes wrong
         known = {"name": entry["endpoint"], "served": model.served, "log": log, **settings}
         with serve(start=False, **known) as endpoint:
             yield model, endpoint
@@ -89,7 +92,7 @@ def trained_classifier(entry: Mapping, name: str, results: Path) -> MultipleChoi
         return load_multiple_choice(entry["served"])
     file = Path(results) / "finetune" / study / "models.json"
     made = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    folder = root() / made[name]["folder"] / "model" if name in made else None
+    folder = clone_of(root()) / made[name]["folder"] / "model" if name in made else None
     if folder is None or not folder.exists():
         got = f"no model in {file.name}" if folder is None else f"no folder {folder}"
         remedy = f"name it in studies.{study}.finetune.asked, and run `dvc repro -f finetune@{study}`"

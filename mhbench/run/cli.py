@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from .. import __version__
 from ..ask.secrets import plain
 from ..errors import refuse, system_remedy
-from ..records.database import private_file
+from ..records.database import clone_of, private_file
 from .graph import root
 from .process import apart, settle
 from ..subcommand import PARAMS, CommandParser, add_subcommands, argument, subcommand
@@ -166,7 +166,7 @@ def _noted(a: argparse.Namespace, error: Exception) -> None:
 def _kept() -> str:
     "Store the traceback of an unexpected error, and name the file."
     try:
-        file = private_file(root() / ".mhbench" / "error.log")
+        file = private_file(clone_of(root()) / ".mhbench" / "error.log")
         file.write_text(traceback.format_exc(), encoding="utf-8", errors="replace")
     except OSError:
         return "a fault of mhbench itself"

@@ -31,8 +31,8 @@ from .params import load_params, simulated_left_out, stage_parameters
 
 # %% auto #0
 __all__ = ['PACKAGE', 'PACKAGE_FILE', 'ASKING_FILE', 'ASKING', 'NO_RESULT', 'sha256', 'check_source', 'deciding', 'code_files',
-           'package_identity', 'is_clone', 'record_package', 'hashes_of', 'record_inputs', 'record_trained',
-           'commit_of', 'how_made', 'made_in_words']
+           'package_identity', 'is_clone', 'record_package', 'source_files', 'hashes_of', 'record_inputs',
+           'record_trained', 'commit_of', 'how_made', 'made_in_words']
 
 # %% ../../nbs/run/07_inputs.ipynb #d0e7ba62
 def sha256(path: str | Path) -> str:
@@ -218,23 +218,36 @@ def _paths(value: Any) -> list[str]:
     return [value] if value else []
 
 
-def _files(p: dict, study: str, top: Path) -> dict[str, str]:  # path -> SHA-256
-    "Hashes of the files that a study's sections name."
-    out: dict[str, str] = {}
+def _files(p: dict, study: str) -> list[str]:
+    "The paths of the files that a study's sections name, without its corpus."
+    out: list[str] = []
     of_studies = chain.from_iterable(s.files.items() for s in studies())
     for stage, names in [*_FILES.items(), *of_studies]:
         if stage in p["studies"][study]:
             section = (p.get(stage) or {}) | (p["studies"][study][stage] or {})
             for name in names:
-                out |= {path: _hash(path, top) for path in _paths(section.get(name))}
+                out += _paths(section.get(name))
     return out
 
 # %% ../../nbs/run/07_inputs.ipynb #cb8b2204
-def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
-    "Hashes of the templates, presets and weights that a study's stages may read."
+def _sections(p: dict, study: str) -> dict[str, dict]:
+    "The sections of a study's stages, and those for all studies."
     stages = {k: v for k, v in p.items() if k not in ("run", "studies", "models", "endpoints", "executor", "store")}
     sections = {k: v for k, v in (stages | p["studies"][study]).items() if isinstance(v, dict)}
-    sections |= {f"{k} of all": v for k, v in stages.items() if isinstance(v, dict)}
+    return sections | {f"{k} of all": v for k, v in stages.items() if isinstance(v, dict)}
+
+
+def source_files(p: dict, study: str) -> list[str]:
+    "The paths of a study's corpus, of people's answers on it, and of the files and prompts that its sections name."
+    prepare = p["studies"][study].get("prepare") or {}
+    named = [prepare["path"], prepare.get("ratings"), *_files(p, study)]
+    named += [section.get("prompts_dir") for section in _sections(p, study).values()]
+    return [*dict.fromkeys(filter(None, named))]
+
+
+def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
+    "Hashes of the templates, presets and weights that a study's stages may read."
+    sections = _sections(p, study)
     folders = {k: v["prompts_dir"] for k, v in sections.items() if v.get("prompts_dir")}
     every = [*sections.values(), *p["endpoints"].values()]
     weights = {n: top / Path(n).expanduser() for n in chain.from_iterable(map(_model_files, every))}
@@ -248,7 +261,7 @@ def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
 def hashes_of(p: dict, study: str, top: Path) -> dict[str, Any]:
     "Hashes of a study's corpus, of the other files that its entry names, and of templates, presets and weights."
     prepare = p["studies"][study].get("prepare") or {}
-    out = {"corpus": _hash(prepare["path"], top), "files": _files(p, study, top)} | _of_models(p, study, top)
+    out = {"corpus": _hash(prepare["path"], top), "files": {path: _hash(path, top) for path in _files(p, study)}} | _of_models(p, study, top)
     out |= {"left_out": gone} if (gone := simulated_left_out(p, study)) else {}
     ratings = (prepare.get("options") or {}).get("ratings")
     if isinstance(ratings, dict) and "path" in ratings:
