@@ -405,12 +405,6 @@ def test_a_batch_is_for_the_responses_api_and_not_for_anthropics(tmp_path):
         list(ask_batch([letter()], model("messages"), where, cache=tmp_path / "c.sqlite"))
 
 
-def test_litellm_asks_by_chat_alone():
-    by_library = endpoint_of("e", "litellm")
-    with pytest.raises(ValueError, match="api must be chat or completions where litellm asks; got responses"):
-        list(ask([letter()], model("responses"), by_library, cache=None, progress=False))
-
-
 def test_a_price_names_what_it_is_of():
     with pytest.raises(ValueError, match="may have cached and cache_write"):
         model("chat", price={"prompt": 1.0, "completion": 1.0, "cache": 0.1})

@@ -308,7 +308,7 @@ def played(monkeypatch, provider, cases, cache, stray=None, only=None, **more):
     "The answers of one call, and the service that gave them; `only` one of its replicas refuses."
     endpoint = ep("http://played/v1", pause_s=1e-4).model_copy(update=more)
     service = Played(endpoint, provider, stray or {}, only)
-    monkeypatch.setattr(scheduler, "transport_to", lambda *_: service)
+    monkeypatch.setattr(scheduler, "Transport", lambda *_: service)
     m = model(sampling=SAMPLING)
     answers = list(ask([case(i, letter) for i, letter in cases], m, endpoint, cache=cache, progress=False))
     return answers, service, known_terms(cache, endpoint, m)

@@ -182,9 +182,6 @@ class Batches:
         with optional("ask_batch", "mhbench[batch]"):
             import httpx
             from openai import OpenAI
-        if self.endpoint.through != "http":
-            rule = "delivery must be live for an endpoint of kind litellm; got batch"
-            refuse(f"ask_batch: {rule}", place=self.endpoint.name)
         base = self.endpoint.base_urls[0]
         most = self.endpoint.timeout_s
         headers, _ = headers_of(self.endpoint)

@@ -56,7 +56,6 @@ class Endpoint(Entry):
 
     name: _Name
     base_urls: list[str] = Field([], description="ending in /v1; several are replicas, least busy first")
-    through: Literal["http", "litellm"] = Field("http", description="litellm: its library asks; base_urls may be empty")
     identity: str = Field("", description="what answers; the base URLs where empty")
     api_key_env: str | None = Field(None, description="the environment variable that holds the key")
     concurrency: int = Field(16, ge=1, description="requests in flight at once, over all replicas")
@@ -81,7 +80,7 @@ class Endpoint(Entry):
 
     @model_validator(mode="after")
     def _urls(self):
-        if not self.base_urls and self.through == "http":
+        if not self.base_urls:
             raise ValueError("base_urls must name where the endpoint is; got none")
         for i, url in enumerate(self.base_urls, 1):
             if fault := url_fault(url):
@@ -109,8 +108,7 @@ class Endpoint(Entry):
     @property
     def who(self) -> str:
         "What answers: `identity`, or the base URLs."
-        through = [] if self.through == "http" else [self.through]
-        return self.identity or "|".join([*through, *sorted(u.rstrip("/") for u in self.base_urls)])
+        return self.identity or "|".join(sorted(u.rstrip("/") for u in self.base_urls))
 
 # %% ../../nbs/ask/08_request.ipynb #61be8a87
 _SAMPLING = frozenset(  # the parameters that most services have in common
@@ -219,7 +217,7 @@ def endpoint(name: str, kind: str, **settings: Any) -> Endpoint:
     if "base_urls" in known and settings.get("base_urls", known["base_urls"]) != known["base_urls"]:
         known.pop("api_key_env", None)
     fields = known | settings
-    if "base_urls" not in fields and known.get("through", "http") == "http":
+    if "base_urls" not in fields:
         rule = f"base_urls must be given for kind {kind}; got none (endpoints.{name})"
         refuse(f"endpoint: {rule}; see {presets()[kind].name}")
 
@@ -539,9 +537,6 @@ def _check(request: Request, model: Model, endpoint: Endpoint) -> None:
     if odd is not None or not request.messages or request.messages[-1]["role"] != "user":
         rule = "messages must be chat messages (role, content) that end with the user's"
         refuse(f"wire: {rule}; got {odd or request.messages!r:.200}", place=request.id)
-    if endpoint.through != "http" and model.api not in ("chat", "completions"):
-        rule = f"api must be chat or completions where litellm asks; got {model.api}"
-        refuse(f"wire: {rule}", place=f"models.{model.name}", remedy="give the endpoint a kind of its own")
     if request.letters == []:
         refuse("wire: letters must name an option or be None; got []", place=request.id, remedy="leave them out")
     if any(len(c) != 1 or not c.isascii() or not c.isupper() for c in request.letters or []):

@@ -16,7 +16,7 @@ from .learning import Learner
 from .ledger import Asking, Halt, Ledger
 from .request import Answer, Request, Tokens
 from .retry import Failed, Job, Limiter, Patience, Queue, Replicas, pause
-from .transport import Transport, transport_to
+from .transport import Transport
 
 # %% auto #0
 __all__ = ['WATCH_S', 'NextStep', 'NextSteps', 'Flight', 'Scheduler']
@@ -139,7 +139,7 @@ class Flight:
         self.asking = asking
         self.settle = settle  # called with each result
         self.halt = halt
-        self.transport = transport_to(endpoint, asking.model.api)
+        self.transport = Transport(endpoint, asking.model.api)
         self.limiter = Limiter(endpoint.concurrency, endpoint.rpm, endpoint.tpm, endpoint.pause_s)
         self.replicas = Replicas(endpoint.base_urls or [""])
         self.tasks: set[asyncio.Task] = set()

@@ -9,7 +9,6 @@ import difflib
 import ipaddress
 import json
 import os
-import re
 import urllib.request
 import zlib
 from typing import Any, NamedTuple
@@ -21,11 +20,10 @@ from .request import Answer, Endpoint, Model, asked_of
 from .retry import Failed, Job, retry_after, verdict
 from .secrets import Secrets, plain
 from .terms import LIMITS, Refusal
-from ..errors import optional, refuse
+from ..errors import refuse
 
 # %% auto #0
-__all__ = ['is_loopback', 'proxy_for', 'api_key', 'headers_of', 'Reply', 'read_body', 'offered_in_words', 'Transport', 'LiteLLM',
-           'transport_to']
+__all__ = ['is_loopback', 'proxy_for', 'api_key', 'headers_of', 'Reply', 'read_body', 'offered_in_words', 'Transport']
 
 # %% ../../nbs/ask/12_transport.ipynb #b8a30673
 def is_loopback(url: str) -> bool:
@@ -122,7 +120,6 @@ class Transport:
     "The connection to an endpoint."
 
     session: Any  # an aiohttp.ClientSession; None before `connect`
-    no_key = "no key was sent: name its variable in api_key_env"  # added to a 401 where the entry names none
 
     def __init__(self, endpoint: Endpoint, api: str = "chat"):
         self.endpoint = endpoint
@@ -224,7 +221,9 @@ class Transport:
             return f"{reply.status}: a redirect to {to}, which is {why}; {remedy}"
         if reply.status in (401, 403):
             variable = self.endpoint.api_key_env
-            return f"{said}; the key was read from {variable}" if variable else f"{said}; {self.no_key}"
+            if variable:
+                return f"{said}; the key was read from {variable}"
+            return f"{said}; no key was sent: name its variable in api_key_env"
         if reply.status == 404 and (offer := offered_in_words(served, await self.offered(base))):
             return f"{said}; {offer}"
         return said
@@ -232,77 +231,3 @@ class Transport:
     async def close(self):
         if self.session is not None:
             await self.session.close()
-
-# %% ../../nbs/ask/12_transport.ipynb #ad04c4ee
-_SECRET = re.compile(r"(?i)(api_?key|access_key|secret|token|password|credentials)$")
-
-
-def _secrets_of_environment() -> list[str]:
-    "The values of environment variables whose names suggest a key: litellm reads some, and none may appear anywhere."
-    return [value for name, value in os.environ.items() if _SECRET.search(name) and len(value) >= 8]
-
-
-def _past_the_proxy() -> dict[str, str | None]:  # the variables as they were
-    "Exempt this machine from proxies, in the variables that the libraries under litellm read."
-    before = {name: os.environ.get(name) for name in ("no_proxy", "NO_PROXY")}
-    known = before["no_proxy"] or before["NO_PROXY"] or ""
-    names = [n for n in known.split(",") if n] + [n for n in ("localhost", "127.0.0.1", "::1") if n not in known]
-    os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(names)
-    return before
-
-
-def _error(e: Exception) -> tuple[int, dict[str, Any]]:
-    blocked = type(e).__name__ == "ContentPolicyViolationError"
-    code = "content_filter" if blocked else getattr(e, "code", None)
-    said = {"message": str(getattr(e, "message", "") or e), "type": type(e).__name__, "code": code}
-    return int(getattr(e, "status_code", None) or 500), {"error": said}
-
-# %% ../../nbs/ask/12_transport.ipynb #17037738
-class LiteLLM(Transport):
-    "The connection to a service through litellm."
-
-    before: dict[str, str | None] = {}  # variables of the environment, to be put back
-    no_key = "litellm reads the key from the environment: see its page on the service for the variable's name"
-
-    def connect(self):
-        "Load litellm, quietly. Raises: ImportError where it is not installed."
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise its import calls another host
-        with optional("ask", "mhbench[litellm]"):
-            import litellm
-        self.before = _past_the_proxy()
-        litellm.suppress_debug_info = True
-        litellm.drop_params = False
-        litellm.telemetry = False
-        self.secrets = Secrets(api_key(self.endpoint), *_secrets_of_environment())
-        self.session = litellm
-
-    async def post(self, base: str, path: str, body: bytes, mine: str) -> Reply:
-        "Ask through litellm, and give its answer or its error the form of a reply."
-        fields = json.loads(body) | {"num_retries": 0, "max_retries": 0, "timeout": self.endpoint.timeout_s}
-        fields |= {"api_base": base} if base else {}
-        fields |= {"api_key": key} if (key := api_key(self.endpoint)) else {}
-        fields |= {"extra_headers": dict(self.endpoint.headers)} if self.endpoint.headers else {}
-        call = self.session.acompletion if path == "/chat/completions" else self.session.atext_completion
-        try:
-            got = await call(**fields)
-        except Exception as e:
-            status, said = _error(e)
-            headers = getattr(getattr(e, "response", None), "headers", None) or {}
-            return Reply(status, headers, self.secrets.clean_answer(json.dumps(said).encode()))
-        return Reply(200, {}, self.secrets.clean_answer(got.model_dump_json().encode()))
-
-    async def offered(self, base: str) -> list[str]:
-        "None: litellm has no list of what a service offers."
-        return []
-
-    async def close(self):
-        for name in self.before:
-            os.environ.pop(name, None)
-        os.environ.update({name: value for name, value in self.before.items() if value is not None})
-        if self.session is not None and hasattr(self.session, "close_litellm_async_clients"):
-            await self.session.close_litellm_async_clients()
-
-# %% ../../nbs/ask/12_transport.ipynb #a4497bb9
-def transport_to(endpoint: Endpoint, api: str = "chat") -> Transport:
-    "The connection that an endpoint is asked over, by the API of a model."
-    return LiteLLM(endpoint) if endpoint.through == "litellm" else Transport(endpoint, api)

@@ -61,7 +61,7 @@ def asking(entry: dict, name: str, endpoints: dict) -> Iterator[tuple]:
     if kind == "local":
         from mhbench.ask.local import serve
 
-        log = clone_of(root()) / ".mhbench" / f"{entry['endpoint']}.log"  # of the latest server, for when something goes wrong
+        log = clone_of(root()) / ".mhbench" / f"{entry['endpoint']}.log"  # of the latest server
         known = {"name": entry["endpoint"], "served": model.served, "log": log, **settings}
         with serve(start=False, **known) as endpoint:
             yield model, endpoint

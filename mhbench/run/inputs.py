@@ -261,7 +261,8 @@ def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
 def hashes_of(p: dict, study: str, top: Path) -> dict[str, Any]:
     "Hashes of a study's corpus, of the other files that its entry names, and of templates, presets and weights."
     prepare = p["studies"][study].get("prepare") or {}
-    out = {"corpus": _hash(prepare["path"], top), "files": {path: _hash(path, top) for path in _files(p, study)}} | _of_models(p, study, top)
+    files = {path: _hash(path, top) for path in _files(p, study)}
+    out = {"corpus": _hash(prepare["path"], top), "files": files} | _of_models(p, study, top)
     out |= {"left_out": gone} if (gone := simulated_left_out(p, study)) else {}
     ratings = (prepare.get("options") or {}).get("ratings")
     if isinstance(ratings, dict) and "path" in ratings:
@@ -311,7 +312,7 @@ def record_trained(params: str | Path = "params.yaml") -> dict[str, dict]:  # mo
 
 # %% ../../nbs/run/07_inputs.ipynb #d4375e1e
 _CODE = ("mhbench", "nbs", "params.yaml", "run.yaml", "dvc.yaml")  # the files of a clone that decide a result
-_PACKAGES = "numpy scipy pandas scikit-learn matplotlib torch transformers xllamacpp litellm".split()
+_PACKAGES = "numpy scipy pandas scikit-learn matplotlib torch transformers xllamacpp".split()
 
 
 def commit_of(top: str | Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,23 +30,16 @@ from ..subcommand import argument, several, subcommand
 __all__ = ['grid', 'refuse_unknown', 'sweep', 'moved']
 
 # %% ../../nbs/run/15_sweep.ipynb #ca7bfd05
-def grid(axes: Sequence[str]) -> list[dict[str, str]]:  # name -> value, as it is given
+def grid(axes: Sequence[str]) -> list[tuple[str, ...]]:  # NAME=VALUE of each axis
     "Every combination of the values, in order. Raises: ValueError for an axis that is not NAME=V1,V2."
-    values: dict[str, list[str]] = {}
-    for text in axes:
-        name, _, given = text.partition("=")
-        if not (name and given):
-            refuse(f"sweep: an axis must be NAME=V1,V2; got {text!r}")
-        values[name] = given.split(",")
-    return [dict(zip(values, point)) for point in itertools.product(*values.values())]
+    if wrong := [text for text in axes if not re.fullmatch(r"[^=]+=.+", text)]:
+        refuse(f"sweep: an axis must be NAME=V1,V2; got {', '.join(wrong)}")
+    parts = [text.partition("=") for text in axes]
+    return [*itertools.product(*([f"{name}={value}" for value in given.split(",")] for name, _, given in parts))]
 
 # %% ../../nbs/run/15_sweep.ipynb #cff15fdd
-_DVC = [sys.executable, "-m", "dvc"]
-
-
 def _git(top: Path, *words: str, **how: Any) -> str:
-    who = ["-c", "user.name=mhbench", "-c", "user.email=mhbench@localhost"]
-    return subprocess.run(["git", *who, *words], cwd=top, stdout=subprocess.PIPE, text=True, **how).stdout.strip()
+    return subprocess.run(["git", *words], cwd=top, stdout=subprocess.PIPE, text=True, **how).stdout.strip()
 
 
 def refuse_unknown(top: Path) -> None:
@@ -54,8 +48,8 @@ def refuse_unknown(top: Path) -> None:
         refuse(f"sweep: the folder must have a commit; got none in {top}; git add -A && git commit -m Start")
     lost = _git(top, "ls-files", "-o", "--exclude-standard", "mhbench", "nbs").splitlines()
     p = load_params(top / "params.yaml")
-    for study, path in ((s, path) for s in p["run"]["studies"] for path in source_files(p, s)):
-        known = [path, *(f"{folder}.dvc" for folder in (Path(path), *Path(path).parents))]  # by git, or by DVC
+    for study, path in [(study, path) for study in p["run"]["studies"] for path in source_files(p, study)]:
+        known = [path, *(f"{folder}.dvc" for folder in (Path(path), *Path(path).parents))]  # to git, or to DVC
         if not path.startswith(("/", "~", "results/")) and not _git(top, "ls-files", *known):
             lost.append(f"{path} (studies.{study})")
     if lost:
@@ -63,50 +57,48 @@ def refuse_unknown(top: Path) -> None:
         refuse(f"sweep: every file must be one that git knows; got {', '.join(lost)}", remedy=remedy)
 
 # %% ../../nbs/run/15_sweep.ipynb #74041d8b
-def _copy(top: Path, folder: Path) -> Path:
+def _copy(top: Path, folder: Path) -> str:  # a hash of its files
     "Clone a repository with what is changed and not committed, and with the same cache of DVC."
-    _git(top, "clone", "-q", "--shared", str(top), str(folder), check=True)
-    if change := subprocess.run(["git", "diff", "--binary", "HEAD"], cwd=top, capture_output=True).stdout:
-        subprocess.run(["git", "apply", "--index"], cwd=folder, input=change, check=True)
-        _git(folder, "commit", "-q", "--no-verify", "-m", "Changes that were not committed", check=True)
-    cache = subprocess.run([*_DVC, "cache", "dir"], cwd=top, capture_output=True, text=True, check=True).stdout
-    subprocess.run([*_DVC, "config", "--local", "cache.dir", cache.strip()], cwd=folder, check=True)
-    return folder
+    from dvc.repo import Repo
+
+    who = ["-c", "user.name=mhbench", "-c", "user.email=mhbench@localhost"]
+    state = _git(top, *who, "stash", "create") or "HEAD"  # a commit of the changes, which alters nothing
+    _git(top, "clone", "-q", "--shared", "--no-checkout", str(top), str(folder), check=True)
+    _git(folder, "checkout", "-q", "--detach", _git(top, "rev-parse", state), check=True)
+    cache = Repo(top).cache.local_cache_dir
+    (folder / ".dvc" / "config.local").write_text(f"[cache]\n    dir = {cache}\n", encoding="utf-8")
+    return _git(folder, "rev-parse", "HEAD^{tree}")
 
 
 def sweep(axes: Sequence[str], targets: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
     "Run the points of a grid that have no result: one row a point and main number, and the points that failed."
-    top, points, rows, failed = root(), grid(axes), [], []
+    top, rows, failed = root(), [], []
     refuse_unknown(top)
-    env = {k: v for k, v in os.environ.items() if k != "MHBENCH_ROOT"}
-    env |= {k: os.path.abspath(env[k]) for k in ("MHBENCH_CACHE", "MHBENCH_STUDIES") if k in env}
+    env = {**os.environ, "MHBENCH_ROOT": ""}
     with tempfile.TemporaryDirectory(dir=private_folder(top / ".mhbench" / "sweep")) as folder:
-        copy = _copy(top, Path(folder) / top.name)
-        state = _git(copy, "rev-parse", "HEAD^{tree}")
-        data = _git(copy, "ls-files", "*.dvc").splitlines()  # which DVC brings into a copy of its targets alone
-        for k, point in enumerate(points, 1):
-            shown = ", ".join(f"{name}={value}" for name, value in point.items())
+        copy = Path(folder) / top.name
+        state = _copy(top, copy)
+        data = _git(copy, "ls-files", "*.dvc").split() if targets else []  # DVC brings no others for targets
+        for point in grid(axes):
+            shown, settings = ", ".join(point), itertools.chain.from_iterable(("-S", setting) for setting in point)
             name = "sweep-" + hashlib.sha256(f"{state} {shown} {[*targets]}".encode()).hexdigest()[:12]
             there = _git(top, "for-each-ref", f"refs/exps/*/*/{name}")
-            print(f"[{k}/{len(points)}] {shown}{': there already' if there else ''}", flush=True)
-            if not there:
-                settings = [word for name_value in shown.split(", ") for word in ("-S", name_value)]
-                run = [*_DVC, "exp", "run", "--temp", "--name", name, *settings, *targets, *(data if targets else [])]
-                if subprocess.run(run, cwd=copy, env=env).returncode:
-                    failed.append(shown)
-                    continue
-                _git(top, "fetch", "-q", str(copy), "refs/exps/*:refs/exps/*", check=True)
+            print(f"{shown}{': there already' if there else ''}", flush=True)
+            run = [sys.executable, "-m", "dvc", "exp", "run", "--quiet", "--temp", "--name", name]
+            run += [*settings, *targets, *data]
+            if not there and subprocess.run(run, cwd=copy, env=env).returncode:
+                failed.append(shown)
+                continue
+            _git(top, "fetch", "-q", str(copy), "refs/exps/*:refs/exps/*", check=True)
             rows.append(results_of(name).main.assign(point=shown, experiment=name))
     return (pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()), failed
 
 # %% ../../nbs/run/15_sweep.ipynb #abebc7c3
 def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a point
-    "The twelve main numbers with the widest range over the points."
+    "The main numbers that are not the same at all points."
     keys = ["study", "stage", "measure", "model", "mode"]
-    number = table[keys].fillna("").astype(str).agg(lambda row: ", ".join(filter(None, row)), axis=1)
-    wide = table.assign(number=number).pivot_table("estimate", "number", "point", sort=False)
-    spread = (wide.max(axis=1) - wide.min(axis=1)).sort_values(ascending=False, kind="stable")
-    return wide.loc[spread[spread > 0].index[:12]]
+    wide = table.fillna({name: "" for name in keys}).pivot_table("estimate", keys, "point", sort=False)
+    return wide[wide.nunique(axis=1) > 1]
 
 # %% ../../nbs/run/15_sweep.ipynb #d3960a5a
 @subcommand(
@@ -118,9 +110,7 @@ def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a po
 def _sweep(a):
     table, failed = sweep(a.axes, a.target)
     if len(table):
-        shown = moved(table)
-        print(shown.to_string() if len(shown) else "no main number depends on what was varied")
         table.to_csv(root() / "results" / "sweep.csv", index=False)
-        print("\nresults/sweep.csv has every main number of every point")
+        print(moved(table).to_string(), "results/sweep.csv has every main number of every point", sep="\n\n")
     if failed:
         raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; the same command runs them again")
