@@ -275,7 +275,7 @@ def test_two_exports_are_the_same_bytes_and_only_an_export_is_replaced(home, cap
     assert not list(Path(".").glob(".out.*"))
 
 
-KINDS = {"eee": [], "inspect": [], "hf": [], "card": ["--dataset", "owner/name", "--source", "https://example.org"]}
+KINDS = {"eee": [], "inspect": [], "hf": ["--license", "cc-by-4.0"]}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -302,23 +302,9 @@ def test_a_sheet_for_people_is_its_owner_s_alone(tmp_path):
     assert subprocess.run(status, check=True, capture_output=True, text=True).stdout == "?? sheets/.gitignore\n"
 
 
-def test_a_card_s_results_are_read_by_the_hub_s_package(home):
-    hub = pytest.importorskip("huggingface_hub", minversion="1.0", reason="huggingface_hub is not installed")
-    assert main(["export", "card", "out", *KINDS["card"]]) == 0
-    (file,) = Path("out").rglob("*.yaml")
-    assert file == Path("out/minilm/.eval_results/mhbench-mhqa.yaml")
-    written = yaml.safe_load(file.read_text(encoding="utf-8"))
-    entries = hub.parse_eval_result_entries(written)
-    table = pd.read_parquet(home / "results/score/mhqa/accuracy.parquet")
-    table = table[(table["by"] == "all") & (table["model"] == "minilm") & table["estimate"].notna()]
-    assert [(e.dataset_id, e.task_id, e.value) for e in entries] == [
-        ("owner/name", "mhqa", x) for x in table["estimate"]
-    ]
-    assert hub.eval_result_entries_to_yaml(entries) == written
-    plain = next(r for r in table.itertuples() if (r.mode, r.answered_by) == ("zero_shot", "plain"))
-    (notes,) = (e.notes for e in entries if e.value == plain.estimate and "zero shot" in e.notes)
-    assert f"n {plain.n}; 95% interval {plain.ci_low:.3f} to {plain.ci_high:.3f} ({plain.interval})" in notes
-    assert {e.source_url for e in entries} == {"https://example.org"}
+def test_a_dataset_has_the_licence_that_is_given_and_no_other(home, capsys):
+    assert main(["export", "hf", "out"]) == 1 and not Path("out").exists()
+    assert "--license must be given for hf" in (said := capsys.readouterr().err) and "--license cc-by-4.0" in said
 
 
 KILLED = """

@@ -1,6 +1,5 @@
 """Out to other tools and in from them: with the real packages where they are installed."""
 
-import builtins
 import json
 import zipfile
 
@@ -11,7 +10,7 @@ from mhbench.records.answers import load_answers
 from mhbench.records.database import staged_folder
 from mhbench.records.schema import Item
 from mhbench.report.items import ROW_COLUMNS, Answers
-from mhbench.run.export import dataset_folder, mlflow_run
+from mhbench.run.export import dataset_folder
 from mhbench.steps.score import read_answer
 
 ITEMS = [
@@ -107,43 +106,13 @@ def answers():
 @pytest.mark.whole
 def test_a_dataset_folder_is_read_by_datasets(answers, tmp_path):
     with staged_folder(tmp_path / "out") as write:
-        made = dataset_folder(answers, pd.DataFrame({"measure": ["accuracy"], "estimate": [0.5]}), write)
-    assert "config_name: answers" in made[0].read_text(encoding="utf-8")
+        made = dataset_folder(answers, pd.DataFrame({"measure": ["accuracy"], "estimate": [0.5]}), write, "cc-by-4.0")
+    card = made[0].read_text(encoding="utf-8")
+    assert "config_name: answers" in card and '\nlicense: "cc-by-4.0"\n' in card
     assert pd.read_parquet(made[1])["question"].tolist()[0] == "What first?"
     datasets = pytest.importorskip("datasets")
     found = datasets.load_dataset(str(tmp_path / "out"), "answers", cache_dir=str(tmp_path / "cache"))
     assert found["train"].num_rows == 3
-
-
-def test_mlflow_has_the_main_numbers_and_what_they_were_made_with(tmp_path):
-    mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed: pip install 'mhbench[mlflow]'")
-    main = {"study": ["s"], "stage": "score", "measure": "accuracy", "model": "m", "mode": None, "estimate": 0.25}
-    main |= {"ci_low": 0.125, "ci_high": None}
-    facts = {"seed": "7", "commit": "0123abc"} | {f"studies.s.{k}": "x" * 900 for k in range(250)}
-    (tmp_path / "params.yaml").write_text("seed: 7")
-    files = [tmp_path / "params.yaml", tmp_path / "not there"]
-    run = mlflow_run(pd.DataFrame(main), facts, files, f"sqlite:///{tmp_path}/mlflow.db")
-    data = mlflow.get_run(run).data
-    assert data.metrics == {"s/score/accuracy/m": 0.25, "s/score/accuracy/m/ci_low": 0.125}
-    assert data.params["seed"] == "7" and data.params["commit"] == "0123abc" and len(data.params) == 252
-    assert data.tags["mlflow.source.git.commit"] == "0123abc"
-    assert [f.path for f in mlflow.MlflowClient().list_artifacts(run)] == ["params.yaml"]
-
-
-def test_without_mlflow_the_remedy_names_our_extra(monkeypatch, root):
-    real = builtins.__import__
-
-    def without(name, *rest):
-        if name.partition(".")[0] == "mlflow":
-            raise ModuleNotFoundError("No module named 'mlflow'", name="mlflow")
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(
-        ImportError, match=r"the package mlflow must be installed; got none; pip install 'mhbench\[mlflow\]'"
-    ):
-        mlflow_run(pd.DataFrame({"estimate": [0.5]}), {}, [], "sqlite:///none.db")
-    assert 'mlflow = ["mlflow' in (root / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def test_a_table_of_answers_says_whether_the_options_were_numbered(tmp_path):

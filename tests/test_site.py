@@ -190,7 +190,6 @@ WANTED = {  # what somebody asks who does not know a name -> functions of which 
     "correct a p-value": {"adjust_p"},
     "parse a letter from an answer": {"parse_choice"},
     "split train and test without leakage": {"split_by_group", "shared_items"},
-    "export to MLflow": {"mlflow_run"},
     "kappa with weights": {"cohen_kappa"},
     "interval for kappa": {"agreement_estimate"},
     "how many raters": {"design_sentence", "raters_of_each", "with_more"},

@@ -115,7 +115,7 @@ _KINDS = "composed: as written; gold: with the keys of the readers; labelled: wi
 
 @subcommand(
     "corpus card",
-    "the bank with its card and Croissant metadata, as it goes out; no abstract is in it",
+    "the bank with its card, as it goes out; no abstract is in it",
     *_WHICH,
     _TO,
     argument("--of", choices=list(BANKS), default="composed", help=_KINDS),

