@@ -47,6 +47,7 @@ ELSEWHERE = {  # how a command begins -> the test that runs it, and a text by wh
     "mhbench corpus": ("test_bank.py", '["corpus", word]'),
     "mhbench export eee": ("test_eee.py", '"eee"'),
     "mhbench plan --humans": ("test_humans.py", '["plan", "--humans", *card]'),
+    "mhbench sweep": ("test_sweep.py", "GRID"),
     "python3 -m venv": ("test_wheel.py", "venv"),
     "pip install": ("test_wheel.py", '"pip", "install"'),
     "mhbench init": ("test_wheel.py", '"init"'),

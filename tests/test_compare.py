@@ -1,6 +1,5 @@
-"""Two runs side by side, and a grid of parameters: from folders on the disk, by the command line."""
+"""Two runs side by side: from folders on the disk, by the command line."""
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -9,15 +8,10 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from mhbench.run.cli import main
 from mhbench.run.compare import paired_accuracies, results_of, who_answered_in
-from mhbench.run.sweep import cluster, sweep
 from mhbench.stats.tests import mcnemar
-
-with contextlib.suppress(ImportError):  # here, since its import closes every handler of logs: absl's closes its stream
-    import submitit  # noqa: F401
 
 HEAD = {
     "measure": "accuracy",
@@ -28,17 +22,6 @@ HEAD = {
     "ci_high": 1.0,
     "level": 0.95,
 }
-POINT = """
-import yaml, pandas as pd, pathlib
-p = yaml.safe_load(open("params.yaml"))
-if p["judge"]["threshold"] > 0.85: raise SystemExit(3)
-out = pathlib.Path("results/report/headline.csv")
-out.parent.mkdir(parents=True, exist_ok=True)
-row = {"study": "s", "stage": "judge", "measure": "share", "model": "m", "mode": None, "n": 9}
-row["estimate"] = p["judge"]["threshold"]
-pd.DataFrame([row | {"ci_low": None, "ci_high": None, "level": 0.95}]).to_csv(out, index=False)
-open("ran.txt", "a").write("x")
-"""
 
 
 def run_of(folder, right):
@@ -140,49 +123,6 @@ def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
     do("git rm -q --cached results/metrics/score/s.json", "git commit -qm none", "git tag v2")
     assert main(["compare", "v2", "."]) == 1
     assert "must hold main numbers" in capsys.readouterr().err, "what no storage has is not compared as if it were none"
-
-
-@pytest.mark.whole
-def test_a_sweep_goes_on_where_it_was_and_leaves_params_as_they_were(tmp_path, root, monkeypatch):
-    for name in ("params.yaml", "dvc.yaml"):
-        shutil.copy(root / name, tmp_path / name)
-    monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
-    before = (tmp_path / "params.yaml").read_text(encoding="utf-8")
-    command = [sys.executable, "-c", POINT]
-    with pytest.raises(RuntimeError, match="threshold=0.9 ended with 3"):
-        sweep(["judge.threshold=0.5,0.6,0.9"], command=command)
-    assert (tmp_path / "params.yaml").read_text(encoding="utf-8") == before
-    table = sweep(["judge.threshold=0.5,0.6,0.7"], command=command)
-    assert table["estimate"].tolist() == [0.5, 0.6, 0.7] == table["judge.threshold"].tolist()
-    assert (tmp_path / "ran.txt").read_text() == "xxx", "what was run is not run again"
-    assert yaml.safe_load(before)["judge"]["threshold"] == 0.8
-
-
-@pytest.mark.whole
-def test_points_run_as_jobs_in_copies_of_their_own(tmp_path, root, monkeypatch, capfd):
-    "With submitit's local executor: the clone stays as it is, what failed is named, and said again it goes on."
-    pytest.importorskip("submitit", reason="submitit is not installed: pip install 'mhbench[slurm]'")
-    top = tmp_path / "clone"
-    top.mkdir()
-    for name in ("params.yaml", "run.yaml", "dvc.yaml"):
-        shutil.copy(root / name, top / name)
-    (top / ".gitignore").write_text("/results\n/.mhbench\n", encoding="utf-8")
-    subprocess.run(["git", "init", "-q"], cwd=top, check=True)
-    monkeypatch.setenv("MHBENCH_ROOT", str(top))
-    before = (top / "params.yaml").read_text(encoding="utf-8")
-    command = [sys.executable, "-c", POINT]
-    executor = cluster("local", top / "results" / "jobs", ["timeout_min=5"])
-    with pytest.raises(RuntimeError, match=r"threshold=0.9: .*ended with 3.*log"):
-        sweep(["judge.threshold=0.5,0.6,0.9"], command=command, executor=executor)
-    assert (top / "params.yaml").read_text(encoding="utf-8") == before and not (top / "ran.txt").exists()
-    copies = top / "results" / "sweep" / "sweep" / "copies"
-    assert len(list(copies.iterdir())) == 1, "only the copy of what failed is kept"
-    capfd.readouterr()
-    table = sweep(["judge.threshold=0.5,0.6"], command=command, executor=executor)
-    assert table["estimate"].tolist() == [0.5, 0.6] and capfd.readouterr().out.count("there already") == 2
-    (top / "params.yaml").write_text(before + "# another\n", encoding="utf-8")
-    sweep(["judge.threshold=0.5"], command=command)
-    assert "there already" not in capfd.readouterr().out, "a point of other parameters is none of this sweep"
 
 
 def test_python_m_mhbench_is_the_command():

@@ -12,7 +12,6 @@ from mhbench.records.schema import Item
 from mhbench.run.commands import selection
 from mhbench.run.edit import select
 from mhbench.run.params import asked_by, goes_through, load_params, simulated_left_out, stage_parameters
-from mhbench.run.sweep import grid
 
 PARAMS, RUN = (yaml.safe_load((ROOT / name).read_text(encoding="utf-8")) for name in ("params.yaml", "run.yaml"))
 
@@ -133,11 +132,6 @@ def test_a_number_of_items_is_that_of_every_mode(tmp_path):
     said = selection(p)
     assert "items: at most 20 a study, in each of its modes" in said
     assert "  at most, of a mode, by their own entries: slow 2" in said
-
-
-def test_a_sweep_of_what_an_entry_lacks_says_the_cure():
-    with pytest.raises(ValueError, match=r"write it there first, .*: models: {minilm: {sampling: {temperature: 0.0}}}"):
-        grid(["models.minilm.sampling.temperature=0.0,1.0"], PARAMS)
 
 
 def test_nobody_simulated_stands_beside_models_of_ones_own(tmp_path):

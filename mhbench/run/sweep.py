@@ -72,14 +72,14 @@ def _copy(top: Path, folder: Path) -> str:  # a hash of its files
 
 def sweep(axes: Sequence[str], targets: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
     "Run the points of a grid that have no result: one row a point and main number, and the points that failed."
-    top, rows, failed = root(), [], []
+    top, points, rows, failed = root(), grid(axes), [], []
     refuse_unknown(top)
     env = {**os.environ, "MHBENCH_ROOT": ""}
     with tempfile.TemporaryDirectory(dir=private_folder(top / ".mhbench" / "sweep")) as folder:
         copy = Path(folder) / top.name
         state = _copy(top, copy)
         data = _git(copy, "ls-files", "*.dvc").split() if targets else []  # DVC brings no others for targets
-        for point in grid(axes):
+        for point in points:
             shown, settings = ", ".join(point), itertools.chain.from_iterable(("-S", setting) for setting in point)
             name = "sweep-" + hashlib.sha256(f"{state} {shown} {[*targets]}".encode()).hexdigest()[:12]
             there = _git(top, "for-each-ref", f"refs/exps/*/*/{name}")

@@ -1,0 +1,120 @@
+"""A grid of parameters, from the command in the documentation to its table: the user's files stay as they are, what
+failed runs again and nothing else, no request is sent twice.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import BIN, ENV, ROOT, mhbench, run
+from faults.server import FaultServer, completion
+
+from mhbench.run.edit import select
+from mhbench.run.replicate import init
+
+GRID = re.search(r"(?m)^mhbench (sweep .*)$", (ROOT / "docs" / "howto-runs.md").read_text(encoding="utf-8"))[1].split()
+MODES = {"zero_shot": {}, "few_shot": {}}
+ASKED = {"endpoint": "remote", "served": "m-1", "lineage": "m", "sampling": {"temperature": 0.0}}
+ASKED |= {"max_truncated": 1.0, "max_unread": 1.0}
+
+
+def git(top, *words):
+    return run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", *words, cwd=top)
+
+
+def demonstrations(body) -> int:
+    return sum(m["role"] == "assistant" for m in body["messages"])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    "A working folder as `mhbench init` makes it, with one study and one model behind an endpoint; nothing committed."
+    monkeypatch.delenv("MHBENCH_ROOT", raising=False)
+    monkeypatch.delenv("MHBENCH_CACHE", raising=False)
+    top = tmp_path / "work"
+    init(top)
+    with FaultServer(every=lambda n, body: lambda _: (200, completion(body, "ABCD"[n % 4]))) as server:
+        p = yaml.safe_load((top / "params.yaml").read_text(encoding="utf-8"))
+        p["endpoints"]["remote"] = {"kind": "openai", "base_urls": [server.url], "pause_s": 0.01, "max_attempts": 2}
+        p["models"]["remote"] = ASKED
+        mhqa = {stage: p["studies"]["mhqa"][stage] for stage in ("prepare", "generate", "score")}
+        mhqa["prepare"]["answers"] = {}
+        mhqa["generate"] = {"modes": MODES}
+        p["studies"]["mhqa"] = mhqa
+        p["score"] |= {"n_boot": 50, "n_permutations": 199}
+        (top / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
+        monkeypatch.chdir(top)
+        select(["mhqa"], ["remote"], 6, params=top / "params.yaml")
+        yield top, server
+
+
+def test_the_grid_of_the_documentation_from_beginning_to_table(folder):
+    top, server = folder
+    assert "the folder must have a commit; got none" in mhbench(*GRID, cwd=top, ok=False)
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "t")
+    (top / "params.yaml").write_text((top / "params.yaml").read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
+    before = {name: (top / name).read_bytes() for name in ("params.yaml", "run.yaml")}
+    answer = server.every
+    server.every = lambda n, body: "http 500" if demonstrations(body) == 1 else answer(n, body)
+    said = run(BIN / "mhbench", *GRID, cwd=top, ok=False)
+    assert "2 points failed: generate.n_demonstrations=1, run.yaml:run.items=6; generate.n_demonstrations=1," in said
+    first = len(server.asked)
+    server.every = answer
+    said = run(BIN / "mhbench", *GRID, cwd=top)
+    assert said.count("there already") == 2, "what was done is not run again"
+    asked = [json.dumps(body, sort_keys=True) for body in server.asked]
+    assert first < len(asked) and all(demonstrations(body) < 2 for body in server.asked[first:])
+    answered = asked[first:] + [text for text, body in zip(asked, server.asked[:first]) if demonstrations(body) != 1]
+    assert len(answered) == len(set(answered)) > 20, "no request is sent twice"
+    table = pd.read_csv(top / "results" / "sweep.csv")
+    points = ["generate.n_demonstrations=1, run.yaml:run.items=6", "generate.n_demonstrations=2, run.yaml:run.items=12"]
+    assert set(points) < set(table["point"]) and table["point"].nunique() == table["experiment"].nunique() == 4
+    assert table.groupby("point")["n"].max()[points].tolist() == [6, 12]
+    assert re.search(r"mhqa +score +accuracy +remote +\w+_shot +\d", said), "the table of what differs"
+    assert before == {name: (top / name).read_bytes() for name in before} and not git(top, "stash", "list")
+    assert not list((top / ".mhbench" / "sweep").iterdir())
+    # a single experiment of DVC's finds the answers, too, though its copy has no cache of its own
+    cache, there = top / ".mhbench" / "cache.sqlite", len(server.asked)
+    run(BIN / "dvc", "exp", "run", "-q", "--temp", "-f", "-S", "score.n_boot=60", "score@mhqa", cwd=top)
+    assert cache.exists() and len(server.asked) == there
+
+
+def test_a_sweep_that_is_killed_leaves_the_parameters_as_they_were(folder):
+    top, server = folder
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "t")
+    before, state = (top / "params.yaml").read_bytes(), git(top, "status", "--porcelain")
+    server.delay = 30.0
+    env = {k: v for k, v in ENV.items() if k != "MHBENCH_ROOT"}
+    going = subprocess.Popen([BIN / "mhbench", *GRID], cwd=top, env=env, start_new_session=True)
+    try:
+        while not server.asked:  # from the start on: DVC itself would write there and put it back
+            assert (top / "params.yaml").read_bytes() == before and going.poll() is None
+            time.sleep(0.01)
+    finally:
+        os.killpg(going.pid, signal.SIGKILL)
+        going.wait()
+    assert (top / "params.yaml").read_bytes() == before and git(top, "status", "--porcelain") == state
+    assert not git(top, "stash", "list")
+
+
+def test_what_git_does_not_know_is_refused_by_name(folder):
+    top, _ = folder
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "t")
+    p = yaml.safe_load((top / "params.yaml").read_text(encoding="utf-8"))
+    (top / "mine.csv").write_text("item,answer\n", encoding="utf-8")
+    (top / "nbs" / "stages" / "mine.ipynb").write_text("{}", encoding="utf-8")
+    p["studies"]["mhqa"]["prepare"]["answers"] = {"student": "mine.csv", "other": "/elsewhere/answers.csv"}
+    (top / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
+    said = mhbench("sweep", "score.n_boot=50,60", cwd=top, ok=False)
+    assert "git knows; got nbs/stages/mine.ipynb, mine.csv (studies.mhqa); git add it" in said
+    said = mhbench("sweep", "score.n_boot", cwd=top, ok=False)
+    assert "an axis must be NAME=V1,V2; got score.n_boot" in said
