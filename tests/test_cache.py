@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.ask.cache import Cache, CacheError, Imported, Row, Runs, cache_path, export, import_file, prune, stats
+from mhbench.ask.cache import Cache, CacheError, Imported, Row, Runs, cache_path, export, import_file
 
 
 def row(i, value=None, **more):
@@ -234,27 +234,6 @@ def test_a_cut_export_is_refused(cache, tmp_path):
     (tmp_path / "x.gz").write_bytes((tmp_path / "x.gz").read_bytes()[:-200])
     with Cache(tmp_path / "o.sqlite") as o, pytest.raises(ValueError, match="must be an export of a cache"):
         import_file(o, tmp_path / "x.gz")
-
-
-def test_stats_and_prune(cache):
-    cache.put_many(
-        [
-            row(1, model="a"),
-            row(2, model="a"),
-            row(3, model="b", status="truncated"),
-            row(4, model="b", status="error", final=False),
-        ]
-    )
-    got = {(s["model"], s["status"]): (s["rows"], s["prompt_tokens"], s["cost_usd"]) for s in stats(cache)}
-    assert got == {("a", "ok"): (2, 20, 1.0), ("b", "error"): (1, 10, 0.5), ("b", "truncated"): (1, 10, 0.5)}
-    assert (
-        prune(cache, status="error") == 1
-        and prune(cache, model="a", older_than_days=1) == 2
-        and prune(cache, model="a") == 0
-    )
-    assert [s["model"] for s in stats(cache)] == ["b"]
-    with pytest.raises(ValueError, match="must be given; got none"):
-        prune(cache)
 
 
 def test_a_run_that_ends_leaves_no_lock_and_one_that_was_killed_is_seen(tmp_path):

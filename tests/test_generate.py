@@ -24,7 +24,7 @@ from mhbench.run.execute import run_stage
 from mhbench.run.params import load_params
 from mhbench.steps.answers import check_readable, count_responses, generate_metrics, nearest_option, who_answered
 from mhbench.steps.contamination import complete
-from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, merged, select_items, settings
+from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, select_items, settings
 from mhbench.steps.score import read_answer, score_responses
 
 MODEL = Model(name="m", endpoint="here", served="served", sampling={"temperature": 0.0, "max_tokens": 8})
@@ -402,15 +402,13 @@ def test_a_smaller_draw_lies_within_a_larger_one():
     assert drawn[0] == {i.item_id for i in by_hand}
 
 
-def test_the_samples_that_vote_may_be_fewer_and_of_a_few_items_alike_in_all_parts():
+def test_the_samples_that_vote_may_be_fewer_and_of_a_few_items():
     setting = settings({"zero_shot": {"self_consistency": {"n_items": 2, "samples": 1}, "temperatures": [0.5]}})
     assert setting["zero_shot"].draws == [(0, 0.5), *enumerate((0.2, 0.4, 0.6, 0.8, 1.0), 1)]
     modes = {"zero_shot": {"self_consistency": {"n_items": 2, "samples": 1}}}
     items = mc(6)
     with answering(lambda body: "B") as (here, _):
         whole = generate(items, MODEL, here, modes=modes, cache=None, progress=False)
-        parts = [generate(items, MODEL, here, modes=modes, part=(k, 3), cache=None, progress=False) for k in range(3)]
-    assert merged(parts, items, modes) == whole
     votes = [r.item_id for r in whole if r.votes]
     assert len(whole) == 6 + 2 * 5 and len(set(votes)) == 2 and all(votes.count(i) == 5 for i in votes)
     every = settings({"cot": {"self_consistency": True}})["cot"].voting

@@ -1,61 +1,15 @@
-"Shards and batches: every number of shards, a real cluster of two workers, a worker killed in the middle."
+"Batches: a real cluster of two workers, a worker killed in the middle."
 
 import contextlib
 import os
 import signal
 import time
-from operator import attrgetter
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mhbench.encode.parallel import Executor, dask_client, dask_kept, map_batches
-from mhbench.records.draw import merge, shard
-from mhbench.records.schema import Response, read_records, write_records
-
-ONE = attrgetter("item_id", "mode", "sample")
-
-
-def read_all(path):
-    return read_records(path, Response)
-
-
-@given(st.lists(st.integers(), max_size=60), st.integers(1, 70))
-def test_shards_cover_every_item_once_and_in_order(items, n):
-    parts = [shard(items, i, n) for i in range(n)]
-    assert [x for p in parts for x in p] == items
-    sizes = [len(p) for p in parts]
-    assert max(sizes) - min(sizes) <= 1
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 13])
-def test_shards_merge_to_the_bytes_of_one_process(tmp_path, n):
-    ids = [f"item-{i:02d}" for i in range(12)]
-    rows = [
-        Response(item_id=i, study="demo", model="m", mode=mode, sample=s, text=f"{i} {s}")
-        for i in ids
-        for mode in ("zero_shot", "cot")
-        for s in range(3)
-    ]
-    whole = write_records(rows, tmp_path / "whole.parquet")
-    parts = [
-        write_records([r for r in rows if r.item_id in shard(ids, i, n)], tmp_path / f"{i}.parquet", Response)
-        for i in range(n)
-    ]
-    merged = merge([read_all(p) for p in parts], key=ONE, order=ids, by=attrgetter("item_id"))
-    assert write_records(merged, tmp_path / "merged.parquet").read_bytes() == whole.read_bytes()
-
-
-def test_shards_that_overlap_or_lack_an_item_are_refused(tmp_path):
-    rows = [Response(item_id=f"i{k}", study="demo", model="m", mode="cot", text="x") for k in range(4)]
-    a, b = write_records(rows[:2], tmp_path / "a.parquet"), write_records(rows[1:3], tmp_path / "b.parquet")
-    with pytest.raises(ValueError, match="must not overlap; got .*'i1'.* in shards 0 and 1"):
-        merge([read_all(a), read_all(b)], key=ONE)
-    with pytest.raises(ValueError, match=r"1 missing \['i3'\]"):
-        merge([["i0", "i1"], ["i2"]], order=["i0", "i1", "i2", "i3"])
 
 
 def centred(batch):

@@ -323,19 +323,6 @@ def test_two_tagged_cells_are_refused(mine, monkeypatch):
         f.write_text(text)
 
 
-def test_shards_merge_to_the_bytes_of_one_process(small, command):
-    whole = (small / "results/text/generate/mhqa/minilm/responses.parquet").read_bytes()
-    for i in range(3):
-        command("run", "generate", "--study", "mhqa", "--model", "minilm", "--shard", f"{i}/3", cwd=small)
-    (small / "results/text/generate/mhqa/minilm/responses.1of3.parquet").rename(small / "part")
-    assert "every part must be there; got none for [1] of 3" in command("merge", "mhqa", "minilm", cwd=small, ok=False)
-    (small / "part").rename(small / "results/text/generate/mhqa/minilm/responses.1of3.parquet")
-    command("merge", "mhqa", "minilm", cwd=small)
-    assert (small / "results/text/generate/mhqa/minilm/responses.parquet").read_bytes() == whole
-    for f in (small / "results/text/generate/mhqa/minilm").glob("responses.*of3.*"):
-        f.unlink()
-
-
 def test_no_text_of_a_protected_corpus_is_in_any_result(small, tmp_path, monkeypatch):
     "The demo bank without its canary column is read as what it imitates: a protected release."
     monkeypatch.chdir(small)

@@ -39,7 +39,6 @@ def written(folder, changes):
         ("score.groups", {"g": ["gema"]}, "score.groups.g must name models, .* got 'gema' .*; did you mean gemma?"),
         ("studies.mhqa.score.groups", {"g": ["nobody"]}, "groups.g must name models, .*; got 'nobody'"),
         ("studies.mhqa.score.prompt_pairs", {"gemma": "gama"}, "prompt_pairs must name models, .*; got 'gama'"),
-        ("generate.shard", [5, 2], r"generate.shard must be \[I, N\], .*; got \[5, 2\] .*; the last of 2 parts is 1"),
         ("studies.mhqa.annotate", {"kind": "agreee"}, "annotate.kind must be one of .*; did you mean agree?"),
     ],
 )

@@ -80,6 +80,8 @@ def test_the_grid_of_the_documentation_from_beginning_to_table(folder):
     assert re.search(r"mhqa +score +accuracy +remote +\w+_shot +\d", said), "the table of what differs"
     assert before == {name: (top / name).read_bytes() for name in before} and not git(top, "stash", "list")
     assert not list((top / ".mhbench" / "sweep").iterdir())
+    said = mhbench("cache", "export", str(top / "answers.gz"), "--study", "mhqa", cwd=top)
+    assert said.startswith(f"{len(answered)} answers written"), "each is kept under its study"
     # a single experiment of DVC's finds the answers, too, though its copy has no cache of its own
     cache, there = top / ".mhbench" / "cache.sqlite", len(server.asked)
     run(BIN / "dvc", "exp", "run", "-q", "--temp", "-f", "-S", "score.n_boot=60", "score@mhqa", cwd=top)

@@ -8,10 +8,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import math
 import os
 import sqlite3
-import time
 import uuid
 import warnings
 from collections.abc import Iterable, Sequence
@@ -25,8 +23,7 @@ from ..records.database import Database, clone_of, connect, private_file, transa
 
 # %% auto #0
 __all__ = ['VERSION', 'SCHEMA', 'cache_path', 'CacheError', 'Row', 'digest', 'new_owner', 'Runs', 'Taken', 'foreign',
-           'changed_under_us', 'AnswerFile', 'Cache', 'open_cache', 'stats', 'conditions', 'contents', 'export',
-           'Imported', 'import_file', 'prune']
+           'changed_under_us', 'AnswerFile', 'Cache', 'open_cache', 'conditions', 'export', 'Imported', 'import_file']
 
 # %% ../../nbs/ask/05_cache.ipynb #750ef708
 def cache_path(start: str | Path | None = None) -> Path:  # where to look from; the working folder by default
@@ -332,40 +329,16 @@ def open_cache(cache: Cache | str | Path | None, *, readonly: bool = False) -> C
     return None if readonly and not Path(cache).exists() else Cache(cache, readonly=readonly)
 
 # %% ../../nbs/ask/05_cache.ipynb #c9e6a606
-def stats(cache: Cache) -> list[dict[str, Any]]:  # one dict per model, endpoint and status
-    "The rows of a cache, their tokens, and the money spent when the answers were first obtained."
-    sql = """SELECT model, endpoint, status, final, count(*),
-             sum(json_extract(value, '$.prompt_tokens')), sum(json_extract(value, '$.completion_tokens')),
-             sum(json_extract(value, '$.cached_tokens')), sum(json_extract(value, '$.cost_usd')),
-             min(created), max(created)
-             FROM answers GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
-    sums = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
-    names = ("model", "endpoint", "status", "final", "rows", *sums, "oldest", "newest")
-    out = []
-    for r in cache.query(sql):
-        row = dict(zip(names, r))
-        out.append(row | {k: row[k] or 0 for k in sums})
-    return out
-
-
 def conditions(*tests: tuple[str, Any]) -> tuple[str, tuple]:
     "The tests whose value is given (not None), as an SQL condition and its arguments."
     given = [(t, v) for t, v in tests if v is not None]
     return " AND ".join(t for t, _ in given) or "1", tuple(v for _, v in given)
 
-# %% ../../nbs/ask/05_cache.ipynb #6fab28c5
-def contents(cache: Cache, *, model: str | None = None, study: str | None = None) -> list[dict[str, Any]]:
-    "The rows of an export by study (empty where the caller of `ask` named none) and model, with their characters."
-    where, args = conditions(("model = ?", model), ("study = ?", study))
-    sql = f"SELECT study, model, count(*), sum(length(value)) FROM answers WHERE {where} GROUP BY 1, 2 ORDER BY 1, 2"
-    return [dict(zip(("study", "model", "rows", "characters"), r)) for r in cache.query(sql, args)]
-
 # %% ../../nbs/ask/05_cache.ipynb #2a7f74a6
 def export(cache: Cache, file: str | Path, *, model: str | None = None, study: str | None = None) -> int:
     """Write all answers, or those of a model or a study, as JSON lines under gzip; the number of rows.
 
-    The same answers give the same bytes. Answers may repeat the text that was asked about: before you pass an export
-    on, `contents` shows the studies in it.
+    The same answers give the same bytes. Answers may repeat the text that was asked about.
     """
     n = 0
     file = Path(file)
@@ -404,25 +377,3 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
     kept = sorted(r.key for r in rows if r.key in held and held[r.key].value != r.value)
     cache.put_many(rows)
     return Imported(len(rows) - len(held), len(held) - len(kept), kept)
-
-# %% ../../nbs/ask/05_cache.ipynb #b4be91d9
-def prune(
-    cache: Cache,
-    *,
-    model: str | None = None,  # only this model
-    status: str | None = None,  # only rows of this status
-    older_than_days: float | None = None,  # only rows first obtained before that
-) -> int:  # rows deleted
-    "Delete rows, and give the space back."
-    if older_than_days is not None and not 0 < older_than_days < math.inf:
-        rule = f"older_than_days must be a number of days above 0; got {older_than_days!r}; nothing was deleted"
-        refuse(f"prune: {rule}", remedy="all answers of a model go with `model`")
-    before = None if older_than_days is None else time.time() - 86400 * older_than_days
-    where, args = conditions(("model = ?", model), ("status = ?", status), ("created < ?", before))
-    if not args:
-        rule = "one of model, status, older_than_days must be given; got none"
-        refuse(f"prune: {rule}", remedy="to start afresh, delete the file yourself")
-    before_it = len(cache)
-    cache.query(f"DELETE FROM answers WHERE {where}", args)
-    cache.query("VACUUM")
-    return before_it - len(cache)

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, compress
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from itertools import compress
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..errors import refuse
 from .schema import Item
 
 # %% auto #0
-__all__ = ['draw_items', 'systematic', 'Assignment', 'assign', 'shard', 'merge']
+__all__ = ['draw_items', 'systematic', 'Assignment', 'assign']
 
 # %% ../../nbs/records/03_draw.ipynb #9dd010fa
 def draw_items(items: Sequence[Item], n_items: int | None, *, seed: int) -> list[Item]:
@@ -82,43 +82,3 @@ def assign(item_ids: Sequence[str], raters: Sequence[str], *, n_core: int, per_i
         got = f"{sorted(set(counts.tolist()))} and loads {loads.tolist()}"
         refuse(f"assign: {rule}; got {got}", error=RuntimeError)
     return Assignment(list(raters), order, matrix, n_core)
-
-# %% ../../nbs/records/03_draw.ipynb #cafa8d4d
-_T = TypeVar("_T")
-
-
-def shard(items: Sequence[_T], i: int, n: int) -> Sequence[_T]:
-    "Block `i`, 0-based, of `n` blocks of a sequence, the same in every run. Raises: ValueError where there is none."
-    if n < 1 or not 0 <= i < n:
-        refuse(f"shard: i must be between 0 and n - 1; got i = {i}, n = {n}; count shards from 0")
-    return items[i * len(items) // n : (i + 1) * len(items) // n]
-
-# %% ../../nbs/records/03_draw.ipynb #e3f28496
-def merge(
-    parts: Sequence[Iterable[_T]],  # the results of shards 0, 1, ..., in that order
-    *,
-    key: Callable[[_T], Any] | None = None,  # what makes a result one of a kind
-    order: Sequence[Any] | None = None,  # the keys in the order that one process gives
-    by: Callable[[_T], Any] | None = None,  # the part of a result that `order` lists; `key` by default
-) -> list[_T]:
-    """The results of all shards in the order of one process. Raises: ValueError where two shards give the same result,
-    or one gives what `order` does not list, or nothing for what it lists."""
-    out = list(chain.from_iterable(parts))
-    if key is not None:
-        seen: dict[Any, int] = {}
-        for s, part in enumerate(parts):
-            for k in map(key, part):
-                if k in seen:
-                    got = f"{k!r} in shards {seen[k]} and {s}; run both over the same items"
-                    refuse(f"merge: shards must not overlap; got {got}")
-                seen[k] = s
-    if order is None:
-        return out
-    by = by or key or (lambda x: x)
-    place = {k: i for i, k in enumerate(order)}
-    extra = [by(x) for x in out if by(x) not in place]
-    missing = sorted(set(place) - {by(x) for x in out}, key=place.__getitem__)
-    if extra or missing:
-        got = f"{len(extra)} unknown {extra[:3]} and {len(missing)} missing {missing[:3]}; run the missing shard"
-        refuse(f"merge: shards must cover the items exactly; got {got}")
-    return sorted(out, key=lambda x: place[by(x)])

@@ -5,7 +5,6 @@
 # %% ../../nbs/run/06_asking.ipynb #75ee1b92
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,19 +15,18 @@ from typing import Any
 import numpy as np
 
 from ..ask.client import Recorder
-from ..ask.request import SPEED, Model, presets
+from ..ask.request import Model, presets
 from ..ask.request import endpoint as endpoint_of
 from ..encode.classifiers import MultipleChoice, load_multiple_choice
 from ..encode.embeddings import load_encoder
 from ..encode.parallel import Executor
 from ..errors import refuse
 from ..records.database import clone_of
-from ..records.schema import fingerprint
 from .graph import root
 from ..steps.answers import Asked
 
 # %% auto #0
-__all__ = ['cache_file', 'capped', 'asking', 'asked_with', 'trained_classifier', 'FirstOption', 'settled', 'settled_together']
+__all__ = ['cache_file', 'capped', 'asking', 'trained_classifier', 'FirstOption', 'settled', 'settled_together']
 
 # %% ../../nbs/run/06_asking.ipynb #9ef2affe
 def cache_file(cache: str, results: Path) -> Path:
@@ -71,18 +69,6 @@ def asking(entry: dict, name: str, endpoints: dict) -> Iterator[tuple]:
         refuse(f"asking: endpoints.{entry['endpoint']}.kind must be {rule}; got {got}")
     else:
         yield model, endpoint_of(entry["endpoint"], kind, **settings)
-
-# %% ../../nbs/run/06_asking.ipynb #1491d4a4
-_MAY_DIFFER = set("results shard cache replay delivery budget executor max_failed max_truncated max_unread".split())
-_OF_A_MACHINE = SPEED | {"base_urls", "headers", "parallel", "start_s", "gguf"}
-
-
-def asked_with(values: Mapping, items: Path) -> dict[str, str]:  # parameter -> fingerprint
-    "Fingerprints of the settings that decide the answers of the stage generate."
-    rest = {k: v for k, v in values.items() if k not in _MAY_DIFFER}
-    decides = lambda endpoint: {k: v for k, v in endpoint.items() if k not in _OF_A_MACHINE}
-    rest["endpoints"] = {name: decides(endpoint) for name, endpoint in values["endpoints"].items()}
-    return {k: fingerprint(v) for k, v in rest.items()} | {"items": hashlib.sha256(items.read_bytes()).hexdigest()}
 
 # %% ../../nbs/run/06_asking.ipynb #44cf1b2f
 def trained_classifier(entry: Mapping, name: str, results: Path) -> MultipleChoice:

@@ -9,7 +9,6 @@ import argparse
 import importlib
 import json
 import os
-import re
 import signal
 import sys
 import traceback
@@ -57,7 +56,6 @@ def _run_all(a: argparse.Namespace) -> None:
     argument("--fail-fast", action="store_true", help="with --all: end at the first stage that fails"),
     argument("--study"),
     argument("--model"),
-    argument("--shard", metavar="I/N", help="ask only part I of N of the items (generate); merge joins the parts"),
     argument("--overrides", metavar="JSON", type=json.loads, default={}, help="other parameters, for a trial"),
 )
 def _run(a):
@@ -71,17 +69,10 @@ def _run(a):
         refuse(f"run: --fail-fast must come with --all; got {a.stage}, which is one stage")
     if a.all:
         return _run_all(a)
-    overrides = a.overrides
-    if a.shard:
-        if a.stage != "generate":
-            refuse(f"run: --shard must be given to the stage generate alone; got {a.stage}")
-        if not re.fullmatch(r"\d+/\d+", a.shard):
-            refuse(f"run: --shard must be I/N with I counted from 0; got {a.shard!r}")
-        overrides = overrides | {"shard": [*map(int, a.shard.split("/"))]}
     k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
     which = " ".join(filter(None, (a.stage, a.study, a.model)))
     with Live(f"{which} (stage {k} in the order of {n})" if k else which):
-        done = run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides, here=True)
+        done = run_stage(a.stage, a.study, a.model, params=a.params, overrides=a.overrides, here=True)
     print(f"{which}: {os.path.relpath(done)}")
 
 # %% ../../nbs/run/17_cli.ipynb #ed51b9ce

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import optional, refuse
-from .graph import graph, items_file, keep_private, place, root, write_json
+from .graph import graph, keep_private, place, root
 from .params import load_params, stage_parameters
 
 # %% auto #0
@@ -123,10 +123,4 @@ def run_stage(
         raise RuntimeError(f"run_stage: {where}: {e.ename}: {said}\n(the whole is in {failed})") from None
     nbformat.write(_normalise(nb), failed)
     done = failed.replace(out / "notebook.ipynb")
-    if values.get("shard", [0, 1])[1] > 1:
-        from mhbench.run.asking import asked_with  # here alone: it imports what asks models
-
-        settled = asked_with(values, items_file(values["results"], str(study)))
-        name = "responses.{}of{}.json".format(*values["shard"])
-        write_json(settled, place(values["results"], f"text/{stage}", study, model) / name)
     return done

@@ -90,12 +90,8 @@ def _answering(p: dict, path: tuple) -> list[str] | None:
 
 
 def _settings(p: dict) -> Iterator[Fault]:
-    "Shards that do not exist, questions of an unknown kind, and comparisons with models that have no answers."
+    "Questions of an unknown kind, and comparisons with models that have no answers."
     for path, section in _sections(p):
-        part = section.get("shard")
-        if isinstance(part, list) and len(part) == 2 and all(type(x) is int for x in part) and part[0] >= part[1]:
-            rule = "be [I, N], part I of N counted from 0"
-            yield Fault((*path, "shard"), rule, str(part), f"the last of {part[1]} parts is {part[1] - 1}")
         if path[-1] == "annotate" and (asks := section.get("kind")) not in QUESTION_KINDS:
             near = nearest(asks, QUESTION_KINDS, "see docs/howto-raters.md")
             yield Fault((*path, "kind"), f"be one of {listed(QUESTION_KINDS)}", shown(asks), near)

@@ -20,7 +20,6 @@ from ..ask.request import Endpoint, Model
 from ..encode.classifiers import choice_responses
 from ..encode.embeddings import cosines, six_decimals
 from ..errors import refuse
-from ..records.draw import shard
 from ..records.schema import Item, Judgment, Outcome, Response, column_of, fingerprint, frame, letters
 from ..records.task import task_of
 from ..stats.estimate import count_limits
@@ -140,18 +139,16 @@ def answer_everything(
     items: Sequence[Item],
     asked: Asked,
     *,
-    part: tuple[int, int] = (0, 1),  # (i, n): only the i-th of n parts
     budget: Mapping[str, Any] | None = None,  # max_cost_usd, max_tokens
     **settings: Any,  # of mhbench.steps.generate.generate
 ) -> list[Response]:
     "Ask somebody every item in every mode."
     if asked.model is not None and asked.endpoint is not None:
         limit = Budget(**budget) if budget else None
-        return generate(items, asked.model, asked.endpoint, modes=asked.modes, part=part, budget=limit, **settings)
+        return generate(items, asked.model, asked.endpoint, modes=asked.modes, budget=limit, **settings)
     if asked.classifier is not None:
-        return list(shard(choice_responses(items, asked.classifier, model=asked.name), *part))
-    # an encoder's last bits depend on what is embedded together, so every part embeds all items and keeps its own
-    return list(shard(nearest_option(items, asked.encoder, model=asked.name, scale=asked.scale), *part))
+        return list(choice_responses(items, asked.classifier, model=asked.name))
+    return list(nearest_option(items, asked.encoder, model=asked.name, scale=asked.scale))
 
 # %% ../../nbs/steps/10_answers.ipynb #2e476284
 def split_unasked(responses: Sequence[Response], asked: Asked) -> tuple[list[Response], pd.DataFrame]:

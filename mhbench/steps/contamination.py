@@ -256,6 +256,7 @@ def check_model(
     if asked.model is None or asked.endpoint is None:
         remedy = "name a model behind an endpoint under studies.*.contamination.asked"
         refuse(f"contamination: asked must be models that write; got {asked.name}, an encoder", remedy=remedy)
+    settings["study"] = items[0].study if items else ""
     got = complete(items, asked.model, asked.endpoint, prompts_dir=prompts_dir, **settings)
     texts = [i.question for i in items]
     source = "endpoint" if weights is None else f"local model {weights}"

@@ -22,13 +22,13 @@ from ..ask.progress import Counted
 from ..ask.prompts import from_pool, ordered_pool
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse, settings_from
-from ..records.draw import draw_items, merge, shard
+from ..records.draw import draw_items
 from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'GenerationSettings', 'select_items', 'with_system',
-           'generation_requests', 'response', 'generate', 'merged']
+           'generation_requests', 'response', 'generate']
 
 # %% ../../nbs/steps/02_generate.ipynb #d31e3347
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
@@ -108,7 +108,6 @@ class GenerationSettings:
     max_tokens_answer: int | None = None  # limit of every other answer, likewise
     language: str | None = None  # of the prompts; None: each item's own
     prompts_dir: str | Path | None = None  # the user's own templates
-    part: tuple[int, int] = (0, 1)  # (i, n): only the i-th of n blocks of each mode's items; `merged` joins them
 
     @cached_property
     def by_mode(self) -> dict[str, Setting]:
@@ -224,7 +223,7 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
 
 # %% ../../nbs/steps/02_generate.ipynb #a6fc597c
 def _voting(items: Sequence[Item], setting: Setting, seed: int) -> set[str] | None:
-    "The items whose samples vote, drawn from the items of all parts; None for all."
+    "The items whose samples vote, None for all."
     if setting.voting is None or setting.voting.n_items is None:
         return None
     return {i.item_id for i in draw_items(select_items(items, setting, seed), setting.voting.n_items, seed=seed)}
@@ -234,7 +233,7 @@ def _every(items: Sequence[Item], model: Model, how: GenerationSettings) -> Iter
     "The requests of all modes, with their item and mode."
     whole = how if how.pool is not None else replace(how, pool=items)
     for mode, setting in how.by_mode.items():
-        asked = shard(select_items(items, setting, how.seed), *how.part)
+        asked = select_items(items, setting, how.seed)
         for item, request in _requests(asked, model, mode, setting, _voting(items, setting, how.seed), whole):
             yield item, request, mode
 
@@ -274,6 +273,7 @@ def generate(
     sent: deque[tuple[Item, Request, str]] = deque()  # not yet answered
     feed = Counted(sum(1 for _ in _every(items, model, asking)), _remembered(_every(items, model, asking), sent))
     same: dict[str, Any] = {"cache": cache, "budget": budget, "max_failed": max_failed}
+    same["study"] = items[0].study if items else ""
     same["progress"] = model.name if progress is True else progress
     live = delivery == "live"
     answers = ask(feed, model, endpoint, replay=replay, **same) if live else ask_batch(feed, model, endpoint, **same)
@@ -288,16 +288,6 @@ def generate(
     return out
 
 # %% ../../nbs/steps/02_generate.ipynb #561206d1
-def merged(
-    parts: Sequence[Sequence[Response]], items: Sequence[Item], modes: Iterable[str] | Mapping[str, Mapping[str, Any]]
-) -> list[Response]:
-    "The responses of all parts, in the order of an undivided run. Raises: ValueError where parts overlap."
-    mode = {m: k for k, m in enumerate(settings(modes))}
-    item = {i.item_id: k for k, i in enumerate(items)}
-    out = merge(parts, key=lambda r: (r.item_id, r.mode, r.sample))
-    return sorted(out, key=lambda r: (mode[r.mode], item[r.item_id], r.sample))
-
-
 def _distinct(items: Sequence[Item]) -> None:
     seen: set = set()
     for i in items:

@@ -218,7 +218,8 @@ def judge(
         loud = [c for c in cases if not _mute(c)]
         asked = Counted(len(loud), (_request(c, j, temperature, max_tokens) for c in loud))
         named = f"{j.name} judges" if progress is True else progress
-        answers = ask(asked, j, known[j.endpoint], cache=cache, progress=named, **ask_options)
+        options = {"study": responses[0].study if responses else "", **ask_options}
+        answers = ask(asked, j, known[j.endpoint], cache=cache, progress=named, **options)
         got: list[Judgment] = []
         for c in cases:
             got += verdicts.judgments_of(c, _mute(c) or next(answers), j)

@@ -200,9 +200,6 @@ class GenerateParameters(Parameters):
     budget: Spending | None = field(
         None, '{"max_cost_usd": ..., "max_tokens": ...}: asking stops before either is exceeded'
     )
-    shard: list[NonNegative] = field(
-        [0, 1], "[i, n]: the i-th of n parts; see `mhbench merge`", min_length=2, max_length=2
-    )
     max_failed: MaxFailed = 0
     n_demonstrations: Positive = field(2, "examples in the few-shot modes")
     max_tokens_reasoning: Positive | None = field(200, "limit of a chain of thought; a model's entry takes precedence")

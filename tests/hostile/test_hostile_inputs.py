@@ -11,12 +11,9 @@ from mhbench.corpus.load import load_corpus
 from mhbench.records.anki import Note, cloze_question, load_anki
 from mhbench.records.answers import load_answers
 from mhbench.records.labelstudio import load_label_studio
-from mhbench.records.schema import Item, Response
-from mhbench.run.asking import asked_with
+from mhbench.records.schema import Item
 from mhbench.run.cli import main
-from mhbench.run.edit import merge_shards
 from mhbench.run.inputs import record_inputs
-from mhbench.run.params import load_params, stage_parameters
 
 ITEMS = [
     Item(
@@ -288,48 +285,3 @@ def test_what_a_study_asks_has_the_hashes_of_its_inputs(house):
         asks = json.loads((house.top / f"results/inputs/generate/{study}.json").read_text())
         assert asks["inputs"] == json.loads((house.top / f"results/inputs/{study}.json").read_text())
         assert asks["seed"] == house.params["seed"] and asks["settings"]["n_demonstrations"] == 2
-
-
-# -- shards
-
-
-def shards(house, change=lambda: None):
-    "Two parts of the answers of one model, between which something changes."
-    house.only("mhqa")
-    house.params["run"]["models"] = ["minilm"]
-    house.write()
-    house.lay("prepare", "items", ITEMS, "mhqa")
-    for i in range(2):
-        part = [Response(item_id=x.item_id, study="mhqa", model="minilm", mode="zero_shot", text="A") for x in ITEMS]
-        house.lay("generate", f"responses.{i}of2", part[2 * i : 2 * i + 2], "mhqa", "minilm")
-        values = stage_parameters(load_params(house.top / "params.yaml"), "generate", "mhqa", "minilm")
-        said = asked_with(values, house.top / "results/text/prepare/mhqa/items.parquet")
-        (house.top / f"results/text/generate/mhqa/minilm/responses.{i}of2.json").write_text(json.dumps(said))
-        if i == 0:
-            change()
-            house.write()
-
-
-def test_shards_of_one_kind_are_merged(house):
-    def elsewhere():  # where an endpoint is and how fast it may be asked is each machine's own affair
-        house.params["endpoints"]["encoder"] = {"kind": "encoder"}
-        house.params["generate"] |= {"max_failed": 3, "cache": "elsewhere.sqlite"}
-
-    shards(house, elsewhere)
-    assert merge_shards("mhqa", "minilm").exists()
-
-
-CHANGES = {
-    "modes": lambda h: h.params["studies"]["mhqa"]["generate"]["modes"]["zero_shot"].update(n_items=1),
-    "entries": lambda h: h.params["models"]["minilm"].update(served="another"),
-    "seed": lambda h: h.params.update(seed=1),
-    "items": lambda h: h.lay("prepare", "items", ITEMS[:3], "mhqa"),
-}
-
-
-@pytest.mark.parametrize("what", CHANGES)
-def test_shards_of_two_kinds_are_not_merged(what, house):
-    shards(house, lambda: CHANGES[what](house))
-    message = refused(merge_shards, "mhqa", "minilm")
-    assert f"another {what}" in message and "part 0 of 2" in message
-    assert not (house.top / "results/text/generate/mhqa/minilm/responses.parquet").exists()

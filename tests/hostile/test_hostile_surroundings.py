@@ -17,7 +17,7 @@ import pytest
 import yaml
 from conftest import BIN, ENV, ROOT
 
-from mhbench.ask.cache import Cache, Row, new_owner, prune
+from mhbench.ask.cache import Cache, Row, new_owner
 from mhbench.corpus.load import load_corpus
 from mhbench.records.answers import load_answers
 from mhbench.report.page import ReportTable, Section, html_report, write_tables
@@ -263,12 +263,6 @@ def test_a_clock_that_jumps_leaves_no_question_unasked(jump, tmp_path, monkeypat
             monkeypatch.setattr(time, "time", lambda: now + jump)
             assert c.take(keys, new_owner()).mine == set(), "whatever the clock says"
         assert c.take(keys, new_owner()).mine == set(keys), "the marks of a run that has ended hold nobody up"
-
-
-def test_answers_from_the_future_are_not_old(tmp_path):
-    with Cache(tmp_path / "c.sqlite") as c:
-        c.put_many([Row("0" * 64, "m", "e", "ok", True, time.time() + YEAR, "{}")])
-        assert prune(c, older_than_days=1) == 0 and len(c) == 1
 
 
 # -- floods

@@ -107,7 +107,7 @@ def write_questions(
         if not waiting:
             break
         asked = question_requests(waiting, one, attempt, max_tokens=max_tokens, prompts_dir=prompts_dir)
-        answers = ask(asked, one, place, some_must_come=not attempt, **same)
+        answers = ask(asked, one, place, some_must_come=not attempt, study=items[0].study, **same)
         written = [response(i, r, a, one, "zero_shot") for i, r, a in zip(waiting, asked, answers, strict=True)]
         whole = [q if q.status == "ok" else q.model_copy(update={"text": None}) for q in written]
         checks = judge(whole, items, *checking, rubric=RELEVANCE, prompts_dir=prompts_dir, **same)
