@@ -62,7 +62,8 @@ def test_the_grid_of_the_documentation_from_beginning_to_table(folder):
     (top / "params.yaml").write_text((top / "params.yaml").read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
     before = {name: (top / name).read_bytes() for name in ("params.yaml", "run.yaml")}
     answer = server.every
-    server.every = lambda n, body: "http 500" if demonstrations(body) == 1 else answer(n, body)
+    broken = lambda _: (500, {"error": {"message": "broken"}})
+    server.every = lambda n, body: broken if demonstrations(body) == 1 else answer(n, body)
     said = run(BIN / "mhbench", *GRID, cwd=top, ok=False)
     assert "2 points failed: generate.n_demonstrations=1, run.yaml:run.items=6; generate.n_demonstrations=1," in said
     first = len(server.asked)
