@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 # %% auto #0
 __all__ = ['Argument', 'SUBCOMMANDS', 'PARAMS', 'RESULTS', 'Subcommand', 'subcommand', 'command_group', 'argument', 'several',
-           'comma_separated', 'CommandParser', 'add_subcommands']
+           'comma_separated', 'CommandParser', 'declarations', 'add_subcommands']
 
 # %% ../nbs/01_subcommand.ipynb #31566fea
 Argument = tuple[tuple[str, ...], dict[str, Any]]  # what `add_argument` takes
@@ -88,9 +89,20 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {told}; `{self.prog} --help` says what there is\n")
 
 # %% ../nbs/01_subcommand.ipynb #e3eea973
-def add_subcommands(parser: argparse.ArgumentParser) -> None:
-    "Give a parser every command that has been declared; the function that was chosen is left in `function`."
+def declarations(file: Path) -> dict[str, str]:  # words -> help
+    "The commands that a module declares, read from its source, which is not run."
+    if "subcommand" not in (source := file.read_text(encoding="utf-8")):
+        return {}
+    return dict(re.findall(r'(?:subcommand|command_group)\(\s*"([a-z -]+)",\s*"([^"]*)"', source))
+
+
+def add_subcommands(parser: argparse.ArgumentParser, others: Mapping[str, str] = {}) -> None:
+    """Give a parser every command that has been declared, and others by word and help alone; the function that was
+    chosen is left in `function`.
+    """
     groups = {"": parser.add_subparsers(dest="command", required=True, metavar="COMMAND")}
+    for word in [word for word in others if word not in SUBCOMMANDS]:
+        groups[""].add_parser(word, help=others[word])
     for words, command in SUBCOMMANDS.items():
         group, _, name = words.rpartition(" ")
         p = groups[group].add_parser(name, help=command.text, description=command.text)

@@ -8,7 +8,7 @@ import sys
 import pytest
 from conftest import BIN, ENV
 
-from mhbench.run.cli import FIRST_SCREEN, main, parser
+from mhbench.run.cli import FIRST_SCREEN, declaring, main, parser
 from mhbench.subcommand import SUBCOMMANDS
 
 LINES = re.findall(r"^  ([a-z-]+) +\S.*?(mhbench .*)$", FIRST_SCREEN, re.MULTILINE)
@@ -22,17 +22,48 @@ def test_the_first_screen_has_ten_commands_whose_examples_can_be_said(capsys):
         words = shlex.split(example)[1:]
         assert words[0] == command
         said = parser(words).parse_args(words)  # ends the test where it is no command, or an option is not there
-        assert said.command in {name.partition(" ")[0] for name in SUBCOMMANDS}
+        assert said.command in declaring()
     assert max(map(len, FIRST_SCREEN.splitlines())) <= 100
     assert len(FIRST_SCREEN.splitlines()) <= 25
 
 
-def test_the_version_imports_none_of_the_package_that_computes():
-    code = "import sys; from mhbench.run.cli import main; main(sys.argv[1:]); print(*sys.modules)"
-    for words in (["--version"], []):
-        told = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True).stdout
-        loaded = set(told.splitlines()[-1].split())
-        assert not loaded & {"numpy", "pandas", "torch", "pydantic", "mhbench.run.commands"}
+HEAVY = {"scipy", "matplotlib", "aiohttp", "torch", "pydantic"}
+CODE = """
+import sys
+from mhbench.run.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("", *sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    "said, light", [("--version", {"numpy"}), ("", {"numpy"}), ("--help", {"numpy", "pandas"}), ("summary", set())]
+)
+def test_what_prints_imports_nothing_that_computes(said, light, tmp_path, root):
+    "Whatever these commands import is time before the first line."
+    for name in ("params.yaml", "run.yaml", "dvc.yaml", "nbs"):
+        (tmp_path / name).symlink_to(root / name)
+    folder = tmp_path / "results" / "report"
+    folder.mkdir(parents=True)
+    (folder / "headline.md").write_text("", encoding="utf-8")
+    (folder / "wrong.json").write_text('["mhqa: 2 of 9 answers were not read."]', encoding="utf-8")
+    head = "study,stage,measure,model,mode,n,n_unread,estimate,ci_low,ci_high,level,origin\n"
+    row = "mhqa,score,accuracy,m,zero_shot,20,0,0.5,0.3,0.7,0.95,asked\n"
+    (folder / "headline.csv").write_text(head + row, encoding="utf-8")
+    env = ENV | {"MHBENCH_ROOT": str(tmp_path)}
+    command = [sys.executable, "-c", CODE, *said.split()]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
+    assert not set(told.splitlines()[-1].split()) & (HEAVY | light)
+    if said == "summary":
+        assert "what went wrong: mhqa: 2 of 9 answers were not read." in told and "0.500 [0.300, 0.700]" in told
+
+
+def test_help_read_from_the_source_is_what_the_modules_declare():
+    parser()
+    declared = {word: command.text for word, command in SUBCOMMANDS.items() if " " not in word}
+    assert declared == {word: text for word, (text, _) in declaring().items()}
 
 
 @pytest.mark.parametrize(

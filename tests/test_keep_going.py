@@ -90,7 +90,7 @@ def test_a_study_that_fails_leaves_no_model_out(folder, monkeypatch):
 def test_the_command_ends_with_the_list(folder, monkeypatch, capsys):
     pipeline(monkeypatch, folder, [("generate", "mhqa", "gemma")])
     printed = []
-    monkeypatch.setattr("mhbench.run.commands.print_summary", lambda a: printed.append(a))
+    monkeypatch.setattr("mhbench.run.summary.print_summary", lambda a: printed.append(a))
     assert cli.main(["run", "--all"]) == 1 and len(printed) == 1
     said = capsys.readouterr().err
     assert "1 stopped; gemma left out of the numbers" in said and "gemma (generate, mhqa): generate: unread" in said

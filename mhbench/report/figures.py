@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 from . import style
 from .forest import intervals  # noqa: F401 (for those who draw, it is one of these)
-from .style import PALETTE, canvas, drawable, looks, occurring, small_axes, spaced, titled
-from .tables import FEW
+from .style import PALETTE, canvas, drawable, looks, occurring, small_axes, titled
+from .tables import FEW, spaced
 from ..stats.estimate import count_limits
 
 # %% auto #0

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from .style import spaced
 from mhbench.report.tables import (
     FEW,
     SMALL,
@@ -22,6 +21,7 @@ from mhbench.report.tables import (
     covered_in_words,
     differences_in_words,
     estimate_in_words,
+    spaced,
     standing,
 )
 from ..steps.answers import about_who_answered

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from . import style
-from .style import PALETTE, PLAIN, Look, canvas, drawable, looks, occurring, spaced, titled, who
-from .tables import without
+from .style import PALETTE, PLAIN, Look, canvas, drawable, looks, occurring, titled, who
+from .tables import spaced, without
 
 # %% auto #0
 __all__ = ['PEOPLE', 'LINE', 'PAGE', 'MOST_LINES', 'intervals']

@@ -30,13 +30,12 @@ from ..records.schema import origin_banner
 from . import tables
 from .findings import Front, first_screen
 from .items import ROW_COLUMNS, Answers, columnar, packed
-from .style import spaced
-from .tables import Prose, csv_text, number, question_of, with_interval
+from .tables import Prose, csv_text, number, question_of, spaced, with_interval
 from ..steps.rates import COUNTS
 
 # %% auto #0
-__all__ = ['GLOSSARY', 'ROWS_SHOWN', 'ReportTable', 'Picture', 'Section', 'readable', 'collect', 'headline', 'brief',
-           'write_headline', 'write_tables', 'filled_template', 'html_report']
+__all__ = ['GLOSSARY', 'ROWS_SHOWN', 'ReportTable', 'Picture', 'Section', 'readable', 'collect', 'headline', 'write_headline',
+           'write_tables', 'filled_template', 'html_report']
 
 # %% ../../nbs/report/07_page.ipynb #298ff3bf
 class ReportTable(NamedTuple):
@@ -147,49 +146,6 @@ def headline(results: str | Path, stages: Iterable[tuple[str, str]]) -> pd.DataF
     by.append(-main["estimate"].where(main["later"] < 2, 0.0))
     main = main.iloc[np.lexsort(by[::-1])]
     return main.reindex(columns=_MAIN).astype(_WHOLE)
-
-# %% ../../nbs/report/07_page.ipynb #b7cd3e18
-_WIDE = 20  # characters from 0 to 1
-
-
-def _bar(row: Mapping[str, Any], chance: float | None) -> str:  # "......|......--o--..."
-    "An interval between 0 and 1 drawn to scale; blank without one, or if it exceeds that scale."
-    if not 0 <= row["ci_low"] <= row["ci_high"] <= 1:
-        return " " * (_WIDE + 1)
-    low, at, high = (round(row[c] * _WIDE) for c in ("ci_low", "estimate", "ci_high"))
-    drawn = list("." * low + "-" * (high - low + 1) + "." * (_WIDE - high))
-    if chance is not None:
-        drawn[round(chance * _WIDE)] = "|"
-    drawn[at] = "o"
-    return "".join(drawn)
-
-
-def _line(row: Mapping[str, Any], chance: float | None = None) -> str:
-    "A main number in at most 100 characters: estimate, interval, both drawn, n, model, mode and measure."
-    known = pd.notna([row["ci_low"], row["ci_high"]]).all()
-    ends = f"[{number(row['ci_low'])}, {number(row['ci_high'])}]" if known else "no interval"
-    origin = "" if row.get("origin") in (None, "asked") or pd.isna(row.get("origin")) else f" ({row['origin']})"
-    unread = f", {int(row['n_unread'])} unread" if pd.notna(row["n_unread"]) and row["n_unread"] > 0 else ""
-    what = f"{row['model']}{origin}{unread}, {spaced(row['mode'])}: {spaced(row['measure'])}"
-    n = f"n {int(row['n'])}" if pd.notna(row["n"]) else ""
-    own = chance if row["stage"] == "score" and row["measure"] == "accuracy" else None
-    line = f"  {number(row['estimate']):>6} {ends:<16} {_bar(row, own)} {n:<6} {what}"
-    return line if len(line) <= 100 else f"{line[:97]}..."
-
-
-def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | None = None) -> list[str]:
-    """The main numbers in at most so many lines, divided among the studies, each drawn to scale with the chance level
-    marked.
-    """
-    out: list[str] = []
-    studies = list(dict.fromkeys(main["study"]))
-    order = main.sort_values("origin", key=lambda origin: origin == "simulated", kind="stable")
-    for k, study in enumerate(studies):
-        rows = order[order["study"] == study].to_dict("records")
-        room = max(1, (lines - len(out)) // (len(studies) - k) - 1)
-        more = f", the first {room} of {len(rows)} main numbers" if len(rows) > room else ""
-        out += [f"{study}{more}", *(_line(r, (chance or {}).get(study)) for r in rows[:room])]
-    return out
 
 # %% ../../nbs/report/07_page.ipynb #a5eedbf7
 def _written(table: pd.DataFrame, title: str, folder: str | Path, stem: str) -> list[Path]:

@@ -20,11 +20,12 @@ from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
 from ..errors import refuse
+from .tables import spaced
 
 # %% auto #0
 __all__ = ['PALETTE', 'MARKERS', 'STYLE', 'PLAIN', 'EVERYBODY', 'Look', 'Cast', 'introduce', 'who', 'natural', 'rank',
-           'simulated', 'spaced', 'looks', 'six_digits', 'drawable', 'occurring', 'of_several', 'canvas', 'small_axes',
-           'titled', 'title_of', 'save']
+           'simulated', 'looks', 'six_digits', 'drawable', 'occurring', 'of_several', 'canvas', 'small_axes', 'titled',
+           'title_of', 'save']
 
 # %% ../../nbs/report/02_style.ipynb #f8ed7fa7
 PALETTE = ("#0072B2", "#D98E00", "#009E73", "#CC4C00", "#B5578F", "#3C9BD6", "#333333", "#6A3D9A", "#8C6D46")
@@ -103,11 +104,6 @@ def rank(label: object) -> int:
 def simulated(label: object) -> bool:
     "Whether the model in a label was introduced as simulated."
     return who(label) in _cast.simulated
-
-
-def spaced(label: object) -> str:
-    "A label for people: no snake_case."
-    return str(label).replace("_", " ")
 
 
 def looks(labels: Sequence[object]) -> dict[Any, Look]:  # label -> how it is drawn

@@ -18,12 +18,12 @@ import pandas as pd
 import yaml
 
 from ..errors import refuse
-from ..steps.score import NONE_READ
 
 # %% auto #0
-__all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'QUESTIONS', 'number', 'with_interval', 'numeric', 'markdown_table', 'csv_text',
-           'as_typed', 'Prose', 'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'covered_in_words',
-           'differences_in_words', 'estimate_in_words', 'in_a_sentence', 'question_of', 'beside_printed']
+__all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'QUESTIONS', 'number', 'with_interval', 'numeric', 'markdown_table', 'spaced',
+           'csv_text', 'as_typed', 'Prose', 'stage_prose', 'doubts', 'without', 'sampled', 'standing',
+           'covered_in_words', 'differences_in_words', 'estimate_in_words', 'in_a_sentence', 'question_of',
+           'beside_printed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(x: Any, digits: int = 3) -> str:
@@ -42,6 +42,8 @@ def with_interval(table: pd.DataFrame) -> pd.DataFrame:
 
     Raises: ValueError for a missing column.
     """
+    from mhbench.steps.score import NONE_READ  # here alone: it imports what computes
+
     gone = [c for c in ("estimate", "ci_low", "ci_high") if c not in table]
     if gone:
         got = f"{list(table.columns)}, without {gone}; compute the interval first"
@@ -77,6 +79,11 @@ def markdown_table(table: pd.DataFrame) -> str:
 
 
 _FORMULA = re.compile(r"[=+@\t\r]|-(?![\d.])")  # what a spreadsheet would execute
+
+
+def spaced(label: object) -> str:
+    "A label for people: no snake_case."
+    return str(label).replace("_", " ")
 
 
 def csv_text(table: pd.DataFrame) -> str:

@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from .. import __version__
 from ..ask.secrets import plain
@@ -20,10 +21,10 @@ from ..errors import refuse, system_remedy
 from ..records.database import clone_of, private_file
 from .graph import root
 from .process import apart, settle
-from ..subcommand import PARAMS, CommandParser, add_subcommands, argument, subcommand
+from ..subcommand import PARAMS, CommandParser, add_subcommands, argument, declarations, subcommand
 
 # %% auto #0
-__all__ = ['FIRST_SCREEN', 'parser', 'main']
+__all__ = ['FIRST_SCREEN', 'declaring', 'parser', 'main']
 
 # %% ../../nbs/run/17_cli.ipynb #dcec0ef1
 _APART = ("run", "report", "corpus")  # commands that run a stage
@@ -40,7 +41,7 @@ def _run_all(a: argparse.Namespace) -> None:
     status, stops, left_out = run_all(fail_fast=a.fail_fast)
     if not status:
         summary = parser(["summary"]).parse_args(["summary"])
-        importlib.import_module("mhbench.run.commands").print_summary(summary)
+        importlib.import_module("mhbench.run.summary").print_summary(summary)
     if stops:
         raise RuntimeError("\n".join(stop_lines(stops, left_out)))
     if status:
@@ -132,13 +133,33 @@ No clone? mhbench init FOLDER. All commands: mhbench --help. One: mhbench COMMAN
 Tab completion: mhbench completion bash (or zsh, tcsh) says what to put where."""
 
 # %% ../../nbs/run/17_cli.ipynb #fccbce32
+def declaring() -> dict[str, tuple[str, set[str]]]:  # word -> its help, and the modules that declare its commands
+    "Where the commands are declared, in the order of the alphabet; nothing is imported."
+    found: dict[str, tuple[str, set[str]]] = {}
+    files = {file: f"mhbench.run.{file.stem}" for file in Path(__file__).parent.glob("*.py")}
+    own = filter(None, os.environ.get("MHBENCH_STUDIES", "").split(os.pathsep))
+    for folder in (Path(__file__).parents[1] / "studies", *map(Path, own)):
+        files |= {file: "" for file in folder.glob("*/*.py")}  # "": by mhbench.registry
+    for file, module in files.items():
+        for words, text in declarations(file).items():
+            word, _, more = words.partition(" ")
+            known, modules = found.get(word, ("", set()))
+            found[word] = (known or text * (not more), modules | {module})
+    return dict(sorted(found.items()))
+
+
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
-    "The parser of the command line; it knows all commands unless the words name one that DVC calls."
-    if list(words[:1]) not in (["run"], ["inputs"], ["trained"]):
-        importlib.import_module("mhbench.run.commands")  # which declares the other commands
+    "The parser of a command line: it has the commands of the first word, of the others the names; without words, all."
+    every = declaring()
+    chosen = [words[0]] if words and words[0] != "completion" else [*every]
+    modules = set().union(*(every[word][1] for word in chosen if word in every))
+    for module in sorted(modules - {""}):
+        importlib.import_module(module)
+    if "" in modules:
+        importlib.import_module("mhbench.registry").declare_commands()
     p = CommandParser(prog="mhbench", description="Evaluate language models in mental health, reproducibly.")
     p.add_argument("--version", action="version", version=f"mhbench {__version__}")
-    add_subcommands(p)
+    add_subcommands(p, {word: text for word, (text, _) in every.items()})
     return p
 
 # %% ../../nbs/run/17_cli.ipynb #69538b57

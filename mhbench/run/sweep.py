@@ -110,6 +110,7 @@ def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a po
 def _sweep(a):
     table, failed = sweep(a.axes, a.target)
     if len(table):
+        (root() / "results").mkdir(exist_ok=True)
         table.to_csv(root() / "results" / "sweep.csv", index=False)
         print(moved(table).to_string(), "results/sweep.csv has every main number of every point", sep="\n\n")
     if failed:
