@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import __version__
+import mhbench
 from ..ask.secrets import plain
 from ..errors import refuse, system_remedy
 from ..records.database import clone_of, private_file
@@ -136,9 +136,10 @@ Tab completion: mhbench completion bash (or zsh, tcsh) says what to put where.""
 def declaring() -> dict[str, tuple[str, set[str]]]:  # word -> its help, and the modules that declare its commands
     "Where the commands are declared, in the order of the alphabet; nothing is imported."
     found: dict[str, tuple[str, set[str]]] = {}
-    files = {file: f"mhbench.run.{file.stem}" for file in Path(__file__).parent.glob("*.py")}
+    home = Path(str(mhbench.__file__)).parent
+    files = {file: f"mhbench.run.{file.stem}" for file in (home / "run").glob("*.py")}
     own = filter(None, os.environ.get("MHBENCH_STUDIES", "").split(os.pathsep))
-    for folder in (Path(__file__).parents[1] / "studies", *map(Path, own)):
+    for folder in (home / "studies", *map(Path, own)):
         files |= {file: "" for file in folder.glob("*/*.py")}  # "": by mhbench.registry
     for file, module in files.items():
         for words, text in declarations(file).items():
@@ -158,7 +159,7 @@ def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     if "" in modules:
         importlib.import_module("mhbench.registry").declare_commands()
     p = CommandParser(prog="mhbench", description="Evaluate language models in mental health, reproducibly.")
-    p.add_argument("--version", action="version", version=f"mhbench {__version__}")
+    p.add_argument("--version", action="version", version=f"mhbench {mhbench.__version__}")
     add_subcommands(p, {word: text for word, (text, _) in every.items()})
     return p
 
@@ -189,7 +190,7 @@ def main(argv: list[str] | None = None, *, here: bool = False) -> int:
     "The entry point: 0, or 1 with one message on standard error; here: in this process, which is for nothing else."
     words = list(sys.argv[1:] if argv is None else argv)
     if words in ([], ["--version"]):  # at once: nothing else is imported
-        print(f"mhbench {__version__}" if words else FIRST_SCREEN)
+        print(f"mhbench {mhbench.__version__}" if words else FIRST_SCREEN)
         return 0
     a = parser(words).parse_args(words)
     try:
