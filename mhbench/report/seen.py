@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from .style import rank, simulated, spaced
-from .tables import estimate_in_words
+from .style import rank, simulated
+from .tables import estimate_in_words, spaced
 
 # %% auto #0
 __all__ = ['MOST_NAMES', 'spoken_of', 'names_in_words', 'compared', 'ranged', 'by_first_mark']
