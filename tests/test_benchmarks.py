@@ -9,7 +9,6 @@ from conftest import ENV, ROOT
 FOLDER = ROOT / "benchmarks"
 SMALLEST = {  # file -> its arguments, and a text that it prints
     "annotate": ("--raters 3 --seconds 1 --pause 0.1", "mhbench"),
-    "bertscore": ("--questions 2 --samples 2 --repeats 1", "all the same"),
     "cache": ("--rows 100", "rows/s"),
     "client": ("--bench BENCH --n 40 --repeat 1 --port PORT --many 100", "ratio|the same answers: True"),
     "corpus": ("200 10 20", "records of"),
@@ -23,7 +22,6 @@ SMALLEST = {  # file -> its arguments, and a text that it prints
     "mhqa_b": ("--rows 16 --validation 8 --seeds 1 --epochs 1 --test 16 --orders 1 --runs TMP", ""),
     "parallel": ("--items 40", "equal results: True"),
     "parse": ("", "microseconds an answer"),
-    "perplexity": ("--texts 2", "texts"),
     "psychiatrybench": ("--draws 2", '"ratio"'),
     "rater_model": ("--sizes 1", "2,400 ratings"),
     "raters": ("--loops 1 --items 300", "greatest difference"),
