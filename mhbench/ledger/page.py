@@ -96,7 +96,7 @@ def _row(paper: _Paper, n: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
         "made_of": KINDS.get(verdict["kind"], ""),
         "why": why,
         "conventions": conventions,
-        "named": ", ".join(_words(c) for c in conventions),
+        "named": ", ".join(_words(c) for c in conventions) or (SAID[code] if code == "undecided" else ""),
     }
 
 
@@ -142,9 +142,13 @@ def _discoveries(paper: _Paper) -> list[dict[str, Any]]:
 
 
 def _differences(paper: _Paper) -> list[dict[str, Any]]:
+    "The differences by note, with what a part of a release gives, which decides nothing."
     notes = []
-    for code in dict.fromkeys(r["note"] for r in paper.having(verdict="differs")):
-        of = paper.having(verdict="differs", note=code)
+    told = [
+        r for r in paper.rows if r["verdict"] == "differs" or (r["verdict"] == "undecided" and not r["conventions"])
+    ]
+    for code in dict.fromkeys(r["note"] for r in told):
+        of = [r for r in told if r["note"] == code]
         notes.append(_note(paper, code, of, ", ".join(dict.fromkeys(r["place"] for r in of))))
     return notes
 
