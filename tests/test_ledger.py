@@ -15,6 +15,7 @@ from claiming import SLIPS, found_slips, slip, spread
 from conftest import ROOT
 
 from mhbench.ledger.claims import CellOf, ClaimEntry, ClaimsFile, load_claims, read_printed
+from mhbench.ledger.inventory import Blob, Inventory, Tree
 from mhbench.ledger.verdicts import (
     VERDICT_COLUMNS,
     claims_by_verdict,
@@ -24,7 +25,6 @@ from mhbench.ledger.verdicts import (
     tables_of_run,
     tolerances,
 )
-from mhbench.ledger.inventory import Blob, Inventory, Tree
 from mhbench.registry import claims_file, studies
 from mhbench.run.cli import main
 from mhbench.run.fetch import fetch_release, inventory_of

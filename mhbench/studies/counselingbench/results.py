@@ -296,7 +296,7 @@ def _beside(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in a release, or in the folders around it that hold results."
     found = set(release.rglob(name))
     folders = (".", "metrics", "results/metrics", "statistical_analysis", "reasoning_benchmarking")
-    for above, folder in product((release.parent, release.parent.parent), folders):
+    for above, folder in product(release.parents[:3], folders):
         found |= set((above / folder).glob(name))
     return sorted(found)
 
