@@ -354,7 +354,12 @@ def test_a_source_within_the_paper_is_used_where_files_are_not_here(tmp_path):
 paper: {name: Example}
 claims:
 - {place: A, of: x, printed: "3", needs: [none.csv]}
-- {place: B, of: x, printed: "3", needs: [b.csv], ours: {table: t/x, where: {of: plain}, value: v}, otherwise: {call: sum, of: {printed: A}}}
+- place: B
+  of: x
+  printed: "3"
+  needs: [b.csv]
+  ours: {table: t/x, where: {of: plain}, value: v}
+  otherwise: {call: sum, of: {printed: A}}
 """
     claims = written(tmp_path, text)
     tree = Tree("authors/example", "0" * 40, {"b.csv": Blob("b" * 40, 1)})

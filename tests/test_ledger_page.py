@@ -42,7 +42,12 @@ claims:
     note: cutting
   - {columns: [beta], ours: {table: t, where: {of: half}, value: v}}
 - {place: Section 4, of: kappa, printed: "0.44", cannot: in_words}
-- {place: Section 5, of: a cell, printed: "1", needs: ["away/*.csv"], beside: near, ours: {table: score/x, where: {a: 1}, value: v}}
+- place: Section 5
+  of: a cell
+  printed: "1"
+  needs: ["away/*.csv"]
+  beside: near
+  ours: {table: score/x, where: {a: 1}, value: v}
 - {place: Section 6, of: a cell, printed: "0.52", ours: {table: t, where: {of: half}, value: v}, random: 0.01}
 """
 TWO = """

@@ -413,8 +413,10 @@ def _accepts(ends: tuple[float, float], number: PrintedNumber) -> bool:
     return ends[0] <= float(number.value) <= ends[1]
 
 
-def _chances(value: float, source: Source, claim: Claim, evaluation: _Evaluation) -> Iterator[tuple[str, bool, tuple]]:
-    "Whether a value is equal: as it stands, given the rounding of its inputs, and given random draws; what is accepted."
+def _chances(
+    value: float, source: Source, claim: Claim, evaluation: _Evaluation
+) -> Iterator[tuple[str, bool, tuple]]:  # name, whether it fits, what it accepts
+    "Whether a value is equal: as it stands, given the rounding of its inputs, and given random draws."
     wide: tuple = ()
     if claim.random is not None:
         room = _DEVIATIONS * claim.random + float(claim.number.unit) / 2

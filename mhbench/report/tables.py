@@ -394,9 +394,9 @@ def beside_printed(frame: pd.DataFrame, table: str, verdicts: pd.DataFrame | Non
         if not set(where) <= set(frame):
             continue
         fits = np.all([frame[k].astype(str) == wanted for k, wanted in where.items()], axis=0)
-        verdict = c.verdict if c.verdict in ("equal", "differs") else f"equal, {c.convention}"
+        verdict = {"convention": f"equal, {c.convention}", "undecided": "not decided", "cannot": "not judged"}
         for at in frame.index[fits]:
-            said.setdefault(at, []).append(f"{c.printed} ({c.place}: {verdict})")
+            said.setdefault(at, []).append(f"{c.printed} ({c.place}: {verdict.get(c.verdict, c.verdict)})")
     if not said:
         return frame
     out = frame.copy()

@@ -12,8 +12,8 @@ import pandas as pd
 
 from ..errors import refuse
 from ..ledger.claims import Claims, claims_by_place, load_claims, unused_names
-from ..ledger.page import ReleaseFiles, ledger_page
 from ..ledger.inventory import Inventory
+from ..ledger.page import ReleaseFiles, ledger_page
 from mhbench.ledger.verdicts import (
     KINDS,
     NUMBERS,

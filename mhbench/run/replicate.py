@@ -34,9 +34,9 @@ from ..report.tables import markdown_table
 from .aggregates import Protected, check_shown, held_by, publish_aggregates
 from .edit import corpus_lines, edit, import_corpus, read_what_fits, select, study_lines
 from .fetch import Fetched, fetch_release, recorded, release_of, unlock
-from .ledger import verdicts_told
 from .graph import runs, write_json
 from .inputs import PACKAGE, code_files, is_clone, package_identity
+from .ledger import verdicts_told
 from .params import load_params
 from ..subcommand import argument, subcommand
 

@@ -100,7 +100,7 @@ T = TypeVar("T")
 
 
 def read_wrong_options(file: str | Path) -> dict[str, list[str]]:  # question -> letters
-    """The options that are called objectively wrong, from a JSON or the authors' configuration (question -> numbers from 0).
+    """The options that are called objectively wrong, from a JSON or the authors' configuration (numbers from 0).
 
     Raises: ValueError for a file that holds no such mapping.
     """
