@@ -6,7 +6,6 @@ import check_readme
 import pandas as pd
 from conftest import ROOT
 from scipy.stats import norm
-from scipy.stats import norm
 
 from mhbench.ledger.claims import load_claims
 from mhbench.ledger.verdicts import KINDS, claims_by_verdict, judge_claims
@@ -49,8 +48,6 @@ FOUND = [
     ("MENTAT", "0.472 [0.344, 0.603]", *O1, {"labels": "results file"}),
     ("CounselingBench", "0.709 [0.665, 0.749]", *COUNSEL, {"model": "counselingQA-gpt4o", "mode": "zero_shot"}),
     ("CounselingBench", "0.683 [0.631, 0.731]", *COUNSEL, {"model": "Meta-Llama-3-70B-Instruct", "mode": "few_shot"}),
-    ("MHQA", "0.358 [0.339, 0.377]", *MHQA, {"model": "scibert_small", **ALL}),
-    ("MHQA", "0.333 [0.314, 0.351]", *MHQA, {"model": "biobert_small", **ALL}),
     ("MHQA", "0.358 [0.339, 0.377]", *MHQA, {"model": "scibert_small", **ALL}),
     ("MHQA", "0.333 [0.314, 0.351]", *MHQA, {"model": "biobert_small", **ALL}),
     ("MHQA", "0.303 [0.285, 0.322]", *MHQA, {"model": "bert_base_uncased_small", **ALL}),
@@ -103,9 +100,6 @@ def verdicts(paper: str) -> pd.DataFrame:
 NAMES = {"equal": "equal", "convention": "under a convention", "undecided": "not decided", "differs": "differ"}
 
 
-NAMES = {"equal": "equal", "convention": "under a convention", "undecided": "not decided", "differs": "differ"}
-
-
 def test_verdicts_are_counted_by_what_values_are_made_of():
     for paper in PAPERS:
         row = next(line for line in README.splitlines() if line.startswith(f"| [{paper}]"))
@@ -113,7 +107,11 @@ def test_verdicts_are_counted_by_what_values_are_made_of():
         counts = claims_by_verdict(found).set_index("kind")
         told = [", ".join(f"{counts.loc[k, v]} {n}" for v, n in NAMES.items() if counts.loc[k, v]) for k in KINDS]
         without = (found["verdict"] == "cannot").sum()
-        assert [x.strip() for x in row.split("|")[2:-1]] == [*(x or "none" for x in told), str(without), str(len(found))]
+        assert [x.strip() for x in row.split("|")[2:-1]] == [
+            *(x or "none" for x in told),
+            str(without),
+            str(len(found)),
+        ]
 
 
 def test_what_is_said_of_one_run_and_another():
