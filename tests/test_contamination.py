@@ -1,15 +1,12 @@
-"""Distances against the textbook table, completions and Min-K% against loops."""
-
-import math
+"""Distances against the textbook table, completions against loops."""
 
 import numpy as np
 import pytest
 from answering import answering, refuse
-from faults.server import FaultServer, completion
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.ask.request import Endpoint, Model
+from mhbench.ask.request import Model
 from mhbench.records.schema import Item
 from mhbench.steps import contamination as c
 
@@ -80,16 +77,6 @@ def test_missing_completions_are_counted_and_not_scored():
     assert got.table.loc[0, "levenshtein_other"] < 1  # compared with the halves whose completion is missing
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.floats(-20, 0), max_size=30), max_size=5), st.floats(0.01, 1))
-def test_min_k_by_sorting(texts, k):
-    for got, x in zip(c.min_k(texts, k), texts):
-        if not x:
-            assert math.isnan(got)
-        else:
-            assert got == pytest.approx(np.mean(sorted(x)[: max(1, math.floor(k * len(x)))]))
-
-
 def test_real_halves(datasets):
     from mhbench.studies.mhqa.load import load_mhqa
 
@@ -146,165 +133,3 @@ def test_a_model_is_asked_with_the_first_half_alone():
     )  # cut off, but written
     assert got.statuses == {"ok": 1, "error": 1, "truncated": 1}
     assert c.compare_completions(got.seconds, got.completions).skipped == {"too short": 1, "no completion": 1}
-
-
-# -- the log-probabilities behind Min-K%
-
-TEXTS = [
-    "Which presenting problem would you assess first?",
-    "",
-    "He drinks every evening.",
-    " ".join(["sleep", "mood", "risk", "family", "he", "drinks"] * 15),
-    "He drinks every evening.",
-]
-
-
-def test_a_local_model_equals_plain_transformers(tiny):
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    from mhbench.encode.perplexity import load_lm
-
-    lm = load_lm(tiny["lm"], budget=64)
-    tokenizer, model = (
-        transformers.AutoTokenizer.from_pretrained(tiny["lm"]),
-        transformers.AutoModelForCausalLM.from_pretrained(tiny["lm"]).eval(),
-    )
-    got = c.local_logprobs(TEXTS, lm)
-    assert got.answers == [] and got.reason == ""
-    for text, found in zip(TEXTS, got.logprobs):
-        ids = [tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]
-        assert len(found) == len(ids) - 1
-        want, half = [], lm.window // 2
-        for i in range(1, len(ids)):  # one token at a time, each with what its window holds before it
-            begin = 0 if i < lm.window else (i // half - 1) * half
-            with torch.no_grad():
-                logits = model(torch.tensor([ids[begin:i]])).logits[0, -1]
-            want.append(float(torch.log_softmax(logits, -1)[ids[i]]))
-        assert found == pytest.approx(want, abs=1e-4)
-    assert got.logprobs[2] == got.logprobs[4]
-    np.testing.assert_allclose(
-        np.exp(-c.min_k(got.logprobs, 1)), lm.perplexity(TEXTS)[0], rtol=1e-5
-    )  # the mean over all tokens is the perplexity's
-
-
-def listed(body):
-    "A reply as vLLM's completions give it: the prompt's words, the first without a log-probability, and one more."
-    words = body["prompt"].split()
-    return 200, {
-        "choices": [
-            {
-                "text": body["prompt"] + ".",
-                "finish_reason": "length",
-                "logprobs": {
-                    "tokens": [*words, "."],
-                    "token_logprobs": [None, *(-0.5 * len(w) for w in words[1:]), -0.1],
-                },
-            }
-        ],
-        "usage": {"prompt_tokens": len(words), "completion_tokens": 1},
-    }
-
-
-def here(server, how="echo"):
-    return Endpoint(name="here", base_urls=[server.url], prompt_logprobs=how, pause_s=0.02)
-
-
-def test_an_endpoint_that_echoes(tmp_path):
-    texts = [
-        "Which presenting problem would you assess first?",
-        "Why now?",
-        "Which presenting problem would you assess first?",
-    ]
-    with FaultServer(every=lambda n, body: listed) as s:
-        for _ in range(2):
-            got = c.ask_logprobs(
-                texts,
-                Model(name="m", endpoint="here", served="m"),
-                here(s),
-                cache=tmp_path / "c.sqlite",
-                progress=False,
-            )
-        assert sorted(b["prompt"] for b in s.asked) == sorted(set(texts))  # each text once, and none the second time
-    assert got.logprobs == [[-5.0, -3.5, -2.5, -1.5, -3.0, -3.0], [-2.0], [-5.0, -3.5, -2.5, -1.5, -3.0, -3.0]]
-    assert got.statuses == {"ok": 3} and got.reason == ""
-    assert c.min_k(got.logprobs, 0.34) == pytest.approx([-4.25, -2.0, -4.25])
-
-
-def test_without_log_probabilities_there_is_a_reason_and_no_number():
-    model = Model(name="m", endpoint="here", served="m")
-    with FaultServer() as s:
-        got = c.ask_logprobs(["a b", "c d"], model, here(s, "none"), cache=None, progress=False)
-        assert s.asked == [] and got.logprobs == [None, None] and "gives no log-probabilities" in got.reason
-        got = c.ask_logprobs(["a b", "c d"], model, here(s), cache=None, progress=False)  # answers, and overlooks echo
-        assert (
-            got.logprobs == [None, None]
-            and got.statuses == {"error": 2}
-            and "no log-probabilities of the prompt's tokens" in got.reason
-        )
-    with FaultServer(every=lambda n, body: "400") as s:
-        got = c.ask_logprobs(["a b", "c d"], model, here(s), cache=None, progress=False)
-        assert got.logprobs == [None, None] and "told to answer 400" in got.reason
-    with FaultServer(
-        every=lambda n, body: "400" if body["prompt"] == "a b" else listed
-    ) as s:  # one text alone fails: the others have theirs
-        got = c.ask_logprobs(["a b", "c d"], model, here(s), cache=None, progress=False)
-        assert got.logprobs == [None, [-0.5]] and got.statuses == {"error": 1, "ok": 1} and got.reason == ""
-
-
-@pytest.mark.parametrize("case", ["echo", "refuse", "local"])
-def test_the_stage_has_min_k_or_a_reason(case, tiny, root, tmp_path, monkeypatch):
-    import pandas as pd
-
-    from mhbench.run.execute import run_stage
-
-    monkeypatch.chdir(root)
-    folder = {"results": str(tmp_path)}
-    run_stage(
-        "prepare",
-        "counselingbench",
-        overrides={"results": str(tmp_path), "path": "mhbench/studies/counselingbench/demo"},
-    )
-
-    def reply(n, body):
-        if "messages" in body:
-            return lambda b: (200, completion(b, "do next with the family?"))
-        return listed if case == "echo" else "400"
-
-    with FaultServer(every=reply) as s:
-        run_stage(
-            "contamination",
-            "counselingbench",
-            overrides=folder
-            | {
-                "asked": ["m"],
-                "completions": {},
-                "n_items": 8,  # below six there is no interval
-                "encoder": None,
-                "max_failed": None if case == "refuse" else 0,  # a refusal would end the stage
-                "cache": str(tmp_path / "c.sqlite"),
-                "min_k": {"share": 0.2, "lm": {"m": tiny["lm"]} if case == "local" else None},
-                "entries": {"m": {"endpoint": "here", "served": "m"}},
-                "endpoints": {
-                    "here": {
-                        "kind": "openai",
-                        "base_urls": [s.url],
-                        "prompt_logprobs": "none" if case == "local" else "echo",
-                    }
-                },
-            },
-        )
-    out = tmp_path / "contamination" / "counselingbench"
-    each = pd.read_parquet(out / "completions.parquet")
-    if case == "refuse":
-        assert not (out / "min_k.parquet").exists() and each["min_k"].isna().all() and (each["n_tokens"] == 0).all()
-        assert "told to answer 400" in (out / "contents.json").read_text()
-        return
-    surprise = pd.read_parquet(out / "min_k.parquet")
-    assert surprise["tokens"].tolist() == ["least likely 20%", "all tokens"]
-    assert surprise["n"].tolist() == [8, 8] and (surprise["absent"] == "").all()
-    assert surprise["estimate"].tolist() == pytest.approx([each["min_k"].mean(), each["mean_logprob"].mean()])
-    assert (
-        (surprise["ci_low"] < surprise["estimate"]).all()
-        and surprise["estimate"].is_monotonic_increasing
-        and (surprise["estimate"] < 0).all()
-    )
-    assert surprise["from"].unique().tolist() == ["endpoint" if case == "echo" else f"local model {tiny['lm']}"]

@@ -16,7 +16,6 @@ from mhbench.ask.parse import (
     parse_choices,
 )
 from mhbench.ask.reply import split_thinking
-from mhbench.ask.rubrics import parse_score, parse_yes_no
 from mhbench.tasks.extended_matching import parse_extended_matching
 from mhbench.tasks.multi_label import parse_labels
 
@@ -338,7 +337,7 @@ def test_any_text_has_a_result(text):
     for got in (parse_choice(text, OPTIONS), parse_choices(text, 26), *parse_extended_matching(text, 3, 8)):
         assert got.how in ("bare", "marked", "declared", "option", "leading", "conflict", "none")
         assert bool(got.letters) == (got.how not in ("conflict", "none"))
-    parse_labels(text, ["mood", "anxiety"]), parse_yes_no(text), parse_score(text), split_thinking(text)
+    parse_labels(text, ["mood", "anxiety"]), split_thinking(text)
 
 
 @pytest.mark.whole
@@ -376,8 +375,6 @@ def test_long_outputs_take_no_time():
         parse_choice(text, OPTIONS)
         parse_extended_matching(text, 4, 8)
         parse_labels(text, ["mood"])
-        parse_score(text)
-        parse_yes_no(text)
     assert time.process_time() - start < 20  # a pattern that backtracks without bound takes minutes
 
 
@@ -482,59 +479,6 @@ def test_a_key_spelled_out_is_parsed_back(datasets):
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    "text, value, how",
-    [
-        ("Yes", True, "bare"),
-        ("NO", False, "bare"),
-        ("yes, because it follows", True, "leading"),
-        ('{"valid": "no"}', False, "marked"),
-        ("Answer: Yes", True, "declared"),
-        ("Nein.", False, "bare"),
-        ("Yes or no?", None, "none"),
-        ("Nothing of the kind", None, "none"),
-        ("Yesterday", None, "none"),
-        ("No. Answer: yes", None, "conflict"),
-        ("", None, "none"),
-    ],
-)
-def test_yes_no(text, value, how):
-    assert parse_yes_no(text)[:2] == (value, how)
-
-
-@pytest.mark.parametrize(
-    "text, value",
-    [
-        ("0", 0),
-        ("100", 100),
-        ("87.5", 87.5),
-        ("Score: 87", 87),
-        ("**Score**: 87/100", 87),
-        ("87 / 100", 87),
-        ("Score = 87%", 87),
-        ('{"score": 87, "reason": "3 of 4 points"}', 87),
-        ("Similarity: 87. The answer names 2 of 3 drugs.", 87),
-        ("<think>maybe 40. Score: 40</think>Score: 87", 87),
-        ("Score: 87\nScore: 87", 87),
-        ("Score: 80-90", None),
-        ("between 80 and 90", None),
-        ("Score: 80, then Score: 90", None),
-        ("Score: 187", None),
-        ("Score: -3", None),
-        ("2 of 3 drugs", None),
-        ("Score: high", None),
-        ("Score: 1,000", None),
-    ],
-)
-def test_scores(text, value):
-    assert parse_score(text).value == value
-
-
-def test_scores_on_another_scale():
-    assert parse_score("4/5", 1, 5).value == 4
-    assert parse_score("Rating: 6", 1, 5).how == "out_of_range"
-
-
 def test_labels_are_never_guessed():
     names = [
         "Depressive Disorders",
@@ -596,7 +540,6 @@ def test_labels_in_every_list_form(labels, separator):
         (lambda: parse_choice("A", 1), "two or more"),
         (lambda: parse_choices("A", ["x"]), "two or more"),
         (lambda: parse_extended_matching("A", 0, 5), "n_stems must be 1"),
-        (lambda: parse_score("1", 3, 1), "low must be below"),
     ],
 )
 def test_bad_input_is_refused(call, words):

@@ -24,9 +24,6 @@ STUDIES = {
 
 def obliging(n, body):
     "An answer that fits: a schema's first values, log-probabilities where asked, words that name no option."
-    if body.get("echo"):
-        prompt = {"text": "", "finish_reason": "length", "logprobs": {"token_logprobs": [None, *[-1.0] * 14]}}
-        return lambda _: (200, completion(body, "") | {"choices": [prompt]})
     fields = body.get("response_format", {}).get("json_schema", {}).get("schema", {}).get("properties", {})
     verdict = json.dumps({k: v["enum"][0] if "enum" in v else 50 for k, v in fields.items()})
     reply = completion(body, verdict if fields else "None of the options fits.")
@@ -41,7 +38,7 @@ def planned(clone, tmp_path, monkeypatch):
     "Parameters of two studies, three items each, that a server and the encoder answer; and the server."
     with FaultServer(every=obliging) as s:
         p = yaml.safe_load((clone / "params.yaml").read_text())
-        p["endpoints"]["remote"] = {"kind": "openai", "base_urls": [s.url], "prompt_logprobs": "echo"}
+        p["endpoints"]["remote"] = {"kind": "openai", "base_urls": [s.url]}
         p["models"] |= {
             "remote": {
                 "endpoint": "remote",

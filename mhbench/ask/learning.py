@@ -86,7 +86,7 @@ class Learner:
 
     def from_answer(self, job: Job, answer: Answer) -> tuple[Terms, str] | None:
         "The terms that a reply without a usable answer suggests, and why; None where it is a proper answer."
-        if job.request.echo or answer.status not in ("ok", "truncated"):
+        if answer.status not in ("ok", "truncated"):
             return None
         text = (answer.text or "").strip()
         letter_only = bool(job.request.letters) and only_a_letter(job.wire.most, self.model)

@@ -16,14 +16,15 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from .request import Answer, Model, Request, Tokens, interface_of, limit_of, only_a_letter
+from .interfaces import INTERFACES
+from .request import Answer, Model, Request, Tokens, limit_of, only_a_letter
 from .secrets import plain
 from .terms import LASTING
 
 # %% auto #0
 __all__ = ['LEAST_MASS', 'SERVICE', 'ENDINGS', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'listed_tokens',
-           'answer_position', 'opens_thought', 'split_thinking', 'split_reasoning', 'read_json', 'prompt_logprobs',
-           'Complaint', 'complaint_in', 'words', 'read_usage', 'served_by', 'served_apart', 'read_reply', 'meaning_of']
+           'answer_position', 'opens_thought', 'split_thinking', 'split_reasoning', 'read_json', 'Complaint',
+           'complaint_in', 'words', 'read_usage', 'served_by', 'served_apart', 'read_reply', 'meaning_of']
 
 # %% ../../nbs/ask/09_reply.ipynb #56d42730
 LEAST_MASS = 0.5  # of the probability, on the letters together: with less, a position is not that of the answer
@@ -236,31 +237,6 @@ def read_json(text: str, schema: dict[str, Any]) -> tuple[Any, str | None]:  # (
         return None, f"not JSON: {e}"
     return (value, None) if worst is None else (None, f"at {worst.json_path}: {worst.message:.300}")
 
-# %% ../../nbs/ask/09_reply.ipynb #37a2e70c
-def prompt_logprobs(
-    reply: dict[str, Any],
-    generated: int = 1,  # tokens that follow the prompt's, where the reply does not count them
-) -> list[float] | None:
-    "Log-probabilities (natural) of the prompt's tokens from the first that has one; None where they are not given."
-    choice = reply["choices"][0]
-    usage = reply.get("usage") or {}
-    apart = (reply.get("prompt") or [None])[0] if isinstance(reply.get("prompt"), list) else None
-    got: list[Any]
-    if isinstance(own := choice.get("prompt_logprobs"), list):  # vLLM: one dictionary a token
-        got = [list(t.values())[0].get("logprob") if t and len(t) == 1 else None for t in own]
-    elif isinstance(apart, dict):
-        got = (apart.get("logprobs") or {}).get("token_logprobs") or []
-    else:
-        got = (choice.get("logprobs") or {}).get("token_logprobs") or []
-        told = usage.get("completion_tokens")
-        got = got[: max(0, len(got) - (generated if told is None else told))]
-    counted = usage.get("prompt_tokens") or len(got)  # a start-of-text token may be counted or not
-    if not got or abs(len(got) - counted) > 1:
-        return None
-    if got[0] is None:
-        got = got[1:]
-    return None if any(x is None or x > 1e-3 for x in got) else [min(float(x), 0.0) for x in got]
-
 # %% ../../nbs/ask/09_reply.ipynb #2601e28e
 class Complaint(NamedTuple):
     "What the body of an error says."
@@ -382,12 +358,11 @@ def read_reply(raw: bytes, request: Request, model: Model, limit: int | None = N
     "The answer in a reply's body. Raises: Malformed with what is wrong, and no other error, whatever the bytes."
     reply, tokens = _loaded(raw), Tokens()
     try:
-        reply = interface_of(request, model).says(reply)
+        reply = INTERFACES[model.api].says(reply)
         tokens = read_usage(reply)
-        answer = _echo(reply, request, tokens) if request.echo else _answer(reply, request, model, limit, tokens)
+        answer = _answer(reply, request, model, limit, tokens)
         answer.served = served_by(reply)
-        if not request.echo:
-            answer.served["thought"] = "yes" if answer.thought else "not seen"
+        answer.served["thought"] = "yes" if answer.thought else "not seen"
         return answer
     except Malformed as e:
         e.tokens = tokens[:2]
@@ -498,23 +473,6 @@ def _add_letters(answer: Answer, choice: dict[str, Any], letters: list[str]) -> 
     answer.listed = evidence is not None
     if evidence is not None:
         answer.letter_logprobs, answer.bounded, answer.letter_mass = evidence
-
-# %% ../../nbs/ask/09_reply.ipynb #ef73980d
-_DEAF = "the reply gives no log-probabilities of the prompt's tokens; set the endpoint's prompt_logprobs to none"
-
-
-def _echo(reply: dict[str, Any], request: Request, tokens: Tokens) -> Answer:
-    "The prompt's log-probabilities as an answer, without the text, which the caller has."
-    finish = _choice(reply).get("finish_reason")
-    found = prompt_logprobs(reply, request.sampling.get("max_tokens", 1))
-    if found is not None and not all(-math.inf < x <= 0 for x in found):
-        raise Malformed("a log-probability that is no number")
-    answer = Answer(request.id, text="", finish_reason=finish if isinstance(finish, str) else None)
-    answer.tokens = tokens
-    answer.prompt_logprobs = found
-    if found is None:
-        answer.status, answer.error = "error", _DEAF
-    return answer
 
 # %% ../../nbs/ask/09_reply.ipynb #7cf4fdfb
 def _with_status(answer: Answer, ending: str, refusal: str | None, request: Request, letter: bool) -> Answer:

@@ -16,15 +16,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
 
-from .interfaces import INTERFACES, LETTER, Interface
+from .interfaces import INTERFACES, LETTER
 from .secrets import secret_header, url_fault
 from .terms import LIMITS, Terms
 from ..errors import refuse
 
 # %% auto #0
 __all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'presets', 'preset',
-           'endpoint', 'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'interface_of',
-           'only_a_letter', 'limit_of', 'asked_of', 'body_of', 'changes', 'wire']
+           'endpoint', 'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'only_a_letter',
+           'limit_of', 'asked_of', 'body_of', 'changes', 'wire']
 
 # %% ../../nbs/ask/08_request.ipynb #351a4ff4
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -66,9 +66,6 @@ class Endpoint(Entry):
     patience_s: float = Field(900.0, ge=0, description="how long one request is put off by 429 and the like")
     pause_s: float = Field(0.5, gt=0, description="the first pause after a failure; it doubles")
     top_logprobs: int = Field(20, ge=0, description="how many log-probabilities it gives; 0: none")
-    prompt_logprobs: Literal["none", "echo", "vllm"] = Field(
-        "none", description="of a prompt's own tokens: by completions with `echo`, or vLLM's field"
-    )
     structured: Literal["json_schema", "json_object", "none"] = Field(
         "json_schema", description="how it takes a JSON schema"
     )
@@ -234,7 +231,6 @@ class Request:
     sample: int = 0  # 0-based index of the repetition
     schema: dict[str, Any] | None = None  # JSON schema of the answer
     letters: list[str] | None = None  # option letters whose log-probabilities are wanted
-    echo: bool = False  # the log-probabilities of the text itself are wanted, and no answer
     room: int | None = None  # tokens that the mode allows an answer; a limit in the model's entry goes before it
     numbered: bool = False  # the prompt numbered the options; not sent
     language: str = "en"  # of the prompt, and of what is added to it about the JSON wanted
@@ -267,7 +263,6 @@ class Answer:
     letter_logprobs: dict[str, _Logprob] | None = None  # by letter; None where the endpoint gave none
     bounded: list[str] = field(default_factory=list)  # letters that were not listed: they share what the list leaves
     letter_mass: float | None = None  # probability of the listed letters together, where it is evidence of an answer
-    prompt_logprobs: list[_Logprob] | None = None  # of the text's tokens, where echo was asked for
     data: Any = None  # the parsed JSON, where a schema was asked for
     status: str = "ok"  # ok, refused, filtered, truncated, error
     finish_reason: str | None = None  # as the endpoint gives it
@@ -318,15 +313,7 @@ class Answer:
 # %% ../../nbs/ask/08_request.ipynb #282df48c
 _TOKENS = ("prompt_tokens", "completion_tokens", "thinking_tokens", "cached_tokens", "cache_write_tokens")
 _FIELDS = tuple(f.name for f in fields(Answer) if f.compare)
-_SPARSE = (
-    "prompt_logprobs",
-    "letter_mass",
-    "changed",
-    "thinking_tokens",
-    "served",
-    "cached_tokens",
-    "cache_write_tokens",
-)
+_SPARSE = ("letter_mass", "changed", "thinking_tokens", "served", "cached_tokens", "cache_write_tokens")
 _KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", *_SPARSE))
 _NOTHING = Answer()
 _STORED = TypeAdapter(Answer)
@@ -391,11 +378,6 @@ def canonical_json(value: Any) -> bytes:
 TEXT_ROOM = 256  # tokens, where a letter has to be read from a text
 
 
-def interface_of(request: Request, model: Model) -> Interface:
-    "The API that a request is asked by: the model's own, and completions for the log-probabilities of a text."
-    return INTERFACES["completions" if request.echo else model.api]
-
-
 def only_a_letter(most: int | None, model: Model) -> bool:
     "Whether a limit leaves room for a letter and nothing else: the Responses API takes none under 16."
     return most is not None and most <= INTERFACES[model.api].letter
@@ -448,12 +430,6 @@ def _sampling(request: Request, model: Model, terms: Terms, k: int) -> dict[str,
     return out
 
 
-def _echo_body(request: Request, model: Model, endpoint: Endpoint) -> dict[str, Any]:
-    how = {"echo": True, "logprobs": 1} if endpoint.prompt_logprobs == "echo" else {"prompt_logprobs": 0}
-    text = request.messages[-1]["content"]
-    return {"model": model.served, "prompt": text, "max_tokens": 1, "temperature": 0.0, **request.sampling, **how}
-
-
 _IN_WORDS = {
     "en": "Answer with one JSON value that fits this JSON schema, and with nothing else:",
     "de": "Antworten Sie mit einem JSON-Wert, der zu diesem JSON-Schema passt, und mit nichts anderem:",
@@ -468,8 +444,6 @@ def _with_schema(messages: list[dict[str, str]], schema: dict[str, Any], languag
 # %% ../../nbs/ask/08_request.ipynb #1cba0056
 def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None = None) -> dict[str, Any]:
     "What is asked, in the words of the chat or the completions API, under terms (by default the entry's own)."
-    if request.echo:
-        return _echo_body(request, model, endpoint)
     terms = endpoint.terms if terms is None else terms
     structured = terms.structured or endpoint.structured
     messages = request.messages
@@ -498,14 +472,14 @@ def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | 
 
 def body_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None = None) -> dict[str, Any]:
     "The JSON body of a request."
-    return interface_of(request, model).asks(asked_of(request, model, endpoint, terms))
+    return INTERFACES[model.api].asks(asked_of(request, model, endpoint, terms))
 
 # %% ../../nbs/ask/08_request.ipynb #4e24d9f5
 def changes(request: Request, model: Model, endpoint: Endpoint, terms: Terms, asked: dict[str, Any]) -> tuple[str, ...]:
     "What is left out of a request or renamed, as the rows of the results say it."
     own = INTERFACES[model.api]
     out = [f"no {k}" for k in own.absent if k in {**model.sampling, **request.sampling}]
-    if terms == Terms() or request.echo:
+    if terms == Terms():
         return tuple(out)
     plain = asked_of(request, model, endpoint, Terms())
     out += [f"no {k}" for k in plain if k not in asked and k not in dict(terms.renamed)]
@@ -529,8 +503,8 @@ def _image_in(content: Any) -> str | None:
     return next((kind for kind in kinds if "image" in kind), None)
 
 
-def _check(request: Request, model: Model, endpoint: Endpoint) -> None:
-    "Refuse messages that are no chat, letters that are none, and an echo that the endpoint cannot give."
+def _check(request: Request) -> None:
+    "Refuse messages that are no chat, and letters that are none."
     odd = next((m for m in request.messages if not _is_chat(m)), None)
     if isinstance(odd, dict) and (kind := _image_in(odd.get("content"))):
         refuse(f"wire: messages must be text; got an image ({kind}, {request.id}); models are asked in words alone")
@@ -541,23 +515,16 @@ def _check(request: Request, model: Model, endpoint: Endpoint) -> None:
         refuse("wire: letters must name an option or be None; got []", place=request.id, remedy="leave them out")
     if any(len(c) != 1 or not c.isascii() or not c.isupper() for c in request.letters or []):
         refuse(f"wire: letters must be single capital letters; got {request.letters}", place=request.id)
-    if request.echo and endpoint.prompt_logprobs == "none":
-        rule = "echo must be asked of an endpoint with prompt_logprobs echo or vllm"
-        got = f"got {endpoint.name!r} with none ({request.id})"
-        refuse(f"wire: {rule}; {got}; set prompt_logprobs if it gives them")
-    if request.echo and (request.letters or request.schema):
-        refuse(f"wire: echo must come without letters and schema; got both ({request.id}); ask twice")
 
 # %% ../../nbs/ask/08_request.ipynb #04a47461
 def wire(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None = None) -> Wire:
     """The bytes of a request under terms (by default the endpoint's entry's own), and the key of its answer.
 
-    Raises: ValueError where the messages are not chat messages or no Unicode, the letters are no letters, or the
-    endpoint echoes nothing.
+    Raises: ValueError where the messages are not chat messages or no Unicode, or the letters are no letters.
     """
-    _check(request, model, endpoint)
+    _check(request)
     terms = endpoint.terms if terms is None else terms
-    own = interface_of(request, model)
+    own = INTERFACES[model.api]
     schema = None if request.schema is None else _encode(request.schema)
     structured = (terms.structured or endpoint.structured) if schema else ""
     shapes = ["mhbench 1", endpoint.who, own.path, structured, request.sample, request.letters, schema]

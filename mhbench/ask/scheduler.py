@@ -62,11 +62,11 @@ class NextSteps:
         if wrong and job.request.schema is not None and not job.repaired and not self.ending:
             job.ask_for_json(answer.text, wrong)
             return NextStep(at=time.monotonic())
-        return self.end(job, answer, final=not (wrong and job.request.echo))  # a server may learn to echo
+        return self.end(job, answer, final=True)
 
     def _taught(self, job: Job, answer: Answer) -> NextStep | None:
         "The next step where an answer was given under earlier terms, or teaches new ones; None where it stands."
-        if not job.request.echo and self.learner.outdated(job):
+        if self.learner.outdated(job):
             return NextStep(anew=True)  # the terms changed while it was in flight: answers of two kinds are not mixed
         if (found := self.learner.from_answer(job, answer)) is None:
             return None
@@ -85,7 +85,7 @@ class NextSteps:
             self.purse.suppose(job)
         job.error = self.transport.secrets.clean_line(failed.words)
         learns = failed.status >= 400 and failed.kind in ("refused", "again")
-        if learns and not (job.request.echo or self.ending) and (again := self._learn(job, failed)):
+        if learns and not self.ending and (again := self._learn(job, failed)):
             return again
         at = self.patience.next_try(job, failed, time.monotonic())
         if at is not None:

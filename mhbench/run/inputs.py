@@ -200,7 +200,7 @@ def _weights(file: Path, top: Path) -> str:
 
 def _model_files(section: dict) -> list[str]:
     "The models in a section that are written like a path."
-    named = [section.get(k) for k in _WEIGHTS] + [(section.get("min_k") or {}).get("lm")]
+    named = [section.get(k) for k in _WEIGHTS]
     for n in [n for n in named if isinstance(n, dict)]:
         named += n.values()
     return [n for n in named if isinstance(n, str) and ("/" in n or n.endswith(".gguf"))]

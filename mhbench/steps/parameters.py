@@ -24,7 +24,7 @@ __all__ = ['MOST_REPLICATES', 'Seed', 'Positive', 'NonNegative', 'Share', 'Cosin
            'Correction', 'Groups', 'SameModel', 'ByJudge', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL', 'MINILM', 'ENCODER',
            'GENERAL', 'OneOf', 'field', 'Closed', 'Parameters', 'Reported', 'Answered', 'AskingParameters',
            'PrepareParameters', 'Spending', 'GenerateParameters', 'ScoreParameters', 'FreeformParameters',
-           'JudgeParameters', 'JudgeStudyParameters', 'DuelsParameters', 'MinK', 'ContaminationParameters',
+           'JudgeParameters', 'JudgeStudyParameters', 'DuelsParameters', 'ContaminationParameters',
            'FinetuneParameters', 'DemographicsParameters', 'ReasoningParameters', 'LedgerParameters',
            'ReportParameters']
 
@@ -301,15 +301,6 @@ class DuelsParameters(AskingParameters):
     n_boot: Draws = 200
 
 # %% ../../nbs/steps/03_parameters.ipynb #3ce82356
-class MinK(Closed):
-    "Min-K%: the least likely tokens of a question."
-
-    share: Share = field(0.2, "of the least likely tokens")
-    lm: dict[str, Any] | None = field(
-        None, 'model -> a hub id, folder, .gguf or "bundled" with its weights, where its endpoint gives none'
-    )
-
-
 class ContaminationParameters(AskingParameters):
     "Whether a model completes questions that it should not know."
 
@@ -323,7 +314,6 @@ class ContaminationParameters(AskingParameters):
     thresholds: list[Cosine] = field([0.8, 0.9], "a completion with a higher similarity is flagged")
     others: Positive = field(20, "other questions that a completion is compared with")
     executor: Executing = {}
-    min_k: MinK = field({"share": 0.2, "lm": None}, "share of the least likely tokens; lm: model -> weights")
     entries: Entries = GEMMA
     endpoints: Endpoints = LOCAL
     prompts_dir: PromptsDir = None
