@@ -146,18 +146,12 @@ _REPLIES = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))
 
 def _families() -> list[_Family]:
     "The families of the table; one that has several tags, once for each."
-    out = []
-    for fields in _REPLIES["thoughts"].values():
-        for tag in fields.get("each", [""]):
-            out.append(
-                _Family(
-                    **{
-                        k: v.replace("{TAG}", tag) if isinstance(v, str) else v
-                        for k, v in fields.items()
-                        if k != "each"
-                    }
-                )
-            )
+    out: list[_Family] = []
+    for family in _REPLIES["thoughts"].values():
+        parts = family["begins"], family["ends"], family["example"]
+        for tag in family.get("each", [""]):
+            begins, ends, example = (part.replace("{TAG}", tag) for part in parts)
+            out.append(_Family(begins, ends, example, family.get("in_prompt", True)))
     return out
 
 
@@ -192,7 +186,8 @@ def split_thinking(text: str) -> tuple[str | None, str]:
         return bare[1].strip(), bare[2].strip()
     if not _ANY_MARK.search(text):
         return None, _AROUND.sub(" ", text).strip()
-    thoughts, rest = [], text
+    thoughts: list[str] = []
+    rest = text
 
     def take(m):
         thoughts.append(m.group(1).strip())

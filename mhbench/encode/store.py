@@ -77,9 +77,10 @@ class ResultStore(Database):
             self._db.execute("DELETE FROM results WHERE rowid <= (SELECT avg(rowid) FROM results)")
             self._db.execute("VACUUM")
 
-    def _set_aside(self, error: sqlite3.Error) -> None:
-        super()._set_aside(error)
-        say(f"the store {str(self.path)!r} was damaged ({error}); it is set aside, and a new one begun")
+    def _set_aside(self, error: sqlite3.Error) -> Path:
+        aside = super()._set_aside(error)
+        say(f"the store {str(self.path)!r} was damaged ({error}); it is {aside.name} now, and a new one begun")
+        return aside
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Stored]:
         "What is there of some keys, SHA-256, and is as it was written."

@@ -67,7 +67,9 @@ def make_private(files: Iterable[Path], *, ignored: bool = False) -> None:
             _ignore(file)
 
 # %% ../../nbs/records/11_database.ipynb #c10ae0f2
-_COPIES = re.compile(r"/\.(?:dvc/tmp/exps|mhbench/sweep)/.*")  # where DVC and `mhbench sweep` make copies of a clone
+_COPIES = re.compile(
+    r"/\.(?:dvc/tmp|mhbench)/(?:exps|sweep)/.*"
+)  # where DVC and `mhbench sweep` make copies of a clone
 
 
 def clone_of(folder: str | Path) -> Path:
@@ -182,10 +184,10 @@ class Database:
         self._db = connect(self.path)
         write_ahead(self._db)
 
-    def _set_aside(self, error: sqlite3.Error) -> None:
-        "Move a damaged file out of the way."
+    def _set_aside(self, error: sqlite3.Error) -> Path:
+        "Move a damaged file out of the way, and say where it is."
         self.close()
-        self._rename()
+        return self._rename()
 
     def _trouble(self, error: sqlite3.Error) -> NoReturn:
         "Raise what is no damage, or is damage for the second time."

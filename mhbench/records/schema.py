@@ -268,13 +268,13 @@ def origins(records: Iterable[Any]) -> dict[str, str]:
 
 def origin_banner(known: Mapping[str, str]) -> str:  # name -> origin
     "One sentence on whom a run did not ask; empty where it asked everybody."
-    said = []
+    parts = []
     for origin in reversed(ORIGINS[1:]):
-        if names := [name for name, of in known.items() if of == origin]:
+        if names := [name for name, from_where in known.items() if from_where == origin]:
             more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-            said.append(f"{origin}: {', '.join(names[:6])}{more}")
-    names = "; ".join(said)
-    return f"{names[0].upper()}{names[1:]} (this run did not ask them; see the column `origin`)." if said else ""
+            parts.append(f"{origin}: {', '.join(names[:6])}{more}")
+    whole = "; ".join(parts)
+    return f"{whole[0].upper()}{whole[1:]} (this run did not ask them; see the column `origin`)." if parts else ""
 
 # %% ../../nbs/records/01_schema.ipynb #7e14b6ec
 class Grouping(Record):
