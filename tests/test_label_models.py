@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mhbench.stats.label_models import dawid_skene, label_votes, severity_labels
+from mhbench.stats.label_models import dawid_skene, label_votes
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -87,26 +87,6 @@ def test_smoothing_keeps_a_rater_of_few_labels_from_certainty(labels):
     alone[0, 0] = "a"
     free, smooth = dawid_skene(alone, smoothing=0).errors[0], dawid_skene(alone).errors[0]
     assert free[:, 0].max() > 0.999 and 0.4 < smooth[0, 0] < 0.95
-
-
-def test_the_model_of_severities_beside_crowd_kits_model_of_difficulty():
-    """150 items by 7 raters of different strictness. crowd-kit 1.4.2's GLAD(n_iter=100, tol=1e-6) of the same labels is
-    another model (difficulty and ability), so that probabilities need not be equal, but as near to the truth.
-    """
-    rows, theirs = (pd.read_csv(FIXTURES / f"label_models_{name}.csv") for name in ("severity_labels", "glad"))
-    labels = np.full((7, 150), None, dtype=object)
-    labels[rows["rater"], rows["item"]] = np.where(rows["label"] == 1, "Correct", "Incorrect")
-    found, checks = severity_labels(labels, ["Incorrect", "Correct"])
-    assert all(c.passed for c in checks)
-    ours, glad = found.of("Correct"), theirs["glad"].to_numpy()
-    assert np.corrcoef(ours, glad)[0, 1] > 0.97 and ((ours > 0.5) == (glad > 0.5)).mean() > 0.93
-
-    def brier(p):
-        return ((p - theirs["correct"]) ** 2).mean()
-
-    assert brier(ours) < brier(glad) + 0.002  # 0.0765 and 0.0769
-    assert brier(ours) < brier(label_votes(labels).of("Correct")) - 0.005  # 0.086
-    assert brier(ours) < brier(dawid_skene(labels).probability.of("Correct")) - 0.03  # 0.131: answers by degrees
 
 
 def test_the_only_label_of_an_item_is_all_its_votes():

@@ -244,7 +244,7 @@ def test_what_is_not_there_says_why(unjudged):
     absent = {a["name"]: a["why"] for a in contents["absent"]}
     assert {"no judge labelled answers of the core", "no judge was asked about these answers"} <= set(absent.values())
     assert all(absent.values()) and len(absent) >= 5
-    for name in ("alignment", "ensembles", "bias", "bias_recorded", "judges_abstain", "jury", "errors"):
+    for name in ("alignment", "ensembles", "bias", "bias_recorded", "judges_abstain"):
         assert not (unjudged / f"{name}.parquet").exists()
     for file in unjudged.glob("*.parquet"):
         table = pd.read_parquet(file)
@@ -279,45 +279,6 @@ def bank(root, tmp_path_factory):
         run_stage("panel", "medqade", overrides={"results": str(folder), "n_boot": 400})
     ratings = read_records(folder / "text/prepare/medqade/ratings.parquet", Rating)
     return folder / "panel/medqade", ratings
-
-
-@pytest.fixture(scope="module")
-def votes(bank):
-    "What each simulated judge called each answer that people have a majority on, and whether people call it correct."
-    wins = majorities([r for r in bank[1] if not r.by_model], decided=True)
-    said = defaultdict(dict)
-    for r in bank[1]:
-        if r.by_model and r.target != "difficulty" and r.label != "Abstain" and (r.target, r.item_id) in wins:
-            said[r.rater][r.target, r.item_id] = float(r.label == "Correct")
-    return said, {k: float(w == "Correct") for k, w in wins.items()}
-
-
-def test_the_jury(bank, votes):
-    said, right = votes
-    table = pd.read_parquet(bank[0] / "jury.parquet").set_index(["who", "measure"])["estimate"]
-    keys = [k for k in right if sum(k in x for x in said.values()) >= 2]
-    share = {k: np.mean([x[k] for x in said.values() if k in x]) for k in keys}
-    assert table["jury", "Brier score of the vote share"] == pytest.approx(
-        np.mean([(share[k] - right[k]) ** 2 for k in keys])
-    )
-    decided = [k for k in keys if share[k] != 0.5]
-    assert table["jury", "majority as people's"] == pytest.approx(
-        np.mean([(share[k] > 0.5) == right[k] for k in decided])
-    )
-    for judge, own in said.items():
-        wrong = np.mean([own[k] != right[k] for k in own if k in keys])
-        assert table[judge, "error rate, which is its Brier score"] == pytest.approx(wrong)
-
-
-def test_errors_in_common(bank, votes):
-    said, right = votes
-    table = pd.read_parquet(bank[0] / "errors.parquet")
-    assert len(table) == 10  # pairs of five
-    for r in table.itertuples():
-        both = [k for k in right if k in said[r.first] and k in said[r.second]]
-        a, b = ([said[j][k] != right[k] for k in both] for j in (r.first, r.second))
-        assert (r.n, r.n_both_wrong) == (len(both), np.logical_and(a, b).sum())
-        assert r.estimate == pytest.approx(np.corrcoef(a, b)[0, 1])
 
 
 def exact_error(judge, student, right) -> float:

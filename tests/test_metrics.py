@@ -93,36 +93,6 @@ def label_tables(draw):
     )
 
 
-@quick
-@given(label_tables())
-def test_multilabel_scores_equal_sklearn(case):
-    y, p, w = case
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert metrics.subset_accuracy(y, p) == pytest.approx(sk.accuracy_score(y, p))
-        for average in ("weighted", "macro", "micro"):
-            ours, theirs = (
-                metrics.multilabel_f1(y, p, average=average),
-                sk.f1_score(y, p, average=average, zero_division=0),
-            )
-            if math.isnan(ours):
-                assert (
-                    not y.any() if average == "weighted" else not (y.any() or p.any())
-                )  # nothing to average over: NaN here, 0 there
-            else:
-                assert ours == pytest.approx(theirs, abs=1e-12)
-        np.testing.assert_allclose(
-            metrics.multilabel_f1(y, p, average=None), sk.f1_score(y, p, average=None, zero_division=0), atol=1e-12
-        )
-    for row, exact, f in zip(w, metrics.subset_accuracy(y, p, weights=w), metrics.multilabel_f1(y, p, weights=w)):
-        i = np.repeat(np.arange(len(y)), row)
-        np.testing.assert_allclose(
-            [exact, f],
-            [metrics.subset_accuracy(y[i], p[i]), metrics.multilabel_f1(y[i], p[i])] if len(i) else [math.nan] * 2,
-            atol=1e-12,
-        )
-
-
 @st.composite
 def distributions(draw, zeros=False):
     n, k = draw(st.integers(1, 12)), draw(st.integers(2, 5))
@@ -181,17 +151,6 @@ def test_calibration_edges(strategy):
     assert (
         calibration.reliability_curve([0.5] * 9, [1] * 9, bins=3, strategy=strategy).count.sum() == 9
     )  # ties at a quantile
-
-
-@quick
-@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40))
-def test_set_scores_by_loops(pairs):
-    sets, right = zip(*pairs)
-    got = metrics.set_scores(sets, right)
-    assert got.sets.tolist() == list(dict.fromkeys(sets))
-    for s, score, size in zip(*got):
-        mine = [r for t, r in pairs if t == s]
-        assert (score, size) == (pytest.approx(np.mean(mine)), len(mine))
 
 
 @quick
@@ -280,9 +239,7 @@ def test_bootstrap_of_f1_is_the_bootstrap_by_loops():
         (lambda: metrics.accuracy(["A", ""], ["A", "A"]), "truth must not be missing"),
         (lambda: metrics.f1(["A"], ["A", "B"]), "one entry a unit each"),
         (lambda: metrics.compare_settings([1, 2], [1, 0]), "right or wrong"),
-        (lambda: metrics.set_scores([1, 2], [1]), "one entry a sub-question"),
         (lambda: metrics.indicator([["a"]], ["a", "a"]), "labels must differ"),
-        (lambda: metrics.multilabel_f1([[1, 2]], [[1, 0]]), "hold 0 and 1"),
         (lambda: calibration.cross_entropy([[1, 0]], [[0.5, 0.5]], floor=1), "floor must be in [0, 1)"),
         (lambda: calibration.brier([[1, math.nan]], [[0.5, 0.5]]), "soft must be probabilities"),
         (lambda: calibration.reliability_curve([0.5], [1], bins=0), "bins must be 1 or more"),
@@ -295,8 +252,3 @@ def test_bad_input_is_refused(call, words):
     with pytest.raises(ValueError) as e:
         call()
     assert words in str(e.value)
-
-
-def test_labels_without_a_table_are_refused():
-    with pytest.raises(ValueError, match="one row a unit and one column a label"):
-        metrics.subset_accuracy([1, 0, 1], [1, 0, 1])

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from mhbench.records.draw import assign
 from mhbench.stats import agreement, bias, consensus
-from mhbench.studies.medqade.judges import vote_shares
 from mhbench.studies.medqade.panel import (
     abstention_rates,
     label_array,
@@ -17,7 +16,6 @@ from mhbench.studies.medqade.panel import (
     student_accuracy,
     tie_breaker_items,
 )
-from mhbench.studies.medqade.panel_tables import JudgeLabels
 from mhbench.studies.medqade.simulate import Judge, Student, share_right, simulate_panel, simulated_ratings, true_bias
 
 
@@ -189,18 +187,6 @@ def test_tables_of_the_study():
     assert few.n_failed[2] == sum(v is None for v in x[2, :, :3].reshape(-1)) < 5, "never asked is not failed"
     assert rates.n_failed.tolist() == [0, 0, 5, 0] and rates.n_labels.tolist() == [120, 120, 115, 120]
     np.testing.assert_allclose(rates.estimate[2], (x[2] == "Abstain").sum() / 115)
-
-
-def test_votes_count_where_people_agree_and_the_quorum_has_voted():
-    people = np.array(
-        [["Correct", "Correct", "Correct", "Incorrect"], ["Correct", "Correct", "Incorrect", "Incorrect"]]
-    )
-    votes = np.array([["Correct", "Correct", "Correct", "Correct"], ["Incorrect", None, "Correct", "Abstain"]], object)
-    said = JudgeLabels(["x", "y"], votes[:, None])
-    two, one = (vote_shares(people[:, None], said, quorum=q) for q in (2, 1))
-    assert (two.share.tolist(), two.correct.tolist(), two.item.tolist()) == ([0.5], [1], [0])
-    assert (two.n_few, two.n_split) == (2, 1)
-    assert (one.share.tolist(), one.correct.tolist(), one.n_few) == ([0.5, 1, 1], [1, 1, 0], 0)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from mhbench.stats.rater_model import (
     facet_contrast,
     fit_duels,
     fit_raters,
-    label_probabilities,
     misfits,
     rater_quantities,
 )
@@ -164,24 +163,6 @@ def test_severities_do_not_hang_on_the_distribution_of_worths():
     assert np.abs(found["estimate"] - conditional.severity).max() < 0.25 * conditional.severity_se.min()
     width = (found["ci_high"] - found["ci_low"]).to_numpy()
     assert np.allclose(width / (2 * 1.96 * conditional.severity_se), 1, atol=0.05)
-
-
-def test_labels_are_as_probable_as_a_fine_sum_says():
-    "A label is likeliest from one worth to another: the sum over worths a hundredth apart, by hand, for one answer."
-    x = five_raters()
-    answer, rater = np.nonzero(~np.isnan(x))
-    value = x[answer, rater].astype(int)
-    fit = fit_raters(value, answer, rater, categories=range(4), spreads=False)
-    worth = np.arange(-12, 12, 0.01)
-    cuts = np.concatenate([[0], fit.part("cuts")])
-    of_raters = category_log_probs(worth, fit.part("severity"), np.ones(5), np.tile(cuts, (5, 1)), np.arange(4))
-    median_rater = np.sort(of_raters.argmax(2), axis=0)[2]  # the third of five
-    for one in (0, 7, 101):
-        log_weight = -0.5 * (worth / np.exp(fit.part("worth_sd"))) ** 2
-        log_weight += sum(of_raters[r, :, k] for r, k in zip(rater[answer == one], value[answer == one]))
-        weight = np.exp(log_weight - log_weight.max())
-        by_hand = np.bincount(median_rater, weight, 4) / weight.sum()
-        assert label_probabilities(fit).loc[one].to_numpy() == pytest.approx(by_hand, abs=0.01)
 
 
 def test_a_duel_seen_in_the_other_order_is_the_same_duel():

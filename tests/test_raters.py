@@ -7,8 +7,6 @@ from mhbench.stats.abstention import mean_difficulty
 from mhbench.stats.agreement import METRICS, contingency_tables, krippendorff_alpha, mean_pairwise, pairwise
 from mhbench.stats.bias import position_bias, self_enhancement
 from mhbench.stats.consensus import alignment, best_ensemble
-from mhbench.stats.label_models import severity_labels
-from mhbench.stats.metrics import set_scores
 
 
 def test_tables_of_many_pairs_do_not_depend_on_how_many_are_made_at_once():
@@ -101,16 +99,6 @@ def test_who_is_no_table_of_labels_is_in_no_ensemble():
     for annotators, labels in ((one, panel), ([one] * 3, one), ([["x", "y"]] * 3, panel)):
         with pytest.raises(ValueError, match="annotators must have shape"):
             best_ensemble(annotators, labels, metrics=("percent_agreement",), n=20, seed=1)
-
-
-def test_severities_of_what_is_no_matrix_are_refused():
-    with pytest.raises(ValueError, match="labels must be"):
-        severity_labels(["yes", "no"], ["no", "yes"])
-
-
-def test_a_set_is_named_by_one_label_a_question():
-    with pytest.raises(ValueError, match="one entry a sub-question"):
-        set_scores([["a", "b"]], [[1, 0]])
 
 
 def test_alpha_of_nothing_is_one_number_for_each_set_of_weights():

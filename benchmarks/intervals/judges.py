@@ -18,7 +18,6 @@ from mhbench.stats.judge_error import (
 )
 from mhbench.stats.preference import bradley_terry, worth_estimates
 from mhbench.stats.resample import mean
-from mhbench.studies.medqade.judges import error_correlation
 from mhbench.studies.medqade.panel_tables import weighted_to_bank
 
 from .kind import Kind, Limits, cases_of, of_row
@@ -180,14 +179,6 @@ def worth(sample, seed: int) -> Estimate:
     return worth_estimates(*sample, penalty=0.1)[0]
 
 
-def draw_errors(rng: np.random.Generator, *, cases: int, items: int, wrong: float, together: float):
-    shared = rng.random((cases, items)) < together
-    both = rng.random((cases, items)) < wrong
-    own = rng.random((2, cases, items)) < wrong
-    a, b = np.where(shared, both, own).reshape(2, -1).astype(float)
-    return a, b, cases_of(cases, items)
-
-
 def draw_strata(rng: np.random.Generator, *, items: int, match: float, without: float):
     "MedQADE's draw: a fifth of the items have a matching answer."
     n = {"with": items // 5, "without": items - items // 5}
@@ -332,20 +323,6 @@ KINDS = [
         truth=lambda models, questions, **how: worth_of_first(models, **how),
         interval=worth,
         wide="six questions, or worths near 0 or 1",
-    ),
-    Kind(
-        name="error_correlation",
-        about="How far two judges err on the same answers; cases are a sample.",
-        stages="panel",
-        settings=[
-            {"cases": c, "items": i, "wrong": w, "together": t}
-            for c, i in ((10, 3), (30, 1), (30, 4), (100, 1), (300, 1))
-            for w, t in ((0.3, 0.0), (0.3, 0.5), (0.1, 0.3))
-        ],
-        draw=draw_errors,
-        truth=lambda together, **_: together,
-        interval=lambda sample, seed: error_correlation(*sample),
-        wide="few answers on which both err",
     ),
     Kind(
         name="share_of_bank",

@@ -15,12 +15,11 @@ from scipy.special import betainc, softmax, stdtrit
 
 from ..errors import refuse
 from .agreement import ABSTAIN, label_matrix
-from .rater_model import RaterCheck, fit_raters, label_probabilities
 from .resample import group_codes, sums_by
 
 # %% auto #0
 __all__ = ['LOWER_AGREEMENT', 'FEWEST_ALIKE', 'FEWEST_PAGES', 'SLIPS', 'LabelProbabilities', 'label_votes', 'DawidSkene',
-           'dawid_skene', 'severity_labels', 'too_many', 'Slips', 'rater_flags']
+           'dawid_skene', 'too_many', 'Slips', 'rater_flags']
 
 # %% ../../nbs/stats/19_label_models.ipynb #13d93300
 class _Labels(NamedTuple):
@@ -157,26 +156,6 @@ def dawid_skene(
     p, shares, errors, rounds = _expectation_maximisation(said, start, group, asked, smoothing, tolerance, most)
     p = np.where(asked[:, None], p, np.nan)
     return DawidSkene(LabelProbabilities(said.classes, p), shares, errors, said.values, rounds)
-
-# %% ../../nbs/stats/19_label_models.ipynb #27a714c9
-def severity_labels(
-    labels: Any, order: Sequence, *, groups: Any = None, clusters: Any = None
-) -> tuple[LabelProbabilities, list[RaterCheck]]:
-    """The probability of each label (R, N), where raters differ in severity; labels that are not in `order`, from the
-    lowest to the highest, count as not asked. `groups` (N,) may be the models that answered, `clusters` the items.
-
-    Source: Linacre 1989 (severity of raters); Bock and Aitkin 1981 (marginal likelihood).
-    """
-    said = np.asarray(labels, dtype=object)
-    rater, item = np.nonzero(np.isin(said, np.array(order, dtype=object)) if said.ndim == 2 else np.zeros((0, 0)))
-    if not len(rater):
-        refuse(f"severity_labels: labels must be (R, N) and hold one of {list(order)}; got shape {said.shape} and none")
-    of = {name: np.asarray(x)[item] for name, x in (("group", groups), ("items", clusters)) if x is not None}
-    facets = {"group": of["group"]} if "group" in of else None
-    given = said[rater, item].tolist()
-    fit = fit_raters(given, item, rater, categories=list(order), facets=facets, items=of.get("items"))
-    values = label_probabilities(fit).reindex(range(said.shape[1])).to_numpy()
-    return LabelProbabilities(list(order), values), fit.checks
 
 # %% ../../nbs/stats/19_label_models.ipynb #17694088
 def _as_codes(ratings: np.ndarray, ignore: Sequence) -> tuple[np.ndarray, bool]:

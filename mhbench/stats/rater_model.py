@@ -32,7 +32,7 @@ from mhbench.stats.rater_likelihood import (
 
 # %% auto #0
 __all__ = ['SD_FLOOR', 'SD_CEILING', 'DUEL', 'RaterCheck', 'design_checks', 'RaterFit', 'fit_raters', 'fit_duels',
-           'rater_quantities', 'facet_levels', 'facet_contrast', 'label_probabilities']
+           'rater_quantities', 'facet_levels', 'facet_contrast']
 
 # %% ../../nbs/stats/21_rater_model.ipynb #7b2b5f8a
 class RaterCheck(NamedTuple):
@@ -561,21 +561,3 @@ def facet_contrast(
     value, se = _with_se(fit, lambda v: fit.unit * (v[one] - v[other]))
     n = np.array([len(fit.ratings)])
     return _estimates(fit, value, se, n, max(fit.n_clusters - 1, 1), level)[0]
-
-# %% ../../nbs/stats/21_rater_model.ipynb #65b821da
-def label_probabilities(fit: RaterFit) -> pd.DataFrame:  # answers x categories, rows sum to 1
-    "The probability of each category to be the one that the median rater is most likely to give; not for sliders."
-    from scipy.interpolate import CubicSpline  # here alone: it takes a fifth of a second to import
-
-    if fit.categories is None or fit.steps is None:
-        refuse("label_probabilities: ratings must be of categories; these are points of a slider")
-    between = np.linspace(fit.grid[0], fit.grid[-1], 40 * (len(fit.grid) - 1) + 1)  # labels change between grid points
-    each = np.sort(category_table(fit.parameters.split(fit.values), between, fit.steps).argmax(2), axis=0)
-    n = len(each)
-    one = np.eye(len(fit.categories))
-    likeliest = (one[each[(n - 1) // 2]] + one[each[n // 2]]) / 2
-    curves = CubicSpline(fit.grid, np.eye(len(fit.grid)))(between)
-    chances = np.maximum(fit.weight @ (curves.T @ likeliest), 0.0)
-    chances /= chances.sum(1, keepdims=True)
-    names = pd.Index(fit.answers, name="answer", tupleize_cols=False)
-    return pd.DataFrame(chances, index=names, columns=fit.categories)
