@@ -62,7 +62,7 @@ def test_nothing_of_the_demo_stays_and_all_of_it_comes_back(params, study):
     assert set(entry) - {"prepare"} == set(recipe_of(demo["prepare"]["loader"])) & set(demo)
     of_the_demo = {"collect", "compose", "keys", "finetune"}  # its literature
     assert set(demo) - set(entry) <= of_the_demo, "a new stage needs a line in the study's recipe.yaml"
-    limits = {"n_items", "n_known", "n_errors", "n_examined", "n_per_category", "made_with", "tie_breaker", "pool"}
+    limits = {"n_items", "n_known", "n_errors", "n_examined", "n_per_category", "tie_breaker", "pool"}
     limits |= {"lineages", "pairs", "prompt_pairs", "beside"}
     left = [path for path, value in leaves(entry) if limits & set(path) and value is not None]
     assert left == []

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 # %% auto #0
-__all__ = ['TRUTH', 'APART', 'beside_truth', 'accuracy_truth', 'pairs_truth', 'calibration_truth', 'levels_truth', 'memory_truth']
+__all__ = ['TRUTH', 'APART', 'beside_truth', 'accuracy_truth', 'levels_truth']
 
 # %% ../../nbs/steps/13_truth.ipynb #a5b1d257
 TRUTH = ["model", "quantity", "truth", "n", "estimate", "ci_low", "ci_high", "level", "covered"]
@@ -66,29 +66,6 @@ def accuracy_truth(accuracy: pd.DataFrame, scores: pd.DataFrame, declared: pd.Da
             rows.append(_row(r["model"], quantity, truth, r))
     return beside_truth(pd.DataFrame(rows, columns=TRUTH[:-2]))
 
-
-def pairs_truth(pairs: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:  # columns TRUTH
-    "Declared and estimated differences between two examinees, on the items that both answered."
-    wide = _known(scores, declared).pivot_table(index="item_id", columns="model", values="right")
-    rows = []
-    for r in pairs[pairs["first"].isin(wide.columns) & pairs["second"].isin(wide.columns)].to_dict("records"):
-        truth = _one_chance(wide[r["first"]] - wide[r["second"]])
-        quantity = f"difference in accuracy: minus {r['second']}"
-        rows.append(_row(r["first"], quantity, truth, r))
-    return beside_truth(pd.DataFrame(rows, columns=TRUTH[:-2]))
-
-# %% ../../nbs/steps/13_truth.ipynb #b2edd71e
-def calibration_truth(calibration: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
-    "How far the declared sureness is from the declared skill, and the estimated calibration error. Columns: TRUTH."
-    rows = []
-    known = _known(scores, declared).dropna(subset=["sureness", "confidence"])
-    for r in calibration[calibration["by"] == "all"].to_dict("records"):
-        mine = known[known["model"] == r["model"]]
-        if len(mine):
-            truth = abs(mine["sureness"].mean() - mine["right"].mean())
-            rows.append(_row(r["model"], "expected calibration error", truth, r))
-    return _beside(rows)
-
 # %% ../../nbs/steps/13_truth.ipynb #7148749d
 def levels_truth(
     table: pd.DataFrame, pairs: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame
@@ -108,15 +85,4 @@ def levels_truth(
             if abs(differs) > APART:
                 ends = {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
                 rows.append(_row(model, f"{r['first']} minus {r['second']} patients", differs, r | ends))
-    return _beside(rows)
-
-# %% ../../nbs/steps/13_truth.ipynb #612a9da9
-def memory_truth(flags: pd.DataFrame, declared: pd.DataFrame, bases: Mapping[str, str]) -> pd.DataFrame:
-    "The declared share of questions that somebody knows by heart, and the share whose second half it writes: TRUTH."
-    rows = []
-    known = declared.assign(base=declared["item_id"].map(bases))
-    for r in flags[flags["model"].isin(set(declared["model"]))].to_dict("records"):
-        mine = known[(known["model"] == r["model"])].groupby("base")["memorised"].max()
-        quantity = f"questions recited ({r['similarity']} similarity above {r['above']:g})"
-        rows.append(_row(r["model"], quantity, float(mine.mean()), r))
     return _beside(rows)

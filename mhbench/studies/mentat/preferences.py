@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
-from scipy.special import softmax
 
 from ...errors import refuse
 from ...records.schema import Item, letters
@@ -21,15 +20,14 @@ from ...stats.estimate import estimate
 from ...stats.hierarchical import PreferenceRefits
 from ...stats.rater_model import RaterFit, fit_raters
 from ...stats.resample import mean
-from ...stats.soft_labels import group_means, soft_labels
-from ...steps.truth import beside_truth
+from ...stats.soft_labels import group_means
 from .annotations import AnnotationArrays, score_rows
-from .labels import label_frame, wording_distances
+from .labels import wording_distances
 
 # %% auto #0
 __all__ = ['OFFSETS', 'THIRD', 'T', 'rater_table', 'slider_raters', 'wording_table', 'read_wrong_options', 'named_wrong_options',
            'of_rated', 'Creators', 'creators_of', 'same_as_source', 'chosen_labels', 'preference_metrics',
-           'SliderPanel', 'simulated_panel', 'simulated_truth']
+           'SliderPanel', 'simulated_panel']
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #eb4e0c9a
 OFFSETS = ("paper", "symmetric")
@@ -244,47 +242,3 @@ def simulated_panel(items: Sequence[Item], *, n_raters: int = 8, seed: int) -> S
     ties = rng.uniform(-1.5, 0.5, n_raters)
     levels = rng.normal(0, 0.4, n_raters)
     return SliderPanel(worths - worths.mean(1, keepdims=True), slopes * slopes.sum() / (slopes @ slopes), ties, levels)
-
-# %% ../../../nbs/studies/mentat/09_preferences.ipynb #6f5eccec
-_FITTED = {
-    "slope": "slope (pulled towards 1 by the penalty)",
-    "readiness to tie": "readiness to tie (pulled towards 0 by the penalty)",
-}
-
-
-def _as_written(item: Item) -> Item:
-    "An item whose soft labels are in the order of its base question."
-    labels = [label for _, label in sorted(zip(item.order or range(len(item.options)), item.soft_labels or []))]
-    return item.model_copy(update={"soft_labels": labels})
-
-# %% ../../../nbs/studies/mentat/09_preferences.ipynb #f8e537e9
-def simulated_truth(
-    raters: pd.DataFrame,  # of rater_table
-    labels: pd.DataFrame,  # of chosen_labels, symmetric
-    items: Sequence[Item],  # with the soft labels that the raters drew from
-    *,
-    made_with: int | None,  # the seed of simulated_panel; None: nothing was declared
-) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where nothing was declared
-    """True and fitted slopes, readiness to tie, and the probability of each question's most preferred option; only for
-    the demo's raters, whose true parameters are known.
-    """
-    rated = set(labels["question"])
-    asked = {i.base: _as_written(i) for i in reversed(list(items)) if i.soft_labels is not None and i.base in rated}
-    names = [f"r{k}" for k in range(8)]
-    if made_with is None or not asked or not set(raters["rater"]) <= set(names):
-        return beside_truth(pd.DataFrame(columns=["truth", "estimate"]))
-    panel = simulated_panel(list(asked.values()), seed=made_with)
-    own = raters[raters["model"] == "symmetric"]
-    declared = {("slope", r): x for r, x in zip(names, panel.slopes)}
-    declared |= {("readiness to tie", r): x for r, x in zip(names, panel.ties)}
-    fitted = own.assign(truth=[declared[key] for key in zip(own["quantity"], own["rater"])])
-    fitted = fitted.assign(model="simulated rater " + own["rater"], quantity=own["quantity"].map(_FITTED))
-    here = labels[labels["question"].isin(asked)]
-    wrong = here.pivot(index="question", columns="option", values="wrong").loc[list(asked)].to_numpy(bool)
-    weights = soft_labels(softmax(panel.worths, axis=1), wrong)  # objectively wrong options have none
-    true = label_frame(list(asked), truth=weights)
-    here = here.rename(columns={"probability": "estimate"}).merge(true, on=["question", "option"])
-    here = here.assign(ci_low=np.nan, ci_high=np.nan)  # a spread of refits is no interval
-    most = here.loc[here.groupby("question")["truth"].idxmax()]
-    most = most.assign(model="simulated raters", quantity="preference for " + most["question"] + ", " + most["option"])
-    return beside_truth(pd.concat([fitted, most], ignore_index=True))

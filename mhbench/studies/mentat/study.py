@@ -32,9 +32,6 @@ class PreferencesParameters(Reported):
     n_boot: Draws = field(100, "refits of each model")
     n_boot_rankings: NonNegative = field(0, "refits of Plackett and Luce's model; 0: no spread", le=MOST_REPLICATES)
     n_permutations: Permutations = field(10000, "of the wordings")
-    made_with: NonNegative | None = field(
-        None, "the seed of simulated raters, to show their declared parameters; None: people"
-    )
 
 
 class AgreementParameters(Reported):
