@@ -331,18 +331,16 @@ def test_numbers_of_a_workbook_are_read_as_they_are_shown(tmp_path):
     assert [(i.options, i.key) for i in items] == [(["2", "2.5"], ["A"]), (["0.1", "7"], ["B"])]
 
 
-def test_numbers_and_dates_of_a_workbook_look_as_their_author_saw_them(tmp_path):
-    book, sheet = workbook(tmp_path / "q.xlsx", [HEAD, ["1", "How often a week?", datetime.date(2026, 4, 3), 0.5, "B"]])
-    sheet["C2"].number_format, sheet["D2"].number_format = "d-m", "0.00"
+def test_numbers_of_a_workbook_look_as_their_author_saw_them_and_a_date_is_set_aside(tmp_path):
+    book, sheet = workbook(tmp_path / "q.xlsx", [HEAD, ["1", "How often a week?", 3, 0.5, "B"]])
+    sheet["D2"].number_format = "0.00"
     book.save(tmp_path / "q.xlsx")
-    assert read(tmp_path / "q.xlsx")[0].options == ["3-4", "0.50"]
-    assert read_table(tmp_path / "q.xlsx").notes == [
-        "1 cells are dates, read as they are shown: look whether 3-4 was typed"
-    ]
-    sheet["D2"].number_format = "# ?/?"
-    book.save(tmp_path / "q.xlsx")
-    items, bad = aside(tmp_path / "q.xlsx", tmp_path)
-    assert items == [] and bad[0][1].startswith("a cell must have a format that is known, not '# ?/?'")
+    assert read(tmp_path / "q.xlsx")[0].options == ["3", "0.50"]
+    for value, code in ((datetime.date(2026, 4, 3), "d-m"), (0.5, "# ?/?")):
+        sheet["D2"].value, sheet["D2"].number_format = value, code
+        book.save(tmp_path / "q.xlsx")
+        items, bad = aside(tmp_path / "q.xlsx", tmp_path)
+        assert items == [] and bad[0][1].startswith(f"a cell must be text, or a number in a plain format, not {code!r}")
 
 
 def test_a_formula_and_an_error_are_set_aside(tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -23,7 +23,7 @@ from .request import Answer, Endpoint, Model, Request, Tokens, wire
 from .scheduler import Scheduler
 
 # %% auto #0
-__all__ = ['STAND_IN', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan', 'aask', 'LoopThread', 'ask']
+__all__ = ['STAND_IN', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan', 'LoopThread', 'ask']
 
 # %% ../../nbs/ask/17_client.ipynb #2ef6e5d6
 class Plan(NamedTuple):
@@ -143,38 +143,6 @@ def plan(requests: Iterable[Request], model: Model, endpoint: Endpoint, cache: C
         pass
     return recorder.calls[0].plan
 
-# %% ../../nbs/ask/17_client.ipynb #224ea01e
-async def aask(
-    requests: Iterable[Request],
-    model: Model,
-    endpoint: Endpoint,
-    *,
-    cache: Cache | str | Path | None,  # a Cache or its path; None: keep nothing
-    budget: Budget | None = None,  # stop before it is crossed
-    max_failed: int | None = None,  # more failed requests end the run
-    replay: Literal["use", "only", "off"] = "use",  # only: from the cache alone, with no endpoint
-    progress: bool | str = True,  # a text is the line's label
-    study: str = "",  # whose questions these are, as the cache notes it
-    some_must_come: bool = False,  # if every request fails, the run ends with an error, whatever max_failed allows
-) -> AsyncIterator[Answer]:  # in the order asked, one for each request
-    """Ask a model, asynchronously.
-
-    Raises: ValueError for a faulty call; BudgetReached, TooManyFailed, CacheError after saving the answers so far.
-    """
-    if Recorder.active:
-        known = None if replay == "off" else cache
-        for answer in Recorder.active[-1].ask(requests, model, endpoint, cache=known, study=study):
-            yield answer
-        return
-    asking = Asking(model, endpoint, cache, budget, max_failed, replay, progress, study, some_must_come)
-    batches = Scheduler(requests, asking).batches()
-    try:
-        async for batch in batches:
-            for answer in batch:
-                yield answer
-    finally:
-        await batches.aclose()
-
 # %% ../../nbs/ask/17_client.ipynb #ea116c35
 class LoopThread:
     "An event loop in its own thread, for callers with and without a running loop."
@@ -210,15 +178,18 @@ def ask(
     model: Model,
     endpoint: Endpoint,
     *,
-    cache: Cache | str | Path | None,
-    budget: Budget | None = None,
-    max_failed: int | None = None,
-    replay: Literal["use", "only", "off"] = "use",
-    progress: bool | str = True,
-    study: str = "",
-    some_must_come: bool = False,
-) -> Iterator[Answer]:
-    "Ask a model: `aask` for code that is not asynchronous, with the same arguments. Raises: as `aask`."
+    cache: Cache | str | Path | None,  # a Cache or its path; None: keep nothing
+    budget: Budget | None = None,  # stop before it is crossed
+    max_failed: int | None = None,  # more failed requests end the run
+    replay: Literal["use", "only", "off"] = "use",  # only: from the cache alone, with no endpoint
+    progress: bool | str = True,  # a text is the line's label
+    study: str = "",  # whose questions these are, as the cache notes it
+    some_must_come: bool = False,  # if every request fails, the run ends with an error, whatever max_failed allows
+) -> Iterator[Answer]:  # in the order asked, one for each request
+    """Ask a model.
+
+    Raises: ValueError for a faulty call; BudgetReached, TooManyFailed, CacheError after saving the answers so far.
+    """
     if Recorder.active:
         known = None if replay == "off" else cache
         yield from Recorder.active[-1].ask(requests, model, endpoint, cache=known, study=study)

@@ -12,9 +12,11 @@ import datetime
 import io
 import json
 import math
+import re
 import xml.etree.ElementTree as ET
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -23,7 +25,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import optional, refuse
-from .number_format import look
 from .schema import OR_WITHOUT, Record, Validated, validate, write_set_aside
 
 # %% auto #0
@@ -338,17 +339,26 @@ def _sheet(book, sheet: str | None, path: Path) -> str:
     return sheet
 
 
+def _shown(value: float, code: str) -> str | None:
+    'A number as a cell shows it whose format is General, or like "0.00", "#,##0" or "0%"; None for another format.'
+    if code.lower() in ("general", "@"):
+        return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else str(value)
+    m = re.fullmatch(r"(#,##)?0(?:\.(0+))?(%?)", code)
+    if m is None:
+        return None
+    with localcontext(rounding=ROUND_HALF_UP):
+        return format(Decimal(repr(value)), f"{',' * bool(m[1])}.{len(m[2] or '')}{m[3] or 'f'}")
+
+
 def _excel_cell(c) -> str | list | Unreadable:
     "A cell as it is shown."
     if c.data_type == "e":
         return Unreadable(str(c.value), "a cell must hold a value, not an error of the sheet")
     if isinstance(c.value, (str, bool)):
         return cell(c.value)
-    shown = None if isinstance(c.value, datetime.timedelta) else look(c.value, str(c.number_format))
-    if shown is None:
-        rule = f"a cell must have a format that is known, not {c.number_format!r}: make it text"
-        return Unreadable(str(c.value), rule)
-    return shown
+    shown = _shown(c.value, str(c.number_format)) if isinstance(c.value, (int, float)) else None
+    rule = f"a cell must be text, or a number in a plain format, not {c.number_format!r}: make it text"
+    return Unreadable(str(c.value), rule) if shown is None else shown
 
 # %% ../../nbs/records/02_table.ipynb #9de6ed26
 def _merged(merged: list[tuple[int, int, int, int]], top: int, last: int, cells: dict[_Place, Any]) -> int:
@@ -372,18 +382,17 @@ def _few_enough(cells: dict[_Place, Any]) -> None:
         refuse(f"read_table: a sheet must have {MOST_CELLS:,} cells at most; got more; save its questions as CSV")
 
 # %% ../../nbs/records/02_table.ipynb #70bff596
-def _sheet_cells(sheet, marks: _Marks) -> tuple[dict[_Place, Any], int]:  # and how many dates are among them
+def _sheet_cells(sheet, marks: _Marks) -> dict[_Place, Any]:
     "The cells of a sheet that show something."
-    cells, dates = {}, 0
+    cells = {}
     for c in _filled_cells(sheet):
         if (shown := _excel_cell(c)) != "":
             cells[c.row, c.column] = shown
-            dates += isinstance(c.value, datetime.date)
             _few_enough(cells)
     for at, formula in marks.formulas.items():
         if at not in cells:
             cells[at] = Unreadable(formula, "a formula must have a stored value: open the workbook and save it")
-    return cells, dates
+    return cells
 
 
 def _excel(path: Path, sheet: str | None) -> Table:
@@ -391,16 +400,16 @@ def _excel(path: Path, sheet: str | None) -> Table:
         with contextlib.closing(_workbook(path)) as book:
             chosen = book[_sheet(book, sheet, path)]
             marks = _marks(chosen)
-            cells, dates = _sheet_cells(chosen, marks)
+            cells = _sheet_cells(chosen, marks)
     except ValueError:
         raise
     except Exception as e:  # openpyxl raises whatever the broken part raises
         got = f"{type(e).__name__}: {e} ({path.name})"
         refuse(f"read_table: path must be an Excel workbook; got {got}; save it as .xlsx, without a password")
-    return _sheet_table(path.name if sheet is None else f"{path.name}:{sheet}", cells, marks, dates)
+    return _sheet_table(path.name if sheet is None else f"{path.name}:{sheet}", cells, marks)
 
 # %% ../../nbs/records/02_table.ipynb #56b32376
-def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks, dates: int) -> Table:
+def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks) -> Table:
     "The cells of a sheet as a table; the first row that shows something names the columns."
     top = min((row for row, _ in cells), default=1)
     last = max((row for row, _ in cells), default=1)
@@ -408,7 +417,6 @@ def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks, dates: int
         "cells are formulas; the values stored with them are taken": sum(row > top for row, _ in marks.formulas),
         "merged cells count for every row that they cover": _merged(marks.merged, top, last, cells),
         "hidden rows are read like the others": sum(row > top for row in marks.hidden),
-        "cells are dates, read as they are shown: look whether 3-4 was typed": dates,
     }
     names = {k: v.value if isinstance(v, Unreadable) else str(v) for (row, k), v in cells.items() if row == top}
     columns = _named([names[k] for k in sorted(names)], f"{start.partition(':')[0]}:{top}")
