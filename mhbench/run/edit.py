@@ -25,7 +25,7 @@ from ..errors import refuse
 from ..records.answers import all_simulated
 from ..records.database import private_file
 from ..registry import rated_sections, studies
-from .graph import RUN_FILE, graph, root, selective
+from .graph import RUN_FILE, graph, selective
 from .inputs import sha256
 from mhbench.run.params import (
     DEMO,

@@ -10,7 +10,6 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from ..errors import refuse
 from .resample import Weights, as_result, divide, numbers_of_units, unit_weights
