@@ -35,7 +35,6 @@ hostile/test_hostile_command hostile/test_hostile_local hostile/test_hostile_sur
 PARTS = ("form", "fast", "whole")
 MAY_BE_ABSENT = (  # why a test may be skipped; a skip for any other reason fails
     r"no real corpora at |among the (real )?corpora|no runs of |are not here: set MHBENCH_DATASETS",
-    r"no results of the demo: make repro",
     r"the files at hand are not those that reports/replication was made from",
     r"no chromium and chromedriver|npm is not installed|npm pack axe-core failed|node is not installed",
     r"or openssl is not installed|unshare -rm is not allowed|reads /proc|needs SIGKILL",

@@ -6,7 +6,8 @@
 
 A table of at most LONGEST rows stands there whole, with six significant digits. Of a longer one, each column stands
 there by its count of missing cells, its distinct values, and for numbers the mean and the mean weighted by the row's
-number, so that an exchange of two rows is seen. Cells of more than MOST characters are texts, and stand there by a hash.
+number, so that an exchange of two rows is seen. A cell of more than MOST characters is a text, and stands there by a
+hash.
 """
 
 from __future__ import annotations

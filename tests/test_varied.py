@@ -7,16 +7,8 @@ from varied import VARIED, left_by
 pytestmark = pytest.mark.whole
 
 
-@pytest.fixture(scope="module")
-def results(root):
-    "What `make repro` left of the demo."
-    if not (root / "results" / "score" / "mentat" / "notebook.ipynb").exists():
-        pytest.skip("no results of the demo: make repro")
-    return root / "results"
-
-
 @pytest.mark.parametrize("place", VARIED)
-def test_other_parameters_give_the_tables_that_somebody_read(place, results):
+def test_other_parameters_give_the_tables_that_somebody_read(place, demo):
     stage, _, study = place.partition("/")
     golden = {name: rows for name, rows in stored(FOLDER / "varied")[stage].items() if name.startswith(study)}
-    assert not differences({stage: golden}, left_by(place, results, VARIED[place]))
+    assert not differences({stage: golden}, left_by(place, demo / "results", VARIED[place]))
