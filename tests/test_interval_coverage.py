@@ -24,7 +24,7 @@ FLOOR = 0.92  # of the share covered, at every setting where an interval is show
 MOST = 0.97
 DRAWS = 100
 FITS = 25  # draws of a model of raters, which takes a tenth of a second, and of other slow ones
-SLOW = ("rater_", "duel_contrast", "model_free", "best ensemble", "average over models")
+SLOW = ("rater_", "model_free", "best ensemble", "average over models")
 FALLS_SHORT: dict[str, int] = {}  # settings under it that are known, and stand in the notebook
 MEASURED = list(KINDS)
 

@@ -17,8 +17,6 @@ from mhbench.stats.rater_likelihood import (
     over_worths,
 )
 from mhbench.stats.rater_model import (
-    facet_contrast,
-    fit_duels,
     fit_raters,
     misfits,
     rater_quantities,
@@ -163,23 +161,6 @@ def test_severities_do_not_hang_on_the_distribution_of_worths():
     assert np.abs(found["estimate"] - conditional.severity).max() < 0.25 * conditional.severity_se.min()
     width = (found["ci_high"] - found["ci_low"]).to_numpy()
     assert np.allclose(width / (2 * 1.96 * conditional.severity_se), 1, atol=0.05)
-
-
-def test_a_duel_seen_in_the_other_order_is_the_same_duel():
-    "Models renamed so that their order turns: the contrast changes its sign, raters' leans stay."
-    rng = np.random.default_rng(0)
-    n = 400
-    items, raters = rng.integers(40, size=n), rng.integers(4, size=n)
-    swap = rng.random(n) < 0.5
-    first, second = np.where(swap, "b", "a"), np.where(swap, "a", "b")
-    favoured = np.where(swap, 0.35, 0.55)
-    outcome = np.where(rng.random(n) < 0.2, "tie", np.where(rng.random(n) < favoured, "first", "second"))
-    one = fit_duels(outcome, first, second, items, raters)
-    new = {"a": "z", "b": "y"}
-    other = fit_duels(outcome, [new[m] for m in first], [new[m] for m in second], items, raters)
-    assert facet_contrast(one, "a", "b").estimate == pytest.approx(facet_contrast(other, "z", "y").estimate, abs=1e-5)
-    leans = [rater_quantities(f).query("quantity == 'lean to the first place'")["estimate"] for f in (one, other)]
-    assert np.allclose(*leans, atol=1e-5)
 
 
 def test_sliders_with_every_rating_there_are_the_balanced_anova():

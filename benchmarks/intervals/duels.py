@@ -1,4 +1,4 @@
-"""Duels that people judged, and models free of who rated them: people, or who rates what, count."""
+"""Duels that people judged: people are a sample."""
 
 from functools import cache
 
@@ -6,28 +6,9 @@ import numpy as np
 import pandas as pd
 
 from mhbench.stats.preference import bradley_terry_of_each
-from mhbench.stats.rater_model import facet_contrast, fit_raters
 from mhbench.steps.by_raters import people_duel_rows
 
 from .kind import Kind, settings
-
-
-def draw_points(rng: np.random.Generator, *, raters: int, items: int, models: int, each: int) -> tuple:
-    "Points of 0 to 100; the strict raters rate the first models more often, the last is ten points above the first."
-    severity, n = rng.normal(0, 8, raters), items * models
-    item, model = np.repeat(np.arange(items), models), np.tile(np.arange(models), items)
-    worth = np.linspace(-5, 5, models)[model] + rng.normal(0, 8, items)[item] + rng.normal(0, 8, n)
-    lean = np.exp(0.1 * np.outer(np.linspace(1, -1, models), severity))[model]
-    answer = np.repeat(np.arange(n), each)
-    rater = np.argsort(rng.exponential(size=(n, raters)) / lean, 1)[:, :each].ravel()
-    points = 50 + worth[answer] - severity[rater] + rng.normal(0, 8, len(answer))
-    return points, answer, rater, model[answer], item[answer]
-
-
-def points_contrast(sample, seed):
-    points, answer, rater, model, item = sample
-    return facet_contrast(fit_raters(points, answer, rater, facets={"model": model}, items=item), max(model), 0)
-
 
 MEANS = np.array([0.6, 0.0, -0.6])  # of three contestants
 
@@ -69,14 +50,5 @@ KINDS = [
         draw=draw_duels,
         truth=lambda own, **_: worth_of_the_first(own),
         interval=worth_by_people,
-    ),
-    Kind(
-        name="model_free_of_severity_points",
-        about="Two models' points apart, free of who rated them; items are a sample, raters and models are these.",
-        stages="judge_study",
-        settings=settings("raters items models each", (4, 30, 2, 2), (4, 60, 3, 2), (6, 30, 4, 2), (8, 60, 2, 4)),
-        draw=draw_points,
-        truth=lambda **_: 10.0,
-        interval=points_contrast,
     ),
 ]

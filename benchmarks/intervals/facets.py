@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from mhbench.stats.rater_likelihood import category_log_probs
-from mhbench.stats.rater_model import DUEL, facet_contrast, facet_levels, fit_duels, fit_raters, rater_quantities
+from mhbench.stats.rater_model import facet_levels, fit_raters, rater_quantities
 
 from .kind import Kind, settings
 
@@ -109,35 +109,6 @@ def severity_of_repeats(sample, seed):
     return found[(found["quantity"] == "points below") & (found["rater"] == one)].iloc[0]
 
 
-def draw_duels(rng, *, raters: int, items: int, models: int, each: int):
-    "Each item's answers meet in all pairs; worths are of answers, places are drawn, raters lean and tie as they do."
-    severity, spread = raters_drawn(rng, raters, 0.4)
-    readiness = rng.normal(0, 0.5, raters)
-    worth = np.linspace(-0.8, 0.8, models) + rng.normal(0, 0.7, (items, models))
-    low, high = np.triu_indices(models, 1)
-    item, pair = np.repeat(np.arange(items), len(low)), np.tile(np.arange(len(low)), items)
-    duel, rater = who_rates(rng, raters, len(item), each)
-    flip = rng.random(len(duel)) < 0.5
-    upper, lower = high[pair[duel]], low[pair[duel]]
-    first, second = np.where(flip, upper, lower), np.where(flip, lower, upper)
-    lead = worth[item[duel], first] - worth[item[duel], second]
-    cuts = np.column_stack([np.zeros(raters), 0.1 + readiness, np.full(raters, 0.2)])
-    y = drawn_categories(rng, lead, np.arange(len(duel)), rater, severity, spread, cuts, np.array([0, 0.5, 1]))
-    one = rng.integers(raters)
-    return ([DUEL[k] for k in y], first, second, item[duel], rater), one, 0.2 - severity[one]
-
-
-def duel_lean(sample, seed):
-    duels, one, _ = sample
-    found = rater_quantities(fit_duels(*duels))
-    return found[(found["quantity"] == "lean to the first place") & (found["rater"] == one)].iloc[0]
-
-
-def duel_contrast(sample, seed):
-    duels = sample[0]
-    return facet_contrast(fit_duels(*duels), max(duels[1]), 0)
-
-
 def draw_models(rng, *, raters: int, items: int, models: int, each: int, categories: int):
     "Each model answers each item; the strict raters rate the first models more often."
     severity, spread = raters_drawn(rng, raters, 0.7)
@@ -160,7 +131,7 @@ def model_worth(sample, seed):
     return found[(found["quantity"] == "worth") & (found["model"] == max(model))].iloc[0]
 
 
-WHERE = "preferences, panel, judge_study, duels"
+WHERE = "preferences, panel, judge_study"
 SCALES = settings(
     "raters answers each categories",
     *((4, 60, 2, 2), (10, 200, 2, 2), (30, 200, 4, 2), (8, 60, 8, 2)),
@@ -175,7 +146,6 @@ REPEATS = settings(
     "raters questions annotations own",
     *((4, 20, 80, 0.5), (6, 20, 300, 0.5), (8, 60, 600, 0.0), (8, 60, 600, 0.5)),
 )
-DUELS = settings("raters items models each", (4, 40, 3, 1), (4, 100, 2, 2), (8, 60, 4, 2), (10, 30, 5, 2))
 MODELS = settings(
     "raters items models each categories", (4, 15, 4, 2, 5), (4, 60, 2, 2, 2), (6, 30, 5, 2, 5), (8, 60, 3, 3, 7)
 )
@@ -201,22 +171,6 @@ KINDS = [
         settings=REPEATS,
         draw=draw_repeats,
         interval=severity_of_repeats,
-    ),
-    OF_A_RATER(
-        name="rater_lean",
-        about="A rater's lean to the first place of a duel; items are a sample, raters are these.",
-        settings=DUELS,
-        draw=draw_duels,
-        interval=duel_lean,
-    ),
-    Kind(
-        name="duel_contrast",
-        about="Two models' difference in duels, free of the raters' leans; items are a sample, raters are these.",
-        stages="duels",
-        settings=DUELS,
-        draw=draw_duels,
-        truth=lambda **_: 1.6,
-        interval=duel_contrast,
     ),
     Kind(
         name="model_free_of_severity",

@@ -26,7 +26,7 @@ from ..tasks.multiple_choice import probabilities
 
 # %% auto #0
 __all__ = ['RANDOM_COLUMNS', 'mean_rows', 'number_rows', 'component_shares', 'option_votes', 'values_by_rater',
-           'rater_sample_rows', 'scale_map', 'duels_of_all', 'people_duel_rows', 'duel_scales']
+           'rater_sample_rows', 'scale_map', 'duels_of_all', 'people_duel_rows']
 
 # %% ../../nbs/steps/15_by_raters.ipynb #004ddfde
 RANDOM_COLUMNS = ["random", "n_raters", *ESTIMATE_COLUMNS]
@@ -172,11 +172,11 @@ def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = (), **se
     return pd.DataFrame(rows, columns=["measure", *RUN, "against", *RANDOM_COLUMNS])
 
 # %% ../../nbs/steps/15_by_raters.ipynb #d4d32e65
-_OWN = {"severity", "points below", "lean to the first place"}
+_OWN = {"severity", "points below"}
 
 
 def scale_map(fit: rater_model.RaterFit, people: Collection[str], facet: str = "model") -> pd.DataFrame:
-    """Severities (of duels, leans), 0 the mean person's, beside the worths of models, 0 their mean: logits, or points.
+    """Severities, 0 the mean person's, beside the worths of models, 0 their mean: logits, or points.
 
     Columns: kind, name, quantity, the columns of an estimate.
 
@@ -191,23 +191,15 @@ def scale_map(fit: rater_model.RaterFit, people: Collection[str], facet: str = "
     rows.append(levels.rename(columns={facet: "name"}).assign(kind=facet))
     return pd.concat(rows, ignore_index=True)[["kind", "name", "quantity", *ESTIMATE_COLUMNS]]
 
-
-def _contrasts(fit: rater_model.RaterFit) -> pd.DataFrame:  # model, against, the columns of an estimate
-    "Every two models free of who judged them."
-    pairs = combinations(fit.facets["model"], 2)
-    found = ((pair, rater_model.facet_contrast(fit, *pair, "model")) for pair in pairs)
-    rows = [{"model": one, "against": other, **e.row()} for (one, other), e in found]
-    return pd.DataFrame(rows, columns=["model", "against", *ESTIMATE_COLUMNS])
-
 # %% ../../nbs/steps/15_by_raters.ipynb #aa65d3a8
 def duels_of_all(ratings: Iterable[Rating], judgments: Iterable[Judgment] = ()) -> pd.DataFrame:
-    "Every duel decided, as shown: axis, item, rater, kind (person, judge), first, second, outcome (of DUEL)."
+    "Every duel decided, as shown: axis, item, rater, kind (person, judge), first, second, outcome (or tie)."
     rows = []
     for r in ratings:
         sides = [r.variant.get("first"), r.variant.get("second")]
         if None in sides or r.by_model or r.label not in (*sides, "tie"):
             continue
-        won = rater_model.DUEL[2] if r.label == sides[0] else rater_model.DUEL[0]
+        won = "first" if r.label == sides[0] else "second"
         outcome = "tie" if r.label == "tie" else won
         rows.append((r.target, r.item_id, r.rater, "person", *sides, outcome))
     for j in judgments:
@@ -263,23 +255,3 @@ def people_duel_rows(
             statistic = partial(_worth, wins=wins, k=k, penalty=penalty)
             rows += number_rows(statistic, who, of_item, head, share=True, **settings)
     return pd.DataFrame(rows, columns=["axis", "measure", "model", "against", *RANDOM_COLUMNS])
-
-# %% ../../nbs/steps/15_by_raters.ipynb #c6641ea0
-def duel_scales(duels: pd.DataFrame, fewest: int = 30) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """The model of raters of people's and judges' duels on each axis: leans, worths free of these, and differences.
-
-    Gives checks, map and contrasts, each with the axis, of every axis with so many duels.
-    """
-    found = [(pd.DataFrame(),) * 3]
-    people = set(duels.loc[duels["kind"] == "person", "rater"])
-    for axis, g in duels.groupby("axis", sort=False):
-        if len(g) < fewest or g["rater"].nunique() < 2 or not people & set(g["rater"]):
-            continue
-        columns = (g[name].tolist() for name in ("outcome", "first", "second", "item", "rater"))
-        fit = rater_model.fit_duels(*columns)
-        mine = people & set(g["rater"])
-        checks = pd.DataFrame(fit.checks).assign(axis=axis)
-        contrasts = _contrasts(fit).assign(axis=axis)
-        found.append((checks, scale_map(fit, mine).assign(axis=axis), contrasts))
-    checks, maps, contrasts = (pd.concat(parts, ignore_index=True) for parts in zip(*found))
-    return checks, maps, contrasts
