@@ -33,8 +33,8 @@ from .labels import jensen_shannon, label_frame, with_creators
 
 # %% auto #0
 __all__ = ['has_one_reading', 'can_be_tested', 'both_readings', 'ReadingTests', 'reading_tests', 'agreement_by_reading',
-           'reading_fits', 'changed_questions', 'labels_of', 'labels_by_reading', 'own_labels', 'reading_labels',
-           'beside_published', 'score_by_labels', 'by_labels']
+           'reading_fits', 'labels_of', 'labels_by_reading', 'own_labels', 'reading_labels', 'beside_published',
+           'score_by_labels', 'by_labels']
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #c6c30673
 def has_one_reading(orders: np.ndarray) -> np.ndarray:  # (n,) bool
@@ -234,26 +234,6 @@ def reading_fits(
             top = float(np.nanmax(f.probs, 1).mean())
             rows.append(row | dict(nll=f.nll, converged=f.converged, n_infinite=int((~f.finite).sum()), top=top))
     return pd.DataFrame(rows), fits
-
-# %% ../../../nbs/studies/mentat/05_readings.ipynb #1cd8e056
-def changed_questions(
-    fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # what reading_fits returned
-    *,
-    offset: str = "symmetric",
-    category: Mapping[str, str] | None = None,
-) -> pd.DataFrame:
-    """The most preferred option of every question under either reading, and whether it changes.
-
-    Columns: question, category, shown, shown_probability, release, release_probability, changes.
-    """
-    two = {m: fits[m, offset, False] for m in MAPPINGS}
-    questions = two["shown"].questions
-    out = pd.DataFrame({"question": questions, "category": [(category or {}).get(q) for q in questions]})
-    for m, f in two.items():
-        top = np.nanargmax(f.probs, 1)
-        out[m] = np.array(letters(f.probs.shape[1]))[top]
-        out[f"{m}_probability"] = f.probs[np.arange(len(top)), top]
-    return out.assign(changes=out["shown"] != out["release"])
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #e9a1e667
 def labels_of(fit: HierarchicalFit) -> pd.DataFrame:  # question, option, probability: what with_soft_labels takes
