@@ -4,7 +4,7 @@
     python benchmarks/psychiatrybench.py --draws 50 # a trial
 
 Answers and judgments are simulated. What is timed: classification tables, both formats of extended matching, final
-scores of three judges, the results table with ranks. The comparison makes the same tables for one model
+scores of three judges, the results table with ranks and stability. The comparison makes the same tables for one model
 with loops and scikit-learn on a fiftieth of the draws, in CPU time, and says so.
 
 Measured on two cores that 15 other processes wanted too: 10.3 s of CPU, 50.8 s by the clock (bar: 60 s), 383 MiB (bar:
@@ -32,6 +32,7 @@ from mhbench.studies.psychiatrybench.standings import (
     rank_table,
     result_columns,
     results_table,
+    stability_table,
 )
 
 MODELS = [f"model-{k:02}" for k in range(15)]
@@ -133,7 +134,7 @@ def every_table(scores: pd.DataFrame, judged: pd.DataFrame, items: list[Item], d
     for judge in JUDGES:
         columns = result_columns(scores, judged[judged["judge"] == judge], items, models)
         s = draw_standings(columns, models, **how)
-        results_table(s), rank_table(s)
+        results_table(s), rank_table(s), stability_table(s)
         if len(models) > 1:
             paired_table(columns, models, {models[1]: models[0]}, **how)
     took["standings"] = time.perf_counter() - start
