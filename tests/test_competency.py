@@ -132,7 +132,9 @@ def test_one_contrast_has_one_p_value_whatever_it_is_corrected_over():
     scores = table(5)
     every = model_pairs(scores.assign(temperature=0.0), n_boot=10, seed=1)
     asked = {"b": "a", "c": "a"}
-    got = competency.medical_models(scores, asked, mode="zero_shot", method="holm", seed=1, every_two=every)
+    others = [every.assign(mode="cot", p_adjusted=0.5), every.assign(answered_by="majority", p_adjusted=0.5)]
+    of_all = pd.concat([every, *others])
+    got = competency.medical_models(scores, asked, mode="zero_shot", method="holm", seed=1, every_two=of_all)
     overall = got[got["group"] == "all"].set_index("medical")
     pairs = every.set_index(["first", "second"])
     for medical in asked:

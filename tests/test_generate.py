@@ -13,7 +13,7 @@ from hypothesis import settings as hyp
 from hypothesis import strategies as st
 
 from mhbench.ask.budget import TooManyFailed
-from mhbench.ask.request import Model, limit_of
+from mhbench.ask.request import Answer, Model, Request, limit_of
 from mhbench.corpus.load import load_corpus
 from mhbench.encode.classifiers import prepare_choices
 from mhbench.encode.embeddings import bundled_encoder
@@ -24,7 +24,7 @@ from mhbench.run.execute import run_stage
 from mhbench.run.params import load_params
 from mhbench.steps.answers import check_readable, count_responses, generate_metrics, nearest_option, who_answered
 from mhbench.steps.contamination import complete
-from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, select_items, settings
+from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, response, select_items, settings
 from mhbench.steps.score import read_answer, score_responses
 
 MODEL = Model(name="m", endpoint="here", served="served", sampling={"temperature": 0.0, "max_tokens": 8})
@@ -427,6 +427,13 @@ def test_an_answer_is_read_by_what_named_the_options(tmp_path):
         assert read_answer(mc(1)[0], got.model_copy(update={"numbered": not named}))[0] == []
         assert score_responses(mc(1), [got])["correct"].tolist() == [1.0]
         assert "logprobs" not in seen[0] or not named  # those of letters say nothing of numbers
+
+
+def test_a_response_keeps_what_its_request_said_of_the_options_and_the_sample():
+    for numbered in (True, False):
+        request = Request("q0", [], {"temperature": 0.7}, 3, numbered=numbered)
+        got = response(mc(1)[0], request, Answer("q0", "ok", "2"), MODEL, "zero_shot", votes=True)
+        assert (got.numbered, got.sample, got.temperature, got.votes) == (numbered, 3, 0.7, True)
 
 
 def test_answers_under_two_sets_of_terms_are_said(tmp_path):

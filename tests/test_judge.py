@@ -372,6 +372,9 @@ def test_position_bias_is_found_and_not_invented():
         biased.ci_low["first"] < 0.25 < biased.ci_high["first"]
         and biased.ci_low["consistency"] < 0.5 < biased.ci_high["consistency"]
     )
+
+
+def test_where_no_pair_has_two_verdicts_no_bias_is_estimated():
     failed = position_bias_table(duel(None, None))
     assert failed.n_failed.tolist() == [1, 1] and failed.estimate.isna().all()
 

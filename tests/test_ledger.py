@@ -298,6 +298,49 @@ def test_a_cell_of_a_turned_table_comes_from_one_row(tmp_path):
             assert tables("r").to_numpy().tolist() == rows
 
 
+def of_files(folder, table, claims):
+    "Claims on a table of files in a folder, judged; a claim is (printed, its source)."
+    entries = [
+        {
+            "place": f"P{k}",
+            "of": "x",
+            "printed": printed,
+            "ours": {"table": "t", **ours} if "call" not in ours else ours,
+        }
+        for k, (printed, ours) in enumerate(claims)
+    ]
+    text = yaml.safe_dump({"paper": {"name": "E"}, "tables": {"t": table}, "claims": entries})
+    claims = written(folder, text)
+    return judge_claims(claims, tables_of_files(claims, folder))[["verdict", "reason"]].to_numpy().tolist()
+
+
+def test_a_table_whose_files_are_not_all_there_is_judged_in_the_parts_that_are_whole(tmp_path):
+    for name in ("a1", "b"):
+        (tmp_path / f"{name}.csv").write_text("item,v\n1,4\n2,6\n", encoding="utf-8")
+    table = {"file": {"a": ["a1.csv", "a2.csv"], "b": "b.csv"}, "label": "model"}
+    mean = lambda **where: {"call": "mean", "of": {"table": "t", "column": "v"} | ({"where": where} if where else {})}
+    equal, no_run = ["equal", ""], ["cannot", "no_run"]
+    asked = [mean(model="a"), mean(model="b"), mean(model=["a", "b"]), mean()]
+    assert of_files(tmp_path, table, [("5", one) for one in asked]) == [no_run, equal, no_run, no_run]
+    turned = table | {"pivot": {"index": "item", "columns": "model", "values": "v"}}
+    columns = [{"value": "a"}, {"value": "b"}]
+    claims = [("4", {"where": {"item": 1}} | column) for column in columns]
+    several = {"call": "mean", "of": {"table": "t", "columns": ["a", "b"]}}
+    assert of_files(tmp_path, turned, [*claims, ("5", several)]) == [no_run, equal, no_run]
+    means = table | {"means_by": ["item"]}
+    assert of_files(tmp_path, means, [("4", {"where": {"item": 1}, "value": "v"})]) == [no_run]
+    (tmp_path / "a2.csv").write_text("item,v\n1,4\n2,6\n", encoding="utf-8")
+    assert of_files(tmp_path, table, [("5", one) for one in asked]) == [equal] * 4
+
+
+def test_the_count_of_what_no_row_has_is_no_zero_and_missing_cells_do_not_count(tmp_path):
+    (tmp_path / "t.csv").write_text("model,v\na,1\na,\n", encoding="utf-8")
+    count = lambda **where: {"call": "count", "of": {"table": "t", "column": "v", "where": where}}
+    assert of_files(tmp_path, {"file": "t.csv"}, [("1", count(model="a")), ("1", count())]) == [["equal", ""]] * 2
+    with pytest.raises(ValueError, match="got 0 for model=b"):
+        of_files(tmp_path, {"file": "t.csv"}, [("0", count(model="b"))])
+
+
 # ---------------------------------------------------------------- no value is no verdict
 
 

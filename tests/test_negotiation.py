@@ -9,7 +9,7 @@ from faults.server import FaultServer, completion
 from mhbench.ask.budget import Budget
 from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask, plan
-from mhbench.ask.probe import check
+from mhbench.ask.probe import _entries, check
 from mhbench.ask.request import Endpoint, Model, Request, body_of, presets, wire
 from mhbench.ask.request import endpoint as endpoint_of
 from mhbench.ask.terms import Refusal, Terms, known_terms, learn
@@ -467,6 +467,16 @@ def test_a_check_asks_anew_and_forgets_what_was_learnt(tmp_path):
             assert not known_terms(cache, e, model()).dropped
     gone = ep(s.url, max_attempts=1, patience_s=0.1).model_copy(update={"identity": "e"})
     assert not check(model(), gone, cache=file).ok, "nobody answers there any more"
+
+
+def test_an_entry_does_not_repeat_what_its_kind_refuses_already():
+    here = ep("http://x", refuses={"seed": None})
+    terms = Terms(dropped=("seed", "stop"), renamed=(("max_tokens", "max_completion_tokens"),))
+    learnt = {"stop": None, "max_tokens": "max_completion_tokens"}
+    said, where = _entries(model(sampling={"seed": 1, "max_tokens": 9}), here, terms, {"kind": "some preset"})
+    assert where == {"kind": "some preset", "refuses": learnt}
+    assert said["sampling"] == {"max_completion_tokens": 9}
+    assert _entries(model(), here, terms, None)[1]["refuses"] == learnt | {"seed": None}
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "content_filter", None])

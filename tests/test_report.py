@@ -16,7 +16,7 @@ from mhbench.report.figures import curves
 from mhbench.report.findings import Front
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
 from mhbench.report.page import ReportTable, Section, _lean, html_report
-from mhbench.report.tables import QUESTIONS, Prose, csv_text, in_a_sentence
+from mhbench.report.tables import QUESTIONS, Prose, csv_text, doubts, in_a_sentence, without
 from mhbench.stats.differences import mean_difference
 from mhbench.stats.tests import sign_flip_test
 
@@ -434,3 +434,11 @@ def test_printed_every_table_is_open_and_none_is_cut(screen):
 def test_an_adjusted_p_value_of_a_twentieth_shows_no_difference():
     table = pd.DataFrame({"p": [0.01, 0.01, 0.01], "p_adjusted": [0.05, 0.049, np.nan]})
     assert in_a_sentence(table).startswith("1 of 2 comparisons show a difference")
+
+
+def test_why_a_row_has_no_interval_is_unknown_where_nothing_says_it():
+    rows = pd.DataFrame({"estimate": [0.5] * 3, "ci_low": np.nan, "ci_high": np.nan, "interval": ["few", "t", None]})
+    few, unknown = "there are too few independent cases to estimate one", "the reason is unknown"
+    assert without(rows).tolist() == [few, unknown, unknown]
+    assert without(rows.drop(columns="interval")).tolist() == [unknown] * 3
+    assert doubts(rows) == [f"1 of 3 rows have no interval: {few}", f"2 of 3 rows have no interval: {unknown}"]

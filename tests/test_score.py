@@ -14,7 +14,7 @@ from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item, Response
 from mhbench.records.task import NOTHING, task_of
 from mhbench.run.compare import paired_accuracies
-from mhbench.steps.accuracy import matching_table
+from mhbench.steps.accuracy import best_first, matching_table, probability_scores, with_run
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.generate import generate
 from mhbench.steps.rates import COUNTS, declined_table, f1_table, rate_table, status_table
@@ -412,3 +412,33 @@ def test_answers_without_a_category_are_a_group_of_their_own():
     scores = score_responses(items, [said("hm"), said("B", "q1")])
     assert scores["category"].isna().tolist() == [True, False]
     assert where_read(scores, ["category"])["correct"].fillna(-1).tolist() == [-1, 1]
+
+
+def test_a_run_is_named_by_model_and_mode_and_by_its_vote_where_votes_are_told_apart():
+    table = pd.DataFrame({"model": ["a", "b"], "mode": ["zero_shot", "cot"]})
+    assert with_run(table)["run"].tolist() == ["a, zero shot", "b, cot"]
+    voted = with_run(table.assign(answered_by=["plain", "majority"], n_votes=[1, 5]))
+    assert voted["run"].tolist() == ["a, zero shot", "b, cot, majority of 5"]
+
+
+def test_the_two_scores_of_probabilities_stand_in_one_table():
+    of = {v: pd.DataFrame({"model": ["m"], "estimate": [x]}) for v, x in (("brier", 0.2), ("cross_entropy", 0.9))}
+    found = probability_scores(of)
+    assert found.to_dict("list") == {"model": ["m"] * 2, "estimate": [0.9, 0.2], "score": ["cross_entropy", "brier"]}
+    assert found.index.tolist() == [0, 1]
+
+
+def test_models_stand_by_the_mode_that_most_answered_and_those_with_few_answers_last():
+    rows = [  # model, mode, estimate, n, by, answered_by
+        ("a", "cot", 0.9, 10, "all", "plain"),
+        ("b", "zero_shot", 0.5, 10, "all", "plain"),
+        ("c", "zero_shot", 0.8, 4, "all", "plain"),
+        ("d", "zero_shot", 0.7, 5, "all", "plain"),
+        ("b", "cot", 0.1, 10, "all", "majority"),
+        ("e", "cot", 1.0, 10, "category", "plain"),
+    ]
+    table = pd.DataFrame(rows, columns=["model", "mode", "estimate", "n", "by", "answered_by"])
+    assert best_first(table) == ["d", "b", "a", "c", "e"], "half as many answers are not few"
+    assert best_first(table[:2]) == ["b", "a"], "of two modes with as many models zero-shot"
+    assert best_first(table[4:]) == ["b", "e"]
+    assert best_first(table[:4].drop(columns="n")) == ["c", "d", "b", "a"]

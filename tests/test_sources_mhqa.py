@@ -5,6 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from conftest import ROOT
 from hypothesis import given, settings
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from mhbench.corpus.load import load_corpus
 from mhbench.corpus.splits import shared_items
+from mhbench.records.schema import Item, Response
 from mhbench.records.table import csv_rows
 from mhbench.run.edit import import_corpus
 from mhbench.run.params import load_params
+from mhbench.steps.score import score_responses
 from mhbench.studies.mhqa.load import (
     TOPICS,
     TYPES,
@@ -24,7 +27,14 @@ from mhbench.studies.mhqa.load import (
     mend_encoding,
     mend_option,
 )
-from mhbench.studies.mhqa.profile import banks_counted, counts_by_part, judged_shares, label_test, sorted_banks
+from mhbench.studies.mhqa.profile import (
+    accuracy_and_f1,
+    banks_counted,
+    counts_by_part,
+    judged_shares,
+    label_test,
+    sorted_banks,
+)
 from mhbench.studies.mhqa.released import agreement_on_keys, annotated_keys, counted_questions, recorded_difficulty
 
 ROW = dict(
@@ -300,3 +310,20 @@ def test_a_total_of_table_1_counts_the_repeated_question_once(datasets):
     counts = counted_questions({"MHQA-gold": items}).set_index(["topic", "type"])
     assert counts.loc[("Depression", "Total"), ["n", "n_distinct"]].tolist() == [617, 616]
     assert counts.loc[("All", "Total"), ["n", "n_distinct"]].tolist() == [2475, 2474]
+
+
+def test_accuracy_by_topic_counts_first_answers_with_a_reply_to_questions_with_one_right_letter():
+    same = {"study": "mhqa", "task": "multiple_choice", "question": "?", "options": ["x", "y", "z"], "source": "here"}
+    keys = {"q1": ["A"], "q2": ["A"], "q3": ["A"], "q4": ["A", "B"]}
+    items = [Item(item_id=k, key=key, topic="Anxiety", **same) for k, key in keys.items()]
+    about = {"study": "mhqa", "model": "m", "mode": "zero_shot"}
+    said = [Response(item_id=k, text=text, **about) for k, text in (("q1", "A"), ("q2", "B"), ("q4", "A, B"))]
+    said += [
+        Response(item_id="q3", status="error", error="no reply", **about),
+        Response(item_id="q2", text="A", sample=1, **about),
+    ]
+    scores = score_responses(items, said)
+    scores = pd.concat([scores, scores[:1].assign(answered_by="majority")], ignore_index=True)
+    found = accuracy_and_f1(scores, "topic", n_boot=10, seed=1).set_index(["group", "measure"])
+    assert found.loc[("Anxiety", "accuracy"), ["n", "estimate"]].tolist() == [2, 0.5]
+    assert found.loc[("Overall", "accuracy"), ["n", "estimate"]].tolist() == [2, 0.5]
