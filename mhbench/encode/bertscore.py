@@ -19,7 +19,7 @@ import pandas as pd
 from .classifiers import base_folder
 from .embeddings import LazyModel, check_texts, from_mapping, six_decimals
 from .loading import check_device, distinct_values, loading_model, most_tokens, need_packages
-from .store import Stored, recalled, weights_at
+from .store import recalled, weights_at
 from ..errors import refuse
 
 # %% auto #0
@@ -67,11 +67,11 @@ class PackageScorer(LazyModel):
         if full:
             how: dict[str, Any] = {"code": self._code, "package": version("bert-score")}
             call = tuple(pairs[i] for i in full)
-            out[:, full] = recalled(self.identity, "bertscore", [call], self._scored, **how)[0].array
+            out[:, full] = recalled(self.identity, "bertscore", [call], self._scored, **how)[0]
         return BERTScore(*out)
 
-    def _scored(self, calls: list[tuple[tuple[str, str], ...]]) -> list[Stored]:
-        return [Stored(self._by_package(call)) for call in calls]
+    def _scored(self, calls: list[tuple[tuple[str, str], ...]]) -> list[np.ndarray]:
+        return [self._by_package(call) for call in calls]
 
     def _by_package(self, pairs: tuple[tuple[str, str], ...]) -> np.ndarray:  # (3, n)
         candidates, references = map(list, zip(*pairs))

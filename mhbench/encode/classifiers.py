@@ -16,7 +16,7 @@ import numpy as np
 from . import loading
 from .embeddings import LazyModel, bundled_encoder, check_texts, from_mapping, is_loaded
 from .parallel import Executor
-from .store import Stored, weights_at
+from .store import weights_at
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..records.task import task_of
@@ -58,23 +58,18 @@ class _Classifier(LazyModel):
         self.index = index
         self.budget = budget
         self.limit = loading.most_tokens(tokenizer, model.config)
-        self.computed = 0
 
     def _probability(self, metric: str, inputs: Sequence) -> np.ndarray:
-        return np.array([r.array[0] for r in self._recalled(metric, inputs, self._probabilities)])
+        return np.array([x[0] for x in self._recalled(metric, inputs, self._probabilities)])
 
-    def _probabilities(self, keys: list) -> list[Stored]:
+    def _probabilities(self, keys: list) -> np.ndarray:
         sides = list(map(list, zip(*keys))) if isinstance(keys[0], tuple) else [keys]
         encoded = self.tokenizer(*sides, truncation=True, max_length=self.limit)
         rows = [dict(zip(encoded, values)) for values in zip(*encoded.values())]
         lengths = [len(ids) for ids in encoded["input_ids"]]
         groups = loading.length_batches(lengths, self.budget)
         out = np.array(loading.in_groups(self._batch, rows, groups, self.executor))
-        self.computed += len(keys)
-        with loading.quiet_loading():
-            longer = lambda texts: len(self.tokenizer(*texts, verbose=False)["input_ids"]) > self.limit
-            cut = [n >= self.limit and longer(texts) for n, texts in zip(lengths, zip(*sides))]
-        return list(map(Stored, out[:, None], cut))
+        return out[:, None]
 
     def _batch(self, rows: list[dict]) -> np.ndarray:
         import torch
@@ -275,15 +270,15 @@ class MultipleChoice(LazyModel):
         read = {i.item_id: (question_text(i, False), i.question, *i.options) for i in items}
         by_text = {read[i.item_id]: i for i in items}
         found = self._recalled("log_probabilities", list(read.values()), partial(self._log_probabilities, by_text))
-        return {i: r.array for i, r in zip(read, found) if r.array.size}
+        return {i: x for i, x in zip(read, found) if x.size}
 
-    def _log_probabilities(self, by_text: Mapping[tuple, Item], texts: list[tuple]) -> list[Stored]:
+    def _log_probabilities(self, by_text: Mapping[tuple, Item], texts: list[tuple]) -> list[np.ndarray]:
         "One array a text; an empty one where it does not fit."
         items = [by_text[t] for t in texts]
         prepared = prepare_choices(items, self.tokenizer, max_length=self.max_length)
         scores = option_scores(self.model.eval(), self.tokenizer, prepared.rows)
         found = {i: log_softmax(z) for i, z in zip(prepared.item_ids, scores)}
-        return [Stored(found.get(i.item_id, np.zeros(0)), i.item_id in prepared.truncated) for i in items]
+        return [found.get(i.item_id, np.zeros(0)) for i in items]
 
 # %% ../../nbs/encode/04_classifiers.ipynb #0e0abd28
 def base_folder(name: str | Path) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import loading
 from .parallel import Executor
-from .store import Stored, fingerprint_of, opened, recalled, weights_at
+from .store import fingerprint_of, opened, recalled, weights_at
 from ..errors import refuse
 
 # %% auto #0
@@ -33,14 +33,9 @@ def check_texts(function: str, texts: Sequence[str], argument: str = "texts") ->
             refuse(f"{function}: {argument} must hold strings; got {got}")
 
 
-def _token_ids(tokenizer, texts: list, limit: int) -> tuple[list[list[int]], list[bool]]:
-    "Token ids of texts, cut at `limit`, and which were cut."
-    if not texts:
-        return [], []
-    ids = tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
-    with loading.quiet_loading():
-        longer = lambda t: len(tokenizer(t, verbose=False)["input_ids"]) > limit
-        return ids, [len(i) >= limit and longer(t) for t, i in zip(texts, ids)]
+def _token_ids(tokenizer, texts: list, limit: int) -> list[list[int]]:
+    "Token ids of texts, cut at `limit`."
+    return tokenizer(texts, truncation=True, max_length=limit)["input_ids"] if texts else []
 
 
 def padded_rows(rows: list[list[int]], pad: int, width: int = 0):
@@ -99,7 +94,9 @@ class LazyModel:
         weights = {k: fingerprint_of(place) for k, place in self._places.items() if place is not None}
         return {"model": self.name, "loader": loader.__name__, "weights": weights, **rest}
 
-    def _recalled(self, metric: str, inputs: Sequence, compute: Callable[[list], list[Stored]]) -> list[Stored]:
+    def _recalled(
+        self, metric: str, inputs: Sequence, compute: Callable[[list], Sequence[np.ndarray]]
+    ) -> list[np.ndarray]:
         "Results of inputs, those of the store and those computed now."
         return recalled(self.identity, metric, inputs, compute, code=self._code)
 
@@ -147,44 +144,30 @@ class Encoder(LazyModel):
         self.budget = budget
         self.max_tokens = loading.most_tokens(token_tokenizer, token_model.config)
 
-    @cached_property
-    def _cut(self) -> dict[str, set[str]]:
-        return {"sentences": set(), "tokens": set()}
-
-    @property
-    def truncated(self) -> dict[str, int]:
-        "How many distinct texts were cut so far, as sentences and as tokens."
-        return {kind: len(texts) for kind, texts in self._cut.items()}
-
     def sentences(self, texts: Sequence[str]) -> np.ndarray:  # (n, d) float32
         "One vector of length one for each text."
         check_texts("Encoder.sentences", texts)
         if not len(texts):
             return np.zeros((0, self.sentence_model.size), dtype=np.float32)
-        found = self._recalled("sentences", texts, self._sentences)
-        self._cut["sentences"].update(t for t, r in zip(texts, found) if r.cut)
-        return np.stack([r.array for r in found])
+        return np.stack(self._recalled("sentences", texts, self._sentences))
 
-    def _sentences(self, texts: list[str]) -> list[Stored]:
-        ids, cut = _token_ids(self.sentence_model.tokenizer, texts, self.sentence_model.limit)
+    def _sentences(self, texts: list[str]) -> np.ndarray:
+        ids = _token_ids(self.sentence_model.tokenizer, texts, self.sentence_model.limit)
         ids, place = loading.distinct_values(map(tuple, ids))  # texts that are cut may be one from here on
         groups = loading.length_batches([len(i) for i in ids], self.budget)
         out = np.stack(loading.in_groups(self._sentence_batch, ids, groups, self.executor))
-        return list(map(Stored, loading.of_length_one(out)[place], cut))
+        return loading.of_length_one(out)[place]
 
     def _sentence_batch(self, rows: list[list[int]]) -> np.ndarray:
         width = loading.padded_widths([max(map(len, rows))], self.sentence_model.limit)[0]
         return self.sentence_model(*padded_rows(rows, self.sentence_model.tokenizer.pad_token_id or 0, int(width)))
 
     def lengths(self, texts: Sequence[str]) -> np.ndarray:  # (n,) tokens with both special ones, after cutting
-        "How many tokens the token model sees of each text; those that it cuts are counted."
-        found = self._recalled("lengths", texts, self._lengths)
-        self._cut["tokens"].update(t for t, r in zip(texts, found) if r.cut)
-        return np.asarray([r.array[0] for r in found], dtype=np.int64)
+        "How many tokens the token model sees of each text."
+        return np.asarray([x[0] for x in self._recalled("lengths", texts, self._lengths)], dtype=np.int64)
 
-    def _lengths(self, texts: list[str]) -> list[Stored]:
-        ids, cut = _token_ids(self.token_tokenizer, texts, self.max_tokens)
-        return [Stored(np.array([len(i)], dtype=np.int64), c) for i, c in zip(ids, cut)]
+    def _lengths(self, texts: list[str]) -> list[np.ndarray]:
+        return [np.array([len(i)]) for i in _token_ids(self.token_tokenizer, texts, self.max_tokens)]
 
     def tokens(
         self, texts: Sequence[str], *, widths: Sequence[int] | None = None
@@ -194,8 +177,7 @@ class Encoder(LazyModel):
         check_texts("Encoder.tokens", texts)
         keys, index = loading.distinct_values(texts if widths is None else zip(texts, map(int, widths)))
         distinct = [k if widths is None else k[0] for k in keys]
-        ids, cut = _token_ids(self.token_tokenizer, distinct, self.max_tokens)
-        self._cut["tokens"].update(t for t, c in zip(distinct, cut) if c)
+        ids = _token_ids(self.token_tokenizer, distinct, self.max_tokens)
         n = np.asarray([len(i) for i in ids], dtype=np.int64)
         # without a mask the model sees the padding, so that a width is kept to the token
         width = loading.padded_widths(n, self.max_tokens) if widths is None else np.maximum(n, [k[1] for k in keys])

@@ -17,7 +17,7 @@ import numpy as np
 from . import loading
 from .embeddings import LazyModel, check_texts, from_mapping, is_loaded, padded_rows
 from .parallel import Executor
-from .store import Stored, weights_at
+from .store import weights_at
 from ..errors import refuse
 
 # %% auto #0
@@ -51,9 +51,9 @@ class LanguageModel(LazyModel):
     def logprobs(self, texts: Sequence[str]) -> list[np.ndarray]:  # n arrays (t_i,), natural logs
         "The log-probability of each token of each text, given those before it and the start token."
         check_texts("LanguageModel.logprobs", texts)
-        return [r.array for r in self._recalled("logprobs", texts, self._logprobs)]
+        return self._recalled("logprobs", texts, self._logprobs)
 
-    def _logprobs(self, texts: list[str]) -> list[Stored]:
+    def _logprobs(self, texts: list[str]) -> list[np.ndarray]:
         said = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         ids = [[self.start, *i] for i in said]
         spans: list[tuple[int, int, int, int]] = []  # a text, and a window over it
@@ -65,7 +65,7 @@ class LanguageModel(LazyModel):
         found = loading.in_groups(self._batch, pieces, groups, self.executor)
         for (k, _, b, first), logp in zip(spans, found):
             out[k][first - 1 : b - 1] = logp
-        return list(map(Stored, out))
+        return out
 
     def _batch(self, pieces: list[tuple[list[int], int]]) -> list[np.ndarray]:
         "The log-probability of each scored token."

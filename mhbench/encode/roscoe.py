@@ -18,7 +18,7 @@ from .classifiers import NLI, Grammar, load_grammar, load_nli
 from .embeddings import Encoder, check_texts, cosines, load_encoder, six_decimals
 from .loading import Kept, distinct_values, held, need_packages, of_length_one
 from .perplexity import LanguageModel, load_lm
-from .store import Stored, recalled
+from .store import recalled
 from ..errors import refuse
 
 # %% auto #0
@@ -242,18 +242,16 @@ class _Vectors:
         by_chain = dict(zip(zip(h, s), aligned))
         names = ["faithfulness_ww", "repetition_word"]
 
-        def compute(pairs: list) -> list[Stored]:
+        def compute(pairs: list) -> np.ndarray:
             tok = self.tokens([x for x, _ in pairs] + [y for _, y in pairs])
             both = zip(pairs, tok, tok[len(pairs) :])
             rows = [token_scores(x, y, by_chain[p], convention=self.convention) for p, x, y in both]
-            return list(map(Stored, pd.DataFrame(rows)[names].to_numpy()))
+            return pd.DataFrame(rows)[names].to_numpy()
 
-        if hasattr(self.encoder, "lengths"):
-            self.encoder.lengths(_flat({*h, *s}))  # what is cut is counted, stored scores or not
         who = getattr(self.encoder, "identity", None)
         code = (*getattr(self.encoder, "_code", ()), __name__)
         found = recalled(who, "token scores", zip(h, s), compute, code=code, convention=self.convention)
-        return [dict(zip(names, r.array.tolist())) for r in found]
+        return [dict(zip(names, x.tolist())) for x in found]
 
 # %% ../../nbs/encode/07_roscoe.ipynb #c4cbe73e
 def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]:
@@ -360,8 +358,7 @@ def roscoe(
             for i, row in zip(rows, found):
                 out[i] = [row.get(m, np.nan) for m in SCORES]
     table = pd.DataFrame(six_decimals(out), columns=list(SCORES)).drop(columns=list(absent))
-    truncated = dict(getattr(models.get("encoder"), "truncated", {}))
-    table.attrs |= {"convention": convention, "absent": absent, "truncated": truncated}
+    table.attrs |= {"convention": convention, "absent": absent}
     return table
 
 # %% ../../nbs/encode/07_roscoe.ipynb #fd514a8b

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -27,28 +27,21 @@ from ..records.database import Database, sha256_file, transaction
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ['Stored', 'StoreSettings', 'store_path', 'ResultStore', 'weights_at', 'fingerprint_of', 'code_of', 'opened', 'kept_in',
+__all__ = ['StoreSettings', 'store_path', 'ResultStore', 'weights_at', 'fingerprint_of', 'code_of', 'opened', 'kept_in',
            'keep_results', 'recalled']
 
 # %% ../../nbs/encode/10_store.ipynb #817abcb6
-class Stored(NamedTuple):
-    "One result of one model."
-
-    array: np.ndarray  # any shape; numbers
-    cut: bool = False  # whether the text was longer than the model can read
-
-
-def _row(key: bytes, result: Stored) -> tuple[bytes, int, bytes, bytes]:
+def _row(key: bytes, result: np.ndarray) -> tuple[bytes, bytes, bytes]:
     value = io.BytesIO()
-    np.save(value, result.array, allow_pickle=False)
-    return key, int(result.cut), value.getvalue(), _digest(key, int(result.cut), value.getvalue())
+    np.save(value, result, allow_pickle=False)
+    return key, value.getvalue(), _digest(key, value.getvalue())
 
 
-def _digest(*parts: Any) -> bytes:
+def _digest(*parts: bytes) -> bytes:
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
 
 # %% ../../nbs/encode/10_store.ipynb #be9d5cae
-_SCHEMA = "CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, cut INTEGER, value BLOB, digest BLOB)"
+_SCHEMA = "CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB, digest BLOB)"
 
 
 class StoreSettings(Record):
@@ -82,20 +75,20 @@ class ResultStore(Database):
         say(f"the store {str(self.path)!r} was damaged ({error}); it is {aside.name} now, and a new one begun")
         return aside
 
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, Stored]:
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
         "What is there of some keys, SHA-256, and is as it was written."
-        sql = "SELECT key, cut, value, digest FROM results WHERE key = ?"
+        sql = "SELECT key, value, digest FROM results WHERE key = ?"
         rows = self._guard(lambda: [row for k in keys for row in self._db.execute(sql, (k,))])
-        whole = [(key, cut, value) for key, cut, value, digest in rows if digest == _digest(key, cut, value)]
-        return {key: Stored(np.load(io.BytesIO(value), allow_pickle=False), bool(cut)) for key, cut, value in whole}
+        whole = [(key, value) for key, value, digest in rows if digest == _digest(key, value)]
+        return {key: np.load(io.BytesIO(value), allow_pickle=False) for key, value in whole}
 
-    def put(self, results: Mapping[bytes, Stored]) -> None:
+    def put(self, results: Mapping[bytes, np.ndarray]) -> None:
         "Commit results in one transaction, but for those that are no number (NaN)."
-        self._guard(self._put, [_row(k, r) for k, r in results.items() if not np.isnan(r.array).any()])
+        self._guard(self._put, [_row(k, x) for k, x in results.items() if not np.isnan(x).any()])
 
     def _put(self, rows: list[tuple]) -> None:
         with transaction(self._db):
-            self._db.executemany("INSERT OR REPLACE INTO results VALUES (?,?,?,?)", rows)
+            self._db.executemany("INSERT OR REPLACE INTO results (key, value, digest) VALUES (?,?,?)", rows)
 
 # %% ../../nbs/encode/10_store.ipynb #58a660cf
 _WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt")
@@ -186,11 +179,11 @@ def recalled(
     identity: Mapping[str, Any] | None,  # of a model: its name under "model", and what decides its numbers
     metric: str,
     inputs: Iterable,  # texts, or tuples of what JSON can hold; they may repeat
-    compute: Callable[[list], Iterable[Stored]],  # distinct inputs in, one result an input out
+    compute: Callable[[list], Iterable[np.ndarray]],  # distinct inputs in, one result an input out
     *,
     code: Sequence[str] = (),  # the modules that compute
     **parameters: Any,  # what else decides the numbers
-) -> list[Stored]:  # one an input, in order
+) -> list[np.ndarray]:  # one an input, in order
     "Results of some inputs: those of the store, and the others, or all for a model of no identity, computed now."
     inputs = list(inputs)
     distinct = list(dict.fromkeys(inputs))
