@@ -176,7 +176,6 @@ CHANGES = [
     "value = substr(value, 1, 130)",
     "value = NULL",
     "digest = zeroblob(8)",
-    "cut = 1 - cut",
 ]
 
 
