@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from mhbench.ledger.claims import load_claims, unused_names
+from mhbench.ledger.release import inventory_of
 from mhbench.ledger.verdicts import judge_claims, tolerances
 from mhbench.registry import claims_file
-from mhbench.run.fetch import fetch_release, inventory_of
+from mhbench.run.fetch import fetch_release
 from mhbench.studies.counselingbench.results import (
     MADE_FROM,
     all_pair_tests,

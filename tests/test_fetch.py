@@ -15,9 +15,11 @@ import pytest
 import yaml
 from conftest import BIN, ENV, mhbench, run
 
+from mhbench.ledger import release as releasing
 from mhbench.ledger.inventory import Blob, Tree
+from mhbench.ledger.release import FileGroup, Release, ReleasedFile, inventory_of, recorded
 from mhbench.run import fetch as fetching
-from mhbench.run.fetch import FileGroup, Release, ReleasedFile, fetch_release, recorded, release_lines, unlock
+from mhbench.run.fetch import fetch_release, release_lines, unlock
 
 A, B = b"id,answer\n1,A\n", bytes(range(256)) * 4000
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -69,7 +71,8 @@ def release(server, monkeypatch, tmp_path):
     groups = [FileGroup(there="results/runs/*", to="runs/{}", files=runs)]
     about = {"title": "t", "licence": "MIT", "terms": "None.", "repository": server.url, "commit": COMMIT}
     made = Release(groups=groups, imported={"path": "runs", "options": {"key": "number"}}, **about)
-    monkeypatch.setattr(fetching, "releases", lambda: {"example": made})
+    for module in (fetching, releasing):
+        monkeypatch.setattr(module, "releases", lambda: {"example": made})
     monkeypatch.setenv("MHBENCH_CORPORA", str(tmp_path / "corpora"))
     monkeypatch.setattr(time, "sleep", lambda s: None)
     base = f"/raw/{COMMIT}/results/runs/"
@@ -156,7 +159,8 @@ def test_nobody_there_is_one_sentence(release, server):
 
 def test_a_proxy_is_taken_from_the_environment(server, release, monkeypatch):
     elsewhere = release.model_copy(update={"repository": "http://authors.invalid"})
-    monkeypatch.setattr(fetching, "releases", lambda: {"example": elsewhere})
+    for module in (fetching, releasing):
+        monkeypatch.setattr(module, "releases", lambda: {"example": elsewhere})
     monkeypatch.setenv("http_proxy", server.url)
     monkeypatch.setenv("no_proxy", "")
     assert len(fetch_release("example").files) == 2
@@ -244,7 +248,8 @@ def whole(server, release, monkeypatch):
         groups=[FileGroup(there="results/runs/*", to="runs/{}")],
         derived={"ours.csv": {"how": "made by us"}, "chains.json": {"how": "a copy", "of": "chains/one.json"}},
     ).model_copy(update={"tree": Tree("authors/example", COMMIT, files)})
-    monkeypatch.setattr(fetching, "releases", lambda: {"example": made})
+    for module in (fetching, releasing):
+        monkeypatch.setattr(module, "releases", lambda: {"example": made})
     server.files = {f"/raw/{COMMIT}/{quote(path)}": content for path, content in WHOLE.items()}
     return made
 
@@ -297,7 +302,7 @@ def test_the_root_of_a_clone_is_taken_by_content(server, whole, tmp_path):
     assert set(got.files) == {"runs/a.csv", "runs/b c.bin", "chains/one.json", "ours.csv", "chains.json"}
     assert got.derived == {"ours.csv": "made by us", "chains.json": "a copy"} and not got.unregistered
     assert got.passed_over == 1 and not server.asked
-    here = fetching.inventory_of("example", got.folder)
+    here = inventory_of("example", got.folder)
     assert [here.search([p]).reason for p in ("results/**", "chains/*", "README.md", "*.xlsx")] == [
         "",
         "",
@@ -306,7 +311,7 @@ def test_the_root_of_a_clone_is_taken_by_content(server, whole, tmp_path):
     ]
     (got.folder / "chains" / "one.json").unlink()
     only_copy = fetch_release("example", got.folder, tmp_path / "copy")
-    assert fetching.inventory_of("example", only_copy.folder).search(["chains/*"]).reason == "", "a copy of it is here"
+    assert inventory_of("example", only_copy.folder).search(["chains/*"]).reason == "", "a copy of it is here"
 
 
 # ---------------------------------------------------------------- the password, and the command

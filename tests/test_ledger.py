@@ -16,6 +16,7 @@ from conftest import ROOT
 
 from mhbench.ledger.claims import CellOf, ClaimEntry, ClaimsFile, load_claims, read_printed
 from mhbench.ledger.inventory import Blob, Inventory, Tree
+from mhbench.ledger.release import inventory_of
 from mhbench.ledger.verdicts import (
     VERDICT_COLUMNS,
     claims_by_verdict,
@@ -27,7 +28,7 @@ from mhbench.ledger.verdicts import (
 )
 from mhbench.registry import claims_file, studies
 from mhbench.run.cli import main
-from mhbench.run.fetch import fetch_release, inventory_of
+from mhbench.run.fetch import fetch_release
 from mhbench.run.ledger import all_verdicts_on_papers
 
 PAPERS = [study.name for study in studies()]

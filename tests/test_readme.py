@@ -8,7 +8,7 @@ from conftest import ROOT
 from scipy.stats import norm
 
 from mhbench.ledger.claims import load_claims
-from mhbench.ledger.verdicts import KINDS, claims_by_verdict, judge_claims
+from mhbench.ledger.verdicts import EVIDENCE_KINDS, claims_by_verdict, judge_claims
 from mhbench.report.style import save
 from mhbench.stats.tests import chi_square
 
@@ -105,7 +105,8 @@ def test_verdicts_are_counted_by_what_values_are_made_of():
         row = next(line for line in README.splitlines() if line.startswith(f"| [{paper}]"))
         found = verdicts(paper)
         counts = claims_by_verdict(found).set_index("kind")
-        told = [", ".join(f"{counts.loc[k, v]} {n}" for v, n in NAMES.items() if counts.loc[k, v]) for k in KINDS]
+        by_kind = [counts.loc[kind] for kind in EVIDENCE_KINDS]
+        told = [", ".join(f"{n[v]} {name}" for v, name in NAMES.items() if n[v]) for n in by_kind]
         without = (found["verdict"] == "cannot").sum()
         assert [x.strip() for x in row.split("|")[2:-1]] == [
             *(x or "none" for x in told),

@@ -31,9 +31,9 @@ from ..errors import refuse
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ['ROUNDINGS', 'Source', 'Kind', 'INPUTS', 'PrintedNumber', 'read_printed', 'equal_as_printed', 'Paper', 'Evidence',
-           'CellOf', 'CallOf', 'Block', 'ClaimEntry', 'Pivot', 'TableFile', 'Convention', 'ClaimsFile', 'Claim',
-           'Claims', 'nearest_name', 'load_claims', 'claims_by_place', 'unused_names']
+__all__ = ['ROUNDINGS', 'Source', 'EvidenceKind', 'INPUTS', 'PrintedNumber', 'read_printed', 'equal_as_printed', 'Paper',
+           'Evidence', 'CellOf', 'CallOf', 'Block', 'ClaimEntry', 'Pivot', 'TableFile', 'Convention', 'ClaimsFile',
+           'Claim', 'Claims', 'nearest_name', 'load_claims', 'claims_by_place', 'unused_names']
 
 # %% ../../nbs/ledger/01_claims.ipynb #d15849e3
 _PRINTED = re.compile(
@@ -202,7 +202,7 @@ class Convention(Record):
     source: str  # a sentence of the paper, or a line of its authors' programs
 
 
-Kind = Literal["data", "stored", "paper"]
+EvidenceKind = Literal["data", "stored", "paper"]
 INPUTS = "printed_inputs"
 _INPUTS = Convention(
     says="The numbers that it follows from are printed rounded; it holds within their rounding.",
@@ -219,7 +219,7 @@ class ClaimsFile(Record):
     conventions: dict[str, Convention] = {}
     notes: dict[str, Evidence] = {}
     tables: dict[str, TableFile] = {}
-    evidence: dict[str, Kind] = {}  # of tables that are not made of answers, ratings or items
+    evidence: dict[str, EvidenceKind] = {}  # of tables that are not made of answers, ratings or items
     claims: list[ClaimEntry] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -269,7 +269,7 @@ def _joined(label: str | list[str]) -> str:
 
 
 def _labels(row: str, column: str, names: Mapping[str, Any]) -> dict[str, Any]:
-    out = {}
+    out: dict[str, Any] = {}
     for word, label in (("row", row), ("column", column)):
         out |= {word: names.get(label, label), f"{word}.printed": label}
         out |= {f"{word}.{k}": names.get(part, part) for k, part in enumerate(label.split(" / "), 1)}

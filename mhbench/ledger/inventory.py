@@ -18,8 +18,8 @@ from typing import NamedTuple
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['NOT_IN_RELEASE', 'NOT_FETCHED', 'NOT_READ', 'NOT_HELD', 'ABSENCES', 'blob_id', 'Blob', 'Tree', 'tree_lines',
-           'read_tree', 'Search', 'Inventory']
+__all__ = ['NOT_IN_RELEASE', 'NOT_FETCHED', 'NOTHING_READS', 'NOT_HELD', 'ABSENCES', 'blob_id', 'Blob', 'Tree', 'tree_lines',
+           'repository_tree', 'Search', 'Inventory']
 
 # %% ../../nbs/ledger/04_inventory.ipynb #4440a592
 def blob_id(path: str | Path) -> str:  # 40 hexadecimal digits
@@ -77,12 +77,12 @@ def tree_lines(clone: str | Path, repository: str, commit: str = "HEAD") -> str:
     return "\n".join([f"# {repository} at {full}", "blob\tsize\tpath", *rows]) + "\n"
 
 
-def read_tree(tsv: str | Path) -> Tree:
+def repository_tree(tsv: str | Path) -> Tree:
     "A study's tree.tsv. Raises: ValueError for a file of another form."
     head, names, *rows = Path(tsv).read_text(encoding="utf-8").splitlines()
     found = re.fullmatch(r"# (\S+) at ([0-9a-f]{40})", head)
     if not found or names.split("\t") != ["blob", "size", "path"]:
-        refuse(f"read_tree: tsv must begin with its repository and commit; got {head[:80]!r}", place=str(tsv))
+        refuse(f"repository_tree: tsv must begin with its repository and commit; got {head[:80]!r}", place=str(tsv))
     files = {}
     for blob, size, path in (row.split("\t") for row in rows):
         files[path] = Blob(blob, int(size) if size else None)
@@ -91,12 +91,12 @@ def read_tree(tsv: str | Path) -> Tree:
 # %% ../../nbs/ledger/04_inventory.ipynb #59ebdff3
 NOT_IN_RELEASE = "not_in_release"  # no path of the tree fits
 NOT_FETCHED = "not_fetched"  # in the release, and its content is not here
-NOT_READ = "not_read"  # here, and nothing reads it yet
+NOTHING_READS = "not_read"  # here, and nothing reads it yet
 NOT_HELD = "not_held"  # here and read, and holds no such number
 ABSENCES = {
     NOT_IN_RELEASE: "not in the release: no path of its tree fits the patterns that are named",
     NOT_FETCHED: "in the release, not fetched here: the paths and blob ids are named",
-    NOT_READ: "fetched, and nothing reads it yet",
+    NOTHING_READS: "fetched, and nothing reads it yet",
     NOT_HELD: "fetched and read, and no such number was in it",
 }
 

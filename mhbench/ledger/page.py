@@ -16,11 +16,11 @@ import pandas as pd
 
 from .claims import INPUTS, Claims, PrintedNumber, read_printed
 from .inventory import ABSENCES
-from .verdicts import KINDS, NO_RUN, TYPED, VERDICTS, tolerances
+from .verdicts import EVIDENCE_KINDS, NO_RUN, TYPED, VERDICTS, tolerances
 from ..report.page import filled_template
 
 # %% auto #0
-__all__ = ['SAID', 'REASONS', 'shown_value', 'ReleaseFiles', 'ledger_page']
+__all__ = ['SAID', 'WITHOUT_VALUE', 'shown_value', 'ReleaseFiles', 'ledger_page']
 
 # %% ../../nbs/ledger/03_page.ipynb #43e01546
 SAID = {  # verdict -> its name on the page
@@ -30,7 +30,7 @@ SAID = {  # verdict -> its name on the page
     "differs": "differs",
     "cannot": "no value here",
 }
-REASONS = ABSENCES | {
+WITHOUT_VALUE = ABSENCES | {
     NO_RUN: "not run here: a run that has all files would decide",
     TYPED: "the number stands in the paper's words alone: a list that was copied from them is no evidence",
 }
@@ -93,7 +93,7 @@ def _row(paper: _Paper, n: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
         "ours": shown_value(verdict["value"], printed),
         "difference": shown_value(verdict["difference"], printed, signed=True) if code == "differs" else "",
         "said": SAID[code],
-        "made_of": KINDS.get(verdict["kind"], ""),
+        "made_of": EVIDENCE_KINDS.get(verdict["kind"], ""),
         "why": why,
         "conventions": conventions,
         "named": ", ".join(_words(c) for c in conventions) or (SAID[code] if code == "undecided" else ""),
@@ -164,7 +164,7 @@ def _conventions(paper: _Paper) -> list[dict[str, Any]]:
         codes = dict.fromkeys(r["note"] for r in rows if r["note"])
         notes = [_note(paper, c, []) for c in codes]
         without = sum(row["claim"] in named for row in paper.having(verdict="cannot"))
-        about = {"id": paper.id("c", code), "name": _heading(code), "says": convention.says.strip()}
+        about: dict[str, Any] = {"id": paper.id("c", code), "name": _heading(code), "says": convention.says.strip()}
         about |= {"source": convention.source.strip(), "inputs": code == INPUTS}
         undecided = sum(r["verdict"] == "undecided" for r in rows)
         about |= {"rows": rows, "notes": notes, "named": len(named), "without": without, "undecided": undecided}
@@ -183,7 +183,7 @@ def _searches(paper: _Paper, rows: Sequence[Mapping[str, Any]]) -> list[dict[str
 
 def _reasons(paper: _Paper) -> list[dict[str, Any]]:
     "Why numbers have no value here, with counts, and the files that were searched for."
-    known = REASONS | {code: says.strip() for code, says in paper.claims.file.reasons.items()}
+    known = WITHOUT_VALUE | {code: says.strip() for code, says in paper.claims.file.reasons.items()}
     listed = []
     for code, says in known.items():
         rows = paper.having(verdict="cannot", reason=code)
@@ -217,8 +217,8 @@ def _counts(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
     rows = []
     for paper in papers:
         n = Counter((row["kind"], row["verdict"]) for row in paper.rows)
-        kinds = []
-        for kind, name in KINDS.items():
+        kinds: list[dict[str, Any]] = []
+        for kind, name in EVIDENCE_KINDS.items():
             of = [{"verdict": v, "name": SAID[v], "n": n[kind, v]} for v in VERDICTS[:-1] if n[kind, v]]
             kinds.append({"kind": kind, "name": name, "n": sum(x["n"] for x in of), "of": of})
         without = Counter(row["reason"] for row in paper.having(verdict="cannot"))
@@ -269,7 +269,7 @@ def ledger_page(
         title=_title(papers),
         totals=_totals(papers, rows),
         counts=_counts(papers),
-        kinds=[{"code": code, "name": name} for code, name in KINDS.items()],
+        kinds=[{"code": code, "name": name} for code, name in EVIDENCE_KINDS.items()],
         tolerances=_tolerances(verdicts),
         verdicts=[{"code": code, "name": name} for code, name in SAID.items()],
         discoveries=list(chain.from_iterable(map(_discoveries, papers))),  # first: they are told here

@@ -33,11 +33,11 @@ from mhbench.ledger.claims import (
     nearest_name,
     read_printed,
 )
-from .inventory import NOT_HELD, NOT_READ, Inventory
+from .inventory import NOT_HELD, NOTHING_READS, Inventory
 
 # %% auto #0
-__all__ = ['Tables', 'PLAIN_FUNCTIONS', 'KINDS', 'VERDICTS', 'NO_RUN', 'TYPED', 'MOST_ACCEPTED', 'TOLERANCE_COLUMNS',
-           'VERDICT_COLUMNS', 'NUMBERS', 'tables_of_run', 'no_tables', 'tables_of_files', 'described', 'kind_of',
+__all__ = ['Tables', 'PLAIN_FUNCTIONS', 'EVIDENCE_KINDS', 'VERDICTS', 'NO_RUN', 'TYPED', 'MOST_ACCEPTED', 'TOLERANCE_COLUMNS',
+           'VERDICT_COLUMNS', 'NUMBERS', 'tables_of_run', 'no_tables', 'tables_of_files', 'described', 'evidence_kind',
            'tolerances', 'judge_claims', 'check_sources', 'claims_by_verdict', 'claims_by_reason']
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #f0b3ac1d
@@ -354,7 +354,7 @@ def described(source: Source) -> str:  # "score/accuracy[model=a].estimate", or 
     return f"{source.call}({short})" + ("" if source.value is None else f".{source.value}")
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #b884ce4b
-KINDS = {
+EVIDENCE_KINDS = {
     "data": "recomputed from data",
     "stored": "compared with the authors' stored results",
     "paper": "compared within the paper",
@@ -373,10 +373,10 @@ def _kinds(given: Any, of_tables: Mapping[str, str]) -> set[str]:
     return set().union(*(_kinds(x, of_tables) for x in given.values()))
 
 
-def kind_of(source: Source, file: ClaimsFile) -> str:  # of KINDS; "": nothing but typed constants
+def evidence_kind(source: Source, file: ClaimsFile) -> str:  # of EVIDENCE_KINDS; "": nothing but typed constants
     "What a source is made of: of several things the weakest."
     found = _kinds(source.model_dump(exclude_defaults=True), file.evidence)
-    return next((kind for kind in reversed(KINDS) if kind in found), "")
+    return next((kind for kind in reversed(EVIDENCE_KINDS) if kind in found), "")
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #bb2df4cd
 VERDICTS = ("equal", "convention", "undecided", "differs", "cannot")
@@ -437,7 +437,7 @@ def _without_value(claim: Claim, inventory: Inventory | None) -> dict[str, Any] 
     if inventory and claim.needs:
         reason, files = inventory.search(claim.needs)
         if reason or not read:
-            return {"verdict": "cannot", "reason": reason or NOT_READ, "files": files, "beside": claim.beside}
+            return {"verdict": "cannot", "reason": reason or NOTHING_READS, "files": files, "beside": claim.beside}
     return None if read else {"verdict": "cannot", "reason": NO_RUN, "files": files, "beside": claim.beside}
 
 
@@ -449,7 +449,7 @@ def _judged(claim: Claim, evaluation: _Evaluation, file: ClaimsFile, inventory: 
     readings: list[dict[str, Any]] = []
     tried, reason, untried = 0, TYPED, claim.part
     for convention, source in [("", claim.otherwise)] if without and claim.otherwise else _ways(claim):
-        if not (kind := kind_of(source, file)):
+        if not (kind := evidence_kind(source, file)):
             continue
         try:
             value = evaluation.value(source) * claim.scale
@@ -593,7 +593,7 @@ def claims_by_verdict(verdicts: pd.DataFrame) -> pd.DataFrame:  # paper, kind, c
     "The printed numbers of each paper that have a value, by what it is made of. The kinds are never added up."
     rows = []
     for paper, of in verdicts.groupby("paper", sort=False):
-        for kind in KINDS:
+        for kind in EVIDENCE_KINDS:
             counts = of.loc[of["kind"] == kind, "verdict"].value_counts().reindex(VERDICTS[:-1], fill_value=0)
             rows.append({"paper": paper, "kind": kind, "claims": int(counts.sum()), **counts})
     return pd.DataFrame(rows, columns=["paper", "kind", "claims", *VERDICTS[:-1]])

@@ -28,8 +28,8 @@ from ..steps.answers import about_who_answered
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures', 'failure_in_words', 'went_wrong',
-           'truths', 'Front', 'best_in_words', 'fronts', 'before_reading']
+__all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures_of_studies', 'failure_in_words',
+           'went_wrong', 'truths', 'Front', 'best_in_words', 'fronts', 'before_reading']
 
 # %% ../../nbs/report/05_findings.ipynb #e0466c00
 Parts = Iterable[tuple[str, str]]  # (stage, study) of a run
@@ -161,7 +161,7 @@ def _ran(parts: Parts | None, study: str, *stages: str) -> list[str]:
     return [stage for stage in stages if there is None or (stage, study) in there]
 
 
-def failures(results: str | Path, studies: Sequence[str], parts: Parts | None = None) -> pd.DataFrame:
+def failures_of_studies(results: str | Path, studies: Sequence[str], parts: Parts | None = None) -> pd.DataFrame:
     """What is missing, unread or unusable in the parts of a run, of all results if `parts` is None; results of an
     earlier run are ignored. One row a study and kind: study, what, k, n (missing where it is unknown), who.
     """
@@ -194,7 +194,7 @@ def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts | None 
     for study in studies:
         for stage in _ran(parts, study, "score", "judge", "judge_study", "duels"):
             out += [f"{study}, {stage}: {x}" for x in about_who_answered(_table(results, stage, study, "served"))]
-        for r in failures(results, [study], parts).itertuples():
+        for r in failures_of_studies(results, [study], parts).itertuples():
             out.append(f"{study}: {failure_in_words(r.what, r.k, r.n, r.who)}.")
         for stage in _ran(parts, study, "judge", "duels"):
             guard = _table(results, stage, study, "guard")
@@ -384,6 +384,6 @@ def before_reading(
     return {
         "What was asked?": _what_was_asked(sum(whom), len(studies), origins),
         "What is simulated?": _what_is_simulated(results, studies, synthetic, drawn, truth),
-        "What went wrong?": _what_went_wrong(failures(results, studies, parts)),
+        "What went wrong?": _what_went_wrong(failures_of_studies(results, studies, parts)),
         "What needs caution?": _what_to_doubt(drawn, left, p),
     }

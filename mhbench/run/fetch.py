@@ -14,18 +14,15 @@ import sys
 import tempfile
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
-from urllib.parse import quote
-
-import yaml
-from pydantic import BaseModel, ConfigDict, SkipValidation
 
 from .. import __version__
-from ..errors import optional, refuse, settings_from
-from ..ledger.inventory import Inventory, Tree, blob_id, read_tree
+from ..errors import optional, refuse
+from ..ledger.inventory import blob_id
+from ..ledger.release import RECORD, FileGroup, Release, ReleasedFile, recorded, releases
 from ..records.database import make_private, private_folder, sha256_file
 from ..registry import study_files
 from .graph import root
@@ -33,120 +30,10 @@ from .params import load_params
 from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0
-__all__ = ['RECORD', 'RETRIES', 'ReleasedFile', 'FileGroup', 'Derived', 'Release', 'releases', 'release_of', 'corpora',
-           'recorded', 'inventory_of', 'Fetched', 'fetch_release', 'unlock', 'release_lines', 'bibtex', 'papers',
+__all__ = ['RETRIES', 'release_of', 'corpora', 'Fetched', 'fetch_release', 'unlock', 'release_lines', 'bibtex', 'papers',
            'software', 'citations']
 
-# %% ../../nbs/run/27_fetch.ipynb #04308ced
-class ReleasedFile(BaseModel):
-    "One file of a release, as its authors' commit has it."
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    size: int | None = None  # bytes
-    sha256: str | None = None  # hexadecimal
-    blob: str | None = None  # git's id of the content; None with sha256: listed, but never seen
-
-    @property
-    def digest(self) -> str | None:
-        "What identifies the content; None where nothing does."
-        return self.blob or self.sha256
-
-    def is_in(self, path: Path) -> bool:
-        "Whether a file has this content."
-        return self.digest is None or self.digest == (blob_id(path) if self.blob else sha256_file(path))
-
-
-class FileGroup(BaseModel):
-    "Files of one folder in the authors' repository."
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    there: str  # a pattern of paths in the repository, "results/metrics/*"
-    to: str  # the path of a file in the local folder, "metrics/{}"
-    files: dict[str, ReleasedFile] = {}  # by name; none: those of the repository's tree
-
-    def path(self, name: str) -> str:
-        "The path of a file in the authors' repository."
-        return str(PurePosixPath(self.there).parent / name)
-
-    def here(self, name: str) -> str:
-        "The path of a file in the local folder."
-        return self.to.format(name)
-
-    def holds(self, path: PurePosixPath) -> str | None:  # its path in the local folder; None: not of this group
-        "Match a path with the group, in the authors' layout or in the local one."
-        if path.match(self.there):
-            return self.here(path.name)
-        if self.to == "{}":
-            return None
-        ours = PurePosixPath(self.to.format(PurePosixPath(self.there).name))
-        return str(ours.parent / path.name) if path.match(str(ours)) else None
-
-
-class Derived(BaseModel):
-    "A file that is in no repository."
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    how: str  # it came about, in a sentence
-    of: str | None = None  # the path of the tree whose content it repeats, so that anyone has it; None: ours alone
-
-# %% ../../nbs/run/27_fetch.ipynb #32c22267
-class Release(BaseModel):
-    "The release of a study, as its authors published it."
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    title: str
-    repository: str
-    commit: str
-    licence: str  # as the source states it
-    terms: str  # in a sentence
-    url: str = "{repository}/raw/{commit}/"  # what a file's path is appended to
-    password: str | None = None  # the variable of the environment that holds the password of its encrypted files
-    imported: dict[str, Any] = {}  # arguments of `mhbench import`: `path` within the folder, and `options`
-    derived: dict[str, Derived] = {}  # a pattern of paths in the local folder -> how it came about
-    groups: list[FileGroup]
-    tree: SkipValidation[Tree | None] = None  # of tree.tsv
-
-    def files(self, only: Sequence[str] = ()) -> Iterator[tuple[str, str, ReleasedFile]]:  # here, there, file
-        "The files of the groups, then those of the tree whose paths fit a pattern, each once."
-        seen = set()
-        for group in self.groups:
-            for path, file in self._of_group(group):
-                seen.add(path)
-                yield group.here(PurePosixPath(path).name), path, file
-        for path in dict.fromkeys(p for pattern in only for p in (self.tree.matching(pattern) if self.tree else [])):
-            if path not in seen:
-                yield path, path, self._of_tree(path)
-
-    def _of_tree(self, path: str) -> ReleasedFile:
-        return ReleasedFile(size=self.tree.files[path].size, blob=self.tree.files[path].id)
-
-    def _of_group(self, group: FileGroup) -> Iterator[tuple[str, ReleasedFile]]:
-        if group.files or self.tree is None:
-            yield from ((group.path(name), file) for name, file in group.files.items())
-        else:
-            yield from ((path, self._of_tree(path)) for path in self.tree.matching(group.there))
-
-    def how_derived(self, place: str) -> Derived | None:
-        "How a file of the local folder came about that no repository holds."
-        return next((how for pattern, how in self.derived.items() if PurePosixPath(place).match(pattern)), None)
-
-    def address(self, path: str) -> str:
-        "The address of a file at this commit."
-        return self.url.format(repository=self.repository, commit=self.commit) + quote(path)
-
 # %% ../../nbs/run/27_fetch.ipynb #1620deb8
-def _with_tree(study: str, file: Path) -> Release:
-    given = yaml.safe_load(file.read_text("utf-8"))
-    tree = file.with_name("tree.tsv")
-    release = settings_from(given, Release, f"releases: {study}")
-    return release.model_copy(update={"tree": read_tree(tree)}) if tree.is_file() else release
-
-
-def releases() -> dict[str, Release]:  # study -> its release
-    "The releases that the studies declare. Raises: ValueError for a `release.yaml` that does not fit."
-    return {study: _with_tree(study, file) for study, file in study_files("release.yaml").items()}
-
-
 def release_of(name: str) -> Release:
     "A study's release. Raises: ValueError for a study that has none."
     known = releases()
@@ -162,27 +49,6 @@ def corpora() -> Path:
     import platformdirs
 
     return platformdirs.user_data_path("mhbench") / "corpora"
-
-
-RECORD = "release.json"  # in the folder of a release: the commit, and the hash of each file
-
-
-def recorded(path: str | Path) -> dict[str, Any]:  # `release`, `repository`, `commit`, `files`: path -> `sha256`, ...
-    "The record of a release, for its folder or a corpus in it; {} for a path outside of the folders of releases."
-    above = (folder / RECORD for folder in (Path(path), *Path(path).parents[:2]))
-    file = next((file for file in above if file.is_file()), None)
-    return json.loads(file.read_text(encoding="utf-8")) if file else {}
-
-
-def inventory_of(name: str, folder: str | Path | None = None) -> Inventory | None:  # None: no release, or no tree of it
-    "The inventory of a study's release, with what of it lies in a folder, as `fetch_release` fills one."
-    release = releases().get(name)
-    if release is None or release.tree is None:
-        return None
-    held = recorded(folder).get("files", {}) if folder else {}
-    derived = filter(None, (release.how_derived(place) for place in held))
-    same = {release.tree.files[d.of].id for d in derived if d.of in release.tree.files}
-    return Inventory(release.tree, {known["blob"] for known in held.values() if "blob" in known} | same)
 
 # %% ../../nbs/run/27_fetch.ipynb #a3da5d4c
 def _counted(n: int) -> str:
@@ -249,13 +115,13 @@ def _candidates(
     passed_over = 0
     for path in (path for path in _files(source) if not path.with_name(path.name + ".aes").exists()):
         digests = [blob_id(path), *([sha256_file(path)] if by_sha else [])]
-        here = [(place, digest) for digest in digests for place in of_digest.get(digest, [])]
+        places = [(place, digest) for digest in digests for place in of_digest.get(digest, [])]
         fits = _fits(release, PurePosixPath(path.as_posix())) or by_name.get(path.name)
-        if not here and fits and digests[0] not in known:
-            file = wanted.get(fits)
-            here = [(fits, digests[-1] if file is None or file.sha256 else digests[0])]
-        passed_over += not here
-        for place, digest in here:
+        if not places and fits and digests[0] not in known:
+            by_blob = fits in wanted and not wanted[fits].sha256
+            places = [(fits, digests[0] if by_blob else digests[-1])]
+        passed_over += not places
+        for place, digest in places:
             found[place].setdefault(digest, path)
     return found, passed_over
 

@@ -14,8 +14,9 @@ from ..errors import refuse
 from ..ledger.claims import Claims, claims_by_place, load_claims, unused_names
 from ..ledger.inventory import Inventory
 from ..ledger.page import ReleaseFiles, ledger_page
+from ..ledger.release import inventory_of, recorded, releases
 from mhbench.ledger.verdicts import (
-    KINDS,
+    EVIDENCE_KINDS,
     NUMBERS,
     VERDICT_COLUMNS,
     check_sources,
@@ -28,7 +29,6 @@ from mhbench.ledger.verdicts import (
 )
 from ..records.database import sha256_file
 from ..registry import study_files
-from .fetch import inventory_of, recorded, releases
 from .graph import root
 from .params import load_params
 from ..subcommand import argument, subcommand
@@ -63,7 +63,7 @@ def verdicts_told(verdicts: pd.DataFrame) -> str:
         said.append(f"{paper}: {int((verdicts['paper'] == paper).sum())} printed numbers")
         for row in of[of["claims"] > 0].itertuples():
             parts = [f"{row.equal} equal", *(f"{n} {name}" for key, name in _NAMES.items() if (n := getattr(row, key)))]
-            said.append(f"  {row.claims} {KINDS[row.kind]}: {', '.join(parts)}")
+            said.append(f"  {row.claims} {EVIDENCE_KINDS[row.kind]}: {', '.join(parts)}")
         reasons = claims_by_reason(verdicts[verdicts["paper"] == paper])
         told = ", ".join(f"{r.claims} {r.reason.replace('_', ' ')}" for r in reasons.itertuples())
         said += [f"  {reasons['claims'].sum()} without a value here: {told}"] if len(reasons) else []

@@ -27,13 +27,14 @@ from pydantic import BaseModel, ConfigDict
 import mhbench
 from ..corpus.demo import demo_files
 from ..errors import refuse, settings_from
+from ..ledger.release import recorded
 from ..records.database import private_file
 from ..registry import study_files
 from ..report.page import headline
 from ..report.tables import markdown_table
 from .aggregates import Protected, check_shown, held_by, publish_aggregates
 from .edit import corpus_lines, edit, import_corpus, read_what_fits, select, study_lines
-from .fetch import Fetched, fetch_release, recorded, release_of, unlock
+from .fetch import Fetched, fetch_release, release_of, unlock
 from .graph import runs, write_json
 from .inputs import PACKAGE, code_files, is_clone, package_identity
 from .ledger import verdicts_told

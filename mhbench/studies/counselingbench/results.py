@@ -23,7 +23,7 @@ from .load import question_rows
 
 # %% auto #0
 __all__ = ['MADE_FROM', 'PAIRS', 'read_result_file', 'result_table', 'source_questions', 'pair_tests', 'printed_accuracies',
-           'zero_shot_accuracies', 'all_pair_tests', 'printed_facts', 'reasoning_means', 'chain_scores',
+           'zero_shot_accuracies', 'all_pair_tests', 'printed_facts', 'reasoning_means', 'stored_chain_scores',
            'annotated_errors', 'bank_counts', 'beside_released', 'released_results', 'authors_results']
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #6c10b21c
@@ -221,11 +221,11 @@ def reasoning_means(csv: str | Path) -> pd.DataFrame:  # the columns of result_t
     return long.reindex(columns=["run", "model", "setting", "group", "measure", "low", "high", "middle", "form"])
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #03e7d3fb
-def chain_scores(
+def stored_chain_scores(
     folder: str | Path,
 ) -> pd.DataFrame:  # model, measure, n, n_missing, present, with_zeros, n_one, several
-    """The means of each model's scores over the chains that are there (`present`) and with 0 for those that are not; for
-    repetition also how many chains score 1, and the mean of the others.
+    """The means of each model's scores over the chains that are there (`present`), and with 0 for those that are not;
+    for repetition also how many chains score 1, and the mean of the others.
 
     Source: Nguyen et al. 2025, table 4; the files of their release.
     """
@@ -354,7 +354,7 @@ def authors_results(stage: Any, *, release: Path | None, **found: Any) -> Iterat
 def _of_chains_and_annotators(stage: Any, release: Path | None) -> Iterator[Any]:
     "Tables of the scores of chains, of the annotated errors and of the whole bank, where their files are there."
     readers = {
-        "scores": ("old_scores/scores_Llama_2_70b_hf_counselingqa.tsv", lambda f: chain_scores(f.parent)),
+        "scores": ("old_scores/scores_Llama_2_70b_hf_counselingqa.tsv", lambda f: stored_chain_scores(f.parent)),
         "errors": ("errors_general_annotated.csv", annotated_errors),
         "bank": ("data/counselingbench.csv", bank_counts),
     }

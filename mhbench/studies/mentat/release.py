@@ -316,7 +316,8 @@ def wrong_option_facts(
         "questions with one or two": n.between(1, 2).sum(),
     }
     facts |= {"fewest of most questions": 1 if most else n.min(), "most of most questions": 2 if most else n.max()}
-    labels = {reading: (f.questions, f.probs) for (reading, o, rated), f in fits.items() if o == "paper" and not rated}
+    labels: dict[str, tuple[Any, np.ndarray]] = {}
+    labels |= {reading: (f.questions, f.probs) for (reading, o, rated), f in fits.items() if o == "paper" and not rated}
     labels |= {what: _soft_labels(items, named) for what, items in labelled.items()}
     for what, (questions, probs) in labels.items():
         wrong = np.array([[letter in named.get(q, ()) for letter in "ABCDE"] for q in questions])
