@@ -9,17 +9,21 @@ import shutil
 import stat
 import threading
 import time
+from pathlib import Path
 from urllib.parse import quote
 
+import pyAesCrypt
 import pytest
 import yaml
-from conftest import BIN, ENV, mhbench, run
+from conftest import BIN, ENV, ROOT, mhbench, run
 
 from mhbench.ledger import release as releasing
 from mhbench.ledger.inventory import Blob, Tree
 from mhbench.ledger.release import FileGroup, Release, ReleasedFile, inventory_of, recorded
 from mhbench.run import fetch as fetching
+from mhbench.run.cli import main
 from mhbench.run.fetch import fetch_release, release_lines, unlock
+from mhbench.run.params import load_params
 
 A, B = b"id,answer\n1,A\n", bytes(range(256)) * 4000
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -367,7 +371,7 @@ def test_what_can_be_fetched_is_listed_with_its_terms():
 # ---------------------------------------------------------------- the real releases
 
 
-@pytest.mark.parametrize(("name", "n", "lacking"), [("mentat", 34, 2), ("mhqa", 13, 18), ("counselingbench", 308, 0)])
+@pytest.mark.parametrize(("name", "n", "lacking"), [("mentat", 34, 2), ("mhqa", 13, 18), ("counselingbench", 308, 1)])
 def test_the_releases_at_hand_are_those_of_the_registry(datasets, tmp_path, name, n, lacking):
     got = fetch_release(name, datasets, tmp_path / name)
     assert not got.unregistered and len(got.missing) == lacking
@@ -414,3 +418,47 @@ def test_fetch_imports_and_the_record_names_the_commit(clone, datasets, tmp_path
     assert entry["path"] == str(tmp_path / "corpora" / "mhqa") and entry["options"]["key"] == "number"
     record = json.loads((tmp_path / "corpora" / "mhqa" / "release.json").read_text())
     assert record["commit"].startswith("c8e2584") and len(record["files"]) == 13
+
+
+def made_up_clone(name: str, folder: Path) -> Path:
+    "The demo's corpus of a study as its authors' repository lays it out."
+    demo, root = ROOT / "data" / name, folder / "clone"
+    files = {
+        "mhqa": {"datasets/mhqa.csv": "mhqa_demo.csv"},
+        "counselingbench": {"results/outputs/outputs_t/a.csv": "counselingbench_demo.csv"},
+        "mentat": {"mentat/config/config_params.py": "creators.csv", "annotated_data": "annotated_data"},
+    }[name]
+    for there, here in files.items():
+        (root / there).parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (demo / here).is_dir() else shutil.copy)(demo / here, root / there)
+    if name == "mentat":
+        (root / "mentat/config/config_params.py").write_text("")
+        with (demo / "final_dataset_raw_questions.csv").open("rb") as plain:
+            with (root / "final_dataset_raw_questions.csv.aes").open("wb") as out:
+                pyAesCrypt.encryptStream(plain, out, "sesame")
+    return root
+
+
+@pytest.mark.parametrize("name", ["counselingbench", "mhqa", "mentat"])
+def test_the_root_of_a_clone_is_imported(name, tmp_path, monkeypatch, capsys):
+    root = made_up_clone(name, tmp_path)
+    assert not releasing.releases()[name].has_root(ROOT / "data" / name), "the local layout is no clone"
+    of = {p.relative_to(root).as_posix(): Blob(blob(p.read_bytes()), None) for p in root.rglob("*") if p.is_file()}
+    made = releasing.releases()[name].model_copy(update={"tree": Tree("authors/x", COMMIT, of)})
+    for module in (fetching, releasing):
+        monkeypatch.setattr(module, "releases", lambda: {name: made})
+    monkeypatch.setenv("MHBENCH_CORPORA", str(tmp_path / "corpora"))
+    monkeypatch.setenv("MHBENCH_MENTAT_PASSWORD", "sesame")
+    project = tmp_path / "project"
+    project.mkdir()
+    for file in ("dvc.yaml", "params.yaml", "run.yaml"):
+        shutil.copy(ROOT / file, project)
+    for part in ("data", "nbs", "mhbench"):
+        (project / part).symlink_to(ROOT / part)
+    monkeypatch.setenv("MHBENCH_ROOT", str(project))
+    monkeypatch.chdir(project)
+    assert main(["import", name, str(root)]) == 0, capsys.readouterr().err
+    prepare = load_params(project / "params.yaml")["studies"][name]["prepare"]
+    assert prepare["path"] == str(tmp_path / "corpora" / name / made.imported.get("path", "")).rstrip("/")
+    assert "recorded in params.yaml" in capsys.readouterr().out
+    assert recorded(prepare["path"])["commit"] == made.commit

@@ -486,7 +486,13 @@ claims:
 """
     written(tmp_path, text)
     file = str(tmp_path / "claims.yaml")
-    assert main(["ledger", file, "--check"]) == 0 and "2 claims, 2 with what gives them" in capsys.readouterr().out
+    assert main(["ledger", file, "--check"]) == 0
+    said = capsys.readouterr().out
+    assert "2 claims, 2 with what gives them" in said and "2 were computed here\n" in said
+    (tmp_path / "root" / "deeper").mkdir(parents=True)
+    (tmp_path / "root" / "deeper" / "answers.csv").write_text("model,right\na,1\nb,1\n")
+    assert main(["ledger", file, "--check", "--from", str(tmp_path / "root")]) != 0, "what fails there fails here"
+    assert "correct" in capsys.readouterr().err
     assert main(["ledger", file, "--to", str(tmp_path / "v.csv")]) == 0
     said = capsys.readouterr().out
     assert "2 recomputed from data: 1 equal, 1 differ" in said and "Table 1/b/accuracy" in said

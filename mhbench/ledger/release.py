@@ -112,6 +112,11 @@ class Release(BaseModel):
         else:
             yield from ((path, self._of_tree(path)) for path in self.tree.matching(group.there))
 
+    def has_root(self, folder: Path) -> bool:
+        "Whether a folder has files where only the authors' repository has them, so that it is the root of a clone."
+        theirs = [g.there for g in self.groups if g.here(PurePosixPath(g.there).name) != g.there]
+        return any(path.is_file() for pattern in theirs for path in folder.glob(pattern))
+
     def how_derived(self, place: str) -> Derived | None:
         "How a file of the local folder came about that no repository holds."
         return next((how for pattern, how in self.derived.items() if PurePosixPath(place).match(pattern)), None)

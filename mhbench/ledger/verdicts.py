@@ -560,7 +560,7 @@ def judge_claims(
         got = "\n".join([f"none for {len(wrong)} in {claims.path}:", *said])
         refuse(f"judge_claims: every claim must have one value; got {got}")
     frame = pd.DataFrame(rows).reindex(columns=VERDICT_COLUMNS)
-    frame[list(_TEXTS)] = frame[list(_TEXTS)].fillna("")
+    frame[list(_TEXTS)] = frame[list(_TEXTS)].astype(object).fillna("")
     frame = frame.astype(dict.fromkeys(NUMBERS, float) | {"n_tried": int} | dict.fromkeys(_TEXTS, str))
     frame = _decided(frame)
     frame.attrs["missing"] = sorted(evaluation.missing)

@@ -135,7 +135,14 @@ def _import(a):
         print(*edit.name_ratings(a.study, a.ratings, params=path), sep="\n")
     if not a.path:
         return
-    _bring_in(a.study, a.path, edit.named_values(a.option, "import: --option"), a.params)
+    options = edit.named_values(a.option, "import: --option")
+    release = fetch.releases().get(a.study)
+    if release is None or not release.has_root(Path(a.path)):
+        return _bring_in(a.study, a.path, options, a.params)
+    got = fetch.fetch_release(a.study, a.path)
+    print(*got.told(), sep="\n")
+    fetch.unlock(a.study)
+    _bring_in(a.study, got.corpus, got.options | options, a.params)
 
 # %% ../../nbs/run/21_commands.ipynb #cef42271
 @subcommand(

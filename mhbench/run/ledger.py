@@ -37,16 +37,25 @@ from ..subcommand import argument, subcommand
 __all__ = ['check_claims', 'verdicts_told', 'merged_verdicts', 'all_verdicts_on_papers']
 
 # %% ../../nbs/run/25_ledger.ipynb #151b5117
-def check_claims(path: str | Path) -> str:
-    "A summary of a claims file for its author. Raises: ValueError for entries that do not fit."
+def check_claims(
+    path: str | Path,
+    folder: str | Path | None = None,  # of the released files; None: that of the claims file
+) -> str:
+    "A summary of a claims file for its author. Raises: ValueError for entries that do not fit or cannot be computed."
     claims = load_claims(path)
     check_sources(claims)
+    tables = tables_of_files(claims, folder or claims.path.parent) if claims.file.tables else no_tables
+    verdicts = judge_claims(claims, tables)
     said = [claims_by_place(claims).to_string(index=False)]
     n = len(claims.claims)
     named = sum(bool(c.needs) and not (c.ours or c.conventions) for c in claims.claims)
     never = sum(c.cannot is not None for c in claims.claims)
     rest = f"{named} whose files alone are named, {never} that no file holds"
     said.append(f"{claims.name}: {n} claims, {n - named - never} with what gives them, {rest}")
+    sourced = verdicts[verdicts["claim"].isin({c.id for c in claims.claims if c.ours or c.conventions})]
+    without = claims_by_reason(sourced)
+    told = "".join(f", {r.claims} not: {r.reason.replace('_', ' ')}" for r in without.itertuples())
+    said.append(f"of those with what gives them, {len(sourced) - without['claims'].sum()} were computed here{told}")
     said += [f"declared and never used: {name}" for name in unused_names(claims)]
     return "\n".join(said)
 
@@ -175,13 +184,17 @@ def _here() -> Path | None:
     argument("file", nargs="?", help="a claims file; without it, those of the studies"),
     argument("--from", dest="folder", metavar="FOLDER", help="of the released files that the claims file names"),
     argument("--to", metavar="FILE", help="every verdict, as .csv or as a page, .html"),
-    argument("--check", action="store_true", help="only read the file, and count its claims by place"),
+    argument(
+        "--check", action="store_true", help="read the file, count its claims by place, compute what can be computed"
+    ),
 )
 def _ledger(a: argparse.Namespace) -> None:
     if a.file is None and (a.check or a.folder):
         refuse("ledger: FILE must be named with --check and --from; got none", remedy="see docs/howto-ledger.md")
+    if a.folder and not Path(a.folder).is_dir():
+        refuse(f"ledger: --from must be a folder; got {a.folder!r}", error=FileNotFoundError)
     if a.check:
-        return print(check_claims(a.file))
+        return print(check_claims(a.file, a.folder))
     notes: list[str] = []
     if a.file is None:
         verdicts, claims, notes = all_verdicts_on_papers(_here())
@@ -189,8 +202,6 @@ def _ledger(a: argparse.Namespace) -> None:
     else:
         claims = [load_claims(a.file)]
         folder = Path(a.folder) if a.folder else claims[0].path.parent
-        if not folder.is_dir():
-            refuse(f"ledger: --from must be a folder; got {a.folder!r}", error=FileNotFoundError)
         verdicts = judge_claims(claims[0], tables_of_files(claims[0], folder))
         files = [_declared_files(claims[0], folder)]
     print("\n".join([verdicts_told(verdicts), *notes]))
