@@ -21,8 +21,9 @@ VARIED: dict[str, dict] = yaml.safe_load(Path(__file__).with_name("varied.yaml")
 
 
 def answered(n: int, body: dict):
-    "An answer that is drawn by the prompt: a value of each field that is wanted, or some words."
-    k = int(hashlib.sha256(json.dumps(body["messages"]).encode()).hexdigest(), 16)
+    "An answer that is drawn by the prompt and the seed: a value of each field that is wanted, or some words."
+    asked = json.dumps(body["messages"]) + str(body.get("seed", ""))
+    k = int(hashlib.sha256(asked.encode()).hexdigest(), 16)
     fields = body.get("response_format", {}).get("json_schema", {}).get("schema", {}).get("properties", {})
     verdict = {
         name: f["enum"][(k >> j) % len(f["enum"])] if "enum" in f else k % 101
@@ -44,6 +45,8 @@ def left_by(place: str, results: Path, given: dict) -> dict[str, dict[str, Table
     ):
         if set(given.get("judges", ())) == {"asked"}:
             model = {"endpoint": "here", "served": "m", "lineage": "m", "max_unread": 1.0}
+            if given.get("repeats", 1) > 1:
+                model["sampling"] = {"seed": 1}  # each repetition has another
             here = {"kind": "openai", "base_urls": [server.url]}
             given = given | {"entries": {"asked": model}, "endpoints": {"here": here}, "cache": "", "replay": "use"}
         trial = Path(folder) / "results"
