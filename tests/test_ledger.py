@@ -504,6 +504,29 @@ claims:
     assert "Table 1" in (tmp_path / "v.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("others", "verdict"), [(0.0, "convention"), (9.0, "undecided")])
+def test_a_table_unlike_two_runs_is_not_accepted_number_by_number(tmp_path, others, verdict):
+    "One number within the tolerance is equal under it only where the other differences look like those of two runs."
+    printed = {f"m{k}": 10 + 3 * k for k in range(20)}
+    rows = "\n".join(f'    {m}: ["{n}.0"]' for m, n in printed.items())
+    text = f"""
+paper: {{name: Example}}
+conventions: {{random: {{says: Drawn anew., source: a script}}}}
+claims:
+- place: Table 1
+  of: accuracy
+  columns: [accuracy]
+  rows:
+{rows}
+  ours: {{table: t, where: {{model: "{{row}}"}}, value: estimate}}
+  random: 0.1
+"""
+    values = [n + (others if k > 9 else 0) + (0.2 if k == 0 else 0) for k, n in enumerate(printed.values())]
+    table = pd.DataFrame({"model": list(printed), "estimate": values})
+    found = judge_claims(written(tmp_path, text), {"t": table}.get)
+    assert found["verdict"][0] == verdict and set(found["verdict"][1:10]) == {"equal"}
+
+
 def test_the_documentation_shows_what_the_commands_print(datasets, capsys):
     page = (ROOT / "docs" / "howto-ledger.md").read_text(encoding="utf-8")
     shown = re.findall(r"```text\n(.*?)```", page, re.DOTALL)

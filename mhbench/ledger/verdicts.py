@@ -36,9 +36,10 @@ from mhbench.ledger.claims import (
 from .inventory import NOT_HELD, NOTHING_READS, Inventory
 
 # %% auto #0
-__all__ = ['Tables', 'PLAIN_FUNCTIONS', 'EVIDENCE_KINDS', 'VERDICTS', 'NO_RUN', 'TYPED', 'MOST_ACCEPTED', 'TOLERANCE_COLUMNS',
-           'VERDICT_COLUMNS', 'NUMBERS', 'tables_of_run', 'no_tables', 'tables_of_files', 'described', 'evidence_kind',
-           'tolerances', 'judge_claims', 'check_sources', 'claims_by_verdict', 'claims_by_reason']
+__all__ = ['Tables', 'PLAIN_FUNCTIONS', 'EVIDENCE_KINDS', 'VERDICTS', 'NO_RUN', 'TYPED', 'MOST_ACCEPTED', 'LEAST_CHANCE',
+           'TOLERANCE_COLUMNS', 'VERDICT_COLUMNS', 'NUMBERS', 'tables_of_run', 'no_tables', 'tables_of_files',
+           'described', 'evidence_kind', 'tolerances', 'judge_claims', 'check_sources', 'claims_by_verdict',
+           'claims_by_reason']
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #f0b3ac1d
 Tables = Callable[[str], pd.DataFrame | None]  # name -> table; None where there is none
@@ -481,6 +482,7 @@ def _judged(claim: Claim, evaluation: _Evaluation, file: ClaimsFile, inventory: 
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #5614b4c5
 MOST_ACCEPTED = 0.1  # of numbers that must not fit, for a tolerance to decide anything
+LEAST_CHANCE = 0.001  # of a table's differences between two runs, for the same
 TOLERANCE_COLUMNS = ["paper", "place", "of", "tolerance", "n", "across", "along", "n_wrong", "spread", "p", "decides"]
 
 
@@ -510,7 +512,7 @@ def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; ac
             (across, n), (along, m) = shares
             wide = any(share > MOST_ACCEPTED for share in (across, along))
             spread, p = _spread(part) if name == "random" else (np.nan, np.nan)
-            decides = not wide and (n + m > 0 or name == INPUTS)
+            decides = not wide and (n + m > 0 or name == INPUTS) and not p < LEAST_CHANCE
             n_of = int(part["low"].notna().sum())
             rows.append((paper, place, of, name, n_of, across, along, n + m, spread, p, decides))
     return pd.DataFrame(rows, columns=TOLERANCE_COLUMNS)

@@ -17,6 +17,8 @@ from ..ledger.page import ReleaseFiles, ledger_page
 from ..ledger.release import inventory_of, recorded, releases
 from mhbench.ledger.verdicts import (
     EVIDENCE_KINDS,
+    LEAST_CHANCE,
+    MOST_ACCEPTED,
     NUMBERS,
     VERDICT_COLUMNS,
     check_sources,
@@ -78,7 +80,10 @@ def verdicts_told(verdicts: pd.DataFrame) -> str:
         said += [f"  {reasons['claims'].sum()} without a value here: {told}"] if len(reasons) else []
     for r in tolerances(verdicts).query("not decides").itertuples():
         worst = max(x for x in (r.across, r.along, 0) if x == x)
-        said.append(f"  {r.paper}, {r.place}: {r.tolerance} accepts {worst:.0%} of wrong numbers, and decides nothing")
+        why = f"accepts {worst:.0%} of wrong numbers"
+        if worst <= MOST_ACCEPTED and r.p < LEAST_CHANCE:
+            why = f"stands beside differences {r.spread:.1f} times as wide as between two runs"
+        said.append(f"  {r.paper}, {r.place}: {r.tolerance} {why}, and decides nothing")
     differs = verdicts[verdicts["verdict"] == "differs"]
     if len(differs):
         listed = differs.head(_MOST)[["paper", "claim", "kind", "printed", "value", "difference"]]
