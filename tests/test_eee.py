@@ -17,7 +17,7 @@ from mhbench.records.answers import load_answers
 from mhbench.records.database import SUMS
 from mhbench.records.schema import Item, Judgment, Rating, Response, write_records
 from mhbench.run.cli import main
-from mhbench.run.eee import HumanRating
+from mhbench.run.eee import HumanRating, _rows_of
 from mhbench.run.panel import new_file
 from mhbench.steps.accuracy import breakdowns
 from mhbench.steps.score import score_responses, self_consistency
@@ -328,3 +328,14 @@ def test_a_killed_export_leaves_the_old_one_and_nothing_half(home):
             subprocess.run(["rm", "-r", "out", ".out.partial"], check=True)
     exported()
     assert (Path("out") / SUMS).read_bytes() == first and not Path(".out.partial").exists()
+
+
+def test_a_row_of_accuracies_rests_on_the_answers_in_its_mode_and_of_its_vote():
+    ways = [("cot", "plain", 1), ("zero_shot", "plain", 1), ("cot", "majority", 1), ("cot", "plain", 5)]
+    rows = pd.DataFrame(ways, columns=["mode", "answered_by", "n_votes"]).assign(set=["a", "a", "a", "b"])
+    first = next(rows.assign(by="all", group="all").itertuples())
+    assert _rows_of(first, rows, None).index.tolist() == [0]
+    fifth = next(rows[3:].assign(by="all", group="all").itertuples())
+    assert _rows_of(fifth, rows, None).index.tolist() == [3] and not len(_rows_of(fifth, rows, "a"))
+    by_set = next(rows[3:].assign(by="set", group="b").itertuples())
+    assert _rows_of(by_set, rows, "a").index.tolist() == [3]

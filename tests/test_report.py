@@ -13,9 +13,9 @@ from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browse
 
 from mhbench.records.schema import Item, Response, write_records
 from mhbench.report.figures import curves
-from mhbench.report.findings import Front
+from mhbench.report.findings import Front, _of_requests
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
-from mhbench.report.page import ReportTable, Section, _lean, html_report
+from mhbench.report.page import ReportTable, Section, _lean, _marks, html_report
 from mhbench.report.tables import QUESTIONS, Prose, csv_text, doubts, in_a_sentence, without
 from mhbench.stats.differences import mean_difference
 from mhbench.stats.tests import sign_flip_test
@@ -442,3 +442,15 @@ def test_why_a_row_has_no_interval_is_unknown_where_nothing_says_it():
     assert without(rows).tolist() == [few, unknown, unknown]
     assert without(rows.drop(columns="interval")).tolist() == [unknown] * 3
     assert doubts(rows) == [f"1 of 3 rows have no interval: {few}", f"2 of 3 rows have no interval: {unknown}"]
+
+
+def test_the_name_of_a_line_turns_to_the_middle_in_the_outer_fifths():
+    sides = [_marks({"chance": x}, (0, 100))[0]["side"] for x in (19, 20, 80, 81)]
+    assert sides == [" start", "", "", " end"]
+
+
+def test_requests_that_failed_are_counted_by_model_in_the_order_of_the_table():
+    counts = pd.DataFrame({"model": ["b", "a", "b", "c"], "failed": [1, 2, 3, 0], "n": [10, 10, 10, 10]})
+    rows = {what: (k, n, who) for _, what, k, n, who in _of_requests(counts, "s")}
+    assert (6, 40, "b 4, a 2") in rows.values() and len(rows) == 4
+    assert list(rows.values()).count((0, 0, "")) == 3, "columns that are not there count nothing"

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,12 @@ def test_medqades_matrix():
     assert Counter(times.values()) == {9: 200, 2: 3600}
     pairs = Counter(frozenset(r for r in raters if i in set(held[r])) for i in ids if times[i] == 2)
     assert len(pairs) == 36  # every pair of the nine shares items
+
+
+@pytest.mark.parametrize("wrong", [{"per_item": 0}, {"batch": 0}, {"n_core": -1}, {"repeats": -1}])
+def test_a_rule_with_an_impossible_number_is_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Rule(rule="batches", **wrong)
 
 
 RULES = st.one_of(
