@@ -139,10 +139,10 @@ def _import(a):
     release = fetch.releases().get(a.study)
     if release is None or not release.has_root(Path(a.path)):
         return _bring_in(a.study, a.path, options, a.params)
-    got = fetch.fetch_release(a.study, a.path)
-    print(*got.told(), sep="\n")
+    here = fetch.fetch_release(a.study, a.path)
+    print(*here.told(), sep="\n")
     fetch.unlock(a.study)
-    _bring_in(a.study, got.corpus, got.options | options, a.params)
+    _bring_in(a.study, here.corpus, here.options | options, a.params)
 
 # %% ../../nbs/run/21_commands.ipynb #cef42271
 @subcommand(

@@ -250,7 +250,8 @@ def annotated_errors(csv: str | Path) -> pd.DataFrame:  # what, group, n
     frame = pd.read_csv(csv)
     kinds = frame["Errors"].str.replace(" Error", "").str.lower().str.split(", ").explode()
     both = frame[["label_h", "label_s"]].dropna()
-    rows = [("answers", "all", len(frame)), ("answers", "one kind", int((~frame["Errors"].str.contains(",")).sum()))]
+    single = ~frame["Errors"].str.contains(",")
+    rows: list[tuple[str, str, float]] = [("answers", "all", len(frame)), ("answers", "one kind", int(single.sum()))]
     rows += [("kind", kind, int(n)) for kind, n in kinds.value_counts().sort_index().items()]
     same = both["label_h"] == both["label_s"]
     rows += [("competency", "both annotators", len(both)), ("competency", "agreed", int(same.sum()))]
