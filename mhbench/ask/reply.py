@@ -180,8 +180,8 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     "A thinking model's reasoning (None where there is none) and its answer, apart."
     channels = _CHANNEL.findall(text)
     if channels:
-        reasoning = "\n".join(t.strip() for name, t in channels if name != "final")
-        return reasoning or None, "\n".join(t.strip() for name, t in channels if name == "final")
+        before = "\n".join(t.strip() for name, t in channels if name != "final")
+        return before or None, "\n".join(t.strip() for name, t in channels if name == "final")
     if bare := _BARE_CHANNELS.fullmatch(text):
         return bare[1].strip(), bare[2].strip()
     if not _ANY_MARK.search(text):

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from .. import __version__
 from ..errors import optional, refuse
 from ..ledger.inventory import blob_id
-from ..ledger.release import RECORD, FileGroup, Release, ReleasedFile, recorded, releases
+from ..ledger.release import RECORD, Release, ReleasedFile, recorded, releases
 from ..records.database import make_private, private_folder, sha256_file
 from ..registry import study_files
 from .graph import root

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import refuse
-from ...records.schema import Item, Response, letters
+from ...records.schema import Item, Response
 from ...records.task import task_of
 from ...stats.estimate import estimate
 from ...stats.hierarchical import HierarchicalFit, hierarchical_bradley_terry

@@ -280,7 +280,7 @@ def load(
     path: Path,  # a CSV file of the release, or a folder with one file of questions, or with MHQA-gold among others
     **options,  # of load_mhqa
 ) -> Corpus:
-    "The study's corpus; of a folder the questions, and the answers that its folders `final_results` and `sft_results` hold."
+    "The study's corpus; of a folder the questions, and the answers in its folders `final_results` and `sft_results`."
     questions, answered, others = (path, [], []) if path.is_file() else _gold(path)
     corpus = corpus_of(load_mhqa(questions, **options))
     corpus.settings = _settings(questions)
