@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, cast
@@ -95,7 +95,7 @@ class LazyModel:
         return {"model": self.name, "loader": loader.__name__, "weights": weights, **rest}
 
     def _recalled(
-        self, metric: str, inputs: Sequence, compute: Callable[[list], Sequence[np.ndarray]]
+        self, metric: str, inputs: Sequence, compute: Callable[[list], Iterable[np.ndarray]]
     ) -> list[np.ndarray]:
         "Results of inputs, those of the store and those computed now."
         return recalled(self.identity, metric, inputs, compute, code=self._code)
