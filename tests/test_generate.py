@@ -344,9 +344,9 @@ KEYS = [
     ("zero_shot", "bd752916dc94075d27cac54a2f2d3c8211288b4729a2bb68c02d74618690d35f"),
     ("few_shot", "badc34934cb9687a91dec55c915d06c13e11983389c407808ba057234c433f69"),
     ("few_shot_cot", "0c9bca730600b6f20206610dc024c37841d64134d1a716a24ac3c0c673977efa"),
-    ("default/label", "18b2add3813cdf3d030eb03fee21e9e88c91a02bafc47342c3d1979a89f3f525"),
-    ("default/pairwise", "216b8de4811a447da1716711f1808f0ed7a2f49c9ca917e4edee25ba9ebe4b2e"),
-    ("counselingbench/duel", "cee157c70fef5d55e76d6d6809fc0a032984891c5b93d7b241ecdbc757dbf375"),
+    ("default/label", "85c780ac5af5d3628d89c0d621d479961ac0c14c9a5048575dad3a29da749daa"),
+    ("default/pairwise", "57df9da6d75d3ca74eff9b8cd8b92723934232325c5bcf4ec054725c8803d5b1"),
+    ("counselingbench/duel", "33436aaf9573efa33809024517f5e6600417dbdc7b3e12f008899b820118baa6"),
 ]
 
 
