@@ -87,10 +87,13 @@ def test_printed_tables_and_result_files_are_two_runs_of_one_script(verdicts, ta
 
 def test_a_tolerance_for_two_runs_accepts_too_much_to_decide_a_single_number(verdicts):
     "What 99.9% of two runs keep also accepts a quarter to a half of other settings' and competencies' numbers."
-    prices = tolerances(verdicts.reset_index()).query("tolerance == 'random'").set_index("place")
+    prices = tolerances(verdicts.reset_index()).query("tolerance == 'random'")
+    chains = prices[prices["of"] == "accuracy with chains of thought, by model"].iloc[0]
+    assert chains["p"] < 0.001 and not chains["decides"], "narrower than a tenth, and no two runs of one script"
+    prices = prices.drop(index=chains.name).set_index("place")
     assert prices["across"].round(2).to_dict() | {"Section 5.3": 0} == {
         "Section 5.3": 0,
-        "Table 2": 0.36,
+        "Table 2": 0.55,
         "Table 3": 0.27,
         "Table A8": 0.29,
         "Table A9": 0.41,
@@ -125,7 +128,7 @@ def test_annotated_errors_are_counted_and_decide_nothing(tables, verdicts):
 def test_result_files_that_hold_no_number_are_named(tables, datasets):
     unread = tables["ledger/unread"]
     assert len(unread) == 8 and Counter(unread["why"]) == {"nan throughout": 7, "an empty file": 1}
-    read = tables["ledger/results"]["run"].nunique()
+    read = tables["ledger/results"].query("measure == 'accuracy'")["run"].nunique()
     assert read + len(unread) == len(list((datasets / "counselingbench" / "metrics").iterdir()))
     assert set(tables["ledger/results"].query("form == 'later'")["run"].str.contains("sc_|None_2")) == {True}
 
@@ -149,7 +152,7 @@ def test_questions_are_counted_as_the_authors_script_counts_them(verdicts, table
 
 def test_chi_square_differs_and_no_convention_was_fitted_to_it(verdicts):
     found = verdicts.loc[["Section 7.2.1/chi-square", "Section 7.2.1/p"]]
-    assert set(found["verdict"]) == {"differs"} and found["value"].round(4).tolist() == [7.8599, 0.0196]
+    assert set(found["verdict"]) == {"differs"} and found["value"].round(4).tolist() == [7.8595, 0.0196]
 
 
 def test_pairs_of_models_give_what_the_text_says_only_in_part(verdicts, claims):

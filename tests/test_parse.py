@@ -428,10 +428,10 @@ def test_where_recorded_answers_are_read_otherwise_than_by_their_authors(dataset
         pytest.skip("no runs of CounselingBench")
     told = answer_forms.recorded_counselingbench(folder)
     other = told[told["ours"] != told["theirs"]]
-    assert len(told) == 8160 and len(other) == 26
-    kinds = {"(": (11, lambda said: said[1]), "": (7, str.upper), "1": (8, lambda said: "")}
+    assert len(told) == 16320 and len(other) == 36
+    kinds = {"(": (11, lambda said: said[1]), "": (8, str.upper), "1234": (17, lambda said: "")}
     for kind, (n, letter) in kinds.items():
-        rows = other[other["said"].str.startswith(kind)] if kind else other[other["said"].str.islower()]
+        rows = other[other["said"].str.startswith(tuple(kind))] if kind else other[other["said"].str.islower()]
         assert len(rows) == n and (rows["ours"] == rows["said"].map(letter)).all(), kind
 
 
