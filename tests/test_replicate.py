@@ -90,7 +90,7 @@ def test_the_labels_decide_what_o1_gets(mentat):
     by = table(mentat[0], "score/mentat/by_labels").query("model == 'o1-2024-12-17'").set_index(["category", "labels"])
     assert by.loc[("documentation", "results file"), "estimate"] == pytest.approx(12 / 27)
     assert by.loc[("triage", "results file"), "estimate"] == pytest.approx(13 / 26)
-    assert {"as shown", "as released"} < set(by.index.get_level_values(1)), "without the creators, whom no release names"
+    assert {"as shown", "as released"} < set(by.index.get_level_values(1))
     assert by.loc[("all", "as shown - as released"), "ci_low"] > 0.1
     published = table(mentat[0], "preferences/mentat/published")
     assert set(published["published"]) == {"results file"} and published["largest_difference"].min() > 0.2
