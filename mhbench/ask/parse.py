@@ -5,19 +5,15 @@
 # %% ../../nbs/ask/03_parse.ipynb #7d3e8fdb
 from __future__ import annotations
 
-import importlib.resources
 import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, product
-from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
-import yaml
-
-from .reply import split_thinking
+from .reply import answer_table, split_thinking
 from ..errors import refuse
 from ..records.schema import letters as option_letters
 
@@ -39,14 +35,6 @@ class Parsed(NamedTuple):
 
 # %% ../../nbs/ask/03_parse.ipynb #c2f37319
 _CJK = "぀-ヿ㐀-鿿가-힯"
-_HOME = Path(str(importlib.resources.files("mhbench"))) / "ask" / "texts" / "answers"
-
-
-@lru_cache
-def _table(name: str) -> dict[str, Any]:  # words or forms
-    "A file of words or forms."
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is there
-    return loader((_HOME / f"{name}.yaml").read_text(encoding="utf-8")).get_single_data()
 
 
 def _any(words: str) -> str:
@@ -61,8 +49,8 @@ _SIGN = "Ⓐ-Ⓩ🄰-🅉🅐-🅩"
 
 
 def _named_part(name: str) -> str:
-    given = {"SIGN": _SIGN, "CJK": _CJK} | _table("forms")["parts"]
-    return "".join(given[name]) if name in given else _any(_table("words")[name])
+    given = {"SIGN": _SIGN, "CJK": _CJK} | answer_table("forms")["parts"]
+    return "".join(given[name]) if name in given else _any(answer_table("words")[name])
 
 
 def _pattern(form: str | list[str]) -> re.Pattern:
@@ -75,7 +63,7 @@ def _pattern(form: str | list[str]) -> re.Pattern:
 @lru_cache
 def _rule(name: str) -> re.Pattern:
     "A pattern of `forms.yaml` by its name."
-    return _pattern(_table("forms")["rules"][name])
+    return _pattern(answer_table("forms")["rules"][name])
 
 # %% ../../nbs/ask/03_parse.ipynb #bf4bfa07
 _LABEL, _BOTH, _TEXT = 0x24B6, 0x1F150, 0x1F130  # Ⓐ a label, 🅐 a label with its option's text, 🄰 the text alone
@@ -348,7 +336,7 @@ class Form(NamedTuple):
 @lru_cache
 def forms(kind: str = "forms") -> list[Form]:  # or refusals
     "Every way to state an answer, or to decline one, that the parser knows."
-    return [Form(**entry | {"pattern": _pattern(entry["pattern"])}) for entry in _table("forms")[kind]]
+    return [Form(**entry | {"pattern": _pattern(entry["pattern"])}) for entry in answer_table("forms")[kind]]
 
 # %% ../../nbs/ask/03_parse.ipynb #dbbb366c
 _BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n")

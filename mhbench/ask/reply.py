@@ -23,8 +23,8 @@ from .terms import LASTING
 
 # %% auto #0
 __all__ = ['LEAST_MASS', 'SERVICE', 'ENDINGS', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'listed_tokens',
-           'answer_position', 'opens_thought', 'split_thinking', 'split_reasoning', 'read_json', 'Complaint',
-           'complaint_in', 'words', 'read_usage', 'served_by', 'served_apart', 'read_reply', 'meaning_of']
+           'answer_position', 'answer_table', 'opens_thought', 'split_thinking', 'split_reasoning', 'read_json',
+           'Complaint', 'complaint_in', 'words', 'read_usage', 'served_by', 'served_apart', 'read_reply', 'meaning_of']
 
 # %% ../../nbs/ask/09_reply.ipynb #56d42730
 LEAST_MASS = 0.5  # of the probability, on the letters together: with less, a position is not that of the answer
@@ -140,8 +140,15 @@ class _Family(NamedTuple):
     in_prompt: bool = True  # the prompt may open the thought, so that only its end appears
 
 
-_TABLE = importlib.resources.files("mhbench") / "ask" / "texts" / "answers" / "replies.yaml"
-_REPLIES = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))
+@lru_cache
+def answer_table(name: str) -> dict[str, Any]:  # words, forms or replies
+    "A file of the folder `ask/texts/answers`."
+    file = importlib.resources.files("mhbench") / "ask" / "texts" / "answers" / f"{name}.yaml"
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is there
+    return loader(file.read_text(encoding="utf-8")).get_single_data()
+
+
+_REPLIES = answer_table("replies")
 
 
 def _families() -> list[_Family]:
