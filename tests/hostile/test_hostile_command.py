@@ -18,7 +18,7 @@ from faults.server import FaultServer
 from mhbench.ask.cache import Cache
 from mhbench.records.schema import Item
 from mhbench.run import cli
-from mhbench.studies.mentat.load import pickled_table
+from mhbench.studies.mentat.pickled import pickled_table
 
 ITEMS = [
     Item(item_id=f"q{n}", study="mhqa", task="open", question=f"What helps {n}?", key=["sleep"], source="made")
@@ -173,9 +173,6 @@ FORBIDDEN = {
 }
 
 
-RESTRICTED = "mhbench/studies/mentat/load.py"
-
-
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_nothing_in_the_package_runs_what_it_reads(what):
     found = [
@@ -184,13 +181,6 @@ def test_nothing_in_the_package_runs_what_it_reads(what):
         for n, line in enumerate(f.read_text(encoding="utf-8").splitlines(), 1)
         if re.search(FORBIDDEN[what], line)
     ]
-    if what == "pickle":  # the release of MENTAT has pickles: their reader is held to its own test below
-        assert [line.partition(":")[0] for line in found] == [RESTRICTED]
-        used = re.findall(r"pickle\.\w+.", (ROOT / RESTRICTED).read_text(encoding="utf-8"))
-        assert used == ["pickle.Unpickler)", "pickle.UnpicklingError("], (
-            "a base class and its error, and no call to load"
-        )
-        return
     assert found == []
 
 
@@ -220,7 +210,7 @@ def test_a_pickle_of_answers_runs_nothing(protocol, tmp_path):
     for bomb in bombs:
         inside = pd.DataFrame([[bomb]], columns=plain, dtype=object)
         for data in (pickle.dumps(bomb, protocol), pickle.dumps(inside, protocol)):
-            with pytest.raises(ValueError, match="it names .*, which no table needs"):
+            with pytest.raises(ValueError, match="which no table needs"):
                 pickled_table(data, "bomb.pkl")
     assert not list(tmp_path.iterdir())
     if protocol >= 4:  # as the release's are: a table without a call is read

@@ -5,21 +5,18 @@
 # %% ../../../nbs/studies/mentat/08_load.ipynb #766c801e
 from __future__ import annotations
 
-import io
 import os
-import pickle
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import pandas as pd
-
 from ...corpus.load import Corpus
 from ...errors import refuse
 from ...records.schema import Item, Response, validate
 from .annotations import Reading, load_annotations, reading_note
+from .pickled import Note, pickled_table
 from mhbench.studies.mentat.questions import (
     PROMPT_COLUMNS,
     RELEASE_SETS,
@@ -30,53 +27,7 @@ from mhbench.studies.mentat.questions import (
 )
 
 # %% auto #0
-__all__ = ['RESULT_SETS', 'pickled_table', 'result_files', 'load_mentat_results', 'load']
-
-# %% ../../../nbs/studies/mentat/08_load.ipynb #83fc6251
-_TABLE = {  # module (numpy._core as numpy.core) -> what a pickled table names of it
-    "pandas": {"DataFrame", "Index", "RangeIndex"},
-    "pandas.core.frame": {"DataFrame"},
-    "pandas._libs.internals": {"_unpickle_block"},
-    "pandas.core.internals.managers": {"BlockManager"},
-    "pandas.core.indexes.base": {"Index", "_new_Index"},
-    "pandas.core.indexes.range": {"RangeIndex"},
-    "numpy": {"dtype", "ndarray"},
-    "numpy.core.multiarray": {"_reconstruct", "scalar"},
-    "numpy.core.numeric": {"_frombuffer"},
-    "builtins": {"slice"},
-}
-
-
-class _Values:
-    "Stands in for a class of the endpoint's client: its values, and no method."
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state.get("__dict__") or {})
-
-
-class _Reader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if module.split(".")[0] == "openai":
-            return _Values
-        if name in _TABLE.get(module.replace("numpy._core", "numpy.core"), ()):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"it names {module}.{name}, which no table needs")
-
-# %% ../../../nbs/studies/mentat/08_load.ipynb #394c6725
-def pickled_table(data: bytes, name: str = "table") -> pd.DataFrame:
-    """A table of pandas from a pickle that can name the classes of such a table and nothing else.
-
-    Raises: ValueError for anything else, before any of it has run.
-    """
-    try:
-        table = _Reader(io.BytesIO(data)).load()
-        if isinstance(table, pd.DataFrame):
-            return table
-        got = type(table).__name__
-    except Exception as e:  # whatever a damaged pickle makes the reader raise
-        got = str(e)
-    remedy = "it is damaged, or was made by somebody else: download it again from its authors"
-    refuse(f"pickled_table: file must be a pickled table, and nothing else; got {got}", place=name, remedy=remedy)
+__all__ = ['RESULT_SETS', 'result_files', 'load_mentat_results', 'load']
 
 # %% ../../../nbs/studies/mentat/08_load.ipynb #21b1dd51
 RESULT_SETS = {name.replace("_release", "_results"): stem for name, stem in RELEASE_SETS.items()}
@@ -91,22 +42,30 @@ def result_files(folder: Path) -> dict[Path, tuple[str, str]]:  # file -> the mo
     return {f: (m[1], sets[m[2]]) for f, m in named.items() if m and m[2] in sets}
 
 
-def _said(reply: Any, place: str) -> dict:
+def _values(note: Any) -> dict[str, Any]:
+    "The values of an object of the endpoint's client."
+    return note.state["__dict__"]
+
+
+def _reply(reply: Any, place: str) -> dict:
     "A reply as fields of a Response."
     if isinstance(reply, str):
         return {"text": reply}
     try:
-        choice = reply.choices[0]
-        usage = getattr(reply, "usage", None)
-        text = choice.message.content
-    except (AttributeError, IndexError, TypeError):
+        choice = _values(_values(reply)["choices"][0])
+        usage = _values(reply).get("usage")
+        counts = _values(usage) if usage else {}
+        text = _values(choice["message"])["content"]
+        reason = choice["finish_reason"]
+    except (AttributeError, IndexError, KeyError, TypeError):
         rule = "be a text or the reply of a chat endpoint"
-        refuse(f"load_mentat_results: model_response must {rule}; got {type(reply).__name__}", place=place)
-    spent = {f"{k}_tokens": int(getattr(usage, f"{k}_tokens", 0) or 0) for k in ("prompt", "completion")}
+        got = reply.name if isinstance(reply, Note) else type(reply).__name__
+        refuse(f"load_mentat_results: model_response must {rule}; got {got}", place=place)
+    spent = {f"{k}_tokens": int(counts.get(f"{k}_tokens") or 0) for k in ("prompt", "completion")}
     if not text:
-        return spent | {"status": "error", "error": "the file has no text", "finish_reason": choice.finish_reason}
-    status = "truncated" if choice.finish_reason == "length" else "ok"
-    return spent | {"text": text, "status": status, "finish_reason": choice.finish_reason}
+        return spent | {"status": "error", "error": "the file has no text", "finish_reason": reason}
+    status = "truncated" if reason == "length" else "ok"
+    return spent | {"text": text, "status": status, "finish_reason": reason}
 
 # %% ../../../nbs/studies/mentat/08_load.ipynb #74998929
 def load_mentat_results(
@@ -121,7 +80,7 @@ def load_mentat_results(
     """
     base = {i.item_id: i for i in questions}
     files = result_files(Path(folder).expanduser())
-    rows, said = [], []
+    rows, replies = [], []
     seen = Counter[tuple[str, str]]()
     ids: dict[tuple[str, str], str] = {}  # set and prompt -> item
     for name in sets:
@@ -153,8 +112,8 @@ def load_mentat_results(
                 ids[prompt] = item["item_id"]
             whose: dict[str, Any] = {"origin": "recorded", "attempts": 0, "cost_usd": None, "model": model}
             whose |= {"item_id": ids[prompt], "study": "mentat", "mode": "zero_shot"}
-            said.append((place, whose | _said(row["model_response"], place)))
-    return validate(rows, Item, unique="item_id").records, validate(said, Response).records
+            replies.append((place, whose | _reply(row["model_response"], place)))
+    return validate(rows, Item, unique="item_id").records, validate(replies, Response).records
 
 # %% ../../../nbs/studies/mentat/08_load.ipynb #5cd236bd
 def _questions(

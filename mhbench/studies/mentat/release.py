@@ -25,7 +25,8 @@ from ...stats.soft_labels import question_alphas
 from ...steps.score import score_responses, with_soft_labels
 from .annotations import AnnotationArrays, annotation_arrays, load_annotations
 from .labels import top_k, with_creators
-from .load import load_mentat_results, pickled_table, result_files
+from .load import load_mentat_results, result_files
+from .pickled import pickled_table
 from .preferences import read_wrong_options
 from .questions import RELEASE_SETS, load_mentat, load_mentat_set, open_part
 from .readings import both_readings, labels_of, reading_fits
