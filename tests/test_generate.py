@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hyp
 from hypothesis import strategies as st
 
-from mhbench.ask.budget import TooManyFailed
 from mhbench.ask.request import Answer, Model, Request, limit_of
 from mhbench.corpus.load import load_corpus
 from mhbench.encode.classifiers import prepare_choices
@@ -22,7 +21,14 @@ from mhbench.records.schema import Item, Judgment, Response, letters, read_recor
 from mhbench.report.findings import went_wrong
 from mhbench.run.execute import run_stage
 from mhbench.run.params import load_params
-from mhbench.steps.answers import check_readable, count_responses, generate_metrics, nearest_option, who_answered
+from mhbench.steps.answers import (
+    about_gaps,
+    check_truncated,
+    count_responses,
+    generate_metrics,
+    nearest_option,
+    who_answered,
+)
 from mhbench.steps.contamination import complete
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, response, select_items, settings
 from mhbench.steps.score import read_answer, score_responses
@@ -88,28 +94,32 @@ def test_errors_keep_the_endpoints_words_and_are_not_answers():
     ) and "your plan does not include this model" in r.error
 
 
-def test_a_stage_without_one_answer_ends_in_the_endpoints_words(tmp_path):
+def test_a_stage_without_one_answer_ends_and_tells_it_in_the_endpoints_words():
     items = mc(4)
     with answering(lambda body: refuse(401, "no such key")) as (here, _):
-        failed = generate(items, MODEL, here, cache=None, max_failed=None, progress=False)
-        with pytest.raises(TooManyFailed, match="none to 4 requests .*no such key"):
-            check_readable(items, failed, MODEL)
-        with pytest.raises(TooManyFailed, match="no such key"):
-            complete(mc(2, question="Which of these four comes first?"), MODEL, here, cache=None, progress=False)
-    with answering(lambda body: refuse(401, "no such key") if number(body) else "A") as (here, _):
-        some = generate(items, MODEL, here, cache=None, max_failed=None, progress=False)
-        check_readable(items, some, MODEL)
-    assert [r.status for r in some] == ["ok", "error", "error", "error"]
+        failed = generate(items, MODEL, here, cache=None, progress=False)
+        check_truncated(items, failed, MODEL)
+        [line] = about_gaps(items, failed)
+        assert line.startswith("zero_shot: 4 of 4 requests have no answer (the first: ") and "no such key" in line
+        halves = complete(mc(2, question="Which of these four comes first?"), MODEL, here, cache=None, progress=False)
+    assert halves.completions == [None, None] and halves.statuses == {"error": 2}
 
 
-def test_too_many_failures_end_the_run_and_what_came_is_kept(tmp_path):
-    items, cache = mc(30), tmp_path / "cache.sqlite"
+def test_the_next_run_asks_again_what_has_no_answer_and_nothing_else(tmp_path):
+    items, cache = mc(12), tmp_path / "cache.sqlite"
     with answering(lambda body: refuse() if number(body) >= 10 else "A", concurrency=1) as (here, seen):
-        with pytest.raises(TooManyFailed):
-            generate(items, MODEL, here, cache=cache, max_failed=3, progress=False)
+        first = generate(items, MODEL, here, cache=cache, progress=False)
         asked = len(seen)
-        got = generate(items[:10], MODEL, here, cache=cache, max_failed=0, progress=False)
-    assert [r.text for r in got] == ["A"] * 10 and len(seen) == asked, "answered from the cache"
+        generate(items, MODEL, here, cache=cache, progress=False)
+    assert [r.status for r in first] == ["ok"] * 10 + ["error"] * 2
+    assert {number(body) for body in seen[asked:]} == {10, 11}
+
+
+def test_answers_that_cannot_be_read_end_no_stage_and_are_told():
+    said = [Response(item_id=f"q{k}", study="any", model="m", mode="zero_shot", text="Hm.") for k in range(20)]
+    check_truncated(mc(20), said, MODEL)
+    [line] = about_gaps(mc(20), said)
+    assert line.startswith("zero_shot: 20 of 20 answers cannot be read; look at some in responses.parquet")
 
 
 def test_a_run_is_replayed_without_an_endpoint(tmp_path):

@@ -15,10 +15,19 @@ from conftest import ROOT
 
 from mhbench.records.schema import Item, Response, write_records
 from mhbench.run import cli, keep_going
-from mhbench.run.keep_going import NOTED_IN, Stop, mending_line, note_stop, run_all, stop_lines
+from mhbench.run.keep_going import (
+    NOTED_IN,
+    Stop,
+    mending_line,
+    note_stop,
+    run_all,
+    stop_lines,
+    unanswered,
+    unanswered_lines,
+)
 from mhbench.run.params import WRITTEN
 
-UNREAD = "generate: unread answers must be at most 0.05 of a mode's (max_unread); got 12 of 12 (bad, zero_shot); look"
+CUT = "generate: truncated answers must be at most 0.05 of a mode's (max_truncated); got 12 of 12 (bad, cot); look"
 
 
 @pytest.fixture
@@ -50,7 +59,7 @@ def pipeline(monkeypatch, folder, failing):
         monkeypatch.setenv(NOTED_IN, env[NOTED_IN])
         stopped = [(stage, study, model) for stage, study, model in failing if model in (*models, None)]
         for stage, study, model in stopped:
-            note_stop(SimpleNamespace(command="run", stage=stage, study=study, model=model), RuntimeError(UNREAD))
+            note_stop(SimpleNamespace(command="run", stage=stage, study=study, model=model), RuntimeError(CUT))
             if "--keep-going" not in words:
                 break
         monkeypatch.delenv(NOTED_IN)
@@ -87,14 +96,50 @@ def test_a_study_that_fails_leaves_no_model_out(folder, monkeypatch):
     assert status and [s.of for s in stops] == ["(prepare, mhqa)"] and out == [] and len(night) == 1
 
 
+def outcomes(folder, stage, *where, **status):
+    file = folder.joinpath("results", "metrics", stage, *where[:-1], f"{where[-1]}.json")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"status": status}))
+    return file
+
+
+def test_what_has_no_answer_is_asked_again_and_listed(folder, monkeypatch, capsys):
+    lacking = outcomes(folder, "generate", "mhqa", "gemma", ok=9, error=3)
+    outcomes(folder, "generate", "mhqa", "minilm", ok=12)
+    outcomes(folder, "judge", "medqade", ok=4, error=1)
+    night = pipeline(monkeypatch, folder, [])
+    status, stops, out = run_all()
+    assert (status, stops, out) == (0, [], [])
+    again = ["--single-item", "--force", "generate@mhqa-gemma", "judge@medqade"]
+    assert [words[2:] for words, _ in night] == [["--keep-going"], ["--keep-going", *again], ["--keep-going"]]
+    assert unanswered_lines(unanswered(folder))[1:] == [
+        "  gemma (generate, mhqa): 3 of 12",
+        "  (judge, medqade): 1 of 5",
+    ]
+    night = pipeline(monkeypatch, folder, [])
+    real = keep_going.subprocess.run
+
+    def rerun(words, cwd, env):  # the stages were out of date, and asked again by that
+        os.utime(lacking, ns=(1, 1))
+        outcomes(folder, "judge", "medqade", ok=5)
+        return real(words, cwd, env)
+
+    monkeypatch.setattr(keep_going.subprocess, "run", rerun)
+    run_all()
+    assert len(night) == 1
+    monkeypatch.setattr("mhbench.run.summary.print_summary", lambda a: None)
+    assert cli.main(["run", "--all"]) == 0
+    assert "gemma (generate, mhqa): 3 of 12" in capsys.readouterr().err
+
+
 def test_the_command_ends_with_the_list(folder, monkeypatch, capsys):
     pipeline(monkeypatch, folder, [("generate", "mhqa", "gemma")])
     printed = []
     monkeypatch.setattr("mhbench.run.summary.print_summary", lambda a: printed.append(a))
     assert cli.main(["run", "--all"]) == 1 and len(printed) == 1
     said = capsys.readouterr().err
-    assert "1 stopped; gemma left out of the numbers" in said and "gemma (generate, mhqa): generate: unread" in said
-    assert "models.gemma in params.yaml: max_unread: 1.0" in said
+    assert "1 stopped; gemma left out of the numbers" in said and "gemma (generate, mhqa): generate: truncated" in said
+    assert "models.gemma in params.yaml: max_tokens: {answer: 1024" in said
     assert cli.main(["run", "score", "--fail-fast"]) == 1
     assert "--fail-fast must come with --all" in capsys.readouterr().err
 
@@ -111,19 +156,17 @@ def test_three_of_its_texts_stand_in_the_list(tmp_path, monkeypatch):
     ]
     write_records(items, tmp_path / "items.parquet", Item)
     write_records(said, tmp_path / "responses.parquet", Response)
-    lines = stop_lines([Stop("generate", "mhqa", "bad", UNREAD)], ["bad"])
+    lines = stop_lines([Stop("generate", "mhqa", "bad", CUT)], ["bad"])
     assert lines[2:5] == [f"    it wrote: {t}" for t in ("It depends on the case.", "Hm.", "Well.")]
 
 
 @pytest.mark.parametrize(
     ("error", "texts", "line"),
     [
-        (UNREAD, ["I think so."], "models.bad in params.yaml: max_unread: 1.0"),
-        (UNREAD.replace("unread", "truncated"), [""], "models.bad in params.yaml: thinking: true"),
-        (UNREAD.replace("unread", "truncated"), ["First,"], "models.bad in params.yaml: max_tokens: {answer: 1024"),
+        (CUT, [""], "models.bad in params.yaml: thinking: true"),
+        (CUT, ["First,"], "models.bad in params.yaml: max_tokens: {answer: 1024"),
         ("ask: the environment variable K must hold the key; got nothing; export K=... and run again", [], "export K="),
         ("ask: it broke", [], "mhbench check bad"),
-        ("ask: at most 0 requests may fail (max_failed); got 1; kept: run again", [], "mhbench check bad, which says"),
     ],
 )
 def test_the_line_that_mends_it(error, texts, line):

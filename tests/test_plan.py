@@ -44,7 +44,6 @@ def planned(clone, tmp_path, monkeypatch):
                 "endpoint": "remote",
                 "served": "m-1",
                 "sampling": {"temperature": 0.0, "max_tokens": 16},
-                "max_unread": 1.0,
                 "price": {"prompt": 1.0, "completion": 4.0},
             },
         }

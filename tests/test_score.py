@@ -153,7 +153,7 @@ def test_an_endpoint_that_declines_in_three_ways_gives_one_accuracy():
             return declines() if k >= 9 else "B" if k % 4 else "A"
 
         with answering(reply) as (here, _):
-            got = generate(items, MODEL, here, cache=None, progress=False, max_failed=0)
+            got = generate(items, MODEL, here, cache=None, progress=False)
         row = rate_table(score_responses(items, got), seed=1).iloc[0]
         assert (row["n"], row["n_refused"], row["n_failed"], row["n_missing"]) == (12, 3, 0, 0)
         assert row["estimate"] == pytest.approx(0.5)

@@ -255,7 +255,7 @@ def ranked(tmp_path_factory) -> Path:
         p = yaml.safe_load((ROOT / "params.yaml").read_text())
         for name, server in (("doctor", a), ("novice", b)):
             p["endpoints"][name] = {"kind": "openai", "base_urls": [server.url]}
-            p["models"][name] = {"endpoint": name, "served": name, "max_unread": 1.0}
+            p["models"][name] = {"endpoint": name, "served": name}
         (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
         (folder / "run.yaml").write_text((ROOT / "run.yaml").read_text())
         with pytest.MonkeyPatch.context() as m:

@@ -44,7 +44,7 @@ def left_by(place: str, results: Path, given: dict) -> dict[str, dict[str, Table
         FaultServer(every=answered) as server,
     ):
         if set(given.get("judges", ())) == {"asked"}:
-            model = {"endpoint": "here", "served": "m", "lineage": "m", "max_unread": 1.0}
+            model = {"endpoint": "here", "served": "m", "lineage": "m"}
             if given.get("repeats", 1) > 1:
                 model["sampling"] = {"seed": 1}  # each repetition has another
             here = {"kind": "openai", "base_urls": [server.url]}

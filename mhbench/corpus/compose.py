@@ -286,7 +286,7 @@ def compose_with(
     together: int = 1,
     max_tokens: int | None = None,
     seed: int,
-    **asking: Any,  # of mhbench.ask.client.ask: cache, replay, max_failed, budget
+    **asking: Any,  # of mhbench.ask.client.ask: cache, replay, budget
 ) -> list[Candidate]:
     "A candidate an abstract, asked of a model."
     pairs = list(compose_requests(articles, recipe, together=together, max_tokens=max_tokens))

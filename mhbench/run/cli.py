@@ -32,7 +32,7 @@ _APART = ("run", "report", "corpus")  # commands that run a stage
 
 def _run_all(a: argparse.Namespace) -> None:
     "Run every stage that is out of date, with the messages of mhbench in place of DVC's."
-    from mhbench.run.keep_going import run_all, stop_lines
+    from mhbench.run.keep_going import run_all, stop_lines, unanswered, unanswered_lines
     from mhbench.run.params import load_params
 
     if a.params != "params.yaml":
@@ -42,6 +42,8 @@ def _run_all(a: argparse.Namespace) -> None:
     if not status:
         summary = parser(["summary"]).parse_args(["summary"])
         importlib.import_module("mhbench.run.summary").print_summary(summary)
+    for line in unanswered_lines(unanswered(root())):
+        print(line, file=sys.stderr)
     if stops:
         raise RuntimeError("\n".join(stop_lines(stops, left_out)))
     if status:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from ..ask.budget import Budget, TooManyFailed
+from ..ask.budget import Budget
 from ..ask.reply import SERVICE, served_apart
 from ..ask.request import Endpoint, Model
 from ..encode.classifiers import choice_responses
@@ -31,7 +31,7 @@ from .verdicts import by_rule, unasked_judgment
 # %% auto #0
 __all__ = ['SIMILARITY', 'NOT_SAID', 'nearest_option', 'judge_by_similarity', 'Asked', 'answer_everything', 'split_unasked',
            'judge_everything', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks', 'telling_texts',
-           'count_responses', 'failures', 'check_readable', 'generate_metrics']
+           'count_responses', 'failures', 'check_truncated', 'about_gaps', 'generate_metrics']
 
 # %% ../../nbs/steps/10_answers.ipynb #03f84f62
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -172,12 +172,12 @@ def judge_everything(
     threshold: float = 0.8,  # of an encoder: the cosine from which an answer is called correct
     **settings: Any,  # of mhbench.steps.judge.judge
 ) -> list[Judgment]:
-    "Ask somebody for a verdict on every response. Raises: what `judge` raises; TooManyFailed without a single answer."
+    "Ask somebody for a verdict on every response. Raises: what `judge` raises."
     if asked.classifier is not None:
         remedy = "name a model that is asked, or an encoder that compares texts"
         refuse(f"judge: judges must be models that read an answer; got {asked.name}, a classifier", remedy=remedy)
     if asked.model is not None and asked.endpoint is not None:
-        return judge(responses, items, asked.model, asked.endpoint, kind=kind, some_must_come=True, **settings)
+        return judge(responses, items, asked.model, asked.endpoint, kind=kind, **settings)
     return judge_by_similarity(responses, items, asked.encoder, judge=asked.name, kind=kind, threshold=threshold)
 
 # %% ../../nbs/steps/10_answers.ipynb #7c0888d9
@@ -282,14 +282,15 @@ def failures(responses: Sequence[Response], most: int = 10) -> pd.DataFrame:  # 
     return reasons.value_counts(dropna=False).rename("n").reset_index().head(most)
 
 # %% ../../nbs/steps/10_answers.ipynb #086b8125
-_REMEDY = {
-    "truncated": "give it room, by max_tokens: {{answer: 1024, reasoning: 4096}} in {0}, by thinking_tokens where it"
-    " thinks, or with no limit in {0}.sampling",
-    "unread": "look at some in responses.parquet of results/text/generate: one that explains itself needs room"
-    " (max_tokens in {0}), one that does not follow needs few_shot or templates of your own (prompts_dir)",
-}
-
-
+_ROOM = (
+    "give it room, by max_tokens: {{answer: 1024, reasoning: 4096}} in {0}, by thinking_tokens where it thinks, or with"
+    " no limit in {0}.sampling; if it does answer so, max_truncated: 1.0 in {0} keeps them, counted beside every"
+    " accuracy"
+)
+_LOOK = (
+    "look at some in responses.parquet of results/text/generate: one that explains itself needs room (max_tokens in its"
+    " entry), one that does not follow needs few_shot or templates of your own (prompts_dir)"
+)
 _FEW = 5  # answers of a mode: a share of fewer stops nothing
 
 
@@ -300,41 +301,42 @@ def _tells(n: int, of: int, most: float) -> bool:
     return of * most >= 1 or (of >= _FEW and count_limits(n, of)[0] > most)
 
 
-def check_readable(
+def check_truncated(
     items: Sequence[Item],
     responses: Sequence[Response],  # of one model
     model: Model | None,  # whose entry may allow more; None: an encoder, which is never cut
     *,
     max_truncated: float = 0.05,  # the largest share of a mode's answers that may be cut at their limit
-    max_unread: float = 0.05,  # the largest share, of those that are right or wrong by themselves, that cannot be read
 ) -> None:
-    """Refuse a run whose numbers would be about the limit of tokens, or about the reading, and not about the model; and
-    one in which no request was answered, whatever max_failed allows.
+    """Refuse a run whose numbers would be about the limit of tokens, and not about the model.
 
-    Raises: RuntimeError that names share, mode and remedy; TooManyFailed with the endpoint's words.
+    Raises: RuntimeError that names share, mode and remedy.
     """
     if model is None:
         return
-    if responses and all(r.status == "error" for r in responses):
-        first = responses[0]
-        rule = "responses must hold one answer at least, whatever max_failed allows"
-        got = f"none to {len(responses)} requests ({model.name}; {first.item_id}: {first.error})"
-        refuse(f"generate: {rule}; got {got}; mend the cause and run again", error=TooManyFailed)
-    entry = f"models.{model.name}"
+    most = max_truncated if model.max_truncated is None else model.max_truncated
     table = _read(items, responses)
-    checks = [
-        ("truncated", "answered", max_truncated if model.max_truncated is None else model.max_truncated),
-        ("unread", "scored", max_unread if model.max_unread is None else model.max_unread),
-    ]
-    for what, among, most in checks:
-        for mode, g in table[table[among]].groupby("mode"):
-            n = int(g[what].sum())
-            if n > most * len(g) and _tells(n, len(g), most):
-                keep = f"if it does answer so, max_{what}: 1.0 in {entry} keeps them, counted beside every accuracy"
-                rule = f"{what} answers must be at most {most:.3g} of a mode's (max_{what})"
-                then = f"{_REMEDY[what].format(entry)}; {keep}"
-                got = f"{n} of {len(g)} ({model.name}, {mode})"
-                refuse(f"generate: {rule}; got {got}", remedy=then, error=RuntimeError)
+    for mode, g in table[table["answered"]].groupby("mode"):
+        n = int(g["truncated"].sum())
+        if n > most * len(g) and _tells(n, len(g), most):
+            rule = f"truncated answers must be at most {most:.3g} of a mode's (max_truncated)"
+            got = f"{n} of {len(g)} ({model.name}, {mode})"
+            refuse(f"generate: {rule}; got {got}", remedy=_ROOM.format(f"models.{model.name}"), error=RuntimeError)
+
+
+def about_gaps(items: Sequence[Item], responses: Sequence[Response]) -> list[str]:  # sentences
+    "By mode, how many requests have no answer and how many answers cannot be read, with what to do."
+    out = []
+    for mode, g in _read(items, responses).groupby("mode", sort=False):
+        failed = g.loc[g["status"] == "error", "error"]
+        if len(failed):
+            why = f"the first: {failed.iloc[0]}" if len(failed) > 1 else failed.iloc[0]
+            out.append(
+                f"{mode}: {len(failed)} of {len(g)} requests have no answer ({why}); run again to ask them again"
+            )
+        if n := int(g["unread"].sum()):
+            out.append(f"{mode}: {n} of {int(g['scored'].sum())} answers cannot be read; {_LOOK}")
+    return out
 
 # %% ../../nbs/steps/10_answers.ipynb #96c02681
 def generate_metrics(items: Sequence[Item], responses: Sequence[Response]) -> dict:

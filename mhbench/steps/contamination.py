@@ -161,7 +161,7 @@ def complete(
             messages = [{"role": role, "content": render(text[role], {"first": half[0]}, name)} for role in roles]
             sampling = {"temperature": 0.0, "max_tokens": 16 + 3 * len(half[1].split())}
             asked.append(Request(f"{item.item_id}/second_half", messages, sampling))
-    answers = list(ask(asked, model, endpoint, cache=cache, some_must_come=True, **ask_options))
+    answers = list(ask(asked, model, endpoint, cache=cache, **ask_options))
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
     completions = [next(wrote) if h else None for h in cut]
     return SecondHalves(_second_halves(items), completions, answers, dict(Counter(a.status for a in answers)))
@@ -183,7 +183,7 @@ def check_model(
     others: int = 20,  # questions that each completion is compared with besides its own
     bank: Sequence[Item] = (),  # all questions, from which the others are taken; empty: `items`
     prompts_dir: str | None = None,
-    **settings: Any,  # cache, max_failed, replay
+    **settings: Any,  # cache, replay
 ) -> Checked:
     "Ask one model for the second halves. Raises: ValueError for an encoder."
     if asked.model is None or asked.endpoint is None:

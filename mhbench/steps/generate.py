@@ -252,7 +252,6 @@ def generate(
     *,
     cache: str | Path | Any | None,  # a Cache or its path; None: keep nothing
     budget: Any | None = None,
-    max_failed: int | None = None,
     replay: Literal["use", "only", "off"] = "use",
     progress: bool | str = True,
     delivery: Literal["live", "batch"] = "live",  # batch: by the endpoint's Batch API, which needs a cache
@@ -272,7 +271,7 @@ def generate(
     _distinct(items)
     sent: deque[tuple[Item, Request, str]] = deque()  # not yet answered
     feed = Counted(sum(1 for _ in _every(items, model, asking)), _remembered(_every(items, model, asking), sent))
-    same: dict[str, Any] = {"cache": cache, "budget": budget, "max_failed": max_failed}
+    same: dict[str, Any] = {"cache": cache, "budget": budget}
     same["study"] = items[0].study if items else ""
     same["progress"] = model.name if progress is True else progress
     live = delivery == "live"

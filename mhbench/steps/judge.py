@@ -198,7 +198,7 @@ def judge(
     language: str | None = None,  # of the rubric; None: each item's own
     prompts_dir: str | Path | None = None,
     progress: bool | str = True,
-    **ask_options: Any,  # budget, max_failed, some_must_come and replay, of mhbench.ask.client.ask
+    **ask_options: Any,  # budget and replay, of mhbench.ask.client.ask
 ) -> list[Judgment]:  # judges in order; responses in order, then repeats
     """Verdicts of one or several judges on responses.
 

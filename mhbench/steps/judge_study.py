@@ -236,7 +236,7 @@ def ask_parts(
     *,
     kind: Literal["score", "label"],
     threshold: float = 0.8,  # of an encoder: the cosine from which an answer counts as correct
-    **settings: Any,  # of mhbench.steps.judge.judge: cache, prompts_dir, max_failed, replay
+    **settings: Any,  # of mhbench.steps.judge.judge: cache, prompts_dir, replay
 ) -> tuple[list[Judgment], pd.DataFrame]:  # verdicts; and a row each with experiment, wording, temperature, points
     "Ask one judge about all parts (an encoder: about the known groups)."
     said, frames = [], []

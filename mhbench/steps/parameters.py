@@ -20,13 +20,12 @@ from .variants import SETS
 # %% auto #0
 __all__ = ['MOST_REPLICATES', 'Seed', 'Positive', 'NonNegative', 'Share', 'Cosine', 'Weight', 'Points', 'Draws', 'Permutations',
            'Once', 'Names', 'Seeds', 'EvaluationSets', 'Breakdowns', 'Models', 'AskedModels', 'Judges', 'Entries',
-           'Endpoints', 'Families', 'CacheFile', 'Replay', 'MaxFailed', 'PromptsDir', 'Executing', 'EncoderThreshold',
-           'Correction', 'Groups', 'SameModel', 'ByJudge', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL', 'MINILM', 'ENCODER',
-           'GENERAL', 'OneOf', 'field', 'Closed', 'Parameters', 'Reported', 'Answered', 'AskingParameters',
-           'PrepareParameters', 'Spending', 'GenerateParameters', 'ScoreParameters', 'FreeformParameters',
-           'JudgeParameters', 'JudgeStudyParameters', 'DuelsParameters', 'ContaminationParameters',
-           'FinetuneParameters', 'DemographicsParameters', 'ReasoningParameters', 'LedgerParameters',
-           'ReportParameters']
+           'Endpoints', 'Families', 'CacheFile', 'Replay', 'PromptsDir', 'Executing', 'EncoderThreshold', 'Correction',
+           'Groups', 'SameModel', 'ByJudge', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL', 'MINILM', 'ENCODER', 'GENERAL',
+           'OneOf', 'field', 'Closed', 'Parameters', 'Reported', 'Answered', 'AskingParameters', 'PrepareParameters',
+           'Spending', 'GenerateParameters', 'ScoreParameters', 'FreeformParameters', 'JudgeParameters',
+           'JudgeStudyParameters', 'DuelsParameters', 'ContaminationParameters', 'FinetuneParameters',
+           'DemographicsParameters', 'ReasoningParameters', 'LedgerParameters', 'ReportParameters']
 
 # %% ../../nbs/steps/03_parameters.ipynb #de03e989
 MOST_REPLICATES = 1_000_000  # a thousand times the usual number of resamples
@@ -86,10 +85,6 @@ Families = Annotated[dict[str, str], Field(description="every model's family: ju
 CacheFile = Annotated[str, Field(description='the file of answers; "" keeps them beside the results')]
 Replay = Annotated[
     Literal["use", "only", "off"], Field(description="ask what is not cached, ask nothing, or ask everything again")
-]
-MaxFailed = Annotated[
-    NonNegative | None,
-    Field(description="the stage fails where more requests than this have no reply; None: they are only counted"),
 ]
 PromptsDir = Annotated[str | None, Field(description="a folder of your own templates and rubrics")]
 Executing = Annotated[
@@ -156,7 +151,6 @@ class AskingParameters(Reported):
     endpoints: Endpoints = {}
     cache: CacheFile = ""
     replay: Replay = "use"
-    max_failed: MaxFailed = 0
 
 # %% ../../nbs/steps/03_parameters.ipynb #9fe4155c
 GEMMA: dict[str, Any] = {"gemma": {"endpoint": "local", "served": "gemma-3-270m", "lineage": "gemma"}}
@@ -200,7 +194,6 @@ class GenerateParameters(Parameters):
     budget: Spending | None = field(
         None, '{"max_cost_usd": ..., "max_tokens": ...}: asking stops before either is exceeded'
     )
-    max_failed: MaxFailed = 0
     n_demonstrations: Positive = field(2, "examples in the few-shot modes")
     max_tokens_reasoning: Positive | None = field(200, "limit of a chain of thought; a model's entry takes precedence")
     max_tokens_letter: Positive | None = field(1, "limit where the letters' log-probabilities are requested")
@@ -208,7 +201,6 @@ class GenerateParameters(Parameters):
     max_truncated: Share = field(
         0.05, "the stage fails above this share of truncated answers; a model's entry may allow more"
     )
-    max_unread: Share = field(0.05, "the stage fails above this share of unreadable answers, likewise")
     prompts_dir: PromptsDir = None
     executor: Executing = {}
 

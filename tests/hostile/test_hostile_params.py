@@ -51,7 +51,11 @@ MISTAKES = {  # what is written instead, and what is said of it
         "seed must be 4294967295 or less",
         "1000",
     ),
-    "none as a text": (("max_failed: 0", "max_failed: none"), "generate.max_failed", "null stands for none"),
+    "none as a text": (
+        ("\n  n_per_category: ", "\n  n_per_category: none "),
+        "judge.n_per_category",
+        "null stands for none",
+    ),
     "a date": (
         ("released: '2021-08-30'", "released: 2025-08-14"),
         "models.minilm.released",

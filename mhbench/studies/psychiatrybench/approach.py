@@ -91,7 +91,7 @@ def write_questions(
     attempts: int = 3,  # questions tried for each item
     max_tokens: int | None = None,  # room of a question
     prompts_dir: str | Path | None = None,
-    **ask_options: Any,  # max_failed, replay, progress
+    **ask_options: Any,  # replay, progress
 ) -> Tries:
     """Have questions written and checked, and written again where they are not relevant.
 
