@@ -845,6 +845,57 @@ def apertus_german(ask):
     return reply
 
 
+def mistral_doubled(ask):
+    "SentencePiece: two tokens decode to the same letter, and a word's mark decodes to nothing."
+
+    def doubled(ask, token, value, ranked, most):
+        if token.strip() == ask["letter"]:
+            ranked = sorted([*ranked, (token, round(value - 3.9, 6))], key=lambda pair: -pair[1])
+        return record(token, value, top_logprobs=[record(name, number) for name, number in ranked[:most]])
+
+    reply = say(ask, pick(ask, ["{0}", "{0}", "{0}) {1}"]).format(ask["letter"], ask["text"]), doubled)
+    shown = reply["choices"][0]["logprobs"]
+    if shown and limit(ask["body"]) > 1 and draw(ask, "mark") % 3 == 0:
+        others = [record(row["token"], row["logprob"] - 7) for row in shown["content"][0]["top_logprobs"][:-1]]
+        shown["content"].insert(0, record("", -0.004, top_logprobs=[record("", -0.004), *others]))
+    return reply | {"prompt_logprobs": None}
+
+
+def qwen_clipped(ask):
+    "Log-probabilities from -100 down are shown as -100; of a certain answer all others are."
+
+    def clipped(ask, token, value, ranked, most):
+        top = [record(token, 0.0), *[record(name, -100.0) for name, _ in ranked if name != token]]
+        return record(token, 0.0, top_logprobs=top[:most])
+
+    return say(ask, ask["letter"], clipped)
+
+
+def o3_litellm(ask):
+    body = ask["body"]
+    named = [name for name in ("logprobs", "top_logprobs", "stop", "presence_penalty") if body.get(name)]
+    named += ["temperature"] if body.get("temperature", 1) != 1 else []
+    if named:
+        return error(
+            400,
+            f"litellm.UnsupportedParamsError: openai does not support parameters: {named}, for model=o3-mini. To drop "
+            "these, set `litellm.drop_params=True` or for proxy: `litellm_settings: drop_params: true`",
+            kind="None",
+            param="None",
+            code="400",
+        )
+    hidden = 128 + 64 * (draw(ask) % 5)
+    left = limit(body) - hidden
+    text = structured(ask) or pick(ask, ["{0}", "{0}) {1}", "Answer: {0}"]).format(ask["letter"], ask["text"])
+    tokens, finish = cut(text, left) if left > 0 else ([], "length")
+    message = assistant(
+        "".join(tokens), tool_calls=None, function_call=None, provider_specific_fields={"refusal": None}
+    )
+    spent = min(hidden, limit(body)) + len(tokens)
+    usage = {"completion_tokens_details": {"reasoning_tokens": min(hidden, limit(body))}}
+    return envelope(ask, message, finish, spent, usage=usage, service_tier="default")
+
+
 def swallowed(ask):
     "Everything that was generated is taken for reasoning; no content is left."
     raw = f"{thought(ask)}\n\n{ask['letter']}"
@@ -1081,6 +1132,24 @@ FORMS = [
         apertus_german,
         "Apertus, a Swiss model, by vLLM answers in a sentence of another language; "
         "huggingface.co/swiss-ai/Apertus-8B-Instruct-2509",
+    ),
+    form(
+        "mistral-vllm-doubled",
+        mistral_doubled,
+        "Mistral 7B Instruct by vLLM: SentencePiece has two tokens that are shown as the same letter, and one that is "
+        "shown as nothing; github.com/vllm-project/vllm/pull/2918",
+    ),
+    form(
+        "qwen-mlx-clipped",
+        qwen_clipped,
+        "Qwen2.5 by mlx-omni-server: log-probabilities are clipped to -100, as OpenAI does; "
+        "github.com/madroidmaq/mlx-omni-server/pull/56",
+    ),
+    form(
+        "o3-mini-litellm",
+        o3_litellm,
+        "o3-mini through a LiteLLM proxy without drop_params: UnsupportedParamsError with texts for null; "
+        "docs.litellm.ai/docs/completion/drop_params",
     ),
     form(
         "swallowed-content",
