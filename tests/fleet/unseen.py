@@ -855,7 +855,7 @@ def mistral_doubled(ask):
 
     reply = say(ask, pick(ask, ["{0}", "{0}", "{0}) {1}"]).format(ask["letter"], ask["text"]), doubled)
     shown = reply["choices"][0]["logprobs"]
-    if shown and limit(ask["body"]) > 1 and draw(ask, "mark") % 3 == 0:
+    if shown and len(shown["content"]) < limit(ask["body"]) and draw(ask, "mark") % 3 == 0:
         others = [record(row["token"], row["logprob"] - 7) for row in shown["content"][0]["top_logprobs"][:-1]]
         shown["content"].insert(0, record("", -0.004, top_logprobs=[record("", -0.004), *others]))
     return reply | {"prompt_logprobs": None}
