@@ -244,7 +244,7 @@ def test_what_a_reasoning_model_refuses_is_learnt_by_its_name_in_the_responses_a
     no_heat = openai_error("Unsupported parameter: 'temperature' is not supported with this model.", "temperature")
 
     def said(body):
-        if body["max_output_tokens"] > 1000:
+        if body["max_output_tokens"] > 2000:
             return response(thought=12)
         return response(items=[], thought=12, status="incomplete", why="max_output_tokens")
 
@@ -352,7 +352,7 @@ def test_a_request_to_anthropic_has_its_headers_and_names_what_the_api_lacks(mon
     assert sent["x-api-key"] == "sk-ant-a-key-of-nobody" and "authorization" not in sent
     assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", sent["anthropic-version"])
     assert body.keys() <= MESSAGES and body["system"] == "Be brief." and body["stop_sequences"] == ["\n\n"]
-    assert body["output_config"] == {"effort": "low"} and body["max_tokens"] == 256  # room for a letter in a text
+    assert body["output_config"] == {"effort": "low"} and body["max_tokens"] == 1024  # room for a letter in a text
     assert (answer.text, set(answer.changed)) == ("B", {"no seed", "no presence_penalty"})
 
 
@@ -361,7 +361,7 @@ def test_a_thought_that_is_cut_or_not_shown_is_given_room(tmp_path):
     hidden = THOUGHT | {"thinking": ""}
     cut = message(blocks=[hidden], stop="max_tokens")
     whole = message(blocks=[hidden, *message("B")["content"]])
-    with claude(lambda body: whole if body["max_tokens"] > 1000 else cut) as server:
+    with claude(lambda body: whole if body["max_tokens"] > 2000 else cut) as server:
         with Cache(tmp_path / "c.sqlite") as cache:
             who = model("messages", sampling={"thinking": {"type": "adaptive"}})
             answers = asked([letter(i) for i in range(3)], server, who, cache)

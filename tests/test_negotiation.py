@@ -483,6 +483,6 @@ def test_an_entry_does_not_repeat_what_its_kind_refuses_already():
 def test_an_answer_without_content_is_asked_once_where_the_reply_says_that_it_ended(finish):
     with FaultServer(every=lambda n, b: lambda body: (200, completion(body, None, finish))) as s:
         (a,) = ask([letter()], model(thinking=True), ep(s.url, max_attempts=3), cache=None, progress=False)
-    status = {"stop": "ok", "length": "truncated", "content_filter": "filtered", None: "error"}[finish]
+    status = {"stop": "empty", "length": "truncated", "content_filter": "filtered", None: "error"}[finish]
     assert (a.status, len(s.asked)) == (status, 1 if finish else 3)
     assert not a.text

@@ -22,8 +22,8 @@ from .cache import Cache, Row, cache_path
 from .client import Recorder, ask
 from .interfaces import INTERFACES
 from .learning import terms_for
-from .reply import Malformed, read_reply, words
-from .request import Answer, Endpoint, Model, Request, Tokens, Wire, wire
+from .reply import Malformed, read_reply, states_letter, words
+from .request import Answer, Endpoint, Model, Request, Tokens, Wire, only_a_letter, wire
 from .secrets import Secrets, plain
 from .terms import Terms
 from .transport import api_key, headers_of, proxy_for
@@ -154,6 +154,11 @@ def read_line(line: bytes, requests: Mapping[str, Request], model: Model, secret
         return replace(unusable, error=answer.error)
     if answer.thought and answer.status == "truncated" and not answer.text:  # `ask` gives it room
         return replace(unusable, error="a thought that was cut")
+    letters = requests[key].letters
+    if letters and only_a_letter(requests[key].room, model) and not states_letter(answer, letters):  # likewise
+        return replace(unusable, error=f"no letter: it began {plain((answer.text or '')[:20])!r}")
+    if answer.status == "empty":
+        return replace(unusable, error=answer.error)
     usd = cost(model, answer.tokens)
     answer.cost_usd = None if usd is None else (1 - DISCOUNT) * usd
     answer.attempts = 1

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from .parse import parse_choice
+from .reply import states_letter
 from .request import Answer, Endpoint, Model, Request, Wire, only_a_letter, wire
 from .retry import Job
 from .terms import FORGET_DAYS, Refusal, Terms, changes_of_terms, keep_terms, known_terms, learn
@@ -46,18 +48,40 @@ class Learner:
         return Job(request, self._wire(request), self.terms, [(place, request.id)])
 
     def _wire(self, request: Request) -> Wire:
-        return wire(request, self.model, self.endpoint, self.terms)
+        "A request under the present terms; with less room where a letter came within it before."
+        sent = self._under(request, self.terms)
+        if not (self.terms.room or self.terms.thinks) or not request.letters or self.reads is None:
+            return sent
+        less = [self._under(request, replace(self.terms, room=room, thinks=False)) for room in (False, True)]
+        rows = self.reads.get_many([before.key for before in less])
+        for before in less:
+            if before.key in rows and self._usable(rows[before.key].value, before, request.letters):
+                return before
+        return sent
+
+    def _usable(self, kept: str, before: Wire, letters: list[str]) -> bool:
+        try:
+            answer = Answer.from_json(kept)
+        except ValueError:
+            return False
+        alone = only_a_letter(before.most, self.model)
+        return states_letter(answer, letters) if alone else answer.status == "ok"
+
+    def _under(self, request: Request, terms: Terms) -> Wire:
+        return wire(request, self.model, self.endpoint, terms)
 
     def reword(self, job: Job):
         job.wire = self._wire(job.request)
         job.body = job.wire.body
         job.terms = self.terms
 
-    def outdated(self, job: Job) -> bool:
-        "Whether a job would be asked differently under the present terms."
+    def outdated(self, job: Job, answer: Answer | None = None) -> bool:
+        "Whether a job would be asked differently under the present terms; a letter that has come needs no more room."
         if job.terms == self.terms:
             return False
-        if self._wire(job.request).key != job.wire.key:
+        stands = answer is not None and answer.letter_logprobs is not None
+        terms = replace(self.terms, room=job.terms.room) if stands else self.terms
+        if self._under(job.request, terms).key != job.wire.key:
             return True
         job.terms = self.terms
         return False
@@ -69,7 +93,7 @@ class Learner:
     def mixes(self, found: Terms) -> bool:
         "Whether requests that have been answered would have been asked differently under other terms."
         taken = self.taken.values()
-        return any(self._wire(r).key != wire(r, self.model, self.endpoint, found).key for r in taken)
+        return any(self._under(r, self.terms).key != self._under(r, found).key for r in taken)
 
     def lesson(self, refusal: Refusal) -> Terms | None:
         "The terms that would avoid a refusal; None where it is about something else."
@@ -86,18 +110,39 @@ class Learner:
 
     def from_answer(self, job: Job, answer: Answer) -> tuple[Terms, str] | None:
         "The terms that a reply without a usable answer suggests, and why; None where it is a proper answer."
-        if answer.status not in ("ok", "truncated"):
+        if answer.status not in ("ok", "truncated", "empty"):
             return None
         text = (answer.text or "").strip()
-        letter_only = bool(job.request.letters) and only_a_letter(job.wire.most, self.model)
-        if job.shape in self.taken:
-            return None  # others of this form were answered properly: a lack in this one is its own
-        if answer.thought and (letter_only or (answer.status == "truncated" and not text)):
+        letters = job.request.letters or []
+        alone = bool(letters) and only_a_letter(job.wire.most, self.model)
+        first = job.shape not in self.taken  # else others were answered properly: a lack in this one is its own
+        if first and answer.thought and (alone or (answer.status == "truncated" and not text)):
             thinks = not self.model.thinking or self.terms.thinks
             return replace(self.terms, thinks=thinks), "it began with a thought"
-        if letter_only and not answer.listed and text and b'logprobs"' in job.wire.body:
+        if first and alone and not answer.listed and text and b'logprobs"' in job.wire.body:
             return replace(self.terms, top_logprobs=0), "the reply has none"
+        if not alone and (first or letters) and self._ran_out(job, answer):
+            return replace(self.terms, thinks=True), f"{job.wire.most} tokens were used up before an answer"
+        if self.wants_room(job, answer):
+            return replace(self.terms, room=True), f"it began {text[:20]!r}"
         return None
+
+    def wants_room(self, job: Job, answer: Answer) -> bool:
+        "Whether a reply that had room for a letter alone shows none, and may have more room."
+        alone = bool(job.request.letters) and only_a_letter(job.wire.most, self.model)
+        if not alone or self.terms.room or states_letter(answer, job.request.letters or []):
+            return False
+        return self._under(job.request, replace(self.terms, room=True)).key != job.wire.key
+
+    def _ran_out(self, job: Job, answer: Answer) -> bool:
+        "Whether a text was cut before it began or came to a letter, where there is more room; no base model's."
+        if answer.status != "truncated" or self.model.one_line or self.model.api == "completions":
+            return False
+        if (answer.text or "").strip() and (
+            not job.request.letters or parse_choice(answer.text, len(job.request.letters)).letters
+        ):
+            return False
+        return self._under(job.request, replace(self.terms, thinks=True)).key != job.wire.key
 
     def adopt(self, terms: Terms, why: str):
         learnt = "; ".join(changes_of_terms(self.terms, terms))

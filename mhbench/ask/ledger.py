@@ -158,6 +158,8 @@ class Ledger:
             if self.asking.shares is not None:
                 self.asking.shares.put_aside(row.key, f"{e!s:.200}")
             return False
+        if self.asking.shares is not None and self.learner.wants_room(job, answer):
+            return False  # of a version that took any first token
         del self.by_key[row.key]
         if row.status not in ("refused", "error"):
             self.learner.takes(job)

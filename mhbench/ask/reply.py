@@ -23,8 +23,9 @@ from .terms import LASTING
 
 # %% auto #0
 __all__ = ['LEAST_MASS', 'SERVICE', 'ENDINGS', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'listed_tokens',
-           'answer_position', 'answer_table', 'opens_thought', 'split_thinking', 'split_reasoning', 'read_json',
-           'Complaint', 'complaint_in', 'words', 'read_usage', 'served_by', 'served_apart', 'read_reply', 'meaning_of']
+           'answer_position', 'states_letter', 'answer_table', 'opens_thought', 'split_thinking', 'split_reasoning',
+           'read_json', 'Complaint', 'complaint_in', 'words', 'read_usage', 'served_by', 'served_apart', 'read_reply',
+           'meaning_of']
 
 # %% ../../nbs/ask/09_reply.ipynb #56d42730
 LEAST_MASS = 0.5  # of the probability, on the letters together: with less, a position is not that of the answer
@@ -96,7 +97,7 @@ def listed_tokens(choice: dict[str, Any]) -> list[tuple[str, list[tuple[str, flo
     "Each token of a reply with the tokens listed at its place and their log-probabilities; None where none are listed."
     lp = choice.get("logprobs") or {}
     if isinstance(lp.get("content"), list):
-        return [(str(t.get("token", "")), _pairs(t.get("top_logprobs"))) for t in lp["content"]]
+        return [(str(t.get("token", "")), _pairs(t.get("top_logprobs")) or _pairs([t])) for t in lp["content"]]
     if isinstance(lp.get("top_logprobs"), list):
         return [(str(token), _pairs(top)) for token, top in zip(lp.get("tokens") or [], lp["top_logprobs"])]
     return None
@@ -129,6 +130,17 @@ def answer_position(
         stated = _ANNOUNCED.fullmatch(whole[begins : max(start, begins)]) and _ENDED.match(whole, end)
         return place if stated else None
     return None
+
+
+def states_letter(answer: Answer, letters: list[str]) -> bool:
+    "Whether a short reply is known to state a letter: by its log-probabilities, or as a text that ends after it."
+    whole = ENDINGS.get(str(answer.finish_reason or "").lower()) == "complete"
+    return answer.letter_logprobs is not None or (whole and _is_letter(answer.text, letters))
+
+
+def _is_letter(text: str | None, letters: list[str]) -> bool:
+    "Whether a text is a letter and nothing else."
+    return _spelt(tuple(letters)).get((text or "").strip("*\"'` \n")) is not None
 
 # %% ../../nbs/ask/09_reply.ipynb #758a22bb
 class _Family(NamedTuple):
@@ -462,9 +474,25 @@ def _answer(reply: dict[str, Any], request: Request, model: Model, limit: int | 
     if request.letters:
         _add_letters(answer, choice, request.letters)
     most = limit_of(request, model)[1] if limit is None else limit
-    enough = only_a_letter(most, model) and (text or "").strip() != "" and not opened
+    enough = only_a_letter(most, model) and _is_letter(text, request.letters or [])
     letter = bool(request.letters) and (enough or answer.letter_logprobs is not None)
-    return _with_status(answer, ending, _joined(message.get("refusal"), "refusal"), request, letter)
+    answer = _with_status(answer, ending, _joined(message.get("refusal"), "refusal"), request, letter)
+    if answer.status == "ok" and not (answer.text or "").strip() and not letter:
+        answer.status, answer.error = "empty", _emptiness(message, answer)
+    return answer
+
+
+def _emptiness(message: dict[str, Any], answer: Answer) -> str:
+    "What came instead of a text."
+    calls = message.get("tool_calls") or ([message["function_call"]] if message.get("function_call") else [])
+    if calls:
+        names = [str((call.get("function") or call).get("name")) for call in calls]
+        return f"no text: it called a tool, and none was offered ({plain(', '.join(names))!s:.60})"
+    n = answer.completion_tokens
+    paid = f"; {n} tokens of it were counted" if n else ""
+    if answer.reasoning:
+        return f"no text after a thought of {len(answer.reasoning)} characters{paid}"
+    return f"{'no content' if message.get('content') is None else 'an empty content'}{paid}"
 
 
 def _add_letters(answer: Answer, choice: dict[str, Any], letters: list[str]) -> None:
@@ -472,9 +500,10 @@ def _add_letters(answer: Answer, choice: dict[str, Any], letters: list[str]) -> 
     tokens = listed_tokens(choice)
     place = answer_position(tokens, answer.text or "", letters) if tokens else None
     evidence = None if place is None or tokens is None else letter_logprobs(tokens[place][1], letters)
-    answer.listed = evidence is not None
+    answer.listed = any(top for _, top in tokens or [])
     if evidence is not None:
         answer.letter_logprobs, answer.bounded, answer.letter_mass = evidence
+        answer.letter_position = place
 
 # %% ../../nbs/ask/09_reply.ipynb #7cf4fdfb
 def _with_status(answer: Answer, ending: str, refusal: str | None, request: Request, letter: bool) -> Answer:

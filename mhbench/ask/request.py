@@ -262,8 +262,9 @@ class Answer:
     letter_logprobs: dict[str, _Logprob] | None = None  # by letter; None where the endpoint gave none
     bounded: list[str] = field(default_factory=list)  # letters that were not listed: they share what the list leaves
     letter_mass: float | None = None  # probability of the listed letters together, where it is evidence of an answer
+    letter_position: _Count | None = None  # of the token that states the letter, from 0
     data: Any = None  # the parsed JSON, where a schema was asked for
-    status: str = "ok"  # ok, refused, filtered, truncated, error
+    status: str = "ok"  # ok, refused, filtered, truncated, empty, error
     finish_reason: str | None = None  # as the endpoint gives it
     attempts: _Count = 0  # requests sent when it was first obtained
     error: str | None = None  # the last error
@@ -312,7 +313,8 @@ class Answer:
 # %% ../../nbs/ask/08_request.ipynb #282df48c
 _TOKENS = ("prompt_tokens", "completion_tokens", "thinking_tokens", "cached_tokens", "cache_write_tokens")
 _FIELDS = tuple(f.name for f in fields(Answer) if f.compare)
-_SPARSE = ("letter_mass", "changed", "thinking_tokens", "served", "cached_tokens", "cache_write_tokens")
+_SPARSE = ("letter_mass", "letter_position", "changed", "thinking_tokens", "served", "cached_tokens")
+_SPARSE += ("cache_write_tokens",)
 _KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", *_SPARSE))
 _NOTHING = Answer()
 _STORED = TypeAdapter(Answer)
@@ -374,7 +376,7 @@ def canonical_json(value: Any) -> bytes:
     return _encode(_ordered(value)).encode("utf-8")
 
 # %% ../../nbs/ask/08_request.ipynb #2759f10f
-TEXT_ROOM = 256  # tokens, where a letter has to be read from a text
+TEXT_ROOM = 1024  # tokens, where a letter has to be read from a text, or at a later token than the first
 
 
 def only_a_letter(most: int | None, model: Model) -> bool:
@@ -386,7 +388,7 @@ def limit_of(
     request: Request,
     model: Model,
     terms: Terms | None = None,
-    reads_text: bool = False,  # letters are wanted, and there are no log-probabilities
+    reads_text: bool = False,  # a letter is wanted, and is not the first token
 ) -> tuple[str, int | None]:  # the parameter's name and its value; None: no limit
     """The limit on an answer's tokens: the request's own, else the model's entry, else the room that the mode gives.
 
@@ -405,7 +407,7 @@ def limit_of(
         return name, max(model.thinking_tokens, asked or 0, request.room or 0)
     most = next((limit for limit in (asked, own) if limit is not None), request.room)
     if reads_text and most is not None and most <= LETTER:
-        most = max(most, own or TEXT_ROOM)
+        most = own if own is not None and own > LETTER else TEXT_ROOM
     return name, most
 
 
@@ -421,7 +423,7 @@ def _sampling(request: Request, model: Model, terms: Terms, k: int) -> dict[str,
     out = {**model.sampling, **request.sampling}
     for limit in LIMITS:
         out.pop(limit, None)
-    name, most = limit_of(request, model, terms, bool(request.letters) and not k)
+    name, most = limit_of(request, model, terms, bool(request.letters) and (terms.room or not k))
     if most is not None:
         out[name] = most
     if out.get("seed") is not None:

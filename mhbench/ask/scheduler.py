@@ -62,16 +62,17 @@ class NextSteps:
         if wrong and job.request.schema is not None and not job.repaired and not self.ending:
             job.ask_for_json(answer.text, wrong)
             return NextStep(at=time.monotonic())
-        return self.end(job, answer, final=True)
+        return self.end(job, answer, final=answer.status != "empty")  # nothing came: the next run asks again
 
     def _taught(self, job: Job, answer: Answer) -> NextStep | None:
         "The next step where an answer was given under earlier terms, or teaches new ones; None where it stands."
-        if self.learner.outdated(job):
+        if self.learner.outdated(job, answer):
             return NextStep(anew=True)  # the terms changed while it was in flight: answers of two kinds are not mixed
         if (found := self.learner.from_answer(job, answer)) is None:
             return None
         terms, why = found
-        sure = bool(answer.thought) or self.learner.lasts(job, terms)
+        more = terms.room != self.learner.terms.room  # the same question: nothing is lost if it was not needed
+        sure = bool(answer.thought) or more or self.learner.lasts(job, terms)
         if not sure:
             return NextStep(at=time.monotonic(), alone=True)
         if terms != self.learner.terms:

@@ -38,6 +38,7 @@ class Terms:
     top_logprobs: int | None = None  # the most log-probabilities; 0: none; None: as the endpoint's entry says
     structured: str | None = None  # how a JSON schema is sent; None: as the entry says
     thinks: bool = False  # the model reasons before it answers
+    room: bool = False  # its first token is no letter: letters are asked for with room for a text
 
     def sent(self, body: dict[str, Any]) -> dict[str, Any]:
         if not (self.renamed or self.dropped):
@@ -60,6 +61,8 @@ def changes_of_terms(old: Terms, new: Terms) -> list[str]:
         out.append(f"JSON schemas are sent as {new.structured}")
     if new.thinks and not old.thinks:
         out.append("the model thinks first: it is given room, and read after the thought")
+    if new.room and not old.room:
+        out.append("the first token is no letter: it is given room, and read where its answer stands")
     return out
 
 # %% ../../nbs/ask/06_terms.ipynb #afcf0025

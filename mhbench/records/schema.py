@@ -34,7 +34,7 @@ __all__ = ['Mode', 'Origin', 'Status', 'MODES', 'ORIGINS', 'STATUSES', 'Name', '
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
 Mode = Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]  # how an item is asked
 Origin = Literal["asked", "recorded", "composed", "simulated"]  # in the order in which one outweighs another
-Status = Literal["ok", "refused", "filtered", "truncated", "error"]
+Status = Literal["ok", "refused", "filtered", "truncated", "empty", "error"]
 MODES, ORIGINS, STATUSES = (typing.get_args(names) for names in (Mode, Origin, Status))
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]  # a study, a model, a rater
