@@ -208,15 +208,19 @@ def test_majority_and_ceiling_by_their_definition(seed):
     each = lambda kept: [kappa_by_hand(x[r][kept], others[r][kept]) for r in range(4)]
     close([e.estimate for e in got.per_rater], each(items >= 0))
     close(got.mean.estimate, np.mean(each(items >= 0)))
-    without = np.array([np.mean(each(items != k)) for k in range(30)])
-    j = jackknife.Jackknife(got.mean.estimate, without, 30)
     pairs = np.stack([x.ravel(), np.concatenate(others)])
     codes = np.select([pairs == "Correct", pairs == "Incorrect"], [0, 1], -1)
-    rarer = len(np.unique(np.tile(items, 4)[(codes == np.bincount(codes[codes >= 0]).argmin()).any(0)]))
+    compared = np.unique(np.tile(items, 4)[(codes >= 0).all(0)])  # a rater and a majority of the others
+    without = np.array([np.mean(each(items != k)) for k in compared])
+    j = jackknife.Jackknife(got.mean.estimate, without, len(compared))
+    used = (codes >= 0).all(0).reshape(4, -1).any(0)
+    codes = codes[:, np.tile(used, 4)]
+    at = np.tile(items[used], 4)
+    rarer = len(np.unique(at[(codes == np.bincount(codes[codes >= 0]).argmin()).any(0)]))
     times = stats.t.ppf(0.975, min(j.df, rarer))
     lowest = jackknife.lowest_agreement(codes, 2)
     close([got.mean.ci_low, got.mean.ci_high], jackknife.range_limits(j.value, j.se, times, lowest))
-    assert got.mean.n_clusters == 30
+    assert got.mean.n_clusters == len(compared)
 
 
 @pytest.mark.parametrize("metric", list(agreement.METRICS))
@@ -551,4 +555,48 @@ def test_an_item_that_some_rated_counts():
         [["a", "b", "a", None, "b"], ["a", "b", None, None, "b"], ["a", "a", "a", "b", None]], dtype=object
     )
     found = jackknife.agreement_estimate(labels, "percent_agreement")
-    assert (found.n, found.n_clusters) == (5, 5)
+    assert (found.n, found.n_clusters) == (4, 4)  # the fourth has one label, which agrees with nobody
+
+
+def test_answers_with_one_label_narrow_no_interval():
+    "Ten of a hundred answers were rated twice: n, limits and kind are those of the ten alone."
+    rng = np.random.default_rng(7)
+    labels = np.full((2, 100), None, dtype=object)
+    labels[0] = rng.choice(["a", "b"], 100)
+    for agree in (10, 8):
+        labels[1] = None
+        labels[1, :10] = np.where(np.arange(10) < agree, labels[0, :10], np.where(labels[0, :10] == "a", "b", "a"))
+        for measure in ("percent_agreement", "cohen_kappa", "krippendorff_alpha"):
+            found = jackknife.agreement_estimate(labels, measure)
+            assert found == jackknife.agreement_estimate(labels[:, :10], measure)
+            assert found.n == found.n_clusters == 10
+    panel = np.tile(labels[0], (3, 1))
+    panel[:, 40:] = [["a"] * 60, ["b"] * 60, ["c"] * 60]  # no consensus: nothing to agree with
+    aligned = consensus.alignment(labels[0], panel)
+    assert (aligned.agreement.n, aligned.ceiling.n_clusters) == (40, 40)
+    assert consensus.leave_one_out_ceiling(panel).mean.n_clusters == 40
+    assert consensus.alignment(labels[1], panel, metric="percent_agreement").agreement.n == 10
+    few = consensus.alignment(labels[1], panel)
+    assert few.difference.kind == "few" and few.overlap in (True, False)
+    nobody = consensus.alignment(np.full(100, None, dtype=object), panel)
+    assert nobody.overlap is None and nobody.agreement.n == 0
+
+
+def test_an_ensemble_counts_the_labels_of_its_members():
+    "The best judge labelled thirty of two hundred answers; another labelled all."
+    rng = np.random.default_rng(3)
+    truth = rng.choice(["a", "b"], 200)
+    sparse = truth.astype(object)
+    sparse[30:] = None
+    noise = np.where(rng.random(200) < 0.4, "a", truth).astype(object)
+    e = consensus.best_ensemble([sparse, noise], np.tile(truth, (3, 1)), metrics=["percent_agreement"], n=30, seed=1)
+    assert e["percent_agreement"].members == (0,)
+    assert (e["percent_agreement"].score.n, e["percent_agreement"].score.n_clusters) == (30, 30)
+
+
+def test_codes_to_ignore_and_blanks_are_missing():
+    numbers = np.array([[1, 2, 99, 1], [1, 2, 99, 2]])
+    strings = np.array([["a", "b", "", "a"], ["a", "b", " ", "b"]], dtype=object)
+    for labels, ignore in ((numbers, (99,)), (numbers.astype(float), (99,)), (strings, ())):
+        found = jackknife.agreement_estimate(labels, "percent_agreement", ignore=ignore)
+        assert (found.n, found.estimate) == (3, pytest.approx(2 / 3))

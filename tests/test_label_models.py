@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mhbench.stats.label_models import dawid_skene, label_votes
+from mhbench.stats.label_models import dawid_skene, label_votes, rater_flags
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -92,3 +92,13 @@ def test_smoothing_keeps_a_rater_of_few_labels_from_certainty(labels):
 def test_the_only_label_of_an_item_is_all_its_votes():
     votes = label_votes([["x", "y"], [None, "x"]])
     assert votes.values.tolist() == [[1, 0], [0.5, 0.5]]
+
+
+def test_a_rater_without_a_label_has_no_accuracy_and_enters_no_median(labels):
+    silent = np.vstack([labels, np.full((1, labels.shape[1]), None, dtype=object)])
+    accuracy = dawid_skene(silent).accuracy()
+    assert np.isnan(accuracy[-1]) and accuracy[:-1] == pytest.approx(dawid_skene(labels).accuracy(), abs=1e-6)
+    names = [f"r{k}" for k in range(len(silent))]
+    table = rater_flags(silent, names)
+    assert np.isnan(table["accuracy"].iloc[-1])
+    assert table.iloc[:-1]["flag"].tolist() == rater_flags(labels, names[:-1])["flag"].tolist()

@@ -10,7 +10,9 @@ import pytest
 from scipy import stats
 
 from mhbench.stats import multi_reader
+from mhbench.stats.agreement import mean_pairwise
 from mhbench.stats.multi_reader import mean_over_raters, rater_components, two_way_jackknife
+from mhbench.steps.by_raters import number_rows
 from mhbench.studies.mentat.agreement import annotators_as_sample, score_components
 from mhbench.studies.mentat.annotations import load_annotations
 
@@ -209,3 +211,20 @@ def test_ratings_of_one_item_have_no_interval():
 
     alone = two_way_jackknife(first, np.arange(8.0)[:, None])
     assert alone.estimate == 3.5 and np.isnan([alone.ci_low, alone.ci_high]).all()
+
+
+def test_items_that_cannot_agree_are_in_no_count():
+    "Kappa of five raters: forty items have their labels, and sixty more have one label or an abstention."
+    rng = np.random.default_rng(5)
+    truth = rng.random(40) < 0.5
+    labels = np.where(rng.random((5, 40)) < 0.8, truth, ~truth).astype(int).astype(str).astype(object)
+    more = np.full((5, 60), None, dtype=object)
+    more[0], more[1] = "1", "Abstain"
+    with_more = np.hstack([labels, more])
+    found = two_way_jackknife(mean_pairwise, with_more, least=2)
+    assert found == two_way_jackknife(mean_pairwise, labels, least=2)
+    assert found.n == found.n_clusters == 40
+    rows = number_rows(mean_pairwise, with_more, np.arange(100), {}, least=2, n_boot=50, seed=1)
+    assert [r["n"] for r in rows] == [40, 40]
+    nobody = two_way_jackknife(mean_pairwise, more, least=2)
+    assert np.isnan(nobody.estimate) and nobody.n == 0

@@ -7,6 +7,7 @@ import itertools
 import choix
 import krippendorff
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.linalg
 import scipy.optimize
@@ -25,8 +26,10 @@ from mhbench.stats.preference import (
     pairwise_ties,
     pairwise_wins,
     plackett_luce,
+    worth_estimates,
 )
 from mhbench.stats.soft_labels import group_means, question_alphas, soft_labels
+from mhbench.steps.by_raters import people_duel_rows
 from mhbench.studies.mentat.labels import jensen_shannon, top_k, wording_distances
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -630,3 +633,34 @@ def test_many_tables_at_once_are_each_their_own_fit():
 
 def test_who_ties_everything_prefers_nothing():
     assert plackett_luce(np.full((3, 4), 7.0), penalty=0.1).probs == pytest.approx([0.25] * 4)
+
+
+def test_worths_of_what_never_met_are_apart_and_one_win_does_not_come_first():
+    wins = np.zeros((100, 7, 7))
+    wins[:50, 0, 1] = wins[50:, 1, 0] = 1
+    wins[0, 2, 0] = 1  # met once, and won
+    wins[:30, 3, 4] = wins[30:40, 4, 3] = 1  # a pair that met nobody else
+    wins[:4, 5, 1] = 1  # four wins of four
+    found = worth_estimates(wins, np.zeros_like(wins))
+    assert [e.kind for e in found] == ["sandwich", "sandwich", "few", "unconnected", "unconnected", "few", "none"]
+    assert [e.n for e in found] == [100, 100, 1, 40, 40, 4, 0]
+    assert [np.isnan(e.estimate) for e in found] == [False, False, True, True, True, False, True]
+    assert sum(e.estimate for e in found if e.estimate == e.estimate) == pytest.approx(1)
+    assert np.isnan(found[5].ci_low)  # four questions make no interval, whatever the others have
+    nothing = np.zeros((100, 4, 4))
+    assert {e.kind for e in worth_estimates(nothing, nothing)} == {"none"}
+    two_pairs = np.zeros((20, 4, 4))
+    two_pairs[:, 0, 1] = two_pairs[:, 2, 3] = 1
+    assert {e.kind for e in worth_estimates(two_pairs, np.zeros_like(two_pairs))} == {"unconnected"}
+
+
+def test_peoples_worths_of_what_never_met_are_apart():
+    rows = [("depth", f"q{q}", f"r{q % 4}", "person", "a", "b", "first" if q % 3 else "second") for q in range(30)]
+    rows += [("depth", "q0", "r0", "person", "c", "a", "first")]
+    rows += [("depth", f"q{q}", f"r{q % 4}", "person", "d", "e", "tie") for q in range(10)]
+    columns = ["axis", "item", "rater", "kind", "first", "second", "outcome"]
+    found = people_duel_rows(pd.DataFrame(rows, columns=columns), n_boot=50, seed=1)
+    worth = found[(found["measure"] == "worth") & (found["random"] == "items")].set_index("model")
+    assert worth["interval"][["c", "d", "e"]].tolist() == ["few", "unconnected", "unconnected"]
+    assert worth["estimate"].isna().tolist() == [False, False, True, True, True]
+    assert worth["n"].to_dict() == {"a": 30, "b": 30, "c": 1, "d": 10, "e": 10}

@@ -164,3 +164,10 @@ def test_units_that_are_alike_are_drawn_as_kinds_with_the_same_distribution(monk
     assert as_kinds.estimate == one_by_one.estimate == x.mean()
     np.testing.assert_allclose(as_kinds.replicates.std(), x.std() / 10, rtol=0.02)
     np.testing.assert_allclose([as_kinds.ci_low, as_kinds.ci_high], [one_by_one.ci_low, one_by_one.ci_high], atol=0.02)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_a_unit_without_a_case_is_refused_and_not_one_case_with_the_others(missing):
+    cases = np.array(["a", missing, "b", missing], dtype=object)
+    with pytest.raises(ValueError, match=r"clusters must name one for each unit; got none for 2 of 4, first unit 1"):
+        bootstrap(mean, np.arange(4.0), clusters=cases, n=10, seed=1)

@@ -28,11 +28,14 @@ def _encode(labels, ignore=(ABSTAIN,), categories=None, function="agreement") ->
     x = np.asarray(labels)
     if x.dtype.kind in "OUS":
         x = np.asarray(labels, dtype=object)
-        x = np.where(pd.isna(x), np.array(None), x)
+        blank = np.vectorize(lambda v: isinstance(v, str) and not v.strip(), otypes=[bool])(x)
+        x = np.where(pd.isna(x) | blank, np.array(None), x)
         kinds = {type(v) for v in x.ravel()} - {type(None)}
         if len(kinds) > 1 and not all(issubclass(k, (int, float, np.number)) for k in kinds):
             refuse(f"{function}: labels must be of one kind, strings or numbers; got {sorted(map(repr, kinds))}")
         x = np.where(np.isin(x, list(ignore)), np.array(None), x) if len(ignore) else x
+    elif numbers := [v for v in ignore if isinstance(v, (int, float, np.number))]:
+        x = np.where(np.isin(x, numbers), np.nan, x)
     codes, values = pd.factorize(x.ravel(), sort=True)
     values = list(values)
     if categories is not None:

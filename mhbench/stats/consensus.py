@@ -81,13 +81,31 @@ def leave_one_out_ceiling(
         each = formula(contingency_tables(x, others, k, weights))
         return np.column_stack([mean_defined(each), each])
 
-    j = jackknife(statistic, np.arange(x.shape[1]), clusters=clusters)
     of = group_codes(clusters, x.shape[1], "clusters")
-    about: dict[str, Any] = {"n": x.shape[1], "n_clusters": j.n_clusters, "level": level}
     pairs = np.stack([x, others])  # (2, R, N)
-    mean = coefficient_estimate(j.at(0), metric, *_beside(pairs, k, of), **about)
-    each = [coefficient_estimate(j.at(r + 1), metric, pairs[:, r], k, of, **about) for r in range(len(x))]
+    use = _compared(pairs, of)
+    x, others, of, pairs = x[:, use], others[:, use], of[use], pairs[:, :, use]
+    j = jackknife(statistic, np.arange(x.shape[1]), clusters=of)
+    mean = coefficient_estimate(j.at(0), metric, *_beside(pairs, k, of), **_sizes(pairs, of), level=level)
+    each = [
+        coefficient_estimate(j.at(r + 1), metric, pairs[:, r], k, of, **_sizes(pairs[:, r], of), level=level)
+        for r in range(len(x))
+    ]
     return Ceiling(mean, each)
+
+
+def _sizes(pairs: np.ndarray, of: np.ndarray) -> dict[str, int]:
+    "The number of items (last axis) at which a pair (first axis) has both labels, and of their units."
+    both = (pairs >= 0).all(0)
+    both = both.reshape(-1, both.shape[-1]).any(0)
+    return {"n": int(both.sum()), "n_clusters": len(np.unique(of[both]))}
+
+
+def _compared(pairs: np.ndarray, of: np.ndarray) -> np.ndarray:
+    "Those items; all of them where they belong to fewer than two units."
+    both = (pairs >= 0).all(0)
+    both = both.reshape(-1, both.shape[-1]).any(0)
+    return both if len(np.unique(of[both])) > 1 else np.ones_like(both)
 
 
 def _beside(pairs: np.ndarray, k: int, of: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
@@ -102,7 +120,7 @@ class Alignment(NamedTuple):
     ceiling: Estimate
     difference: Estimate  # agreement - ceiling, on the same answers
     p_value: float  # of no difference
-    overlap: bool  # of the two intervals
+    overlap: bool | None  # of the two intervals; None where one of them is missing
     n_left_out: int  # answers with a consensus that the annotator did not label
 
     def row(self) -> dict:
@@ -118,16 +136,17 @@ FEWEST_COMPARED = 30  # answers: with twenty, intervals of a difference of two c
 
 def _aligned(j, metric, own, top, others, k, of, level, left_out) -> Alignment:
     "The alignment from its jackknife and the codes (R, N) of the annotator (own), the raters (top), the consensus."
-    about: dict[str, Any] = {"n": own.shape[1], "n_clusters": j.n_clusters, "level": level}
+    about: dict[str, Any] = _sizes(np.stack([own, others]), of) | {"level": level}
     pairs = [_beside(np.stack([x, others]), k, of) for x in (own, top)]
     first, second = (coefficient_estimate(j.at(i), metric, *pair, **about) for i, pair in enumerate(pairs))
     d = j.at(2)
-    few = own.shape[1] < FEWEST_COMPARED
+    few = about["n"] < FEWEST_COMPARED
     enough = not few and not np.isnan([first.ci_low, second.ci_low]).any()
     limits = d.limits(level) if enough else (np.nan, np.nan)
     difference = Estimate.from_limits(d.value, *limits, **about, kind="few" if few else "t")
     p = np.nan if np.isnan(difference.ci_low) else d.p_value()
-    overlap = bool(first.ci_low <= second.ci_high and second.ci_low <= first.ci_high)
+    known = not np.isnan([first.ci_low, second.ci_low]).any()
+    overlap = bool(first.ci_low <= second.ci_high and second.ci_low <= first.ci_high) if known else None
     return Alignment(first, second, difference, p, overlap, left_out)
 
 # %% ../../nbs/stats/04_consensus.ipynb #70090cee
@@ -155,7 +174,7 @@ def alignment(
     whole = _vote(one_hot(x, k).sum(0))
     of = group_codes(clusters, x.shape[1], "clusters")
 
-    def compared(a, weights):
+    def compared(a, x, others, weights):
         "The annotator's agreement, the raters', and the difference (B, 3), on the columns that both have labelled."
         top = formula(contingency_tables(np.where(a >= 0, x, -1), others, k, weights))
         own = formula(contingency_tables(np.where(x >= 0, a, -1), others, k, weights))
@@ -165,9 +184,12 @@ def alignment(
 
     out = []
     for a in y:
-        j = jackknife(lambda columns, *, weights: compared(a, weights), np.arange(len(a)), clusters=clusters)
         own, top = np.where(x >= 0, a, -1), np.where(a >= 0, x, -1)
-        out.append(_aligned(j, metric, own, top, others, k, of, level, int(((a < 0) & (whole >= 0)).sum())))
+        use = _compared(np.stack([own, others]), of)
+        here = a[use], x[:, use], others[:, use]
+        j = jackknife(lambda columns, *, weights, here=here: compared(*here, weights), here[0], clusters=of[use])
+        codes = own[:, use], top[:, use], others[:, use]
+        out.append(_aligned(j, metric, *codes, k, of[use], level, int(((a < 0) & (whole >= 0)).sum())))
     return out[0] if np.ndim(annotator) == 1 else out
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
@@ -263,12 +285,12 @@ def best_ensemble(
             corrected[m].append(here[m].max(1) - mean_defined(luck))
             outer[m].append(here[m])
 
-    about: dict[str, Any] = {"n": x.shape[1], "n_clusters": len(of), "level": level}
     results = {}
     for m in metrics:
+        best = int(s[m].argmax())
+        about: dict[str, Any] = _sizes(codes[[best, -1]], cluster) | {"level": level}
         result = _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, about)
         j = jackknife(lambda _, *, weights, m=m: scores(weights)[m], np.arange(len(of)))
-        best = int(s[m].argmax())
         alone = coefficient_estimate(j.at(best), m, codes[[best, -1]], k, cluster, **about)
         lowest = lowest_value(m, codes[[best, -1]], k)
         results[m] = result._replace(score=_of_the_best(alone, j, result.score, lowest, seed))

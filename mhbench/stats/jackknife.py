@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy.special import stdtr, stdtrit
 
 from ..errors import refuse
@@ -186,7 +185,7 @@ def agreement_estimate(
     clusters: Clusters = None,
     level: float = 0.95,
     ignore: Sequence = (ABSTAIN,),
-) -> Estimate:
+) -> Estimate:  # n counts the items with two labels or more
     """Cohen's kappa, or another coefficient of agreement, with its interval over items or cases; raters are fixed.
 
     Source: Tukey 1958 (jackknife); Wilson 1927 (limits).
@@ -201,10 +200,9 @@ def agreement_estimate(
         statistic = partial(krippendorff_alpha, level=scale, categories=categories, ignore=ignore)
     codes, values = label_matrix(x, ignore, categories, "agreement_estimate")
     of = group_codes(clusters, x.shape[1], "clusters")
-    rated = ~np.asarray(pd.isna(x)).all(0)
     shared = (codes >= 0).sum(0) > 1
-    about: dict[str, Any] = {"n": int(rated.sum()), "n_clusters": len(np.unique(of[rated])), "level": level}
-    if len(np.unique(of[shared])) < 2:
+    about: dict[str, Any] = {"n": int(shared.sum()), "n_clusters": len(np.unique(of[shared])), "level": level}
+    if about["n_clusters"] < 2:
         return Estimate.from_limits(statistic(x), **about)
     j = jackknife(statistic, x[:, shared], clusters=of[shared], axis=1)
     distance = _distance(scale, values)

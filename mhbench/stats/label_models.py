@@ -85,7 +85,7 @@ class DawidSkene(NamedTuple):
 
     probability: LabelProbabilities
     shares: np.ndarray  # (G, K) of each class among the items of each group
-    errors: np.ndarray  # (R, V, K) probability that a rater gives label V where K is true
+    errors: np.ndarray  # (R, V, K) probability that a rater gives label V where K is true; NaN without a label
     values: list  # V labels, the classes first
     n_rounds: int  # until convergence
 
@@ -155,6 +155,7 @@ def dawid_skene(
     start = np.where(total > 0, votes / np.maximum(total, 1), common)
     p, shares, errors, rounds = _expectation_maximisation(said, start, group, asked, smoothing, tolerance, most)
     p = np.where(asked[:, None], p, np.nan)
+    errors[np.bincount(said.rater, minlength=said.shape[0]) == 0] = np.nan  # who gave no label has no error rates
     return DawidSkene(LabelProbabilities(said.classes, p), shares, errors, said.values, rounds)
 
 # %% ../../nbs/stats/19_label_models.ipynb #17694088
@@ -276,7 +277,8 @@ def rater_flags(
     rows = []
     for k, name in enumerate(raters):
         gap, differs = _differs((same - beside)[k], case, 1 - own_alpha / 2)
-        best = accuracy[k] >= np.median(np.delete(accuracy, k)) if len(x) > 1 else False
+        others_known = np.delete(accuracy, k)[~np.isnan(np.delete(accuracy, k))]
+        best = bool(len(others_known) and accuracy[k] >= np.median(others_known))
         reasons = ["differs from the others"] * bool(differs and not best)
         reasons += ["one answer throughout"] * _one_answer(x, k, numbers, own_alpha)
         rare = flat.sum() - flat[k] < 0.1 * max(pages.sum() - pages[k], 1)

@@ -14,11 +14,13 @@ import pandas as pd
 from scipy.special import ndtri, stdtrit
 
 from ..errors import refuse
+from .agreement import ABSTAIN
 from .estimate import Estimate, wilson
 from .resample import Clusters, group_codes, without_each
 
 # %% auto #0
-__all__ = ['FEWEST_RATERS', 'FEWEST_ITEMS', 'RaterComponents', 'rater_components', 'mean_over_raters', 'two_way_jackknife']
+__all__ = ['FEWEST_RATERS', 'FEWEST_ITEMS', 'RaterComponents', 'rater_components', 'mean_over_raters', 'rated_items',
+           'two_way_jackknife']
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #33e697be
 def _codes(labels: Any, n: int, name: str) -> np.ndarray:
@@ -200,7 +202,7 @@ def _too_few(value: float, n: int, n_units: int, level: float, n_raters: int, fe
 # %% ../../nbs/stats/17_multi_reader.ipynb #475f2b3f
 def mean_over_raters(
     values: Any, items: Any, raters: Any, *, cases: Any = None, weights: Any = None, level: float = 0.95, share=False
-) -> Estimate:  # n counts items, n_clusters cases; kind "raters" or "few" where raters or cases are too few
+) -> Estimate:  # n counts items, n_clusters cases; kind "raters", "few" or "apart" without an interval
     """A mean of ratings (K,), or of a rater's differences of two models, NaN left out, with an interval for other
     raters and items; items, raters and cases (K,) are labels, and without `weights` (K,) items have equal weight.
 
@@ -221,7 +223,18 @@ def mean_over_raters(
     w = w / w.sum()
     if n_raters < FEWEST_RATERS or n_units < FEWEST_ITEMS:
         return _too_few(float(w @ y), n, n_units, level, n_raters)
-    return _estimate(float(w @ y), *_variance(y, w, _sources(item, rater, case)), n, n_units, level, share)
+    try:
+        variance, df = _variance(y, w, _sources(item, rater, case))
+    except ValueError:  # the raters share too few items
+        return Estimate(n, n_units, float(w @ y), np.nan, np.nan, level, "apart")
+    return _estimate(float(w @ y), variance, df, n, n_units, level, share)
+
+# %% ../../nbs/stats/17_multi_reader.ipynb #bf9607f7
+def rated_items(ratings: Any, least: int = 1) -> np.ndarray:  # (R, N) to (N,) bool
+    "The items with at least so many labels; an abstention is none."
+    x = np.asarray(ratings)
+    given = np.asarray(pd.notna(x))
+    return (given & (x != ABSTAIN) if x.dtype.kind in "OUS" else given).sum(0) >= least
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #7d53de02
 def two_way_jackknife(
@@ -233,13 +246,18 @@ def two_way_jackknife(
     share: bool = False,
     below_one: bool = False,  # at most 1, as alpha and kappa: the interval is computed for ln(1 - theta)
     fewest: int = FEWEST_RATERS,  # raters for an interval
-) -> Estimate:  # n counts items, n_clusters cases; kind "raters" where raters are too few
+    least: int = 1,  # labels that an item needs to enter the statistic: two for agreement
+) -> Estimate:  # n counts the items that enter, n_clusters their cases; kind "raters" where raters are too few
     """Any statistic of a table of ratings, with an interval for other raters and other items.
 
     Source: Obuchowski and Rockette 1995 (jackknife covariances); Hillis 2007 (degrees of freedom).
     """
     x = np.asarray(ratings)
-    of = group_codes(clusters, x.shape[1], "clusters")
+    used = rated_items(x, least)
+    of = group_codes(group_codes(clusters, x.shape[1], "clusters")[used], int(used.sum()), "clusters")
+    x = x[:, used]
+    if not len(of):
+        return _too_few(np.nan, 0, 0, level, len(x), fewest)
     weights = np.vstack([np.ones(len(of)), *without_each(of, 200)])
     r, u, n_units = len(x), len(weights) - 1, int(of.max()) + 1
     if r < fewest or n_units < 2:

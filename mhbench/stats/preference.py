@@ -10,15 +10,16 @@ from math import factorial, prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse.csgraph import NegativeCycleError, bellman_ford
+from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, connected_components
 from scipy.special import expit, logit, ndtri, softmax, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate, fewest_clusters
+from .resample import group_codes
 
 # %% auto #0
 __all__ = ['MOST_ORDERS', 'score_matrix', 'pairwise_wins', 'pairwise_ties', 'Strengths', 'strongly_connected', 'bradley_terry',
-           'bradley_terry_of_each', 'worth_estimates', 'plackett_luce']
+           'bradley_terry_of_each', 'connected_set', 'met_in', 'worth_estimates', 'plackett_luce']
 
 # %% ../../nbs/stats/07_preference.ipynb #7faf4572
 def score_matrix(scores: Any, function: str) -> np.ndarray:
@@ -198,8 +199,10 @@ def _of_logits(probs: np.ndarray, n_more: int) -> np.ndarray:
     return np.hstack([np.eye(k) - rest, np.zeros((k, n_more))])
 
 
-def _half_widths(wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: float, level: float) -> np.ndarray:
-    "Half-widths of the intervals of logit probabilities; wins and ties (G, K, K) of each case."
+def _half_widths(
+    wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: float, level: float, own: np.ndarray
+) -> np.ndarray:
+    "Half-widths of the intervals of logit probabilities; wins and ties (G, K, K) by case, own (K,) cases of each."
     k = wins.shape[1]
     modelled = int(fit.tie is not None)
     cases = len(wins)
@@ -213,43 +216,72 @@ def _half_widths(wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: fl
     scores = np.einsum("gpo,pof->gf", counts - total * q, x) @ to_logits.T
     sandwich = cases / (cases - 1) * (scores**2).sum(0)
     model = (to_logits * _of_logits(fit.probs, modelled)).sum(1)
-    return np.maximum(ndtri(tail) * np.sqrt(model), stdtrit(cases - 1, tail) * np.sqrt(sandwich))
+    return np.maximum(ndtri(tail) * np.sqrt(model), stdtrit(np.maximum(own - 1, 1), tail) * np.sqrt(sandwich))
 
 # %% ../../nbs/stats/07_preference.ipynb #9ae9faaa
+def connected_set(meetings: np.ndarray) -> np.ndarray:  # (K, K) counts, symmetric, to (K,) bool
+    """The contestants of the largest set that comparisons connect, by the number of contestants and then of
+    comparisons; nobody where two sets are equally large.
+    """
+    n, of = connected_components(meetings > 0, directed=False)
+    sizes = sorted(((of == g).sum(), meetings[of == g].sum(), g) for g in range(n))
+    if sizes[-1][0] < 2 or (n > 1 and sizes[-1][:2] == sizes[-2][:2]):
+        return np.zeros(len(meetings), bool)
+    return of == sizes[-1][2]
+
+
+def met_in(meetings: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (U, K, K), (U,): (K,), (K,)
+    "In how many questions, and in how many cases, each contestant was compared with another."
+    there = meetings.any(2)
+    cases = [len(np.unique(of[column])) for column in there.T]
+    return there.sum(0), np.array(cases)
+
+
 def worth_estimates(
     wins: np.ndarray, ties: np.ndarray, *, clusters: Any = None, penalty: float = 0.1, level: float = 0.95
-) -> list[Estimate]:  # K worths; NaN for a contestant without a comparison
+) -> list[Estimate]:  # K; n counts a contestant's questions; kind `unconnected` or `few` without a worth
     """Bradley-Terry worths from duels on many questions, [u, i, j] = times i beat j on question u, and their ties, with
-    intervals over questions or cases; the penalty is on the sum of squared log worths.
+    intervals over questions or cases; the penalty is on the sum of squared log worths. A contestant has no worth that
+    comparisons do not connect with most of the others, or that met others in a single case of several.
 
-    Source: Bradley and Terry 1952; ties: Davidson 1970; Huber 1967; Cameron and Miller 2015 (variance).
+    Source: Bradley and Terry 1952; ties: Davidson 1970; Ford 1957 (connection); Huber 1967; Cameron and Miller 2015
+    (variance).
     Raises: ValueError where penalty is 0 and a worth is not finite.
     """
     w = np.asarray(wins, float)
     t = np.asarray(ties, float)
-    met = (w + w.swapaxes(1, 2) + t).any((1, 2))
-    labels = np.arange(len(w)) if clusters is None else np.asarray(clusters)
-    of = np.unique(labels[met], return_inverse=True)[1]
-    cases = int(of.max(initial=-1)) + 1
-    enough = cases >= fewest_clusters(level)
-    there = (w + w.swapaxes(1, 2) + t).any((0, 1))
-    out = [Estimate.from_limits(np.nan, n=0, level=level)] * w.shape[1]
-    if there.sum() < 2:
+    meetings = w + w.swapaxes(1, 2) + t
+    of = group_codes(clusters, len(w), "clusters")
+    questions, own = met_in(meetings, of)
+    cases = len(np.unique(of[meetings.any((1, 2))]))
+    often = own >= min(2, cases)
+    kept = connected_set(meetings.sum(0) * np.outer(often, often))
+    out = []
+    for n, k, many in zip(questions, own, often):
+        why = "unconnected" if many else "few"
+        out.append(Estimate(int(n), int(k), np.nan, np.nan, np.nan, level, why if n else "none"))
+    if not kept.any():
         return out
-    each = (np.arange(cases)[:, None] == of).astype(float)
-    w, t = (np.tensordot(each, z[met][:, there][:, :, there], 1) for z in (w, t))
-    probs = np.full(there.sum(), 1 / there.sum())
+    w, t = (z[:, kept][:, :, kept] for z in (w, t))
+    meetings = w + w.swapaxes(1, 2) + t
+    met = meetings.any((1, 2))
+    questions, own = met_in(meetings, of)
+    each = (np.unique(of[met])[:, None] == of[met]).astype(float)
+    w, t = (np.tensordot(each, z[met], 1) for z in (w, t))
+    probs = np.full(kept.sum(), 1 / kept.sum())
     half = np.full(len(probs), np.nan)
-    kind = "none"
+    kinds = ["none"] * len(probs)
     if w.any():
         fit = bradley_terry(w.sum(0), t.sum(0) if t.any() else None, penalty=penalty)
         probs = fit.probs
-        half = _half_widths(w, t, fit, penalty, level) if enough else half
-        kind = "sandwich" if enough else "few"
+        enough = own >= fewest_clusters(level)
+        if enough.any():
+            half = np.where(enough, _half_widths(w, t, fit, penalty, level, own), np.nan)
+        kinds = ["sandwich" if many else "few" for many in enough]
     low = expit(logit(probs) - half)
     high = expit(logit(probs) + half)
-    for at, *limits in zip(np.flatnonzero(there), probs, low, high):
-        out[at] = Estimate.from_limits(*limits, n=cases, level=level, kind=kind)
+    for at, *limits, n, k, kind in zip(np.flatnonzero(kept), probs, low, high, questions, own, kinds):
+        out[at] = Estimate.from_limits(*limits, n=n, n_clusters=k, level=level, kind=kind)
     return out
 
 # %% ../../nbs/stats/07_preference.ipynb #4626f89b

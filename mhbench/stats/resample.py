@@ -34,7 +34,11 @@ def group_codes(labels: Clusters, n: int, name: str) -> np.ndarray:
     labels = np.asarray(labels)
     if labels.shape != (n,):
         refuse(f"bootstrap: {name} must be one label a unit, shape ({n},); got shape {labels.shape}")
-    return pd.factorize(labels, use_na_sentinel=False)[0]
+    codes = pd.factorize(labels)[0]
+    if (codes < 0).any():
+        got = f"none for {int((codes < 0).sum())} of {n}, first unit {int((codes < 0).argmax())}"
+        refuse(f"bootstrap: {name} must name one for each unit; got {got}; a unit by itself has a label of its own")
+    return codes
 
 # %% ../../nbs/stats/01_resample.ipynb #558e3fe2
 def draw_weights(

@@ -17,9 +17,9 @@ from ..records.schema import Item, Judgment, Rating, Response, column_of, letter
 from ..records.task import task_of
 from ..stats import rater_model
 from ..stats.calibration import cross_entropy
-from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
-from ..stats.multi_reader import mean_over_raters, rater_components, two_way_jackknife
-from ..stats.preference import bradley_terry_of_each
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
+from ..stats.multi_reader import mean_over_raters, rated_items, rater_components, two_way_jackknife
+from ..stats.preference import bradley_terry_of_each, connected_set, met_in
 from .rates import mean_of
 from .score import RUN
 from ..tasks.multiple_choice import probabilities
@@ -63,10 +63,13 @@ def number_rows(
     *,
     n_boot: int = 1000,
     seed: int,
-    **kwargs,  # share, below_one: as in two_way_jackknife
-) -> list[dict[str, Any]]:  # two rows
+    **kwargs,  # share, below_one, fewest, least: as in two_way_jackknife
+) -> list[dict[str, Any]]:  # two rows; n counts the items that enter
     "Any number of a table of ratings, over items, and over items and raters."
     share = kwargs.get("share", False)
+    used = rated_items(ratings, kwargs.get("least", 1))
+    ratings = ratings[:, used]
+    cases = np.asarray(cases)[used]
     alone = estimate(statistic, ratings, axis=1, clusters=cases, share=share, n_boot=n_boot, seed=seed)
     return _rows(head, len(ratings), alone, two_way_jackknife(statistic, ratings, clusters=cases, **kwargs))
 
@@ -229,12 +232,42 @@ def _wins(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, K, K)
     np.add.at(found, (rater, item, other, one), 1 - points)
     return found
 
+# %% ../../nbs/steps/15_by_raters.ipynb #64e78b05
+def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float, settings: dict) -> list[dict]:
+    "The worths of contestants on one axis, over items, and over items and raters."
+    rows: list[dict] = []
+    meetings = _wins(g, models).sum(0)
+    meetings = meetings + meetings.swapaxes(1, 2)
+    items, _ = met_in(meetings, np.arange(len(meetings)))
+    often = items >= min(2, len(meetings))
+    kept = connected_set(meetings.sum(0) * np.outer(often, often))
+    names = [m for m, there in zip(models, kept) if there]
+    g = g[g["first"].isin(names) & g["second"].isin(names)]
+    wins = _wins(g, names) if len(g) else np.zeros((0, 0, 0, 0))
+    who = np.repeat(np.arange(len(wins))[:, None], wins.shape[1], axis=1)
+    of_item = g.groupby("item", sort=True)["case"].first().to_numpy()
+    for model, n, many in zip(models, items, often):
+        about = {**head, "model": model, "against": ""}
+        if model not in names:
+            nothing = Estimate.from_limits(np.nan, n=int(n))._replace(kind="unconnected" if many else "few")
+            rows += _rows(about, 0, nothing, nothing)
+            continue
+        met = g[(g["first"] == model) | (g["second"] == model)]
+        counts = {"n": met["item"].nunique(), "n_clusters": met["case"].nunique(), "n_raters": met["rater"].nunique()}
+        statistic = partial(_worth, wins=wins, k=names.index(model), penalty=penalty)
+        for row in number_rows(statistic, who, of_item, about, share=True, **settings):
+            if counts["n_clusters"] < fewest_clusters():
+                row |= {"ci_low": np.nan, "ci_high": np.nan, "interval": "few"}
+            rows.append(row | counts)
+    return rows
+
 # %% ../../nbs/steps/15_by_raters.ipynb #79f8e89a
 def people_duel_rows(
     duels: pd.DataFrame, *, cases: Mapping[str, Any] | None = None, penalty: float = 0.1, **settings: Any
 ) -> pd.DataFrame:  # axis, measure, model, against, random (items; items and raters), n_raters, n, estimate, ...
     """Wins of every two contestants (a tie is half a win), and worths, over items, and over items and raters. The
-    duels of judges are passed over; `cases` says of which case an item is; the penalty is on squared log worths.
+    duels of judges are passed over; `cases` says of which case an item is; the penalty is on squared log worths. A
+    contestant has no worth that duels do not connect with the others, or that met others on a single item.
     """
     rows: list[dict] = []
     people = duels[duels["kind"] == "person"]
@@ -243,15 +276,11 @@ def people_duel_rows(
         models = sorted({*g["first"], *g["second"]})
         for one, other in combinations(models, 2):
             met = g[g[["first", "second"]].isin([one, other]).all(axis=1)]
+            if met.empty:
+                continue
             points = met["outcome"].map(_POINTS)
             value = points.where(met["first"] == one, 1 - points)
             head = {"axis": axis, "measure": "wins, a tie is half", "model": one, "against": other}
             rows += mean_rows(met.assign(value=value), head, share=True, **settings)
-        wins = _wins(g, models)
-        who = np.repeat(np.arange(len(wins))[:, None], wins.shape[1], axis=1)
-        of_item = g.groupby("item", sort=True)["case"].first().to_numpy()
-        for k, model in enumerate(models):
-            head = {"axis": axis, "measure": "worth", "model": model, "against": ""}
-            statistic = partial(_worth, wins=wins, k=k, penalty=penalty)
-            rows += number_rows(statistic, who, of_item, head, share=True, **settings)
+        rows += _worth_rows(g, models, {"axis": axis, "measure": "worth"}, penalty, settings)
     return pd.DataFrame(rows, columns=["axis", "measure", "model", "against", *RANDOM_COLUMNS])

@@ -115,12 +115,10 @@ def ensemble_table(panel: Panel, said: JudgeLabels, *, n_boot: int = 200, seed: 
     if len(said.judges) < 2:
         return pd.DataFrame()
     best = best_ensemble(said.flat, panel.flat, n=n_boot, inner=10, seed=seed, clusters=panel.item)
-    labelled = pd.notna(said.flat).any(0)
     rows = []
     for metric, e in best.items():
         members = " + ".join(said.judges[k] for k in e.members)
-        score = e.score._replace(n=int(labelled.sum()), n_clusters=len(set(panel.item[labelled])))
-        found = {"metric": metric, "members": members, "candidates": len(e.candidates)} | score.row()
+        found = {"metric": metric, "members": members, "candidates": len(e.candidates)} | e.score.row()
         rows.append(found | {"apparent": e.apparent.estimate, "optimism": e.optimism, "share of replicates won": e.won})
     return pd.DataFrame(rows)
 

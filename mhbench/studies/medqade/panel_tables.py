@@ -391,7 +391,7 @@ def people_as_sample(panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, see
         long = pd.DataFrame({"value": value, "item": item, "rater": rater, "case": item})
         rows += mean_rows(long, {"measure": "called correct by a rater", "who": name}, share=True, **same)
     pairs = {"measure": "Cohen's kappa of two raters", "who": "people"}
-    rows += number_rows(_with_people, panel.flat, panel.item, pairs, **same)
+    rows += number_rows(_with_people, panel.flat, panel.item, pairs, least=2, **same)
     known = comparable(panel, said)
     beside = beside_majority(known, majority(panel.flat))
     for judge, own, here in zip(known.judges, known.flat, beside, strict=True):

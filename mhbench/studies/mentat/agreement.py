@@ -96,7 +96,8 @@ def annotators_as_sample(
     "The mean alpha over questions, for other questions, and for other questions and annotators."
     a = annotation_arrays(ratings)
     names = np.unique(a.raters)
-    questions = np.unique(a.questions)
+    every = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, seed=seed)
+    questions = np.sort(np.array(every.questions)[~np.isnan(every.alpha)])  # with an alpha: the others are in no mean
 
     def of_questions(kept: np.ndarray, weights: np.ndarray) -> np.ndarray:
         use = np.isin(a.raters, kept[:, 0])
