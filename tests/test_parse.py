@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from mhbench.ask.parse import (
     Parsed,
-    first_json,
     parse_choice,
     parse_choices,
 )
-from mhbench.ask.reply import split_thinking
+from mhbench.ask.unwrap import json_in, split_thinking
 from mhbench.tasks.extended_matching import parse_extended_matching
 from mhbench.tasks.multi_label import parse_labels
 
@@ -559,9 +558,9 @@ def test_letters_and_numbers_of_every_shape(sign):
 
 
 def test_an_empty_list_is_no_answer_and_what_follows_it_is_read():
-    assert first_json('[] {"answer": "B"}') == {"answer": "B"}
-    assert first_json('{not JSON} {"a": 1}') == {"a": 1}
-    assert first_json('{"a": [1') is None and first_json("{} [2]") == {}
+    assert json_in('[] {"answer": "B"}') == {"answer": "B"}
+    assert json_in('{not JSON} {"a": 1}') == {"a": 1}
+    assert json_in('{"a": [1') is None and json_in("{} [2]") == {}
     assert parse_choice('Excluded: []\n{"answer": "B"}', OPTIONS).letter == "B"
 
 

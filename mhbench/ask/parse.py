@@ -5,20 +5,19 @@
 # %% ../../nbs/ask/03_parse.ipynb #7d3e8fdb
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unicodedata import normalize
 
-from .reply import answer_table, split_thinking
+from .unwrap import answer_field, answer_table, json_in, led_in, strip_marks, undecorated, unwrap
 from ..errors import refuse
 from ..records.schema import letters as option_letters
 
 # %% auto #0
-__all__ = ['Parsed', 'answer_part', 'first_json', 'Form', 'forms', 'statements', 'parse_choice', 'parse_choices', 'is_refusal']
+__all__ = ['Parsed', 'answer_part', 'Form', 'forms', 'statements', 'parse_choice', 'parse_choices', 'is_refusal']
 
 # %% ../../nbs/ask/03_parse.ipynb #39007071
 class Parsed(NamedTuple):
@@ -40,7 +39,7 @@ _CJK = "぀-ヿ㐀-鿿가-힯"
 def _any(words: str) -> str:
     "A pattern for any of these words, as a whole word if the language separates words."
     given = " | ".join(line.partition(": ")[2] for line in words.splitlines()).split(" | ")
-    loose = [word for word in given if word == "=>" or re.search(f"[{_CJK}✅✓✔→⇒∴]", word)]
+    loose = [word for word in given if word == "=>" or re.search(f"[{_CJK}฀-๿✅✓✔→⇒∴]", word)]
     whole = [word for word in given if word not in loose]
     return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(whole) + r")(?!\w)", *loose]) + ")"
 
@@ -83,32 +82,14 @@ _LOOKS = re.compile(  # a Greek or a Cyrillic capital that stands alone, but for
     rf"(?<!\w)(?<!\w['’-])[{''.join(_ALIKE)}](?![\w'’-])(?:(?!\s+[^\W\d_])|(?<=[^\W_] .)|(?<=[,:—–-] .))"
 )
 
-_NEXT_NUMBER = re.compile(r"(?m)^\s{0,9}\d{1,3}[.)]\s[^\n]{0,300}\?[^\S\n]*$")
-
 
 def _in_ascii(text: str) -> str:
     return _LOOKS.sub(lambda m: _ALIKE[m[0]], text.translate(_WIDE | _ODD))
 
 # %% ../../nbs/ask/03_parse.ipynb #e474318f
 def answer_part(text: str | None, numbered: bool = False) -> str:
-    "The part of a text to be read: without reasoning, up to a stop sign or the start of another question."
-    answer = _rule("begun").sub("", split_thinking(_in_ascii(text or ""))[1], count=1)
-    signs = [_rule("stop"), _rule("next"), *([] if numbered else [_NEXT_NUMBER])]
-    found = chain.from_iterable(sign.finditer(answer) for sign in signs)
-    return answer[: min((m.start() for m in found if answer[: m.start()].strip()), default=None)]
-
-# %% ../../nbs/ask/03_parse.ipynb #b1c6f9b1
-def first_json(text: str) -> Any:
-    "The first JSON object or array in a text, or None."
-    decoder = json.JSONDecoder()
-    for m in re.finditer(r"[\[{]", text):
-        try:
-            value = decoder.raw_decode(text, m.start())[0]
-        except ValueError:
-            continue
-        if isinstance(value, dict) or (isinstance(value, list) and value):
-            return value
-    return None
+    "The part of a text to be read: without reasoning, citations, and what follows the answer; letters in ASCII."
+    return strip_marks(_in_ascii(text or ""), numbers=numbered)
 
 # %% ../../nbs/ask/03_parse.ipynb #414b23ce
 _WORD = re.compile(rf"[{_CJK}]|\d+|[^\W\d_{_CJK}]+|[%<>+/]|[-−](?=\d)")
@@ -193,7 +174,7 @@ def _label_pattern(n: int, numbered: bool) -> re.Pattern:
             r"(?<![A-Za-zÀ-ɏ\d_])(?<!\b[A-Za-z][.&])(?<!\w['’-])"
             rf"(?:[A-{z}]|[a-{z.lower()}](?=\s{{0,3}}(?:$|[.,;:!)\]}}\"'](?!\w)))"
             rf"|(?<=option )[a-{z.lower()}](?!\s\w))"
-            r"(?![A-Za-zÀ-ɏ\d_]|-\w|['’](?!d[ıiuü]r)\w|&[A-Z])"
+            r"(?![A-Za-zÀ-ɏ\d_]|-\w|['’](?!d[ıiuü]r)\w|&[A-Z]|\s?[–—]\s?[A-Z](?![\w.)]))(?<![A-Z][–—].)"
         )
     opened = f"(?:[{re.escape(_OPEN)}][^\\S\\n]?){{0,3}}"
     closed = f"(?:[^\\S\\n]?[{re.escape(_CLOSE)}]){{0,3}}"
@@ -478,6 +459,32 @@ def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered
             yield _found(m, "option")
 
 # %% ../../nbs/ask/03_parse.ipynb #60329953
+_RUN_OF_LETTERS = re.compile(r"[(\[]?[A-Z][)\]]?(?:[\s,;/+&|]{0,3}[(\[]?[A-Z][)\]]?)+")
+_TICKED = re.compile(r"(?:\s*[✅✓✔☑❌✗✘]\s*[A-Z]\b[,;.]?)+|(?:\s*[A-Z]\s*[✅✓✔☑❌✗✘][,;.]?)+")
+
+
+def _run_of_letters(text: str, o: _Options) -> str:
+    "The letters of a text that holds nothing else, each once; of those with a tick or a cross, the ticked ones."
+    run = led_in(undecorated(text)).strip().strip("*_#`\"'“”.: ")
+    if _TICKED.fullmatch(run):
+        before = run[0] in "✅✓✔☑❌✗✘"
+        pair = r"[✅✓✔☑]\s*([A-Z])" if before else r"([A-Z])\s*[✅✓✔☑]"
+        run = "".join(re.findall(pair, run))
+    elif not _RUN_OF_LETTERS.fullmatch(run) or (run.casefold(),) in o.owners:
+        return ""
+    names = re.findall("[A-Z]", run)
+    return "".join(names) if len(set(names)) == len(names) and set(names) <= set(o.letter_of) else ""
+
+
+def _without_decided(said: list[_Said]) -> list[_Said]:
+    "The statements without alternatives of which a later one declares one: B or D; D is unsafe; so B."
+    last = max(said, key=lambda s: s.at, default=None)
+    if last is None or last.how != "declared" or len(one := _letters(last.said)) > 1:
+        return said
+    decided = [s for s in said if len(each := _letters(s.said)) > 1 and one[0] in each and s.end <= last.start]
+    return [s for s in said if s not in decided]
+
+
 def statements(
     text: str,  # an answer, without reasoning
     options: Sequence[str] | int,  # the options' texts in order, or how many there are
@@ -485,10 +492,8 @@ def statements(
 ) -> list[tuple[str, tuple[str, ...], str]]:  # how, letters, the words
     "Every statement of an answer in a text."
     o = _options(options if isinstance(options, int) else tuple(options), numbered)
-    run = text.strip().strip("*_#`\"'“”.: ")
-    if not numbered and run.isupper() and len(set(run)) == len(run) > 1 and set(run) <= set(o.letter_of):
-        if (run.casefold(),) not in o.owners:  # several letters run together
-            return [("bare", tuple(sorted(run)), text.strip())]
+    if not numbered and len(run := _run_of_letters(text, o)) > 1:
+        return [("bare", tuple(sorted(run)), text.strip())]
     plain, at = _plain(text, o)
     if not _SIGNS.search(plain):
         return []
@@ -498,7 +503,7 @@ def statements(
     named = [(a, b) for a, b in sentences if _SIGNS.search(plain, a, b)]
     said = [*_by_form(plain, named, listed), *_by_rule(plain, sentences, lines)]
     said += _leading(plain, sentences, listed, numbered, alone=not said)
-    said = _after_correction(plain, said)
+    said = _without_decided(_after_correction(plain, said))
     if len(o.letter_of) > 2 and any(len(s.said) < len(o.letter_of) for s in said):  # a list of all the options is none
         said = [s for s in said if len(_letters(s.said)[0]) < len(o.letter_of)]
     stated = [(s, text[at[s.start] : at[s.end]].strip()) for s in said]
@@ -532,11 +537,31 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
     return _parsed(answer, options, numbered)
 
 # %% ../../nbs/ask/03_parse.ipynb #3a043f6a
+def _parsed_otherwise(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
+    "What a wrapper holds, or a list each of whose lines is one option and nothing else."
+    inside = unwrap(answer)
+    data = answer_field(json_in(inside))
+    if isinstance(data, str) or (isinstance(data, list) and all(isinstance(x, str) for x in data)):
+        inside = data if isinstance(data, str) else ", ".join(data)
+    if inside.strip() and inside != answer:
+        got = _parsed(inside, options, numbered)
+        return got._replace(how="marked") if got.letters else got
+    lines = [line for line in undecorated(answer).splitlines() if line.strip()]
+    each = [statements(line, options, numbered) for line in lines] if 1 < len(lines) <= 26 else []
+    if not each or not all(len(x) == 1 and x[0][0] in ("bare", "option") and len(x[0][1]) == 1 for x in each):
+        return Parsed((), "none")
+    names = [x[0][1][0] for x in each]
+    n = options if isinstance(options, int) else len(options)
+    if len(set(names)) < len(names) or len(names) == n:
+        return Parsed((), "none")
+    return Parsed(tuple(sorted(names)), "bare", answer.strip(), tuple(f"bare: {x}" for x in names))
+
+
 def _parsed(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
     said = statements(answer, options, numbered)
     found = tuple(f"{how}: {''.join(x)}" for how, x, _ in said)
     if not said:
-        return Parsed((), "none")
+        return _parsed_otherwise(answer, options, numbered)
     if len({x for _, x, _ in said}) > 1:
         return Parsed((), "conflict", " | ".join(dict.fromkeys(words for _, _, words in said)), found)
     return Parsed(said[0][1], said[0][0], said[0][2], found)
@@ -564,7 +589,7 @@ _MOST_WORDS = 120  # of a refusal
 
 def is_refusal(text: str | None) -> bool:  # what the model wrote; reasoning is set aside
     "Whether a text declines to answer; to be applied to texts without an answer."
-    answer = re.sub(r"[*_#>`]+", "", split_thinking(text or "")[1]).strip()
+    answer = re.sub(r"[*_#>`]+", "", strip_marks(text, follows=False)).strip()
     if not answer or len(answer.split()) > _MOST_WORDS:
         return False
     sentences = [s for s in _SENTENCE.split(answer) if s.strip()]

@@ -5,7 +5,6 @@
 # %% ../../nbs/ask/09_reply.ipynb #24aad4ce
 from __future__ import annotations
 
-import importlib.resources
 import json
 import math
 import re
@@ -14,18 +13,16 @@ from functools import lru_cache
 from itertools import accumulate, product
 from typing import Any, NamedTuple
 
-import yaml
-
 from .interfaces import INTERFACES
 from .request import Answer, Model, Request, Tokens, limit_of, only_a_letter
 from .secrets import plain
 from .terms import LASTING
+from .unwrap import answer_table, begins_thought, json_in, opens_thought, split_thinking, unwrap
 
 # %% auto #0
 __all__ = ['LEAST_MASS', 'SERVICE', 'ENDINGS', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'listed_tokens',
-           'answer_position', 'states_letter', 'answer_table', 'opens_thought', 'split_thinking', 'split_reasoning',
-           'read_json', 'Complaint', 'complaint_in', 'words', 'read_usage', 'served_by', 'served_apart', 'read_reply',
-           'meaning_of']
+           'answer_position', 'states_letter', 'split_reasoning', 'read_json', 'Complaint', 'complaint_in', 'words',
+           'read_usage', 'served_by', 'served_apart', 'read_reply', 'meaning_of']
 
 # %% ../../nbs/ask/09_reply.ipynb #56d42730
 LEAST_MASS = 0.5  # of the probability, on the letters together: with less, a position is not that of the answer
@@ -142,96 +139,14 @@ def _is_letter(text: str | None, letters: list[str]) -> bool:
     "Whether a text is a letter and nothing else."
     return _spelt(tuple(letters)).get((text or "").strip("*\"'` \n")) is not None
 
-# %% ../../nbs/ask/09_reply.ipynb #758a22bb
-class _Family(NamedTuple):
-    "How a family of models marks its thoughts."
-
-    begins: str
-    ends: str
-    example: str
-    in_prompt: bool = True  # the prompt may open the thought, so that only its end appears
-
-
-@lru_cache
-def answer_table(name: str) -> dict[str, Any]:  # words, forms or replies
-    "A file of the folder `ask/texts/answers`."
-    file = importlib.resources.files("mhbench") / "ask" / "texts" / "answers" / f"{name}.yaml"
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is there
-    return loader(file.read_text(encoding="utf-8")).get_single_data()
-
-
-_REPLIES = answer_table("replies")
-
-
-def _families() -> list[_Family]:
-    "The families of the table; one that has several tags, once for each."
-    out: list[_Family] = []
-    for family in _REPLIES["thoughts"].values():
-        parts = family["begins"], family["ends"], family["example"]
-        for tag in family.get("each", [""]):
-            begins, ends, example = (part.replace("{TAG}", tag) for part in parts)
-            out.append(_Family(begins, ends, example, family.get("in_prompt", True)))
-    return out
-
-
-_FAMILIES = _families()
-_OPENS = re.compile(rf"(?i)\s*(?:{'|'.join(f.begins for f in _FAMILIES)}|<\|channel\|>(?!final))")
-_CUT = [f.example.partition("A?")[0].lower() for f in _FAMILIES] + ["<think>"]
-
-
-def opens_thought(text: str, cut: bool = False) -> bool:
-    "Whether a text begins with the mark of a thought, which may be incomplete where the text was cut."
-    head = text.strip().lower()
-    part = cut and (head.startswith("<") or len(head) > 2) and any(mark.startswith(head) for mark in _CUT)
-    return bool(_OPENS.match(text)) or part
-
-# %% ../../nbs/ask/09_reply.ipynb #b8d5aa01
-_ANY_MARK = re.compile("(?i)" + "|".join(f"{f.begins}|{f.ends}" for f in _FAMILIES))
-_CHANNEL = re.compile(
-    r"<\|channel\|>\s*(\w+)[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>(.*?)(?=<\|(?:end|return|start|channel)\|>|\Z)",
-    re.S,
-)
-_BARE_CHANNELS = re.compile(r"(?s)\s*analysis(.*?)assistant\s*final(.*)")  # the marks were taken off
-_AROUND = re.compile("(?i)" + "|".join(_REPLIES["answers"]))
-
-
-def split_thinking(text: str) -> tuple[str | None, str]:
-    "A thinking model's reasoning (None where there is none) and its answer, apart."
-    channels = _CHANNEL.findall(text)
-    if channels:
-        before = "\n".join(t.strip() for name, t in channels if name != "final")
-        return before or None, "\n".join(t.strip() for name, t in channels if name == "final")
-    if bare := _BARE_CHANNELS.fullmatch(text):
-        return bare[1].strip(), bare[2].strip()
-    if not _ANY_MARK.search(text):
-        return None, _AROUND.sub(" ", text).strip()
-    thoughts: list[str] = []
-    rest = text
-
-    def take(m):
-        thoughts.append(m.group(1).strip())
-        return "\n"
-
-    for family in _FAMILIES:
-        if re.search(family.ends, rest, re.I):
-            rest = re.sub(f"(?is){family.begins}(.*?)(?:{family.ends})", take, rest)
-            if family.in_prompt:
-                rest = re.sub(f"(?is)^(.*)(?:{family.ends})", take, rest)
-        rest = re.sub(f"(?is){family.begins}(.*)$", take, rest)  # never closed
-    reasoning = "\n".join(filter(None, thoughts)) if thoughts else None
-    return reasoning, _AROUND.sub(" ", rest).strip()
-
 # %% ../../nbs/ask/09_reply.ipynb #3f0f9dfc
 def split_reasoning(text: str, thinking: bool = False) -> tuple[str | None, str]:
     "The reasoning marked at the head of a text (anywhere, where the model is a thinking one), and the answer."
-    if not (thinking or _OPENS.match(text) or text.lstrip().startswith("<|channel|>")):
+    if not (thinking or begins_thought(text)):
         return None, text
     return split_thinking(text)
 
 # %% ../../nbs/ask/09_reply.ipynb #e2102e00
-_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.S)
-
-
 @lru_cache(maxsize=32)
 def _validator(schema: str):
     import jsonschema
@@ -241,10 +156,11 @@ def _validator(schema: str):
 
 def read_json(text: str, schema: dict[str, Any]) -> tuple[Any, str | None]:  # (value, what is wrong)
     "Parse JSON and check it against a schema."
-    if m := _FENCE.fullmatch(text):
-        text = m.group(1)
+    value = json_in(text)
+    value = json_in(unwrap(text)) if value is None else value
+    if value is None:
+        return None, f"not JSON, or JSON that says two things: {text!r:.60}"
     try:
-        value = json.loads(text)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
         worst = next(iter(_validator(json.dumps(schema)).iter_errors(value)), None)
     except (ValueError, RecursionError) as e:
@@ -435,7 +351,7 @@ def _thought_apart(message: dict[str, Any]) -> tuple[str | None, Any]:
 # %% ../../nbs/ask/09_reply.ipynb #d94d746f
 def _endings() -> dict[str, str]:
     "Reason in small letters -> complete, cut, filtered or refused."
-    meanings = _REPLIES["endings"].items()
+    meanings = answer_table("replies")["endings"].items()
     return {r: meaning for meaning, services in meanings for reasons in services.values() for r in reasons}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..ask.parse import is_refusal
-from ..ask.reply import split_thinking
+from ..ask.unwrap import split_thinking
 from ..errors import refuse
 from ..records.schema import Grouping, Item, Response, Score, column_of, columns, conform, letters
 from ..records.task import task_of, tasks_with

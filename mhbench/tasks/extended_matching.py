@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..ask.parse import Parsed, first_json, parse_choice
-from ..ask.reply import split_thinking
+from ..ask.parse import Parsed, parse_choice
+from ..ask.unwrap import json_in, split_thinking
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..records.task import Task
@@ -38,7 +38,7 @@ def parse_extended_matching(
         refuse(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
     answer = split_thinking(text or "")[1]  # numbered questions are the set's own here, not the start of another
     said: list[tuple[int, str]] = []  # the number of a scenario, and what the text says of it
-    data = first_json(answer)
+    data = json_in(answer)
     if isinstance(data, dict) and len(data) == 1 and isinstance(next(iter(data.values())), (dict, list)):
         data = next(iter(data.values()))
     if isinstance(data, dict):

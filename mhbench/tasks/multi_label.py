@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..ask.parse import answer_part, first_json
+from ..ask.parse import answer_part
+from ..ask.unwrap import json_in
 from ..errors import refuse
 from ..records.schema import Item, Response
 from ..records.task import NOTHING, UNKNOWN, Task
@@ -111,7 +112,7 @@ def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str
     answer = answer_part(text)
     if not answer.strip():
         return Labels((), (), "none")
-    data = first_json(answer)
+    data = json_in(answer)
     how = "lines" if data is None else "json"
     if isinstance(data, dict):
         data = next((v for v in data.values() if isinstance(v, list)), list(data.values()))

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ask.parse import answer_part, first_json, parse_choice
+from ..ask.parse import answer_part, parse_choice
+from ..ask.unwrap import json_in
 from ..records.schema import Item, Response, letters
 from ..records.task import UNKNOWN, Measure, Task
 from .multiple_choice import as_in_item, as_shown
@@ -77,7 +78,7 @@ def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = 
     def entry(part: str) -> str:
         return parse_choice(part, options, numbered=numbered).letter or f"{UNKNOWN}{part.strip()}"
 
-    listed = _json_entries(first_json(answer))
+    listed = _json_entries(json_in(answer))
     found = []
     for parts, how in _candidates(answer) if listed is None else [(listed, "json")]:
         entries = [entry(part) for part in parts]

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from ..ask.reply import split_thinking
+from ..ask.unwrap import split_thinking
 from ..records.schema import Item, Response
 from ..records.task import Task
 
