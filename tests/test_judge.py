@@ -135,7 +135,8 @@ FAILURES = {
     "half a JSON": lambda b: '{"answer_1": "Corr',
     "empty": lambda b: "",
     "unknown label": lambda b: {"answer_1": "Fine", "difficulty": "Easy"},
-    "lower case": lambda b: {"answer_1": "abstain", "difficulty": "Easy"},
+    "said twice": lambda b: '{"answer_1": "Correct", "difficulty": "Easy", "answer_1": "Incorrect"}',
+    "two verdicts": lambda b: 'First {"answer_1": "Correct"}, and then {"answer_1": "Incorrect"}',
     "too few": lambda b: {"difficulty": "Easy"},
     "null": lambda b: {"answer_1": None, "difficulty": "Easy"},
     "refused": lambda b: refuse(),
@@ -150,6 +151,69 @@ def test_a_failure_is_no_verdict(fault):
     items = cloze(1)
     (j,), _ = ask_judge(FAILURES[fault], [said(items[0], "s", "insulin")], items)
     assert (j.label, j.score) == (None, None) and j.status != "ok" and j.error
+
+
+READ = {
+    "a sentence before": 'My verdict: {"answer_1": "Correct", "difficulty": "Easy"}',
+    "a sentence after": '{"answer_1": "Correct", "difficulty": "Easy"} That is all.',
+    "a fence in capitals": '```JSON\n{"answer_1": "Correct", "difficulty": "Easy"}\n```',
+    "a further field": '{"reason": "as it should be", "answer_1": "Correct", "difficulty": "Easy"}',
+    "without the question's": '{"answer_1": "Correct"}',
+    "in small letters": '{"answer_1": "correct", "difficulty": "easy"}',
+    "in the rubric's German": '{"answer_1": "Richtig", "difficulty": "Einfach"}',
+    "within another object": '{"verdict": {"answer_1": "Correct"}, "note": {}}',
+    "after a thought": '<think>{"answer_1": "Incorrect"}?</think>{"answer_1": "Correct"}',
+    "twice the same": '{"answer_1": "Correct"}, that is, {"answer_1": "Correct"}',
+    "as lines": "**Answer 1:** Correct\nDifficulty: Easy",
+}
+
+
+@pytest.mark.parametrize("form", READ)
+def test_a_verdict_is_read_as_answers_are(form):
+    (j,), seen = ask_judge(lambda b: READ[form], [said(cloze(1)[0], "s", "insulin")], cloze(1))
+    assert (j.label, j.status, j.error) == ("Correct", "ok", None)
+    assert extras([j], "difficulty").difficulty.tolist()[0] in ("Easy", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "score"),
+    [
+        ('{"score": 85.5}', (0, 100), 85.5),
+        ('{"score": "85"}', (0, 100), 85.0),
+        ("Score: 85/100", (0, 100), 85.0),
+        ('{"score": 4}', (1, 5), 75.0),
+        ('{"score": 3.5}', (1, 5), "score must be a whole number from 1 to 5; got 3.5"),
+        ('{"score": 145}', (0, 100), "score must be a number from 0 to 100; got 145"),
+        ('{"score": NaN}', (0, 100), "score must be a number from 0 to 100; got nan"),
+        ('{"score": true}', (0, 100), "score must be a number from 0 to 100; got True"),
+        ('{"score": 80, "score": 20}', (0, 100), "score must stand once in the JSON asked for"),
+        ("I like it. " * 20, (0, 100), "not the JSON asked for, an object with score; got 'I like it. I like it."),
+    ],
+)
+def test_a_score_is_read_as_its_scale_allows(text, scale, score):
+    case = Case(cloze(1)[0], rubric("default/score")._replace(scale=scale), (said(cloze(1)[0], "s", "insulin"),), 0)
+    [v] = _verdicts(case, Answer("s", text=text))
+    assert v == {"score": score} if isinstance(score, float) else v["error"].startswith(score) and len(v["error"]) < 140
+
+
+def test_a_verdict_that_could_not_be_read_is_asked_again_and_no_other(tmp_path):
+    items, cache = cloze(4), tmp_path / "cache.sqlite"
+    rs = [said(i, "s", "insulin") for i in items]
+    here_is = lambda b: int(re.search(r"Sentence (\d)", b["messages"][1]["content"])[1])
+    forms = [{"answer_1": "Correct", "difficulty": "Easy"}, "Hm.", 'Well: {"answer_1": "Incorrect"}']
+    cut = {"message": {"content": '{"answer_1": "Corr'}, "finish_reason": "length"}
+
+    def first(body):
+        return [*forms, cut][here_is(body)]
+
+    with answering(first) as (here, seen):
+        js = judge(rs, items, DR, here, cache=cache, progress=False)
+        assert [j.label for j in js] == ["Correct", None, "Incorrect", None]
+        asked = len(seen)
+        again = judge(rs, items, DR, here, cache=cache, progress=False)
+        assert {here_is(b) for b in seen[asked:]} == {1, 3} and [j.label for j in again] == [j.label for j in js]
+        replayed = judge(rs, items, DR, here, cache=cache, replay="only", progress=False)
+        assert [(j.label, j.status) for j in replayed] == [(j.label, j.status) for j in js]
 
 
 @given(
@@ -183,7 +247,7 @@ def test_whatever_a_judge_says_is_a_verdict_of_its_kind_or_none(data, what):
         Item(item_id="s", study="x", task="sequential", question="", stems=["a", "b"], key=["1", "2"], source="test"),
     )
     case = Case(item, r, tuple(said(item, f"m{k}", "t") for k in range(n)), 0)
-    for v in _verdicts(case, Answer("s", text="...", data=data)):
+    for v in _verdicts(case, Answer("s", text=json.dumps(data))):
         if "status" in v:
             assert v["status"] == "error" and v["error"]
         elif r.kind == "score":
@@ -397,15 +461,20 @@ def votes(*labels):
 
 
 @given(st.lists(st.sampled_from(["Correct", "Incorrect", "Abstain", None]), min_size=1, max_size=9))
-def test_a_majority_is_of_those_who_gave_a_verdict(v):
+def test_a_majority_is_of_all_members(v):
     (j,) = jury(votes(*v), "majority")
-    c, i, a = (v.count(x) for x in ("Correct", "Incorrect", "Abstain"))
-    want = "Correct" if c > i else "Incorrect" if i > c else "Abstain" if c == 0 and a else None
+    want = next((x for x in ("Correct", "Incorrect", "Abstain") if 2 * v.count(x) > len(v)), None)
     assert j.label == want and (j.status == "ok") == (want is not None)
+    assert want or f"of {len(v)} members" in j.error
     assert json.loads(j.text) == {f"j{k}": x for k, x in enumerate(v)}, "each vote is kept"
 
 
-def test_a_mean_leaves_failures_out_and_a_quorum_is_kept():
+def test_one_verdict_of_three_decides_nothing():
+    for (j,) in (jury(votes("Correct", None, None), "majority"), jury(votes("Correct", "Abstain", None), "majority")):
+        assert (j.label, j.status) == (None, "error") and j.error.startswith("undecided: ")
+
+
+def test_a_mean_takes_more_than_half_of_the_members():
     js = [
         Judgment(
             item_id="i",
@@ -418,8 +487,8 @@ def test_a_mean_leaves_failures_out_and_a_quorum_is_kept():
         )
         for k, v in enumerate([80.0, None, 0.0])
     ]
-    assert jury(js, "mean")[0].score == 40 and jury(js, "mean", judges=["j0", "j1"])[0].score == 80
-    assert "no quorum: 2 of 3" in jury(js, "median", quorum=3)[0].error
+    assert jury(js, "mean")[0].score == 40
+    assert "undecided: 1 scores of 2 members" in jury(js, "mean", judges=["j0", "j1"])[0].error
 
 
 def test_several_judges_each_keep_their_answers():
@@ -435,7 +504,7 @@ def test_several_judges_each_keep_their_answers():
     assert [(j.judge, j.item_id, j.repeat, j.label) for j in js] == [
         (n, f"c{i}", k, v) for n, v in (("dr", "Correct"), ("other", "Incorrect")) for i in range(2) for k in range(2)
     ]
-    assert all(j.label is None and "tie" in j.error for j in jury(js, "majority"))
+    assert all(j.label is None and "undecided: Correct 1, Incorrect 1" in j.error for j in jury(js, "majority"))
 
 
 # ---------------------------------------------------------------- items, chain
@@ -488,12 +557,15 @@ def test_a_question_is_written_checked_and_then_asked_without_the_reference(tmp_
     counted = [call.plan.requests for call in before.calls]
     assert counted == [5, 5], "what is not known is asked once, and its question checked once"
     counted = [call.plan.requests for call in after.calls]
-    assert (sum(counted[::2]), sum(counted[1::2])) == (9, 9 - 2), "a question that was cut is not checked"
+    assert (sum(counted[::2]), sum(counted[1::2])) == (9 - 1, 7 - 1), "a check that could not be read is to be asked"
     known, made = (  # a plan does not say on which day an answer was given
-        [[r.model_dump(exclude={"served"}) for r in part] for part in (tries_.questions, tries_.checks)]
+        [
+            [r.model_dump(exclude={"served"}) for r in part if r.item_id != "a3"]
+            for part in (tries_.questions, tries_.checks)
+        ]
         for tries_ in (planned, got)
     )
-    assert known == made, "after a run the plan finds every try"
+    assert known == made, "after a run the plan finds every try whose check could be read"
     assert [(o.item_id, o.question, o.tries) for o in outcomes if o.question] == [
         ("a0", "good question 0?", 1),
         ("a1", "good question 1?", 2),

@@ -274,6 +274,10 @@ class Cache(AnswerFile):
         NOTES.append(said)
         warnings.warn(said, RuntimeWarning, stacklevel=2)
 
+    def settle(self, key: str, final: bool):
+        "Say whether a stored answer is final: one that is not is asked again by the next run."
+        self.query("UPDATE answers SET final = ? WHERE key = ?", (int(final), bytes.fromhex(key)))
+
     def rows(self, where: str = "1", args: tuple = ()) -> Iterable[Row]:
         "All rows, in order of key."
         with self._lock:

@@ -5,6 +5,8 @@
 # %% ../../nbs/ask/02_rubrics.ipynb #c78cd664
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,6 +50,23 @@ class Rubric(NamedTuple):
 
     def show(self, label: str) -> str:
         return self.shown.get(label, label)
+
+    def names(self, labels: Iterable[str]) -> dict[str, str]:
+        "What a judge may call these labels, in the words of every language of the rubric, folded -> the label."
+        shown = [self.shown, *(_shown(f) for f in _siblings(self.files[-1]))]
+        called = {v.get(label, label).casefold(): label for v in shown for label in labels}
+        return called | {label.casefold(): label for label in labels}
+
+
+def _siblings(file: Path) -> list[Path]:
+    "A rubric's file and those of its other languages: cloze.yaml, cloze.de.yaml."
+    stem = file.name.partition(".")[0]
+    return [f for f in sorted(file.parent.glob(f"{stem}.*")) if f.suffix == ".yaml" and f.name.count(".") < 3]
+
+
+@lru_cache
+def _shown(file: Path) -> dict[str, str]:
+    return dict(load_text(file, _ENTRIES).get("shown") or {})
 
 # %% ../../nbs/ask/02_rubrics.ipynb #9ceb0c43
 def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple = ()) -> list[Path]:

@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import pandas as pd
 
-from ..ask import rubrics
-from ..ask.client import ask
+from ..ask.cache import Cache, open_cache
+from ..ask.client import Recorder, ask
 from ..ask.progress import Counted
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..ask.rubrics import Rubric, rubric_for
@@ -219,10 +219,14 @@ def judge(
         asked = Counted(len(loud), (_request(c, j, temperature, max_tokens) for c in loud))
         named = f"{j.name} judges" if progress is True else progress
         options = {"study": responses[0].study if responses else "", **ask_options}
-        answers = ask(asked, j, known[j.endpoint], cache=cache, progress=named, **options)
+        kept = None if Recorder.active or options.get("replay", "use") != "use" else open_cache(cache)
+        answers = ask(asked, j, known[j.endpoint], cache=cache if kept is None else kept, progress=named, **options)
         got: list[Judgment] = []
         for c in cases:
-            got += verdicts.judgments_of(c, _mute(c) or next(answers), j)
+            answer = _mute(c) or next(answers)
+            read = verdicts.judgments_of(c, answer, j)
+            _settle(kept, answer, read)
+            got += read
         if (more := next(answers, None)) is not None:
             where = f"({j.name}); report this with the endpoint's log"
             refuse(f"judge: there must be one answer a request; got another, {more.id!r} {where}", error=RuntimeError)
@@ -230,6 +234,13 @@ def judge(
     return out
 
 # %% ../../nbs/steps/05_judge.ipynb #79af3294
+def _settle(kept: Cache | None, answer: Answer, read: Sequence[Judgment]) -> None:
+    "Note in the cache whether an answer is final: whether all its verdicts could be read."
+    whole = all(v.status == "ok" for v in read)
+    if kept is not None and answer.request_key is not None and not (whole and answer.status == "ok"):
+        kept.settle(answer.request_key, whole)
+
+
 def _in_order(
     got: list[Judgment], responses: Sequence[Response], find: Callable, by_id: Mapping, judge: str, repeats: int
 ) -> list[Judgment]:
@@ -260,10 +271,9 @@ def extras(judgments: Iterable[Judgment], field: str, *, dir: str | Path | None 
         if j.text is None:
             place = f"{j.item_id}, {j.judge}"
             refuse("extras: judgments must keep the text that the judge wrote; got None", place=place)
-        shown = [r, *(_rubric(r.name, dir, language=t) for t in rubrics.languages(r.name, dir))]
-        back = {x.show(v): v for x, v in product(shown, r.extra[field])}
         about = (j.study, j.item_id, j.mode, j.sample, j.judge, j.repeat)
-        rows.setdefault(about, back.get(json.loads(j.text).get(field)))
+        value = verdicts.verdict_fields(j.text, [field])[0].get(field)
+        rows.setdefault(about, verdicts.label_in(value, r.extra[field], r))
     columns = ["study", "item_id", "mode", "sample", "judge", "repeat", field]
     return pd.DataFrame([(*k, v) for k, v in rows.items()], columns=columns)
 
@@ -344,13 +354,18 @@ def jury(
     rule: Literal["majority", "mean", "median"],  # mean and median for scores, majority for the rest
     *,
     name: str = "jury",  # the value of `judge` in its judgments
-    judges: Sequence[str] | None = None,  # those that vote; None: all
-    quorum: int = 1,  # the fewest verdicts that decide
+    judges: Sequence[str] | None = None,  # its members; None: all judges of the verdicts
 ) -> list[Judgment]:  # one a response; the judges' own are not repeated
-    "The verdict of several judges. Raises: ValueError where the rule does not fit the kind."
+    """The verdict of several judges: the label of more than half of its members, or the mean or median of the scores of
+    more than half of them. Otherwise it is undecided, and its error says how the votes stand.
+
+    Raises: ValueError where the rule does not fit the kind.
+    """
+    judgments = list(judgments)
+    members = set(judges or (j.judge for j in judgments))
     groups: dict = {}
     for j in judgments:
-        if judges is not None and j.judge not in judges:
+        if j.judge not in members:
             continue
         if (j.kind == "score") != (rule != "majority"):
             got = f"{rule!r} for kind {j.kind} ({j.item_id}, {j.judge})"
@@ -363,12 +378,12 @@ def jury(
         scored = one.kind == "score"
         votes = {j.judge: j.score if scored else j.label for j in js}
         valid = [j.score if scored else j.label for j in js if j.status == "ok"]
-        if len(valid) < quorum:
-            verdict = verdicts.failed_verdict(f"no quorum: {len(valid)} of {quorum} verdicts")
-        elif scored:
+        if not scored:
+            verdict = _majority(valid, len(members))
+        elif 2 * len(valid) > len(members):
             verdict = {"score": float(np.mean(valid) if rule == "mean" else np.median(valid))}
         else:
-            verdict = _majority(valid)
+            verdict = verdicts.failed_verdict(f"undecided: {len(valid)} scores of {len(members)} members")
         text = json.dumps(votes, ensure_ascii=False)
         shared = dict(kind=one.kind, rubric=one.rubric, axis=one.axis, other=one.other, repeat=one.repeat)
         origin: Origin = "simulated" if any(j.origin == "simulated" for j in js) else "composed"
@@ -376,10 +391,11 @@ def jury(
     return out
 
 # %% ../../nbs/steps/05_judge.ipynb #f52cd9d5
-def _majority(votes: Sequence[str]) -> dict[str, Any]:
-    "The label with the most votes."
-    count = Counter(v for v in votes if v != "Abstain") or Counter(votes)
-    (best, most), *rest = count.most_common()
-    if rest and rest[0][1] == most:
-        return verdicts.failed_verdict("tie: " + ", ".join(f"{k} {v}" for k, v in sorted(count.items())))
-    return {"label": best}
+def _majority(votes: Sequence[str], members: int) -> dict[str, Any]:
+    "The label of more than half of the members."
+    count = Counter(votes)
+    for label, n in count.items():
+        if 2 * n > members:
+            return {"label": label}
+    stand = ", ".join(f"{k} {v}" for k, v in sorted(count.items())) or "no verdict"
+    return verdicts.failed_verdict(f"undecided: {stand}, of {members} members")

@@ -5,23 +5,27 @@
 # %% ../../nbs/steps/04_verdicts.ipynb #b285d20c
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..ask import prompts
 from ..ask.prompts import render
+from ..ask.reply import split_thinking
 from ..ask.request import Answer, Model
 from ..ask.rubrics import Rubric
+from ..ask.secrets import plain
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, carried, letters
 from ..records.task import task_of
 from .score import says_nothing
 
 # %% auto #0
-__all__ = ['BY_RULE', 'schema', 'split_parts', 'answer_text', 'messages', 'verdicts_asked', 'Case', 'failed_verdict',
-           'judgments_of', 'by_rule', 'unasked_judgment']
+__all__ = ['BY_RULE', 'schema', 'split_parts', 'answer_text', 'messages', 'verdicts_asked', 'verdict_fields', 'Case',
+           'failed_verdict', 'label_in', 'number_in', 'judgments_of', 'by_rule', 'unasked_judgment']
 
 # %% ../../nbs/steps/04_verdicts.ipynb #120c334a
 def schema(rubric: Rubric, n: int = 1) -> dict:  # a JSON schema
@@ -138,6 +142,71 @@ def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     unmarked = f"The candidate's answers, which are not marked question by question:\n{texts[0]}"
     return "\n\n".join(rows if answers else [*rows, unmarked])
 
+# %% ../../nbs/steps/04_verdicts.ipynb #a1c4e970
+class _Object(dict):
+    "A JSON object that knows which of its fields stand in it more than once."
+
+    twice: tuple[str, ...] = ()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> _Object:
+    out = _Object(pairs)
+    out.twice = tuple(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
+    return out
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+
+
+def _within(value: Any, wanted: Sequence[str]) -> Iterator[_Object]:
+    "The outermost objects in a JSON value that have one of the fields."
+    if isinstance(value, _Object) and any(f in value for f in wanted):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for v in value.values() if isinstance(value, dict) else value:
+            yield from _within(v, wanted)
+
+
+def _objects(text: str, wanted: Sequence[str]) -> list[_Object]:
+    "The JSON objects in a text that have one of the fields."
+    found: list[_Object] = []
+    end = 0
+    for m in re.finditer(r"\{", text):
+        if m.start() < end:
+            continue
+        try:
+            value, end = _DECODER.raw_decode(text, m.start())
+            found += _within(value, wanted)
+        except (ValueError, RecursionError):
+            continue
+    return found
+
+
+def _lines(text: str, wanted: Sequence[str]) -> dict[str, str] | None:
+    "The values of fields that are written as lines (Score: 85); None unless each field has one value."
+    said: dict[str, str] = {}
+    for field in wanted:
+        name = re.escape(field).replace("_", "[_ ]?")
+        found = re.findall(rf"(?im)(?<!\w){name}[\"'`*_ ]*[:=][\"'`*_ ]*([^\n,;\"'`*{{}}]+)", text)
+        if len(set(map(str.strip, found))) != 1:
+            return None
+        said[field] = found[0].strip()
+    return said
+
+
+def verdict_fields(text: str | None, wanted: Sequence[str]) -> tuple[Mapping[str, Any], str | None]:
+    "The fields of a verdict that a judge wrote, or {} and what is wrong with it."
+    answer = split_thinking(text or "")[1]
+    found = _objects(answer, wanted)
+    got = f"got {plain(' '.join(answer.split()))[:60]!r}"
+    if twice := [f for o in found for f in o.twice if f in wanted]:
+        return {}, f"{twice[0]} must stand once in the JSON asked for; {got}"
+    if any([o.get(f) for f in wanted] != [found[0].get(f) for f in wanted] for o in found[1:]):
+        return {}, f"there must be one verdict; {got}"
+    if said := found[0] if found else _lines(answer, wanted):
+        return said, None
+    return {}, f"not the JSON asked for, an object with {wanted[0]}; {got}"
+
 # %% ../../nbs/steps/04_verdicts.ipynb #425aaa4b
 class Case(NamedTuple):
     "One request to a judge and the responses that it judges."
@@ -157,36 +226,55 @@ def _verdicts(case: Case, answer: Answer) -> list[dict[str, Any]]:
     "What a judge's answer says of each response (for pairwise: on each axis)."
     r = case.rubric
     n = len(r.axes) if r.kind == "pairwise" else len(case.responses)
-    if answer.status != "ok":
+    if answer.status not in ("ok", "error") or answer.text is None:  # an error with a text is not the JSON asked for
         return [failed_verdict(answer.error or f"the judge's answer is {answer.status}", answer.status)] * n
-    if not isinstance(answer.data, Mapping):
-        return [failed_verdict("the judge's answer is not a JSON object")] * n
+    form = schema(r, verdicts_asked(r, case.item, case.responses))["properties"]
+    fields = [f for f in form if f not in r.extra]
+    data, wrong = verdict_fields(answer.text, fields)
+    if wrong:
+        return [failed_verdict(wrong)] * n
     if r.kind == "score":
-        return [_score(answer.data, len(case.item.stems) if "part" in r.text else 0, r)]
-    if r.kind == "label":
-        return [_label(answer.data, f"answer_{i}", r.labels, r) for i in range(1, n + 1)]
-    if r.kind == "pairwise":
-        return [_label(answer.data, axis, ("first", "second", "tie"), r) for axis in r.axes]
-    return [_label(answer.data, "answer", ("yes", "no"), r)]
+        return [_score(data, fields, r)]
+    allowed = {"label": tuple(r.labels), "pairwise": ("first", "second", "tie")}.get(r.kind, ("yes", "no"))
+    return [_label(data, field, allowed, r) for field in fields]
 
 
-def _label(data: Mapping, field: str, allowed: Iterable[str], rubric: Rubric) -> dict[str, Any]:
-    "One of the allowed labels, by its own name, whatever the rubric calls it before the judge."
-    known = {rubric.show(k): k for k in allowed}
+def label_in(value: Any, allowed: Iterable[str], rubric: Rubric) -> str | None:
+    "The label that a value of a verdict names, in any language of the rubric; None where it names none."
+    return rubric.names(allowed).get(value.strip(" \t\n.*_`'\"").casefold()) if isinstance(value, str) else None
+
+
+def _label(data: Mapping, field: str, allowed: Sequence[str], rubric: Rubric) -> dict[str, Any]:
+    "One of the allowed labels, by its own name, whatever the judge calls it."
     value = data.get(field)
-    if isinstance(value, str) and value in known:
-        return {"label": known[value]}
-    return failed_verdict(f"{field} must be one of {', '.join(sorted(known))}; got {value!r}")
+    if (label := label_in(value, allowed, rubric)) is not None:
+        return {"label": label}
+    known = ", ".join(sorted(rubric.show(k) for k in allowed))
+    return failed_verdict(f"{field} must be one of {known}; got {value!r:.60}")
 
 # %% ../../nbs/steps/04_verdicts.ipynb #3a23adb0
-def _score(data: Mapping, parts: int, rubric: Rubric) -> dict[str, Any]:
+def number_in(value: Any, high: int = 100) -> float | None:
+    "The number that a value of a verdict is, or states (85, 85 points, 85/100); None where it is none."
+    if isinstance(value, str):
+        stated = re.fullmatch(
+            rf"([+-]?\d+(?:\.\d+)?)\s*(?:(?:/|of|out of|von)\s*{high}|%|points?|Punkte?)?\.?", value.strip()
+        )
+        return float(stated[1]) if stated else None
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return value if number else None
+
+
+def _score(data: Mapping, fields: Sequence[str], rubric: Rubric) -> dict[str, Any]:
     "One score, or the mean over linked questions, in points from 0 to 100."
     low, high = rubric.scale
-    fields = [f"Q{i}" for i in range(1, parts + 1)] or ["score"]
-    values: list[Any] = [data.get(f) for f in fields]
-    for f, v in zip(fields, values):
-        if isinstance(v, bool) or not isinstance(v, (int, float)) or not low <= v <= high:
-            return failed_verdict(f"{f} must be a number from {low} to {high}; got {v!r}")
+    whole = rubric.scale != (0, 100)
+    values: list[float] = []
+    for f in fields:
+        v = number_in(data.get(f), high)
+        if v is None or not low <= v <= high or (whole and v != int(v)):
+            what = "whole number" if whole else "number"
+            return failed_verdict(f"{f} must be a {what} from {low} to {high}; got {data.get(f)!r:.60}")
+        values.append(v)
     mean = math.fsum(values) / len(values)
     if rubric.scale == (0, 100) and not rubric.flipped:
         return {"score": mean}
