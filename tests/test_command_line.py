@@ -27,7 +27,7 @@ def test_the_first_screen_has_ten_commands_whose_examples_can_be_said(capsys):
     assert len(FIRST_SCREEN.splitlines()) <= 25
 
 
-HEAVY = {"scipy", "matplotlib", "aiohttp", "torch", "pydantic"}
+HEAVY = {"scipy", "matplotlib", "aiohttp", "openai", "httpx2", "torch", "pydantic"}
 CODE = """
 import sys
 from mhbench.run.cli import main

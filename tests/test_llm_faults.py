@@ -3,6 +3,8 @@ exactly the answers given.
 """
 
 import json
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 
@@ -109,3 +111,27 @@ def test_pauses_double_to_a_minute_half_of_them_random_and_are_as_long_as_asked(
     assert [pause(n, draw=1.0, first=1.0) for n in (1, 2, 3, 7, 99)] == [1, 2, 4, 60, 60]
     assert pause(3, draw=0.0, first=1.0) == 2 and pause(1, draw=0.0) == 0.25
     assert pause(1, asked=10, draw=1.0) == pytest.approx(10.5) and pause(9, asked=1, first=1.0, draw=0.0) == 30
+
+
+def test_the_clients_package_is_imported_by_the_first_request_alone(tmp_path):
+    code = """
+import sys
+from mhbench.ask.client import ask
+from mhbench.ask.request import Endpoint, Model, Request
+model = Model(name="m", endpoint="e", served="m", sampling={"max_tokens": 5})
+endpoint = Endpoint(name="e", base_urls=[sys.argv[1]], identity="f", pause_s=0.01, max_attempts=1)
+one = [Request("id-0-0", [{"role": "user", "content": "question 0"}])]
+print(*[a.status for a in ask(one, model, endpoint, cache=sys.argv[2], progress=False)])
+print(*{"openai", "httpx2", "aiohttp"} & set(sys.modules))
+"""
+    with FaultServer() as s:
+        said = [
+            subprocess.run(
+                [sys.executable, "-c", code, s.url, str(tmp_path / "c.sqlite")],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.splitlines()
+            for _ in range(2)
+        ]
+    assert [set(lines[1].split()) for lines in said] == [{"openai", "httpx2", "aiohttp"}, set()]

@@ -113,3 +113,59 @@ def test_the_fields_of_a_schema_are_sent_in_the_order_declared(api, structured):
     places = [[w.body.index(b"justification"), w.body.index(b"decision")] for w in sent]
     assert places[0] == sorted(places[0]) and places[1] == sorted(places[1], reverse=True)
     assert sent[0].key != sent[1].key
+
+
+# -- a stream that nobody asked for
+
+
+def events(*chunks, end=b"data: [DONE]\n\n"):
+    return b"".join(b"event: x\ndata: " + json.dumps(c).encode() + b"\n\n" for c in chunks) + end
+
+
+def delta(finish=None, logprobs=None, **part):
+    return {"choices": [{"index": 0, "delta": part, "logprobs": logprobs, "finish_reason": finish}]}
+
+
+CHUNKS = [
+    delta(role="assistant", content="", reasoning_content="Let me "),
+    delta(reasoning_content="see."),
+    delta(content="B", logprobs=listed({"B": 0.9, "A": 0.05})),
+    delta("stop", content="."),
+    {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}},
+]
+RESPONSE = {
+    "status": "completed",
+    "output": [{"type": "message", "content": [{"type": "output_text", "text": "B"}]}],
+    "usage": {"input_tokens": 7, "output_tokens": 3},
+}
+
+
+def test_a_stream_is_read_where_it_is_whole():
+    got = read_reply(events(*CHUNKS), q(0, letters=LETTERS), MODEL)
+    assert (got.text, got.reasoning, got.status, got.prompt_tokens) == ("B.", "Let me see.", "ok", 7)
+    assert got.letter_logprobs["B"] == pytest.approx(math.log(0.9))
+    whole = {"choices": [choice("B")]}
+    for raw in (events(whole), json.dumps(whole).encode() + b"\n\ndata: [DONE]\n\n"):
+        assert read_reply(raw, q(0), MODEL).text == "B"
+    parts = [{"choices": [{"text": t, "finish_reason": f}]} for t, f in (("B", None), (".", "stop"))]
+    assert read_reply(events(*parts), q(0), MODEL.model_copy(update={"api": "completions"})).text == "B."
+    said = [{"type": "response.created", "response": {"status": "in_progress"}}]
+    said += [{"type": "response.output_text.delta", "delta": "B"}, {"type": "response.completed", "response": RESPONSE}]
+    assert read_reply(events(*said), q(0), MODEL.model_copy(update={"api": "responses"})).text == "B"
+
+
+@pytest.mark.parametrize(
+    "raw", [events(*CHUNKS[:3]), events(*CHUNKS[:2], end=b"data: {"), b"data: \n\n", b"event: x\n"]
+)
+def test_a_stream_that_is_not_whole_is_refused_after_one_try_with_a_remedy(raw):
+    with FaultServer({"question 0": [lambda body: (200, raw)] * 9}) as s:
+        (a,) = run([q(0)], s)
+    assert (a.status, len(s.asked)) == ("error", 1) and "whole replies" in a.error and "base_urls" in a.error
+
+
+def test_what_is_too_large_is_not_sent_again_and_what_has_no_capacity_is():
+    large = {"error": {"message": "Request too large; please reduce your message size and try again"}}
+    full = {"error": {"message": "Flex tier capacity exceeded"}}
+    with FaultServer({"question 0": [lambda body: (413, large)] * 9, "question 1": [lambda body: (498, full)]}) as s:
+        first, second = run([q(0), q(1)], s)
+    assert (first.status, first.attempts, second.status, second.attempts) == ("error", 1, "ok", 2)

@@ -276,7 +276,7 @@ class Played(Transport):
         self.provider, self.stray, self.only, self.asked = PROVIDERS[provider][0], stray, only, []
 
     def connect(self):
-        self.session = self
+        self.clients = {"": self}
 
     async def offered(self, base):
         return []

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from .reply import Malformed, read_reply, states_letter, words
 from .request import Answer, Endpoint, Model, Request, Tokens, Wire, only_a_letter, wire
 from .secrets import Secrets, plain
 from .terms import Terms
-from .transport import api_key, headers_of, proxy_for
-from ..errors import optional, refuse, say
+from .transport import headers_of, is_loopback, send_only
+from ..errors import refuse, say
 
 # %% auto #0
 __all__ = ['PART_LINES', 'PART_BYTES', 'ENDED', 'DISCOUNT', 'BatchPending', 'batch_folder', 'load_state', 'save_state',
@@ -183,17 +183,17 @@ class Batches:
 
     @cached_property
     def client(self) -> Any:
-        "The openai package's client, with the key from the environment; proxies and .netrc as in the transport."
-        with optional("ask_batch", "mhbench[batch]"):
-            import httpx
-            from openai import OpenAI
+        "The openai package's client, with the key from the environment; its headers and proxies as in the transport."
+        from httpx2 import Client
+        from openai import OpenAI
+
         base = self.endpoint.base_urls[0]
         most = self.endpoint.timeout_s
         headers, _ = headers_of(self.endpoint)
-        more = {h: v for h, v in headers.items() if h not in ("Content-Type", "Authorization")}
-        direct: Any = httpx.Client(trust_env=False, proxy=proxy_for(base), timeout=most, follow_redirects=False)
-        known = {"api_key": api_key(self.endpoint) or "none", "default_headers": more or None}
-        return OpenAI(base_url=base, max_retries=5, timeout=most, http_client=direct, **known)
+        hooks = {"request": [partial(send_only, headers)]}
+        direct = Client(trust_env=not is_loopback(base), timeout=most, follow_redirects=False, event_hooks=hooks)
+        how: Any = {"api_key": "in the headers", "default_headers": headers, "http_client": direct}
+        return OpenAI(base_url=base, max_retries=5, timeout=most, **how)
 
     def missing(self, requests: Mapping[str, Request]) -> list[Request]:  # by key
         "Requests that are neither in the cache nor in a batch under way."

@@ -5,14 +5,15 @@
 # %% ../../nbs/ask/07_interfaces.ipynb #17cd0f4c
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
 
 # %% auto #0
-__all__ = ['LETTER', 'LEAST_OUTPUT', 'ROOM', 'INTERFACES', 'Interface', 'responses_body', 'chat_of_response', 'messages_body',
-           'chat_of_message']
+__all__ = ['LETTER', 'LEAST_OUTPUT', 'ROOM', 'INTERFACES', 'Interface', 'is_stream', 'of_stream', 'responses_body',
+           'chat_of_response', 'messages_body', 'chat_of_message']
 
 # %% ../../nbs/ask/07_interfaces.ipynb #8250dbf4
 LETTER = 4  # tokens: a limit up to this leaves room for a letter and nothing else
@@ -33,8 +34,8 @@ class Interface(NamedTuple):
 
     def in_chat_words(self, words: str, param: str | None) -> tuple[str, str | None]:
         "An error's message and parameter, with the chat's names of parameters."
-        for own in sorted(self.names, key=len, reverse=True):
-            words = re.sub(rf"(?<![\w.]){re.escape(own)}(?![\w-])", self.names[own], words) if "." in own else words
+        for own in sorted((n for n in self.names if "." in n), key=len, reverse=True):
+            words = re.sub(rf"(?<![\w.]){re.escape(own)}(?![\w-])", self.names[own], words)
         return words, self.names.get(param or "", param)
 
 
@@ -47,6 +48,35 @@ def _limit(chat: dict[str, Any]) -> int | None:
 
 def _texts(parts: Any, *kinds: str) -> list[str]:
     return [p.get("text") or p.get("thinking") or "" for p in parts or [] if p.get("type") in kinds]
+
+
+_GROWS = ("content", "text", "reasoning", "reasoning_content", "refusal")
+
+
+def is_stream(raw: bytes) -> bool:  # a body
+    return raw.lstrip()[:6].startswith((b"data:", b"event:"))
+
+
+def of_stream(raw: bytes) -> dict[str, Any]:
+    "The reply that the events of a stream make together. Raises: ValueError, TypeError where they make none."
+    reply: dict[str, Any] = {}
+    choice: dict[str, Any] = {}
+    for data in (line[5:].strip() for line in raw.split(b"\n") if line.startswith(b"data:")):
+        event = {} if data == b"[DONE]" else json.loads(data)
+        reply |= {k: v for k, v in (event.get("response") or event).items() if v is not None}
+        for part in event.get("choices") or []:
+            _add(choice, part)
+    return reply | ({"choices": [choice]} if choice else {})
+
+
+def _add(whole: dict[str, Any], part: dict[str, Any]) -> None:
+    "Add a part of a streamed choice: texts and lists grow, and of the rest the last value counts."
+    for k, v in part.items():
+        if isinstance(v, dict):
+            _add(whole.setdefault("message" if k == "delta" else k, {}), v)
+        elif v is not None:
+            grows = isinstance(v, list) or k in _GROWS
+            whole[k] = whole[k] + v if grows and whole.get(k) else v
 
 
 def _no_image(kind: Any) -> None:
@@ -178,28 +208,19 @@ def chat_of_message(reply: dict[str, Any]) -> dict[str, Any]:
 
 # %% ../../nbs/ask/07_interfaces.ipynb #0266a712
 _PENALTIES = ("seed", "frequency_penalty", "presence_penalty", "logit_bias")
-_FORMAT = {"format": "response_format", "effort": "reasoning_effort"}
-_OF_RESPONSES = {"text": "response_format", "reasoning": "reasoning_effort", "include": "top_logprobs"}
-_OF_RESPONSES |= {"text.format": "response_format", "reasoning.effort": "reasoning_effort"}
-_OF_RESPONSES |= {"message.output_text.logprobs": "top_logprobs"}
-_OF_MESSAGES = {"output_config.format": "response_format", "output_config.effort": "reasoning_effort"}
-_OF_MESSAGES |= {"stop_sequences": "stop"}
+_NAMES = {  # a parameter of the chat -> its names in the errors of the others
+    "response_format": "format text text.format output_config.format",
+    "reasoning_effort": "effort reasoning reasoning.effort output_config.effort",
+    "top_logprobs": "include message.output_text.logprobs",
+    "stop": "stop_sequences",
+}
+_OF_CHAT = {name: ours for ours, names in _NAMES.items() for name in names.split()}
+_NONE = (*_PENALTIES, "stop")
 INTERFACES = {  # by `api` of a model's entry
     "chat": Interface("/chat/completions"),
     "completions": Interface("/completions"),
-    "responses": Interface(
-        "/responses",
-        responses_body,
-        chat_of_response,
-        absent=(*_PENALTIES, "stop"),
-        names=_FORMAT | _OF_RESPONSES,
-        letter=LEAST_OUTPUT,
-    ),
+    "responses": Interface("/responses", responses_body, chat_of_response, _NONE, _OF_CHAT, LEAST_OUTPUT),
     "messages": Interface(
-        "/messages",
-        messages_body,
-        chat_of_message,
-        absent=(*_PENALTIES, "logprobs", "top_logprobs"),
-        names=_FORMAT | _OF_MESSAGES,
+        "/messages", messages_body, chat_of_message, (*_PENALTIES, "logprobs", "top_logprobs"), _OF_CHAT
     ),
 }

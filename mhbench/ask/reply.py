@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import accumulate, product
 from typing import Any, NamedTuple
 
-from .interfaces import INTERFACES
+from .interfaces import INTERFACES, is_stream, of_stream
 from .request import Answer, Model, Request, Tokens, limit_of, only_a_letter
 from .secrets import plain
 from .terms import LASTING
@@ -246,8 +246,9 @@ def read_usage(reply: dict[str, Any]) -> Tokens:
 
 def _loaded(raw: bytes) -> dict[str, Any]:
     try:
-        reply = json.loads(raw)
-    except (ValueError, RecursionError):
+        whole = raw[: raw.rindex(b"data:")] if raw.rstrip().endswith(b"[DONE]") else raw  # it ends like a stream
+        reply = of_stream(raw) if is_stream(raw) else json.loads(whole)
+    except (AttributeError, TypeError, ValueError, RecursionError):
         raise Malformed(f"a body that is not JSON: {raw[:80]!r}{' ...' if len(raw) > 80 else ''}") from None
     if not isinstance(reply, dict):
         raise Malformed(f"JSON that is no object: {raw[:80]!r}")

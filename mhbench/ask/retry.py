@@ -131,7 +131,7 @@ def verdict(status: int, raw: bytes) -> str:  # answer, wait, again, refused, fi
         return "answer"
     if status == 429:
         return "refused" if b"insufficient_quota" in raw or b"billing_hard_limit" in raw else "wait"
-    if status in (503, 529):
+    if status in (498, 503, 529):  # 498: Groq has no capacity
         return "wait"
     if status in (408, 409, 425) or status >= 500:
         return "again"

@@ -147,7 +147,7 @@ class Flight:
         self.mending: asyncio.Future | None = None  # the restart of our own server
 
     def start(self, job: Job, now: float):
-        if self.transport.session is None:
+        if not self.transport.clients:
             self.transport.connect()
         job.began, job.tries = now, job.tries + 1
         job.replica = self.replicas.take(now, job.refusers)

@@ -5,16 +5,17 @@
 # %% ../../nbs/ask/12_transport.ipynb #a05e9063
 from __future__ import annotations
 
+import asyncio
 import difflib
 import ipaddress
-import json
 import os
-import urllib.request
-import zlib
+import ssl
+from collections.abc import Iterable
+from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from .interfaces import INTERFACES
+from .interfaces import INTERFACES, is_stream
 from .reply import Malformed, complaint_in, read_reply
 from .request import Answer, Endpoint, Model, asked_of
 from .retry import Failed, Job, retry_after, verdict
@@ -23,28 +24,18 @@ from .terms import LIMITS, Refusal
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['is_loopback', 'proxy_for', 'api_key', 'headers_of', 'Reply', 'read_body', 'offered_in_words', 'Transport']
+__all__ = ['is_loopback', 'headers_of', 'Reply', 'send_only', 'limited_client', 'offered_in_words', 'Transport']
 
 # %% ../../nbs/ask/12_transport.ipynb #b8a30673
 def is_loopback(url: str) -> bool:
     "Whether a URL is on this machine."
     host = (urlsplit(url).hostname or "").rstrip(".").lower()
-    if host == "localhost" or host.endswith(".localhost"):
+    if f".{host}".endswith(".localhost"):
         return True
     try:
         return ipaddress.ip_address(host).is_loopback or host in ("0.0.0.0", "::")
     except ValueError:
         return False
-
-
-def proxy_for(url: str) -> str | None:  # the proxy's URL; None: straight
-    "The proxy that the environment names for a URL."
-    parts = urlsplit(url)
-    if is_loopback(url):
-        return None
-    if urllib.request.proxy_bypass_environment(parts.hostname or ""):  # type: ignore[attr-defined]  # not in typeshed
-        return None
-    return urllib.request.getproxies_environment().get(parts.scheme)
 
 # %% ../../nbs/ask/12_transport.ipynb #38a7b06c
 def _from_environment(variable: str, what: str, endpoint: Endpoint) -> str:
@@ -57,26 +48,23 @@ def _from_environment(variable: str, what: str, endpoint: Endpoint) -> str:
     return value
 
 
-def api_key(endpoint: Endpoint) -> str | None:
-    "The key to an endpoint or a local server. Raises: ValueError where the entry's variable is empty."
-    if endpoint.api_key_env is not None:
-        return _from_environment(endpoint.api_key_env, "the key to", endpoint)
-    return endpoint.server.key if endpoint.server else None
-
-
 def headers_of(endpoint: Endpoint, api: str = "chat") -> tuple[dict[str, str], Secrets]:
-    "The headers of requests to an endpoint by the API of a model, and the secrets among them."
+    "The headers of an entry for a model's API, and the secrets among them. Raises: ValueError where one is empty."
     hidden = {h: _from_environment(v, f"the header {h} of", endpoint) for h, v in endpoint.headers_env.items()}
-    version = {"anthropic-version": "2023-06-01"} if api == "messages" else {}
-    headers = {"Content-Type": "application/json", **version, **endpoint.headers, **hidden}
-    key = api_key(endpoint)
-    if key and api == "messages":
-        headers["x-api-key"] = key
+    headers = {**endpoint.headers, **hidden}
+    key = endpoint.server.key if endpoint.server else None
+    if endpoint.api_key_env is not None:
+        key = _from_environment(endpoint.api_key_env, "the key to", endpoint)
+    if api == "messages":
+        headers = {"anthropic-version": "2023-06-01", **headers, **({"x-api-key": key} if key else {})}
     elif key:
         headers["Authorization"] = f"Bearer {key}"
     return headers, Secrets(key, *hidden.values())
 
 # %% ../../nbs/ask/12_transport.ipynb #b57ff5e3
+_SENT = frozenset("accept accept-encoding connection content-length content-type host user-agent x-request-id".split())
+
+
 class Reply(NamedTuple):
     "A reply over HTTP."
 
@@ -85,84 +73,101 @@ class Reply(NamedTuple):
     raw: bytes  # the body, unpacked, without secrets
 
 
-async def read_body(response: Any, most: int) -> bytes:  # of aiohttp, not unpacked; bytes when it is
-    "A reply's body. Raises: Malformed where it is longer than `most`, or compressed in a way that was not requested."
-    coding = response.headers.get("Content-Encoding", "identity").strip().lower()
-    if coding not in ("identity", "", "gzip", "x-gzip", "deflate"):
-        raise Malformed(f"a body with Content-Encoding {plain(coding)[:20]}, which was not asked for")
-    if coding in ("identity", "") and (response.content_length or most + 1) <= most:
-        return await response.read()
-    unpack = None if coding in ("identity", "") else zlib.decompressobj(47)
-    body = bytearray()
-    try:
-        async for piece in response.content.iter_any():
-            while piece:
-                body += piece if unpack is None else unpack.decompress(piece, most + 1 - len(body))
-                if len(body) > most:
-                    raise Malformed(f"a body of more than {most / 2**20:.3g} MiB (max_reply_bytes)")
-                piece = b"" if unpack is None else unpack.unconsumed_tail
-    except zlib.error:
-        raise Malformed("a body that is not packed as it says") from None
-    if unpack is not None and not unpack.eof:
-        raise Malformed("a packed body that is cut")
-    return bytes(body)
+def send_only(headers: Iterable[str], request: Any) -> None:  # names; an httpx2.Request
+    "Remove the headers that no entry names, whatever the package adds."
+    for name in request.headers.keys() - _SENT - {h.lower() for h in headers}:
+        del request.headers[name]
+
+
+@cache
+def limited_client() -> Any:
+    "The class of an HTTP client over aiohttp that sends the headers `ours`, and reads `most` bytes of a body."
+    import httpx2
+    from openai import DefaultAioHttpClient
+
+    class Limited(DefaultAioHttpClient):  # type: ignore[misc,valid-type]
+        async def send(self, request: Any, **how: Any) -> Any:
+            send_only(self.ours, request)
+            response = await super().send(request, **how | {"stream": True})
+            body = bytearray()
+            try:
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > self.most:
+                        raise Malformed(f"a body of more than {self.most / 2**20:.3g} MiB (max_reply_bytes)")
+            except httpx2.DecodingError:
+                raise Malformed("a body that is not packed as it says") from None
+            finally:
+                await response.aclose()
+            response.headers.pop("content-encoding", None)
+            return httpx2.Response(response.status_code, headers=response.headers, content=bytes(body), request=request)
+
+    return Limited
 
 # %% ../../nbs/ask/12_transport.ipynb #1908de4b
 def offered_in_words(served: str, offered: list[str]) -> str:
     "The models that an endpoint offers, those with a similar name first."
     near = difflib.get_close_matches(served, offered, n=3, cutoff=0.5)
-    rest = [m for m in offered if m not in near][: 8 - len(near)]
-    more = f" and {len(offered) - len(near) - len(rest)} more" if len(offered) > len(near) + len(rest) else ""
-    return f"the endpoint offers {', '.join([*near, *rest])}{more}" if offered else ""
+    first = list(dict.fromkeys([*near, *offered]))[:8]
+    more = f" and {len(offered) - len(first)} more" if len(offered) > len(first) else ""
+    return f"the endpoint offers {', '.join(first)}{more}" if offered else ""
 
 # %% ../../nbs/ask/12_transport.ipynb #97ec4eaf
+_WHOLE = "let the gateway send whole replies, or name the service behind it in base_urls"
+
+
 class Transport:
     "The connection to an endpoint."
-
-    session: Any  # an aiohttp.ClientSession; None before `connect`
 
     def __init__(self, endpoint: Endpoint, api: str = "chat"):
         self.endpoint = endpoint
         self.api = api
         self.secrets = Secrets()
-        self.session = None
-        self._proxies: dict[str, str | None] = {}
+        self.clients: dict[str, Any] = {}  # an openai.AsyncOpenAI by base URL; none before `connect`
         self._offered: Any = None
 
     def connect(self):
-        "Open the pool of connections, at the first request: a replay needs neither endpoint nor key."
-        import aiohttp
+        "Open the connections, at the first request: a replay needs neither endpoint nor key."
+        from httpx2 import Limits, Timeout
+        from openai import AsyncOpenAI
 
         if self.endpoint.server is not None:
             self.endpoint.server.see_to()
         headers, self.secrets = headers_of(self.endpoint, self.api)
-        most = self.endpoint.timeout_s
-        self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={**headers, "Accept-Encoding": "gzip, deflate"},
-            timeout=aiohttp.ClientTimeout(total=most, sock_connect=min(30.0, most)),
-            trust_env=False,  # it would read .netrc too; the proxy is found by `proxy_for`
-            auto_decompress=False,
-        )
-
-    def _how(self, url: str) -> dict[str, Any]:
-        if url not in self._proxies:
-            self._proxies[url] = proxy_for(url)
-        return {"proxy": self._proxies[url], "allow_redirects": False}
+        headers["Accept-Encoding"] = "gzip, deflate"
+        wait = Timeout(None, connect=min(30.0, self.endpoint.timeout_s))
+        most = Limits(max_connections=0, keepalive_expiry=15)  # 0: as many as are asked for
+        tls = ssl.create_default_context()
+        for url in self.endpoint.base_urls:
+            named = not is_loopback(url)  # the environment's proxy is used
+            http = limited_client()(follow_redirects=False, limits=most, timeout=wait, trust_env=named, verify=tls)
+            http.ours, http.most = headers, self.endpoint.max_reply_bytes
+            how = {"api_key": "in the headers", "default_headers": headers, "http_client": http, "max_retries": 0}
+            self.clients[url.rstrip("/")] = AsyncOpenAI(base_url=url, **how)
 
     async def post(self, base: str, path: str, body: bytes, mine: str) -> Reply:
         "Send a request; `mine` is its number, which a server may send back."
-        headers = {"X-Request-Id": mine}
-        async with self.session.post(base + path, data=body, headers=headers, **self._how(base)) as response:
-            raw = await read_body(response, self.endpoint.max_reply_bytes)
-            return Reply(response.status, response.headers, self.secrets.clean_answer(raw))
+        from httpx2 import Response
+        from openai import APIConnectionError, APIStatusError
+
+        numbered = {"headers": {"X-Request-Id": mine}}
+        try:
+            async with asyncio.timeout(self.endpoint.timeout_s):
+                came = await self.clients[base].post(path, content=body, cast_to=Response, options=numbered)
+        except APIStatusError as e:
+            came = e.response
+        except APIConnectionError as e:  # from an error of httpx2, from that of aiohttp
+            inner = e.__cause__ or e
+            raise inner.__cause__ or inner from None
+        return Reply(came.status_code, came.headers, self.secrets.clean_answer(came.content))
 
     async def ask(self, job: Job, model: Model, base: str) -> Answer:
         "Send a job once, and read its answer. Raises: Failed where there is none."
         import aiohttp
+        import httpx2
 
         mine = f"mhb-{job.wire.key[:16]}-{job.tries}"
+        reply = None
         try:
             reply = await self.post(base, job.wire.path, job.body, mine)
             echo = reply.headers.get("X-Request-Id", "")
@@ -173,13 +178,16 @@ class Transport:
                 raise await self._failure(reply, job, model, base)
             return read_reply(reply.raw, job.request, model, job.wire.most)
         except Malformed as e:
-            raise Failed("again", f"a malformed reply, {e}", tokens=e.tokens, billed=True) from None
+            why = f"a malformed reply, {e}"
+            if streams := reply is not None and is_stream(reply.raw):
+                why = f'a stream, where "stream": false was sent, which cannot be read ({e}); {_WHOLE}'
+            raise Failed("refused" if streams else "again", why, tokens=e.tokens, billed=True) from None
         except TimeoutError:
             raise Failed("again", f"no answer within {self.endpoint.timeout_s:g} s") from None
-        except (aiohttp.ClientConnectorError, ConnectionRefusedError) as e:
-            raise Failed("again", f"the endpoint cannot be reached: {e}", unreached=True) from None
-        except (aiohttp.ClientError, OSError) as e:
-            raise Failed("again", f"the connection broke: {type(e).__name__} {e}".rstrip()) from None
+        except (aiohttp.ClientError, httpx2.HTTPError, OSError) as e:
+            unreached = isinstance(e, aiohttp.ClientConnectorError)
+            what = "the endpoint cannot be reached:" if unreached else f"the connection broke: {type(e).__name__}"
+            raise Failed("again", f"{what} {e}".rstrip(), unreached=unreached) from None
 
     async def _failure(self, reply: Reply, job: Job, model: Model, base: str) -> Failed:
         kind = verdict(reply.status, reply.raw)
@@ -187,15 +195,14 @@ class Transport:
         words = await self._in_words(reply, said.words, base, model.served)
         refusal = None
         if kind == "refused":
+            api = INTERFACES[model.api]
             heard = said.of_api and (reply.status in (400, 422) or said.error)  # else it may come from a gateway
-            own = said.words if heard else ""
-            param = said.param
+            own, param = api.in_chat_words(said.words if heard else "", said.param)
+            fixed = LIMITS if api.names else ()  # they cannot be renamed there
             asked = asked_of(job.request, model, self.endpoint, job.terms)
-            own, param = INTERFACES[model.api].in_chat_words(own, param)
-            if INTERFACES[model.api].names:
-                asked = {k: v for k, v in asked.items() if k not in LIMITS}  # they cannot be renamed there
+            asked = {k: v for k, v in asked.items() if k not in fixed}
             refusal = Refusal(reply.status, own, asked, param, said.code if heard else None)
-            if refusal.passes and reply.status not in (401, 403, 404):
+            if refusal.passes and reply.status not in (401, 403, 404, 413):
                 kind = "again"
         return Failed(kind, words, retry_after(reply.headers), reply.status, refusal)
 
@@ -204,10 +211,9 @@ class Transport:
         if self._offered is None:
             self._offered = []
             try:
-                async with self.session.get(f"{base}/models", **self._how(base)) as response:
-                    raw = self.secrets.clean_answer(await read_body(response, 4 << 20))
-                listed = json.loads(raw).get("data") if response.status == 200 else []
-                self._offered = [plain(str(m["id"])) for m in listed][:500]
+                async with asyncio.timeout(self.endpoint.timeout_s):
+                    listed = await self.clients[base].models.list()
+                self._offered = [plain(str(m.id)) for m in listed.data][:500]
             except Exception:
                 pass  # the list only improves a message
         return self._offered
@@ -221,13 +227,12 @@ class Transport:
             return f"{reply.status}: a redirect to {to}, which is {why}; {remedy}"
         if reply.status in (401, 403):
             variable = self.endpoint.api_key_env
-            if variable:
-                return f"{said}; the key was read from {variable}"
-            return f"{said}; no key was sent: name its variable in api_key_env"
+            none = "no key was sent: name its variable in api_key_env"
+            return f"{said}; {f'the key was read from {variable}' if variable else none}"
         if reply.status == 404 and (offer := offered_in_words(served, await self.offered(base))):
             return f"{said}; {offer}"
         return said
 
     async def close(self):
-        if self.session is not None:
-            await self.session.close()
+        for client in self.clients.values():
+            await client.close()

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
 from mhbench.ask.request import Endpoint
-from mhbench.ask.transport import is_loopback, proxy_for
+from mhbench.ask.transport import is_loopback
 
 KEY = "sk-planted-0123456789abcdefghij"
 ep = partial(asking.ep, max_attempts=2)
@@ -52,7 +52,8 @@ def test_a_remote_host_is_reached_through_the_proxy_without_netrc(monkeypatch, t
         assert a.status == "ok" and len(proxy.asked) == 1
         assert not {"authorization", "proxy-authorization"} & set(proxy.headers[0])
         monkeypatch.setenv("no_proxy", "models.invalid")
-        assert proxy_for("http://models.invalid/v1") is None
+        (a,) = ask([q(1)], MODEL, ep("http://models.invalid/v1"), cache=None, progress=False)
+        assert a.status == "error" and "cannot be reached" in a.error and len(proxy.asked) == 1
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,26 @@ def test_headers_come_from_the_environment(monkeypatch):
         monkeypatch.delenv("MY_HEADER")
         with pytest.raises(ValueError, match="MY_HEADER must hold the header X-Api-Key"):
             list(ask([q(0)], MODEL, endpoint, cache=None, progress=False))
+
+
+def test_the_packages_variables_and_its_description_of_the_machine_stay_here(monkeypatch):
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, KEY)
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Hidden: {KEY}")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere.invalid/v1")
+    with FaultServer() as s:
+        for api in ("chat", "responses", "messages"):
+            list(ask([q(0)], MODEL.model_copy(update={"api": api}), ep(s.url), cache=None, progress=False))
+        for headers in s.headers:
+            assert not [name for name, value in headers.items() if KEY in value or "stainless" in name]
+            assert not {"authorization", "openai-organization", "openai-project"} & set(headers)
+
+
+def test_the_package_logs_no_secret_and_no_prompt(monkeypatch, caplog):
+    monkeypatch.setenv("PLANTED", KEY)
+    with FaultServer({"question 0": [echoes(1)]}) as s, caplog.at_level("DEBUG"):
+        list(ask([q(0), q(1)], MODEL, ep(s.url, api_key_env="PLANTED"), cache=None, progress=False))
+    assert caplog.text and KEY[:8] not in caplog.text and "question 1" not in caplog.text
 
 
 # -- what may not come back
