@@ -59,7 +59,8 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
     pages = [(r.rater, *p) for p in Register(store).assigned(r.rater)]
     mine = [p for p in pages if p in complete]
     kept = [(q, complete.get((r.rater, q.question_id, 0))) for q in study.of_role("check")]
-    checks = [passed(q, answers) for q, answers in kept if answers is not None]
+    known = [passed(q, answers) for q, answers in kept if answers is not None]
+    checks = [c for c in known if c is not None]  # None: nothing is expected
     spent = [seconds[p] / 1000 for p in mine if seconds.get(p)]
     given = chain.from_iterable(started.get(p, {}).values() for p in pages)
     return {
@@ -169,7 +170,7 @@ def rater_slips(store: Store, study: Study) -> dict[str, Slips]:  # rater -> mis
     found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for page, answers in complete_answers(store, study).items():
         q, counts = at[page[1]], found[page[0]]
-        if q.role == "check":
+        if q.role == "check" and passed(q, answers) is not None:
             counts[0] += passed(q, answers) is False
             counts[1] += 1
         elif q.role == "item" and not page[2] and seconds.get(page):

@@ -261,7 +261,7 @@ class Rated(NamedTuple):
 
 def left_out(exported: Exported) -> list[str]:
     "The answers that are no ratings, counted in sentences."
-    passed = [c["passed"] for c in exported.checks if c["role"] == "check"]
+    passed = [c["passed"] for c in exported.checks if c["role"] == "check" and c["passed"] is not None]
     return [
         f"{len(exported.repeats)} second ratings; {sum(map(bool, passed))} of {len(passed)} attention checks passed",
         f"{len(exported.incomplete)} pages were begun and are not complete: they are in answers.csv, and in no rating",

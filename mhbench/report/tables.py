@@ -244,6 +244,7 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
     "few": "there are too few independent cases to estimate one",
     "raters": "there are too few raters to treat them as a sample",
     "rare": "too few answers have the rarer outcome",
+    "diverged": "the training diverged: its scores are not finite",
     "apart": "raters share too few items to be told apart from them",
     "unconnected": "no chain of comparisons connects it with the others",
     "checks": "a check of the rater model failed",

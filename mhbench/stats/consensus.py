@@ -10,6 +10,7 @@ from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ..errors import refuse
 from .agreement import ABSTAIN, contingency_tables, known_metric, label_matrix, mean_defined
@@ -36,12 +37,18 @@ def _vote(counts: np.ndarray, rule: str = "majority") -> np.ndarray:
 
 
 def majority(
-    labels: Any, *, rule: str = "majority", ignore: Sequence = (ABSTAIN,)
+    labels: Any, *, rule: str = "majority", ignore: Sequence = (ABSTAIN,), alone: bool = True
 ) -> np.ndarray:  # (N,) None or NaN where there is no consensus
-    'The label given by more than half of the raters (R, N) who gave one, or, by "plurality", by most; none in a tie.'
+    """The label given by more than half of the raters (R, N) who gave one, or, by "plurality", by most; none in a tie,
+    nor, unless `alone`, where one rater gave a label and others abstained.
+    """
     x, v = label_matrix(labels, ignore, None, "majority", raters=1)
     named = np.array([*v, None], dtype=object if not v or isinstance(v[0], str) else float)
-    return named[_vote(one_hot(x, max(len(v), 1)).sum(0), rule)]
+    win = _vote(one_hot(x, max(len(v), 1)).sum(0), rule)
+    if not alone:
+        asked = np.asarray(pd.notna(np.asarray(labels, dtype=object))).sum(0)
+        win[((x >= 0).sum(0) == 1) & (asked > 1)] = -1
+    return named[win]
 
 # %% ../../nbs/stats/04_consensus.ipynb #c1b0a431
 class Ceiling(NamedTuple):

@@ -30,18 +30,26 @@ __all__ = ['MINUTES', 'DESIGN_COLUMNS', 'pilot_table', 'pilot_components', 'mean
 # %% ../../nbs/stats/23_panel_design.ipynb #f6a9d441
 def pilot_table(ratings: Iterable[Rating], label: str | None = None) -> tuple[pd.DataFrame, str]:
     """People's ratings as numbers (item, rater, target, value), and the label that counts as 1: the given or the most
-    frequent one, "" where ratings are numbers.
+    frequent one (of equally frequent ones the first by name), "" where ratings are numbers. Where targets have either
+    numbers or labels, those with more ratings are taken.
+
+    Raises: ValueError for numbers and labels of one target, or a label that nobody gave.
     """
     said = [r for r in ratings if not r.by_model]
     numbers = [r for r in said if r.value is not None]
-    if numbers and label is None:
+    n_labels = sum(r.label is not None and r.value is None for r in said)
+    mixed = {r.target for r in numbers} & {r.target for r in said if r.value is None and r.label is not None}
+    if mixed and label is None:
+        got = f"both for {min(mixed)!r}: {len(numbers)} numbers, {n_labels} labels in all"
+        refuse(f"pilot_table: ratings of a target must be numbers or labels; got {got}; give label, or one kind alone")
+    if numbers and label is None and len(numbers) >= n_labels:
         rows = [(r.item_id, r.rater, r.target, r.value) for r in numbers]
         return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), ""
     labelled = [r for r in said if r.label is not None and r.label != ABSTAIN]
     known = Counter(str(r.label) for r in labelled)
     if not known or (label is not None and label not in known):
         refuse(f"pilot_table: ratings must hold a number or the label {label!r}; got labels {sorted(known)[:6]}")
-    counted = known.most_common(1)[0][0] if label is None else label
+    counted = min(known, key=lambda name: (-known[name], name)) if label is None else label
     targets = {r.target for r in labelled if r.label == counted}
     rows = [(r.item_id, r.rater, r.target, float(r.label == counted)) for r in labelled if r.target in targets]
     return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), str(counted)

@@ -68,7 +68,7 @@ def number_rows(
     "Any number of a table of ratings, over items, and over items and raters."
     share = kwargs.get("share", False)
     used = rated_items(ratings, kwargs.get("least", 1))
-    ratings = ratings[:, used]
+    ratings = ratings[np.asarray(pd.notna(ratings[:, used])).any(1)][:, used]
     cases = np.asarray(cases)[used]
     alone = estimate(statistic, ratings, axis=1, clusters=cases, share=share, n_boot=n_boot, seed=seed)
     return _rows(head, len(ratings), alone, two_way_jackknife(statistic, ratings, clusters=cases, **kwargs))

@@ -135,7 +135,8 @@ def _row(items: Sequence[Item], said: Mapping[str, str], **settings: Any) -> dic
 
 
 def _said(scores: Mapping[str, np.ndarray]) -> dict[str, str]:
-    return {i: letters(len(z))[int(z.argmax())] for i, z in scores.items()}
+    "The letter with the highest score of each item; none where a score is not finite, as of a training that diverged."
+    return {i: letters(len(z))[int(z.argmax())] for i, z in scores.items() if np.isfinite(z).all()}
 
 
 def _longest(items: Sequence[Item]) -> dict[str, str]:

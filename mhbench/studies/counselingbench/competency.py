@@ -288,32 +288,48 @@ def compare_competencies(accuracies: pd.DataFrame, *, method: Correction = "holm
     out = pd.DataFrame(rows).reindex(columns=["first", "second", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
+# %% ../../../nbs/studies/counselingbench/04_competency.ipynb #642c4109
+def _of_the_same_models(wide: pd.DataFrame, a: str, b: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    "Means over the models that answered either group, on the questions that all of them did; cases, groups, models."
+    of = wide[wide.index.get_level_values("group").isin([a, b])]
+    answered = of.notna().groupby("group").mean()
+    there = of.loc[:, (answered >= 0.5).all()].dropna() if len(answered) == 2 else of.iloc[:0]
+    x = there.mean(axis=1)
+    case, group = (x.index.get_level_values(name).to_numpy() for name in ("case", "group"))
+    return x.to_numpy(float), case, group, there.shape[1]
+
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #93a029ec
 def competency_differences(
     scores: pd.DataFrame, *, mode: str = "zero_shot", method: Correction = "holm"
 ) -> pd.DataFrame:
     """First minus second, a case one unit: the mean over models of each question, compared between competencies,
-    which may be asked in the same cases.
+    which may be asked in the same cases. Both sides have the same models: those with answers to at least half of the
+    questions of either competency, on the questions that all of them answered.
 
     `p` is the cluster-robust t-test's, with one degree of freedom less than the competency in fewer cases has cases.
     Source: Zou and Donner 2008 (interval); Liang and Zeger 1986; Cameron and Miller 2015, section VI.
     Raises: ValueError for a mode that is not there, or fewer than two competencies.
     """
     wide = _items(scores, mode).dropna(subset=["group"]).set_index(["case", "group"])
-    x = wide.mean(axis=1).dropna()
-    case, group = (x.index.get_level_values(name).to_numpy() for name in ("case", "group"))
-    x = x.to_numpy(float)
-    names = sorted(set(group))
+    names = sorted(set(wide.index.get_level_values("group")))
     if len(names) < 2:
         refuse(f"competency_differences: questions must belong to two groups or more; got {names} (column category)")
     rows = []
     for a, b in combinations(names, 2):
+        x, case, group, n_models = _of_the_same_models(wide, a, b)
         first = group == a
         second = group == b
         use = first | second
+        if not (first.any() and second.any()):
+            nothing = Estimate.from_limits(np.nan, n=0)._replace(kind="unconnected").row()
+            rows.append(
+                {"first": a, "second": b, "n_first": 0, "n_second": 0, "n_models": n_models} | nothing | {"p": np.nan}
+            )
+            continue
         difference = group_difference(x[use], second[use], case[use], share=True)
         part = first * (x - x[first].mean()) / first.sum() - second * (x - x[second].mean()) / second.sum()
         row = {"first": a, "second": b, "n_first": int(first.sum()), "n_second": int(second.sum())}
+        row["n_models"] = n_models
         row |= {"cases_first": len(set(case[first])), "cases_second": len(set(case[second]))}
         df = min(row["cases_first"], row["cases_second"]) - 1
         rows.append(row | difference.row() | {"p": _robust_p(difference.estimate, part[use], case[use], df)})

@@ -71,7 +71,7 @@ def _resolved(ratings: Iterable[Rating]) -> pd.DataFrame:  # item_id, model, lab
     if not said:
         return pd.DataFrame(columns=["item_id", "model", "label"], dtype=object)
     wide = pd.Series(said, dtype=object).rename_axis(["rater", "item_id", "model"]).unstack(["item_id", "model"])
-    labels = majority(wide.where(wide.notna(), None).to_numpy(object))
+    labels = majority(wide.where(wide.notna(), None).to_numpy(object), alone=False)
     return wide.columns.to_frame(index=False).assign(label=[None if pd.isna(x) else x for x in labels])
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #03a88909

@@ -157,7 +157,7 @@ def _called_correct(
 ) -> Iterator[tuple[dict, np.ndarray]]:
     "Each student and stratum, and whether the majority called each answer correct: 1, 0, or NaN without a majority."
     for student, its in zip(students, labels.transpose(1, 0, 2), strict=True):
-        right = as_scores(majority(its))
+        right = as_scores(majority(its, alone=False))
         for stratum in strata.categories:
             yield {"student": student, "stratum": stratum}, right[np.asarray(strata == stratum)]
 

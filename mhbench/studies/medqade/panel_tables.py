@@ -17,12 +17,13 @@ import pandas as pd
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response
 from ...stats.abstention import DIFFICULTY, abstention_by_difficulty, difficulty_strata, mean_difficulty
-from ...stats.agreement import ABSTAIN, METRICS, cohen_kappa, mean_pairwise, pairwise
+from ...stats.agreement import ABSTAIN, METRICS, cohen_kappa, mean_defined, mean_pairwise, pairwise
 from ...stats.bias import as_scores
 from ...stats.consensus import alignment, majority
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.rater_model import RaterFit, fit_raters
+from ...stats.resample import as_scalar
 from ...steps.by_raters import RANDOM_COLUMNS, mean_rows, number_rows
 from ...steps.rates import numbers_by_name
 from .panel import item_matches, label_array, student_accuracy, tied
@@ -46,7 +47,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def majorities(labels: np.ndarray) -> np.ndarray:  # (R, S, N) to (S * N,)
     "The majority's label of each answer, all of a student's before the next one's; None or NaN where there is none."
-    return majority(labels.reshape(len(labels), -1))
+    return majority(labels.reshape(len(labels), -1), alone=False)
 
 
 class Panel(NamedTuple):
@@ -197,8 +198,13 @@ _MATCH = {False: "no student equals the key", True: "some student equals the key
 
 
 def match_strata(items: Iterable[Item], recorded: Iterable[Response]) -> dict[str, str]:  # of items with a key
-    "The strata that a panel's items are drawn from. Source: MedQADE, section 4.3.1."
-    return {item_id: _MATCH[match] for item_id, match in item_matches(items, recorded).items()}
+    """The strata that a panel's items are drawn from; an item that no student answered is `not asked`.
+
+    Source: MedQADE, section 4.3.1.
+    """
+    answers = list(recorded)
+    asked = {r.item_id for r in answers}
+    return {i: _MATCH[match if i in asked else None] for i, match in item_matches(items, answers).items()}
 
 
 def item_strata(
@@ -378,7 +384,8 @@ def _with_people(labels: np.ndarray, weights: np.ndarray | None = None, own: np.
     "Kappa of one annotator with a rater, on average over raters; without `own` of two raters."
     if own is None:
         return np.asarray(mean_pairwise(labels, "cohen_kappa", weights=weights))
-    return np.mean([cohen_kappa(list(own), list(x), weights=weights) for x in labels], axis=0)
+    each = [cohen_kappa(list(own), list(x), weights=weights) for x in labels]
+    return as_scalar(mean_defined(np.stack(each, -1)))  # over the raters with whom it is defined
 
 
 def people_as_sample(panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:

@@ -235,14 +235,15 @@ def panel_sheet(ratings: Sequence[Rating]) -> pd.DataFrame:  # item_id, rater, o
 
 
 def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[str]:  # "model, item_id"
-    "The answers whose text differs from the one that the panel read."
+    "The answers whose text differs from the one that the panel read, and those that are not there."
     folder = Path(folder)
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
     read: dict[tuple[str, str], str] = {}
     for item_id, page in _pages(folder, _read_round(folder)[0]["raters"]).items():
         read |= {(model, item_id): page["data"][f"answer_{k}"] for k, model in enumerate(key[item_id], 1)}
     now = {(r.model, r.item_id): _shown(r).text for r in responses if r.sample == 0 and not r.votes}
-    return [f"{model}, {item_id}" for (model, item_id), text in read.items() if now.get((model, item_id), text) != text]
+    gone = {key: "" if key in now else " (no answer)" for key in read}
+    return [f"{m}, {i}{gone[m, i]}" for (m, i), text in read.items() if now.get((m, i)) != text]
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #38f8ebf8
 def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  # a row a rater, strangers too

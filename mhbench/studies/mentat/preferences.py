@@ -172,13 +172,15 @@ def creators_of(items: Sequence[Item], rated: Collection[str], file: str | Path 
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #c906497b
 def same_as_source(labels: pd.DataFrame, sources: Mapping[str, int], *, n_boot: int, seed: int) -> pd.DataFrame:
-    "The share of questions in which the source's own labels prefer the same option; no row where it has none."
+    "The share of questions in which the labels prefer the source's option, of a tie equal parts; no row without one."
     known = labels[labels["question"].isin(sources)]
     if not len(known):
         return pd.DataFrame(columns=["measure"])
-    best = known.loc[known.groupby("question")["probability"].idxmax()]
-    same = np.array([letters(26).index(o) == sources[q] for q, o in zip(best["question"], best["option"], strict=True)])
-    e = estimate(mean, same.astype(float), n_boot=n_boot, seed=seed, share=True)
+    same = []
+    for q, g in known.groupby("question"):
+        top = g.loc[g["probability"] >= g["probability"].max() - 1e-9, "option"]
+        same.append(float(letters(26)[sources[q]] in set(top)) / max(len(top), 1))
+    e = estimate(mean, np.array(same), n_boot=n_boot, seed=seed, share=True)
     return pd.DataFrame([{"measure": "the source's own labels prefer the same option"} | e.row()])
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #7695f536

@@ -41,14 +41,16 @@ def topic_counts(items: Sequence[Item]) -> pd.DataFrame:  # topic, type, part (t
 
 
 def counts_by_part(counts: pd.DataFrame) -> pd.DataFrame:  # topic, type, and a column of counts for each part
-    """Questions by topic and type, with a row for each topic's sum and one for all.
+    """Questions by topic and type, with a row for each topic's sum and one for all; what has none is `(none)`.
 
     Source: Racha et al. 2025, table 1.
     """
+    counts = counts.fillna({"topic": "(none)", "type": "(none)"})
     total = counts.assign(type="Total")
     every = pd.concat([counts, total, total.assign(topic="All")])
     wide = every.pivot_table(index=["topic", "type"], columns="part", values="n", aggfunc="sum", fill_value=0)
-    order = [*product(_in_order(counts["topic"], TOPICS), [*TYPES, "Total"]), ("All", "Total")]
+    types = [*TYPES, *(t for t in _in_order(counts["type"], TYPES) if t not in TYPES), "Total"]
+    order = [*product(_in_order(counts["topic"], TOPICS), types), ("All", "Total")]
     wide = wide.reindex(order, fill_value=0)[list(dict.fromkeys(counts["part"]))]
     return wide.astype(int).rename_axis(columns=None).reset_index()
 
@@ -147,17 +149,25 @@ _SETTINGS = {UNTRAINED: "base", TUNED: "SFT"}
 
 
 def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
-    "Accuracy and F1 of encoders before and after training, mean over seeds."
-    rows = []
+    "Accuracy and F1 of encoders before and after training, mean over the seeds whose scores are finite."
+    rows: list[dict[str, Any]] = []
     for model, variant in product(dict.fromkeys(r.model for r in runs), _SETTINGS):
-        of = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
+        every = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
+        of = [x for x in every if all(np.isfinite(z).all() for z in x.values())]
+        seeds = f"{len(of)} seed{'s' * (len(of) > 1)}"
+        if len(of) < len(every):
+            seeds = f"{len(of)} of {len(every)} seeds, {len(every) - len(of)} diverged"
         scored = set.intersection(*map(set, of)) if of else set()  # by every run
         there = [i for i in items if i.item_id in scored]
         columns = [(i.item_id, i.cluster, i.category, i.topic, i.key[0]) for i in there]
         table = pd.DataFrame(columns, columns=["item_id", "cluster", "category", "topic", "truth"])
         for k, scores in enumerate(of):
             table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in there]
-        head = {"model": model, "mode": f"{_SETTINGS[variant]} ({len(of)} seed{'s' * (len(of) > 1)})"}
+        head = {"model": model, "mode": f"{_SETTINGS[variant]} ({seeds})"}
+        if every and not of:
+            nothing = Estimate.from_limits(np.nan, n=0)._replace(kind="diverged").row()
+            for by, measure in product(_GROUPS, _MEASURES):
+                rows.append({"by": by} | head | {"group": "Overall", "measure": measure} | nothing)
         for by in _GROUPS if there else ():
             for group, part in _in_groups(table, by):
                 clusters, truth = (part[c].to_numpy(object) for c in ("cluster", "truth"))

@@ -226,7 +226,8 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
     for name in ("n_refused", "n_unread"):
         none = np.full(len(models), np.nan)
         found = np.stack([none if c.counts is None else c.counts[name].to_numpy(float) for c in all_columns])
-        lost[name] = np.vstack([found, np.nansum(found, axis=0)])
+        known = ~np.isnan(found).all(axis=0)
+        lost[name] = np.vstack([found, np.where(known, np.nansum(found, axis=0), np.nan)])
     return Standings(tuple(models), (*columns, "average"), values, draws, *counts, lost)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #625f5656
@@ -249,20 +250,32 @@ def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, share: b
     return e._replace(estimate=100 * e.estimate, ci_low=100 * e.ci_low, ci_high=100 * e.ci_high)
 
 
+def _marks(values: np.ndarray) -> list[str]:  # (M,), NaN where there is none
+    "Best, second and lowest of three values or more; equal values share a mark, and nobody has one where all are equal."
+    there = values[~np.isnan(values)]
+    if len(there) < 3 or np.ptp(there) < 1e-9:
+        return [""] * len(values)
+    out = []
+    for x in values:
+        above, below = int((there > x + 1e-9).sum()), int((there < x - 1e-9).sum())
+        tied = ", tied" if (np.abs(there - x) <= 1e-9).sum() > 1 else ""
+        mark = {0: "best", 1: "second"}.get(above, "" if below else "lowest")
+        out.append("" if np.isnan(x) or not mark else mark + tied)
+    return out
+
+
 def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_without, ..., points
     """Every column of every model, and the average; the best, second and lowest of each column are marked, among
     models with two cases or more. `n_without` counts the items without an answer of this model; `n_refused` and
-    `n_unread` are known for the columns that no judge scores.
+    `n_unread` are known for the columns that no judge scores, and empty where no column is.
 
     Source: PsychiatryBench, table 6.
     """
     rows = []
     for c, name in enumerate(s.columns):
-        there = [m for m in range(len(s.models)) if s.n_clusters[c, m] > 1 and not np.isnan(s.values[c, m])]
-        order = sorted(there, key=lambda m: -s.values[c, m])
-        marked = dict(zip((order[0], order[1], order[-1]), ("best", "second", "lowest"))) if len(order) > 2 else {}
+        marks = _marks(np.where(s.n_clusters[c] > 1, s.values[c], np.nan))
         for m, model in enumerate(s.models):
-            mark = marked.get(m, "")
+            mark = marks[m]
             without = int(s.n_items[c] - s.n[c, m])
             if name == "average" and len(s.columns) - 1 < len(RESULT_COLUMNS):
                 mark = f"{mark} of {len(s.columns) - 1} of {len(RESULT_COLUMNS)} columns".strip()
@@ -285,13 +298,15 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
         return pd.DataFrame(columns=columns)
     rank = rankdata(-s.values[-1, whole])
     ranks = rankdata(-s.draws[:, -1, whole], axis=1)
+    in_front = rankdata(-s.draws[:, -1, whole], axis=1, method="min") == 1
+    in_front = in_front / np.maximum(in_front.sum(1, keepdims=True), 1)  # those who share the first place, equal parts
     known = ~np.isnan(ranks).any(1)  # in the other draws some model has no average, and none has a rank
     cases = s.n_clusters[-1, whole].min()  # of the model that answered the fewest
     rows = []
     for k, m in enumerate(whole):
         e = _estimate(float(rank[k]), ranks[:, k], s.n[-1, m], cases)
         counted = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
-        rows.append(counted | e.row() | {"first": float((ranks[known, k] < 1.5).mean()) if known.any() else np.nan})
+        rows.append(counted | e.row() | {"first": float(in_front[known, k].mean()) if known.any() else np.nan})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #ce6f0a98

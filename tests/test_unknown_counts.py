@@ -1,0 +1,164 @@
+"What is not known is named and counted, and not taken for a value: ties, abstentions, gaps, answers that are not there."
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mhbench.records.schema import Item, Rating, Response
+from mhbench.stats.consensus import majority
+from mhbench.stats.panel_design import pilot_table
+from mhbench.steps.training import _said
+from mhbench.studies.counselingbench.competency import competency_differences
+from mhbench.studies.medqade.panel import student_accuracy
+from mhbench.studies.medqade.panel_tables import _with_people, match_strata
+from mhbench.studies.mentat.preferences import same_as_source
+from mhbench.studies.mhqa.profile import counts_by_part, topic_counts, trained_measures
+from mhbench.studies.psychiatrybench.standings import Column, draw_standings, rank_table, results_table
+
+
+def test_equal_models_are_neither_best_nor_second_nor_lowest():
+    points = np.tile(np.linspace(70, 90, 20)[:, None], (1, 3))
+    s = draw_standings({"mcq": Column(np.arange(20), points)}, ["a", "b", "c"], n_boot=50, seed=1)
+    assert results_table(s).query("task == 'mcq'")["mark"].tolist() == ["", "", ""]
+    points[:, 2] -= 10
+    s = draw_standings({"mcq": Column(np.arange(20), points)}, ["a", "b", "c"], n_boot=50, seed=1)
+    marks = results_table(s).query("task == 'mcq'")["mark"].tolist()
+    assert marks == ["best, tied", "best, tied", "lowest"]
+    assert rank_table(s)["first"].tolist() == [0.5, 0.5, 0.0]
+
+
+def test_refusals_that_no_column_counts_are_unknown():
+    s = draw_standings({"diagnosis": Column(np.arange(9), np.full((9, 2), 50.0))}, ["a", "b"], n_boot=20, seed=1)
+    assert results_table(s)[["n_refused", "n_unread"]].isna().all(axis=None)
+
+
+def test_a_tie_of_labels_is_the_sources_option_in_part():
+    labels = pd.DataFrame({"question": ["q"] * 5, "option": list("ABCDE"), "probability": [0.2] * 5})
+    found = same_as_source(pd.concat([labels, labels.assign(question="r")]), {"q": 0, "r": 4}, n_boot=50, seed=1)
+    assert found["estimate"].tolist() == [pytest.approx(0.2)]
+
+
+def test_one_label_beside_abstentions_is_no_majority():
+    labels = np.array([["Correct", "Correct", None], ["Abstain", "Correct", "Correct"], ["Abstain", "Abstain", None]])
+    assert majority(labels).tolist() == ["Correct"] * 3
+    assert majority(labels, alone=False).tolist() == [None, "Correct", "Correct"]
+    row = student_accuracy(labels[:, None], ["s"], seed=1).iloc[0]
+    assert (row["n"], row["left_out"]) == (2, 1)
+
+
+def test_an_item_that_no_student_answered_is_in_no_stratum_of_matches():
+    of = {"study": "medqade", "task": "cloze", "question": "?", "key": ["lithium"], "source": "here"}
+    items = [Item(item_id=f"i{k}", **of) for k in range(3)]
+    said = [
+        Response(item_id=f"i{k}", study="medqade", model="m", mode="zero_shot", text=t)
+        for k, t in enumerate(["lithium", "?"])
+    ]
+    assert list(match_strata(items, said).values()) == [
+        "some student equals the key",
+        "no student equals the key",
+        "not asked",
+    ]
+
+
+def test_a_rater_without_labels_leaves_the_judges_kappa():
+    rng = np.random.default_rng(1)
+    own = rng.choice(["Correct", "Incorrect"], 40).astype(object)
+    people = np.stack([own, np.roll(own, 1)])
+    silent = np.vstack([people, np.full((1, 40), None, dtype=object)])
+    assert _with_people(silent, own=own) == pytest.approx(_with_people(people, own=own))
+
+
+def test_a_pilots_kind_and_label_do_not_depend_on_the_order_of_rows():
+    of = {"study": "s", "source": "here"}
+    labels = [
+        Rating(item_id=f"i{k}", rater=f"r{k % 2}", target="m", label="Correct" if k < 6 else "Incorrect", **of)
+        for k in range(12)
+    ]
+    assert pilot_table(labels)[1] == pilot_table(labels[::-1])[1] == "Correct"
+    number = Rating(item_id="i0", rater="r0", target="difficulty", value=3.0, **of)
+    assert pilot_table([number, *labels])[1] == "Correct" and len(pilot_table([number, *labels])[0]) == 12
+    with pytest.raises(ValueError, match="ratings of a target must be numbers or labels; got both for 'm'"):
+        pilot_table([number.model_copy(update={"target": "m"}), *labels])
+
+
+def test_a_training_that_diverged_is_no_model():
+    items = [
+        Item(
+            item_id=f"i{k}",
+            study="mhqa",
+            task="multiple_choice",
+            question="?",
+            options=["x", "y"],
+            key=["A"],
+            source="here",
+            category="t",
+            topic="u",
+        )
+        for k in range(12)
+    ]
+    good = {i.item_id: np.array([1.0, 0.0]) for i in items}
+    broken = {i.item_id: np.array([np.nan, np.nan]) for i in items}
+
+    class Run:
+        model, variant = "m", "tuned"
+
+        def __init__(self, scores):
+            self.scores = scores
+
+    assert _said(broken) == {} and _said(good)["i0"] == "A"
+    from mhbench.steps.training import TUNED
+
+    Run.variant = TUNED
+    one = trained_measures([Run(good), Run(broken)], items, n_boot=20, seed=1)
+    assert set(one["mode"]) == {"SFT (1 of 2 seeds, 1 diverged)"} and set(one["estimate"]) == {1.0}
+    none = trained_measures([Run(broken)], items, n_boot=20, seed=1)
+    assert none["estimate"].isna().all() and set(none["interval"]) == {"diverged"} and len(none) == 6
+
+
+def test_questions_without_topic_or_of_another_type_have_their_row():
+    of = {
+        "study": "mhqa",
+        "task": "multiple_choice",
+        "question": "?",
+        "options": ["x", "y"],
+        "key": ["A"],
+        "source": "here",
+    }
+    kinds = [("Anxiety", "Factoid"), (None, "Factoid"), ("Anxiety", "riddle"), ("Anxiety", None)]
+    items = [Item(item_id=f"i{k}", topic=t, category=c, split="test", **of) for k, (t, c) in enumerate(kinds)]
+    table = counts_by_part(topic_counts(items)).set_index(["topic", "type"])["test"]
+    assert table["(none)", "Factoid"] == 1 and table["(none)", "Total"] == 1
+    assert table["Anxiety", "riddle"] == table["Anxiety", "(none)"] == 1
+    assert table["All", "Total"] == 4 and table["Anxiety", "Total"] == 3
+
+
+def test_competencies_are_compared_on_the_same_models():
+    "Two models that are alike in both competencies; the better one answered the first alone."
+    rng = np.random.default_rng(2)
+    rows = []
+    for k in range(120):
+        for model, right in (("good", 0.9), ("plain", 0.5)):
+            if model == "plain" or k % 2 == 0:
+                of = {
+                    "item_id": f"q{k}",
+                    "model": model,
+                    "category": "xy"[k % 2],
+                    "correct": float(rng.random() < right),
+                }
+                rows.append(
+                    of
+                    | {
+                        "cluster": f"c{k}",
+                        "mode": "zero_shot",
+                        "answered_by": "plain",
+                        "answer": ["A"],
+                        "how": "letter",
+                    }
+                )
+    found = competency_differences(pd.DataFrame(rows)).iloc[0]
+    assert found["n_models"] == 1 and found["ci_low"] < 0 < found["ci_high"]
+    only_first = pd.DataFrame(
+        [r for r in rows if r["model"] == "good"] + [r | {"category": "y", "model": "late"} for r in rows[:9]]
+    )
+    nothing = competency_differences(only_first).iloc[0]
+    assert np.isnan(nothing["estimate"]) and nothing["n_models"] == 0
