@@ -311,7 +311,7 @@ def _families(p: dict, study: str | None, given: dict) -> dict[str, str]:
     answers = (p["studies"][study].get("prepare") or {}).get("answers") or {} if study else {}
     judges = (asked_by(p, "judge", study).get("judges") or []) if study else []
     met = [*p["run"]["models"], *judges, *(given.get("judges") or []), *(given.get("asked") or []), *answers]
-    known = {m: p["models"][m].get("lineage") or m for m in p["models"] if m in met}
+    known = {m: p["models"][m]["lineage"] for m in p["models"] if m in met and p["models"][m].get("lineage")}
     for section in (p["studies"][study] if study else {}).values():
         known |= _map(_map(section).get("lineages"))
     return known | dict(given.get("lineages") or {})

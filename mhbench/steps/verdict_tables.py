@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from ..ask.prompts import find
-from ..ask.reply import read_json
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, frame
 from ..records.task import task_of
@@ -25,19 +24,32 @@ from ..stats.jackknife import agreement_estimate
 from .answers import SIMILARITY, Asked, judge_everything
 from .rates import mean_of, numbers_by_name
 from .score import spending
-from .verdicts import BY_RULE
+from .verdicts import BY_RULE, number_in, verdict_fields
 
 # %% auto #0
-__all__ = ['VERDICT_MEANS', 'STYLES', 'lineage_guard', 'verdict_frame', 'count_verdicts', 'verdict_means', 'same_score',
-           'judges_compared', 'verdict_metrics', 'style_rubric', 'judge_in_styles', 'styles_to_ask', 'alike_by_style',
-           'linked_scores', 'mean_points', 'final_scores']
+__all__ = ['VERDICT_MEANS', 'STYLES', 'lineage_guard', 'about_lineages', 'verdict_frame', 'count_verdicts', 'bounded_mean',
+           'verdict_means', 'same_score', 'judges_compared', 'verdict_metrics', 'style_rubric', 'judge_in_styles',
+           'styles_to_ask', 'alike_by_style', 'linked_scores', 'mean_points', 'final_scores']
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #6b828681
 def lineage_guard(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> pd.DataFrame:
     "Every pair of judge and student of one lineage. Columns: judge, student, lineage."
-    families = {name: name for name in [*judges, *students]} | dict(lineages)
+    families = {name: lineages.get(name) or name for name in [*judges, *students]}  # nobody shares what is not known
     pairs = [(p.judge, p.student, p.lineage) for p in shared_lineage(judges, students, families)]
     return pd.DataFrame(pairs, columns=["judge", "student", "lineage"])
+
+
+def about_lineages(
+    judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], whom: str = "student"
+) -> str:
+    "Whether judges share a lineage with a student, as far as lineages are known, in words."
+    pairs = lineage_guard(judges, students, lineages)
+    unknown = [name for name in dict.fromkeys([*judges, *students]) if not lineages.get(name)]
+    if not unknown:
+        return "" if len(pairs) else f"no judge shares a lineage with a {whom}"
+    named = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
+    so_far = "" if len(pairs) else f"no judge is known to share a lineage with a {whom}; "
+    return f"{so_far}unknown is the lineage of {named} (to be stated in params.yaml)"
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #62e766fc
 _VALUES = {"Correct": 1.0, "Incorrect": 0.0}
@@ -53,7 +65,8 @@ def _no_kind(function: str, kind: str) -> None:
 def verdict_frame(judgments: Iterable[Judgment], items: Iterable[Item], kind: str) -> pd.DataFrame:
     """One row a verdict, with what is averaged.
 
-    Columns: the fields of a judgment, category, cluster, value (0 to 1; NaN without a verdict, or abstained).
+    Columns: the fields of a judgment, category, cluster, value (0 to 1; NaN without a verdict, or with a label that
+    is neither Correct nor Incorrect).
 
     Raises: ValueError for another kind, or a judgment whose item is not there.
     """
@@ -74,11 +87,33 @@ def count_verdicts(table: pd.DataFrame, by: Sequence[str] = ("judge", "model")) 
     return table.groupby([*by, "status"]).size().rename("n").reset_index()
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #924588b8
-def verdict_means(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFrame:
-    """The mean verdict of each judge on each student, with its interval over cases. `n_by_rule` counts the answers that
-    are empty or refusals: 0, or Incorrect, without a judge.
+def bounded_mean(
+    part: pd.DataFrame,  # has the column, and `cluster`
+    column: str,  # values from 0 to `top`; NaN where there is none
+    missing: pd.Series,  # whether there should be a value
+    ruled: pd.Series,  # whether a value is by rule, and no verdict
+    *,
+    top: float = 1.0,
+    **settings: Any,  # of mhbench.steps.rates.mean_of
+) -> dict[str, Any]:
+    "The row of a mean and its bounds, low and high; without the number where it is read otherwise at one of them."
+    filled = (part.assign(**{column: part[column].mask(missing, v)}) for v in (np.nan, 0.0, top))
+    e, low, high = (mean_of(p, column, **settings) for p in filled)
+    within = e.ci_low <= low.estimate and high.estimate <= e.ci_high
+    the_same = within and high.ci_low <= e.estimate <= low.ci_high
+    judged = (part[column].notna() & ~missing & ~ruled).any()
+    shown = (
+        e if judged and (the_same or not missing.any()) else e._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan)
+    )
+    return shown.row() | {"low": low.estimate, "high": high.estimate}
 
-    Columns: judge, model, by, group, n, ..., n_failed, n_by_rule, n_abstain.
+
+def verdict_means(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFrame:
+    """The mean verdict of each judge on each student, with its interval over cases, and its bounds.
+
+    Columns: judge, model, by, group, n (values in the mean), ..., low, high, n_asked (verdicts that the judge was asked
+    for), and of these n_failed (missing), n_other (labels between right and wrong) and n_abstain; n_by_rule (answers
+    that are empty or refusals: 0, or Incorrect, without a judge).
 
     Raises: ValueError for another kind than score or label.
     """
@@ -86,13 +121,16 @@ def verdict_means(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFra
     rows = []
     for (judge, model), g in table.groupby(["judge", "model"]):
         for name, part in [("all", g), *g.groupby("category")]:
-            e = mean_of(part, "value", share=kind == "label", within=(0.0, 1.0), **settings)
             head = {"judge": judge, "model": model, "by": "all" if part is g else "category", "group": str(name)}
-            failed = {"n_failed": int((part["status"] != "ok").sum())}
-            counts = {"n_by_rule": int((part["text"] == BY_RULE).sum())}
-            rows.append(head | e.row() | failed | counts | {"n_abstain": int((part["label"] == ABSTAIN).sum())})
-    columns = ["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "n_failed", "n_by_rule", "n_abstain"]
-    return pd.DataFrame(rows, columns=columns)
+            ruled = part["text"] == BY_RULE
+            n = {"n_asked": (~ruled).sum(), "n_failed": (part["status"] != "ok").sum()}
+            other = part["label"].notna() & ~part["label"].isin([*_VALUES, ABSTAIN])
+            n |= {"n_other": other.sum(), "n_by_rule": ruled.sum(), "n_abstain": (part["label"] == ABSTAIN).sum()}
+            missing = other | (part["status"] != "ok")
+            row = bounded_mean(part, "value", missing, ruled, share=kind == "label", within=(0.0, 1.0), **settings)
+            rows.append(head | row | {k: int(v) for k, v in n.items()})
+    counts = ["n_asked", "n_failed", "n_other", "n_by_rule", "n_abstain"]
+    return pd.DataFrame(rows, columns=["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "low", "high", *counts])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #914c2c48
 def same_score(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
@@ -149,7 +187,7 @@ def verdict_metrics(table: pd.DataFrame, means: pd.DataFrame, guard: pd.DataFram
         "status": table["status"].value_counts().sort_index().to_dict(),
         "labels": table["label"].value_counts().sort_index().to_dict(),
         "shared_lineage": len(guard),
-        "mean": numbers_by_name(means[(means["by"] == "all") & (means["n"] > 0)], ["judge", "model"]),
+        "mean": numbers_by_name(means[(means["by"] == "all") & means["estimate"].notna()], ["judge", "model"]),
     } | spending(table)
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #9040674d
@@ -229,34 +267,43 @@ def alike_by_style(said: Sequence[tuple[str, Judgment]], items: Sequence[Item], 
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #9fd3be84
 def linked_scores(judgments: Sequence[Judgment], items: Sequence[Item]) -> pd.DataFrame:
-    "Each judge's score of each linked question; NaN for a failed verdict, and no row for a similarity."
+    """Each judge's score of each linked question; NaN for a failed verdict, and no row for a similarity.
+
+    Columns: judge, model, item_id, cluster, question, points, by_rule.
+    """
     by_id = {i.item_id: i for i in items if task_of(i).linked}
     rows = []
     for j in judgments:
         item = by_id.get(j.item_id)
         if item is None or j.kind != "score" or j.repeat or j.sample or j.rubric == SIMILARITY:
             continue
-        said = read_json(j.text or "", {"type": "object"})[0] if j.status == "ok" else None
-        for k in range(1, len(item.stems) + 1):
-            points = (said or {}).get(f"Q{k}", 0 if j.text == BY_RULE else None)
-            value = float(points) if isinstance(points, (int, float)) else np.nan
-            rows.append((j.judge, j.model, j.item_id, item.cluster, k, value))
-    return pd.DataFrame(rows, columns=["judge", "model", "item_id", "cluster", "question", "points"])
+        ruled = j.text == BY_RULE
+        fields = [f"Q{k}" for k in range(1, len(item.stems) + 1)]
+        said = verdict_fields(j.text, fields)[0] if j.status == "ok" else {}
+        for k, field in enumerate(fields, 1):
+            points = 0.0 if ruled else number_in(said.get(field))
+            value = np.nan if points is None else float(points)
+            rows.append((j.judge, j.model, j.item_id, item.cluster, k, value, ruled))
+    return pd.DataFrame(rows, columns=["judge", "model", "item_id", "cluster", "question", "points", "by_rule"])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #38bb6782
 def mean_points(table: pd.DataFrame, by: Sequence[str], **settings: Any) -> pd.DataFrame:
-    "Mean points of each group over cases, and failed verdicts: `by`, n_failed, n, ..., the mean in points."
+    """Mean points of each group over cases, with the bounds of `bounded_mean`, and failed verdicts.
+
+    Columns: `by`, n_failed, n, ..., the mean in points, low, high.
+    """
     rows = []
     for key, g in table.groupby(list(by), sort=True, dropna=False):
-        failed = {"n_failed": int(g["points"].isna().sum())}
-        rows.append(dict(zip(by, key)) | failed | mean_of(g, "points", **settings).row())
-    return pd.DataFrame(rows, columns=[*by, "n_failed", *ESTIMATE_COLUMNS])
+        failed = g["points"].isna()
+        row = bounded_mean(g, "points", failed, g["by_rule"], top=100.0, **settings)
+        rows.append(dict(zip(by, key)) | {"n_failed": int(failed.sum())} | row)
+    return pd.DataFrame(rows, columns=[*by, "n_failed", *ESTIMATE_COLUMNS, "low", "high"])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #12527cef
 def final_scores(judgments: Sequence[Judgment], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
     """The final score of each task, from 0 to 100; cases with follow-ups also by their number.
 
-    Columns: judge, model, task, tier, n_failed, n, ...
+    Columns: judge, model, task, tier, n_failed, n, ..., low, high.
 
     Source: PsychiatryBench, equation 14.
     """
@@ -265,6 +312,7 @@ def final_scores(judgments: Sequence[Judgment], items: Sequence[Item], **setting
     tiers = {i.item_id: "first follow-up" for i in items if "first_follow_up" in i.context} | tiers
     first = table[(table["repeat"] == 0) & (table["sample"] == 0)]
     points = first.assign(points=100 * first["value"], task=first["category"], tier=first["item_id"].map(tiers))
+    points["by_rule"] = points["text"] == BY_RULE
     both = (points.assign(tier="all"), points.dropna(subset=["tier"]))
     parts = [mean_points(part, ["judge", "model", "task", "tier"], **settings) for part in both]
     return pd.concat([p for p in parts if len(p)] or parts, ignore_index=True)

@@ -22,6 +22,7 @@ from ...stats.resample import divide
 from ...stats.tests import adjust_p
 from ...steps.judge_people import together_table
 from ...steps.judge_tables import student_points
+from ...steps.verdict_tables import about_lineages
 from mhbench.studies.medqade.panel_tables import (
     JudgeLabels,
     Panel,
@@ -207,7 +208,7 @@ def why_no_favouritism(said: JudgeLabels, students: Sequence[str], lineages: Map
         return "no judge has labelled these answers"
     pairs = _relatives(said, students, lineages)
     if not pairs:
-        return "no judge shares a lineage with a student"
+        return about_lineages(said.judges, students, lineages)
     named = ", ".join(f"{j} with {s}" for j, s in pairs[:4]) + (f" and {len(pairs) - 4} more" if len(pairs) > 4 else "")
     return f"judges share a lineage with a student ({named}), and none of another has labelled two of the same answers"
 
