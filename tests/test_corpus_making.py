@@ -181,7 +181,9 @@ def test_a_baseline_is_limited_by_years_of_entry_and_counts_what_has_none(tmp_pa
     )
     body = "".join(dated(k, year) for k, year in ((1, 2018), (2, 2019), (3, 2020)))
     (tmp_path / "a.xml").write_text(f"<PubmedArticleSet>{body}{dated(4, None)}</PubmedArticleSet>", encoding="utf-8")
-    found, counts = pubmed.collect_baseline([tmp_path / "a.xml"], {"s": ["sleep"], "m": ["mood"]}, first_year=first, last_year=last)  # fmt: skip
+    found, counts = pubmed.collect_baseline(
+        [tmp_path / "a.xml"], {"s": ["sleep"], "m": ["mood"]}, first_year=first, last_year=last
+    )
     undated = first is None
     assert [a.topics for a in found["s"]] == [["s"]] * (n + undated) and found["m"] == []
     assert counts == {"revised": 0, "withdrawn": 0, "entry_not_said": int(undated)}
@@ -522,7 +524,10 @@ def test_whole_groups_are_split_by_shares_and_seed():
     assert places == sorted(places)
     again = splits.split_by_group(items[::-1], {"train": 0.75, "test": 0.25}, seed=1)
     assert {i.group_id for i in again["train"]} == groups["train"], "of the seed, not of the order"
-    assert any({i.group_id for i in splits.split_by_group(items, {"a": 0.8, "b": 0.2}, seed=s)["a"]} != groups["train"] for s in (2, 3))  # fmt: skip
+    assert any(
+        {i.group_id for i in splits.split_by_group(items, {"a": 0.8, "b": 0.2}, seed=s)["a"]} != groups["train"]
+        for s in (2, 3)
+    )
     for shares in ({}, {"a": 0.5}, {"a": 1.5, "b": -0.5}, {"a": 0.6, "b": 0.5}):
         with pytest.raises(ValueError, match="shares must be at least 0 and sum to 1"):
             splits.split_by_group(items, shares, seed=1)

@@ -1,0 +1,247 @@
+"""What the dashboard says of answers whose numbers are counted by hand."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from mhbench.annotate import store as store_module
+from mhbench.annotate.assignment import complete_answers, enrol
+from mhbench.annotate.dashboard import (
+    Further,
+    again,
+    agreement,
+    fastest,
+    flag_in_words,
+    flags,
+    further,
+    further_in_words,
+    overview,
+    progress,
+    rater_slips,
+    when,
+)
+from mhbench.annotate.pages import translator
+from mhbench.annotate.store import Change, Register, Visit, open_store
+from mhbench.annotate.study import RatedAnswer, build_study
+from mhbench.records.schema import Response
+from mhbench.stats.panel_design import MINUTES
+
+from .conftest import items
+
+CHECK = {"question_id": "check", "question": "Say B.", "targets": {"A": "a", "B": "b"}, "expected": {"key": "B"}}
+
+
+def label(x: str) -> RatedAnswer:
+    return RatedAnswer(label=x)
+
+
+def number(x: float) -> RatedAnswer:
+    return RatedAnswer(value=x)
+
+
+def save(store, said: dict[tuple, RatedAnswer], seconds: dict[tuple, float] | None = None) -> None:
+    "(rater, question, occasion, target) -> answer; (rater, question, occasion) -> seconds in view."
+    store.save(
+        [Change("-".join(map(str, at)), *at, answer, "{}", k, None) for k, (at, answer) in enumerate(said.items(), 1)],
+        [Visit(*page, "v", int(1000 * s)) for page, s in (seconds or {}).items()],
+    )
+
+
+def test_a_rater_has_a_row_of_what_was_done_and_how(tmp_path, monkeypatch):
+    now = int(datetime(2025, 1, 7, 10, 42, tzinfo=UTC).timestamp() * 1000)
+    monkeypatch.setattr(store_module, "now_ms", lambda: now)
+    entry = {"kind": "agree", "checks": [CHECK], "assignment": {"repeats": 2}}
+    study = build_study("example", entry, items(4))
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1", "r2", "gone"])
+        enrol(store, study, ["sim"], simulated=True)
+        enrol(store, study, ["judge"], role="resolver")
+        enrol(store, study, ["boss"], role="owner")
+        second = [p.question_id for p in Register(store).assigned("r1") if p.occasion == 1]
+        said = {("r1", q, 0, "key"): label("A") for q in ("q1", "q2", "q3", "q4")}
+        said |= {("r1", q, 1, "key"): label(x) for q, x in zip(second, "AC")}
+        said |= {("r1", "check", 0, "key"): label("A"), ("r2", "check", 0, "key"): label("B")}
+        said |= {("r2", "q1", 0, "key"): label("A"), ("r2", "q2", 0, "comment"): label("Hm.")}
+        times = {("r1", "q1", 0): 10.0, ("r1", "q2", 0): 22.0, ("r1", "q3", 0): 60.0, ("r2", "q2", 0): 99.0}
+        save(store, said, times)
+        Register(store).withdraw("gone")
+        rows = {r["rater"]: r for r in progress(store, study)}
+    assert list(rows) == ["r1", "r2", "gone", "sim", "judge"]
+    of = lambda rater, *columns: [rows[rater][c] for c in columns]
+    counts = ("assigned", "complete", "started", "share")
+    assert of("r1", *counts) == [7, 7, 0, "100%"] and of("r2", *counts) == [7, 2, 1, "29%"]
+    assert of("judge", *counts) == [0, 0, 0, "–"]
+    assert of("r1", "seconds", "checks", "again") == ["22", "0/1", "50%"]
+    assert of("r2", "seconds", "checks", "again") == ["–", "1/1", "–"] and of("sim", "checks", "last") == ["–", "–"]
+    assert of("r1", "last", "role") == ["2025-01-07 10:42", "rater"] and rows["judge"]["role"] == "resolver"
+    assert [r["marks"] for r in rows.values()] == [[], [], ["withdrawn"], ["simulated"], []]
+    assert when(0) == "1970-01-01 00:00" and when(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ({"A": number(50), "B": number(10)}, {"A": number(60), "B": number(5)}, "±8"),
+        ({"A": number(50), "B": number(10)}, {"A": number(51)}, "±1"),
+        (
+            {"A": label("yes"), "B": label("no"), "C": label("no")},
+            {"A": label("yes"), "B": label("yes"), "C": label("no")},
+            "67%",
+        ),
+        ({"comment": label("x")}, {"comment": label("x")}, "–"),
+        ({}, {"A": number(3)}, "–"),
+    ],
+)
+def test_repeated_answers_are_held_against_the_first_ones(first, second, told):
+    complete = {("r", "q", 0): first, ("r", "q", 1): second, ("other", "q", 0): second, ("other", "q", 1): second}
+    assert again(complete, "r") == told
+    assert again({("r", "q", 0): first}, "r") == again({("r", "q", 1): second}, "r") == "–"
+
+
+def test_hasty_pages_and_missed_checks_are_counted_for_items_at_the_first_occasion(tmp_path):
+    study = build_study("example", {"kind": "agree", "checks": [CHECK], "assignment": {"repeats": 1}}, items(3))
+    question = next(q for q in study.questions if q.question_id == "q1")
+    words = sum(
+        len(t.split()) for t in [*question.texts.values(), *question.context.values(), *question.targets.values()]
+    )
+    assert fastest(study, question) == pytest.approx(words / 10 + 1), "one second for the one answer"
+    quick, slow = fastest(study, question) - 0.5, fastest(study, question) + 0.5
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1", "r2"])
+        again_at = next(p.question_id for p in Register(store).assigned("r1") if p.occasion)
+        said = {("r1", q, 0, "key"): label("A") for q in ("q1", "q2", "q3", "check")}
+        said |= {("r1", again_at, 1, "key"): label("A"), ("r2", "check", 0, "key"): label("B")}
+        times = {("r1", "q1", 0): quick, ("r1", "q2", 0): slow, ("r1", again_at, 1): 0.1, ("r1", "check", 0): 0.1}
+        save(store, said, times)
+        assert rater_slips(store, study) == {"r1": (1, 1, 1, 2), "r2": (0, 1, 0, 0)}
+
+
+def test_agreement_is_of_raters_first_answers_to_items_without_abstentions(tmp_path):
+    given = [Response(item_id=f"q{k}", study="example", model=m, mode="cot", text=m) for k in (1, 2, 3) for m in "ab"]
+    study = build_study("example", {"kind": "labels", "assignment": {"repeats": 1}}, items(3), given)
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1", "r2"])
+        enrol(store, study, ["judge"], role="resolver")
+        said = {}
+        for rater, labels in {"r1": "CICCII", "r2": "CIICIA", "judge": "IIIIII"}.items():
+            for (q, m), x in zip([(f"q{k}", m) for k in (1, 2, 3) for m in "ab"], labels):
+                said[rater, q, 0, m] = label({"C": "Correct", "I": "Incorrect", "A": "Abstain"}[x])
+                said[rater, q, 0, "difficulty"] = label("Hard" if q == "q1" else "Easy")
+        said |= {("r1", "q1", 1, m): label("Incorrect") for m in "ab"} | {("r1", "q1", 1, "difficulty"): label("Easy")}
+        save(store, said)
+        difficulty, labels = agreement(store, study)
+        assert len(complete_answers(store, study)) == 10
+        found = overview(store, study)
+    assert (difficulty.of, difficulty.level, difficulty.n, difficulty.estimate) == ("difficulty", "ordinal", 3, 1.0)
+    assert (labels.of, labels.level, labels.n) == ("labels", "nominal", 5)
+    # ten labels of five units, five of each; one unit has both: 1 - (2/10) / (2 * 5 * 5 / (10 * 9))
+    assert labels.estimate == pytest.approx(1 - 0.2 / (50 / 90))
+    assert (found["questions"], found["untouched"], found["conflicts"]) == (3, 0, 1)
+
+
+def test_what_nobody_has_touched_is_counted_and_numbers_have_no_conflicts(tmp_path):
+    study = build_study("example", {"kind": "sliders"}, items(3))
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1"])
+        save(store, {("r1", "q2", 0, t): number(5) for t in "ABCDE"} | {("r1", "q1", 0, "A"): number(5)})
+        found = overview(store, study)
+    assert (found["questions"], found["untouched"], found["conflicts"], found["further"]) == (3, 2, None, None)
+    assert found["flags"] == {} and found["hash"] == study.hash
+    [options] = found["agreement"]
+    assert (options.n, options.estimate, options.ci) == (0, None, None)
+
+
+KINDS = {
+    "yes_no": ({"asks": {"relevant": "Is it relevant?"}}, "yes", 0.1),
+    "labels": ({"difficulties": ["Easy", "Hard"]}, "Correct", 0.1),
+    "score": ({}, "model", 10.0),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_further_ratings_are_planned_for_a_share_or_a_mean(tmp_path, kind):
+    more, of, usual = KINDS[kind]
+    models = [Response(item_id=f"q{k}", study="example", model="m", mode="cot", text="x") for k in range(1, 9)]
+    study = build_study("example", {"kind": kind} | more, items(8), () if kind == "yes_no" else models)
+    target, words = ("relevant", ("yes", "no")) if kind == "yes_no" else ("m", ("Correct", "Incorrect"))
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1", "r2", "r3"])
+        assert further(store, study) is None, "nothing to plan from"
+        said = {}
+        for r in range(3):
+            for k in range(8):
+                high = (k + (r == 2 and k % 3 == 0)) % 2 == 0
+                value = number(60 + 20 * high + 3 * r) if kind == "score" else label(words[0] if high else words[1])
+                said[f"r{r + 1}", f"q{k + 1}", 0, target] = value
+                if kind == "labels":
+                    said[f"r{r + 1}", f"q{k + 1}", 0, "difficulty"] = label("Easy")
+        save(store, said)
+        found = further(store, study)
+        assert (found.of, found.width, found.done) == (of, usual, 24)
+        assert (found.minutes, found.measured) == (MINUTES, False)
+        store.save(
+            [],
+            [Visit("r1", "q1", 0, "v", 60_000), Visit("r1", "q2", 0, "v", 180_000), Visit("r1", "q3", 0, "v", 90_000)],
+        )
+        timed = further(store, study)
+        assert (timed.minutes, timed.measured) == (1.5, True)
+        wide = further(store, study, width=2 * usual)
+        assert wide.width == 2 * usual and wide.more < found.more and wide.per_item > 1
+        assert (wide.raters, wide.items, wide.more) == ((4, 5, 0) if kind == "score" else (9, 85, 154))
+        assert further(store, study, width=1e-6).raters is None, "no number of raters is enough"
+
+
+def test_one_rater_is_too_little_to_plan_from_and_other_kinds_have_no_plan(tmp_path):
+    for kind, target, x in (("sliders", "A", number(5)), ("agree", "key", label("A"))):
+        study = build_study("example", {"kind": kind}, items(2))
+        with open_store(tmp_path / f"{kind}.sqlite", study) as store:
+            enrol(store, study, ["r1", "r2"])
+            targets = "ABCDE" if kind == "sliders" else [target]
+            raters = ("r1",) if kind == "sliders" else ("r1", "r2")
+            save(store, {(r, q, 0, t): x for r in raters for q in ("q1", "q2") for t in targets})
+            assert further(store, study) is None
+
+
+def told(key: str, **given) -> str:
+    words = [given.get(name, "") for name in ("what", "hours", "width")]
+    return " ".join([key.removeprefix("dashboard.further."), *words]).strip()
+
+
+@pytest.mark.parametrize(
+    ("found", "sentences"),
+    [
+        (
+            Further(10.0, "option", 3, 8, None, None, 90, None, 2.0, True),
+            ["option share 3.0 10", "more share 3.0 10", "caution share 3.0 10"],
+        ),
+        (
+            Further(0.1, "model", 3, 8, 50, 2, 45, 70, 1.0, False),
+            ["design model 0.8 0.1", "more model 0.8 0.1", "same model 0.8 0.1", "caution model 0.8 0.1"],
+        ),
+        (
+            Further(0.1, "yes", 3, None, None, None, 0, None, 1.0, False),
+            ["none share 0.0 0.1", "others share 0.0 0.1", "caution share 0.0 0.1"],
+        ),
+    ],
+)
+def test_a_plan_is_told_in_the_sentences_that_it_needs(found, sentences):
+    assert further_in_words(found, told) == sentences
+    whole = " ".join(further_in_words(found, translator("en")))
+    assert "{" not in whole and ("the median here" in whole) == found.measured
+
+
+def test_flags_are_of_raters_beside_others_and_are_told_in_the_pages_language(tmp_path):
+    study = build_study("example", {"kind": "agree"}, items(30))
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1"])
+        said = {("r1", f"q{k}", 0, "key"): label("ABCDE"[k % 5]) for k in range(1, 31)}
+        save(store, said)
+        assert flags(store, study) == {}, "one rater has nobody beside them"
+        enrol(store, study, ["r2", "r3"])
+        others = {(r, q, o, t): x for (_, q, o, t), x in said.items() for r in ("r2", "r3")}
+        save(store, others | {("r3", q, 0, "key"): label("A") for _, q, _, _ in said})
+        found = flags(store, study)
+    assert set(found) == {"r1", "r2", "r3"} and found["r1"] == "" and "one answer throughout" in found["r3"]
+    known = {"dashboard.flag.missed # of # attention checks": "# von # verfehlt"}
+    flag = "missed 2 of 13 attention checks; 4 of 20 pages faster"
+    assert flag_in_words(flag, known) == "2 von 13 verfehlt; 4 of 20 pages faster"

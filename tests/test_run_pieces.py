@@ -1,0 +1,606 @@
+"""The parts of commands that need no run: what they count, choose, refuse and say, by tables."""
+
+import io
+import json
+import os
+from types import SimpleNamespace
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+
+from mhbench.errors import refuse  # noqa: F401
+from mhbench.records.schema import Item, Rating, Response
+from mhbench.run import (
+    aggregates,
+    asking,
+    compare,
+    eee,
+    execute,
+    export,
+    fetch,
+    graph,
+    keep_going,
+    process,
+    replicate,
+    sweep,
+)
+from mhbench.run.cli import main
+
+
+def item(name: str, **more) -> Item:
+    given = {"study": "s", "task": "multiple_choice", "question": f"What about {name}?", "options": ["a", "b"]}
+    return Item(**given | {"item_id": name, "key": ["A"], "source": f"{name}.csv:2"} | more)
+
+
+class Terminal:
+    "A standard input at which somebody sits."
+
+    def isatty(self):
+        return True
+
+
+# Graph and order ------------------------------------------------------------------------------------------------------
+
+NODES = {
+    n.name: n
+    for n in (
+        graph.Node("prepare", "studies", False, (), ("study",)),
+        graph.Node("generate", "studies", True, ("prepare",), ("study", "model")),
+        graph.Node("judge", "judge", False, ("generate",), ("study",)),
+        graph.Node("inputs", None, False, (), ()),
+        graph.Node("report", None, False, ("judge", "prepare"), ("run",)),
+    )
+}
+RUN = {"studies": ["a", "b"], "models": ["m", "n"], "judge": ["b"]}
+
+
+def test_jobs_are_every_stage_study_and_model_in_order(monkeypatch):
+    order = [("prepare", s, None) for s in "ab"] + [("generate", s, m) for s in "ab" for m in "mn"]
+    order += [("judge", "b", None), ("report", None, None)]
+    assert [(node.name, *of) for node, *of in graph.jobs(RUN, NODES)] == order
+    assert graph.runs(RUN, NODES) == [("prepare", "a"), ("prepare", "b"), ("judge", "b")]
+    assert graph.selective(NODES) == ["judge"]
+    assert graph.before(NODES, "report") == ["prepare", "generate", "judge"] and graph.before(NODES, "prepare") == []
+    monkeypatch.setattr(process, "graph", lambda: NODES)
+    assert process.position(RUN, "generate", "b", "m") == (5, 8) and process.position(RUN, "report") == (8, 8)
+    assert process.position(RUN, "judge", "a") == (0, 8)
+
+
+# Sweep ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_grid_is_every_combination_and_shows_the_numbers_that_move(tmp_path, monkeypatch, capsys, root):
+    assert sweep.grid(["a=1,2", "b.c=x,y"]) == [(f"a={k}", f"b.c={x}") for k in "12" for x in "xy"]
+    for wrong in ("a", "a=", "=1"):
+        with pytest.raises(ValueError, match="an axis must be NAME=V1,V2; got"):
+            sweep.grid(["a=1", wrong])
+    row = {"study": "z", "stage": "score", "measure": "accuracy", "model": "m", "mode": None}
+    other = row | {"study": "a", "measure": "kappa"}
+    rows = [row | {"point": p, "estimate": x} for p, x in (("p=1", 0.5), ("p=2", 0.75))]
+    rows += [other | {"point": p, "estimate": x} for p, x in (("p=1", 0.1), ("p=2", 0.2))]
+    rows += [row | {"measure": "same", "point": p, "estimate": 0.3} for p in ("p=1", "p=2")]
+    found = sweep.moved(pd.DataFrame(rows))
+    assert found.columns.tolist() == ["p=1", "p=2"] and found.to_numpy().tolist() == [[0.5, 0.75], [0.1, 0.2]]
+    assert found.index.get_level_values("study").tolist() == ["z", "a"], "in the order of the run"
+    monkeypatch.setattr(sweep, "sweep", lambda axes, targets: (pd.DataFrame(rows), ["p=3", "p=4"]))
+    monkeypatch.setattr(sweep, "root", lambda: tmp_path)
+    assert main(["sweep", "p=1,2,3,4"]) == 1
+    told = capsys.readouterr()
+    assert "accuracy" in told.out and "same" not in told.out and "results/sweep.csv has every main number" in told.out
+    assert "2 points failed: p=3; p=4; the same command runs them again" in told.err
+    assert pd.read_csv(tmp_path / "results" / "sweep.csv").columns[0] == "study"
+    monkeypatch.setattr(sweep, "sweep", lambda axes, targets: (pd.DataFrame(), []))
+    assert main(["sweep", "p=1"]) == 0 and capsys.readouterr().out == ""
+
+
+# Compare --------------------------------------------------------------------------------------------------------------
+
+
+def scores(study: str, sets: list, correct: list[float], model: str = "m") -> pd.DataFrame:
+    n = len(correct)
+    of = {"study": study, "set": sets, "item_id": [f"q{k}" for k in range(n)], "cluster": [f"c{k}" for k in range(n)]}
+    of |= {"model": model, "mode": "zero_shot", "answered_by": "plain", "n_votes": 1, "correct": correct}
+    return pd.DataFrame(of | {"status": "ok", "how": "text", "read": True})
+
+
+def test_paired_accuracies_are_over_all_items_and_over_each_set_where_there_are_several():
+    before = pd.concat([scores("one", ["x"] * 8, [1, 1, 0, 0, 1, 0, 1, 0]), scores("two", [*"aaaabbbb"], [1, 0] * 4)])
+    after = pd.concat(
+        [scores("one", ["x"] * 8, [1, 0, 0, 1, 1, 1, 1, 0]), scores("two", [*"aaaabbbb"], [1] * 4 + [0] * 4)]
+    )
+    found = compare.paired_accuracies(before, after).set_index(["study", "set"])
+    assert set(found.index) == {("one", "all"), ("two", "all"), ("two", "a"), ("two", "b")}
+    assert found.loc[("one", "all"), ["n", "first", "second", "estimate", "n_changed"]].tolist() == [
+        8,
+        0.5,
+        0.625,
+        0.125,
+        3,
+    ]
+    assert found.loc[("two", "a"), ["n", "first", "second", "n_changed"]].tolist() == [4, 0.5, 1.0, 2]
+    assert found.loc[("two", "b"), ["n", "first", "second", "n_changed"]].tolist() == [4, 0.5, 0.0, 2]
+    assert found.loc[("two", "all"), "estimate"] == 0
+    assert found.loc[("one", "all"), "ci_low"] < 0.125 < found.loc[("one", "all"), "ci_high"]
+    fewer = compare.paired_accuracies(before, after[after["item_id"] != "q0"]).set_index(["study", "set"])
+    assert fewer.loc[("one", "all"), "n"] == 7, "the items that both have"
+    assert len(compare.paired_accuracies(before, after[:0])) == 0
+
+
+def main_rows(*rows: tuple) -> pd.DataFrame:
+    columns = ["study", "stage", "measure", "model", "mode", "n", "estimate", "origin"]
+    return pd.DataFrame([(*r, "asked")[:8] for r in rows], columns=columns)
+
+
+def test_main_numbers_of_two_runs_stand_side_by_side(tmp_path):
+    first = main_rows(
+        ("one", "score", "accuracy", "m", "zero_shot", 8, 0.5),
+        ("one", "judge", "mean", "m", None, 5, 1.0),
+        ("one", "judge", "mean", "m", None, 5, 2.0),
+    )
+    second = main_rows(
+        ("one", "score", "accuracy", "m", "zero_shot", 8, 0.625),
+        ("one", "judge", "mean", "m", None, 5, 1.5),
+        ("one", "judge", "mean", "m", None, 5, 2.0),
+        ("two", "score", "accuracy", "m", "zero_shot", 4, 0.1),
+    )
+    runs = [
+        compare.Results(name, table, scores("one", [None] * 8, x), table[:0])
+        for name, table, x in (("a", first, [1, 1, 0, 0, 1, 0, 1, 0]), ("b", second, [1, 0, 0, 1, 1, 1, 1, 0]))
+    ]
+    paired = compare.paired_accuracies(runs[0].scores, runs[1].scores)
+    found = compare.main_numbers(*runs, paired).sort_values(["study", "first"])
+    assert found["first"].tolist()[:3] == [0.5, 1.0, 2.0] and found["estimate"].tolist()[:3] == [0.125, 0.5, 0.0]
+    assert found["estimate"].isna().sum() == 1, "a number that one run lacks"
+    assert found["ci_low"].notna().tolist() == [True, False, False, False], "where both scored the same items"
+    wrong = second.assign(estimate=second["estimate"].where(second["stage"] != "score", 0.75))
+    other = compare.main_numbers(runs[0], runs[1]._replace(main=wrong), paired)
+    assert other["ci_low"].isna().all(), "a difference that is not that of the items has no interval"
+    fewer = compare.main_numbers(runs[0], runs[1]._replace(main=second.assign(n=7)), paired)
+    assert fewer["ci_low"].isna().all()
+
+
+def test_numbers_that_git_keeps_stand_in_for_results_that_are_gone(tmp_path):
+    kept = {"accuracy": {"m": {"n": 4, "estimate": 0.25}, "deep": {"x": 0.5}}, "n_items": 4, "text": "no number"}
+    for name, content in (("score/s.json", kept), ("generate/s/m.json", {"cost": 2})):
+        (tmp_path / "metrics" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "metrics" / name).write_text(json.dumps(content), encoding="utf-8")
+    table = compare._metrics(tmp_path / "metrics")
+    assert table[["stage", "study", "measure", "model", "estimate"]].to_numpy().tolist() == [
+        ["generate", "s", "cost", "m", 2.0],
+        ["score", "s", "accuracy, m", "", 0.25],
+        ["score", "s", "accuracy, deep, x", "", 0.5],
+        ["score", "s", "n_items", "", 4.0],
+    ]
+    assert table["n"].fillna(-1).tolist() == [-1, 4, -1, -1]
+    run = compare.Results(
+        "r",
+        main_rows(("s", "score", "accuracy", "m", "z", 4, 0.3), ("t", "score", "x", "m", "z", 4, 0.4)),
+        table[:0],
+        table,
+    )
+    gone = run._replace(gone=("score/s",), main=run.main[1:])
+    here, there = compare.with_metrics(run, gone)
+    for both in (here, there):
+        assert both.main["measure"].tolist() == ["x", "accuracy, m", "accuracy, deep, x", "n_items"]
+    assert compare.with_metrics(run, run)[0].main.equals(run.main)
+
+
+def test_models_that_are_not_known_to_be_the_same_are_named():
+    known = {
+        ("s", "same"): ("v1", "d1"),
+        ("s", "other"): ("v1", "d1"),
+        ("s", "first"): ("v1", "d1"),
+        ("s", "none"): ("not known", "d1"),
+    }
+    again = {
+        ("s", "same"): ("v1", "not known"),
+        ("s", "other"): ("v2", "d2"),
+        ("s", "second"): ("v3", "d2"),
+        ("s", "none"): ("not known", "d1"),
+    }
+    runs = [
+        compare.Results("r", pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), (), served) for served in (known, again)
+    ]
+    found = compare.who_answered_in(*runs)
+    assert found["model"].tolist() == ["other", "first", "none", "second"]
+    assert found.iloc[0].tolist() == ["s", "other", "v1", "d1", "v2", "d2"]
+    assert found.iloc[3].tolist() == ["s", "second", "not known", "not known", "v3", "d2"]
+
+
+def test_the_metrics_of_a_report_are_the_numbers_with_most_items():
+    table = main_rows(
+        ("s", "score", "accuracy", "m", "cot", 10, 0.1),
+        ("s", "score", "accuracy", "m", "zero_shot", 12, 0.2),
+        ("s", "score", "accuracy", "few", "zero_shot", 2, 0.9),
+        ("s", "score", "accuracy", "sim", "zero_shot", 12, 0.9),
+        ("s", "score", "gain; largest", "m", "zero_shot", 99, 0.9),
+        ("s", "judge", "mean", "a", None, 3, 1.0),
+        ("s", "judge", "mean", "b.1", None, 5, 2.0),
+        ("s", "judge", "mean", "c", None, 4, 3.0),
+        ("s", "judge", "mean", "c", None, 9, np.nan),
+    )
+    table.loc[3, "origin"] = "simulated"
+    assert compare.headline_metrics(table) == {
+        "s": {"score": {"accuracy, m, zero_shot": 0.2}, "judge": {"mean, b 1": 2.0, "mean, c": 3.0}}
+    }
+
+
+# What may be published ------------------------------------------------------------------------------------------------
+
+LONG = "He has slept badly for three weeks and wakes at four every single morning"
+HELD = aggregates.Protected(
+    [item("q-1", question=LONG, group_id="case7"), item("q-2", base_id="base-2")],
+    [Rating(item_id="q-9", study="s", rater="r", target="A", value=1.0, source="x", comment=LONG.replace("He", "She"))],
+    [Response(item_id="q-1", study="s", model="m", mode="cot", text="one two three four five six seven eight nine")],
+)
+
+
+def test_texts_are_recognised_by_eight_words_in_a_row():
+    assert list(aggregates.words_in_a_row("One, two THREE four.", 3)) == ["one two three", "two three four"]
+    assert list(aggregates.words_in_a_row("One two", 3)) == []
+    assert HELD.quoted_in("x slept badly for three weeks and wakes at y") == {
+        "slept badly for three weeks and wakes at"
+    }
+    assert HELD.quoted_in("slept badly for three weeks and wakes") == set()
+    assert HELD.quoted_in("She has slept badly for three weeks and") and HELD.quoted_in(
+        "two three four five six seven eight nine"
+    )
+    assert HELD.names == {"q-1", "case7", "q-2", "base-2", "q-9"}
+    assert HELD.about_items("see (q-1), base-2. and q-12") == {"q-1", "base-2"}
+
+
+@pytest.mark.parametrize(
+    ("named", "columns", "declared", "may"),
+    [
+        ((), ["anything"], False, True),
+        (("q-1",), ["item_id", "n", "estimate"], True, True),
+        (("q-1",), ["item_id", "n", "estimate"], False, False),
+        (("q-1",), ["item_id", "key"], True, False),
+    ],
+)
+def test_a_table_about_items_is_shown_where_it_is_declared_and_has_no_label(named, columns, declared, may):
+    assert aggregates.may_be_shown(named, columns, declared) is may
+
+
+def test_a_column_of_many_names_is_about_items_whatever_they_look_like():
+    few, many = (pd.DataFrame({"item_id": range(n), "x": 0.5}) for n in (10, 11))
+    assert aggregates.about(few, HELD) == set() and len(aggregates.about(many, HELD)) == 11
+    assert aggregates.about(many.rename(columns={"item_id": "place"}), HELD) == set()
+    assert aggregates.about(pd.DataFrame({"x": ["of q-2"]}), HELD) == {"q-2"}
+    assert aggregates.about(pd.DataFrame({"q-1": [1]}), HELD) == {"q-1"}, "a head names one too"
+    rounded = aggregates._rounded(pd.DataFrame({"x": [1.23456789], "n": [1234567]}))
+    assert rounded.iloc[0].tolist() == [1.23457, 1234567]
+
+
+def table_output(*heads: str, text: str = "1") -> dict:
+    html = f"<table><thead><tr><th></th>{''.join(f'<th>{h}</th>' for h in heads)}</tr></thead></table>"
+    return {"output_type": "display_data", "data": {"text/html": [html], "text/plain": [text]}}
+
+
+def test_outputs_about_items_are_kept_back_and_pictures_by_name():
+    shown = aggregates.ShownOf(
+        "score",
+        HELD,
+        {"score/by_item", "score/marks"},
+        {"PNG1": "plain", "PNG2": "marks", "PNG3": "named"},
+        {"marks", "named"},
+    )
+    cell = 's.table("by_item", x, "...")'
+    for output, source, may in (
+        (table_output("n", "estimate"), "x", True),
+        (table_output("item_id", "n"), "x", False),
+        (table_output("item_id", "n"), cell, True),
+        (table_output("item_id", "key"), cell, False),
+        (table_output("n", text="of q-1"), "x", False),
+        ({"output_type": "stream", "text": ["all of q-2"]}, "x", False),
+        ({"output_type": "stream", "text": ["all of them"]}, "x", True),
+    ):
+        assert (shown.output(output, source) == output) is may
+    for data, may in (("PNG1\n", True), ("PNG2", True), ("PNG3", False), ("other", False)):
+        picture = {"output_type": "display_data", "data": {"image/png": data}}
+        kept = shown.output(picture, "x")
+        assert (kept == picture) is may
+    assert kept["text"] == [aggregates._KEPT_BACK.format("results/score") + "\n"]
+    nb = {
+        "cells": [
+            {"cell_type": "markdown", "source": ["a"], "id": "x"},
+            {"cell_type": "code", "source": ["b"], "id": "y", "outputs": [picture]},
+        ]
+    }
+    done = shown.notebook(nb)
+    assert done["cells"][1]["outputs"] == [kept] and len({c["id"] for c in done["cells"]} | {"x", "y"}) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.md", "all is well: /results/x", None),
+        ("a.md", LONG, "no text of the corpus; got 7"),
+        ("a.md", "of q-2", "no item beside what is declared as shown; got 1"),
+        ("a.md", "in /home/somebody/x and /tmp/y", "no path of a machine; got 2"),
+        ("a.txt", "in /home/somebody of q-2", None),
+        ("score-by_item.csv", "item_id,n\nq-1,3\n", None),
+        ("score-by_item.csv", "item_id,key\nq-1,A\n", "no item beside"),
+        ("score-other.csv", "item_id,n\nq-1,3\n", "no item beside"),
+    ],
+)
+def test_published_files_are_searched(tmp_path, name, text, told):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    if told is None:
+        return aggregates.check_shown(tmp_path, HELD, {"score/by_item"})
+    with pytest.raises(ValueError, match=f"publish: a file must hold {told}"):
+        aggregates.check_shown(tmp_path, HELD, {"score/by_item"})
+
+
+def test_notebooks_are_searched_cell_by_cell(tmp_path):
+    def write(source: str, *outputs: dict) -> None:
+        cells = [{"cell_type": "code", "source": [source], "outputs": list(outputs)}]
+        (tmp_path / "score.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+
+    write('s.table("by_item", x, "t")', table_output("item_id", "n", text="q-1"))
+    aggregates.check_shown(tmp_path, HELD, {"score/by_item"})
+    for source, output in (
+        ("x = 'q-1'", table_output("n")),
+        ("x", table_output("item_id")),
+        ("x", table_output("n", text="q-2")),
+    ):
+        write(source, output)
+        with pytest.raises(ValueError, match="no item beside what is declared as shown; got 1 .score.ipynb"):
+            aggregates.check_shown(tmp_path, HELD, {"score/by_item"})
+
+
+# Exports --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_for_git_has_neither_date_nor_commit():
+    page = "Made on 2026-01-02 10:11:12 UTC by mhbench 1.2 (commit abc). Date, commit, versions, seed and hashes"
+    page += "<table><tr><td>made on<td>2026<tr><td>commit<td>abc<tr><td>seed<td>1</table>"
+    assert export.undated(page) == "Made by mhbench 1.2. Versions, seed and hashes<table><tr><td>seed<td>1</table>"
+
+
+def answer(**more) -> SimpleNamespace:
+    row = {"item_id": "q", "model": "m", "sample": 1, "answer": "B", "what": "right", "correct": 1.0, "category": "c"}
+    row |= {"set": None, "cluster": "k", "judged": "read", "confidence": 0.75, "key": "B"}
+    return SimpleNamespace(**row | more)
+
+
+@pytest.mark.parametrize(
+    ("more", "value", "stop"),
+    [
+        ({}, "C", "stop"),
+        ({"correct": 0.0, "what": "refused"}, "I", "content_filter"),
+        ({"correct": 0.5}, 0.5, "stop"),
+        ({"correct": np.nan, "what": "failed"}, "N", "unknown"),
+    ],
+)
+def test_a_scored_answer_becomes_a_sample_of_a_log(more, value, stop):
+    known = {"question": "Which?", "options": ["a", "b"], "context": {"History": "h"}}
+    found = export._sample(answer(**more), known, {"text": "It is B."})
+    assert found["scores"]["mhbench"]["value"] == value
+    assert (found["epoch"], found["target"], found["choices"]) == (2, "B", ["a", "b"])
+    assert found["output"]["choices"][0]["stop_reason"] == stop and found["output"]["completion"] == "It is B."
+    assert "Which?" in found["input"] and "h" in found["input"]
+    seen = {"category": "c", "case": "k", "became": more.get("what", "right"), "judged": "read"}
+    assert found["metadata"] == seen and found["scores"]["mhbench"]["metadata"] == {"confidence": 0.75}
+    bare = export._sample(answer(confidence=np.nan, answer=None, key=None), {}, {})
+    assert bare["input"] == "(the text of q is not part of this log)" and bare["choices"] is None
+    assert bare["target"] == "" and "answer" not in bare["scores"]["mhbench"]
+    assert bare["scores"]["mhbench"]["metadata"] == {}
+
+
+def test_the_lines_of_an_exported_result_come_to_its_score():
+    lines = [
+        {"evaluation_result_id": "r", "sample_id": i, "evaluation": {"score": x}}
+        for i, x in (("a", 1), ("a", 0), ("b", 1))
+    ]
+    result = {"evaluation_result_id": "r", "score_details": {"score": 0.75, "details": {"n": "2"}}}
+    eee._check_means(lines, [result])
+    eee._check_means(lines, [result | {"evaluation_result_id": "other"}])
+    for wrong in ({"score": 0.7, "details": {"n": "2"}}, {"score": 0.75, "details": {"n": "3"}}):
+        with pytest.raises(RuntimeError, match="the lines of a result must come to its score; got 0.750000 of 2 for"):
+            eee._check_means(lines, [result | {"score_details": wrong}])
+    assert eee._BOUNDS == {"lower_is_better": False, "score_type": "continuous", "min_score": 0, "max_score": 1}
+
+
+# Fetch ----------------------------------------------------------------------------------------------------------------
+
+
+def test_one_bar_counts_the_bytes_of_all_files_and_no_more_than_each_has():
+    moved = []
+    bar = fetch._Bar(SimpleNamespace(update=moved.append))
+    bar.update(5)  # of a size that is not known
+    bar.close()
+    bar.total = 10
+    for n in (6, 6, 3):
+        bar.update(n)
+    assert moved == [5, 6, 4, 0]
+    bar.reset()
+    assert moved[-1] == -10 and bar.counted == 0
+
+
+def test_what_was_fetched_is_told(tmp_path):
+    (tmp_path / "a").write_bytes(b"0" * 2_600_000)
+    (tmp_path / "b").write_bytes(b"0")
+    of = {"a": "1" * 64, "b": "2" * 64}
+    got = fetch.Fetched("s", tmp_path, tmp_path, {}, of, ["b"], {}, [f"f{k}" for k in range(6)], 3, 2)
+    assert got.told() == [
+        f"s: 2 files, 2.6 MB, in {tmp_path}; 1 as the registry has them",
+        f"  not in the registry: b, sha256 {'2' * 64}",
+        "  not there: 6 files of the release: f0, f1, f2, f3, f4, ...",
+        "  3 files of the source are no part of what was asked for",
+        "  2 more files in the authors' repository were not asked for; `--all` brings them, `--only PATTERN` some",
+    ]
+    few = fetch.Fetched("s", tmp_path, tmp_path, {}, {"a": "1"}, [], {"a": "unpacked"}, ["x"] * 5, 0, 0).told()
+    assert few == [
+        f"s: 1 file, 2.6 MB, in {tmp_path}; 0 as the registry has them",
+        "  in no repository: a: unpacked",
+        "  not there: 5 files of the release: x, x, x, x, x",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (ValueError(f"got {'a' * 40} for {'b' * 40}"), ValueError, f"got {'a' * 40}, the registry has {'b' * 40}"),
+        (ValueError(f"hash {'b' * 64} is not {'a' * 64}"), ValueError, f"got {'a' * 64}, the registry has {'b' * 64}"),
+        (OSError("no route\nto host"), ConnectionError, "f must be whole; got no route"),
+    ],
+)
+def test_a_download_that_failed_says_what_came(error, kind, told):
+    with pytest.raises(kind, match=told):
+        fetch._failed("f", "https://example.org", error)
+
+
+def test_bibtex_escapes_what_latex_would_read():
+    entry = fetch.bibtex(
+        "k", {"title": "A & B", "author": "{The_Group}", "note": "50% ~ $5 #1 {x}\\", "url": "https://a/_b"}
+    )
+    assert entry.split("\n") == [
+        "@misc{k,",
+        r"  title = {{A \& B}},",
+        "  author = {{The_Group}},",
+        r"  note = {50\% \textasciitilde{} \$5 \#1 \{x\}\textbackslash{}},",
+        "  url = {https://a/_b},",
+        "}",
+    ]
+
+
+# Runs that go on, and how they look -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stop", "texts", "line"),
+    [
+        (("generate", "s", "m", "has truncated answers"), ["x"], "models.m in params.yaml: max_tokens: {answer: 1024"),
+        (("generate", "s", "m", "has truncated answers"), [" ", ""], "models.m in params.yaml: thinking: true"),
+        (("generate", "s", "m", "has unread answers"), [], "models.m in params.yaml: max_unread: 1.0"),
+        (("score", "s", None, "has unread answers"), [], "mend the cause and run again"),
+        (("generate", "s", "m", "x; y; may fail (max_failed)"), [], "mhbench check m, which says what"),
+        (("generate", "s", "m", "rule; got; take it out; or in\nmore"), [], "take it out; or in"),
+        (("generate", "s", "m", "rule; got"), [], "mhbench check m"),
+    ],
+)
+def test_a_failure_has_the_line_that_mends_it(stop, texts, line):
+    assert keep_going.mending_line(keep_going.Stop(*stop), texts).startswith(line)
+
+
+def test_failures_are_listed_with_what_stopped_them():
+    of = [
+        keep_going.Stop(
+            "generate", "s", "m", "run_stage: generate s ended in cell 3 of generate.ipynb: ValueError: a; b; mend c"
+        ),
+        keep_going.Stop("report", None, None, "no table"),
+    ]
+    assert keep_going.stop_lines(of, ["m"]) == [
+        "2 stopped; m left out of the numbers, and selected as before; what was answered is kept:",
+        "  m (generate, s): a; b",
+        "    to mend:  mend c",
+        "  (report): no table",
+        "    to mend:  mend the cause and run again",
+    ]
+    assert keep_going.stop_lines(of[1:], [])[0] == "1 stopped; what was answered is kept:"
+
+
+def test_what_a_stage_asked_is_told_when_it_ends(monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+    out = io.StringIO()
+    with process.Live("generate s m", out) as live:
+        assert os.environ["MHBENCH_LIVE"] == str(live.file)
+        counts = {"done": 7, "cached": 2, "failed": 1, "declined": 0, "usd": 0.5}
+        live.file.write_text(json.dumps({"line": "l", "so_far": counts}), encoding="utf-8")
+        assert live._spent() == ", 7 answers (2 cached, 1 failed), 0.5000 USD"
+        live.file.write_text(
+            json.dumps({"line": "l", "so_far": counts | {"declined": 3, "usd": None}}), encoding="utf-8"
+        )
+    told = out.getvalue().splitlines()
+    assert told[0] == "mhbench: generate s m" and len(told) == 2
+    assert told[1].startswith(
+        "mhbench: generate s m: done after 0 s, 7 answers (2 cached, 1 failed, 3 refused), cost unknown"
+    )
+    assert "MHBENCH_LIVE" not in os.environ
+    with pytest.raises(KeyError), process.Live("x", out):
+        raise KeyError
+    assert out.getvalue().splitlines()[-1] == "mhbench: x: ended with an error after 0 s"
+    monkeypatch.setenv("CI", "1")
+    with process.Live("silent", out):
+        assert "MHBENCH_LIVE" not in os.environ
+    assert "silent" not in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("entry", "modes", "capped"),
+    [
+        ({}, {"a": {"n_items": 9}, "b": None}, {"a": {"n_items": 9}, "b": {}}),
+        ({"n_items": 5}, {"a": {"n_items": 9}, "b": {"n_items": 3}}, {"a": {"n_items": 5}, "b": {"n_items": 3}}),
+        ({"n_items": 5}, {"a": None}, {"a": {"n_items": 5}}),
+        ({"n_items": 5}, {"a": {"n_items": {"x": 9, "y": 2}}}, {"a": {"n_items": {"x": 5, "y": 2}}}),
+        ({"n_items": 5}, {"a": {"n_items": None, "k": 1}}, {"a": {"n_items": 5, "k": 1}}),
+    ],
+)
+def test_a_models_own_limit_caps_each_mode(entry, modes, capped):
+    before = json.dumps([entry, modes])
+    assert asking.capped(entry | {"served": "x"}, modes) == ({"served": "x"}, capped)
+    assert json.dumps([entry, modes]) == before, "what is given stays as it is"
+
+
+def test_an_executed_notebook_has_no_time_and_no_progress():
+    cells = [
+        nbformat.v4.new_markdown_cell("a"),
+        nbformat.v4.new_code_cell("b", execution_count=3, metadata={"tags": ["parameters"], "papermill": 1}),
+    ]
+    outputs = [nbformat.v4.new_output("stream", name=n, text="x") for n in ("stdout", "stderr")]
+    outputs.append(nbformat.v4.new_output("execute_result", data={"text/plain": "1"}, execution_count=3))
+    cells[1].outputs = outputs
+    nb = execute._normalise(nbformat.v4.new_notebook(cells=cells, metadata={"papermill": {"at": "now"}}))
+    assert set(nb.metadata) == {"kernelspec"} and nb.cells[1].metadata == {"tags": ["parameters"]}
+    assert nb.cells[0].metadata == {} and nb.cells[1].execution_count is None
+    assert [o.output_type for o in nb.cells[1].outputs] == ["stream", "execute_result"]
+    assert nb.cells[1].outputs[0].name == "stdout" and nb.cells[1].outputs[1].execution_count is None
+    assert len({c["id"] for c in nb.cells}) == 2 and all(len(c["id"]) == 8 for c in nb.cells)
+
+
+def test_a_dry_run_goes_as_far_as_the_last_cell_that_asks_or_keeps(tmp_path):
+    sources = ["a", "with settled(x) as y: ...", "b", "s.records('x', y, Z)", "c", "d"]
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
+    nbformat.write(nb, tmp_path / "whole.ipynb")
+    part = execute._asking_part(tmp_path / "whole.ipynb", tmp_path / "part.ipynb")
+    assert [c.source for c in nbformat.read(part, 4).cells] == sources[:4]
+
+
+def test_a_replication_runs_the_pipeline_in_its_own_folder(tmp_path, monkeypatch):
+    ran, top = [], tmp_path / "top"
+    monkeypatch.setattr(replicate, "_check_installed", lambda: None)
+    monkeypatch.setattr(replicate, "unlock", lambda name: None)
+    monkeypatch.setattr(replicate, "_released", lambda top, name, source: SimpleNamespace(folder="f", files={}))
+    monkeypatch.setattr(replicate, "_made_of", lambda name, release: {"study": name, "x": 1})
+    monkeypatch.setattr(replicate, "init", lambda top, update: ran.append(("init", update)))
+    monkeypatch.setattr(replicate, "_enter", lambda *a: ran.append(("enter", os.environ["MHBENCH_ROOT"])) or ["line"])
+    ended = SimpleNamespace(returncode=0)
+    monkeypatch.setattr(replicate.subprocess, "run", lambda words, cwd, stdout: ran.append((words[1:], cwd)) or ended)
+    monkeypatch.setattr(replicate, "replication", lambda name: None)
+    before = os.environ.get("MHBENCH_ROOT")
+    assert replicate.replicate("mhqa", None, top) == top.resolve()
+    repro = (["-m", "dvc", "repro", "--quiet"], top.resolve())
+    assert ran == [("init", False), ("enter", str(top.resolve())), repro] and os.environ.get("MHBENCH_ROOT") == before
+    assert (top / replicate._READ).read_text() == "line\n"
+    assert json.loads((top / replicate._MADE_OF).read_text()) == {"study": "mhqa", "x": 1}
+    ran.clear()
+    assert replicate.replicate("mhqa", None, top) and ran == [repro], "what is up to date is not set up again"
+    monkeypatch.setattr(replicate, "_made_of", lambda name, release: {"study": name, "x": 2})
+    (top / "params.yaml").write_text("old")
+    ran.clear()
+    replicate.replicate("mhqa", None, top)
+    assert ran[0] == ("init", True) and "seed" in (top / "params.yaml").read_text(), (
+        "an older version is brought up to date"
+    )
+    ended.returncode = 1
+    with pytest.raises(RuntimeError, match="every stage must succeed; got an error of one"):
+        replicate.replicate("mhqa", None, top)
+    with pytest.raises(ValueError, match="got one of mhqa"):
+        replicate.replicate("mentat", None, top)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+    with pytest.raises(ValueError, match="got one with other files"):
+        replicate.replicate("mhqa", None, tmp_path / "full")
