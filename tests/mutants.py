@@ -2,9 +2,9 @@
 
 A notebook that is executed runs its own cells, not the module that they were exported to: a mutant of a module is also
 put into its notebook's cell. A mutant of a stage is a changed cell of its notebook. What notices is the module's
-notebook, then other notebooks and tests that import the module, then what the stages of the demo leave, where they run
-the changed line: the shortest first, until one fails. All run in processes forked from one that has the libraries
-loaded. Stages need the results of `make repro`. What nothing notices within the budget counts as missed.
+notebook, then the tests that import the module, then what the stages of the demo leave, where they run the changed
+line: the shortest first, until one fails. All run in processes forked from one that has the libraries loaded. Stages
+need the results of `make repro`.
 
     python tests/mutants.py --sample 20 --seed 1                                 20 of every group of GROUPS
     python tests/mutants.py --sample 40 --budget 600 stats/metrics stages/panel
@@ -28,6 +28,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -52,15 +53,14 @@ LIBRARIES = (
     "IPython nbformat papermill pytest hypothesis jsonschema"
 )
 LONGEST_S = 8  # a test that takes longer is left out
-SHARED_S = 30  # and one whose fixtures, which others share, take longer than this
-MOST_S = 60  # of tests or of stages a mutant, the shortest first; what these do not notice counts as not noticed
+MOST_S = 30  # of tests or of stages a mutant, the shortest first; what these do not notice counts as not noticed
 
 # Faults ---------------------------------------------------------------------------------------------------------------
 
 OTHER = {"<": ("<=", ">"), ">": (">=", "<"), "<=": ("<",), ">=": (">",), "//": ("/",), "%": ("//",), "**": ("*",)}
 for both in "==,!=;is,is not;in,not in;and,or;+,-;*,/;|,&;min,max;any,all;minimum,maximum".split(";"):
     OTHER |= {one: (two,) for one, two in permutations(both.split(","))}
-MISSED = ("survived", "never run", "out of time")
+MISSED = ("survived", "never run")
 WORDS = {"about", "absent", "alt", "caption", "help", "place", "remedy", "title"}  # arguments that a reader reads
 SILENT = {"refuse", "warn", "warnings", "cast", "ax", "fig", "figure", "plt"}  # what these are given is for a reader
 LEAVES = {"table", "records", "headline", "done", "added", "page", "know", "know_labels"}  # of a stage: what it leaves
@@ -360,10 +360,10 @@ class Checks:
         return found[: int(until) + 1]
 
 
-def _imports(code: str) -> set[str]:
-    "What a program imports: modules, and names from modules, dotted."
+def _imports(file: Path) -> set[str]:
+    "What a file imports: modules, and names from modules, dotted."
     found = set()
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -375,50 +375,32 @@ def importing(root: Path, modules: list[Module]) -> dict[str, set[str]]:
     "The test files that import one of the modules, and which."
     found = {}
     for file in sorted((root / "tests").rglob("test_*.py")):
-        known = _imports(file.read_text(encoding="utf-8"))
+        known = _imports(file)
         if which := {str(m.file) for m in modules if m.name in known}:
             found[str(file.relative_to(root))] = which
     return found
 
 
-def notebooks_importing(root: Path, modules: list[Module]) -> dict[Path, set[str]]:
-    "The notebooks that import one of the modules, and which; not the module's own, which runs its cells instead."
-    from examples import MAGIC
-
-    found = {}
-    for file in sorted((root / "nbs").rglob("*.ipynb")):
-        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
-        code = (MAGIC.sub("", "".join(c["source"])) for c in cells if c["cell_type"] == "code")
-        known = set().union(*map(_imports, code))
-        if file.parent.name != "stages" and (which := {str(m.file) for m in modules if m.name in known}):
-            found[file] = which
-    return found
-
-
 class _Trace:
-    "Which lines of some files are run: counted by coverage, in C, so that what a check takes is hardly longer."
+    "Which lines of some files are run."
 
     def __init__(self, files: set[str]):
-        from coverage import Coverage
-
         self.files = files
-        self.n = 0
-        self.coverage = Coverage(data_file=None, include=sorted(files), config_file=False, messages=False)
+        self.seen: set[tuple[str, int]] = set()
 
-    def start(self) -> None:
-        self.coverage.start()
-        self.coverage.switch_context(str(self.n))
+    def __call__(self, frame, event, arg):
+        return self._line if frame.f_code.co_filename in self.files else None
 
-    def stop(self) -> None:
-        self.coverage.stop()
+    def _line(self, frame, event, arg):
+        self.seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._line
+
+    def start(self):
+        threading.settrace(self)
+        sys.settrace(self)
 
     def taken(self) -> set[tuple[str, int]]:
-        "The lines since the last time."
-        data = self.coverage.get_data()
-        data.set_query_context(str(self.n))
-        seen = {(file, line) for file in data.measured_files() & self.files for line in data.lines(file) or ()}
-        self.n += 1
-        self.coverage.switch_context(str(self.n))
+        seen, self.seen = self.seen, set()
         return seen
 
 
@@ -441,11 +423,9 @@ class _Watch:
         def too_long(*_):
             pytest.skip(f"longer than {LONGEST_S} s")
 
+        self.trace.start()  # an alarm that came while a line was traced has ended it
         self.started = time.process_time()
         signal.signal(signal.SIGPROF, too_long)
-        signal.setitimer(signal.ITIMER_PROF, SHARED_S)
-
-    def pytest_runtest_call(self, item):
         signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
 
     def pytest_runtest_logreport(self, report):
@@ -469,29 +449,6 @@ def _pytest(nodes: list[str], *plugins) -> int:
     return int(pytest.main([*words, *([] if plugins else ["-x"]), *nodes], plugins=list(plugins)))
 
 
-def notebook_ran(notebook: Path, files: set[str]) -> tuple[str | None, float, set[tuple[str, int]]]:
-    "What a notebook says, what it takes, and which lines of these files it runs; in a child."
-    from examples import first_fault
-
-    trace = _Trace(files)
-    trace.start()
-    fault = first_fault(notebook)
-    return fault, time.process_time(), trace.taken()
-
-
-def notebooks_measured(modules: list[Module], root: Path) -> Checks:
-    "The notebooks that import one of the modules."
-    checks = Checks()
-    for file, own in notebooks_importing(root, modules).items():
-        name = f"notebook {file.relative_to(root)}"
-        ran = in_child(lambda f=file, o=own: notebook_ran(f, o), 300, root.parent / "notebook")
-        if ran is None or ran[0]:
-            checks.left_out[name] = str(ran and ran[0])
-        else:
-            _, checks.seconds[name], checks.lines[name] = ran
-    return checks
-
-
 def tests_measured(modules: list[Module], root: Path) -> Checks:
     "The tests that import one of the modules."
     checks = Checks()
@@ -499,7 +456,7 @@ def tests_measured(modules: list[Module], root: Path) -> Checks:
     trace.start()
     if files := importing(root, modules):
         _pytest(list(files), _Watch(trace, checks, files))
-    trace.stop()
+    sys.settrace(None)
     for gone in checks.left_out:
         checks.seconds.pop(gone, None)
     return checks
@@ -519,30 +476,28 @@ def stages_measured(modules: list[Module], root: Path) -> Checks:
 
     checks = Checks()
     trace = _Trace({str(m.file) for m in modules if not isinstance(m, Stage)})
-    if trace.files:
-        trace.start()
     own = {m.file.stem for m in modules if isinstance(m, Stage)}
     found = [str(f.parent.relative_to("results")) for f in sorted(Path("results").rglob("notebook.ipynb"))]
     for check in [*(f"stage {place}" for place in found), *(f"stage {place} varied" for place in VARIED)]:
         if trace.files or check.split()[1].partition("/")[0] in own:
             started = time.process_time()
+            if trace.files:
+                trace.start()
             try:
                 checks.left[check] = left(check)
             except Exception as e:
                 checks.left_out[check] = str(e)
                 continue
+            finally:
+                sys.settrace(None)
             checks.seconds[check] = time.process_time() - started
-            checks.lines[check] = trace.taken() if trace.files else set()
+            checks.lines[check] = trace.taken()
     return checks
 
 
 def noticed(mutant: Mutant, chosen: list[str], known: dict[str, dict]) -> bool:
     "Whether one of the checks fails for a mutant; in a child."
-    from examples import first_fault
-
     if mutant.module.name in chosen and mutant.module.fault(mutant.code):
-        return True
-    if any(first_fault(mutant.module.root / c.split()[1]) for c in chosen if c.startswith("notebook ")):
         return True
     for check in [c for c in chosen if c.startswith("stage ")]:
         try:
@@ -592,7 +547,7 @@ def copied() -> Path:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
-    for name in ("data", "results", "figures", ".mhbench"):
+    for name in ("data", "results", ".mhbench"):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, dirs_exist_ok=True)
     for words in (["init", "-q"], ["add", "-A"]):
@@ -621,24 +576,17 @@ def tried(mutants: list[Mutant], root: Path, until: float, quick: bool) -> None:
     for mutant in mutants:
         if time.monotonic() < until and not isinstance(mutant.module, Stage):
             one(mutant, "notebook", [mutant.module.name], 60, {})
-    kinds = {"notebooks": notebooks_measured, "tests": tests_measured, "stages": stages_measured}
-    for kind, measured in kinds.items():
+    for kind, measured in (("tests", tests_measured), ("stages", stages_measured)):
         rest = [m for m in mutants if m.fate in ("not tried", "survived")]
         rest = [
             m for m in rest if isinstance(m.module, Stage) == (kind == "stages") or (kind == "stages" and not quick)
         ]
-        if not rest:
-            continue
-        if time.monotonic() > until:
-            for mutant in rest:
-                mutant.fate = "out of time"
+        if not rest or time.monotonic() > until:
             continue
         modules = list(dict.fromkeys(m.module for m in rest))
         checks = in_child(lambda f=measured, m=modules: f(m, root), until - time.monotonic(), log)
         if checks is None:
             print(f"{kind}: they do not run unchanged in the time that is left\n{log.read_text()[-300:]}", flush=True)
-            for mutant in rest:
-                mutant.fate = "out of time"
             continue
         for name, why in checks.left_out.items():
             if "Skipped" not in why:
@@ -648,16 +596,13 @@ def tried(mutants: list[Mutant], root: Path, until: float, quick: bool) -> None:
             which = checks.of(mutant)
             if not which and mutant.fate == "not tried":
                 mutant.fate = "never run"
-            for together in [[c] for c in which] if kind == "notebooks" else [which] if which else []:
-                if time.monotonic() > until:
-                    mutant.fate = "out of time"
-                elif mutant.fate in ("not tried", "survived"):
-                    one(mutant, kind, together, sum(checks.seconds[c] for c in together), checks.left)
+            elif which and time.monotonic() < until:
+                one(mutant, kind, which, sum(checks.seconds[c] for c in which), checks.left)
 
 
 def report(name: str, done: list[Mutant], seconds: float) -> None:
     missed = [m for m in done if m.fate in MISSED]
-    by = {fate: sum(m.fate == fate for m in done) for fate in ("notebook", "notebooks", "tests", "stages", "died")}
+    by = {fate: sum(m.fate == fate for m in done) for fate in ("notebook", "tests", "stages", "died")}
     share = f"{1 - len(missed) / len(done):.0%}" if done else "none tried"
     print(f"{name}: {len(done) - len(missed)} of {len(done)} found ({share}), {by}, {seconds:.0f} s", flush=True)
     for m in missed:
@@ -691,8 +636,6 @@ def main() -> int:
     os.chdir(root)
     os.environ["PYTHONPATH"] = str(root)
     os.environ["MHBENCH_ROOT"] = str(root)
-    if (root / "results").is_dir():
-        os.environ["MHBENCH_DEMO"] = str(root)  # tests read what the stages left
     sys.path[:0] = [str(root), str(root / "tests")]
     sys.dont_write_bytecode = True
     for library in LIBRARIES.split():

@@ -34,13 +34,6 @@ def item(name: str, **more) -> Item:
     return Item(**given | {"item_id": name, "key": ["A"], "source": f"{name}.csv:2"} | more)
 
 
-class Terminal:
-    "A standard input at which somebody sits."
-
-    def isatty(self):
-        return True
-
-
 # Graph and order ------------------------------------------------------------------------------------------------------
 
 NODES = {

@@ -1,0 +1,675 @@
+"""Parameters, new studies, rounds, summaries, panels and stages: what is read, refused and said, by tables."""
+
+import io
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from mhbench.records.schema import Item, Rating, Response, write_records
+from mhbench.run import annotate, commands, edit, graph, new_study, panel, params, shape, stage, summary
+from mhbench.stats.prediction_powered import pilot_of_card
+
+
+def item(name: str, **more) -> Item:
+    given = {"study": "s", "task": "multiple_choice", "question": f"What about {name}?", "options": ["a", "b"]}
+    return Item(**given | {"item_id": name, "key": ["A"], "source": f"{name}.csv:2"} | more)
+
+
+class Terminal:
+    "A standard input at which somebody sits."
+
+    def isatty(self):
+        return True
+
+
+# Parameters and the selection -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "told"),
+    [
+        (None, "", "nothing"),
+        ({"a": 1, "b": 2}, "", "a mapping of 2"),
+        ([1], "", "a list of 1"),
+        ("text", "", "'text'"),
+        (3, "", "3"),
+        ("x" * 58, "", "'" + "x" * 58 + "'"),
+        ("x" * 70, "", "'" + "x" * 59 + " ..."),
+        ("s3cret", "api_key", "a value that is not shown"),
+    ],
+)
+def test_a_value_is_shown_short_and_never_where_it_is_a_key(value, name, told):
+    assert shape.shown(value, name) == told
+
+
+def test_names_are_listed_and_the_nearest_one_is_proposed():
+    assert shape.listed(["a", None]) == "a, null"
+    assert shape.listed(map(str, range(20))).endswith("18, 19") and shape.listed(range(23)).endswith(
+        "18, 19 and 3 more"
+    )
+    assert shape.nearest("modle", [None, "model", "study"], "none") == "did you mean model?"
+    assert shape.nearest("x", ["model"], "none") == "none"
+
+
+def test_the_lines_of_entries_are_known_and_keys_that_are_wrong():
+    text = "a: 1\nb:\n  - x\n  - c: 2\nd: {e: 3}\n1: f\na: 2\nbase: &b {g: 1}\nmore:\n  <<: *b\n"
+    lines, faults = shape._keys(yaml.compose(text))
+    assert {k: lines[k] for k in (("b",), ("b", 0), ("b", 1, "c"), ("d", "e"), ("more",))} == {
+        ("b",): 2,
+        ("b", 0): 3,
+        ("b", 1, "c"): 4,
+        ("d", "e"): 5,
+        ("more",): 9,
+    }
+    assert ("more", "<<") not in lines
+    assert [(f.path, f.rule, f.got) for f in faults] == [
+        (("1",), "be named by a text", "1"),
+        (("a",), "stand once", "it again, first in line 1"),
+    ]
+    assert faults[0].remedy == 'put it in quotes: "1"'
+    fault = shape.Fault(("b", 1, "z"), "be", "none")
+    assert str(fault) == "b.1.z must be; got none" and fault.line(lines) == 4
+    assert shape.Fault(("z",), "be", "none").line(lines) == 0
+
+
+@pytest.fixture(scope="module")
+def known():
+    "The repository's parameters."
+    return params.load_params(graph.root() / "params.yaml")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "told"),
+    [
+        ("seed", "one", ("seed must be a whole number; got 'one'", "write a number, without quotes")),
+        ("seed", None, ("seed must be a whole number; got nothing", "give it a value, or take the entry out")),
+        ("run.items", -1, ("run.items must be 0 or more; got -1", "")),
+        ("run.studies", "mhqa", ("run.studies must be a list; got 'mhqa'", "put it in brackets: [mhqa]")),
+        ("models.minilm.endpoint", 3, ("models.minilm.endpoint must be a text; got 3", 'put it in quotes: "3"')),
+        ("models.minilm.sreved", "x", ("models.minilm.sreved must be one of", "did you mean served?")),
+        ("models.minilm.api_key", "x", ("models.minilm.api_key must", "")),
+        (
+            "studies.mhqa.score.seed",
+            1,
+            ("studies.mhqa.score.seed must be left to the run; got an entry", "seed and executor stand"),
+        ),
+        (
+            "studies.mhqa.prepare.sha256",
+            "abc",
+            ("studies.mhqa.prepare.sha256 must be a SHA-256, 64 hex", "let `mhbench import` write it"),
+        ),
+    ],
+)
+def test_a_wrong_entry_is_told_with_its_rule_and_its_remedy(known, place, value, told):
+    p = json.loads(json.dumps(known))
+    *inside, last = place.split(".")
+    at = p
+    for part in inside:
+        at = at[part]
+    at[last] = value
+    found = [f for f in shape.misshapen(p) if ".".join(map(str, f.path)) == place]
+    assert found and str(found[0]).startswith(told[0]) and found[0].remedy.startswith(told[1])
+    assert shape.misshapen(known) == []
+
+
+def test_all_mistakes_are_told_in_the_order_of_the_file():
+    at = {("a",): 9, ("b",): 2}
+    with pytest.raises(ValueError) as e:
+        shape.refuse_all(
+            [
+                shape.Fault(("a", "x"), "be", "1", "mend a"),
+                shape.Fault(("b",), "be", "2"),
+                shape.Fault(("c",), "be", "3"),
+            ],
+            "p.yaml",
+            at,
+        )
+    assert str(e.value).split("\n")[1:] == [
+        "  c must be; got 3",
+        "  line 2: b must be; got 2",
+        "  line 9: a.x must be; got 1; mend a",
+    ]
+    assert "p.yaml must hold together; got 3 mistakes:" in str(e.value)
+    with pytest.raises(ValueError, match=r"a must be; got 1 \(p.yaml, line 9\); mend"):
+        shape.refuse_all([shape.Fault(("a",), "be", "1", "mend")] * 2, "p.yaml", at)
+    with pytest.raises(ValueError) as e:
+        shape.refuse_all([shape.Fault((f"x{k}",), "be", "1") for k in range(53)], "p.yaml", {})
+    assert str(e.value).endswith("\n  and 3 more") and str(e.value).count("must be; got 1") == 50
+    shape.refuse_all([], "p.yaml", {})
+
+
+def test_a_selection_beside_the_parameters_holds_the_run_and_it_alone(tmp_path, known):
+    alone = {k: v for k, v in known.items() if k != "run"}
+    for p, chosen, got in (
+        (known, {"run": known["run"]}, "got one in params.yaml too"),
+        (alone, {"run": known["run"], "seed": 1}, "got the entries run, seed"),
+        (alone, {"seed": 1}, "got the entries seed"),
+    ):
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
+        (tmp_path / "run.yaml").write_text(yaml.safe_dump(chosen, sort_keys=False), encoding="utf-8")
+        with pytest.raises(ValueError, match=got):
+            params.load_params(tmp_path / "params.yaml")
+
+
+def test_the_selection_is_told_in_words(known):
+    p = json.loads(json.dumps(known))
+    p["run"] |= {"studies": ["mhqa"], "models": ["minilm"], "items": 5}
+    p["models"]["minilm"]["n_items"] = 3
+    told = commands.selection(p)
+    assert told[:2] == ["studies: mhqa", "models: minilm"]
+    assert told[-2:] == [
+        "items: at most 5 a study, in each of its modes",
+        "  at most, of a mode, by their own entries: minilm 3",
+    ]
+    p["run"] |= {"items": 0, "models": []}
+    told = commands.selection(p)
+    assert told[1] == "models: nobody is asked; recorded answers are scored" and told[-1] == "items: all"
+    p["run"]["items"] = None
+    assert not commands.selection(p)[-1].startswith("items")
+    assert commands._money(float("nan")) == "unknown" and commands._money(0.5) == "0.5000"
+
+
+TEXT = "a: 1  # one\nb:\n  c: [x, y]\n  d:\n    - p\n    - q\n# end\ne: {f: 2}\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "old", "new"),
+    [
+        (("a",), 2, "a: 1  # one", "a: 2  # one"),
+        (("a",), None, "a: 1  # one", "a:  # one"),
+        (("b", "c"), ["z"], "c: [x, y]", "c: [z]"),
+        (("b", "d"), ["z"], "d:\n    - p\n    - q\n", "d: [z]\n"),
+        (("e", "f"), None, "{f: 2}", "{f: null}"),
+        (("b", "new"), {"k": 1}, "    - q\n", "    - q\n  new: {k: 1}\n"),
+        (("new",), "ä", "e: {f: 2}\n", "e: {f: 2}\nnew: ä\n"),
+    ],
+)
+def test_one_entry_is_replaced_and_every_other_character_stays(entry, value, old, new):
+    assert edit.replaced(TEXT, entry, value) == TEXT.replace(old, new)
+
+
+def test_the_lines_of_a_study_are_found_and_new_ones_come_last():
+    text = "studies:\n  one:\n    score: {}\n  two: {}\n\nmodels: {}\n"
+    first, last = edit.study_entry(text, "one", "p")
+    assert text[first:last] == "  one:\n    score: {}"
+    first, last = edit.study_entry(text, "new", "p")
+    assert first == last and text[:first].endswith("two: {}")
+    with pytest.raises(ValueError, match="studies must be entries on lines of their own"):
+        edit.study_entry("studies: {one: {}}\n", "one", "p")
+    assert edit.study_lines("one", {"score": {"a": [1, 2]}}) == "  one:\n    score:\n      a: [1, 2]"
+    assert edit._merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"c": 4}, "e": 5}) == {
+        "a": {"b": 1, "c": 4},
+        "d": 3,
+        "e": 5,
+    }
+    assert edit._as_before({"judges": ["b", "x"]}, "judges", ["a", "b"], ["a", "b"]) == ["b", "a"]
+    assert (
+        edit._as_before({"judges": ["x"]}, "judges", ["a"], ["a"]) == ["a"]
+        and edit._as_before({}, "judges", ["a"], None) is None
+    )
+
+
+def test_rows_that_do_not_fit_are_told_up_to_a_number():
+    aside = [{"place": f"r{k}", "column": "key", "rule": "be one", "value": "v" * 70} for k in range(12)]
+    assert edit.rows_aside(aside[:1], 1) == [f"  r0, key: be one; got {'v' * 60}"]
+    assert edit.rows_aside(aside, 10)[-1] == "  and 2 more" and len(edit.rows_aside(aside, 10)) == 11
+    said = [Response(item_id="q", study="s", model="m", mode=mode, text="t") for mode in ("cot", "cot", "zero_shot")]
+    corpus = SimpleNamespace(
+        items=[1, 2], ratings=[1], responses=said, notes=["x is set aside, the first: y", "a note"]
+    )
+    lines = [
+        "s: 2 items, 1 ratings, 3 recorded answers",
+        "  recorded: m in cot, 2 answers",
+        "  recorded: m in zero_shot, 1 answers",
+    ]
+    assert edit.corpus_lines("s", corpus, []) == [*lines, "  x is set aside, the first: y", "  a note"]
+    found = edit.corpus_lines("s", corpus, aside)
+    assert found[3].startswith("  set aside: 12 rows that do not fit") and found[-2:] == ["    and 2 more", "  a note"]
+
+
+# New studies ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_study_goes_through_the_stages_that_its_content_allows():
+    written = item("w", task="open", options=[], key=["because"])
+    stages, _ = new_study.sections(SimpleNamespace(items=[item("a")], ratings=[]), ["j"])
+    assert stages == {"generate": {"modes": {"zero_shot": {}}}, "score": {}}
+    stages, _ = new_study.sections(SimpleNamespace(items=[item("a"), written], ratings=[]), ["j"])
+    assert stages["judge"] == {"kind": "score", "judges": ["j"]}
+    soft = item("s", key=[], soft_labels=[0.5, 0.5])
+    assert new_study.sections(SimpleNamespace(items=[soft], ratings=[]), [])[0]["score"] == {}
+    with pytest.raises(
+        ValueError, match="every question with options must have a key, .*; got 1 that have none .q, q.csv:2"
+    ):
+        new_study.sections(SimpleNamespace(items=[item("q", key=[])], ratings=[]), [])
+    waiting = new_study.sections(SimpleNamespace(items=[item("q", key=[])], ratings=[]), [], {"preferences": {"x": 1}})[
+        0
+    ]
+    assert waiting["score"] == {"soft_labels": True} and waiting["preferences"] == {"x": 1}
+
+
+def test_how_rows_were_read_is_told_by_kind_with_an_example():
+    of = [
+        item("a"),
+        item("b"),
+        item("c", key=[]),
+        item("d", options=["x", "y", "z"]),
+        item("e", task="open", options=[], key=["r"]),
+    ]
+    assert list(new_study.kinds_of_rows([of[2], *of[:2], *of[3:]])) == [
+        "multiple_choice, 2 options, 1 right",
+        "multiple_choice, 2 options, no key",
+        "multiple_choice, 3 options, 1 right",
+        "open, a reference answer",
+    ]
+    long = item("f", question="w " * 80, key=[])
+    told = new_study.example(long, most=20).split("\n")
+    assert told == ["f.csv:2  " + "w " * 9 + "w…", "    A  a", "    B  b", "    right: not said"]
+    assert new_study.example(item("a")).endswith("right: A")
+    assert new_study._values(["x"] * 3) == "one value: x" and new_study._range([3, 5, 4]) == "3 to 5"
+    assert new_study._values([*"aabbcd"]) == "4 values: a, b, c, …" and new_study._values(["y" * 30, "z"]).startswith(
+        "2 values: " + "y" * 23 + "…"
+    )
+    assert new_study._lengths(["ab", "abcd"]) == "2 to 4 characters" and new_study._lengths(["ab"]) == "2 characters"
+
+
+@pytest.mark.parametrize(
+    ("texts", "lists", "pairs"),
+    [
+        (["a=1", "b=2=3"], (), {"a": "1", "b": "2=3"}),
+        (["a=1", "a=2"], (), {"a": ["1", "2"]}),
+        (["a=1"], ("a",), {"a": ["1"]}),
+        ([], (), {}),
+        (["a"], (), None),
+    ],
+)
+def test_names_with_values_may_repeat(texts, lists, pairs):
+    if pairs is not None:
+        assert new_study._pairs(texts, "--column", lists) == pairs
+        return
+    with pytest.raises(ValueError, match="--column must be NAME=VALUE; got 'a'"):
+        new_study._pairs(texts, "--column", lists)
+
+
+def test_an_encoding_is_asked_for_where_somebody_sits_and_the_text_is_not_utf_8(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "q.CSV"
+    file.write_bytes("id;frage\n1;Müdigkeit\n".encode("cp1252"))
+    assert new_study.asked_encoding(file, lambda q: "y") is None, "nobody can be asked"
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert new_study.asked_encoding(file, lambda q: " Ja ") == "cp1252" and "Müdigkeit" in capsys.readouterr().out
+    assert new_study.asked_encoding(file, lambda q: "") is None
+    assert new_study.asked_encoding(tmp_path / "none.csv", lambda q: "y") is None
+    assert new_study.asked_encoding(file.rename(tmp_path / "q.xlsx"), lambda q: "y") is None
+    (tmp_path / "u.csv").write_text("ä", encoding="utf-8")
+    assert new_study.asked_encoding(tmp_path / "u.csv", lambda q: "y") is None
+    assert new_study.agreed("Write?", "f", lambda q: "YES") and not new_study.agreed("Write?", "f", lambda q: "")
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    with pytest.raises(ValueError, match=r"f: --yes must be said where nobody can be asked \(Write\?\)"):
+        new_study.agreed("Write?", "f", lambda q: "y")
+
+
+# Rounds of people -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "public", "link"),
+    [
+        ("127.0.0.1", "", "http://127.0.0.1:9/in/t"),
+        ("::1", "", "http://[::1]:9/in/t"),
+        ("127.0.0.1", "https://host/study/", "https://host/study/in/t"),
+    ],
+)
+def test_links_go_to_the_address_that_raters_see(capsys, host, public, link):
+    annotate.print_links(SimpleNamespace(host=host, port=9, public_url=public), {"r": "t"})
+    assert capsys.readouterr().out == f"  r: {link}\n"
+
+
+def test_loopback_is_this_machine_alone_and_open_hosts_have_a_name(capsys, monkeypatch):
+    assert [
+        annotate._on_loopback(h) for h in ("127.0.0.1", "127.8.0.1", "::1", "localhost", "0.0.0.0", "ward.example")
+    ] == [True] * 4 + [False] * 2
+    monkeypatch.setattr(annotate.socket, "gethostname", lambda: "ward")
+    for host in ("0.0.0.0", "::", ""):
+        annotate.print_links(SimpleNamespace(host=host, port=9, public_url=""), {"r": "t"})
+        assert capsys.readouterr().out == "  r: http://ward:9/in/t\n"
+
+
+def test_an_answer_comes_from_a_flag_a_terminal_or_the_usual_value(monkeypatch):
+    asked = lambda given, otherwise: annotate._answered("Q", "--q", given, otherwise, lambda q: ask_next(q))
+    questions, said = [], []
+
+    def ask_next(question):
+        questions.append(question)
+        return said.pop(0)
+
+    assert asked("given", "usual") == "given" and asked(None, "usual") == "usual" and asked("", "usual") == "usual"
+    assert asked("", None) == ""
+    with pytest.raises(ValueError, match="--q must be given where nobody can be asked"):
+        asked(None, None)
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    said[:] = ["  told  ", "", "", "at last"]
+    assert asked(None, "usual") == "told" and asked(None, "usual") == "usual"
+    assert asked(None, None) == "at last" and questions == ["Q [usual]: ", "Q [usual]: ", "Q: ", "Q: "]
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "n"), [("3", 1, 3), ("1", 1, 1), ("0", 0, 0), ("0", 1, None), ("x", 0, None), ("-1", 0, None)]
+)
+def test_a_number_of_raters_or_repeats_has_a_least_value(text, least, n):
+    if n is not None:
+        assert annotate._number(text, "--f", least) == n
+        return
+    with pytest.raises(ValueError, match=f"--f must be a number from {least}; got '{text}'"):
+        annotate._number(text, "--f", least)
+
+
+def test_sliders_ask_questions_of_one_number_of_options(monkeypatch, capsys):
+    two, three = [item(f"a{k}") for k in range(3)], [item("b", options=["x", "y", "z"])]
+    written = item("w", task="open", options=[], key=["r"])
+    nobody = lambda q: pytest.fail("asked")
+    assert annotate._one_width(two, None, nobody) is None
+    assert annotate._one_width([*two, written], None, nobody) == ["a0", "a1", "a2"]
+    assert "raters see 3 of 4 questions: those with 2 options" in capsys.readouterr().out
+    assert annotate._one_width([*two, *three], "3", nobody) == ["b"]
+    with pytest.raises(
+        ValueError, match="must be said where .* different numbers .*; got 3 with 2 options, 1 with 3 options"
+    ):
+        annotate._one_width([*two, *three], None, nobody)
+    with pytest.raises(ValueError, match="--n-options must be one that questions have; got 5"):
+        annotate._one_width([*two, *three], "5", nobody)
+    with pytest.raises(ValueError, match="must have options for sliders; got none"):
+        annotate._one_width([written], None, nobody)
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert annotate._one_width([*three, *two], None, lambda q: "") == ["a0", "a1", "a2"], "the commonest is proposed"
+
+
+def test_a_round_is_described_by_flags(monkeypatch):
+    flags = dict.fromkeys(
+        ["kind", "n_options", "raters", "per_item", "repeats", "page_language", "title", "ask", "consent"]
+    )
+    nobody = lambda q: pytest.fail("asked")
+
+    def entry(items=(), **given):
+        a = SimpleNamespace(**flags | {"ask": [], "consent": [], "study": "ward", "raters": "r1, r2"} | given)
+        return annotate.page_entry(a, list(items) or [item("a", language="de"), item("b", language="de")], nobody)
+
+    plain, people = entry()
+    assert people == ["r1", "r2"] and plain == {
+        "kind": "sliders",
+        "title": "ward",
+        "language": "de",
+        "assignment": {"rule": "everyone", "repeats": 0},
+    }
+    assert entry([item("a", language="de"), item("b")])[0]["language"] == "en", "of several the usual one"
+    more, _ = entry(
+        kind="yes_no",
+        ask=["fit=Is it fit? "],
+        per_item="2",
+        repeats="3",
+        title="T",
+        consent=["I agree."],
+        page_language="en",
+    )
+    rule = {"rule": "core_and_split", "n_core": 0, "per_item": 2, "repeats": 3}
+    assert more == {
+        "kind": "yes_no",
+        "title": "T",
+        "language": "en",
+        "assignment": rule,
+        "asks": {"fit": "Is it fit?"},
+        "consent": ["I agree."],
+    }
+    assert entry([item("a"), item("b", options=["x", "y", "z"])], n_options="2")[0]["item_ids"] == ["a"]
+    for given, told in (
+        ({"kind": "duel"}, "--kind must be one of sliders, agree, yes_no; got 'duel'"),
+        ({"page_language": "xx"}, "--page-language must be one of .*; got 'xx'"),
+        (
+            {"kind": "yes_no", "ask": ["no question"]},
+            "--ask must be NAME=QUESTION with a word as NAME; got 'no question'",
+        ),
+        ({"kind": "yes_no", "ask": ["a b=x"]}, "--ask must be"),
+        ({"kind": "yes_no", "ask": ["a= "]}, "--ask must be"),
+        ({"per_item": "0"}, "--per-item must be a number from 1; got '0'"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            entry(**given)
+
+
+# Summary --------------------------------------------------------------------------------------------------------------
+
+ROW = {"study": "s", "stage": "score", "measure": "accuracy", "model": "m", "mode": "zero_shot", "n": 40, "n_unread": 0}
+ROW |= {"estimate": 0.5, "ci_low": 0.25, "ci_high": 0.75, "origin": "asked"}
+
+
+@pytest.mark.parametrize(
+    ("more", "chance", "bar"),
+    [
+        ({}, None, ".....-----o-----....."),
+        ({}, 0.25, ".....|----o-----....."),
+        ({}, 1.0, ".....-----o-----....|"),
+        ({"ci_low": 0.0, "ci_high": 1.0}, None, "----------o----------"),
+        ({"ci_low": -0.1}, None, " " * 21),
+        ({"ci_high": 1.1}, None, " " * 21),
+        ({"ci_low": np.nan}, None, " " * 21),
+    ],
+)
+def test_an_interval_is_drawn_to_scale_between_0_and_1(more, chance, bar):
+    assert summary._bar(ROW | more, chance) == bar
+
+
+def test_a_main_number_is_told_in_a_line_of_at_most_100_characters():
+    line = summary._line(ROW, 0.25)
+    assert line == "   0.500 [0.250, 0.750]   .....|----o-----..... n 40   m, zero shot: accuracy"
+    assert "|" not in summary._line(ROW | {"measure": "kappa"}, 0.25) and "|" not in summary._line(
+        ROW | {"stage": "x"}, 0.25
+    )
+    assert "m (simulated), 3 unread, zero shot" in summary._line(ROW | {"origin": "simulated", "n_unread": 3})
+    bare = summary._line(ROW | {"ci_low": np.nan, "ci_high": np.nan, "n": np.nan, "n_unread": np.nan, "origin": None})
+    assert "no interval" in bare and " n " not in bare and "(" not in bare and "unread" not in bare
+    long = summary._line(ROW | {"measure": "x" * 80})
+    assert len(long) == 100 and long.endswith("...")
+    assert len(summary._line(ROW | {"measure": "x" * (100 - len(line) + 8)})) == 100
+
+
+def test_main_numbers_are_divided_among_studies():
+    table = pd.DataFrame(
+        [ROW | {"study": s, "model": f"m{k}"} for s, n in (("a", 9), ("b", 1), ("c", 5)) for k in range(n)]
+    )
+    table.loc[0, "origin"] = "simulated"
+    told = summary.brief(table, lines=12)
+    assert told[0] == "a, the first 3 of 9 main numbers" and told[4] == "b" and told[6] == "c"
+    assert len(told) == 12 and "m1," in told[1] and "m0" not in "".join(told[1:4]), "who is simulated comes last"
+    assert [x for x in summary.brief(table, lines=1) if not x.startswith(" ")][0] == "a, the first 1 of 9 main numbers"
+    assert summary.brief(table[9:10], chance={"b": 0.25})[1] == summary._line(ROW | {"model": "m0"}, 0.25)
+
+
+def test_how_a_run_went_is_told_in_three_lines(tmp_path):
+    run = {"studies": ["a", "b"], "models": []}
+    assert summary._how_it_went(tmp_path, run) == ["ran: a, b; asked: nobody", "what went wrong: the page says it"]
+    (tmp_path / "report").mkdir()
+    for wrong, told in (([], ["nothing"]), (["x"], ["x"]), (["x", "y", "z"], ["x", "  and 2 more notes on the page"])):
+        (tmp_path / "report" / "wrong.json").write_text(json.dumps(wrong), encoding="utf-8")
+        found = summary._how_it_went(tmp_path, run | {"models": ["m", "n"]})
+        assert found == ["ran: a, b; asked: m, n", f"what went wrong: {told[0]}", *told[1:]]
+    (tmp_path / "score" / "a").mkdir(parents=True)
+    lines = {"lines": {"chance, of four": 0.25, "pass mark": 0.6}}
+    (tmp_path / "score" / "a" / "contents.json").write_text(json.dumps(lines), encoding="utf-8")
+    assert summary._chance(tmp_path) == {"a": 0.25}
+    table = pd.DataFrame([ROW, ROW | {"study": "other"}])
+    assert len(summary._of(table, "study", None)) == 2 and summary._of(table, "study", "s")["study"].tolist() == ["s"]
+    with pytest.raises(ValueError, match="--study must be one of s, other; got 'othr'; did you mean other"):
+        summary._of(table, "study", "othr")
+    with pytest.raises(ValueError, match="`mhbench summary --csv` prints all"):
+        summary._of(table, "study", "zzz")
+
+
+# Panels ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_pilot_in_a_table_has_numbers_or_words_for_people_and_the_judge(tmp_path):
+    file = tmp_path / "p.csv"
+    rows = [("q1", "Correct", "1"), ("q1", "incorrect", "0"), ("q2", "1", "1"), ("q2", "", "0"), ("q3", "0", "")]
+    rows += [(f"q{k}", "1", "0,0") for k in range(4, 8)]
+    pd.DataFrame(rows, columns=["Case", "People", " judge"]).to_csv(file, index=False)
+    found = panel._from_table(str(file))
+    assert (found.name, found.judged, found.pilot.n, found.pilot.n_clusters) == ("p.csv", 8, 7, 6)
+    for text, told in (
+        ("people,judge\nx,1\n", "a label must be a number, Correct or Incorrect; got 'x'"),
+        ("people\n1\n", "columns people and judge; got none named judge"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=told):
+            panel._from_table(str(file))
+
+
+def test_the_worth_of_a_judge_is_told_by_numbers_of_labels():
+    known = panel._Known("card", pilot_of_card(0.8, 1.0), 1000)
+    told = panel._lines(known, [50, 200])
+    assert told[0] == "card: correlation 0.80; 1000 answers judged" and len(told) == 3
+    assert told[2].startswith("50 labels beside the judge are worth "), "the number nearest to 100"
+    weak = panel._lines(panel._Known("card", pilot_of_card(0.1, 1.0), 1000), [100])
+    assert weak[-1].startswith("100 labels: the interval becomes 0% narrower. The judge buys correction, not precision")
+    few = panel._lines(known._replace(judged=20), [2, 50])
+    assert few[1:] == ["no number of labels among 2, 50 is of six cases or more, and below 20"]
+    assert panel._listed("1,2", "--labels", int) == [1, 2]
+    with pytest.raises(ValueError, match="--labels must be numbers, comma-separated; got '1,x'"):
+        panel._listed("1,x", "--labels", int)
+
+
+def test_the_answers_of_a_run_are_those_recorded_and_those_of_its_models(tmp_path, monkeypatch):
+    said = lambda model: Response(item_id="a", study="s", model=model, mode="cot", text="t")
+    texts = tmp_path / "text"
+    write_records([item("a")], texts / "prepare/s/items.parquet", Item)
+    write_records([said("recorded")], texts / "prepare/s/recorded.parquet", Response)
+    write_records([said("m")], texts / "generate/s/m/responses.parquet", Response)
+    items, found = panel.run_answers("s", ["m"], tmp_path)
+    assert [i.item_id for i in items] == ["a"] and [r.model for r in found] == ["recorded", "m"]
+    assert [r.model for r in panel.run_answers("s", [], tmp_path)[1]] == ["recorded"]
+    with pytest.raises(FileNotFoundError, match="generate/s/n/responses.parquet; run `dvc repro generate`"):
+        panel.run_answers("s", ["m", "n"], tmp_path)
+
+
+# Stages ---------------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_written_with_six_digits_and_nothing_for_nan(tmp_path):
+    values = {"b": np.float64(1.23456789), "a": [np.nan, (1, "x")], 3: {"c": np.int64(2)}, "d": float("inf"), "e": None}
+    stage.write_metrics(values, tmp_path / "m.json")
+    assert json.loads((tmp_path / "m.json").read_text(encoding="utf-8")) == {
+        "a": [None, [1, "x"]],
+        "b": 1.23457,
+        "3": {"c": 2},
+        "d": None,
+        "e": None,
+    }
+
+
+def test_each_row_has_the_weightiest_origin_of_the_names_in_it():
+    known = {"sim": "simulated", "rec": "recorded"}
+    frame = pd.DataFrame({"model": ["m", "rec", "sim", None], "judge": ["m", "sim", "rec", "rec"], "text": ["sim"] * 4})
+    assert stage.origin_column(frame, known) == ["asked", "simulated", "simulated", "recorded"]
+    assert stage.origin_column(pd.DataFrame({"rec": [1, 2], "model": ["m", "sim"]}), known) == ["recorded", "simulated"]
+    assert stage.origin_column(frame, {}) == ["asked"] * 4
+
+
+@pytest.fixture
+def made(tmp_path):
+    "A stage of a study whose results are made by hand: two raters, one of them a model and one simulated."
+    texts = tmp_path / "text/prepare/mhqa"
+    write_records([item("a", study="mhqa"), item("b", study="mhqa")], texts / "items.parquet", Item)
+    rated = {"study": "mhqa", "target": "A", "value": 1.0, "source": "x"}
+    ratings = [Rating(item_id="a", rater="r", **rated), Rating(item_id="a", rater="sim", origin="simulated", **rated)]
+    ratings.append(Rating(item_id="a", rater="judge", origin="recorded", variant={"annotator": "model"}, **rated))
+    write_records(ratings, texts / "ratings.parquet", Rating)
+    said = [
+        Response(item_id="a", study="mhqa", model=m, mode="cot", text="t", origin=o)
+        for m, o in (("rec", "recorded"), ("drawn", "simulated"))
+    ]
+    write_records(said, texts / "recorded.parquet", Response)
+    write_records(
+        [said[0].model_copy(update={"model": "minilm", "origin": "asked"})],
+        tmp_path / "text/generate/mhqa/minilm/responses.parquet",
+        Response,
+    )
+    return lambda name="score", **more: stage.Stage(name, "mhqa", tmp_path, **more)
+
+
+def test_a_stage_reads_what_others_have_left(made, tmp_path):
+    s = made(models=["minilm"])
+    assert s.origins == {"sim": "simulated", "judge": "recorded", "rec": "recorded", "drawn": "simulated"}
+    assert s.simulated == {"sim", "drawn"} and s.drawn_ratings and s.people == "simulated raters"
+    assert [r.model for r in s.responses] == ["rec", "drawn", "minilm"] and [r.model for r in s.answers] == ["minilm"]
+    assert list(s.stored.column("model")) == ["rec", "drawn", "minilm"] and [i.item_id for i in s.items] == ["a", "b"]
+    assert s.judgments == [] and len(s.declared) == 0 and not s.has("prepare", "declared")
+    (tmp_path / "prepare/mhqa").mkdir(parents=True)
+    pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "prepare/mhqa/declared.parquet")
+    assert made().declared["x"].tolist() == [1]
+    with pytest.raises(
+        FileNotFoundError, match="no text/keys/mhqa/gold.parquet .mhqa.; run `dvc repro`, or the stage keys first"
+    ):
+        s.texts_of("keys", "gold", Item)
+    with pytest.raises(ValueError, match="study must be named; got none"):
+        stage.Stage("report", None, tmp_path).items
+    table = s.parameters(seed=1, empty="", none=None, mode_of="x")
+    assert table["parameter"].to_dict() == {"study": "mhqa", "models": "minilm", "seed": 1, "mode of": "x"}
+    assert s.asked(pd.DataFrame({"model": ["drawn", "minilm", "rec"]}))["model"].tolist() == ["minilm", "rec"]
+    assert s.set_aside({"strict": False}) == {
+        "strict": False,
+        "set_aside": str(tmp_path / "text/score/mhqa/set_aside.jsonl"),
+    }
+    assert s.set_aside({"strict": True}) == {"strict": True} and s.n_set_aside == 0
+    s.records("kept", [item("z")], Item)
+    (tmp_path / "text/score/mhqa/set_aside.jsonl").write_text("{}\n{}\n", encoding="utf-8")
+    assert s.n_set_aside == 2 and [i.item_id for i in s.reread("kept", Item)] == ["z"]
+    with pytest.raises(FileNotFoundError, match="soft_labels must have the labels of the preferences stage"):
+        s.labelled_items(True)
+    assert s.labelled_items(False) == s.items
+
+
+def test_what_a_stage_leaves_is_registered_for_the_report(made, tmp_path, capsys):
+    s = made(about="About.")
+    shown = s.table(
+        "one", pd.DataFrame({"model": ["minilm", "drawn"], "x": [1, 2], "y": [3, 4]}), "One", hide=["y"], card="model"
+    )
+    assert shown.columns.tolist() == ["model", "x", "origin"] and shown["origin"].tolist() == ["asked", "simulated"]
+    folded = s.table("two", pd.DataFrame({"estimate": [0.5], "ci_low": [0.1], "ci_high": [0.9]}), "Two")
+    assert "ci_low" not in folded and "origin" not in folded
+    assert s.table("three", pd.DataFrame({"x": [1]}), "Three", show=False, rated=True) == "three: 1 rows kept"
+    assert pd.read_parquet(tmp_path / "score/mhqa/three.parquet")["origin"].tolist() == ["simulated"]
+    assert s.table("four", pd.DataFrame({"x": []}), "Four") == "Four: nothing to show for this study"
+    assert s.table("four", pd.DataFrame({"x": []}), "Four", absent="") == "none"
+    assert s.figure("five", None, "Five", absent="no points") == "Five: no points"
+    with pytest.raises(ValueError, match="name must be used once in a stage; got 'one'"):
+        s.table("one", pd.DataFrame({"x": [1]}), "One")
+    s.headline(pd.DataFrame({"measure": ["accuracy"], "model": ["drawn"], "estimate": [0.5]}), n=3, first="It is half.")
+    s.headline(pd.DataFrame({"measure": ["kappa"], "model": ["minilm"], "estimate": [0.25]}), mode="cot")
+    assert s.lines({"chance": 1 / 4}) == {"chance": 0.25}
+    assert s.done({"n": 2}) == "score mhqa: 3 tables, 0 figures; not there: 2"
+    left = json.loads((tmp_path / "score/mhqa/contents.json").read_text(encoding="utf-8"))
+    assert [(t["name"], t["rows"], t["hide"], t["show"], t.get("card")) for t in left["tables"]] == [
+        ("one", 2, ["y"], True, "model"),
+        ("two", 1, [], True, None),
+        ("three", 1, [], False, None),
+    ]
+    assert left["absent"] == [
+        {"name": "Four", "why": "nothing to show for this study"},
+        {"name": "Five", "why": "no points"},
+    ]
+    assert (left["stage"], left["study"], left["about"], left["lines"]) == ("score", "mhqa", "About.", {"chance": 0.25})
+    assert left["first"] == {"measure": "accuracy", "said": "It is half."} and left["origins"] == s.origins
+    main_table = pd.read_parquet(tmp_path / "score/mhqa/headline.parquet")
+    assert main_table["origin"].tolist() == ["simulated", "asked"] and main_table["level"].tolist() == [0.95, 0.95]
+    assert main_table["n"].fillna(0).tolist() == [3, 0] and main_table.columns[0] == "measure"
+    assert json.loads((tmp_path / "metrics/score/mhqa.json").read_text(encoding="utf-8")) == {"n": 2}
+    assert not (tmp_path / "figures").joinpath("score/mhqa/figures.json").exists()
+    page = s.page("<p>", private=True)
+    assert (
+        page == tmp_path / "private/score.html"
+        and page.stat().st_mode & 0o077 == 0
+        and s.page("<p>").parent == tmp_path
+    )
