@@ -2,9 +2,9 @@
 
 A notebook that is executed runs its own cells, not the module that they were exported to: a mutant of a module is also
 put into its notebook's cell. A mutant of a stage is a changed cell of its notebook. What notices is the module's
-notebook, then the tests that import the module, then what the stages of the demo leave, where they run the changed
-line: the shortest first, until one fails. All run in processes forked from one that has the libraries loaded. Stages
-need the results of `make repro`.
+notebook, then other notebooks and tests that import the module, then what the stages of the demo leave, where they run
+the changed line: the shortest first, until one fails. All run in processes forked from one that has the libraries
+loaded. Stages need the results of `make repro`. What nothing notices within the budget counts as missed.
 
     python tests/mutants.py --sample 20 --seed 1                                 20 of every group of GROUPS
     python tests/mutants.py --sample 40 --budget 600 stats/metrics stages/panel
@@ -53,14 +53,14 @@ LIBRARIES = (
     "IPython nbformat papermill pytest hypothesis jsonschema"
 )
 LONGEST_S = 8  # a test that takes longer is left out
-MOST_S = 30  # of tests or of stages a mutant, the shortest first; what these do not notice counts as not noticed
+MOST_S = 60  # of tests or of stages a mutant, the shortest first; what these do not notice counts as not noticed
 
 # Faults ---------------------------------------------------------------------------------------------------------------
 
 OTHER = {"<": ("<=", ">"), ">": (">=", "<"), "<=": ("<",), ">=": (">",), "//": ("/",), "%": ("//",), "**": ("*",)}
 for both in "==,!=;is,is not;in,not in;and,or;+,-;*,/;|,&;min,max;any,all;minimum,maximum".split(";"):
     OTHER |= {one: (two,) for one, two in permutations(both.split(","))}
-MISSED = ("survived", "never run")
+MISSED = ("survived", "never run", "out of time")
 WORDS = {"about", "absent", "alt", "caption", "help", "place", "remedy", "title"}  # arguments that a reader reads
 SILENT = {"refuse", "warn", "warnings", "cast", "ax", "fig", "figure", "plt"}  # what these are given is for a reader
 LEAVES = {"table", "records", "headline", "done", "added", "page", "know", "know_labels"}  # of a stage: what it leaves
@@ -353,17 +353,17 @@ class Checks:
     def of(self, mutant: Mutant) -> list[str]:
         "The checks that run a mutant's statement, the shortest first."
         changed = {(str(mutant.module.file), line) for line in mutant.lines}
-        own = f"stage {mutant.module.file.stem}" if isinstance(mutant.module, Stage) else ""
-        runs = lambda check: check.partition("/")[0] == own if own else self.lines[check] & changed
+        own = mutant.module.file.stem if isinstance(mutant.module, Stage) else ""
+        runs = lambda check: _stage_of(check) == own if own else self.lines[check] & changed
         found = sorted(filter(runs, self.seconds), key=self.seconds.__getitem__)
         until = np.searchsorted(np.cumsum([self.seconds[c] for c in found]), MOST_S)
         return found[: int(until) + 1]
 
 
-def _imports(file: Path) -> set[str]:
-    "What a file imports: modules, and names from modules, dotted."
+def _imports(code: str) -> set[str]:
+    "What a program imports: modules, and names from modules, dotted."
     found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -375,9 +375,40 @@ def importing(root: Path, modules: list[Module]) -> dict[str, set[str]]:
     "The test files that import one of the modules, and which."
     found = {}
     for file in sorted((root / "tests").rglob("test_*.py")):
-        known = _imports(file)
+        known = _imports(file.read_text(encoding="utf-8"))
         if which := {str(m.file) for m in modules if m.name in known}:
             found[str(file.relative_to(root))] = which
+    return found
+
+
+def _imported(notebook: Path) -> set[str]:
+    "What the cells of a notebook import."
+    from examples import MAGIC
+
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return set().union(*(_imports(MAGIC.sub("", "".join(c["source"]))) for c in cells if c["cell_type"] == "code"))
+
+
+def notebooks_importing(root: Path, modules: list[Module]) -> dict[Path, set[str]]:
+    "The notebooks that import one of the modules, and which; not the module's own, which runs its cells instead."
+    found = {}
+    for file in sorted((root / "nbs").rglob("*.ipynb")):
+        known = _imported(file) if file.parent.name != "stages" else set()
+        if which := {str(m.file) for m in modules if m.name in known}:
+            found[file] = which
+    return found
+
+
+def stages_resting_on(root: Path, modules: list[Module]) -> set[str]:
+    """The stages that are modules or whose notebooks import one: what they leave can rest on it. Figures are no table:
+    on what draws and writes the report's page rests the report alone. A study's loader is imported by name.
+    """
+    known = {file.stem: _imported(file) for file in (root / "nbs" / "stages").glob("*.ipynb")}
+    found = {m.file.stem for m in modules if isinstance(m, Stage)}
+    for name in (m.name for m in modules if not isinstance(m, Stage)):
+        direct = {stage for stage, names in known.items() if name in names}
+        by_name = {"prepare"} if name.startswith("mhbench.studies.") else set()
+        found |= {"report"} if name.startswith("mhbench.report.") else direct or by_name
     return found
 
 
@@ -449,6 +480,30 @@ def _pytest(nodes: list[str], *plugins) -> int:
     return int(pytest.main([*words, *([] if plugins else ["-x"]), *nodes], plugins=list(plugins)))
 
 
+def notebook_ran(notebook: Path, files: set[str]) -> tuple[str | None, float, set[tuple[str, int]]]:
+    "What a notebook says, what it takes, and which lines of these files it runs; in a child."
+    from examples import first_fault
+
+    trace = _Trace(files)
+    trace.start()
+    fault = first_fault(notebook)
+    sys.settrace(None)
+    return fault, time.process_time(), trace.taken()
+
+
+def notebooks_measured(modules: list[Module], root: Path) -> Checks:
+    "The notebooks that import one of the modules."
+    checks = Checks()
+    for file, own in notebooks_importing(root, modules).items():
+        name = f"notebook {file.relative_to(root)}"
+        ran = in_child(lambda f=file, o=own: notebook_ran(f, o), 300, root.parent / "notebook")
+        if ran is None or ran[0]:
+            checks.left_out[name] = str(ran and ran[0])
+        else:
+            _, checks.seconds[name], checks.lines[name] = ran
+    return checks
+
+
 def tests_measured(modules: list[Module], root: Path) -> Checks:
     "The tests that import one of the modules."
     checks = Checks()
@@ -463,11 +518,15 @@ def tests_measured(modules: list[Module], root: Path) -> Checks:
 
 
 def left(check: str) -> dict[str, dict]:
-    "The tables that a run of a stage leaves: `stage score/mentat` with the demo's parameters, or `varied`."
+    "What a run of a stage leaves: `stage score/mentat` with the demo's parameters, or `varied` with others."
     from varied import VARIED, left_by
 
-    _, place, *varied = check.split()
-    return left_by(place, Path("results"), VARIED[place] if varied else {})
+    kind, _, key = check.partition(" ")
+    return left_by(key, Path("results").resolve(), VARIED[key] if kind == "varied" else {})
+
+
+def _stage_of(check: str) -> str:
+    return check.split()[1].partition("/")[0]
 
 
 def stages_measured(modules: list[Module], root: Path) -> Checks:
@@ -476,10 +535,10 @@ def stages_measured(modules: list[Module], root: Path) -> Checks:
 
     checks = Checks()
     trace = _Trace({str(m.file) for m in modules if not isinstance(m, Stage)})
-    own = {m.file.stem for m in modules if isinstance(m, Stage)}
+    wanted = stages_resting_on(root, modules)
     found = [str(f.parent.relative_to("results")) for f in sorted(Path("results").rglob("notebook.ipynb"))]
-    for check in [*(f"stage {place}" for place in found), *(f"stage {place} varied" for place in VARIED)]:
-        if trace.files or check.split()[1].partition("/")[0] in own:
+    for check in [*(f"stage {place}" for place in found), *(f"varied {key}" for key in VARIED)]:
+        if _stage_of(check) in wanted:
             started = time.process_time()
             if trace.files:
                 trace.start()
@@ -497,9 +556,13 @@ def stages_measured(modules: list[Module], root: Path) -> Checks:
 
 def noticed(mutant: Mutant, chosen: list[str], known: dict[str, dict]) -> bool:
     "Whether one of the checks fails for a mutant; in a child."
+    from examples import first_fault
+
     if mutant.module.name in chosen and mutant.module.fault(mutant.code):
         return True
-    for check in [c for c in chosen if c.startswith("stage ")]:
+    if any(first_fault(mutant.module.root / c.split()[1]) for c in chosen if c.startswith("notebook ")):
+        return True
+    for check in [c for c in chosen if c.startswith(("stage ", "varied "))]:
         try:
             if differences(known[check], left(check)):
                 return True
@@ -547,7 +610,7 @@ def copied() -> Path:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
-    for name in ("data", "results", ".mhbench"):
+    for name in ("data", "results", "figures", ".mhbench"):
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, dirs_exist_ok=True)
     for words in (["init", "-q"], ["add", "-A"]):
@@ -576,17 +639,24 @@ def tried(mutants: list[Mutant], root: Path, until: float, quick: bool) -> None:
     for mutant in mutants:
         if time.monotonic() < until and not isinstance(mutant.module, Stage):
             one(mutant, "notebook", [mutant.module.name], 60, {})
-    for kind, measured in (("tests", tests_measured), ("stages", stages_measured)):
+    kinds = {"notebooks": notebooks_measured, "tests": tests_measured, "stages": stages_measured}
+    for kind, measured in kinds.items():
         rest = [m for m in mutants if m.fate in ("not tried", "survived")]
         rest = [
             m for m in rest if isinstance(m.module, Stage) == (kind == "stages") or (kind == "stages" and not quick)
         ]
-        if not rest or time.monotonic() > until:
+        if not rest:
+            continue
+        if time.monotonic() > until:
+            for mutant in rest:
+                mutant.fate = "out of time"
             continue
         modules = list(dict.fromkeys(m.module for m in rest))
         checks = in_child(lambda f=measured, m=modules: f(m, root), until - time.monotonic(), log)
         if checks is None:
             print(f"{kind}: they do not run unchanged in the time that is left\n{log.read_text()[-300:]}", flush=True)
+            for mutant in rest:
+                mutant.fate = "out of time"
             continue
         for name, why in checks.left_out.items():
             if "Skipped" not in why:
@@ -596,13 +666,16 @@ def tried(mutants: list[Mutant], root: Path, until: float, quick: bool) -> None:
             which = checks.of(mutant)
             if not which and mutant.fate == "not tried":
                 mutant.fate = "never run"
-            elif which and time.monotonic() < until:
-                one(mutant, kind, which, sum(checks.seconds[c] for c in which), checks.left)
+            for together in [[c] for c in which] if kind == "notebooks" else [which] if which else []:
+                if time.monotonic() > until:
+                    mutant.fate = "out of time"
+                elif mutant.fate in ("not tried", "survived"):
+                    one(mutant, kind, together, sum(checks.seconds[c] for c in together), checks.left)
 
 
 def report(name: str, done: list[Mutant], seconds: float) -> None:
     missed = [m for m in done if m.fate in MISSED]
-    by = {fate: sum(m.fate == fate for m in done) for fate in ("notebook", "tests", "stages", "died")}
+    by = {fate: sum(m.fate == fate for m in done) for fate in ("notebook", "notebooks", "tests", "stages", "died")}
     share = f"{1 - len(missed) / len(done):.0%}" if done else "none tried"
     print(f"{name}: {len(done) - len(missed)} of {len(done)} found ({share}), {by}, {seconds:.0f} s", flush=True)
     for m in missed:
@@ -636,6 +709,8 @@ def main() -> int:
     os.chdir(root)
     os.environ["PYTHONPATH"] = str(root)
     os.environ["MHBENCH_ROOT"] = str(root)
+    if (root / "results").is_dir():
+        os.environ["MHBENCH_DEMO"] = str(root)  # tests read what the stages left
     sys.path[:0] = [str(root), str(root / "tests")]
     sys.dont_write_bytecode = True
     for library in LIBRARIES.split():

@@ -1,68 +1,263 @@
 """Runs of stages with other values of their parameters than the demo's, which varied.yaml has.
 
-python tests/varied.py RESULTS     # make golden/varied again from the demo's results, after the differences were read
+python tests/varied.py RESULTS [PLACE ...]  # make golden/varied again from the demo's results, after they were read
 """
 
 import contextlib
+import csv
 import hashlib
 import json
 import os
+import re
 import shutil
+import sqlite3
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
+import pandas as pd
 import yaml
 from faults.server import FaultServer, completion
-from golden_tables import FOLDER, Table, tables, write
+from golden_tables import FOLDER, Table, cell, hashed, stored, tables, write
 from here import stages_here
 
 VARIED: dict[str, dict] = yaml.safe_load(Path(__file__).with_name("varied.yaml").read_text(encoding="utf-8"))
+DATED = {"served", "served_checks"}  # tables that have the day
+DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|\+00:00| UTC)?)?")
+ASKED = {  # models that the server below plays: one that answers, one that often fails, one that answers by a letter
+    "asked": {},
+    "shaky": {},
+    "letters": {},
+}
 
 
 def answered(n: int, body: dict):
-    "An answer that is drawn by the prompt and the seed: a value of each field that is wanted, or some words."
-    asked = json.dumps(body["messages"]) + str(body.get("seed", ""))
+    "An answer that is drawn by the whole request: a value of each field that is wanted, a letter, or some words."
+    asked = json.dumps({k: v for k, v in body.items() if k != "model"}, sort_keys=True)
     k = int(hashlib.sha256(asked.encode()).hexdigest(), 16)
+    who = body["model"]
     fields = body.get("response_format", {}).get("json_schema", {}).get("schema", {}).get("properties", {})
     verdict = {
-        name: f["enum"][(k >> j) % len(f["enum"])] if "enum" in f else k % 101
+        name: f["enum"][(k >> j) % len(f["enum"])] if "enum" in f else (k >> j) % 101
         for j, (name, f) in enumerate(fields.items())
     }
-    return lambda _: (200, completion(body, json.dumps(verdict) if fields else f"What helps in case {k % 101}?"))
+    words = f"Answer: {'ABCD'[k % 4]}" if who == "letters" and k % 6 else f"What helps in case {k % 101}?"
+    said = completion(
+        body, json.dumps(verdict) if fields else words, "length" if k % 5 == 1 and who != "asked" else "stop"
+    )
+    refused = (400, {"error": {"message": "not this one", "type": "invalid_request_error"}})
+    return lambda _: refused if who == "shaky" and k % 7 == 0 else (200, said)
 
 
-def left_by(place: str, results: Path, given: dict) -> dict[str, dict[str, Table]]:  # stage -> study/table -> rows
-    "What one run of a stage leaves, in this process, from what the stages before it left in `results`."
+def changed_prompts(folder: Path) -> Path:
+    "The package's templates and rubrics, each with a word more."
+    import mhbench.ask
+
+    shutil.copytree(Path(mhbench.ask.__file__).parent / "texts", folder)
+    for file in folder.rglob("*.yaml"):
+        text = file.read_text(encoding="utf-8")
+        file.write_text(
+            re.sub(r"(?m)^( *(?:system|user|instruction)\w*: *\|-?\n +)", r"\1Now. ", text), encoding="utf-8"
+        )
+    return folder
+
+
+def relabelled(results: Path, table: str, where: dict, to: dict) -> None:
+    "A table that an earlier stage left, with copies of some rows under other names."
+    file = results / f"{table}.parquet"
+    frame = pd.read_parquet(file)
+    rows = frame[(frame[list(where)] == pd.Series(where)).all(axis=1)]
+    pd.concat([frame, rows.assign(**to)], ignore_index=True).to_parquet(file)
+
+
+def rated(results: Path, study: str, of: list[str], kind: str) -> None:
+    "Ratings by four people of answers of some models, or of duels between two, beside those that are there."
+    from mhbench.records.schema import Item, Rating, read_records, write_records
+
+    file = results / "text" / "prepare" / study / "ratings.parquet"
+    found = read_records(file, Rating)
+    for i in read_records(file.with_name("items.parquet"), Item):
+        for rater in "abcd":
+            for target in of:
+                k = int(hashlib.sha256(f"{i.item_id} {target}".encode()).hexdigest(), 16)
+                own = int(hashlib.sha256(f"{i.item_id} {target} {rater}".encode()).hexdigest(), 16)
+                about = {"item_id": i.item_id, "study": study, "rater": f"p-{rater}", "source": "made up"}
+                if kind == "duels":
+                    first, second = sorted(of, key=lambda name: (own % 2, name))
+                    about |= {"variant": {"first": first, "second": second}, "label": (*of, "tie")[own % 3]}
+                    found.append(Rating(**about, target=["correctness", "empathy"][of.index(target) % 2]))
+                elif own % 4:
+                    found.append(Rating(**about, target=target, value=float(min(100, k % 80 + own % 21))))
+    write_records(found, file, Rating)
+
+
+@contextlib.contextmanager
+def pubmed(asked: list):
+    "E-utilities of our own, for a stage that asks PubMed's; what it was asked is added to the list."
+    from unittest import mock
+
+    from test_collect import Server
+
+    from mhbench.corpus.pubmed import Eutils
+
+    server = Server()
+    known = Eutils.__init__.__kwdefaults__ | {"base": server.base}
+    with mock.patch.object(Eutils.__init__, "__kwdefaults__", known), mock.patch.dict(os.environ, OTHER_KEY="k"):
+        yield
+    server.http.shutdown()
+    asked += [
+        [name, *(given.get(k, "") for k in ("email", "api_key", "mindate", "maxdate"))] for name, given in server.asked
+    ]
+
+
+def settled_parameters(given: dict, folder: Path, url: str) -> dict:
+    "Parameters with the models that the server plays, where they name one."
+    named = {x for value in given.values() if isinstance(value, list) for x in value if isinstance(x, str)}
+    named |= {given.get("model")}
+    if named & set(ASKED):
+        known = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
+        entries = {name: ASKED[name] | {"endpoint": "here", "served": name, "lineage": "m"} for name in ASKED}
+        if given.get("repeats", 1) > 1:
+            entries = {
+                name: e | {"sampling": {"seed": 1}} for name, e in entries.items()
+            }  # each repetition has another
+        endpoints = known["endpoints"] | {"here": {"kind": "openai", "base_urls": [url]}}
+        entries = {k: v | given.get("entry", {}) for k, v in entries.items()}
+        given = {"cache": "", "replay": "use"} | given | {"entries": known["models"] | entries, "endpoints": endpoints}
+    if "slices" in given:
+        given = given | {"slices": str(folder / given["slices"])}
+    if given.get("prompts_dir") == "changed":
+        given = given | {"prompts_dir": str(changed_prompts(folder / "prompts"))}
+    return {k: v for k, v in given.items() if k not in ("relabel", "rated", "entry")}
+
+
+def normal(text: str) -> str:
+    "A text without days and with fewer digits than processors differ in."
+    return re.sub(r"-?\d+\.\d{6,}(?:e-?\d+)?", lambda m: f"{float(m[0]):.4g}", DATE.sub("DAY", text))
+
+
+def page_lines(page: str) -> list[str]:
+    "What stands on a page outside its tables and figures."
+    text = re.sub(r"(?s)<(style|script|svg|tbody|template)\b.*?</\1>|<!--.*?-->", "", page)
+    lines = [" ".join(x.split()) for x in re.sub(r"<[^>]+>", "\n", text).split("\n")]
+    return [normal(x) for x in lines if x]
+
+
+def files_left(folder: Path) -> Table:
+    "What a stage left beside its tables, by a hash of each file: records with texts, and what is read elsewhere."
+    rows = [["file", "rows", "hash"]]
+    for file in sorted(f for f in folder.rglob("*") if f.is_file() and not f.name.startswith("notebook")):
+        if file.suffix == ".parquet":
+            frame = pd.read_parquet(file).drop(columns=["request_key"], errors="ignore")
+            text = frame.to_csv(index=False, lineterminator="\n")
+        elif file.suffix in (".csv", ".json", ".jsonl", ".md", ".xml", ".txt") and file.name != "contents.json":
+            text = file.read_text(encoding="utf-8")
+        else:
+            continue
+        rows.append([str(file.relative_to(folder)), str(text.count("\n")), hashed(normal(text))])
+    return rows
+
+
+def contents_left(file: Path) -> Table:
+    "How the page shows what a stage left: what of a table, which lines, what is absent."
+    made = json.loads(file.read_text(encoding="utf-8"))
+    rows = [[t["name"], cell(t["show"]), " ".join(t["hide"]), t.get("card", "")] for t in made["tables"]]
+    rows += [["absent", str(len(made["absent"])), "", ""]]
+    rows += [[name, cell(x), "", ""] for name, x in made.get("lines", {}).items()]
+    rows += [[origin, str(n), "", ""] for origin, n in Counter(made.get("origins", {}).values()).items()]
+    return [["name", "shown", "hidden", "card"], *rows]
+
+
+def of_report(out: Path, page: Path) -> dict[str, Table]:
+    "The tables of the report itself, the names of the others, and what stands on the page."
+    left: dict[str, Table] = {"files": [["file", "lines"]], "page": [["line"]]}
+    for file in sorted(out.glob("*.csv")):
+        rows = list(csv.reader(file.read_text(encoding="utf-8").splitlines()))
+        left["files"].append([file.name, str(len(rows))])
+        if file.name.startswith(("over-all", "headline", "does-the")):
+            left[file.stem] = [[cell(x) for x in row] for row in rows]
+    lines = page_lines(page.read_text(encoding="utf-8"))
+    left["page"] += [[cell(x)] for x in lines if not re.search(r"[0-9a-f]{12}|^mhbench|Python|KiB", x)]
+    return left
+
+
+def left_by(key: str, results: Path, given: dict) -> dict[str, dict[str, Table]]:  # stage -> study/table -> rows
+    """What one run of a stage leaves, in this process, from what the stages before it left in `results`: its tables,
+    records and files, or what it refuses. A key is a place, and a word where the place is run more than once.
+    """
     from mhbench.run.execute import run_stage
 
-    stage, _, study = place.partition("/")
+    place, _, variant = key.partition(" ")
+    stage, _, rest = place.partition("/")
+    study = rest.partition("/")[0]
+    known = f"{rest} {variant}".strip()
     with (
         tempfile.TemporaryDirectory() as folder,
         stages_here(),
         open(os.devnull, "w") as nowhere,
         FaultServer(every=answered) as server,
+        pubmed(searched := []) if given.get("origin") == "eutils" else contextlib.nullcontext(),
     ):
-        if set(given.get("judges", ())) == {"asked"}:
-            model = {"endpoint": "here", "served": "m", "lineage": "m"}
-            if given.get("repeats", 1) > 1:
-                model["sampling"] = {"seed": 1}  # each repetition has another
-            here = {"kind": "openai", "base_urls": [server.url]}
-            given = given | {"entries": {"asked": model}, "endpoints": {"here": here}, "cache": "", "replay": "use"}
         trial = Path(folder) / "results"
-        shutil.copytree(results, trial)
-        for file in trial.joinpath(place).glob("*.parquet"):
-            file.unlink()
-        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-            run_stage(*place.split("/"), overrides=given | {"results": str(trial)}, here=True)
-        left = tables(trial).get(stage, {})
-    dated = f"{study}/served"  # has the day
-    return {stage: {name: rows for name, rows in left.items() if name.startswith(study) and not name.startswith(dated)}}
+        shutil.copytree(results, trial, ignore=shutil.ignore_patterns("report", "ledger", "report.html"))
+        for above in (trial, trial / "text", trial / "metrics"):
+            shutil.rmtree(above / stage / study, ignore_errors=True)
+        if stage == "report":
+            shutil.copytree(results.parent / "figures", trial / "figures")
+        for change in given.get("relabel", ()):
+            relabelled(trial, **change)
+        for kind, of in given.get("rated", {}).items():
+            rated(trial, study, of, kind)
+        overrides = settled_parameters(given, Path(folder), server.url) | {"results": str(trial)}
+        try:
+            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+                run_stage(*place.split("/"), overrides=overrides, here=True)
+        except RuntimeError as e:
+            if not variant.startswith("refused"):
+                raise
+            said = str(e).split("\n")[0].partition("ipynb: ")[2].replace(folder, "").partition("; got ")
+            return {stage: {known: [["refused"], [said[0][:48]], [normal(said[2]).partition(" (")[0][:48]]]}}
+        if stage == "report":
+            return {
+                stage: {f"{known}{name}": x for name, x in of_report(trial / "report", trial / "report.html").items()}
+            }
+        left = tables(trial, {"inputs"}).get(stage, {})
+        left = {
+            k: rows for k, rows in left.items() if k.startswith(study) and k.split("/")[-1].split(":")[0] not in DATED
+        }
+        left[f"{study}/texts"] = files_left(trial / "text" / stage / study)
+        beside = [row for row in files_left(trial / stage / study) if not row[0].endswith(".parquet")]
+        left |= {f"{study}/files": beside} if beside[1:] else {}
+        if "slices" in given:
+            kept = [[str(f.relative_to(folder))] for f in sorted((Path(folder) / given["slices"]).rglob("*.*"))]
+            left[f"{study}/slices"] = [["file"], *kept]
+        for file in (trial / stage / study).rglob("contents.json"):
+            left[f"{study}/contents"] = contents_left(file)
+        if (trial / "cache.sqlite").exists():
+            with contextlib.closing(sqlite3.connect(trial / "cache.sqlite")) as db:
+                n = db.execute("select count(*) from answers").fetchone()[0]
+            left[f"{study}/cache"] = [["answers"], [str(n)]]
+    if given.get("origin") == "eutils":
+        left[f"{study}/searched"] = [["asked", "email", "key", "from", "to"], *searched]
+    return {stage: {known + k.removeprefix(study): rows for k, rows in left.items()}}
+
+
+def golden(key: str) -> dict[str, Table]:
+    "What golden/varied has of one run."
+    place, _, variant = key.partition(" ")
+    stage, _, rest = place.partition("/")
+    known = f"{rest} {variant}".strip()
+    of = lambda name: name == known or name.startswith((f"{known}/", f"{known}:")) or stage == "report"
+    return {name: rows for name, rows in stored(FOLDER / "varied").get(stage, {}).items() if of(name)}
 
 
 if __name__ == "__main__":
     found: dict[str, dict[str, Table]] = {}
-    for place, given in VARIED.items():
-        for stage, left in left_by(place, Path(sys.argv[1]).resolve(), given).items():
-            found.setdefault(stage, {}).update(left)
+    for key, given in VARIED.items():
+        named = not sys.argv[2:] or any(key.startswith(x) for x in sys.argv[2:])
+        stage = key.partition("/")[0].partition(" ")[0]
+        new = left_by(key, Path(sys.argv[1]).resolve(), given)[stage] if named else golden(key)
+        found.setdefault(stage, {}).update(new)
+        print(key, sum(map(len, new.values())), flush=True)
     write(found, FOLDER / "varied")
