@@ -42,7 +42,8 @@ def answered(n: int, body: dict):
         name: f["enum"][(k >> j) % len(f["enum"])] if "enum" in f else (k >> j) % 101
         for j, (name, f) in enumerate(fields.items())
     }
-    words = f"Answer: {'ABCD'[k % 4]}" if who == "letters" and k % 6 else f"What helps in case {k % 101}?"
+    one = "1234" if "Give the number" in asked else "ABCD"
+    words = f"Answer: {one[k % 4]}" if who == "letters" and k % 6 else f"What helps in case {k % 101}?"
     said = completion(
         body, json.dumps(verdict) if fields else words, "length" if k % 5 == 1 and who != "asked" else "stop"
     )
@@ -52,14 +53,13 @@ def answered(n: int, body: dict):
 
 def changed_prompts(folder: Path) -> Path:
     "The package's templates and rubrics, each with a word more."
-    import mhbench.ask
+    from mhbench.ask.prompts import bundled_texts
 
-    shutil.copytree(Path(mhbench.ask.__file__).parent / "texts", folder)
-    for file in folder.rglob("*.yaml"):
+    for name, file in bundled_texts().items():
         text = file.read_text(encoding="utf-8")
-        file.write_text(
-            re.sub(r"(?m)^( *(?:system|user|instruction)\w*: *\|-?\n +)", r"\1Now. ", text), encoding="utf-8"
-        )
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        more = re.sub(r"(?m)^( *(?:system|user|instruction)\w*: *[|>]-?\n +)", r"\1Now. ", text)
+        (folder / name).write_text(more, encoding="utf-8")
     return folder
 
 
