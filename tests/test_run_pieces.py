@@ -468,9 +468,7 @@ def test_bibtex_escapes_what_latex_would_read():
     [
         (("generate", "s", "m", "has truncated answers"), ["x"], "models.m in params.yaml: max_tokens: {answer: 1024"),
         (("generate", "s", "m", "has truncated answers"), [" ", ""], "models.m in params.yaml: thinking: true"),
-        (("generate", "s", "m", "has unread answers"), [], "models.m in params.yaml: max_unread: 1.0"),
         (("score", "s", None, "has unread answers"), [], "mend the cause and run again"),
-        (("generate", "s", "m", "x; y; may fail (max_failed)"), [], "mhbench check m, which says what"),
         (("generate", "s", "m", "rule; got; take it out; or in\nmore"), [], "take it out; or in"),
         (("generate", "s", "m", "rule; got"), [], "mhbench check m"),
     ],

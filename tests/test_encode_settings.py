@@ -1,0 +1,200 @@
+"""Settings of local models, their bounds and usual values; and the card of a run that was trained."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from mhbench.encode import bertscore, finetune, loading, perplexity, roscoe
+from mhbench.encode.finetune import Trained, TrainingSettings, model_card
+from mhbench.encode.parallel import Executor, map_batches
+from mhbench.encode.store import StoreSettings
+
+
+@pytest.mark.parametrize(
+    ("settings", "least", "below"),
+    [
+        (Executor, {"workers": 1}, {"workers": 0}),
+        (Executor, {"retries": 0}, {"retries": -1}),
+        (StoreSettings, {"max_gb": 0.0}, {"max_gb": -0.1}),
+        (TrainingSettings, {"learning_rate": 1e-9}, {"learning_rate": 0.0}),
+        (TrainingSettings, {"batch_size": 1}, {"batch_size": 0}),
+        (TrainingSettings, {"epochs": 0}, {"epochs": -1}),
+        (TrainingSettings, {"max_length": 8}, {"max_length": 7}),
+        (TrainingSettings, {"warmup": 0.0}, {"warmup": -0.1}),
+        (TrainingSettings, {"warmup": 0.99}, {"warmup": 1.0}),
+        (TrainingSettings, {"weight_decay": 0.0}, {"weight_decay": -0.1}),
+        (TrainingSettings, {"patience": 1}, {"patience": 0}),
+        (TrainingSettings, {"layers": 1}, {"layers": 0}),
+    ],
+)
+def test_settings_have_bounds(settings, least, below):
+    assert settings(**least)
+    with pytest.raises(ValidationError):
+        settings(**below)
+
+
+def test_the_usual_settings():
+    assert Executor().model_dump() == {"kind": "threads", "workers": None, "address": None, "retries": 2}
+    assert StoreSettings().max_gb == 2.0
+    assert TrainingSettings().model_dump() == {
+        "learning_rate": 2e-5,
+        "batch_size": 32,
+        "epochs": 5,
+        "max_length": 256,
+        "warmup": 0.1,
+        "weight_decay": 0.01,
+        "patience": 2,
+        "precision": "auto",
+        "layers": None,
+        "device": "auto",
+    }
+
+
+def test_a_card_has_every_fact_of_a_run():
+    facts = {"base": "minilm", "seed": 3, "device": "cpu", "n_train": 12, "best_epoch": 2.0}
+    run = Trained(Path("f"), "0123456789abcdefXYZ", pd.DataFrame(), facts)
+    card = model_card("m", run, TrainingSettings(epochs=1), {"items_used": "12 questions"}, {"accuracy": 0.5})
+    assert card.split("\n") == [
+        "---",
+        "base_model: minilm",
+        "tags: [multiple-choice, mental-health, research-only]",
+        "---",
+        "",
+        "# m, seed 3",
+        "",
+        "Run `0123456789abcdef`.",
+        "",
+        *("## Training data", "", "| | |", "|---|---|", "| items used | 12 questions |", ""),
+        *(
+            "## Settings",
+            "",
+            "| | |",
+            "|---|---|",
+            "| learning rate | 2e-05 |",
+            "| batch size | 32 |",
+            "| epochs | 1 |",
+        ),
+        *("| max length | 256 |", "| warmup | 0.1 |", "| weight decay | 0.01 |", "| patience | 2 |"),
+        *("| precision | auto |", "| layers | None |", "| seed | 3 |", "| device | cpu |", ""),
+        *("## Training", "", "| | |", "|---|---|", "| n train | 12 |", "| best epoch | 2.0 |", ""),
+        *("## Results", "", "| | |", "|---|---|", "| accuracy | 0.5 |", ""),
+        *("## Limits", "", finetune._LIMITS, ""),
+    ]
+
+
+def test_a_history_has_training_and_validation_in_one_form():
+    log = [{"epoch": 1.0, "step": 2, "loss": 0.5}, {"epoch": 1.0, "step": 2, "eval_loss": 0.4, "eval_accuracy": 0.25}]
+    log.append({"epoch": 1.0, "step": 2, "train_runtime": 1.0})
+    table = finetune._history(log)
+    assert table["part"].tolist() == ["training", "validation"] and table["loss"].tolist() == [0.5, 0.4]
+    assert np.isnan(table["accuracy"][0]) and table["accuracy"][1] == 0.25 and table["step"].tolist() == [2, 2]
+
+
+def test_the_newest_whole_checkpoint_is_gone_on_with_and_broken_ones_go(tmp_path):
+    assert finetune._last_checkpoint(tmp_path) is None
+    for n, whole in ((9, True), (10, True), (11, False)):
+        folder = tmp_path / "checkpoints" / f"checkpoint-{n}"
+        folder.mkdir(parents=True)
+        if whole:
+            (folder / "trainer_state.json").touch()
+    assert finetune._last_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "checkpoint-10")
+    assert not (tmp_path / "checkpoints" / "checkpoint-11").exists()
+
+
+@pytest.mark.parametrize(
+    ("n", "windows"),
+    [
+        (1, [(0, 1, 1)]),
+        (8, [(0, 8, 1)]),
+        (9, [(0, 8, 1), (4, 9, 8)]),
+        (12, [(0, 8, 1), (4, 12, 8)]),
+        (14, [(0, 8, 1), (4, 12, 8), (8, 14, 12)]),
+    ],
+)
+def test_windows_move_by_half_and_score_each_position_once(n, windows):
+    assert perplexity._windows(n, 8) == windows
+
+
+def test_texts_are_padded_to_fours_and_batched_by_width():
+    assert loading.padded_widths([1, 4, 5, 0]).tolist() == [4, 4, 8, 0]
+    assert loading.padded_widths([1, 5, 9], 6).tolist() == [4, 6, 6]
+    batches = loading.length_batches([5, 3, 1, 4, 7, 2, 30], budget=8)
+    assert [b.tolist() for b in batches] == [[1, 2], [3, 5], [0], [4], [6]]
+    assert [b.tolist() for b in loading.length_batches([1, 1, 1], budget=12)] == [[0, 1, 2]]
+    values, places = loading.distinct_values("banana")
+    assert values == ["b", "a", "n"] and places.tolist() == [0, 1, 2, 1, 2, 1]
+    with pytest.raises(ValueError, match="budget must be at least 1; got 0"):
+        loading.length_batches([1], 0)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_batches_come_back_in_order_and_with_one_result_an_item(workers):
+    sizes = []
+    double = lambda batch: [sizes.append(len(batch)) or 2 * x for x in batch] if len(batch) else []
+    assert map_batches(double, range(7), batch_size=3, executor=Executor(workers=workers)) == [2 * x for x in range(7)]
+    assert sorted(sizes) == [1, 3, 3, 3, 3, 3, 3] and map_batches(double, []) == []
+    with pytest.raises(ValueError, match=r"one result an item; got 2 for 3 \(batch 0\)"):
+        map_batches(lambda batch: batch[:2], range(7), batch_size=3, executor=Executor(workers=workers))
+    with pytest.raises(ValueError, match="batch_size must be 1 or more; got 0"):
+        map_batches(double, [1], batch_size=0)
+
+
+def test_scores_are_set_beside_unrelated_pairs():
+    scores = bertscore.BERTScore(*(np.array([0.5, 0.25, 1.0]),) * 3)
+    found = bertscore.rescale(scores, (0.5, 0.0, 0.25))
+    assert found.precision.tolist() == [0.0, 0.0, 1.0] and found.recall.tolist() == [0.5, 0.25, 1.0]
+    assert found.f1.tolist() == [pytest.approx(1 / 3), 0.0, 1.0]
+    assert bertscore.rescale(scores, (0.5, 0.0, 0.25), floor=None).precision.tolist() == [0.0, -0.5, 1.0]
+    with pytest.raises(ValueError, match="baseline must hold three numbers below 1"):
+        bertscore.rescale(scores, (1.0, 0.0, 0.0))
+
+
+def first_letters(candidates, references):
+    "A scorer: 1 where both begin alike, else 0.25."
+    same = np.array([0.25 + 0.75 * (c[:1] == r[:1]) for c, r in zip(candidates, references)])
+    return bertscore.BERTScore(same, same, same)
+
+
+def test_inconsistency_is_of_each_sample_beside_its_reference():
+    assert bertscore.inconsistency(["ab", "b"], ["ac", "c"], scorer=first_letters).tolist() == [0.0, 0.75]
+    found = bertscore.inconsistency([["a", "b"], ["c", "c"]], ["a", "c"], scorer=first_letters)
+    assert found.tolist() == [[0.0, 0.75], [0.0, 0.0]]
+    for responses, told in (
+        (["a"], "references must be one a question; got 2 for 1 questions"),
+        ([["a"], ["a", "b"]], r"the same number of samples a question; got 2 and 1 \(position 1\)"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            bertscore.inconsistency(responses, ["a", "b"], scorer=first_letters)
+    base = bertscore.unrelated_baseline(["a", "a", "b", "c"], scorer=first_letters, n_pairs=40)
+    assert base == (0.25, 0.25, 0.25), "no pair is of the same text"
+    with pytest.raises(ValueError, match="texts must hold two different ones at least; got 1"):
+        bertscore.unrelated_baseline(["a", "a"], scorer=first_letters)
+
+
+@pytest.mark.parametrize(
+    ("convention", "chain", "missing", "empty"),
+    [("official", 0.9, 0.8, 0.0), ("paper", 0.8, 0.8, np.nan), ("counselingbench", 0.8, 0.5, np.nan)],
+)
+def test_conventions_differ_as_they_say(convention, chain, missing, empty):
+    "Two steps at a cosine of .2 or .6; by hand."
+    e = np.eye(4)
+    near = np.array([e[0], 0.6 * e[0] + 0.8 * e[1]])
+    apart = near if convention != "counselingbench" else np.array([e[0], 0.2 * e[0] + np.sqrt(0.96) * e[1]])
+    cosine = 0.6 if convention != "counselingbench" else 0.2
+    by_hand = {"official": (1 - (1 + cosine) / 2) / 2, "paper": (1 - cosine) / 2, "counselingbench": 1 - cosine / 2}
+    assert roscoe.repetition_step(apart, convention) == pytest.approx(by_hand[convention])
+    assert roscoe.repetition_step(near[:1], convention) == 1.0
+    assert roscoe.chain_score(near[0], near[1], convention) == pytest.approx(chain)
+    found = roscoe.step_scores(np.array([e[0], e[2]]), e[:1], near[1:], convention=convention)
+    # steps beside the reference: cosines .6 and 0; the reference beside the steps: .6; the context beside both
+    assert found["missing_step"] == pytest.approx(missing) and found["redundancy"] == pytest.approx(0.5)
+    assert found["faithfulness"] == pytest.approx(0.75) and found["informativeness_step"] == pytest.approx(0.875)
+    assert found["reasoning_alignment"] == pytest.approx(0.65)
+    assert found["external_hallucination"] == pytest.approx(1 - 0.5 * 0.5)
+    assert found["common_sense_error"] == pytest.approx(1 - 0.2 * 0.2)
+    assert found["semantic_coverage_step"] == pytest.approx(1 - abs(0.8 - 0.75))
+    none = roscoe.step_scores(np.zeros((0, 4)), e[:1], convention=convention)
+    assert none["faithfulness"] == pytest.approx(empty, nan_ok=True)
