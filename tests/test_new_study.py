@@ -19,6 +19,9 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import BIN, ENV, ROOT, run
+from openpyxl.cell.rich_text import CellRichText, TextBlock
+from openpyxl.cell.text import InlineFont
+from openpyxl.styles import Font
 
 from mhbench.corpus.load import load_corpus
 from mhbench.records.questions import guess_layout, load_questions
@@ -474,7 +477,7 @@ def test_the_key_has_one_form(tmp_path, keys, form, want):
 
 def test_a_number_that_is_also_an_option_is_not_guessed(tmp_path):
     (tmp_path / "q.csv").write_text("question,A,B,C,key\nHow many?,2,4,6,2\n")
-    with pytest.raises(ValueError, match=r"'2', which can be read as number or text \(q.csv:2\); say --key number"):
+    with pytest.raises(ValueError, match=r"'2', which can name '4' \(--key number\) .*'2' \(--key text\) \(q.csv:2\)"):
         read(tmp_path / "q.csv")
     assert read(tmp_path / "q.csv", key="number")[0].key == ["B"]
     assert read(tmp_path / "q.csv", key="text")[0].key == ["A"]
@@ -522,23 +525,101 @@ def test_ratings_that_do_not_fit_are_set_aside(forms, tmp_path):
     text = FILES["ratings.csv"] + "w9,r1,A,10\nw1,r1,A,11\nw3,r3,Manic episode,\nw3,r3,Manic episode,fifty\n"
     (tmp_path / "ratings.csv").write_text(text, encoding="utf-8")
     table = read_table(tmp_path / "ratings.csv")
-    how = {"strict": False, "set_aside": tmp_path / "a.jsonl"}
+    how = {"strict": False, "set_aside": tmp_path / "a.jsonl", "scale": (0, 100)}
     got = load_ratings(table, read(forms[".csv"]), "clinic", guess_rating_columns(table.columns), **how)
     assert len(got.records) == 16 and {r.source for r in got.records} == {"ratings.csv"}
     assert [b["place"] for b in got.set_aside] == [f"ratings.csv:{n}" for n in (18, 19, 20, 21)]
 
 
+def test_codes_for_not_rated_are_no_ratings(forms, tmp_path):
+    "999 and -99 are no ratings from 0 to 100, nor is a number whose thousands are marked."
+    text = FILES["ratings.csv"] + "w3,r9,A,999\nw3,r9,B,-99\nw3,r9,C,101\nw3,r9,D,1.000\n"
+    (tmp_path / "ratings.csv").write_text(text, encoding="utf-8")
+    given = {"path": tmp_path / "ratings.csv"}
+    with pytest.raises(ValueError, match="scale of ratings must be given; got values from -99 to 999 in score"):
+        propose("clinic", forms[".csv"], ratings=given, params=ROOT / "params.yaml")
+    given |= {"scale": [0, 100], "not_rated": ["999", "-99"]}
+    got = propose("clinic", forms[".csv"], ratings=given, params=ROOT / "params.yaml")
+    assert len(got.corpus.ratings) == 16
+    assert "1 rows with 999 in score are not rated" in got.corpus.notes
+    assert [(bad["place"], bad["rule"].partition(";")[0]) for bad in got.aside] == [
+        ("ratings.csv:20", "value must lie on the scale from 0 to 100"),
+        ("ratings.csv:21", "value must be a number without signs between thousands"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "row, options, key",
+    [
+        ({"choices": list("abcd"), "answer": 0}, list("abcd"), ["A"]),  # MMLU
+        ({"options": {"A": "a", "B": "b"}, "answer": "b", "answer_idx": "B"}, ["a", "b"], ["B"]),  # MedQA
+        ({"choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "B"}, ["a", "b"], ["B"]),  # ARC
+        ({"opa": "a", "opb": "b", "opc": "c", "opd": "d", "cop": 0}, list("abcd"), ["A"]),  # MedMCQA
+        ({"opA": "a", "opB": "b", "answer_idx": "B", "answer": "b"}, ["a", "b"], ["B"]),  # MedBullets
+        ({"answers": [{"aid": 1, "atext": "a"}, {"aid": 2, "atext": "b"}], "ra": 2}, ["a", "b"], ["B"]),  # HeadQA
+    ],
+)
+def test_layouts_of_public_question_sets(row, options, key, tmp_path):
+    (tmp_path / "q.jsonl").write_text(json.dumps({"question": "Which?"} | row) + "\n")
+    [item] = read(tmp_path / "q.jsonl")
+    assert (item.options, item.key) == (options, key)
+
+
+def test_a_question_that_is_an_object_and_options_that_are_not_counted(tmp_path):
+    asked = {"stem": "Which?", "choices": [{"label": "A", "text": "a"}, {"label": "B", "text": "b"}]}
+    (tmp_path / "q.jsonl").write_text(json.dumps({"id": "q1", "question": asked, "answerKey": "A"}) + "\n")
+    [item] = read(tmp_path / "q.jsonl")
+    assert (item.question, item.options, item.key) == ("Which?", ["a", "b"], ["A"])
+    asked["choices"][1]["label"] = "C"
+    (tmp_path / "q.jsonl").write_text(json.dumps({"id": "q1", "question": asked, "answerKey": "A"}) + "\n")
+    items, bad = aside(tmp_path / "q.jsonl", tmp_path, key="letter")
+    assert not items and len(bad) == 1
+
+
+def test_keys_that_may_count_from_0_or_from_1_are_refused(tmp_path):
+    "Neither 0 nor the number of options occurs, so that each key names one of two options."
+    rows = [{"question": f"Which, {k}?", "choices": list("abcd"), "answer": k} for k in (1, 2, 3)]
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(ValueError, match=r"'1', which can name 'a' \(--key number\) or 'b' \(--key number0\)"):
+        read(tmp_path / "q.jsonl")
+    assert [i.key for i in read(tmp_path / "q.jsonl", key="number0")] == [["B"], ["C"], ["D"]]
+    rows.append({"question": "Which, 4?", "choices": list("abcd"), "answer": 4})
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert [i.key for i in read(tmp_path / "q.jsonl")] == [["A"], ["B"], ["C"], ["D"]]
+
+
+def test_raised_lowered_and_struck_text_of_a_workbook_is_marked(tmp_path):
+    book, sheet = workbook(tmp_path / "q.xlsx", [HEAD, ["1", "How many?", "", "", "B"]])
+    part = lambda text, **font: TextBlock(InlineFont(**font), text)
+    sheet["C2"] = CellRichText("10", part("9", vertAlign="superscript"), "/L")
+    sheet["D2"] = CellRichText("CO", part("2", vertAlign="subscript"), " is ", part("not ", strike=True), "low")
+    sheet["B2"].font = Font(strike=True)
+    book.save(tmp_path / "q.xlsx")
+    [item] = read(tmp_path / "q.xlsx")
+    assert (item.question, item.options) == ("~~How many?~~", ["10^9/L", "CO_2 is ~~not~~low"])
+
+
 def test_ratings_without_an_option_go_through_no_stage_and_this_is_said(forms, tmp_path):
     lines = FILES["ratings.csv"].splitlines()
     (tmp_path / "ratings.csv").write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
-    got = propose("clinic", forms[".csv"], ratings={"path": tmp_path / "ratings.csv"}, params=ROOT / "params.yaml")
+    got = propose(
+        "clinic",
+        forms[".csv"],
+        ratings={"path": tmp_path / "ratings.csv", "scale": [0, 100]},
+        params=ROOT / "params.yaml",
+    )
     assert "preferences" not in got.entry and len(got.corpus.ratings) == 15
     assert "go through no stage: annotation_arrays: an annotation must rate options A, B, C, D" in summary(got)
 
 
 def test_changed_ratings_are_refused(forms, tmp_path):
     (tmp_path / "ratings.csv").write_text(FILES["ratings.csv"], encoding="utf-8")
-    got = propose("clinic", forms[".csv"], ratings={"path": tmp_path / "ratings.csv"}, params=ROOT / "params.yaml")
+    got = propose(
+        "clinic",
+        forms[".csv"],
+        ratings={"path": tmp_path / "ratings.csv", "scale": [0, 100]},
+        params=ROOT / "params.yaml",
+    )
     options = got.entry["prepare"]["options"]
     assert len(load_corpus("table", forms[".csv"], study="clinic", **options).ratings) == 16
     (tmp_path / "ratings.csv").write_text(FILES["ratings.csv"].replace(",95", ",59"), encoding="utf-8")
@@ -552,7 +633,12 @@ def test_options_without_a_key_need_scores(forms, tmp_path):
     with pytest.raises(ValueError, match="must have a key, soft labels or people's scores; got 2 that have none"):
         propose("clinic", tmp_path / "q.csv", params=ROOT / "params.yaml")
     (tmp_path / "ratings.csv").write_text(FILES["ratings.csv"], encoding="utf-8")
-    got = propose("clinic", tmp_path / "q.csv", ratings={"path": tmp_path / "ratings.csv"}, params=ROOT / "params.yaml")
+    got = propose(
+        "clinic",
+        tmp_path / "q.csv",
+        ratings={"path": tmp_path / "ratings.csv", "scale": [0, 100]},
+        params=ROOT / "params.yaml",
+    )
     assert got.entry["score"] == {"soft_labels": True} and "judge" not in got.entry
 
 

@@ -23,7 +23,7 @@ def test_what_anki_wrote(name):
     assert deck.excluded == {"several_clozes": 1, "nested_cloze": 1, "no_cloze": 1, "answer_is_media": 1}
     assert [(i.question, i.key, i.category) for i in deck.items] == [
         ("The hormone that lowers blood glucose is _____.", ["insulin"], "Demo::Endocrine"),
-        ('A "quoted" line;\nCO2 is carried as _____ <mostly>', ["bicarbonate"], "Demo::Endocrine"),
+        ('A "quoted" line;\nCO_2 is carried as _____ <mostly>', ["bicarbonate"], "Demo::Endocrine"),
         ("Schilddrüse: das aktive Hormon ist _____", ["Trijodthyronin (T3)"], "Demo::Endocrine"),
     ]
     assert deck.items[0].context == {"hint": "hormone"} and deck.items[0].topic == "demo::hormone"

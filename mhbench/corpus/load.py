@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 from ..errors import refuse
 from ..records.questions import load_questions
-from ..records.ratings import load_ratings
+from ..records.ratings import check_scale, load_ratings, without_codes
 from ..records.schema import Item, Rating, Record, Response, Validated, read_records, validate, write_set_aside
 from ..records.table import Table, read_table
 from ..registry import studies
@@ -89,7 +89,7 @@ def _rated(path: Path, ratings: dict[str, Any]) -> Table:
     "The table of ratings, from the folder of the questions; refused where it is not the file that was recorded."
     beside = path.parent / Path(ratings["path"]).expanduser()
     recorded = ratings.get("sha256")
-    table = read_table(beside, **{k: v for k, v in ratings.items() if k not in ("path", "columns", "sha256")})
+    table = read_table(beside, **{k: v for k, v in ratings.items() if k in ("sheet", "encoding", "delimiter")})
     if recorded is not None and hashlib.sha256(beside.read_bytes()).hexdigest() != recorded:
         remedy = "look at what changed, then run `mhbench new-study` again with --replace"
         rule = "ratings must be the file that was recorded"
@@ -101,7 +101,8 @@ def load_table(
     path: Path,  # a table of questions
     study: str,  # the items' study
     columns: dict[str, Any],  # field -> column, or columns
-    ratings: dict[str, Any] | None = None,  # path (from the questions' folder), columns, sha256; for read_table
+    ratings: dict[str, Any]
+    | None = None,  # path (from the questions' folder), columns, scale, not_rated, sha256; for read_table
     *,
     sheet: str | None = None,  # these three as for read_table
     encoding: str = "utf-8-sig",
@@ -120,8 +121,11 @@ def load_table(
     rated = Validated([], [])
     notes = list(table.notes)
     if ratings:
+        at, codes, scale = ratings["columns"], ratings.get("not_rated", ()), ratings.get("scale")
         second = _rated(path, ratings)
-        rated = load_ratings(second, questions.records, study, ratings["columns"], **how)
+        check_scale(second, at.get("value"), scale, codes)
+        second = without_codes(second, at.get("value"), codes)
+        rated = load_ratings(second, questions.records, study, at, scale=scale, **how)
         notes += second.notes
     aside = [*questions.set_aside, *rated.set_aside]
     if set_aside is not None:

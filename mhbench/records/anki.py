@@ -67,6 +67,7 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
 # %% ../../nbs/records/05_anki.ipynb #90466e11
 _BLOCKS = set("br div p li ul ol tr table h1 h2 h3 h4 h5 h6 hr blockquote section pre".split())
 _MEDIA = set("img audio video object svg canvas".split())
+_MARKS = {"sup": "^", "sub": "_", "s": "~~", "strike": "~~", "del": "~~"}  # as of `marked_text`
 _SOUND = re.compile(r"\[sound:[^\]]*\]|\[anki:[^\]]*\]")
 
 
@@ -80,12 +81,12 @@ class _Text(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.silent += tag in ("script", "style")
         self.media += tag in _MEDIA
-        self.parts.append("\n" * (tag in _BLOCKS) + " " * (tag in ("td", "th")))
+        self.parts.append("\n" * (tag in _BLOCKS) + " " * (tag in ("td", "th")) + _MARKS.get(tag, ""))
 
     def handle_endtag(self, tag):
         if tag in ("script", "style"):
             self.silent = max(0, self.silent - 1)
-        self.parts.append("\n" if tag in _BLOCKS else "")
+        self.parts.append("\n" if tag in _BLOCKS else "~~" if _MARKS.get(tag) == "~~" else "")
 
     def handle_data(self, data):
         if not self.silent:

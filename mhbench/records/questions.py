@@ -24,10 +24,10 @@ __all__ = ['NAMES', 'NUMBERED', 'FIELDS', 'SEPARATORS', 'KEYS', 'guess_columns',
 # %% ../../nbs/records/08_questions.ipynb #bd8aa12e
 NAMES = {  # field -> what a column for it is often called, in English, German, French and Spanish
     "id": "id item_id question_id qid number no nr lfd_nr frage_id item n° núm",
-    "question": "question question_text stem prompt text frage fragetext aufgabe énoncé pregunta",
+    "question": "question question_text stem prompt text qtext frage fragetext aufgabe énoncé pregunta",
     "options": "options choices answers answer_options optionen antworten choix opciones",
-    "key": "key answer correct correct_answer correct_option solution lösung richtig richtige_antwort antwort "
-    "réponse bonne_réponse respuesta respuesta_correcta",
+    "key": "key answer correct correct_answer correct_option answer_idx answerkey cop ra solution "
+    "lösung richtig richtige_antwort antwort réponse bonne_réponse respuesta respuesta_correcta",
     "reference": "reference reference_answer model_answer musterantwort musterlösung référence referencia",
     "task": "task",
     "rationale": "rationale explanation reasoning begründung erklärung justification explicación",
@@ -39,7 +39,7 @@ NAMES = {  # field -> what a column for it is often called, in English, German, 
     "canary": "canary",
 }
 NUMBERED = {  # field -> the name before a running letter or number
-    "options": "option|choice|answer|antwort|choix|reponse|opcion|respuesta|",
+    "options": "option|op|choice|answer|antwort|choix|reponse|opcion|respuesta|",
     "soft_labels": "softlabel|soft|probability|share|anteil|wahrscheinlichkeit|probabilite|probabilidad",
 }
 FIELDS = (*NAMES, "soft_labels")
@@ -100,6 +100,8 @@ def guess_columns(
         if field in given or field in out:
             continue
         found = [c for c in left if _plain(c) in _plainly(words)]
+        if field == "key" and (by_letter := [c for c in found if _plain(c) == "answeridx"]):
+            found = by_letter  # beside it, MedQA has the text of the answer
         if len(found) > 1 and field != "context":
             got = f"{', '.join(found)}; say --column '{field}={found[0]}'"
             refuse(f"guess_columns: the column for {field} must be named where several fit; got {got}")
@@ -218,20 +220,19 @@ def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, 
     "The form that fits every key, or the most; refused where none fits any, or several do and differ."
     if not rows:
         return None
-    from_0 = any(value == "0" for _, value, _ in rows)
-    named = {}
-    for form in KEYS if from_0 else [f for f in KEYS if f != "number0"]:
-        named[form] = [_named_by(value, form, options) for _, value, options in rows]
+    named = {form: [_named_by(value, form, options) for _, value, options in rows] for form in KEYS}
     fewest = min(found.count(None) for found in named.values())
     best = [f for f, found in named.items() if found.count(None) == fewest]
     if fewest == len(rows):
         place, value, options = rows[0]
         got = f"{value!r} for {len(options)} options ({place}); say which column it is with --column key=NAME"
         refuse(f"guess_layout: key must name an option by letter, number or text; got {got}")
-    for (place, value, _), *readings in zip(rows, *(named[f] for f in best)):
+    for (place, value, options), *readings in zip(rows, *(named[f] for f in best)):
         if any(r != readings[0] for r in readings):
-            got = f"{value!r}, which can be read as {' or '.join(best)} ({place}); say --key {best[0]}, or another"
-            refuse(f"guess_layout: key must have a form that is said where several fit; got {got}")
+            meant = {form: [options[k] for k in reading or ()] for form, reading in zip(best, readings)}
+            either = " or ".join(f"{', '.join(texts)!r} (--key {form})" for form, texts in meant.items())
+            got = f"{value!r}, which can name {either} ({place}); give --key, with the form that is right"
+            refuse(f"guess_layout: the form of keys must be given where several fit; got {got}")
     return best[0]
 
 # %% ../../nbs/records/08_questions.ipynb #c1843a15

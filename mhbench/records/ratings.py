@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from itertools import count
 from typing import Any, cast
@@ -16,7 +17,7 @@ from .schema import Item, Rating, Validated, letters
 from .table import Misfit, Table, cell_text, folded, validate_table
 
 # %% auto #0
-__all__ = ['RATING_NAMES', 'guess_rating_columns', 'load_ratings', 'pseudonyms']
+__all__ = ['RATING_NAMES', 'guess_rating_columns', 'load_ratings', 'without_codes', 'check_scale', 'pseudonyms']
 
 # %% ../../nbs/records/09_ratings.ipynb #d11e0a27
 RATING_NAMES = {  # field -> what a column for it is often called, in English and German
@@ -55,40 +56,68 @@ def _target(text: str, item: Item, column: str) -> str:
     return (named or by_text or [text])[0]
 
 # %% ../../nbs/records/09_ratings.ipynb #70923725
-def _rating(row: dict[str, Any], columns: dict[str, str], by_id: dict[str, Item], study: str, source: str) -> dict:
+_THOUSANDS = re.compile(r"-?\d{1,3}([,.]\d{3})+")
+
+
+def _number(text: str, column: str, scale: tuple[float, float] | None) -> float | None:
+    "A value of a rating, which its scale holds; None for an empty cell."
+    if not text:
+        return None
+    if _THOUSANDS.fullmatch(text) or not re.fullmatch(r"-?\d+([.,]\d+)?", text):
+        raise Misfit(column, text, "value must be a number without signs between thousands")
+    if scale is None:
+        rule = "the scale of the ratings must be given, as in scale: [0, 100]"
+        raise Misfit(column, text, rule)
+    value = float(text.replace(",", "."))
+    if not scale[0] <= value <= scale[1]:
+        rule = (
+            f"value must lie on the scale from {scale[0]:g} to {scale[1]:g}; not_rated names codes that are no rating"
+        )
+        raise Misfit(column, text, rule)
+    return value
+
+
+def _rating(
+    row: dict[str, Any], columns: dict[str, str], by_id: dict[str, Item], study: str, source: str, scale: Any
+) -> dict:
     get = {f: cell_text(row, columns.get(f)) for f in RATING_NAMES}
     item = by_id.get(re.sub(r"\s+", "-", get["item"]))
     if item is None:
         raise Misfit(columns["item"], get["item"], "item must be the id of a question that was kept")
-    number = get["value"].replace(",", ".")
-    if number and not re.fullmatch(r"-?\d+(\.\d+)?", number):
-        raise Misfit(columns["value"], get["value"], "value must be a number")
+    number = _number(get["value"], columns.get("value", ""), scale)
     if not get["target"]:
         raise Misfit(columns["target"], "", "target must not be empty")
     if not get["rater"]:
         raise Misfit(columns["rater"], "", "rater must not be empty")
-    if bool(number) == bool(get["label"]):
+    if (number is not None) == bool(get["label"]):
         where = columns.get("value") or columns["label"]
-        raise Misfit(where, f"{number!r} and {get['label']!r}", "there must be a value or a label, and not both")
+        raise Misfit(where, f"{get['value']!r} and {get['label']!r}", "there must be a value or a label, and not both")
     return {
         "item_id": item.item_id,
         "study": study,
         "rater": re.sub(r"\s+", "-", get["rater"]),
         "target": _target(get["target"], item, columns["target"]),
-        "value": float(number) if number else None,
+        "value": number,
         **{f: get[f] or None for f in ("label", "session", "comment")},
         "source": source,
     }
 
 # %% ../../nbs/records/09_ratings.ipynb #206d92b4
-def load_ratings(table: Table, items: Iterable[Item], study: str, columns: dict[str, str], **how: Any) -> Validated:
-    """A table of ratings of the items that were kept, in its order, by the columns that `guess_rating_columns` returns;
-    `strict` and `set_aside` as for `validate`. Raises: ValueError at the first row that does not fit, if `strict`."""
+def load_ratings(
+    table: Table,
+    items: Iterable[Item],
+    study: str,
+    columns: dict[str, str],  # as guess_rating_columns returns them
+    *,
+    scale: tuple[float, float] | None = None,  # its least and its largest value; None: there are labels alone
+    **how: Any,  # strict and set_aside, as for validate
+) -> Validated:
+    "A table of ratings of the items that were kept. Raises: ValueError at the first row that does not fit, if strict."
     by_id = {i.item_id: i for i in items}
     seen: dict[tuple, str] = {}  # (item, rater, target, session) -> its place
 
     def fields(place: str, row: dict[str, Any]) -> dict[str, Any]:
-        made = _rating(row, columns, by_id, study, place.rpartition(":")[0])
+        made = _rating(row, columns, by_id, study, place.rpartition(":")[0], scale)
         same = tuple(made[f] for f in ("item_id", "rater", "target", "session"))
         if same in seen:
             raise Misfit(columns["rater"], made["rater"], f"a target must be rated once; first at {seen[same]}")
@@ -96,6 +125,31 @@ def load_ratings(table: Table, items: Iterable[Item], study: str, columns: dict[
         return made
 
     return validate_table(table, fields, Rating, **how)
+
+# %% ../../nbs/records/09_ratings.ipynb #66211471
+def without_codes(table: Table, column: str | None, not_rated: Iterable[str]) -> Table:
+    "The rows whose value is no code for a question that was not rated; a note counts the others by code."
+    codes = {str(c) for c in not_rated}
+    if column is None or not codes:
+        return table
+    left_out = Counter(code for _, row in table.rows if (code := cell_text(row, column)) in codes)
+    rows = [(place, row) for place, row in table.rows if cell_text(row, column) not in codes]
+    notes = [f"{n} rows with {code} in {column} are not rated" for code, n in left_out.items()]
+    return Table(table.columns, rows, [*table.notes, *notes])
+
+
+def check_scale(table: Table, column: str | None, scale: Any, not_rated: Iterable[str]) -> None:
+    "Refuse a table of numbers whose scale is not given, with the values that it has."
+    texts = {cell_text(row, column) for _, row in table.rows} if column else set()
+    numbers = sorted(float(t) for t in texts - {str(c) for c in not_rated} if re.fullmatch(r"-?\d+(\.\d+)?", t))
+    if not numbers:
+        return
+    if scale is None:
+        got = f"values from {numbers[0]:g} to {numbers[-1]:g} in {column}, and no scale"
+        remedy = "give --ratings-scale LOW:HIGH, and --not-rated CODES for numbers that mean that nobody answered"
+        refuse(f"load_ratings: the scale of ratings must be given; got {got}; {remedy}")
+    if not (isinstance(scale, list | tuple) and len(scale) == 2 and scale[0] < scale[1]):
+        refuse(f"load_ratings: scale must be its least and its largest value, as in [0, 100]; got {scale!r}")
 
 # %% ../../nbs/records/09_ratings.ipynb #2a0b96d4
 _WHO = "rater|annotator|clinician|coder|expert|judge|participant|person|physician|psychiatrist|reader|reviewer"

@@ -25,12 +25,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import optional, refuse
-from .schema import OR_WITHOUT, Record, Validated, validate, write_set_aside
+from .schema import OR_WITHOUT, Record, Validated, letters, validate, write_set_aside
 
 # %% auto #0
 __all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_LIST', 'MOST_CELLS', 'MOST_CHARACTERS', 'MOST_OF_A_WORKBOOK', 'Rows', 'file_encoding',
-           'as_windows_1252', 'csv_rows', 'Unreadable', 'cell', 'Table', 'file_text', 'json_rows', 'read_table',
-           'rows_as_csv', 'Misfit', 'cell_value', 'cell_text', 'folded', 'validate_table']
+           'as_windows_1252', 'csv_rows', 'Unreadable', 'cell', 'Table', 'file_text', 'json_rows', 'marked_text',
+           'read_table', 'rows_as_csv', 'Misfit', 'cell_value', 'cell_text', 'folded', 'validate_table']
 
 # %% ../../nbs/records/02_table.ipynb #949eb3ec
 def file_encoding(path: Path, encoding: str = "utf-8-sig") -> str:
@@ -137,6 +137,29 @@ class Unreadable(NamedTuple):
     rule: str
 
 
+_LABEL, _TEXT = ("label", "aid", "id"), ("text", "atext")  # of an option that is an object
+
+
+def _options_of(value: Any) -> list | None:
+    """The texts of options that are labelled from A, or from 1, in order; None for anything else.
+
+    Layouts: `{"A": "...", "B": "..."}` (MedQA), `{"text": [...], "label": [...]}` (ARC), and a list of objects that
+    have a label and a text each (ARC, HeadQA).
+    """
+    if isinstance(value, dict) and isinstance(value.get("text"), list):
+        labels, texts = value.get("label"), value["text"]
+    elif isinstance(value, dict):
+        labels, texts = list(value), list(value.values())
+    elif isinstance(value, list) and value and all(isinstance(v, dict) for v in value):
+        labels, texts = ([next((v[k] for k in named if k in v), None) for v in value] for named in (_LABEL, _TEXT))
+    else:
+        return None
+    n = len(texts)
+    run = [str(x).upper() for x in labels] if isinstance(labels, list) else []
+    counted = 1 < n <= 26 and run in (letters(n), [str(k + 1) for k in range(n)])
+    return texts if counted and all(isinstance(t, str | int | float) for t in texts) else None
+
+
 def cell(value: Any) -> str | list | Unreadable:
     "A cell of a spreadsheet, a JSON line or a Parquet file as text; a list of texts; or why it has none."
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -151,6 +174,8 @@ def cell(value: Any) -> str | list | Unreadable:
         return str(value)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
+    if (options := _options_of(value)) is not None:
+        value = options
     if isinstance(value, (list, tuple)):
         if len(value) > MOST_OF_A_LIST:
             rule = f"a cell must hold {MOST_OF_A_LIST} values at most, not {len(value)}"
@@ -196,10 +221,18 @@ def _within(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
         yield place, row
 
 
+def _flat(row: dict) -> dict:
+    "A row whose question is an object of stem and choices, with both as fields."
+    asked = row.get("question")
+    if not isinstance(asked, dict) or not {"stem", "choices"} <= set(asked) or "choices" in row:
+        return row
+    return row | {"question": asked["stem"], "choices": asked["choices"]}
+
+
 def _as_cells(rows: Iterable[tuple[str, dict]], name: Callable[[str], str] = str) -> Iterator[tuple[str, dict]]:
     "Rows of cells, up to the size that a table may have."
     for place, row in _within(rows):
-        yield place, {name(c): cell(v) for c, v in row.items()}
+        yield place, {name(c): cell(v) for c, v in _flat(row).items()}
 
 # %% ../../nbs/records/02_table.ipynb #d571da8d
 def _table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), empty: int = 0) -> Table:
@@ -291,7 +324,7 @@ def _workbook(path: Path):
     if unpacked > MOST_OF_A_WORKBOOK:
         got = f"{unpacked >> 20} MB ({path.name}); save the sheet as CSV"
         refuse(f"read_table: a workbook must unpack to {MOST_OF_A_WORKBOOK >> 20} MB at most; got {got}")
-    return openpyxl.load_workbook(path, data_only=True, read_only=True)
+    return openpyxl.load_workbook(path, data_only=True, read_only=True, rich_text=True)
 
 
 def _filled_cells(sheet) -> Iterator:
@@ -303,22 +336,42 @@ def _filled_cells(sheet) -> Iterator:
 _Place = tuple[int, int]  # row and column
 
 
+def marked_text(text: str, *, raised: bool = False, lowered: bool = False, struck: bool = False) -> str:
+    "A text with signs for what its type shows: `10^9` (superscript), `CO_2` (subscript), `~~no~~` (struck out)."
+    if not text.strip():
+        return text
+    return "^" * raised + "_" * lowered + (f"~~{text.strip()}~~" if struck else text)
+
+
 class _Marks(NamedTuple):
     formulas: dict[_Place, str]
     merged: list[tuple[int, int, int, int]]  # first column, first row, last column, last row
     hidden: list[int]  # rows
+    rich: dict[_Place, str]  # texts within the sheet whose parts differ in type
+
+
+def _inline_text(runs: list) -> str:
+    "The text of an inline string with parts, as `marked_text` writes it."
+    parts = []
+    for run in runs:
+        raised, lowered = (run.find(f"{{*}}rPr/{{*}}vertAlign[@val='{w}script']") is not None for w in ("super", "sub"))
+        struck = (strike := run.find("{*}rPr/{*}strike")) is not None and strike.get("val", "1") not in ("0", "false")
+        parts.append(marked_text(run.findtext("{*}t", ""), raised=raised, lowered=lowered, struck=struck))
+    return "".join(parts)
 
 
 def _marks(sheet) -> _Marks:
     "Formulas, merged cells and hidden rows of a sheet."
     from openpyxl.utils import coordinate_to_tuple, range_boundaries
 
-    marks = _Marks({}, [], [])
+    marks = _Marks({}, [], [], {})
     with sheet._get_source() as source:
         for _, e in ET.iterparse(source):
             tag = e.tag.rpartition("}")[2]
             if tag == "c" and (formula := e.find("{*}f")) is not None and e.get("r"):
                 marks.formulas[coordinate_to_tuple(e.get("r"))] = f"={formula.text or ''}"[:80]
+            elif tag == "c" and (runs := e.findall("{*}is/{*}r")) and e.get("r"):
+                marks.rich[coordinate_to_tuple(e.get("r"))] = _inline_text(runs)
             elif tag == "mergeCell":
                 marks.merged.append(range_boundaries(e.get("ref")))
             elif tag == "row":
@@ -350,8 +403,25 @@ def _shown(value: float, code: str) -> str | None:
         return format(Decimal(repr(value)), f"{',' * bool(m[1])}.{len(m[2] or '')}{m[3] or 'f'}")
 
 
+def _font_marks(font) -> dict[str, bool]:
+    if font is None:
+        return {}
+    raised, lowered = (font.vertAlign == f"{where}script" for where in ("super", "sub"))
+    return {"raised": raised, "lowered": lowered, "struck": bool(font.strike)}
+
+
+def _rich_text(value) -> str:
+    "A text whose parts differ in type."
+    parts = ((p, None) if isinstance(p, str) else (p.text, p.font) for p in value)
+    return "".join(marked_text(text, **_font_marks(font)) for text, font in parts)
+
+
 def _excel_cell(c) -> str | list | Unreadable:
     "A cell as it is shown."
+    if isinstance(c.value, list):
+        return cell(_rich_text(c.value))
+    if isinstance(c.value, str) and c.data_type != "e" and c.has_style:
+        return cell(marked_text(c.value, **_font_marks(c.font)))
     if c.data_type == "e":
         return Unreadable(str(c.value), "a cell must hold a value, not an error of the sheet")
     if isinstance(c.value, (str, bool)):
@@ -386,8 +456,10 @@ def _sheet_cells(sheet, marks: _Marks) -> dict[_Place, Any]:
     "The cells of a sheet that show something."
     cells = {}
     for c in _filled_cells(sheet):
-        if (shown := _excel_cell(c)) != "":
-            cells[c.row, c.column] = shown
+        at = (c.row, c.column)
+        shown = cell(marks.rich[at]) if at in marks.rich else _excel_cell(c)
+        if shown != "":
+            cells[at] = shown
             _few_enough(cells)
     for at, formula in marks.formulas.items():
         if at not in cells:

@@ -21,7 +21,7 @@ from ..annotate.export import study_ratings
 from ..corpus.load import Corpus
 from ..errors import refuse
 from ..records.questions import guess_layout
-from ..records.ratings import guess_rating_columns
+from ..records.ratings import check_scale, guess_rating_columns
 from ..records.schema import Item, letters
 from ..records.table import as_windows_1252, read_table
 from ..records.task import task_of
@@ -34,7 +34,7 @@ from ..subcommand import PARAMS, argument, comma_separated, several, subcommand
 
 # %% auto #0
 __all__ = ['READING', 'sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose', 'summary',
-           'write_study', 'asked_options', 'asked_encoding', 'agreed', 'new_study']
+           'write_study', 'asked_options', 'asked_encoding', 'agreed', 'scale_from', 'new_study']
 
 # %% ../../nbs/run/10_new_study.ipynb #7dca0ea8
 def sections(
@@ -196,9 +196,14 @@ def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | 
         given = dict(ratings)
         file = Path(given.pop("path")).expanduser()
         columns = given.pop("columns", None)
-        found = guess_rating_columns(read_table(file, **given).columns, columns)
+        declared = {k: given.pop(k) for k in ("scale", "not_rated") if k in given}
+        second = read_table(file, **given)
+        found = guess_rating_columns(second.columns, columns)
+        check_scale(second, found.get("value"), declared.get("scale"), declared.get("not_rated", ()))
         beside = os.path.relpath(file.resolve(), path.resolve().parent)
-        options["ratings"] = {"path": Path(beside).as_posix(), "columns": found, "sha256": sha256(file)} | given
+        options["ratings"] = (
+            {"path": Path(beside).as_posix(), "columns": found, "sha256": sha256(file)} | given | declared
+        )
     used = set[str]().union(*({c} if isinstance(c, str) else c for c in options["columns"].values()))
     return options, [c for c in table.columns if c not in used]
 
@@ -209,7 +214,7 @@ def propose(
     *,
     loader: str = "table",  # a name that find_loader knows
     options: dict[str, Any] | None = None,  # what the loader takes; for a table what guess_layout and read_table take
-    ratings: dict[str, Any] | None = None,  # path, columns, sheet, encoding, delimiter of a second table; or the page's
+    ratings: dict[str, Any] | None = None,  # of a second table: path, columns, scale, not_rated, ...; or the page's
     judges: list[str] | None = None,  # entries of models; None: as default_judges says
     replace: bool = False,  # True: an entry of that name may be written anew
     besides: dict[str, Any] | None = None,  # `annotate`, `ratings`, its stages; None: as the old entry has them
@@ -327,6 +332,14 @@ def agreed(question: str, function: str, confirm: Callable[[str], str] = input) 
     return confirm(f"{question} [y/N] ").strip().casefold() in _YES
 
 # %% ../../nbs/run/10_new_study.ipynb #56ae3d54
+def scale_from(text: str) -> list[float]:  # least and largest value
+    "A scale as it is written on the command line. Raises: ArgumentTypeError."
+    m = re.fullmatch(r"(-?\d+(?:\.\d+)?):(-?\d+(?:\.\d+)?)", text)
+    if m is None or float(m[1]) >= float(m[2]):
+        raise argparse.ArgumentTypeError(f"a scale is LOW:HIGH, as in 0:100; got {text!r}")
+    return [float(m[1]), float(m[2])]
+
+
 READING = (  # what says how questions are read
     several("--column", "FIELD=COLUMN", "e.g. question=Frage; once a column for several options"),
     argument("--key", choices=["letter", "number", "number0", "text"], help="how the key names an option"),
@@ -350,6 +363,8 @@ READING = (  # what says how questions are read
     argument("--ratings", metavar="FILE", help="people's verdicts: item, rater, target, value or label; or the page's"),
     several("--ratings-column", "FIELD=COLUMN", "the same for the ratings, e.g. rater=Gutachter"),
     argument("--ratings-sheet", help="of a workbook that has several"),
+    argument("--ratings-scale", metavar="LOW:HIGH", type=scale_from, help="least and largest value, e.g. 0:100"),
+    argument("--not-rated", metavar="CODES", type=comma_separated, help="values that are no rating, e.g. 999,-99"),
     argument("--judges", type=comma_separated, help="comma-separated entries of models, for reference answers"),
     argument("--replace", action="store_true", help="write an entry of that name anew"),
     argument("--yes", action="store_true", help="write without asking"),
@@ -362,6 +377,7 @@ def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> N
     ratings = None
     if a.ratings:
         given = {"columns": _pairs(a.ratings_column, "--ratings-column") or None, "sheet": a.ratings_sheet}
+        given |= {"scale": a.ratings_scale, "not_rated": a.not_rated or None}
         given["encoding"] = asked_encoding(a.ratings, confirm)
         ratings = {"path": a.ratings} | {k: v for k, v in given.items() if v is not None}
     settings = {"loader": a.loader, "options": asked_options(a), "ratings": ratings, "judges": a.judges or None}
