@@ -184,10 +184,13 @@ def test_a_verdict_is_read_as_answers_are(form):
         ('{"score": 4}', (1, 5), 75.0),
         ('{"score": 3.5}', (1, 5), "score must be a whole number from 1 to 5; got 3.5"),
         ('{"score": 145}', (0, 100), "score must be a number from 0 to 100; got 145"),
-        ('{"score": NaN}', (0, 100), "score must be a number from 0 to 100; got nan"),
+        ('{"score": NaN}', (0, 100), "score must be a number from 0 to 100; got 'NaN'"),
+        ('{"score": 80, "score": 80}', (0, 100), "not the JSON asked for"),
+        ("\\boxed{score: 80}", (0, 100), 80.0),
+        ("{'score': 80}", (0, 100), 80.0),
         ('{"score": true}', (0, 100), "score must be a number from 0 to 100; got True"),
-        ('{"score": 80, "score": 20}', (0, 100), "score must stand once in the JSON asked for"),
-        ("I like it. " * 20, (0, 100), "not the JSON asked for, an object with score; got 'I like it. I like it."),
+        ('{"score": 80, "score": 20}', (0, 100), "not the JSON asked for, one object with score once; got"),
+        ("I like it. " * 20, (0, 100), "not the JSON asked for, one object with score once; got 'I like it. I like it."),
     ],
 )
 def test_a_score_is_read_as_its_scale_allows(text, scale, score):

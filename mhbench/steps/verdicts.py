@@ -5,19 +5,17 @@
 # %% ../../nbs/steps/04_verdicts.ipynb #b285d20c
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..ask import prompts
 from ..ask.prompts import render
-from ..ask.reply import split_thinking
 from ..ask.request import Answer, Model
 from ..ask.rubrics import Rubric
 from ..ask.secrets import plain
+from ..ask.unwrap import json_values, split_thinking, unwrap
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, carried, letters
 from ..records.task import task_of
@@ -143,52 +141,23 @@ def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     return "\n\n".join(rows if answers else [*rows, unmarked])
 
 # %% ../../nbs/steps/04_verdicts.ipynb #a1c4e970
-class _Object(dict):
-    "A JSON object that knows which of its fields stand in it more than once."
-
-    twice: tuple[str, ...] = ()
-
-
-def _object(pairs: list[tuple[str, Any]]) -> _Object:
-    out = _Object(pairs)
-    out.twice = tuple(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
-    return out
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_object)
-
-
-def _within(value: Any, wanted: Sequence[str]) -> Iterator[_Object]:
+def _within(value: Any, wanted: Sequence[str]) -> Iterator[Mapping[str, Any]]:
     "The outermost objects in a JSON value that have one of the fields."
-    if isinstance(value, _Object) and any(f in value for f in wanted):
+    if isinstance(value, dict) and any(f in value for f in wanted):
         yield value
     elif isinstance(value, (dict, list)):
         for v in value.values() if isinstance(value, dict) else value:
             yield from _within(v, wanted)
 
 
-def _objects(text: str, wanted: Sequence[str]) -> list[_Object]:
-    "The JSON objects in a text that have one of the fields."
-    found: list[_Object] = []
-    end = 0
-    for m in re.finditer(r"\{", text):
-        if m.start() < end:
-            continue
-        try:
-            value, end = _DECODER.raw_decode(text, m.start())
-            found += _within(value, wanted)
-        except (ValueError, RecursionError):
-            continue
-    return found
-
-
 def _lines(text: str, wanted: Sequence[str]) -> dict[str, str] | None:
     "The values of fields that are written as lines (Score: 85); None unless each field has one value."
     said: dict[str, str] = {}
+    most = 1 if "{" in text else len(text)  # a field that stands twice in an object is none
     for field in wanted:
         name = re.escape(field).replace("_", "[_ ]?")
         found = re.findall(rf"(?im)(?<!\w){name}[\"'`*_ ]*[:=][\"'`*_ ]*([^\n,;\"'`*{{}}]+)", text)
-        if len(set(map(str.strip, found))) != 1:
+        if len(set(map(str.strip, found))) != 1 or len(found) > most:
             return None
         said[field] = found[0].strip()
     return said
@@ -197,15 +166,13 @@ def _lines(text: str, wanted: Sequence[str]) -> dict[str, str] | None:
 def verdict_fields(text: str | None, wanted: Sequence[str]) -> tuple[Mapping[str, Any], str | None]:
     "The fields of a verdict that a judge wrote, or {} and what is wrong with it."
     answer = split_thinking(text or "")[1]
-    found = _objects(answer, wanted)
+    found = [o for value in json_values(answer) for o in _within(value, wanted)]
     got = f"got {plain(' '.join(answer.split()))[:60]!r}"
-    if twice := [f for o in found for f in o.twice if f in wanted]:
-        return {}, f"{twice[0]} must stand once in the JSON asked for; {got}"
     if any([o.get(f) for f in wanted] != [found[0].get(f) for f in wanted] for o in found[1:]):
         return {}, f"there must be one verdict; {got}"
-    if said := found[0] if found else _lines(answer, wanted):
+    if said := found[0] if found else _lines(unwrap(answer), wanted):
         return said, None
-    return {}, f"not the JSON asked for, an object with {wanted[0]}; {got}"
+    return {}, f"not the JSON asked for, one object with {wanted[0]} once; {got}"
 
 # %% ../../nbs/steps/04_verdicts.ipynb #425aaa4b
 class Case(NamedTuple):
