@@ -10,6 +10,12 @@ from aiohttp import web
 from mhbench.ask.request import Endpoint
 
 
+class Body(dict):
+    "The JSON of a request, and its bytes as they came."
+
+    raw: bytes
+
+
 @contextlib.contextmanager
 def answering(reply, **more):
     """`reply(body)` gives a text, a JSON-able verdict, a choice (with `message`), or a whole response. Yields the
@@ -18,7 +24,8 @@ def answering(reply, **more):
     loop, seen = asyncio.new_event_loop(), []
 
     async def chat(request):
-        body = await request.json()
+        body = Body(await request.json())
+        body.raw = await request.read()
         seen.append(body)
         out = reply(body)
         if isinstance(out, web.Response):
