@@ -112,7 +112,8 @@ def _letters(short: Answer, long: Answer, terms: Terms, thinks: bool) -> tuple[s
         beside = f"its text states {text}" if text else f"its text states none ({(long.text or '')[:60]!r})"
         why = f"its first token is a letter ({token}, mass {short.letter_mass:.2f}), and {beside}"
         return f"ok, {token}", "log-probabilities", why
-    began = f"its first token is no letter that its text bears out (it begins {(long.text or '')[:20]!r})"
+    other = f"its first token states {token}, and its text {text}"
+    began = other if token and text and token != text else "its first token is no letter"
     first = "it thinks first" if thinks else began if terms.room else "no log-probabilities come"
     if at:
         why = f"{first}: it is given room, and read at token {1 + (long.letter_position or 0)}"
@@ -191,8 +192,7 @@ def check(
     report = Report(model.name, {name: _said(a) for name, a in answers.items()})
     report.learnt = changes_of_terms(endpoint.terms, terms)
     report.thinks = terms.thinks or model.thinking or any(a.reasoning or a.thinking_tokens for a in (short, long))
-    if long.status != "error":
-        report.works["letter"], report.letters_from, report.why = _letters(short, long, terms, report.thinks)
+    report.works["letter"], report.letters_from, report.why = _letters(short, long, terms, report.thinks)
     if report.letters_from != "log-probabilities" or terms.room:
         answers["letter"] = long  # what one letter costs; the other answer cost what was learnt from it
     for name, a in answers.items():

@@ -208,6 +208,7 @@ def _walk(e: Any, depth: int) -> tuple[str, str | None]:
     if not isinstance(e, dict) or not depth:
         return "" if e is None else str(e)[:100_000], None
     param = re.split(r"[./]", e["param"])[-1] if isinstance(e.get("param"), str) else None
+    param = None if param in ("", "None", "null") else param  # a gateway's text for nothing
     inner = e.get("error")
     if isinstance(inner, (dict, list)) and inner:
         text, theirs = _walk(inner, depth - 1)

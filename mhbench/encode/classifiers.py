@@ -324,6 +324,7 @@ def choice_responses(items: Sequence[Item], classifier: Any, *, model: str) -> l
     out = []
     for item in items:
         same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
+        same["chosen_by"] = "classifier"
         if item.item_id in found:
             said = dict(zip(letters(len(item.options)), found[item.item_id].tolist()))
             out.append(Response(**same, text=max(said, key=said.__getitem__), letter_logprobs=said))

@@ -179,6 +179,9 @@ class Response(Outcome):
     letter_logprobs: dict[str, float] | None = None  # natural log, by option letter
     bounded: list[str] = []  # letters that were not listed: they share what the list leaves
     letter_mass: Annotated[float, Field(ge=0, le=1)] | None = None  # probability of the listed letters together
+    letter_position: Count | None = None  # of the token that states the letter, from 0
+    agrees: bool | None = None  # whether that token and the text state one letter; None where either states none
+    chosen_by: Literal["language model", "encoder", "classifier"] = "language model"  # whose probabilities these are
     numbered: bool = False  # the prompt named the options 1, 2, 3, ... in place of letters
     order: list[int] | None = None  # order[k]: the item's place of the option that was shown at k; None: as in the item
     finish_reason: str | None = None
@@ -310,6 +313,8 @@ class Score(Grouping):
     correct: Probability  # share that is right; missing where a judge decides or no answer came
     correct_strict: Probability  # the same character by character, for a term
     read: bool  # whether an answer could be read
+    read_from: str  # log-probabilities, text, encoder, classifier, or recorded ones; empty where nothing was read
+    disagrees: bool  # the text states another letter than the log-probabilities
     confidence: Probability  # that the model, or the vote, gave the answer
     cross_entropy: float  # nats, against the soft labels or the key
     brier: float  # squared distance, 0 to 2

@@ -63,7 +63,8 @@ def average_breakdowns(scores: pd.DataFrame, by: Sequence[str], *, core: str | N
     return _core_and_sets(scores, by, core, mean)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #8177ea4a
-_MEASURES = [*RUN, "measure", "n", "n_clusters", *COUNTS[1:], "estimate", "ci_low", "ci_high", "interval", "level"]
+_MEASURES = [*RUN, "measure", "n", "n_clusters", *COUNTS[1:], "read_from"]
+_MEASURES += ["estimate", "ci_low", "ci_high", "interval", "level"]
 
 
 def matching_table(scores: pd.DataFrame, *, core: str | None = None, **settings: Any) -> pd.DataFrame:

@@ -71,6 +71,7 @@ def nearest_option(
 # %% ../../nbs/steps/10_answers.ipynb #bee16373
 def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], model: str, scale: float) -> Response:
     same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
+    same["chosen_by"] = "encoder"
     if isinstance(plan, str):
         return Response(**same, status="error", error=plan)
     task = task_of(item)

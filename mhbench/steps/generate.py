@@ -25,6 +25,7 @@ from ..errors import refuse, settings_from
 from ..records.draw import draw_items
 from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.task import task_of
+from ..tasks.multiple_choice import agreement
 
 # %% auto #0
 __all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'GenerationSettings', 'select_items', 'with_system',
@@ -208,6 +209,10 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
         rule = f"answer must be to the request that was made; got {answer.id!r} for {request.id!r}"
         refuse(f"response: {rule}; report this with the endpoint's log", error=RuntimeError)
     came = carried(answer, Response) | {"mode": mode}
+    shown = Response.model_construct(
+        text=answer.text, letter_logprobs=answer.letter_logprobs, numbered=request.numbered
+    )
+    came["agrees"] = agreement(item, shown)
     if answer.status == "ok" and answer.text is None and answer.letter_logprobs is None:
         came |= {"status": "error", "error": "the endpoint gave an answer without a text"}
     return Response(

@@ -17,7 +17,18 @@ from ..records.task import tasks_with
 from ..stats.estimate import Estimate, estimate, half_width_se, inverse_variance_mean
 from ..stats.metrics import f1
 from ..stats.resample import bootstrap, mean
-from .score import FAILED, JUDGED, NOT_READ, READ, REFUSED, RUN, what_became, where_read
+from mhbench.steps.score import (
+    FAILED,
+    JUDGED,
+    NOT_READ,
+    READ,
+    REFUSED,
+    RUN,
+    how_read,
+    sources_in_words,
+    what_became,
+    where_read,
+)
 
 # %% auto #0
 __all__ = ['COUNTS', 'CATEGORIES', 'mean_of', 'numbers_by_name', 'of_group', 'rate_table', 'first_entries', 'average_models',
@@ -27,10 +38,11 @@ __all__ = ['COUNTS', 'CATEGORIES', 'mean_of', 'numbers_by_name', 'of_group', 'ra
 # %% ../../nbs/steps/07_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
 COUNTS = ["n_not_asked", "n_missing", "n_failed", "n_refused", "n_truncated", "n_unread"]  # beside every rate
-_RATES = [*RUN, "by", "group", "n", "n_clusters", *COUNTS, *_MEASURED[2:]]
+_RATES = [*RUN, "by", "group", "n", "n_clusters", *COUNTS, "read_from", *_MEASURED[2:]]
 _SHARES = ("correct", "correct_strict", "declined")  # of items, between 0 and 1
 _WITHIN = {"brier": (0.0, 2.0), "cross_entropy": (0.0, np.inf)}
 _OF_ANSWERS = ("correct", "measured")  # not known where answers came and none could be read
+_READ = (*_OF_ANSWERS, "correct_strict")  # of answers that were read, in one way or another
 _MAIN = ("n", "estimate", "ci_low", "ci_high")
 
 
@@ -150,8 +162,8 @@ def rate_table(
     Columns: model, mode, answered_by, n_votes, by, group, n (items with a value), n_clusters, n_not_asked (items that
     were never asked; there with `whole`), n_missing (items that were asked and got no answer), n_failed (requests
     without an answer), n_refused, n_truncated (answers that were cut), n_unread (`mhbench.steps.score` has the rule:
-    refusals and unread answers are not right; where some are unread and none was read there is no estimate), estimate,
-    ci_low, ci_high, interval, level.
+    refusals and unread answers are not right; where some are unread and none was read there is no estimate), read_from
+    (of a share of right answers: how they were read), estimate, ci_low, ci_high, interval, level.
 
     Raises: ValueError for a column that is not there.
     """
@@ -167,20 +179,35 @@ def rate_table(
     runs = scores.groupby(RUN, sort=True).size().index
     settings |= {"share": share or value in _SHARES, "within": _WITHIN.get(value, (-np.inf, np.inf))}
     rows = []
+    shows_source = value in _READ and "read_from" in scores
     for breakdown, place, names in _breakdowns(scores, by):
+        sources = _sources(scores, answers["run"].to_numpy(), place) if shows_source else {}
         for run, group, items in _by_item(answers, place):
             if pd.isna(items["x"]).all():
                 continue
             part = None if whole is None else parts.get((breakdown, names[group]), scorable[:0])
             head = dict(zip(RUN, runs[run])) | {"by": breakdown, "group": names[group]}
+            head["read_from"] = sources.get((run, group))
             rows.append((run, head | _counts(items, part) | _measured(items, value, **settings)))
     rows.sort(key=lambda row: row[0])  # by run, breakdowns in their order
-    columns = _RATES if whole is not None else [c for c in _RATES if c != "n_not_asked"]
-    return pd.DataFrame([row for _, row in rows], columns=columns)
+    absent = [] if whole is not None else ["n_not_asked"]
+    absent += [] if shows_source else ["read_from"]
+    return pd.DataFrame([row for _, row in rows], columns=[c for c in _RATES if c not in absent])
+
+
+def _sources(scores: pd.DataFrame, *keys: np.ndarray) -> dict[tuple, str]:  # by the values of the keys
+    "How the answers of each group were read."
+    by = [pd.Series(k, scores.index) for k in keys]
+    counts = scores["read_from"].groupby(by).value_counts()
+    apart = scores["disagrees"].astype(bool).groupby(by).sum()
+    ways: dict[tuple, dict[str, int]] = {}
+    for (*group, name), n in counts.items():
+        ways.setdefault(tuple(group), {})[name] = n
+    return {group: sources_in_words(ways[group], int(apart[group])) for group in ways}
 
 # %% ../../nbs/steps/07_rates.ipynb #e44d4fb1
 _BETWEEN = ["sd_models", "lowest", "highest", "q"]
-_AVERAGES = [*RUN[1:], "by", "group", "models", "n_models", *_MEASURED, *_BETWEEN, "averaged", "left_out"]
+_AVERAGES = [*RUN[1:], "by", "group", "models", "n_models", *_MEASURED, *_BETWEEN, "averaged", "left_out", "read_from"]
 
 
 def _by_cluster(g: pd.DataFrame, value: str) -> tuple[list, np.ndarray, np.ndarray]:  # models, (C, M), (C, M)
@@ -304,6 +331,7 @@ def _averages(
         e = Estimate.from_replicates(float(rates[at].mean()), means, **about, level=level, share=value == "correct")
         out = "; ".join(f"{m}: {reason}" for m, reason in why.items())
         who = {"models": name, "n_models": len(kept), "averaged": ", ".join(kept), "left_out": out}
+        who["read_from"] = how_read(g[g["model"].isin(kept)]) if "read_from" in g else "not stated"
         rows.append(who | e.row() | _between(rates[at], replicates[:, at], about["n_clusters"]))
     return rows
 

@@ -5,7 +5,7 @@
 # %% ../../nbs/steps/06_score.ipynb #931ee83a
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,13 @@ from ..records.schema import Grouping, Item, Response, Score, column_of, columns
 from ..records.task import task_of, tasks_with
 from ..stats.calibration import brier, cross_entropy
 from ..stats.metrics import majority_vote
-from ..tasks.multiple_choice import probabilities
+from ..tasks.multiple_choice import agreement, probabilities
 
 # %% auto #0
 __all__ = ['ANSWERED', 'DECLINED', 'UNSCORED', 'RUN', 'NONE_READ', 'READ', 'NOT_READ', 'REFUSED', 'FAILED', 'JUDGED',
            'says_nothing', 'read_answer', 'is_correct', 'scorable', 'score_responses', 'mode_names', 'what_became',
-           'outcome_counts', 'spending', 'unread', 'none_read', 'where_read', 'with_soft_labels', 'self_consistency']
+           'outcome_counts', 'spending', 'how_read', 'sources_in_words', 'unread', 'none_read', 'where_read',
+           'with_soft_labels', 'self_consistency']
 
 # %% ../../nbs/steps/06_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses with a text to read
@@ -84,17 +85,30 @@ def _probabilistic(i: Item, r: Response) -> dict[str, float]:
     return {"confidence": float(p.max())} | scores
 
 
+def _source(r: Response, answer: Sequence[str], how: str) -> str:
+    "What an answer was read from; empty where none was."
+    if not answer:
+        return ""
+    asked = "" if r.origin == "asked" else "recorded "
+    if how != "logprobs":
+        return f"{asked}text" if r.chosen_by == "language model" else r.chosen_by
+    return f"{asked}log-probabilities" if r.chosen_by == "language model" else r.chosen_by
+
+
 def _scored(i: Item, r: Response) -> dict[str, Any]:
     "The columns that depend on the item and the response together."
     answer, how = read_answer(i, r)
     came = r.status != "error" and r.mode != "free_form"
     out = {"how": how, "answer": answer if i.options else [], "key": i.right if i.options else [], "read": bool(answer)}
+    out |= {"read_from": _source(r, answer, how), "disagrees": agreement(i, r) is False}
     out["correct"] = is_correct(i, answer) if came else np.nan
     out["correct_strict"] = task_of(i).strictly(i, answer) if came else np.nan
     return out | _probabilistic(i, r)
 
 # %% ../../nbs/steps/06_score.ipynb #458c2cea
-_SAYS = ("status", "mode", "text", "letter_logprobs", "numbered", "order")  # the fields that decide how it is read
+_SAYS = (  # the fields that decide how it is read
+    "status mode text letter_logprobs numbered order chosen_by origin".split()
+)
 
 
 def _hashable(value: Any) -> Any:
@@ -207,6 +221,20 @@ def spending(table: pd.DataFrame) -> dict[str, Any]:  # a frame of responses or 
     return {c: table[c].sum(skipna=False) for c in ("prompt_tokens", "completion_tokens", "cost_usd")}
 
 
+def how_read(scores: pd.DataFrame) -> str:
+    "How the answers in some rows were read, in words, and how often token and text state different letters."
+    return sources_in_words(scores["read_from"].value_counts(), int(scores["disagrees"].sum()))
+
+
+def sources_in_words(counts: Mapping[str, int], apart: int) -> str:  # by `read_from`; how often they disagree
+    "The same, from numbers."
+    several = {name: n for name, n in counts.items() if name and n}
+    if not several:
+        return "nothing was read"
+    names = [*several] if len(several) == 1 else [f"{name} ({n})" for name, n in several.items()]
+    return ", ".join(names) + (f"; the text states another letter in {apart}" if apart else "")
+
+
 def unread(scores: pd.DataFrame) -> pd.Series:  # bool, one a row
     "Which responses should have held an answer, and could not be read."
     return what_became(scores) == NOT_READ
@@ -278,6 +306,7 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         way = {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
         said = {"how": REFUSED if declines else how, "answer": answer, "read": bool(answer)}
         said["status"] = first["status"] if missing else "ok"
+        said |= {"read_from": how_read(g), "disagrees": False}
         right = {"correct": np.nan if missing else is_correct(by_id[item_id], answer)}
         right |= {"confidence": float(vote.votes[0] / max(vote.voters[0], 1)), "cross_entropy": np.nan, "brier": np.nan}
         rows.append(first | way | said | right | {"attempts": g["attempts"].sum()} | spending(g))

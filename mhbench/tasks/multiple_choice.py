@@ -11,11 +11,11 @@ import numpy as np
 
 from ..ask.parse import parse_choice, parse_choices
 from ..records.schema import Item, Response, letters
-from ..records.task import Task
+from ..records.task import Task, task_of
 from ..stats.calibration import letter_probabilities
 
 # %% auto #0
-__all__ = ['probabilities', 'as_in_item', 'as_shown', 'MultipleChoiceTask']
+__all__ = ['probabilities', 'as_in_item', 'as_shown', 'agreement', 'MultipleChoiceTask']
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #feaa3a90
 def probabilities(response: Response, n_options: int) -> np.ndarray | None:  # (n_options,), sums to 1
@@ -40,6 +40,17 @@ def as_in_item(shown: Sequence[str], response: Response) -> list[str]:
 def as_shown(item: Item, response: Response) -> list[str]:
     "The options in the order in which they were shown."
     return item.options if response.order is None else [item.options[k] for k in response.order]
+
+
+def agreement(item: Item, response: Response) -> bool | None:
+    "Whether a language model's likeliest letter is that of its text; None where either states none."
+    task = task_of(item)
+    p = probabilities(response, len(item.options)) if task.choice and response.chosen_by == "language model" else None
+    if p is None or not response.text:
+        return None
+    said = parse_choice(response.text, as_shown(item, response), numbered=response.numbered).letters
+    likeliest = letters(len(p))[int(p.argmax())]
+    return as_in_item(said, response) == [likeliest] if len(said) == 1 else None
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #6d190463
 class MultipleChoiceTask(Task):

@@ -1,7 +1,6 @@
 "The fleet behind one address: each model answers in its own form, and knows the answer."
 
 import asyncio
-import json
 import threading
 
 from aiohttp import web

@@ -6,6 +6,7 @@ import shutil
 import pandas as pd
 import pytest
 import yaml
+from conftest import mhbench
 from fleet import seen, unseen
 from fleet.server import Fleet
 
@@ -33,24 +34,26 @@ def voyage(clone, tmp_path_factory):
     shutil.copytree(clone, folder, symlinks=True)
     shutil.rmtree(folder / "results")
     params = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
-    run = yaml.safe_load((folder / "run.yaml").read_text(encoding="utf-8"))
     with pytest.MonkeyPatch.context() as m:
         m.chdir(folder)
         m.setenv("MHBENCH_ROOT", str(folder))
         m.setenv("MHBENCH_CACHE", str(folder / "cache.sqlite"))
         params["studies"][STUDY]["generate"] = {"modes": {"zero_shot": {"n_items": N}}}
         params["studies"][STUDY]["prepare"]["answers"] = {}
-        run["run"] |= {"studies": [STUDY], "models": [f["name"] for f in FORMS], "contamination": [], "finetune": []}
-        run["run"] |= {name: [] for name in ("reasoning", "competency", "duels")}
-        (folder / "run.yaml").write_text(yaml.safe_dump(run), encoding="utf-8")
-        params["endpoints"], params["models"] = entries("http://127.0.0.1:9/v1")
-        (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
+
+        def enter(url):
+            where, models = entries(url)
+            more = {"endpoints": params["endpoints"] | where, "models": params["models"] | models}
+            (folder / "params.yaml").write_text(yaml.safe_dump(params | more, sort_keys=False), encoding="utf-8")
+            return where, models
+
+        enter("http://127.0.0.1:9/v1")
+        mhbench("select", "--studies", STUDY, "--models", ",".join(f["name"] for f in FORMS), cwd=folder)
         run_stage("prepare", STUDY, here=True)
         items = read_records(folder / "results" / "text" / "prepare" / STUDY / "items.parquet", Item)
         known = [(i.question, dict(zip(letters(len(i.options)), i.options)), i.key[0]) for i in items]
         with Fleet(FORMS, known) as server:
-            params["endpoints"], params["models"] = where, models = entries(server.url)
-            (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
+            where, models = enter(server.url)
             reports, asked = {}, {}
             for name, entry in models.items():
                 with asking(entry, name, where) as (model, endpoint):
@@ -96,5 +99,6 @@ def test_the_check_says_beforehand_what_will_happen(voyage):
     assert not list(voyage.index[(voyage["check"] == "none") != (voyage["unread"] == voyage["n"])])
 
 
-def test_no_item_is_asked_twice_but_for_what_is_learnt_from_the_first_ones(voyage):
-    assert (voyage["asked"] <= 4 * voyage["n"]).all()
+def test_no_item_is_asked_again_but_for_what_is_learnt_from_the_first_ones(voyage):
+    "All of these few are in flight when the first reply teaches something; o-series models teach four things."
+    assert not list(voyage.index[voyage["asked"] > 5 * voyage["n"]])
