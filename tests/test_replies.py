@@ -169,3 +169,123 @@ def test_what_is_too_large_is_not_sent_again_and_what_has_no_capacity_is():
     with FaultServer({"question 0": [lambda body: (413, large)] * 9, "question 1": [lambda body: (498, full)]}) as s:
         first, second = run([q(0), q(1)], s)
     assert (first.status, first.attempts, second.status, second.attempts) == ("error", 1, "ok", 2)
+
+
+# -- content that is empty, in parts, paid for and absent
+
+
+@pytest.mark.parametrize(
+    "message, words",
+    [
+        ({"content": "", "reasoning_content": "So the final choice is B."}, "no text after a thought of 25 characters"),
+        ({"content": ""}, "an empty content"),
+        ({"content": None}, "no content; 3 tokens of it were counted"),
+        ({"content": []}, "an empty content"),
+        ({"content": [{"type": "reasoning", "text": "B?"}]}, "no text after a thought of 2 characters"),
+        ({"content": None, "tool_calls": [{"function": {"name": "answer", "arguments": "B"}}]}, "called a tool"),
+    ],
+)
+def test_a_reply_without_a_text_is_empty_says_what_came_and_is_never_kept(message, words, tmp_path):
+    body = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": {"completion_tokens": 3}}
+    with FaultServer(every=lambda n, _: lambda _: (200, body)) as s, Cache(tmp_path / "cache.sqlite") as cache:
+        (a,) = run([q(0)], s, cache=cache)
+        assert (a.status, a.text or "") == ("empty", "") and words in a.error
+        assert len(s.asked) == 1, "it is paid for once"
+        run([q(0)], s, cache=cache)
+        assert len(s.asked) == 2, "the next run asks again"
+
+
+# -- where a letter is read
+
+
+def sentence(body, text="The answer is B", first="The"):
+    "A model that begins with a word whose alternatives include an article, and states the letter later."
+    alone = body.get("max_tokens", 99) == 1
+    out = completion(body, first if alone else text, finish="length" if alone else "stop")
+    if body.get("logprobs"):
+        tokens = [{first: 0.85, "A": 0.03}]
+        tokens += [] if alone else [{" answer": 0.9}, {" is": 0.9}, {" B": 0.8, " A": 0.1}]
+        out["choices"][0]["logprobs"] = listed(*tokens)
+    return 200, out
+
+
+def ask_letters(s, n, cache=None, **more):
+    one = {"max_tokens": 1}
+    return run([q(i, letters=LETTERS, sampling=one) for i in range(n)], s, cache=cache, **more)
+
+
+def test_a_model_whose_first_token_is_no_letter_is_given_room_from_the_first_items_on(tmp_path):
+    with FaultServer(every=lambda n, _: sentence) as s, Cache(tmp_path / "cache.sqlite") as cache:
+        answers = ask_letters(s, 30, cache)
+        assert {max(a.letter_logprobs, key=a.letter_logprobs.get) for a in answers} == {"B"}
+        assert {a.letter_position for a in answers} == {3}
+        assert len(s.asked) <= 30 + 4 + 1, "once more for those in flight alone"
+        n = len(s.asked)
+        ask_letters(s, 31, cache)
+        assert len(s.asked) == n + 1, "a later run asks with room at once"
+
+
+def test_a_letter_that_came_at_once_is_not_asked_for_again(tmp_path):
+    def reply(body):
+        even = int(body["messages"][-1]["content"].split()[-1]) % 2 == 0
+        return sentence(body, "B", "B") if even else sentence(body)
+
+    def at_once(body):
+        code, out = reply(body)
+        if out["choices"][0]["message"]["content"] == "B" and body.get("logprobs"):
+            out["choices"][0]["logprobs"] = listed({"B": 0.9, "A": 0.05})
+        return code, out
+
+    with FaultServer(every=lambda n, _: at_once) as s, Cache(tmp_path / "cache.sqlite") as cache:
+        first = ask_letters(s, 40, cache)
+        assert all(max(a.letter_logprobs, key=a.letter_logprobs.get) == "B" for a in first)
+        n = len(s.asked)
+        again = ask_letters(s, 40, cache)
+        assert len(s.asked) == n and all(a.cached for a in again)
+
+
+def test_a_first_token_that_an_earlier_version_kept_is_not_served_as_a_letter(tmp_path):
+    from mhbench.ask.cache import Row
+    from mhbench.ask.request import Answer
+
+    with FaultServer(every=lambda n, _: sentence) as s, Cache(tmp_path / "cache.sqlite") as cache:
+        key = wire(q(0, letters=LETTERS, sampling={"max_tokens": 1}), MODEL, ep(s.url)).key
+        old = Answer(text="The", finish_reason="length").to_json()
+        cache.put_many([Row(key, MODEL.name, ep(s.url).who, "ok", True, 1.0, old, "")])
+        (a,) = ask_letters(s, 1, cache)
+        assert a.letter_logprobs and not a.cached
+
+
+def test_a_text_that_is_cut_before_its_letter_is_given_the_room_of_a_thought():
+    def rambles(body):
+        most = body.get("max_tokens", 9999)
+        return 200, completion(
+            body, *(("The answer is B", "stop") if most > 2000 else ("First, the options", "length"))
+        )
+
+    with FaultServer(every=lambda n, _: rambles) as s:
+        answers = ask_letters(s, 6, model=MODEL.model_copy(update={"sampling": {"temperature": 0.0}}))
+    assert {a.text for a in answers} == {"The answer is B"}
+
+
+def test_a_check_compares_token_and_text_and_says_which_is_read():
+    from mhbench.ask.probe import check
+
+    def reply(body, text, tokens):
+        out = completion(body, text)
+        if body.get("logprobs"):
+            out["choices"][0]["logprobs"] = listed(*tokens)
+        return 200, out
+
+    fair = {"B": 0.9, "A": 0.05}
+    for text, tokens, source, why in [
+        ("B", [fair], "log-probabilities", "its text states B"),
+        ("B", [{"A": 0.6, "B": 0.3}], "text", "its first token states A, and its text B"),
+        ("The answer is B", [{"The": 0.9, "A": 0.05}, {" answer": 0.9}, {" is": 0.9}, {" B": 0.9}], None, "at token 4"),
+        ("It depends", [{"It": 0.9}, {" depends": 0.9}], "none", "no letter is stated"),
+        ("", [], "none", "empty"),
+    ]:
+        with FaultServer(every=lambda n, _, text=text, tokens=tokens: lambda b: reply(b, text, tokens)) as s:
+            report = check(MODEL.model_copy(update={"sampling": {}}), ep(s.url))
+        assert report.letters_from == (source or "log-probabilities") and why in report.why, str(report)
+        assert report.works["sentence"].startswith("ok") == bool(text)

@@ -9,15 +9,15 @@ import pytest
 from answering import answering, refuse
 
 from mhbench.ask.parse import is_refusal
-from mhbench.ask.request import Model
+from mhbench.ask.request import Answer, Model, Request
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item, Response
 from mhbench.records.task import NOTHING, task_of
 from mhbench.run.compare import paired_accuracies
 from mhbench.steps.accuracy import best_first, matching_table, probability_scores, with_run
 from mhbench.steps.between_models import model_pairs
-from mhbench.steps.generate import generate
-from mhbench.steps.rates import COUNTS, declined_table, f1_table, rate_table, status_table
+from mhbench.steps.generate import generate, response
+from mhbench.steps.rates import COUNTS, average_models, declined_table, f1_table, rate_table, status_table
 from mhbench.steps.score import (
     is_correct,
     mode_names,
@@ -442,3 +442,49 @@ def test_models_stand_by_the_mode_that_most_answered_and_those_with_few_answers_
     assert best_first(table[:2]) == ["b", "a"], "of two modes with as many models zero-shot"
     assert best_first(table[4:]) == ["b", "e"]
     assert best_first(table[:4].drop(columns="n")) == ["c", "d", "b", "a"]
+
+
+# -- how letters were read
+
+
+LOGPROBS = {"A": -3.0, "B": -0.1, "C": -3.0}
+
+
+def test_an_accuracy_says_how_its_letters_were_read_and_how_often_token_and_text_differ():
+    items = [choice(k) for k in range(4)]
+    responses = [
+        said("B", letter_logprobs=LOGPROBS),
+        said("I would say C.", item="q1", letter_logprobs=LOGPROBS),
+        said("The answer is B.", item="q2"),
+        said("Both may be right.", item="q3"),
+    ]
+    table = score_responses(items, responses)
+    assert table["read_from"].tolist() == ["log-probabilities", "log-probabilities", "text", ""]
+    assert table["disagrees"].tolist() == [False, True, False, False]
+    both = "log-probabilities (2), text (1); the text states another letter in 1"
+    assert rate_table(table, by=[])["read_from"].tolist() == [both]
+    assert f1_table(table, seed=0)["read_from"].tolist() == [both]
+    assert average_models(table, by=[], seed=0)["read_from"].tolist() == [both]
+    assert rate_table(table[3:], by=[])["read_from"].tolist() == ["nothing was read"]
+    assert "read_from" not in rate_table(table, "brier", [])
+
+
+@pytest.mark.parametrize(
+    "more, words",
+    [
+        ({"chosen_by": "encoder", "letter_logprobs": LOGPROBS}, "encoder"),
+        ({"chosen_by": "classifier", "letter_logprobs": LOGPROBS}, "classifier"),
+        ({"origin": "recorded", "letter_logprobs": LOGPROBS}, "recorded log-probabilities"),
+        ({"origin": "simulated"}, "recorded text"),
+    ],
+)
+def test_an_encoder_a_classifier_and_recorded_answers_are_named(more, words):
+    assert score_responses([choice()], [said("B", **more)])["read_from"].tolist() == [words]
+
+
+@pytest.mark.parametrize("text, agrees", [("B", True), ("C", False), ("Both may be right.", None), ("", None)])
+def test_a_response_holds_whether_its_token_and_its_text_state_one_letter(text, agrees):
+    request = Request("demo/q0/zero_shot/0", [{"role": "user", "content": "?"}], letters=["A", "B", "C"])
+    answer = Answer(request.id, text=text, letter_logprobs=LOGPROBS, letter_mass=0.98, letter_position=3)
+    found = response(choice(), request, answer, MODEL, "zero_shot")
+    assert (found.agrees, found.letter_mass, found.letter_position) == (agrees, 0.98, 3)

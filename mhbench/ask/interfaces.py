@@ -53,8 +53,8 @@ def _texts(parts: Any, *kinds: str) -> list[str]:
 _GROWS = ("content", "text", "reasoning", "reasoning_content", "refusal")
 
 
-def is_stream(raw: bytes) -> bool:  # a body
-    return raw.lstrip()[:6].startswith((b"data:", b"event:"))
+def is_stream(raw: bytes) -> bool:  # a body; it may begin with a comment, such as `: keep-alive`
+    return raw.lstrip()[:6].startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 
 def of_stream(raw: bytes) -> dict[str, Any]:

@@ -167,8 +167,8 @@ def check(
     cache: str | Path | None = None,  # where what is learnt is kept for the study; None: nowhere
     entry: Mapping[str, Any] | None = None,  # of the endpoint in params.yaml, to which what is learnt is added
 ) -> Report:
-    """Ask a model for a letter (in two ways), a verdict and a sentence, and report what works, what it costs, and how to
-    enter it in params.yaml.
+    """Ask a model for a letter (in two ways), a verdict and a sentence, and report what works, what it costs, and how
+    to enter it in params.yaml.
 
     The questions are always sent, whatever is in the study's cache, and what is learnt replaces what was known there.
     Where the first token and the whole text state different letters, letters are asked for with room.

@@ -102,7 +102,8 @@ def listed_tokens(choice: dict[str, Any]) -> list[tuple[str, list[tuple[str, flo
 # %% ../../nbs/ask/09_reply.ipynb #dd3c1fd0
 _ANNOUNCED = re.compile(
     r"(?i)(?:[^\w]|_|\b(?:the|my|so|thus|therefore|final|correct|right|best|most|appropriate|likely|single|answer|option|"
-    r"choice|letter|is|would|be|text|boxed|json|antwort|lautet|ist|réponse|est|respuesta|es)\b)*"
+    r"choice|letter|is|would|be|text|boxed|json|die|der|richtige|korrekte|antwort|lautet|ist|la|bonne|réponse|est|"
+    r"correcta|respuesta|es)\b)*"
 )
 _ENDED = re.compile(r"\s*(?:$|[.,;:)\]}*\"'`|<\\–—\n-])")
 

@@ -88,7 +88,7 @@ def asked(results: str | Path, studies: Sequence[str]) -> pd.DataFrame:  # study
 # %% ../../nbs/report/05_findings.ipynb #126dff4c
 # a phone's screen ends after the estimate
 _STANDINGS = ["study", "model", "estimate", "ci_low", "ci_high", "printed", "level", "n", "n_clusters"]
-_STANDINGS += ["n_not_asked", "n_missing", "n_refused", "n_unread", "mode", "lines", "reading", "origin"]
+_STANDINGS += ["n_not_asked", "n_missing", "n_refused", "n_unread", "read_from", "mode", "lines", "reading", "origin"]
 
 
 def against_lines(results: str | Path, studies: Sequence[str], parts: Parts = ()) -> pd.DataFrame:  # as _STANDINGS

@@ -20,7 +20,7 @@ from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ..stats.jackknife import agreement_estimate
 from ..stats.tests import adjust_within, detectable_difference, mcnemar, sign_flip_test
 from .rates import mean_of
-from .score import FAILED, RUN, UNSCORED, outcome_counts, what_became, where_read
+from .score import FAILED, RUN, UNSCORED, how_read, outcome_counts, what_became, where_read
 
 # %% auto #0
 __all__ = ['model_pairs', 'spread_over_runs', 'run_to_run', 'prompt_wordings', 'wordings_compared']
@@ -200,7 +200,7 @@ def prompt_wordings(scores: Mapping[str, pd.DataFrame], **settings: Any) -> pd.D
     """Accuracy under each of two wordings of the prompt, and the paired difference, on the items of both. `scores` are
     by the name of the wording.
 
-    Columns: model, wording, n (items answered under both), estimate, ci_low, ci_high, interval.
+    Columns: model, wording, read_from, n (items answered under both), estimate, ci_low, ci_high, interval.
 
     Source: Lamparth, Grabb et al. 2025, figure 17.
 
@@ -218,7 +218,8 @@ def prompt_wordings(scores: Mapping[str, pd.DataFrame], **settings: Any) -> pd.D
     for model, g in both.groupby("model", sort=True):
         found = {w: mean_of(g, w, share=True, **settings) for w in scores}
         found[f"{a} - {b}"] = mean_difference((g[a] - g[b]).to_numpy(), g["cluster"].to_numpy(), largest=1)
-        rows += [{"model": model, "wording": w} | e.row() for w, e in found.items()]
+        read = pd.concat([t[t["model"] == model] for t in scores.values()])
+        rows += [{"model": model, "wording": w, "read_from": how_read(read)} | e.row() for w, e in found.items()]
     return pd.DataFrame(rows)
 
 # %% ../../nbs/steps/18_between_models.ipynb #639ad6e9
@@ -234,5 +235,5 @@ def wordings_compared(
         two = {name: plain[plain["model"] == name].assign(model=model) for name in (model, other)}
         if set(two[model]["item_id"]) & set(two[other]["item_id"]):
             parts.append(prompt_wordings(two, **settings))
-    columns = ["model", "wording", *ESTIMATE_COLUMNS]
+    columns = ["model", "wording", "read_from", *ESTIMATE_COLUMNS]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)

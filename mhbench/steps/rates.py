@@ -331,7 +331,7 @@ def _averages(
         e = Estimate.from_replicates(float(rates[at].mean()), means, **about, level=level, share=value == "correct")
         out = "; ".join(f"{m}: {reason}" for m, reason in why.items())
         who = {"models": name, "n_models": len(kept), "averaged": ", ".join(kept), "left_out": out}
-        who["read_from"] = how_read(g[g["model"].isin(kept)]) if "read_from" in g else "not stated"
+        who["read_from"] = how_read(g[g["model"].isin(kept)])
         rows.append(who | e.row() | _between(rates[at], replicates[:, at], about["n_clusters"]))
     return rows
 
@@ -420,8 +420,8 @@ def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
         labels = sorted(set(truth))
         score = lambda t, s, weights: f1(t, s, classes=labels, weights=weights)
         f = estimate(score, truth, said, clusters=g["cluster"].to_numpy(), share=True, **settings)
-        rows.append(dict(zip(RUN, run)) | f.row())
-    return pd.DataFrame(rows, columns=[*RUN, *_MEASURED])
+        rows.append(dict(zip(RUN, run)) | {"read_from": how_read(g)} | f.row())
+    return pd.DataFrame(rows, columns=[*RUN, "read_from", *_MEASURED])
 
 # %% ../../nbs/steps/07_rates.ipynb #a65a66cd
 _DECLINED = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_failed", "n_refused", "n_unread", *_MEASURED[2:]]

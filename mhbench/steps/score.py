@@ -223,6 +223,8 @@ def spending(table: pd.DataFrame) -> dict[str, Any]:  # a frame of responses or 
 
 def how_read(scores: pd.DataFrame) -> str:
     "How the answers in some rows were read, in words, and how often token and text state different letters."
+    if "read_from" not in scores:
+        return "not stated"
     return sources_in_words(scores["read_from"].value_counts(), int(scores["disagrees"].sum()))
 
 

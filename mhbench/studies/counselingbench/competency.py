@@ -27,7 +27,7 @@ from ...stats.resample import Interval, as_scalar, bootstrap, cluster_mean, mean
 from ...stats.tests import adjust_p, adjust_within, paired_t, sign_flip_test
 from ...steps.parameters import Correction
 from ...steps.rates import numbers_by_name, of_group, wide_cells
-from ...steps.score import RUN, mode_names, none_read, outcome_counts, where_read
+from ...steps.score import RUN, how_read, mode_names, none_read, outcome_counts, where_read
 from .fields import COMPETENCIES, SHORT, in_paper_order
 from .rationales import AGREEMENT, error_labels
 
@@ -122,7 +122,7 @@ def competency_table(
         units = {"n": known["item_id"].nunique(), "n_clusters": known["cluster"].nunique()}
         name = str(g[breakdown].iloc[0])
         head = dict(zip(RUN, run)) | {"by": breakdown, "group": name, "level": level} | units | outcome_counts(g)
-        head["n_missing"] = head["n_failed"]
+        head |= {"n_missing": head["n_failed"], "read_from": how_read(g)}
         if whole is not None:
             every = of_group(whole[whole["task"].isin(tasks_with("choice"))], breakdown, name)
             head["n_not_asked"] = len(set(every["item_id"]) - set(g["item_id"]))
@@ -132,7 +132,7 @@ def competency_table(
         else:
             rows += [r | head for r in _measured(known, interval, n_boot, seed, level)]
     columns = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_not_asked", "n_missing"]
-    columns += ["n_refused", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
+    columns += ["n_refused", "n_unread", "read_from", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=[c for c in columns if whole is not None or c != "n_not_asked"])
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #19e94b23

@@ -23,7 +23,7 @@ from ...stats.jackknife import agreement_estimate
 from ...stats.resample import mean
 from ...stats.tests import adjust_p, clustered_chi_square
 from ...steps.rates import wide_cells
-from ...steps.score import score_responses, where_read
+from ...steps.score import how_read, score_responses, where_read
 from .fields import COMPETENCIES, SHORT, in_paper_order
 from .load import ERRORS, load_counselingbench_errors
 
@@ -236,7 +236,8 @@ def _measured(scores: pd.DataFrame, value: str, measure: str, **settings: Any) -
     for (model, category), g in scores.dropna(subset=[value, "category"]).groupby(["model", "category"]):
         x = g.groupby("item_id", sort=True).agg(x=(value, "mean"), cluster=("cluster", "first"))
         e = estimate(mean, x["x"].to_numpy(float), clusters=x["cluster"], share=value == "correct", **settings)
-        rows.append({"model": model, "measure": measure, "group": COMPETENCIES.get(category, category)} | e.row())
+        head = {"model": model, "measure": measure, "group": COMPETENCIES.get(category, category)}
+        rows.append(head | {"read_from": how_read(g) if value == "correct" else None} | e.row())
     return rows
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #47e17872
@@ -256,7 +257,7 @@ def accuracy_beside_bertscore(
 
     Raises: ValueError for a model that is named and has not both.
     """
-    columns = ["model", "measure", "group", "n", "estimate", "ci_low", "ci_high"]
+    columns = ["model", "measure", "group", "n", "read_from", "estimate", "ci_low", "ci_high"]
     plain = score_responses(items, [r for r in responses if r.mode == "zero_shot" and not r.votes])
     both = [m for m in plain["model"].unique() if m in set(chains["model"])]
     if gone := [m for m in models or [] if m not in both]:
