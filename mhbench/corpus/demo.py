@@ -16,7 +16,7 @@ from ..errors import refuse
 from ..records.schema import Item
 
 # %% auto #0
-__all__ = ['DEMO_STUDIES', 'demo_path', 'demo_files', 'demo_canary', 'demo_card']
+__all__ = ['DEMO_STUDIES', 'demo_path', 'demo_files', 'is_demo', 'demo_canary', 'demo_card']
 
 # %% ../../nbs/corpus/08_demo.ipynb #f044b19d
 _PACKAGE = Path(str(files("mhbench")))
@@ -47,6 +47,18 @@ def demo_files() -> dict[str, Path]:
         found = sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
         out |= {f"{study}/{p.relative_to(folder).as_posix()}": p for p in found}
     return out
+
+# %% ../../nbs/corpus/08_demo.ipynb #1687fe32
+def is_demo(path: str | Path) -> bool:
+    "Whether a file, or every file of a folder, is one of a bank: by its content, since any file can hold the canary."
+    path = Path(path)
+    parts = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
+    bundled = list(demo_files().values())
+    sizes = {p.stat().st_size for p in bundled}
+    if not parts or any(p.stat().st_size not in sizes for p in parts):
+        return False
+    contents = {p.read_bytes() for p in bundled}
+    return all(p.read_bytes() in contents for p in parts)
 
 # %% ../../nbs/corpus/08_demo.ipynb #5d84418e
 def demo_canary() -> str:

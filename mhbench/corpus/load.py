@@ -22,6 +22,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .demo import is_demo
 from ..errors import refuse
 from ..records.questions import load_questions
 from ..records.ratings import check_scale, load_ratings, without_codes
@@ -30,8 +31,8 @@ from ..records.table import Table, read_table
 from ..registry import studies
 
 # %% auto #0
-__all__ = ['GROUP', 'Corpus', 'corpus_of', 'items_of_rows', 'one_file', 'load_items', 'load_table', 'own_loaders', 'find_loader',
-           'load_corpus']
+__all__ = ['GROUP', 'LICENCES', 'Corpus', 'corpus_of', 'items_of_rows', 'one_file', 'load_items', 'load_table', 'own_loaders',
+           'find_loader', 'load_corpus']
 
 # %% ../../nbs/corpus/07_load.ipynb #d2583c1b
 @dataclass
@@ -224,12 +225,18 @@ def _recorded(record: Any) -> Any:
         known |= {"cost_usd": None}
     return record.model_copy(update=known)
 
+# %% ../../nbs/corpus/07_load.ipynb #2c54ba74
+LICENCES = (  # that allow texts to be passed on; "own": texts of one's own, which are to be shared
+    *("MIT", "Apache-2.0", "BSD-3-Clause", "CC0-1.0", "CC-BY-3.0", "CC-BY-4.0", "CC-BY-SA-4.0", "ODC-By-1.0", "own"),
+)
+
 # %% ../../nbs/corpus/07_load.ipynb #426bd653
 def load_corpus(
     loader: str,  # a name that find_loader knows
     path: str | Path,  # a file or a folder
     *,
     study: str | None = None,  # the study's name in params.yaml, for loaders that have to be told
+    licence: str | None = None,  # of its texts, one of LICENCES; None: they are protected, unless they are the demo's
     **options,  # what that loader takes besides, e.g. strict=False, set_aside="bad.jsonl"
 ) -> Corpus:
     """Read a corpus with the loader that a recipe names.
@@ -241,6 +248,9 @@ def load_corpus(
     if not path.exists():
         got = f"{str(path)!r}, which is not there; for the demo banks run `dvc pull`, for your own `mhbench import`"
         refuse(f"load_corpus: path must be a file or a folder; got {got}", error=FileNotFoundError)
+    if licence is not None and licence not in LICENCES:
+        remedy = "leave it out: the texts are then protected, and `mhbench report --private` shows them on this machine"
+        refuse(f"load_corpus: licence must be one of {', '.join(LICENCES)}; got {licence!r}", remedy=remedy)
     corpus = _called(load, loader, path, study, options)
     if not corpus.items:
         remedy = "; ".join(corpus.notes) or "look whether it is the right file"
@@ -249,6 +259,8 @@ def load_corpus(
     if twice := [name for name, n in ids.items() if n > 1]:
         got = f"{twice[:5]} more than once ({path}); give the rows ids of their own"
         refuse(f"load_corpus: item_id must be unique; got {got}")
+    if licence is not None or not (options.get("protected") is False or is_demo(path)):
+        corpus.items = [i.model_copy(update={"protected": licence is None}) for i in corpus.items]
     corpus.ratings = [_recorded(r) for r in corpus.ratings]
     corpus.responses = [_recorded(r) for r in corpus.responses]
     return corpus

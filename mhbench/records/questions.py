@@ -377,7 +377,7 @@ def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separ
         **optional,
         "group_id": cell_text(row, columns.get("group")) or None,
         "language": spoken,
-        "protected": canary is None if protected is None else protected,
+        "protected": protected,
         "canary": canary,
         "source": place,
     }
@@ -398,7 +398,7 @@ def load_questions(
     key: str | None = None,  # one of KEYS: how the key names an option
     separator: str | None = None,  # between options in one cell
     language: str = "en",  # BCP 47, where a row does not say it
-    protected: bool | None = None,  # True: no text in results; None: where a row has no canary
+    protected: bool = True,  # True: no text in results
     **how: Any,  # strict and set_aside, as for `validate`
 ) -> Validated:
     """A table of questions as items of a study, in its order.

@@ -389,3 +389,7 @@ def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> N
         return print("nothing was written")
     write_study(proposal, params)
     print(f"written to {a.params} and selected: `dvc repro` runs it (`mhbench select` takes other studies)")
+    if any(i.protected for i in proposal.corpus.items):
+        print(
+            "its texts are protected: `mhbench report --private` shows them here; to share them, --option licence=own"
+        )
