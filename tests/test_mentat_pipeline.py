@@ -242,7 +242,7 @@ def test_every_set_is_compared_and_every_figure_drawn(asked, root):
 
 def test_the_labels_of_either_reading_and_the_question_file_s_score_the_same_answers(asked):
     "Counted one by one: the letter of the most probable option, put back into the order that the model was shown."
-    out = stage("score", asked, models=["minilm"], n_boot=50, n_permutations=99)
+    out = stage("score", asked, models=["minilm"], n_boot=50)
     table = pd.read_parquet(out / "by_labels.parquet").query("category == 'all'").set_index("labels")["estimate"]
     labels = pd.read_parquet(asked / "preferences/mentat/labels_by_reading.parquet")
     items = [i for i in read_records(asked / "text/prepare/mentat/items.parquet", Item) if i.variant["set"] == "D0"]

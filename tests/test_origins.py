@@ -173,7 +173,7 @@ def test_who_is_simulated_changes_no_p_value_of_two_models():
         for m, of in right.items()
         for k, i in enumerate(bank)
     ]
-    scores, how = score_responses(bank, said), {"n_boot": 50, "n_permutations": 999, "seed": 1}
+    scores, how = score_responses(bank, said), {"n_boot": 50, "seed": 1}
     two = model_pairs(scores[scores["model"].isin(["a", "b"])], **how)
     four = model_pairs(scores, simulated={"drawn", "also-drawn"}, **how).set_index(["first", "second"])
     assert len(four) == 6

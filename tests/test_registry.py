@@ -64,7 +64,7 @@ def test_a_sixth_study_adds_a_table_to_a_general_stage(root, sixth, tmp_path, mo
     sixth()
     monkeypatch.setenv("MHBENCH_ROOT", str(root))
     results = tmp_path / "results"
-    own = {"results": str(results), "n_boot": 20, "n_permutations": 20}
+    own = {"results": str(results), "n_boot": 20}
     few = {"path": "mhbench/studies/mhqa/demo", "sha256": None, "n_items": 4, "answers": {}, "ratings": None}
     run_stage("prepare", "mhqa", overrides=few | {"results": str(results)})
     run_stage("generate", "mhqa", "minilm", overrides={"results": str(results)})

@@ -1,4 +1,4 @@
-"What is not known is named and counted, and not taken for a value: ties, abstentions, gaps, answers that are not there."
+"What is not known is named and counted, and not taken for a value: ties, abstentions, gaps, answers that are gone."
 
 import numpy as np
 import pandas as pd

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
 from mhbench.report.tables import (
     FEW,
@@ -24,12 +25,13 @@ from mhbench.report.tables import (
     spaced,
     standing,
 )
+from ..stats.estimate import agresti_coull
 from ..steps.answers import about_who_answered
 from ..steps.score import mode_names
 
 # %% auto #0
 __all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures_of_studies', 'failure_in_words',
-           'went_wrong', 'truths', 'Front', 'best_in_words', 'fronts', 'before_reading']
+           'went_wrong', 'truths', 'Front', 'for_all', 'not_apart', 'best_in_words', 'fronts', 'before_reading']
 
 # %% ../../nbs/report/05_findings.ipynb #e0466c00
 Parts = Iterable[tuple[str, str]]  # (stage, study) of a run
@@ -261,20 +263,62 @@ def _named_first(results: str | Path, stage: str, study: str, place: Mapping[str
     return Front(study, first["measure"], first["said"], rows, _contents(results, stage, study)["lines"])
 
 
-def best_in_words(rows: pd.DataFrame, lines: Mapping[str, float], elsewhere: int = 0) -> str:
-    "The model with the highest accuracy in one mode, against the reference values; `elsewhere`: models of other modes."
+def for_all(rows: pd.DataFrame) -> pd.DataFrame:
+    """Shares with intervals that hold for all rows at once: the level is shared (Bonferroni), at the sample size that
+    would give a row its own interval.
+
+    Source: Dunn 1961; Agresti and Coull 1998; Dean and Pagano 2015 (effective size).
+    """
+    if len(rows) < 2:
+        return rows
+    ends = []
+    for r in rows.itertuples():
+        level = getattr(r, "level", 0.95)
+        level = 0.95 if pd.isna(level) else level
+        z = ndtri(0.5 + level / 2)
+        middle = np.clip((r.ci_low + r.ci_high) / 2, 1e-3, 1 - 1e-3)
+        n = z**2 * middle * (1 - middle) / ((r.ci_high - r.ci_low) / 2) ** 2 - z**2
+        ends.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / len(rows)))
+    low, high = zip(*ends)
+    return rows.assign(ci_low=np.minimum(low, rows["ci_low"]), ci_high=np.maximum(high, rows["ci_high"]))
+
+
+def not_apart(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str]:
+    "The models that no corrected comparison of all pairs shows to be worse than the best; all without comparisons."
+    beaten = set()
+    for r in pairs.itertuples() if len(pairs) else ():
+        if r.p_adjusted < 0.05 and best in (r.first, r.second):
+            ahead = r.first if r.estimate > 0 else r.second
+            beaten |= {r.first, r.second} - {best} if ahead == best else set()
+    return [m for m in others if m not in beaten]
+
+
+def best_in_words(
+    rows: pd.DataFrame, lines: Mapping[str, float], elsewhere: int = 0, pairs: pd.DataFrame | None = None
+) -> str:
+    """The model with the highest accuracy in one mode, against the reference values, for all models at once: by
+    intervals whose level they share, and as the most accurate one only where every other is shown to be worse in the
+    corrected `pairs` (of `model_pairs`). `elsewhere`: models of other modes.
+    """
     own = rows[rows["origin"] != "simulated"]
     more = f" {elsewhere} more answered in other modes only." if elsewhere else ""
     if not len(own):
         return f"No model that was asked has an interval in this mode.{more}"
+    own = for_all(own)
     best = own[own["estimate"] == own["estimate"].max()]
     top = best.iloc[0]
     where = standing(top["estimate"], best["ci_low"].min(), best["ci_high"].max(), lines)
     names = " and ".join(best["model"])
     if len(own) == 1:
         return f"Accuracy of {names} on {int(top['n'])} questions: {estimate_in_words(top)}, {where}.{more}"
-    most = f"{names} {'is' if len(best) == 1 else 'are'} the most accurate of {len(own)} models"
-    return f"{most}, {estimate_in_words(top)}: {where}.{more}"
+    others = [m for m in own["model"] if m not in set(best["model"])]
+    alike = not_apart(top["model"], others, pd.DataFrame() if pairs is None else pairs) if len(best) == 1 else others
+    most = f"{names} {'has' if len(best) == 1 else 'have'} the highest accuracy of {len(own)} models"
+    if not alike and len(best) == 1:
+        most = f"{names} is the most accurate of {len(own)} models"
+    told = alike if len(alike) < 4 else [f"{len(alike)} others"]
+    apart = f"; not shown to be better than {' and '.join(told)}" if alike and len(best) == 1 else ""
+    return f"{most}, {estimate_in_words(top)} for all {len(own)} at once: {where}{apart}.{more}"
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
 def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.DataFrame, place: dict) -> Front:
@@ -286,7 +330,10 @@ def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.Da
     left = tuple(m for m in dict.fromkeys(of["model"]) if m not in set(_ready(of)["model"]))  # in whatever mode
     measure = f"accuracy, {spaced(rows['mode'].iloc[0])}" if len(rows) else "accuracy"
     asked = set(_ready(of).loc[_ready(of)["origin"] != "simulated", "model"])
-    said = best_in_words(rows, lines, len(asked - set(rows["model"])))
+    pairs = _table(results, "score", study, "pairs")
+    mode = rows["mode"].iloc[0] if len(rows) else ""
+    pairs = pairs[mode_names(pairs) == mode] if len(pairs) else pairs
+    said = best_in_words(rows, lines, len(asked - set(rows["model"])), pairs)
     return Front(study, measure, said, rows.sort_values("place", ignore_index=True), dict(lines), left)
 
 

@@ -324,11 +324,19 @@ def covered_in_words(covered: pd.Series) -> str:  # yes, no, or another word whe
     return f"the true value lies in {yes} of {yes + no} intervals" + (f"; {rest} without an interval" if rest else "")
 
 
-def differences_in_words(p: pd.Series) -> str:  # adjusted p-values; missing: not tested
-    "How many comparisons show a difference."
+def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd.Series | None = None) -> str:
+    """How many of all comparisons show a difference, by adjusted p-values, missing where there was no test; and how
+    many could not, by the least p-value that their numbers of cases can give.
+    """
     shown, tested = int((p < 0.05).sum()), int(p.notna().sum())
-    rest = f"; {len(p) - tested} not tested" if tested < len(p) else ""
-    return f"{shown} of {tested} comparisons show a difference (adjusted p < 0.05){rest}"
+    unable = 0 if least is None else int((least.astype(float) >= 0.05).sum())
+    if unable and unable == len(p):
+        few = "" if cases is None else f": {int(cases.max())} cases cannot show one" if cases.notna().all() else ""
+        return f"none of {len(p)} comparisons can show a difference{few}"
+    rest = [f"{len(p) - tested} not tested"] * (tested < len(p)) + [f"{unable} with too few cases to show one"] * bool(
+        unable
+    )
+    return "; ".join([f"{shown} of {tested} comparisons show a difference (adjusted p < 0.05)", *rest])
 
 
 def estimate_in_words(row: Mapping[str, Any]) -> str:  # "0.81 [0.79, 0.83]", "0.81 (no interval)"
@@ -363,7 +371,7 @@ def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say no
     if "covered" in table:
         said = covered_in_words(table["covered"])
     elif corrected:
-        said = differences_in_words(table[corrected[0]].astype(float))
+        said = differences_in_words(table[corrected[0]].astype(float), table.get("least_p"), table.get("n_clusters"))
     elif {*_INTERVAL, "n"} <= set(table):
         said = _range_in_words(table)
     return f"{said[:1].upper()}{said[1:]}." if said else ""

@@ -11,16 +11,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from ..errors import refuse
 from .agreement import ABSTAIN, contingency_tables, known_metric, label_matrix, mean_defined
-from .estimate import Estimate
+from .estimate import Estimate, fewest_clusters
 from .jackknife import Jackknife, coefficient_estimate, jackknife, lowest_value, range_limits
-from .resample import Interval, as_scalar, draw_weights, group_codes, percentile_interval, seed_sequence
+from mhbench.stats.resample import (
+    Interval,
+    as_scalar,
+    divide,
+    draw_weights,
+    group_codes,
+    percentile_interval,
+    seed_sequence,
+)
 
 # %% auto #0
-__all__ = ['FEWEST_COMPARED', 'one_hot', 'majority', 'Ceiling', 'interval_column', 'leave_one_out_ceiling', 'Alignment',
-           'alignment', 'Ensemble', 'best_ensemble']
+__all__ = ['FEWEST_COMPARED', 'FEWEST_MEMBERS', 'one_hot', 'majority', 'Ceiling', 'interval_column', 'leave_one_out_ceiling',
+           'Alignment', 'alignment', 'Members', 'beside_members', 'Ensemble', 'best_ensemble']
 
 # %% ../../nbs/stats/04_consensus.ipynb #01052182
 def one_hot(codes: np.ndarray, k: int) -> np.ndarray:
@@ -198,6 +207,116 @@ def alignment(
         codes = own[:, use], top[:, use], others[:, use]
         out.append(_aligned(j, metric, *codes, k, of[use], level, int(((a < 0) & (whole >= 0)).sum())))
     return out[0] if np.ndim(annotator) == 1 else out
+
+# %% ../../nbs/stats/04_consensus.ipynb #b6memc00
+FEWEST_MEMBERS = 3
+
+
+class Members(NamedTuple):
+    "An annotator compared with single members of a panel; raters and cases are a sample."
+
+    agreement: float  # of the annotator with a member
+    members: float  # of a member with another
+    difference: Estimate  # the first less the second; kind `raters` for fewer than three members
+    n_raters: int
+    n_abstained: int  # answers with a member's label on which the annotator, who was asked, gave none
+    between: float  # variance of the difference due to raters
+    shared: float  # and due to cases
+
+    def needed(self, margin: float, most: int = 50) -> int | None:
+        "The fewest such raters with whom the interval reaches less far than a margin; None where `most` do not."
+        for r in range(FEWEST_MEMBERS, most + 1):
+            variance = self.between * self.n_raters / r + self.shared
+            if stdtrit(r - 1, 0.5 + self.difference.level / 2) * np.sqrt(variance) < margin:
+                return r
+        return None
+
+    def verdict(self, margin: float) -> str:
+        "Non-inferior, inferior, or undecided, and for want of what."
+        e = self.difference
+        if np.isnan(e.ci_low):
+            return f"undecided, for want of {'raters' if self.n_raters < FEWEST_MEMBERS else 'answers'}"
+        if e.ci_low > -margin or e.ci_high < -margin:
+            return "non-inferior" if e.ci_low > -margin else "inferior"
+        if e.ci_high - e.ci_low < 2 * margin:
+            return "undecided"
+        return f"undecided, for want of {'answers' if self.needed(margin) is None else 'raters'}"
+
+
+def _less_members(same: np.ndarray, both: np.ndarray) -> np.ndarray:  # (..., R + 1, R) to (..., 2)
+    "Mean agreement of the annotator (the last row) with members, and of members with others."
+    share = np.where(np.eye(same.shape[-2], same.shape[-1], dtype=bool), np.nan, divide(same, both))
+    own, rest = share[..., -1, :], share[..., :-1, :].reshape(*share.shape[:-2], -1)
+    return np.stack([mean_defined(own), mean_defined(rest)], -1)
+
+
+def _counts(x: np.ndarray, given: np.ndarray, asked: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "By group of cases, the answers (G, R + 1, R) on which a row gave a member's label, and was asked for it."
+    size = int(group.max(initial=-1)) + 1
+    same, both = np.zeros((2, size, len(x), len(x) - 1))
+    for s in range(len(x) - 1):
+        use = asked & given[s]
+        for r in range(len(x)):
+            both[:, r, s] = np.bincount(group, use[r], size)
+            same[:, r, s] = np.bincount(group, use[r] & (x[r] == x[s]), size)
+    return same, both
+
+# %% ../../nbs/stats/04_consensus.ipynb #b6memc01
+def beside_members(
+    annotator: Any,  # (N,) labels; an abstention, or an empty text, where it was asked and gave none; None: not asked
+    labels: Any,  # (R, N) the panel's, likewise
+    *,
+    clusters: Any = None,
+    level: float = 0.95,
+) -> Members:
+    """An annotator's agreement with single members of a panel, less that of members with each other, with an interval
+    for other raters and other answers; members with fewer than ten answers in common with the annotator are left out.
+
+    Source: Obuchowski and Rockette 1995 (raters and cases at random); Quenouille 1956 (pseudo-values).
+    """
+    f = "beside_members"
+    every = np.vstack([np.asarray(labels, dtype=object), np.asarray(annotator, dtype=object)[None]])
+    asked = np.asarray(pd.notna(every))
+    x, _ = label_matrix(every, (ABSTAIN,), None, f)
+    given = x >= 0
+    of = group_codes(clusters, x.shape[1], "clusters")
+    enough = (given[:-1] & asked[-1]).sum(1) >= 10
+    rows = np.append(enough, True)
+    x, given, asked = x[rows], given[rows], asked[rows]
+    use = asked[-1] & given[:-1].any(0)
+    cases = len(np.unique(of[use]))
+    r = len(x) - 1
+    about: dict[str, Any] = {"n": int(use.sum()), "n_clusters": cases, "level": level}
+    abstained = int((use & ~given[-1]).sum())
+    if not use.any():
+        return Members(np.nan, np.nan, Estimate.from_limits(np.nan, **about), r, abstained, np.nan, np.nan)
+    group = pd.factorize(of[use])[0]
+    group = group if cases <= 200 else np.random.default_rng(0).permutation(cases)[group] % 200
+    same, both = _counts(x[:, use], given[:, use], asked[:, use], group)
+    total = same.sum(0), both.sum(0)
+    left = np.stack([total[0] - same, total[1] - both], 0)  # without each group of cases
+    parts = [np.ones(r, bool), *(np.arange(r) != k for k in range(r))]
+    whole, without = [], []
+    for kept in parts:
+        at = np.ix_(np.append(kept, True), kept)
+        whole.append(_less_members(total[0][at], total[1][at]))
+        without.append(_less_members(left[0][:, at[0], at[1]], left[1][:, at[0], at[1]]))
+    found = np.stack(whole), np.stack(without)
+    theta, left_out = (y[..., 0] - y[..., 1] for y in found)
+    kind = "raters" if r < FEWEST_MEMBERS else "few" if len(same) < fewest_clusters(level) else "items and raters"
+    limits, between, shared = (np.nan, np.nan), np.nan, np.nan
+    if kind == "items and raters" and not (np.isnan(theta).any() or np.isnan(left_out).any()):
+        g = len(same)
+        pseudo = r * theta[0] - (r - 1) * theta[1:]
+        covariance = np.cov(r * left_out[0] - (r - 1) * left_out[1:]) * (g - 1) ** 2 / g
+        between = float(pseudo.var(ddof=1) / r)
+        shared = max(0.0, float((covariance.sum() - np.trace(covariance)) / (r * (r - 1))))
+        shared = max(shared, float((g - 1) * left_out[0].var()) - between)  # never narrower than with these raters
+        half = stdtrit(r - 1, 0.5 + level / 2) * np.sqrt(between + shared)
+        limits = max(-1.0, theta[0] - half), min(1.0, theta[0] + half)
+    e = Estimate.from_limits(theta[0], *limits, **about, kind=kind)
+    e = e._replace(kind=kind) if np.isnan(e.ci_low) and kind in ("raters", "few") else e
+    return Members(*map(float, found[0][0]), e, r, abstained, between, shared)
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
 class Ensemble(NamedTuple):

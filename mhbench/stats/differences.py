@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtrit
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from ..errors import refuse
 from .estimate import NO_WIDTH, Estimate, estimate, fewest_clusters, mean_limits
-from .resample import ClusterMean, Clusters, cluster_mean, group_codes, mean, sums_by
+from .resample import ClusterMean, Clusters, as_scalar, cluster_mean, group_codes, mean, sums_by
 
 # %% auto #0
-__all__ = ['score_limits', 'difference_limits', 'mean_difference', 'independent_difference', 'group_difference', 'Simultaneous',
-           'simultaneous_intervals']
+__all__ = ['score_limits', 'difference_limits', 'difference_p', 'least_p', 'mean_difference', 'independent_difference',
+           'group_difference', 'Simultaneous', 'simultaneous_intervals']
 
 # %% ../../nbs/stats/18_differences.ipynb #63d2fc48
 def _score(delta: np.ndarray, b: np.ndarray, c: np.ndarray, n: np.ndarray) -> np.ndarray:
@@ -51,8 +51,8 @@ def score_limits(
     return low, high
 
 # %% ../../nbs/stats/18_differences.ipynb #32bb2c55
-def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[np.ndarray, np.ndarray]:
-    "Score limits with effective numbers of pairs, in units of `largest`."
+def _effective(d: np.ndarray, m: ClusterMean, largest: float) -> tuple[np.ndarray, ...]:
+    "Effective numbers of pairs won by the first, by the second, and of all, in `largest`; and which are counts."
     size = np.abs(np.nan_to_num(d)) / largest
     single = (np.asarray(m.n_clusters) == m.n) & np.isin(size, (0, 1)).all(0)  # independent pairs, right or wrong
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -61,7 +61,12 @@ def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[n
         variance = (m.se / largest) ** 2
         n = np.where((simple > 1e-12) & (variance > 1e-15), simple / variance, m.n_clusters)
     n = np.where(single, m.n, n)
-    b, c, n = (np.nan_to_num(x) for x in (b * n, c * n, n))
+    return *(np.nan_to_num(x) for x in (b * n, c * n, n)), single
+
+
+def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[np.ndarray, np.ndarray]:
+    "Score limits with effective numbers of pairs, in units of `largest`."
+    b, c, n, single = _effective(d, m, largest)
     t = -stdtrit(np.maximum(m.df, 1), ndtr(-z))
     return score_limits(b, c, np.maximum(n, 1e-9), np.where(single, z, t))
 
@@ -88,6 +93,40 @@ def difference_limits(
     return m, np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 # %% ../../nbs/stats/18_differences.ipynb #328b389d
+def _bounded_p(d: np.ndarray, m: ClusterMean, largest: float) -> np.ndarray:
+    "The p-value at which a score limit is 0."
+    b, c, n, single = _effective(d, m, largest)
+    z = np.abs(_score(np.zeros(np.shape(n)), b, c, np.maximum(n, 1e-9)))
+    return 2 * np.where(single, ndtr(-z), stdtr(np.maximum(m.df, 1), -z))
+
+
+def difference_p(differences: Any, clusters: Any = None, *, largest: float = np.inf) -> Any:
+    """Two-sided p-values of means of 0, by the intervals of `difference_limits`: below 1 - level exactly where the
+    interval at this level excludes 0. NaN for cases too few for an interval; 1 where all differences are 0.
+
+    Source: Tango 1998 (the score test, McNemar's for single pairs); Hall 1992 (the transformation of t).
+    """
+    d = np.asarray(differences, float)
+    m = cluster_mean(d, clusters, None if np.isinf(largest) else 0.0)
+    if np.isinf(largest):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            t, a = np.asarray(m.mean) / m.se, np.asarray(m.skewness)
+        p = 2 * stdtr(np.maximum(m.df, 1), -np.abs(t + a * t**2 / 3 + a**2 * t**3 / 27 + a / 6))
+    else:
+        p = _bounded_p(d, m, largest)
+    p = np.where(np.nan_to_num(np.abs(d)).max(0, initial=0) <= NO_WIDTH, 1.0, p)
+    return as_scalar(np.where(np.asarray(m.n_clusters) >= fewest_clusters(0.95), p, np.nan))
+
+
+def least_p(n: int, n_clusters: int) -> float:
+    """The smallest p-value that n pairs in so many cases can give: 1 where cases are too few for an interval; of single
+    questions that of a first model which alone is right in all; of several a case no bound is known.
+    """
+    if n_clusters < fewest_clusters(0.95):
+        return 1.0
+    return float(2 * ndtr(-np.sqrt(n))) if n == n_clusters else 0.0
+
+
 def mean_difference(
     differences: np.ndarray, clusters: Clusters = None, *, largest: float = np.inf, level: float = 0.95
 ) -> Estimate:  # kind score or hall; few for too few cases

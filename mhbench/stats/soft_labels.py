@@ -5,6 +5,8 @@
 # %% ../../nbs/stats/09_soft_labels.ipynb #ae065872
 from __future__ import annotations
 
+from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ from .preference import score_matrix
 from .resample import Interval, divide, mean
 
 # %% auto #0
-__all__ = ['FEWEST_RATINGS', 'FEWEST_OF_A_QUESTION', 'soft_labels', 'GroupMeans', 'group_means', 'QuestionAlphas',
+__all__ = ['FEWEST_RATINGS', 'FEWEST_OF_A_QUESTION', 'MOST_CHOICES', 'soft_labels', 'GroupMeans', 'group_means', 'QuestionAlphas',
            'question_alphas', 'mean_alpha']
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #cefd2a9a
@@ -91,12 +93,16 @@ class QuestionAlphas(NamedTuple):
 
 
 FEWEST_OF_A_QUESTION = 12  # raters of a question, for an interval of their agreement
-_DRAWS = 200  # of one annotation a rater, where a rater has several
+MOST_CHOICES = 10_000  # of one annotation a rater: all of them; beyond, as many drawn ones
 
 
-def _one_each(who: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:  # (n, annotations) of 0 and 1
-    "Draws of one annotation from each rater."
-    order = rng.random((n, len(who)))
+def _one_each(who: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (choices, annotations) of 0 and 1
+    "Every choice of one annotation from each rater; where there are more than `MOST_CHOICES`, so many drawn ones."
+    of = [np.flatnonzero(who == r) for r in range(who.max() + 1)]
+    if prod(map(len, of)) <= MOST_CHOICES:
+        chosen = np.array(list(product(*of)))
+        return (chosen[:, :, None] == np.arange(len(who))).any(1).astype(float)
+    order = rng.random((MOST_CHOICES, len(who)))
     first = np.stack([order[:, who == r].min(1) for r in range(who.max() + 1)], axis=1)
     return (order == first[:, who]).astype(float)
 
@@ -106,7 +112,8 @@ def question_alphas(
 ) -> QuestionAlphas:
     """How far the annotators of each question (n,) agree on the scores of its options (n, K), at this level of
     measurement. Without `raters` (n,) each annotation is another rater's; a rater with several annotations of a
-    question counts once: alpha is the mean over draws of one of them.
+    question counts once: alpha is its expectation over all choices of one of them (up to `MOST_CHOICES`: beyond, the
+    mean over as many drawn by `seed`).
 
     Source: Krippendorff 2011; Tukey 1958 (the interval over raters); Lamparth, Grabb et al. 2025, figure 16.
     """
@@ -127,7 +134,7 @@ def question_alphas(
             continue
         annotations = np.ones((1, len(rows)))
         if size[k] < len(rows):
-            annotations = _one_each(who, _DRAWS, np.random.default_rng(s.spawn(1)[0]))
+            annotations = _one_each(who, np.random.default_rng(s.spawn(1)[0]))
         alpha[k] = np.nanmean(krippendorff_alpha(rows, scale, rater_weights=annotations))
         if size[k] >= FEWEST_OF_A_QUESTION:
             without = [krippendorff_alpha(rows, scale, rater_weights=annotations * (who != r)) for r in range(size[k])]

@@ -15,10 +15,10 @@ import pandas as pd
 from scipy.special import gammaincinv
 
 from ..errors import refuse
-from ..stats.differences import mean_difference
+from ..stats.differences import difference_p, least_p, mean_difference
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ..stats.jackknife import agreement_estimate
-from ..stats.tests import adjust_within, detectable_difference, mcnemar, sign_flip_test
+from ..stats.tests import adjust_within, detectable_difference, mcnemar
 from .rates import mean_of
 from .score import FAILED, RUN, UNSCORED, how_read, outcome_counts, what_became, where_read
 
@@ -48,7 +48,7 @@ def _pair_row(both: pd.DataFrame, first: str, second: str, level: float, **setti
     tests: dict[str, float] = {"only_first": int((d > 0).sum()), "only_second": int((d < 0).sum())}
     if len(d) < 2:
         return e.row() | tests | {"p": np.nan, "p_mcnemar": np.nan, "se": np.nan, "largest": np.inf}
-    p = sign_flip_test(d, cluster, **settings["signs"])
+    p = difference_p(d, cluster, largest=settings["largest"])
     binary = bool(both[[first, second]].isin([0, 1]).all(axis=None))
     alone = binary and len(set(cluster)) == len(cluster)
     exact = mcnemar(both[first].to_numpy() == 1, both[second].to_numpy() == 1).p if alone else np.nan
@@ -63,7 +63,6 @@ def model_pairs(
     method: Literal["holm", "bh", "bonferroni"] = "holm",
     simulated: Collection[str] = (),  # who of the scores is simulated
     n_boot: int = 1000,
-    n_permutations: int = 10_000,
     seed: int,
     level: float = 0.95,
 ) -> pd.DataFrame:  # one row a way of answering and pair; `estimate` is first minus second
@@ -72,19 +71,18 @@ def model_pairs(
     they change no p-value of two models.
 
     Columns: mode, answered_by, first, second, n (common items), n_clusters, estimate, ci_low, ci_high, level, interval,
-    only_first and only_second (items on which one does better), p (signs flipped by cluster), p_mcnemar (exact; NaN
+    only_first and only_second (items on which one does better), p (by the interval), p_mcnemar (exact; NaN
     where items share a cluster, or scores are not 0 and 1), detectable (NaN where
-    so few cases can find nothing), n_left_out, p_adjusted, detectable_corrected.
+    so few cases can find nothing), n_left_out, p_adjusted, least_p (the smallest p_adjusted that so many cases and
+    comparisons can give), detectable_corrected.
 
-    Source: Fisher 1935, section 21; McNemar 1947; Holm 1979.
+    Source: Tango 1998; McNemar 1947; Holm 1979.
     """
     rows = []
     kept = where_read(scores, RUN)
     kept = kept[(kept["answered_by"] != "sample") & kept[value].notna()]
     kept = kept.assign(**{c: pd.factorize(kept[c], sort=True)[0] for c in ("item_id", "cluster")})  # fast to group
-    asked = kept[~kept["model"].isin(simulated)].groupby(["mode", "answered_by"])["model"].nunique()
-    signs = {"n": n_permutations, "tests": max(int((asked * (asked - 1) // 2).sum()), 1), "seed": seed}
-    settings = {"signs": signs, "largest": {"correct": 1.0, "brier": 2.0}.get(value, np.inf)}
+    settings = {"largest": {"correct": 1.0, "brier": 2.0}.get(value, np.inf)}
     for (mode, answered_by), g in kept.groupby(["mode", "answered_by"], sort=True):
         wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values=value, aggfunc="mean")
         wide = wide.reset_index("cluster")
@@ -97,8 +95,11 @@ def model_pairs(
     drawn = out["first"].isin(simulated) | out["second"].isin(simulated)
     out["p_adjusted"] = adjust_within(out["p"].tolist(), drawn, method)
     out["detectable"] = _detectable(out, level, 1)
-    out["detectable_corrected"] = np.nan
+    out["least_p"] = out["detectable_corrected"] = np.nan
     for family in (drawn, ~drawn):
+        tests = 1 if method == "bh" else max(int(out.loc[family, "p"].notna().sum()), 1)
+        least = [least_p(int(n), int(k)) for n, k in out.loc[family, ["n", "n_clusters"]].to_numpy()]
+        out.loc[family, "least_p"] = np.minimum(np.array(least) * tests, 1)
         tests = max(int(out.loc[family, "p"].notna().sum()), 1)
         out.loc[family, "detectable_corrected"] = _detectable(out[family], level, tests)
     return out.drop(columns=["se", "largest"])
@@ -108,7 +109,9 @@ def _detectable(pairs: pd.DataFrame, level: float, comparisons: int) -> list[flo
     "The smallest difference that each test can find where so many share the error (Bonferroni); NaN where none."
     rows = pairs[["n_clusters", "se", "largest"]].to_numpy(float)
     shared = partial(detectable_difference, alpha=1 - level, comparisons=comparisons)
-    return [shared(int(n), se=se, largest=largest) for n, se, largest in rows]
+    able = [least_p(int(n), int(k)) <= (1 - level) / comparisons for n, k in pairs[["n", "n_clusters"]].to_numpy()]
+    found = [shared(int(n), se=se, largest=largest) for n, se, largest in rows]
+    return [x if can else np.nan for x, can in zip(found, able)]
 
 # %% ../../nbs/steps/18_between_models.ipynb #c277dcde
 _LOST = ["n_failed", "n_refused", "n_unread"]  # of all answers, those to questions that were asked once with them

@@ -216,7 +216,6 @@ class ScoreParameters(Answered):
     prompt_pairs: dict[str, str] = field({}, "an entry with another wording of the prompt -> the model's first entry")
     same_model: SameModel = {}
     method: Correction = "holm"
-    n_permutations: Permutations = 10000
     marks: dict[str, Share] = field({}, "label -> value: lines in the figure, such as a pass mark")
 
 

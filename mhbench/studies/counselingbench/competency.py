@@ -20,11 +20,11 @@ from ...records.schema import Item, Rating
 from ...records.task import tasks_with
 from ...stats import metrics
 from ...stats.consensus import interval_column
-from ...stats.differences import group_difference, mean_difference
+from ...stats.differences import difference_p, group_difference, mean_difference
 from ...stats.estimate import NO_WIDTH, OF_COUNTS, Estimate, estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.resample import Interval, as_scalar, bootstrap, cluster_mean, mean, percentile_interval
-from ...stats.tests import adjust_p, adjust_within, paired_t, sign_flip_test
+from ...stats.tests import adjust_p, adjust_within, paired_t
 from ...steps.parameters import Correction
 from ...steps.rates import numbers_by_name, of_group, wide_cells
 from ...steps.score import RUN, how_read, mode_names, none_read, outcome_counts, where_read
@@ -200,10 +200,10 @@ def paired_models(
 ) -> pd.DataFrame:
     """Medical minus general on the questions that both answered, of all questions and of each group.
 
-    `t`, `df` and `p` are the paired t-test's over questions, as if they were independent; `p_case` flips the signs of
-    whole cases, as `mhbench.steps.between_models.model_pairs` does, and `p_adjusted` corrects it. Families: "all" of
-    every pair here; every group of every pair. Pairs that share a model are corrected with the others.
-    Source: Fisher 1935, section 21.
+    `t`, `df` and `p` are the paired t-test's over questions, as if they were independent; `p_case` is that of the
+    interval over cases, as in `mhbench.steps.between_models.model_pairs`, and `p_adjusted` corrects it. Families: "all"
+    of every pair here; every group of every pair. Pairs that share a model are corrected with the others.
+    Source: Tango 1998; Bell and McCaffrey 2002.
     Raises: ValueError for a model or mode that is not there.
     """
     wide = _items(scores, mode)
@@ -221,7 +221,7 @@ def paired_models(
                 d = (both[medical] - both[general]).to_numpy()
                 t = paired_t(both[medical], both[general])
                 row = mean_difference(d, case, largest=1).row() | row | {"t": t.statistic, "df": t.df, "p": t.p}
-                row["p_case"] = sign_flip_test(d, case, tests=len(pairs), seed=seed)
+                row["p_case"] = float(difference_p(d, case, largest=1.0))
             rows.append(row)
     columns = ["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high"]
     out = pd.DataFrame(rows, columns=[*columns, "interval", "level", "t", "df", "p", "p_case"])

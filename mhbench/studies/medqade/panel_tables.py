@@ -19,7 +19,7 @@ from ...records.schema import Item, Judgment, Rating, Response
 from ...stats.abstention import DIFFICULTY, abstention_by_difficulty, difficulty_strata, mean_difficulty
 from ...stats.agreement import ABSTAIN, METRICS, cohen_kappa, mean_defined, mean_pairwise, pairwise
 from ...stats.bias import as_scores
-from ...stats.consensus import alignment, majority
+from ...stats.consensus import alignment, beside_members, majority
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.rater_model import RaterFit, fit_raters
@@ -33,7 +33,7 @@ __all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', '
            'resolved_labels', 'majority_table', 'rater_agreement', 'rater_pairs', 'abstention_table', 'match_strata',
            'item_strata', 'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels',
            'labels_by_judge', 'judge_labels', 'beside_majority', 'comparable', 'on_one_scale', 'with_majority',
-           'alignment_table', 'people_as_sample', 'with_verdict', 'noninferior_count', 'panel_metrics']
+           'alignment_table', 'people_as_sample', 'members_table', 'noninferior_count', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -291,10 +291,15 @@ class JudgeLabels(NamedTuple):
 
 
 def labels_by_judge(judgments: Iterable[Judgment], students: Sequence[str], item_ids: Sequence[str]) -> JudgeLabels:
-    "The judges' first labels of these answers; judges that judged none of them are not among `judges`."
+    """The judges' first labels of these answers; judges that judged none of them are not among `judges`. Where answers
+    in several modes were judged, those of the mode with most verdicts count (of equally many the first by name).
+    """
     of_student, of_item = (dict(zip(axis, range(len(axis)))) for axis in (students, item_ids))
     first = [g for g in judgments if g.kind == "label" and g.repeat == 0]
     here = [g for g in first if g.model in of_student and g.item_id in of_item]
+    modes = Counter(str(g.mode) for g in here)
+    chosen = min(modes, key=lambda m: (-modes[m], m), default="")
+    here = [g for g in here if str(g.mode) == chosen]
     judges = sorted({g.judge for g in here})
     labels = np.full((len(judges), len(students), len(item_ids)), None, dtype=object)
     asked = np.zeros(labels.shape, bool)
@@ -398,6 +403,7 @@ def people_as_sample(panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, see
         long = pd.DataFrame({"value": value, "item": item, "rater": rater, "case": item})
         rows += mean_rows(long, {"measure": "called correct by a rater", "who": name}, share=True, **same)
     pairs = {"measure": "Cohen's kappa of two raters", "who": "people"}
+    same |= {"below_one": True}
     rows += number_rows(_with_people, panel.flat, panel.item, pairs, least=2, **same)
     known = comparable(panel, said)
     beside = beside_majority(known, majority(panel.flat))
@@ -408,30 +414,47 @@ def people_as_sample(panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, see
     return pd.DataFrame(rows, columns=["measure", "who", *RANDOM_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #368aa7fc
-def with_verdict(
-    table: pd.DataFrame,  # of alignment_table
-    margin: float = 0.1,  # of non-inferiority; above 0, chosen before the judges are seen
-) -> pd.DataFrame:  # with a column verdict: non-inferior, inferior, undecided, or empty without an interval
-    """Whether each judge is worse than a member of the panel by at most a margin: non-inferior where the whole interval
-    lies above minus the margin, inferior where it lies below. Raises: ValueError for a margin that is not above 0.
+_MEMBERS = ["annotator", *ESTIMATE_COLUMNS, "agreement", "of_members", "n_raters", "n_abstained", "margin", "verdict"]
+
+
+def members_table(
+    panel: Panel,
+    said: JudgeLabels,
+    margin: float = 0.1,  # a share of answers, above 0, chosen before the judges are seen
+) -> pd.DataFrame:  # annotator, n, ..., estimate (agreement less of_members), verdict, raters_needed
+    """Each judge compared with single members of the panel, raters and answers a sample: non-inferior where the whole
+    interval lies above minus the margin, inferior where it lies below, else undecided, and for want of what.
+    `n_abstained` counts the answers without a label of the judge: they are no agreement.
 
     Source: Piaggio et al. 2012 (CONSORT for non-inferiority).
+    Raises: ValueError for a margin that is not above 0.
     """
     if not margin > 0:
-        refuse(f"with_verdict: margin must be above 0; got {margin}; choose it before the judges are seen")
-    low, high = (table[f"difference_{end}"].astype(float) for end in ("low", "high"))
-    verdict = np.select([low > -margin, high < -margin, low.notna()], ["non-inferior", "inferior", "undecided"], "")
-    return table.assign(margin=margin, verdict=verdict)
+        refuse(f"members_table: margin must be above 0; got {margin}; choose it before the judges are seen")
+    rows = []
+    asked = np.asarray(pd.notna(said.labels)) if said.asked is None else said.asked
+    for judge, own, was in zip(said.judges, said.labels, asked, strict=True):
+        given = np.where(was & np.asarray(pd.isna(own)), ABSTAIN, own).ravel()
+        m = beside_members(given, panel.flat, clusters=panel.item)
+        about = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
+        about |= {"n_abstained": m.n_abstained, "margin": margin, "verdict": m.verdict(margin)}
+        about["raters_needed"] = m.needed(margin) if about["verdict"].endswith("raters") else None
+        rows.append({"annotator": judge, **m.difference.row(), **about})
+    return pd.DataFrame(rows, columns=[*_MEMBERS, "raters_needed"]).astype({"raters_needed": "Int64"})
 
 
-def noninferior_count(table: pd.DataFrame) -> str:  # of with_verdict, of one metric
-    "How many judges are non-inferior to a member of the panel, inferior, undecided, and without an interval."
+def noninferior_count(table: pd.DataFrame) -> str:  # of members_table
+    "How many of all judges are non-inferior to a member of the panel, inferior, and undecided, and for want of what."
     if not len(table):
         return "no judge"
-    counts = table["verdict"].replace("", "without an interval").value_counts()
-    kinds = [f"{counts.get(kind, 0)} {kind}" for kind in ("inferior", "undecided", "without an interval")]
+    counts = table["verdict"].value_counts()
+    undecided = [k for k in counts.index if k.startswith("undecided")]
+    kinds = [f"{counts.get(kind, 0)} {kind}" for kind in ("inferior", *sorted(undecided))]
+    needed = table["raters_needed"].dropna()
+    more = f" ({int(needed.min())} to {int(needed.max())} raters would do)" if len(needed) else ""
     margin = f"margin {table['margin'].iloc[0]:g}"
-    return f"{counts.get('non-inferior', 0)} of {len(table)} judges non-inferior ({margin}), {', '.join(kinds)}"
+    first = f"{counts.get('non-inferior', 0)} of {len(table)} judges non-inferior to a member of the panel ({margin})"
+    return ", ".join([first, *kinds]) + more
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
 def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame) -> dict:

@@ -251,7 +251,7 @@ def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, share: b
 
 
 def _marks(values: np.ndarray) -> list[str]:  # (M,), NaN where there is none
-    "Best, second and lowest of three values or more; equal values share a mark, and nobody has one where all are equal."
+    "Best, second and lowest of three values or more; equal values share a mark, and have none where all are equal."
     there = values[~np.isnan(values)]
     if len(there) < 3 or np.ptp(there) < 1e-9:
         return [""] * len(values)
