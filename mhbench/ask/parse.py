@@ -87,9 +87,9 @@ def _in_ascii(text: str) -> str:
     return _LOOKS.sub(lambda m: _ALIKE[m[0]], text.translate(_WIDE | _ODD))
 
 # %% ../../nbs/ask/03_parse.ipynb #e474318f
-def answer_part(text: str | None, numbered: bool = False) -> str:
+def answer_part(text: str | None, numbered: bool = False, questions: bool = True) -> str:
     "The part of a text to be read: without reasoning, citations, and what follows the answer; letters in ASCII."
-    return strip_marks(_in_ascii(text or ""), numbers=numbered)
+    return strip_marks(_in_ascii(text or ""), numbers=numbered, questions=questions)
 
 # %% ../../nbs/ask/03_parse.ipynb #414b23ce
 _WORD = re.compile(rf"[{_CJK}]|\d+|[^\W\d_{_CJK}]+|[%<>+/]|[-−](?=\d)")

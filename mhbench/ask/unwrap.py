@@ -101,33 +101,34 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     reasoning = "\n".join(filter(None, thoughts)) if thoughts else None
     return reasoning, _AROUND.sub(" ", rest).strip()
 
-# %% ../../nbs/ask/21_unwrap.ipynb #19a8fc1a
+# %% ../../nbs/ask/21_unwrap.ipynb #6ab769cf
 @lru_cache
-def _listed(name: str, tight: bool = False) -> re.Pattern:
-    "All patterns of a list of the table, as one."
-    entries = [e["pattern"] for e in _REPLIES[name].values() if not (tight and e.get("spaced"))]
+def _listed(name: str, without: str = "") -> re.Pattern:
+    "All patterns of a list of the table, as one, without those of which a fact holds."
+    entries = [e["pattern"] for e in _REPLIES[name].values() if not e.get(without)]
     return re.compile(f"(?im){'|'.join(entries)}" if name != "begun" else rf"(?i)\A(?:{'|'.join(entries)})+")
 
 
 def strip_marks(
     text: str | None,  # what a model wrote
     *,
-    follows: bool = True,  # whether the answer ends where another question begins
+    follows: bool = True,  # whether the answer ends where another speaker, question or list of sources begins
+    questions: bool = True,  # whether a line such as `Question 2:` begins another question
     numbers: bool = False,  # whether numbers in brackets and numbered lines may belong to the answer
 ) -> str:
     "The answer in a text, without its thought, stop signs, citations, and all that follows it."
     answer = _listed("begun").sub("", split_thinking(text or "")[1])
     ends = [_listed("stops")]
     if follows:
-        ends += [_listed("follows"), *([] if numbers else [_NEXT_NUMBER])]
+        ends += [_listed("follows", "" if questions else "question"), *([] if numbers else [_NEXT_NUMBER])]
     found = [m.start() for sign in ends for m in sign.finditer(answer)]
     answer = answer[: min((at for at in found if answer[:at].strip()), default=None)]
-    return _listed("citations", tight=numbers).sub("", answer)
+    return _listed("citations", "spaced" if numbers else "").sub("", answer)
 
 
 _NEXT_NUMBER = re.compile(r"(?m)^\s{0,9}\d{1,3}[.)]\s[^\n]{0,300}\?[^\S\n]*$")
 
-# %% ../../nbs/ask/21_unwrap.ipynb #1b654839
+# %% ../../nbs/ask/21_unwrap.ipynb #9482209a
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) < len(pairs):
@@ -182,8 +183,12 @@ _REASONS = re.compile(
 _PASSED = re.compile(
     r"(?i)rul(?:ed|ing)[ _-]?out|exclu|reject|eliminat|incorrect|wrong|(?:^|[ _-])(?:not|no|non)(?:[ _-]|$)"
     r"|absent|negativ|unlikely|differential|consider|alternativ"
-    r"|remaining|left[ _-]?out|omitted|unranked|second|runner|contra|least"
+    r"|remaining|left[ _-]?out|omitted|unranked|second[ _-]?(?:choice|best|option|answer)|runner|contra"
 )
+
+
+def _alike(data: dict[str, Any], names: list[str]) -> bool:
+    return all(data[k] == data[names[0]] for k in names)
 
 
 def answer_field(data: Any) -> Any:
@@ -194,7 +199,7 @@ def answer_field(data: Any) -> Any:
     named = [k for k in kept if _HOLDS.search(k)]
     if len(named) > 1:
         named = [k for k in named if re.search("(?i)final", k)] or named
-    if named and all(kept[k] == kept[named[0]] for k in named):
+    if len(named) == 1 or (named and len({re.sub(r"\d", "", k) for k in named}) == len(named) and _alike(kept, named)):
         return answer_field(kept[named[0]])
     if len(kept) == 1 and (len(data) > 1 or isinstance(next(iter(kept.values())), dict | list)):
         return answer_field(next(iter(kept.values())))

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from ..ask.parse import Parsed, parse_choice
-from ..ask.unwrap import json_in, split_thinking
+from ..ask.parse import Parsed, answer_part, parse_choice
+from ..ask.unwrap import answer_field, json_in, json_values, led_in, undecorated, unwrap
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..records.task import Task
@@ -20,10 +22,79 @@ from ..records.task import Task
 __all__ = ['parse_extended_matching', 'ExtendedMatchingTask']
 
 # %% ../../nbs/tasks/02_extended_matching.ipynb #7cc50866
-_OF_SCENARIO = re.compile(
-    r"(?im)^[ \t*_#>-]*(?:stem|scenario|sub-?question|question|case|item|q)?[ \t]*[(\[]?(\d{1,3})[)\]]?["
-    r" \t]*[*_]*[ \t]*[.:)=–-]+[*_]*[ \t]*(.+)$"
+_NAME = (
+    r"(?:stem|scenario|sub-?question|question|case|item|patient|vignette|person|client|fall|szenario|frage|n[or]\.?|q)"
 )
+_SEPARATES = r"(?:[.:)=–-]|→|->|=>)"
+_OF_SCENARIO = re.compile(
+    rf"(?i)[ \t*_#>•-]*{_NAME}?[ \t]*#?[(\[]?(\d{{1,3}})[)\]]?[ \t]*[*_]*[ \t]*{_SEPARATES}+[*_]*[ \t]*(\S.*)"
+)
+
+
+@lru_cache
+def _pair(numbered: bool) -> re.Pattern:
+    "A scenario's number and its option in a line of several."
+    option, between = (r"\d{1,2}", f"{_SEPARATES}+") if numbered else ("[A-Za-z]", f"{_SEPARATES}*")
+    return re.compile(
+        rf"(?i)(?:{_NAME}[ \t]*)?#?[(\[]?(\d{{1,3}})[)\]]?[ \t]*{between}[ \t]*[(\[\"']?({option})(?!\w)[)\]\"']?"
+    )
+
+
+def _of_line(line: str, numbered: bool) -> list[tuple[int, str]]:
+    "The pairs in a line that holds nothing else; or the scenario that it begins with and what it says of it."
+    plain = undecorated(line)
+    pair = _pair(numbered)
+    pairs = [*pair.finditer(said := led_in(plain))]
+    if len(pairs) > 1 and not re.search(r"\w", pair.sub("", said)):
+        return [(int(m[1]), m[2]) for m in pairs]
+    m = _OF_SCENARIO.fullmatch(plain)
+    return [(int(m[1]), m[2])] if m else []
+
+
+_NUMBER = re.compile(rf"(?i)\W*(?:{_NAME[3:-1]}|number|id|index|n)(?:[ _-]?(?:number|id|no|nr))?\W*")
+
+
+def _of_object(data: dict[str, Any]) -> tuple[int | None, str]:
+    "The number of a scenario in an object about it, and its answer."
+    named = {k: re.fullmatch(r"\D{0,20}(\d{1,3})\W*", str(v)) for k, v in data.items() if _NUMBER.fullmatch(k)}
+    number = next((int(m[1]) for m in named.values() if m), None)
+    return number, _written(answer_field({k: v for k, v in data.items() if k not in named}))
+
+
+def _written(value: Any) -> str:
+    value = answer_field(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _of_json(data: Any, n_stems: int) -> list[tuple[int, str]]:
+    "The number of each scenario and what JSON says of it."
+    if isinstance(data, dict):
+        numbers = [(re.search(r"\d+", str(k)), v) for k, v in data.items()]
+        said = [(int(m[0]), _written(v)) for m, v in numbers if m]
+        return said if said or n_stems > 1 else [(1, _written(data))]
+    if not all(isinstance(x, dict) for x in data):
+        return list(enumerate(map(str, data), 1)) if len(data) == n_stems else []
+    each = [_of_object(x) for x in data]
+    if all(number is None for number, _ in each) and len(each) == n_stems:
+        return [(k, text) for k, (_, text) in enumerate(each, 1)]
+    return [(number, text) for number, text in each if number is not None]
+
+
+def _of_scenarios(answer: str, n_stems: int, numbered: bool) -> list[tuple[int, str]]:
+    "The number of each scenario, and what the answer says of it."
+    inside = unwrap(answer, several=n_stems > 1)
+    values = json_values(inside)
+    data = answer_field(json_in(inside))
+    if data is None and len(values) > 1 and all(isinstance(v, dict) for v in values):
+        data = values  # an object a line
+    if isinstance(data, dict | list):
+        return _of_json(data, n_stems)
+    inside = data if isinstance(data, str) else inside
+    said = [pair for line in inside.splitlines() for pair in _of_line(line, numbered)]
+    listed = led_in(undecorated(inside))
+    if not said and re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), listed):
+        return list(enumerate(re.findall(r"[A-Za-z]", listed), 1))
+    return said or ([(1, inside)] if n_stems == 1 else [])
 
 
 def parse_extended_matching(
@@ -36,23 +107,7 @@ def parse_extended_matching(
     """
     if n_stems < 1:
         refuse(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
-    answer = split_thinking(text or "")[1]  # numbered questions are the set's own here, not the start of another
-    said: list[tuple[int, str]] = []  # the number of a scenario, and what the text says of it
-    data = json_in(answer)
-    if isinstance(data, dict) and len(data) == 1 and isinstance(next(iter(data.values())), (dict, list)):
-        data = next(iter(data.values()))
-    if isinstance(data, dict):
-        for k, v in data.items():
-            if m := re.search(r"\d+", str(k)):
-                said.append((int(m[0]), ", ".join(map(str, v)) if isinstance(v, list) else str(v)))
-    elif isinstance(data, list) and len(data) == n_stems:
-        said = list(enumerate(map(str, data), 1))
-    elif data is None:
-        said = [(int(number), rest) for number, rest in _OF_SCENARIO.findall(answer)]
-        if not said and re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), answer):
-            said = list(enumerate(re.findall(r"[A-Za-z]", answer), 1))
-        if not said and n_stems == 1:
-            return [parse_choice(answer, options, numbered=numbered)]
+    said = _of_scenarios(answer_part(text, numbered=True, questions=False), n_stems, numbered)
     out = []
     for stem in range(1, n_stems + 1):
         texts = [t for number, t in said if number == stem]

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..ask.parse import answer_part
-from ..ask.unwrap import json_in
+from ..ask.unwrap import answer_field, json_in, undecorated, unwrap
 from ..errors import refuse
 from ..records.schema import Item, Response
 from ..records.task import NOTHING, UNKNOWN, Task
@@ -29,12 +29,40 @@ class Labels(NamedTuple):
 
 
 _CODE = r"(?:[A-Z]\d{2}(?:\.\w+)?|\d{3}\.\d+)"  # F33.1, 296.32
+_BRACKETED_CODE = re.compile(rf"[(\[]\s*(?:{_CODE}|\d{{3}})(?:\s*[,;/]\s*[A-Z]?\d+(?:\.\w+)?)*\s*[)\]]")
 
 
 def _label_key(text: str) -> str:
-    text = re.sub(rf"[(\[]\s*(?:{_CODE}|\d{{3}})(?:\s*[,;/]\s*[A-Z]?\d+(?:\.\w+)?)*\s*[)\]]", " ", text)
-    text = re.sub(rf"^\s*{_CODE}\b|\b{_CODE}\s*$", " ", text)
-    return " ".join(re.sub(r"[^\w/]+", " ", text.casefold().replace("&", " and ")).split())
+    "A name without case, punctuation and codes; of a code alone, the code."
+    words = re.sub(rf"^\s*{_CODE}\b|\b{_CODE}\s*$", " ", _BRACKETED_CODE.sub(" ", text))
+    words = words if re.search(r"\w", words) else text
+    return " ".join(re.sub(r"[^\w/]+", " ", words.casefold().replace("&", " and ")).split())
+
+
+def _codes(text: str) -> set[str]:
+    return {m.upper() for m in re.findall(rf"(?<!\w){_CODE}(?!\w)", text)}
+
+
+def _remarks(text: str) -> set[str]:
+    "What stands in brackets, codes apart."
+    return {_label_key(m) for m in re.findall(r"\(([^()]+)\)", _BRACKETED_CODE.sub(" ", text))}
+
+
+def _contradicts(text: str, name: str) -> bool:
+    "Whether a text and a name have different codes, or different remarks in brackets."
+    pairs = [(_codes(text), _codes(name)), (_remarks(text), _remarks(name))]
+    return any(said and own and said.isdisjoint(own) for said, own in pairs)
+
+
+_DENIED = re.compile(
+    r"(?i)\brul(?:ed?|ing)[ -]out\b|\br/o\b|\bexclu(?:ded?|sions?)\b|\breject(?:ed|s)?\b|\bunlikely\b|\babsent\b"
+    r"|\b(?:is|are|was|were|does|do|did) not\b|\bnot (?:present|applicable|met|supported|indicated|diagnosed|likely)\b"
+    r"|\bno evidence (?:of|for)\b|\bnegative\b|^\W*(?:not?|kein\w*|nicht)\b|\bausgeschlossen\b|[✗✘❌]|^\W*\[ \]"
+)
+_VERDICT = re.compile(
+    r"(?i)\s?(?:[:=|–—]|\s-)\s{0,3}\**(?:(yes|true|present|applies|met|positive|ja|1|[✓✔✅☑])|no|not?[ -]\w+|false"
+    r"|absent|nein|0|negative|[✗✘❌])\**[.,]?\s*$|\s?([✓✔✅☑])\s*$"
+)
 
 
 def _loose_keys(text: str) -> set[str]:
@@ -68,11 +96,14 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
 
 
 def _named(text: str, known: Mapping[str, str]) -> str | None:
-    "The name that a text means: literally, else in a looser form."
-    if (name := known.get(_label_key(text))) is not None:
-        return name
-    found = {known[key] for key in _loose_keys(text) if key in known}
-    return found.pop() if len(found) == 1 else None
+    "The name that a text means: literally, else in a looser form, or by its code alone."
+    name = known.get(_label_key(text))
+    if name is None and not _DENIED.search(text):
+        found = {known[key] for key in _loose_keys(text) if key in known}
+        if not found and re.fullmatch(rf"\W*{_CODE}\W*", text):
+            found = {n for n in known.values() if _codes(text) <= _codes(n)}
+        name = found.pop() if len(found) == 1 else None
+    return None if name is None or _contradicts(text, name) else name
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #8b4a7054
 _SEPARATOR = re.compile(r"\s{0,9}(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s{0,9}")
@@ -103,28 +134,105 @@ _MARKED = re.compile(
 )
 
 
+_HEAD = re.compile(r"(?i)^\W*([^\W\d][\w' /-]{0,60}?)\W*:\W*$|^\s*#+\s*(\S.*)$|^\s*\*\*([^*]+)\*\*\s*:?\s*$")
+_ONLY_NOUN = re.compile(
+    r"(?i)\W*(?:final |correct |applicable |present |the )*(?:answers?|labels?|categor(?:y|ies)|diagnos[ei]s|disorders?"
+    r"|classification)(?: present)?\W*"
+)
+_FIELDS = ("label", "name", "diagnosis", "disorder", "category", "condition")
+
+
+def _said_of(value: Any) -> bool:
+    "Whether a value of JSON says that a label applies."
+    return not (value is False or value == 0 or bool(_DENIED.search(str(value))) or str(value).casefold() in _NO)
+
+
+_NO = {"no", "false", "nein", "0", "none", "null", "n"}
+_APPLIES = re.compile(r"(?i)applies|present|status|selected|verdict|value|diagnosed|met|positive")
+_DENIES = re.compile(r"(?i)ruled|exclu|reject|absent|negat")
+
+
+_TRUTHS = ("true", "false", "1", "0", "yes", "no", "present", "absent")
+
+
+def _judged_names(data: Any) -> list[str] | None:
+    "The names that an object of names and verdicts calls present; None where it is no such object."
+    if not isinstance(data, dict) or not data or not all(str(v).casefold() in _TRUTHS for v in data.values()):
+        return None
+    return [k for k, v in data.items() if _said_of(v)]
+
+
+def _json_parts(data: Any) -> list[str]:
+    "The labels that JSON says are present."
+    if (names := _judged_names(data)) is not None:
+        return names
+    data = answer_field(data)
+    if (names := _judged_names(data)) is not None:
+        return names
+    if isinstance(data, dict):
+        lists = [v for v in data.values() if isinstance(v, list)]
+        data = [x for v in lists for x in v] if lists else list(data.values())
+    out = []
+    for x in data if isinstance(data, list) else [data]:
+        if isinstance(x, dict):
+            said = [v for k, v in x.items() if _APPLIES.search(k)]
+            denied = [v for k, v in x.items() if _DENIES.search(k)]
+            if not all(map(_said_of, said)) or any(map(_said_of, denied)):
+                continue
+            x = next((x[k] for k in _FIELDS if k in x), x)
+        out.append(str(x))
+    return out
+
+
+def _line_parts(answer: str) -> Iterator[str]:
+    "The lines that name labels as present, without bullets, headings and what is ruled out."
+    denied = False
+    for line in answer.splitlines():
+        if head := _HEAD.match(line):
+            title = next(filter(None, head.groups()))
+            denied = bool(_DENIED.search(title))
+            if denied or _ONLY_NOUN.fullmatch(title):
+                continue
+        denied = denied and bool(line.strip())
+        name, colon, rest = line.partition(":")
+        if not denied and not (colon and rest.strip() and _DENIED.search(name)):
+            yield re.sub(r"^[\s*•>#-]*(?:\[[xX✓✔]\]\s*|[✓✔✅☑]\s*)?(?:\d{1,2}[.)]\s+)?", "", line)
+
+
+def _present(part: str, known: Mapping[str, str]) -> str | None:
+    "A piece of text without its verdict; None where the verdict is no."
+    if _named(part, known) is not None:
+        return part
+    m = _VERDICT.search(part)
+    if m and _named(part[: m.start()], known) is not None:
+        return part[: m.start()] if m[1] or m[2] else None
+    without = _DENIED.sub(" ", part).strip(" ()[]:;,.–—-")
+    return None if _DENIED.search(part) and _named(without, known) is not None else part
+
+
 def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str, str] | None = None) -> Labels:
     """The names of a closed list that a text gives, also in other spellings (`aliases` to names), and unknown ones.
 
     Raises: ValueError where two names of the list cannot be distinguished, or an alias stands for no name.
     """
     known = _known_labels(tuple(names), tuple((aliases or {}).items()))
-    answer = answer_part(text)
+    answer = unwrap(answer_part(text))
     if not answer.strip():
         return Labels((), (), "none")
     data = json_in(answer)
     how = "lines" if data is None else "json"
-    if isinstance(data, dict):
-        data = next((v for v in data.values() if isinstance(v, list)), list(data.values()))
     if data is not None:
-        parts = [str(x.get("label", x.get("name", x)) if isinstance(x, dict) else x) for x in data]
+        parts = _json_parts(data)
     else:
+        answer = undecorated(answer)
         marked = _MARKED.findall(answer)
         how = "marked" if marked else how
-        parts = marked or [re.sub(r"^[\s*•>#-]*(?:\d{1,2}[.)]\s+)?", "", line) for line in answer.splitlines()]
-    found = []
+        parts = marked or [*_line_parts(answer)]
+    found: list[tuple[str | None, str]] = []
     for part in filter(str.strip, parts):
-        found += _look_up(part.strip().strip("*_`\"'“”. "), known)
+        part = part.strip().strip("*_`\"'“”. ")
+        if (whole := _present(part, known)) is not None:
+            found += [(n, p) for n, p in _look_up(whole, known) if n is not None or _present(p, known) is not None]
     labels = tuple(dict.fromkeys(n for n, _ in found if n is not None))
     unknown = tuple(dict.fromkeys(p.strip() for n, p in found if n is None))
     return Labels(labels, unknown, how if found else "none")

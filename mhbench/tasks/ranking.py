@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..ask.parse import answer_part, parse_choice
-from ..ask.unwrap import json_in
+from ..ask.unwrap import answer_field, json_in, undecorated, unwrap
 from ..records.schema import Item, Response, letters
 from ..records.task import UNKNOWN, Measure, Task
 from .multiple_choice import as_in_item, as_shown
@@ -30,57 +30,118 @@ class Ranked(NamedTuple):
 
 
 _NAMED = r"(?:answer|ranking|order|reihenfolge|antwort)"
-_MARKED = re.compile(rf"(?i)^\W*(?:(?:final|my)\s+)?{_NAMED}\b[^:\n]{{0,40}}:\W*(?=\S)")
-_NUMBERED = re.compile(r"^\W*(\d{1,2})[.):]\s+(\S.*)$")
+_ENDS = r"(?:to|through|zu[mr]?|bis(?: zu[mr]?)?|->|→)"
+_WORST = r"(?:least|worst|lowest|last|schlecht\w*|wenigsten|ungeeignet\w*)"
+_BEST = r"(?:most|best|highest|first|am|besten?|meisten)"
+_ASCENDING = re.compile(
+    rf"(?i)\b{_WORST}\b(?:[ _]\w+){{0,3}}?[ _]{_ENDS}[ _](?:the[ _])?{_BEST}\b|\b{_WORST}(?:[ _]\w+){{0,2}}[ _]first\b"
+    r"|\bascending\b|\breversed? order\b|\baufsteigend"
+)
+_DESCENDING = re.compile(
+    rf"(?i)\b{_BEST}\b(?:[ _]\w+){{0,3}}?[ _]{_ENDS}[ _](?:the[ _])?{_WORST}\b|\bbest[ _]first\b|\bdescending\b"
+)
+_DIRECTED = rf"(?:{_ASCENDING.pattern[4:]}|{_DESCENDING.pattern[4:]})"
+_MARKED = re.compile(
+    rf"(?i)^\W*(?:(?:final|my)\s+)?{_NAMED}\b[^:\n]{{0,40}}:\W*(?=\S)|^[^:\n]{{0,40}}{_DIRECTED}[^:\n]{{0,40}}:\W*(?=\S)"
+)
+_ASIDE = re.compile(
+    rf"(?i)\s?[(\[][^()\[\]]{{0,60}}{_DIRECTED}[^()\[\]]{{0,60}}[)\]]|[\s,;–-]{{1,4}}{_DIRECTED}\W{{0,9}}$"
+)
+_NUMBERED = re.compile(
+    r"(?i)^\W*(?:(?:rank|place|position|platz|rang)\s*)?#?(\d{1,2})(?:st|nd|rd|th)?(?:\s+(?:place|choice))?"
+    r"\s*[.):]\s+(\S.*)$"
+)
 
 
-def _json_entries(data: object) -> list[str] | None:
-    "The entries of a JSON value, the best first; None where it holds no list of them."
+def _json_entries(data: Any) -> list[str] | None:
+    "The entries of a JSON value, the best first; None where there is no JSON, none where it holds no ranking."
+    data = answer_field(data)
     if isinstance(data, list):
-        return [str(entry) for entry in data]
+        return _placed(data) if all(isinstance(x, dict) for x in data) else [str(entry) for entry in data]
     if not isinstance(data, dict):
-        return None
+        return None if data is None else _split(str(data))
     inside = [v for v in data.values() if isinstance(v, list | dict)]
     if inside:
         return _json_entries(inside[0])
     if all(str(k).strip().isdigit() for k in data):  # place -> option
         return [str(data[k]) for k in sorted(data, key=lambda k: int(str(k)))]
-    if all(isinstance(v, int) for v in data.values()):  # option -> place
-        return sorted(data, key=lambda k: data[k])
-    return _split(str(next(iter(data.values()), "")))
+    if sorted(map(str, data.values())) == [str(k) for k in range(1, len(data) + 1)]:  # option -> place
+        return sorted(data, key=lambda k: int(data[k]))
+    numbers = any(isinstance(v, (int, float)) for v in data.values())
+    return [] if numbers else _split(str(next(iter(data.values()), "")))
+
+
+def _placed(entries: list[dict[str, Any]]) -> list[str]:
+    "The options of objects, by the place that each of them says, or else in their order."
+    of_place = [next((k for k in x if re.search(r"(?i)rank|place|position", k)), None) for x in entries]
+    places = [x[k] if k else None for x, k in zip(entries, of_place)]
+    options = []
+    for x, k in zip(entries, of_place):
+        rest = answer_field({name: v for name, v in x.items() if name != k})
+        options.append(str(next(iter(rest.values()), "") if isinstance(rest, dict) else rest))
+    if all(p is None for p in places):
+        return options
+    if sorted(map(str, places)) != [str(n) for n in range(1, len(places) + 1)]:
+        return []
+    return [option for _, option in sorted(zip(map(int, map(str, places)), options))]
 
 
 def _split(line: str) -> list[str]:
-    "The entries of a line, split at the strongest separator in it."
+    "The entries of a line, split at the strongest separator in it; letters that are run together, one by one."
+    line = _ASIDE.sub("", line)
     for sign in (r">|→|≻", ";", r",|\band\b|\bund\b"):
         parts = [part.strip() for part in re.split(sign, line) if part.strip()]
         if len(parts) > 1:
             return parts
+    run = line.strip(" .*")
+    if re.fullmatch(r"[A-Z](?:\s?[A-Z])+", run) and len(set(run) - {" "}) == len(run.replace(" ", "")):
+        return list(run.replace(" ", ""))
     return [line.strip()] if line.strip() else []
 
 # %% ../../nbs/tasks/05_ranking.ipynb #8eb638c3
 def _candidates(text: str) -> list[tuple[list[str], str]]:
     "The lists of entries that may be the answer, and their forms."
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in undecorated(text).splitlines() if line.strip()]
     marked = [_split(_MARKED.sub("", line)) for line in lines if _MARKED.match(line)]
     if marked:
         return [(marked[-1], "marked")]
     numbered = [m for line in lines if (m := _NUMBERED.match(line))]
-    if len(numbered) > 1 and [int(m[1]) for m in numbered] == list(range(1, len(numbered) + 1)):
-        return [([m[2] for m in numbered], "list")]
+    places = [int(m[1]) for m in numbered]
+    if (
+        len(places) > 1
+        and sorted(places) == list(range(1, len(places) + 1))
+        and places
+        in (
+            sorted(places),
+            sorted(places)[::-1],
+        )
+    ):
+        return [([m[2] for m in sorted(numbered, key=lambda m: int(m[1]))], "list")]
     return [(_split(line), "line") for line in lines]
+
+
+def _reversed(text: str) -> bool | None:  # None: it cannot be told
+    "Whether a text says that its ranking begins with the worst."
+    if not _ASCENDING.search(text):
+        return False
+    lines = [line for line in text.splitlines() if line.strip()]
+    announced = [k for k, line in enumerate(lines) if _ASCENDING.search(line)]
+    whole = len(lines) == 1 or (announced == [0] and lines[0].rstrip(" *_").endswith(":"))
+    here = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announced)
+    return None if _DESCENDING.search(text) or not (whole or here) else True
 
 
 def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = False) -> Ranked:
     "The order in which a text ranks the options, which the prompt lettered, or `numbered` from 1."
     answer = answer_part(text, numbered=True)  # numbered lines are places here, not the start of another question
+    inside = unwrap(answer)
 
     def entry(part: str) -> str:
         return parse_choice(part, options, numbered=numbered).letter or f"{UNKNOWN}{part.strip()}"
 
-    listed = _json_entries(json_in(answer))
+    listed = _json_entries(json_in(inside))
     found = []
-    for parts, how in _candidates(answer) if listed is None else [(listed, "json")]:
+    for parts, how in _candidates(inside) if listed is None else [(listed, "json")]:
         entries = [entry(part) for part in parts]
         known = [x for x in entries if not x.startswith(UNKNOWN)]
         if known and (how != "line" or known == entries):
@@ -88,9 +149,10 @@ def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = 
     if not found:
         return Ranked((), "none")
     entries, known, how = found[-1]
-    if len(set(known)) < len(known) or any(other != entries for other, *_ in found):
+    turned = _reversed(answer)
+    if len(set(known)) < len(known) or any(other != entries for other, *_ in found) or turned is None:
         return Ranked((), "conflict")
-    return Ranked(tuple(entries), how)
+    return Ranked(tuple(entries[::-1] if turned else entries), how)
 
 # %% ../../nbs/tasks/05_ranking.ipynb #78bd3031
 def among_first(item: Item, answer: Sequence[str], k: int) -> float:  # NaN where the item has no more than k options

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from ..ask.unwrap import split_thinking
+from ..ask.unwrap import answer_field, json_in, strip_marks, undecorated, unwrap
 from ..records.schema import Item, Response
 from ..records.task import Task
 
@@ -18,13 +18,21 @@ __all__ = ['bare_term', 'terms_of', 'same_term', 'same_string', 'ClozeTask', 'Wr
 
 # %% ../../nbs/tasks/04_written.ipynb #4bad419d
 _DASH = re.compile(r"[\u00ad\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
-_MARKDOWN = re.compile(r"\*+|`+|~~|(?<!\w)_+|_+(?!\w)|^\s*(?:[#>]+|[-•])\s+", re.M)
+_MARKDOWN = re.compile(
+    r"(?<!\w)\*+(?=\w)|(?<![\s*])\*+(?!\w)|`+|~~|(?<!\w)_+|_+(?!\w)|^[^\S\n]{0,9}(?:#+|>+(?!\s*[\d.])|[-•])\s+", re.M
+)
 _OUTSIDE = " \t\n.,;:!?…\"'“”„‟‘’‚«»‹›()[]{}|"
+_RAISED = re.compile(r"(?<=\d)(?:([⁺⁻]?[⁰¹²³⁴-⁹]+)|<sup>\s*([+−-]?\d+)\s*</sup>|\^\{?\s*([+−-]?\d+)\s*\}?)")
+
+
+def _with_powers(text: str) -> str:
+    "A text in which what is raised above a number is marked: 10⁹ is 10^9, and not 109."
+    return _RAISED.sub(lambda m: "^" + unicodedata.normalize("NFKC", next(filter(None, m.groups()))), text)
 
 
 def bare_term(text: str) -> str:
     "A term normalised for comparison: without case, Markdown and surrounding punctuation."
-    plain = unicodedata.normalize("NFKC", text)
+    plain = unicodedata.normalize("NFKC", _with_powers(text))
     plain = _MARKDOWN.sub("", _DASH.sub("-", plain.replace("\u00ad", "")))
     plain = re.sub(r"(?<=[^\W\d_])-(?=\w)|(?<=\w)-(?=[^\W\d_])", " ", plain)
     return " ".join(plain.strip(_OUTSIDE).casefold().split())
@@ -49,13 +57,17 @@ _EXPLAINED = re.compile(r"\A([^\n]{1,80})\n\s*\n(?=[^\n]*\w+ \w+ \w+ \w+)")
 
 def terms_of(text: str | None) -> Iterator[str]:
     "The possible readings of a short answer as normalised terms, the whole text first; reasoning is removed."
-    answer = _MARKDOWN.sub("", unicodedata.normalize("NFKC", split_thinking(text or "")[1])).strip()
+    inside = unwrap(strip_marks(text))
+    field = answer_field(json_in(inside))
+    inside = str(field[0] if isinstance(field, list) and len(field) == 1 else inside if field is None else field)
+    answer = unicodedata.normalize("NFKC", _with_powers(undecorated(inside)))
+    answer = _MARKDOWN.sub("", answer).strip()
     stated = _LEAD_IN.findall(answer)[-1:] or _EXPLAINED.findall(answer)
     for said in [answer, *stated]:
-        inside = said.strip(_OUTSIDE)
-        yield bare_term(inside)
-        if article := _ARTICLE.match(inside):
-            yield bare_term(inside[article.end() :])
+        term = said.strip(_OUTSIDE)
+        yield bare_term(term)
+        if article := _ARTICLE.match(term):
+            yield bare_term(term[article.end() :])
 
 # %% ../../nbs/tasks/04_written.ipynb #2ce1d5d8
 def same_term(text: str | None, key: Sequence[str]) -> bool:
