@@ -47,9 +47,15 @@ def reading(row: dict) -> object:
         said = parse_labels(text, row["labels"])
         return list(said.labels) if said.labels and not said.unknown else None
     if kind == "verdict":
-        return read_json(text, _schema(row["fields"]))[0]
+        data = read_json(text, _schema(row["fields"]))[0]
+        return data and {name: data[name] for name in row["fields"]}
     wanted = [e for e in row["expected"] if e]
     return next((e for e in wanted if isinstance(e, str) and same_term(text, [e])), None)
+
+
+def _agrees(got: str, want: str | None) -> bool:
+    "Whether every letter that is read of a set of scenarios is right, and some are not read."
+    return bool(want) and len(got) == len(want) and "-" in got and all(a in (b, "-") for a, b in zip(got, want))
 
 
 def read_all(file: Path = UNSEEN) -> pd.DataFrame:
@@ -63,15 +69,16 @@ def read_all(file: Path = UNSEEN) -> pd.DataFrame:
         right = got in want or (isinstance(got, list) and any(sorted(got) == sorted(w) for w in want if w))
         told.append({k: row[k] for k in ("kind", "id", "text", "expected")} | {"got": got, "answers": answers})
         told[-1] |= {"read": got is not None, "right": bool(got is not None and right)}
+        told[-1]["partly"] = row["kind"] == "EMI" and any(map(_agrees, [got or ""] * len(want), want))
     return pd.DataFrame(told)
 
 
 def by_kind(table: pd.DataFrame) -> pd.DataFrame:
     "Rows, answers, how many were read, rightly and wrongly; recall and precision."
-    sums = table.groupby("kind", sort=False)[["answers", "read", "right"]].sum()
+    sums = table.groupby("kind", sort=False)[["answers", "read", "right", "partly"]].sum()
     sums.insert(0, "rows", table["kind"].value_counts())
     sums.loc["all"] = sums.sum()
-    wrong = sums["read"] - sums["right"]
+    wrong = sums["read"] - sums["right"] - sums["partly"]
     return sums.assign(wrong=wrong, recall=sums.right / sums.answers, precision=sums.right / sums.read).round(3)
 
 

@@ -537,6 +537,34 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
     return _parsed(answer, options, numbered)
 
 # %% ../../nbs/ask/03_parse.ipynb #3a043f6a
+_YES = r"(?:yes|true|correct|right|applies|present|ja|richtig|[✓✔✅☑])"
+_NAY = r"(?:no|not|false|incorrect|wrong|absent|nein|falsch|[✗✘❌])"
+_BOXED = re.compile(r"(?i)^[\s*•-]*\[([x✓✔ ]?)\]\s*(?-i:([A-Z]))\b")
+_JUDGED = re.compile(
+    rf"(?i)^[\s*•-]*[(\[]?(?-i:([A-Z]))(?!\w)[^:–—=]{{0,80}}?(?:[:–—=]|\s-)\s*(?:({_YES})|{_NAY})(?!\w)"
+)
+
+
+def _judged_options(answer: str, options: Sequence[str] | int, numbered: bool) -> tuple[str, ...]:
+    "The options that a list of verdicts, ticks or JSON calls right, where it judges each on a line of its own."
+    names = option_letters(options if isinstance(options, int) else len(options))
+    data = json_in(unwrap(answer))
+    judged: dict[str, bool] = {}
+    if isinstance(data, dict) and all(isinstance(v, bool) for v in data.values()):
+        judged = data
+    elif data is None and not numbered:
+        lines = [line for line in undecorated(unwrap(answer)).splitlines() if line.strip()]
+        boxes = [_BOXED.match(line) for line in lines]
+        verdicts = [_JUDGED.match(line) for line in lines]
+        if all(boxes):
+            pairs = [(m[2], bool(m[1].strip())) for m in boxes if m]
+        else:
+            pairs = [(m[1], bool(m[2])) for m in verdicts if m] if all(verdicts) else []
+        judged = dict(pairs) if len(dict(pairs)) == len(pairs) else {}
+    right = [name for name, yes in judged.items() if yes]
+    return tuple(sorted(right)) if 1 < len(judged) and set(judged) <= set(names) and right else ()
+
+
 def _parsed_otherwise(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
     "What a wrapper holds, or a list each of whose lines is one option and nothing else."
     inside = unwrap(answer)
@@ -546,6 +574,8 @@ def _parsed_otherwise(answer: str, options: Sequence[str] | int, numbered: bool)
     if inside.strip() and inside != answer:
         got = _parsed(inside, options, numbered)
         return got._replace(how="marked") if got.letters else got
+    if several := _judged_options(answer, options, numbered):
+        return Parsed(several, "marked", answer.strip())
     lines = [line for line in undecorated(answer).splitlines() if line.strip()]
     each = [statements(line, options, numbered) for line in lines] if 1 < len(lines) <= 26 else []
     if not each or not all(len(x) == 1 and x[0][0] in ("bare", "option") and len(x[0][1]) == 1 for x in each):
@@ -562,6 +592,8 @@ def _parsed(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed
     found = tuple(f"{how}: {''.join(x)}" for how, x, _ in said)
     if not said:
         return _parsed_otherwise(answer, options, numbered)
+    if len({x for _, x, _ in said}) > 1 and (several := _judged_options(answer, options, numbered)):
+        return Parsed(several, "marked", answer.strip(), found)
     if len({x for _, x, _ in said}) > 1:
         return Parsed((), "conflict", " | ".join(dict.fromkeys(words for _, _, words in said)), found)
     return Parsed(said[0][1], said[0][0], said[0][2], found)

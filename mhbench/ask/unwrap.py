@@ -244,7 +244,7 @@ def _spans(text: str) -> list[_Span]:
 _FENCE = re.compile(r"(?s)```[^\S\n]*[\w+-]*[^\S\n]*\n?(.*?)\n?[^\S\n]*```")
 _NOUN = (
     r"(?:answers?|antwort(?:en)?|réponses?|respuestas?|rispost[ae]|respostas?|antwoord|svar|odpowiedź|cevap|ответ"
-    r"|答案|回答|解答|정답)"
+    r"|(?:正确)?(?:答案|选项)|回答|解答|정답)"
 )
 _HEADED = re.compile(
     rf"(?ims)^[ \t#*_>-]*(?:(?:the|my|final|correct|best|endgültige|finale|réponse)\s){{0,2}}{_NOUN}[ \t*_:：]*\n\s*"
@@ -274,6 +274,11 @@ _HEADER = re.compile(
 )
 
 
+_JUDGES = re.compile(
+    r"(?i)\W*(?:yes|no|true|false|present|absent|applies|correct|incorrect|right|wrong|ja|nein|\d+(?:st|nd|rd|th)?)?\W*"
+)
+
+
 def _untabled(text: str) -> str:
     "A text in which a table of Markdown is a line for each of its rows: `first cell: answer`."
     lines = [[c.strip() for c in m[0].strip().strip("|").split("|")] for m in _CELLED.finditer(text)]
@@ -283,7 +288,9 @@ def _untabled(text: str) -> str:
     header, rows = lines[0], lines[2:]
     named = [k for k, c in enumerate(header) if _HEADER.fullmatch(c)]
     at = named[-1] if named else len(header) - 1
-    if len(rows) == 1 and len(named) == 1:
+    judged = [k for k in range(1, len(header)) if all(_JUDGES.fullmatch(r[k]) for r in rows)]
+    at = judged[0] if judged else at
+    if len(rows) == 1 and len(named) == 1 and not judged:
         out = [rows[0][at]]
     elif len(header) == 2 and any(_HEADER.fullmatch(r[0]) for r in rows) and len(rows) > 1 and not named[:1] == [0]:
         out = [r[1] for r in rows if _HEADER.fullmatch(r[0])]

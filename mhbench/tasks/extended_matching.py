@@ -23,11 +23,13 @@ __all__ = ['parse_extended_matching', 'ExtendedMatchingTask']
 
 # %% ../../nbs/tasks/02_extended_matching.ipynb #7cc50866
 _NAME = (
-    r"(?:stem|scenario|sub-?question|question|case|item|patient|vignette|person|client|fall|szenario|frage|n[or]\.?|q)"
+    r"(?:stem|scenario|sub-?question|question|case|item|patient|vignette|person|client|fall|szenario|frage|cas[eo]?"
+    r"|paciente|第|n[or]\.?|q)"
 )
 _SEPARATES = r"(?:[.:)=–-]|→|->|=>)"
 _OF_SCENARIO = re.compile(
-    rf"(?i)[ \t*_#>•-]*{_NAME}?[ \t]*#?[(\[]?(\d{{1,3}})[)\]]?[ \t]*[*_]*[ \t]*{_SEPARATES}+[*_]*[ \t]*(\S.*)"
+    rf"(?i)[ \t*_#>•-]*{_NAME}?[ \t]*#?[(\[]?(\d{{1,3}})[)\]]?(?:题|問|题目)?[ \t]*[*_]*[ \t]*{_SEPARATES}+"
+    r"[*_]*[ \t]*(\S.*)"
 )
 
 
@@ -36,7 +38,8 @@ def _pair(numbered: bool) -> re.Pattern:
     "A scenario's number and its option in a line of several."
     option, between = (r"\d{1,2}", f"{_SEPARATES}+") if numbered else ("[A-Za-z]", f"{_SEPARATES}*")
     return re.compile(
-        rf"(?i)(?:{_NAME}[ \t]*)?#?[(\[]?(\d{{1,3}})[)\]]?[ \t]*{between}[ \t]*[(\[\"']?({option})(?!\w)[)\]\"']?"
+        rf"(?i)(?:{_NAME}[ \t]*)?#?[(\[]?(\d{{1,3}})[)\]]?(?:题|問)?[ \t]*{between}"
+        rf"[ \t]*[(\[\"']?({option})(?!\w)[)\]\"']?"
     )
 
 
@@ -44,7 +47,8 @@ def _of_line(line: str, numbered: bool) -> list[tuple[int, str]]:
     "The pairs in a line that holds nothing else; or the scenario that it begins with and what it says of it."
     plain = undecorated(line)
     pair = _pair(numbered)
-    pairs = [*pair.finditer(said := led_in(plain))]
+    said = re.sub(r"^[^:\d]{1,60}:(?=\s)", "", led_in(plain))  # die Antworten lauten:
+    pairs = [*pair.finditer(said)]
     if len(pairs) > 1 and not re.search(r"\w", pair.sub("", said)):
         return [(int(m[1]), m[2]) for m in pairs]
     m = _OF_SCENARIO.fullmatch(plain)
@@ -94,6 +98,9 @@ def _of_scenarios(answer: str, n_stems: int, numbered: bool) -> list[tuple[int, 
     listed = led_in(undecorated(inside))
     if not said and re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), listed):
         return list(enumerate(re.findall(r"[A-Za-z]", listed), 1))
+    run = listed.strip(" .*")
+    if not said and 1 < len(run) == n_stems and re.fullmatch("[A-Z]+", run) and not numbered:
+        return list(enumerate(run, 1))
     return said or ([(1, inside)] if n_stems == 1 else [])
 
 

@@ -139,6 +139,10 @@ _ONLY_NOUN = re.compile(
     r"(?i)\W*(?:final |correct |applicable |present |the )*(?:answers?|labels?|categor(?:y|ies)|diagnos[ei]s|disorders?"
     r"|classification)(?: present)?\W*"
 )
+_PRIMARY = re.compile(
+    r"(?i)\W*(?:primary|secondary|main|principal|comorbid|additional|further|present|applicable|haupt|neben)?\s?"
+    r"(?:diagnos[ei]s|labels?|disorders?|categor(?:y|ies)|comorbidit(?:y|ies)|applies)?\s?\d{0,2}\W*"
+)
 _FIELDS = ("label", "name", "diagnosis", "disorder", "category", "condition")
 
 
@@ -196,6 +200,7 @@ def _line_parts(answer: str) -> Iterator[str]:
         denied = denied and bool(line.strip())
         name, colon, rest = line.partition(":")
         if not denied and not (colon and rest.strip() and _DENIED.search(name)):
+            line = rest if rest.strip() and _PRIMARY.fullmatch(name) else line
             yield re.sub(r"^[\s*•>#-]*(?:\[[xX✓✔]\]\s*|[✓✔✅☑]\s*)?(?:\d{1,2}[.)]\s+)?", "", line)
 
 

@@ -30,19 +30,27 @@ class Ranked(NamedTuple):
 
 
 _NAMED = r"(?:answer|ranking|order|reihenfolge|antwort)"
-_ENDS = r"(?:to|through|zu[mr]?|bis(?: zu[mr]?)?|->|→)"
-_WORST = r"(?:least|worst|lowest|last|schlecht\w*|wenigsten|ungeeignet\w*)"
-_BEST = r"(?:most|best|highest|first|am|besten?|meisten)"
+_ENDS = r"(?:to|through|zu[mr]?|bis|à|au|a|al|ao|naar|till|到|->|→)"
+_WORST = (
+    r"(?:least|worst|lowest|last|schlecht\w*|wenigsten|ungeeignet\w*|moins|pire|menos|peor|pior|meno|peggior\w*|minst"
+    r"|slechtst\w*|sämst\w*|最不|最差)"
+)
+_BEST = (
+    r"(?:most|best\w*|highest|first|meisten|geeignet\w*|plus|meilleure?|más|mejor|mais|melhor|più|miglior\w*|meest"
+    r"|bäst\w*|最合适|最好|最佳|最适)"
+)
 _ASCENDING = re.compile(
-    rf"(?i)\b{_WORST}\b(?:[ _]\w+){{0,3}}?[ _]{_ENDS}[ _](?:the[ _])?{_BEST}\b|\b{_WORST}(?:[ _]\w+){{0,2}}[ _]first\b"
-    r"|\bascending\b|\breversed? order\b|\baufsteigend"
+    rf"(?i)(?<![A-Za-z]){_WORST}[^:\n<>;.,]{{0,30}}?[ _合适]{_ENDS}[ _最][^:\n<>;.,]{{0,12}}?{_BEST}"
+    rf"|\b{_WORST}[ _]first\b"
+    rf"|\bascending\b|\bin reverse\b|\breversed? order\b|\baufsteigend|\b(?:starting|beginning) with the {_WORST}"
 )
 _DESCENDING = re.compile(
-    rf"(?i)\b{_BEST}\b(?:[ _]\w+){{0,3}}?[ _]{_ENDS}[ _](?:the[ _])?{_WORST}\b|\bbest[ _]first\b|\bdescending\b"
+    rf"(?i)(?<![A-Za-z]){_BEST}[^:\n<>;.,]{{0,30}}?[ _合适]{_ENDS}[ _最][^:\n<>;.,]{{0,12}}?{_WORST}|\bbest[ _]first\b"
+    r"|\bdescending\b"
 )
 _DIRECTED = rf"(?:{_ASCENDING.pattern[4:]}|{_DESCENDING.pattern[4:]})"
 _MARKED = re.compile(
-    rf"(?i)^\W*(?:(?:final|my)\s+)?{_NAMED}\b[^:\n]{{0,40}}:\W*(?=\S)|^[^:\n]{{0,40}}{_DIRECTED}[^:\n]{{0,40}}:\W*(?=\S)"
+    rf"(?i)^\W*(?:(?:final|my)\s+)?{_NAMED}\b[^:\n]{{0,40}}[:：]\W*(?=\S)|^[^:：\n]{{0,40}}{_DIRECTED}[^:：\n]{{0,40}}[:：]\W*(?=\S)"
 )
 _ASIDE = re.compile(
     rf"(?i)\s?[(\[][^()\[\]]{{0,60}}{_DIRECTED}[^()\[\]]{{0,60}}[)\]]|[\s,;–-]{{1,4}}{_DIRECTED}\W{{0,9}}$"
@@ -89,7 +97,7 @@ def _placed(entries: list[dict[str, Any]]) -> list[str]:
 def _split(line: str) -> list[str]:
     "The entries of a line, split at the strongest separator in it; letters that are run together, one by one."
     line = _ASIDE.sub("", line)
-    for sign in (r">|→|≻", ";", r",|\band\b|\bund\b"):
+    for sign in (r">|→|≻", "<", ";", r",|、|\band\b|\bund\b"):
         parts = [part.strip() for part in re.split(sign, line) if part.strip()]
         if len(parts) > 1:
             return parts
@@ -117,7 +125,23 @@ def _candidates(text: str) -> list[tuple[list[str], str]]:
         )
     ):
         return [([m[2] for m in sorted(numbered, key=lambda m: int(m[1]))], "list")]
+    if (placed := _by_place(lines)) is not None:
+        return [(placed, "list")]
     return [(_split(line), "line") for line in lines]
+
+
+_PLACED = re.compile(r"(?i)(\S.{0,80}?)\s*(?:[:=–—]|\s-)\s*#?(\d{1,3})(?:st|nd|rd|th)?\W*")
+
+
+def _by_place(parts: list[str]) -> list[str] | None:
+    "Options that each name their place, in this order; none where the numbers are no places, None without numbers."
+    each = [_PLACED.fullmatch(part) for part in parts]
+    if len(parts) < 2 or not all(each):
+        return None
+    numbers = [int(m[2]) for m in each if m]
+    if sorted(numbers) != list(range(1, len(numbers) + 1)):
+        return []
+    return [option for _, option in sorted((int(m[2]), m[1]) for m in each if m)]
 
 
 def _reversed(text: str) -> bool | None:  # None: it cannot be told
@@ -126,7 +150,8 @@ def _reversed(text: str) -> bool | None:  # None: it cannot be told
         return False
     lines = [line for line in text.splitlines() if line.strip()]
     announced = [k for k, line in enumerate(lines) if _ASCENDING.search(line)]
-    whole = len(lines) == 1 or (announced == [0] and lines[0].rstrip(" *_").endswith(":"))
+    heads = announced == [0] and re.search(rf"(?i){_ASCENDING.pattern[4:]}[^.\n]{{0,40}}:\W*$", lines[0])
+    whole = len(lines) == 1 or bool(heads)
     here = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announced)
     return None if _DESCENDING.search(text) or not (whole or here) else True
 
@@ -142,6 +167,7 @@ def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = 
     listed = _json_entries(json_in(inside))
     found = []
     for parts, how in _candidates(inside) if listed is None else [(listed, "json")]:
+        parts = parts if (placed := _by_place(parts)) is None else placed
         entries = [entry(part) for part in parts]
         known = [x for x in entries if not x.startswith(UNKNOWN)]
         if known and (how != "line" or known == entries):
@@ -150,6 +176,8 @@ def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = 
         return Ranked((), "none")
     entries, known, how = found[-1]
     turned = _reversed(answer)
+    if turned is False and "<" in inside and ">" not in inside and how in ("line", "marked"):
+        turned = None  # nothing says which end is the best
     if len(set(known)) < len(known) or any(other != entries for other, *_ in found) or turned is None:
         return Ranked((), "conflict")
     return Ranked(tuple(entries[::-1] if turned else entries), how)
