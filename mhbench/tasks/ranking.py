@@ -150,7 +150,7 @@ def _reversed(text: str) -> bool | None:  # None: it cannot be told
         return False
     lines = [line for line in text.splitlines() if line.strip()]
     announced = [k for k, line in enumerate(lines) if _ASCENDING.search(line)]
-    heads = announced == [0] and re.search(rf"(?i){_ASCENDING.pattern[4:]}[^.\n]{{0,40}}:\W*$", lines[0])
+    heads = announced == [0] and re.search(rf"(?i)(?:{_ASCENDING.pattern[4:]})[^.\n]{{0,40}}:\W*$", lines[0])
     whole = len(lines) == 1 or bool(heads)
     here = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announced)
     return None if _DESCENDING.search(text) or not (whole or here) else True
