@@ -88,12 +88,34 @@ def test_few_clusters_have_no_interval_of_a_mean(n_clusters, kind):
     )
 
 
-def test_an_interval_ends_where_the_range_of_the_number_does():
-    x = np.repeat([0.0, 0.0, 0.0, 0.5], 3)
-    free = estimate(mean, x, seed=1)
-    assert free.ci_low < 0.1 < 0.3 < free.ci_high
-    assert estimate(mean, x, seed=1, within=(0.1, 0.3))[3:5] == (0.1, 0.3)
-    assert estimate(mean, x, seed=1, within=(-1, 1)) == free
+@pytest.mark.parametrize("low, high", [(0.0, 100.0), (1.0, 5.0)])
+def test_the_mean_of_values_within_a_range_has_limits_within_it(low, high):
+    x = low + (high - low) * np.array([1, 1, 0.98, 1, 0.6, 1, 0.95, 1])
+    assert estimate(mean, x, seed=1).ci_high > high  # as of a number without a range
+    found = estimate(mean, x, seed=1, within=(low, high))
+    of_share = estimate(mean, (x - low) / (high - low), seed=1, share=True)
+    assert found.ci_low == pytest.approx(low + (high - low) * of_share.ci_low)
+    assert low < found.ci_low < found.estimate < found.ci_high <= high
+    assert found.estimate == pytest.approx(x.mean()) and found.kind == of_share.kind
+    assert np.isnan(estimate(mean, np.full(8, high), seed=1, within=(low, high)).ci_low)  # nothing varies
+    with pytest.raises(ValueError, match="values must be within"):
+        estimate(mean, x, seed=1, within=(low, high - 1))
+
+
+@pytest.mark.parametrize("cases, size, share, likeness", [(12, 3, 0.8, 0.8), (20, 10, 0.9, 0.4), (40, 3, 0.95, 0.4)])
+def test_shares_over_cases_cover_and_are_no_wider_than_they_need(cases, size, share, likeness):
+    "The degrees of freedom are those of the cases with the rarer outcome, two more and one less."
+    rng = np.random.default_rng(cases)
+    held, width = [], []
+    for _ in range(200):
+        a = (1 - likeness) / likeness
+        p = rng.beta(share * a, (1 - share) * a, cases)
+        x = (rng.random((cases, size)) < p[:, None]).astype(float)
+        if x.std() > 0:
+            e = estimate(mean, x.ravel(), clusters=np.repeat(np.arange(cases), size), seed=1, share=True)
+            held.append(e.ci_low <= share <= e.ci_high)
+            width.append(e.ci_high - e.ci_low)
+    assert np.mean(held) > 0.9 and np.mean(width) < {12: 0.58, 20: 0.24, 40: 0.16}[cases]
 
 
 def test_limits_from_elsewhere_of_few_clusters_are_none():

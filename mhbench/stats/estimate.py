@@ -110,7 +110,7 @@ def _share_limits(x: np.ndarray, of: np.ndarray, level: float) -> tuple[float, f
     if cases < n:
         m = cluster_mean(x, of, 1.0)
         rarer = np.bincount(of, x if p < 0.5 else 1 - x) > NO_WIDTH
-        df = max(1.0, min(m.df, rarer.sum() - 1.0))
+        df = max(1.0, min(m.df, rarer.sum() + 1.0))  # with the two cases that Agresti and Coull add of each outcome
         part += stdtrit(df, tail) ** 2 * max(0.0, m.se**2 - alone)
     return agresti_coull(p, ndtri(tail) ** 2 * p * (1 - p) / part, level)
 
@@ -219,6 +219,21 @@ def _has_value(array: np.ndarray, axis: int) -> np.ndarray:  # (N,) bool
     return np.asarray(there.reshape(array.shape[axis], -1).any(1))
 
 
+def _of_bounded_mean(
+    x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool, within: tuple[float, float]
+) -> Estimate:
+    "A mean of values within a range: its limits are those of a share, at its place in the range, and never beyond."
+    low, high = within
+    if share or not np.isfinite(within).all() or not np.nanstd(x[~np.isnan(x)] if len(x) else x) > NO_WIDTH:
+        return _of_mean(x, clusters, level, share)
+    if np.nanmin(x) < low or np.nanmax(x) > high:
+        got = f"{np.nanmin(x):g} to {np.nanmax(x):g}"
+        refuse(f"estimate: values must be within {low:g} and {high:g}; got {got}; mend them, or within")
+    e = _of_mean((x - low) / (high - low), clusters, level, True)
+    ends = (low + (high - low) * end for end in (e.estimate, e.ci_low, e.ci_high))
+    return e._replace(**dict(zip(("estimate", "ci_low", "ci_high"), ends)))
+
+
 def _of_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool) -> Estimate:
     "A mean with its interval over cases, by the formulas above."
     there = ~np.isnan(x)
@@ -247,7 +262,7 @@ def estimate(
     seed: RandomSeed,
     level: float = 0.95,
     share: bool = False,  # the number is a share of 0 to 1
-    within: tuple[float, float] = (-np.inf, np.inf),  # range of the number: limits beyond are moved to its ends
+    within: tuple[float, float] = (-np.inf, np.inf),  # range of the values: their mean has limits like a share's
     method: Literal["percentile"] | None = None,  # percentiles for a mean too; None: its formula
     axis: int = 0,
 ) -> Estimate:
@@ -261,8 +276,7 @@ def estimate(
         return Estimate.from_limits(np.nan, n=0, level=level)
     x = arrays[0]
     if statistic is mean and method is None and strata is None and x.ndim == 1 and not np.isinf(x.astype(float)).any():
-        found = _of_mean(x.astype(float), clusters, level, share)
-        return found._replace(ci_low=max(found.ci_low, within[0]), ci_high=min(found.ci_high, within[1]))
+        return _of_bounded_mean(x.astype(float), clusters, level, share, within)
     about: dict[str, Any] = {"clusters": clusters, "strata": strata, "n": n_boot, "seed": seed, "level": level}
     i = bootstrap(statistic, *arrays, **about, axis=axis)
     if np.ndim(i.estimate):
