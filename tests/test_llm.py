@@ -20,7 +20,7 @@ from mhbench.ask.cache import Cache, CacheError, export, import_file
 from mhbench.ask.client import Recorder, ask, plan
 from mhbench.ask.progress import Progress
 from mhbench.ask.reply import letter_logprobs, read_reply
-from mhbench.ask.request import Answer, body_of, wire
+from mhbench.ask.request import Answer, Request, body_of, wire
 from mhbench.ask.retry import Limiter
 
 
@@ -362,6 +362,29 @@ def test_an_endpoint_that_takes_no_schema_is_told_in_words(structured):
 # -- budget, plan
 
 
+def test_a_budget_holds_where_a_token_is_a_byte(cache):
+    def dense(n, body):
+        n = len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
+        return lambda body: (200, completion(body, "A") | {"usage": {"prompt_tokens": n, "completion_tokens": 5}})
+
+    budget = Budget(max_tokens=2100)
+    asked = [Request(f"id-{i}", [{"role": "user", "content": "头晕乏力" * 30 + str(i)}]) for i in range(50)]
+    with FaultServer(every=dense) as s, pytest.raises(BudgetReached):
+        run(asked, s, cache=cache, budget=budget, endpoint=ep(s.url, concurrency=16))
+    assert 1000 < budget.tokens <= 2100
+
+
+def test_a_reply_that_counts_no_tokens_costs_what_was_reserved(cache):
+    silent = lambda n, body: lambda body: (200, completion(body, "A") | {"usage": None})
+    budget = Budget(max_tokens=1000)
+    with FaultServer(every=silent) as s, pytest.raises(BudgetReached, match="got Budget\\([0-9]+ of 1000 tokens\\)"):
+        run([q(i) for i in range(50)], s, cache=cache, budget=budget)
+    assert 500 < budget.tokens <= 1000
+    with FaultServer(every=silent) as s:
+        (a,) = run([q(99)], s)
+        assert a.cost_usd is None, "unknown, and not nothing"
+
+
 @pytest.mark.parametrize("concurrency", [1, 8, 64])
 def test_a_budget_is_never_crossed_and_nothing_is_lost(cache, concurrency):
     budget = Budget(max_cost_usd=0.001)  # an answer costs 20 millionths
@@ -369,7 +392,7 @@ def test_a_budget_is_never_crossed_and_nothing_is_lost(cache, concurrency):
         with pytest.raises(BudgetReached, match="the answers so far are kept"):
             run([q(i) for i in range(500)], s, cache=cache, budget=budget, endpoint=ep(s.url, concurrency=concurrency))
         answered = len(s.answered)
-        assert 0.00093 <= answered * 20e-6 <= 0.001, "used, but for the greatest cost of one request"
+        assert 0.00086 <= answered * 20e-6 <= 0.001, "used, but for the greatest cost of one request"
         assert budget.cost_usd == pytest.approx(answered * 20e-6)
         assert len(cache) == answered
         assert sum(a.cached for a in run([q(i) for i in range(500)], s, cache=cache)) == answered

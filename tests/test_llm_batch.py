@@ -9,10 +9,12 @@ from mhbench.ask.batch import BatchPending, ask_batch, batch_folder, load_state
 from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
+from mhbench.ask.request import endpoint
 
 
-def batch(requests, s, cache, **more):
-    return list(ask_batch(requests, MODEL, ep(s.url), cache=cache, **{"poll_s": 0.01, "progress": False, **more}))
+def batch(requests, s, cache, discount=0.0, **more):
+    endpoint = ep(s.url, batch_discount=discount)
+    return list(ask_batch(requests, MODEL, endpoint, cache=cache, **{"poll_s": 0.01, "progress": False, **more}))
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def cache(tmp_path):
 def test_the_answers_of_the_ordinary_path_in_the_order_asked(cache, tmp_path):
     requests = [q(i) for i in range(30)] + [q(4, sample=1), q(4)]
     with BatchServer(polls=3) as s, FaultServer() as plain, Cache(tmp_path / "plain.sqlite") as other:
-        got = batch(requests, s, cache, most_lines=10)
+        got = batch(requests, s, cache, discount=0.5, most_lines=10)
         want = list(ask(requests, MODEL, ep(plain.url), cache=other, progress=False))
         assert len(s.batches) == 4 and not s.direct
     same = ("id", "text", "status", "request_key", "prompt_tokens", "completion_tokens", "attempts", "finish_reason")
@@ -88,7 +90,7 @@ def test_a_budget_is_checked_before_anything_is_submitted(cache):
         assert not s.uploads
         budget = Budget(max_cost_usd=1.0)
         batch([q(i) for i in range(10)], s, cache, budget=budget)
-        assert budget.cost_usd == pytest.approx(10 * 20e-6 / 2) and budget.tokens == 150
+        assert budget.cost_usd == pytest.approx(10 * 20e-6) and budget.tokens == 150, "no discount is assumed"
 
 
 def test_no_key_in_the_folder(cache, tmp_path, monkeypatch):
@@ -96,3 +98,9 @@ def test_no_key_in_the_folder(cache, tmp_path, monkeypatch):
     with BatchServer() as s:
         list(ask_batch([q(0)], MODEL, ep(s.url, api_key_env="PLANTED_KEY"), cache=cache, poll_s=0.01, progress=False))
     assert not [f for f in tmp_path.rglob("*") if f.is_file() and b"sk-planted" in f.read_bytes()]
+
+
+def test_a_discount_is_that_of_the_entry_and_of_the_services_that_are_known_to_give_it():
+    assert endpoint("own", "openai").batch_discount == 0.5
+    assert endpoint("own", "openai", base_urls=["http://gateway.example/v1"]).batch_discount == 0
+    assert endpoint("own", "vllm", base_urls=["http://gateway.example/v1"]).batch_discount == 0

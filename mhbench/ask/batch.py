@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from .budget import Budget, BudgetReached, cost, estimate_tokens
+from .budget import Budget, BudgetReached, cost, in_dollars
 from .cache import Cache, Row, cache_path
 from .client import Recorder, ask
 from .interfaces import INTERFACES
@@ -30,8 +30,8 @@ from .transport import headers_of, is_loopback, send_only
 from ..errors import refuse, say
 
 # %% auto #0
-__all__ = ['PART_LINES', 'PART_BYTES', 'ENDED', 'DISCOUNT', 'BatchPending', 'batch_folder', 'load_state', 'save_state',
-           'write_parts', 'BatchUnreadable', 'read_line', 'Batches', 'ask_batch']
+__all__ = ['PART_LINES', 'PART_BYTES', 'ENDED', 'BatchPending', 'batch_folder', 'load_state', 'save_state', 'write_parts',
+           'BatchUnreadable', 'read_line', 'Batches', 'ask_batch']
 
 # %% ../../nbs/ask/18_batch.ipynb #e811cc72
 class BatchPending(RuntimeError):
@@ -112,7 +112,8 @@ def write_parts(
         if w.key in seen:
             continue
         seen.add(w.key)
-        sent = {"custom_id": w.key, "method": "POST", "url": f"/v1{w.path}", "body": json.loads(w.body)}
+        body = {k: v for k, v in json.loads(w.body).items() if k != "stream"}  # a batch has no such thing
+        sent = {"custom_id": w.key, "method": "POST", "url": f"/v1{w.path}", "body": body}
         line = _jsonl([sent])
         if lines and (len(lines) == most_lines or size + len(line) > PART_BYTES):
             parts.append(_write_part(folder, lines, asked))
@@ -124,14 +125,15 @@ def write_parts(
 
 # %% ../../nbs/ask/18_batch.ipynb #6eafc0b5
 ENDED = ("completed", "failed", "expired", "cancelled")
-DISCOUNT = 0.5  # off the price table
 
 
 class BatchUnreadable(RuntimeError):
     "The output of a batch cannot be read; the answers that could be read are kept."
 
 
-def read_line(line: bytes, requests: Mapping[str, Request], model: Model, secrets: Secrets) -> Answer:
+def read_line(
+    line: bytes, requests: Mapping[str, Request], model: Model, secrets: Secrets, discount: float = 0.0
+) -> Answer:
     "The answer in a line of an output file, of status error where it is unusable. Raises: ValueError where it is none."
     try:
         d = json.loads(secrets.clean_answer(line))
@@ -160,7 +162,7 @@ def read_line(line: bytes, requests: Mapping[str, Request], model: Model, secret
     if answer.status == "empty":
         return replace(unusable, error=answer.error)
     usd = cost(model, answer.tokens)
-    answer.cost_usd = None if usd is None else (1 - DISCOUNT) * usd
+    answer.cost_usd = None if usd is None else (1 - discount) * usd
     answer.attempts = 1
     answer.request_key = key
     return answer
@@ -293,7 +295,7 @@ class Batches:
                 if not line.strip():
                     continue
                 try:
-                    answer = read_line(line, requests, self.model, secrets)
+                    answer = read_line(line, requests, self.model, secrets, self.endpoint.batch_discount)
                 except ValueError as e:
                     start = plain(line[:40].decode("utf-8", "replace"))
                     damaged = damaged or f"line {n} of {file_id} is no JSON ({e!s:.60}): {start!r}"
@@ -344,12 +346,12 @@ def ask_batch(
     requests = list(requests)
     folder = Path(folder or batch_folder(model, endpoint, cache))
     batches = Batches(model, endpoint, cache, folder, study)
-    terms = terms_for(requests, model, endpoint, cache)
+    terms, _ = terms_for(requests, model, endpoint, cache)
     new = batches.missing({wire(r, model, endpoint, terms).key: r for r in requests})
     wires = [wire(r, model, endpoint, terms) for r in new]
     if new:
         if budget is not None:
-            _check(wires, model, budget)
+            _check(wires, model, endpoint, budget)
         batches.parts += write_parts(new, model, endpoint, folder, terms=terms, most_lines=most_lines)
         save_state(folder, batches.parts)
     batches.wait(bool(progress), poll_s, wait_s)
@@ -363,15 +365,16 @@ def ask_batch(
     )
 
 # %% ../../nbs/ask/18_batch.ipynb #962ec2e2
-def _check(new: list[Wire], model: Model, budget: Budget) -> None:
+def _check(new: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) -> None:
     budget.check(model)
     if any(w.most is None for w in new):
         rule = "sampling must have max_tokens where there is a budget; got none"
         refuse(f"ask_batch: {rule}", remedy="set it in the model's entry")
-    prompt = sum(estimate_tokens(w.body) for w in new)
+    prompt = sum(len(w.body) for w in new)  # a token has at least a byte
     completion = sum(w.most or 0 for w in new)
-    usd = (1 - DISCOUNT) * (cost(model, Tokens(prompt, completion)) or 0.0)
+    full = cost(model, Tokens(prompt, completion))
+    usd = None if full is None else (1 - endpoint.batch_discount) * full
     if not budget.fits(usd, prompt + completion):
-        got = f"got {budget!r}, and {len(new)} requests may take {usd:.4f} USD and {prompt + completion} tokens"
+        got = f"got {budget!r}, and {len(new)} requests may take {in_dollars(usd)} and {prompt + completion} tokens"
         rule = "the budget must leave room for the batch"
         raise BudgetReached(f"ask_batch: {rule}; {got}; raise the budget and run again")

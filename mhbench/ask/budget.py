@@ -12,7 +12,7 @@ from .retry import Job
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['BYTES_PER_TOKEN', 'BudgetReached', 'TooManyFailed', 'cost', 'Budget', 'estimate_tokens', 'Purse']
+__all__ = ['BYTES_PER_TOKEN', 'BudgetReached', 'TooManyFailed', 'cost', 'in_dollars', 'Budget', 'estimate_tokens', 'Purse']
 
 # %% ../../nbs/ask/11_budget.ipynb #9ee5b50c
 class BudgetReached(RuntimeError):
@@ -32,6 +32,10 @@ def cost(model: Model, tokens: Tokens) -> float | None:
     read, write = (price.get(k, price["prompt"]) for k in ("cached", "cache_write"))
     usd += tokens.cached * read + tokens.written * write
     return (usd + tokens.completion * price["completion"]) / 1e6
+
+
+def in_dollars(usd: float | None) -> str:
+    return "an unknown cost" if usd is None else f"{usd:.6f} USD"
 
 # %% ../../nbs/ask/11_budget.ipynb #81dc72b2
 class Budget:
@@ -75,7 +79,10 @@ class Budget:
         self.tokens += tokens
 
     def __repr__(self):
-        return f"Budget({self.cost_usd:.4f} of {self.max_cost_usd} USD, {self.tokens} of {self.max_tokens} tokens)"
+        usd = f"{self.cost_usd:.4f} of {self.max_cost_usd} USD"
+        said = [usd] * (self.max_cost_usd is not None)
+        said += [f"{self.tokens} of {self.max_tokens} tokens"] * (self.max_tokens is not None)
+        return f"Budget({', '.join(said)})"
 
 # %% ../../nbs/ask/11_budget.ipynb #97cc7aca
 BYTES_PER_TOKEN = 3.5
@@ -91,7 +98,7 @@ class Purse:
 
     def __init__(self, model: Model, budget: Budget | None):
         self.model, self.budget = model, budget
-        self.ratio = 1.0  # of a prompt's tokens to their estimate: the largest so far
+        self.ratio = 1.0  # of a prompt's tokens to what is reserved for them: the largest so far
         if budget is not None:
             budget.check(model)
 
@@ -100,7 +107,7 @@ class Purse:
 
         Raises: BudgetReached where it does not fit, and nothing is in flight that could cost less than was reserved.
         """
-        prompt = math.ceil(estimate_tokens(job.body) * self.ratio)
+        prompt = math.ceil(self._most(job) * self.ratio)
         most = job.wire.most
         price = self.model.price
         dear = price.get("cache_write", 0.0) > price.get("prompt", 0.0)
@@ -116,9 +123,13 @@ class Purse:
             return True
         if waits:
             return False
-        may = f"{job.request.id} may take {job.held[0] or 0.0:.6f} USD and {job.held[1]} tokens"
+        may = f"{job.request.id} may take {in_dollars(job.held[0])} and {job.held[1]} tokens"
         rule = f"the budget must leave room for the next request; got {self.budget!r}, and {may}"
         raise BudgetReached(f"ask: {rule}; the answers so far are kept: raise the budget and run again")
+
+    def _most(self, job: Job) -> int:
+        "Tokens of a prompt: an upper bound where there is a budget, and otherwise an estimate."
+        return estimate_tokens(job.body) if self.budget is None else len(job.body)
 
     def free(self, job: Job):
         if self.budget is not None:
@@ -126,12 +137,13 @@ class Purse:
 
     def spend(self, job: Job, tokens: Tokens):
         job.spent = Tokens(*(a + b for a, b in zip(job.spent, tokens)))
-        self.ratio = max(self.ratio, tokens.prompt / estimate_tokens(job.body))
-        self._charge(tokens)
+        self.ratio = max(self.ratio, tokens.prompt / self._most(job))
+        if not tokens.prompt:
+            self.suppose(job)
+        elif self.budget is not None:
+            self.budget.spend(cost(self.model, tokens), tokens.prompt + tokens.completion)
 
     def suppose(self, job: Job):
-        self._charge(Tokens(estimate_tokens(job.body)))
-
-    def _charge(self, tokens: Tokens):
+        "Charge what was reserved, where nobody counted the tokens."
         if self.budget is not None:
-            self.budget.spend(cost(self.model, tokens), tokens.prompt + tokens.completion)
+            self.budget.spend(*job.held)

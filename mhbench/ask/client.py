@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from .budget import BYTES_PER_TOKEN, Budget, cost, estimate_tokens
 from .cache import Cache, open_cache
-from .learning import terms_for
+from .learning import most_again, terms_for, tried_again
 from .ledger import Asking
 from .request import Answer, Endpoint, Model, Request, Tokens, wire
 from .scheduler import Scheduler
@@ -36,6 +36,7 @@ class Plan(NamedTuple):
     prompt_tokens: int  # estimate, of those to ask
     completion_tokens: int  # upper bound, of those to ask
     unlimited: int  # of those to ask, the ones without max_tokens, which the bound leaves out
+    again: int  # of those to ask, the most that are sent twice, since what was learnt long ago is tried again
     cost_usd: float | None  # upper bound, by the price table; None where the price is unknown
 
 
@@ -106,13 +107,11 @@ class Recorder:
     ) -> Iterator[Answer]:
         "An answer to every request, in order; the call is noted after the last."
         store = open_cache(cache, readonly=True)
-        source = iter(requests)
-        terms = None
+        terms, source = terms_for(requests, model, endpoint, store)
         n = cached = 0
         to_ask: dict[str | int, tuple[int, int | None]] = {}  # by key: tokens of the prompt, limit of the answer
         try:
             while chunk := list(islice(source, 500)):
-                terms = terms or terms_for(chunk, model, endpoint, store)
                 wires = [wire(r, model, endpoint, terms) for r in chunk]
                 there = {} if store is None else store.get_many([w.key for w in wires])
                 for request, sent in zip(chunk, wires):
@@ -127,12 +126,17 @@ class Recorder:
                     yield replace(stand_in(request, sent.most), id=request.id, request_key=sent.key)
         finally:  # a caller that has all its answers may not ask for another
             self.seen |= {key for key in to_ask if isinstance(key, str)}
+            again = most_again(tried_again(terms, model, endpoint, store), len(to_ask), endpoint)
             prompt = sum(tokens for tokens, _ in to_ask.values())
             limits = [most for _, most in to_ask.values()]
             completion = sum(most or 0 for most in limits)
+            dearest = (
+                max((tokens for tokens, _ in to_ask.values()), default=0),
+                max((m or 0 for m in limits), default=0),
+            )
+            usd = cost(model, Tokens(prompt + again * dearest[0], completion + again * dearest[1]))
             repeated = n - cached - len(to_ask)
-            usd = cost(model, Tokens(prompt, completion))
-            counted = Plan(n, cached, repeated, len(to_ask), prompt, completion, limits.count(None), usd)
+            counted = Plan(n, cached, repeated, len(to_ask), prompt, completion, limits.count(None), again, usd)
             self.calls.append(Call(study, model.name, endpoint.name, counted))
 
 # %% ../../nbs/ask/17_client.ipynb #974a3aae

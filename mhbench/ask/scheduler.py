@@ -62,7 +62,10 @@ class NextSteps:
         if wrong and job.request.schema is not None and not job.repaired and not self.ending:
             job.ask_for_json(answer.text, wrong)
             return NextStep(at=time.monotonic())
-        return self.end(job, answer, final=answer.status != "empty")  # nothing came: the next run asks again
+        step = self.end(job, answer, final=answer.status != "empty")  # nothing came: the next run asks again
+        if not any(job.spent) and any(self.asking.model.price.values()):
+            answer.cost_usd = None  # nobody counted its tokens
+        return step
 
     def _taught(self, job: Job, answer: Answer) -> NextStep | None:
         "The next step where an answer was given under earlier terms, or teaches new ones; None where it stands."
@@ -96,7 +99,7 @@ class NextSteps:
 
     def _learn(self, job: Job, failed: Failed) -> NextStep | None:
         "The next step where a refusal may teach new terms; None where it does not."
-        if self.learner.outdated(job):
+        if self.learner.outdated(job, refused=True):
             return NextStep(anew=True)
         if failed.refusal is None or (found := self.learner.lesson(failed.refusal)) is None:
             job.lesson = None  # another refusal came between: nothing has been refused twice in the same way
@@ -106,7 +109,7 @@ class NextSteps:
         if lasts and not mixes:
             why = self.transport.secrets.clean_line(f"{failed.status}: {failed.refusal.words}", 300)
             self.learner.adopt(found, why)
-            return NextStep(anew=True) if self.learner.outdated(job) else None
+            return NextStep(anew=True) if self.learner.outdated(job, refused=True) else None
         job.faults += 1
         if job.faults >= self.asking.endpoint.max_attempts:
             if mixes:

@@ -21,8 +21,8 @@ from pydantic import TypeAdapter
 from .cache import Row
 
 # %% auto #0
-__all__ = ['STRUCTURED', 'LIMITS', 'FORGET_DAYS', 'LASTING', 'Terms', 'changes_of_terms', 'terms_key', 'known_terms',
-           'keep_terms', 'entries_of', 'own_words', 'Refusal', 'learn']
+__all__ = ['STRUCTURED', 'LIMITS', 'FORGET_DAYS', 'LASTING', 'Terms', 'changes_of_terms', 'terms_key', 'learnt_terms',
+           'known_terms', 'keep_terms', 'entries_of', 'own_words', 'Refusal', 'learn']
 
 # %% ../../nbs/ask/06_terms.ipynb #5c80cb64
 STRUCTURED = ("json_schema", "json_object", "none")  # each is tried where the one before is refused
@@ -47,7 +47,7 @@ class Terms:
         return {names.get(k, k): v for k, v in body.items() if k not in self.dropped}
 
 
-_STORED = TypeAdapter(Terms)
+_STORED: TypeAdapter[Any] = TypeAdapter(list[tuple[float, Terms]] | Terms)
 
 # %% ../../nbs/ask/06_terms.ipynb #bcd5697c
 def changes_of_terms(old: Terms, new: Terms) -> list[str]:
@@ -71,29 +71,37 @@ def terms_key(endpoint: Any, model: Any) -> str:
     return hashlib.sha256(f"mhbench terms 1|{endpoint.who}|{model.served}|{model.api}".encode()).hexdigest()
 
 
-FORGET_DAYS = 30  # services change: what was learnt earlier is learnt again
+FORGET_DAYS = 1  # services change: what was learnt earlier is tried again
+
+
+def learnt_terms(cache: Any, endpoint: Any, model: Any) -> list[tuple[float, Terms]]:  # when (seconds since 1970), what
+    "What runs learnt of an endpoint and a model, the newest first, each with the terms of the entry."
+    key = terms_key(endpoint, model)
+    row = None if cache is None else cache.get_many([key], failures=True).get(key)
+    try:
+        found = _STORED.validate_json(row.value) if row else []
+    except ValueError:
+        return []
+    said = endpoint.terms
+    out = []
+    for at, terms in found if isinstance(found, list) else [(row.created, found)]:
+        renamed = tuple({**dict(said.renamed), **dict(terms.renamed)}.items())
+        out.append((at, replace(terms, renamed=renamed, dropped=tuple(dict.fromkeys((*said.dropped, *terms.dropped))))))
+    return out
 
 
 def known_terms(cache: Any, endpoint: Any, model: Any, days: float = math.inf) -> Terms:
-    "The terms of the entry, and those that an earlier run learnt within so many days."
-    said = endpoint.terms
-    key = terms_key(endpoint, model)
-    row = None if cache is None else cache.get_many([key], failures=True).get(key)
-    if row is None or time.time() - row.created > days * 86400:
-        return said
-    try:
-        found = _STORED.validate_json(row.value)
-    except ValueError:
-        return said
-    renamed = tuple({**dict(said.renamed), **dict(found.renamed)}.items())
-    return replace(found, renamed=renamed, dropped=tuple(dict.fromkeys((*said.dropped, *found.dropped))))
+    "The terms of the entry, and those that the last run to learn any learnt within so many days."
+    newest = learnt_terms(cache, endpoint, model)[:1]
+    return next((terms for at, terms in newest if time.time() - at <= days * 86400), endpoint.terms)
 
 
 def keep_terms(cache: Any, endpoint: Any, model: Any, terms: Terms) -> None:
-    "Store what was learnt for the next run."
-    value = json.dumps(asdict(terms), sort_keys=True)
-    row = Row(terms_key(endpoint, model), model.name, endpoint.who, "terms", False, time.time(), value)
-    cache.put_many([row])
+    "Store what was learnt for the next run, before what was learnt earlier."
+    now = time.time()
+    earlier = [(at, x) for at, x in learnt_terms(cache, endpoint, model) if x != terms][:7]
+    value = json.dumps([(at, asdict(x)) for at, x in [(now, terms), *earlier]], sort_keys=True)
+    cache.put_many([Row(terms_key(endpoint, model), model.name, endpoint.who, "terms", False, now, value)])
 
 # %% ../../nbs/ask/06_terms.ipynb #e7eaa841
 _REFUSED = re.compile(
@@ -111,7 +119,7 @@ _AT_MOST = (  # how the services say how many log-probabilities they give
     re.compile(r"(?i)less than or equal to +(\d+)|<= *(\d+)|at most +(\d+)|(?:maximum|max) of +(\d+)"),  # OpenAI
     re.compile(r"(?i)between +0 +and +(\d+)|\[0, *(\d+)\]|cannot (?:exceed|be greater than) +(\d+)"),  # Ollama
 )
-_NEVER = ("model", "messages", "prompt", "stream", *LIMITS)  # not dropped
+_NEVER = ("model", "messages", "prompt", *LIMITS)  # not dropped
 _ROUTED = re.compile(r"(?i)no endpoints found that (?:can handle|support) the requested parameters")  # OpenRouter
 _ROUTING = ("top_logprobs", "response_format", "seed", "temperature")  # what a router's models differ in, in order
 

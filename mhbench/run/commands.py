@@ -172,7 +172,7 @@ def _fetch(a):
 
 # %% ../../nbs/run/21_commands.ipynb #65afaa4e
 _COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens"}
-_COLUMNS |= {"completion_tokens": "answer tokens at most", "cost_usd": "USD at most"}
+_COLUMNS |= {"completion_tokens": "answer tokens at most", "cost_usd": "USD, estimated"}
 
 
 def _money(usd: float) -> str:
@@ -203,9 +203,12 @@ def _plan(a):
     t = plan_run(a.params)
     shown = t.rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
     total = {"stage": "all", "study": "", "model": "", **{c: shown[c].sum(skipna=False) for c in _COLUMNS.values()}}
-    print(pd.concat([shown, pd.DataFrame([total])]).to_string(index=False, formatters={"USD at most": _money}))
-    print("\nPrompt tokens are estimated from the texts' lengths.", end=" ")
+    print(pd.concat([shown, pd.DataFrame([total])]).to_string(index=False, formatters={"USD, estimated": _money}))
+    print("\nPrompt tokens are estimated from the texts' lengths, and are no bound.", end=" ")
     print("Answers that judges would read and that are not there yet count at their longest.")
+    if n := t["again"].sum():
+        of = ", ".join(t.loc[t["again"] > 0, "model"].unique())
+        print(f"Up to {n} requests to {of} are sent twice, and count in the cost: what was learnt is tried again.")
     if n := t["unlimited"].sum():
         print(f"{n} of the requests to ask have no max_tokens, so that their answers are not in the bounds;", end=" ")
         print(f"set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}")

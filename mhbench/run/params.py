@@ -71,6 +71,17 @@ def _entries_named(p: dict) -> Iterator[Fault]:
 _KEY = re.compile(r"(?i)(sk|pk|rk|gsk|hf|ghp|xai|xox[a-z])[-_][a-z0-9_-]{16,}|AIza[\w-]{20,}|eyJ[\w-]+\.[\w.-]{20,}")
 
 
+_NUMBER = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?|0[xo][\da-fA-F]+|[-+]?\.(inf|nan)", re.I)
+
+
+def _numbers(p: dict) -> Iterator[Fault]:
+    "Names that DVC reads as numbers, whatever quotes them."
+    for kind in ("models", "endpoints", "studies"):
+        for name in _map(p.get(kind)):
+            if _NUMBER.fullmatch(name):
+                yield Fault((kind, name), "have a name that is no number", shown(name), f"name it model-{name}, say")
+
+
 def _secrets(value: Any, path: tuple = ()) -> Iterator[Fault]:
     "Texts anywhere in the file that look like the key to a service."
     if isinstance(value, str) and _KEY.fullmatch(value.strip().removeprefix("Bearer ")):
@@ -265,7 +276,7 @@ def check_params(
     if "run" not in p:
         wrong.append(Fault(("run",), f"be there, in {RUN_FILE} beside it", "nothing", "`mhbench select --demo`"))
     if not any(f.rule == TEXT_KEY for f in wrong):  # the schema knows only keys that are texts
-        wrong += [*misshapen(p), *_secrets(p), *_entries_named(p), *_settings(p), *_sets(p)]
+        wrong += [*misshapen(p), *_numbers(p), *_secrets(p), *_entries_named(p), *_settings(p), *_sets(p)]
     if not wrong:
         wrong = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
     if run_file and any(f.path[:1] == ("run",) for f in wrong):

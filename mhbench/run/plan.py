@@ -84,7 +84,7 @@ class _DryRun:
             self.supposed.add((node.name, study))
 
 
-_NOTHING = Plan(0, 0, 0, 0, 0, 0, 0, 0.0)  # with it a sum; one with an unknown cost is unknown
+_NOTHING = Plan(0, 0, 0, 0, 0, 0, 0, 0, 0.0)  # with it a sum; one with an unknown cost is unknown
 
 
 def _who_is_asked(values: dict) -> list[str]:

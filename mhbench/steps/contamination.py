@@ -161,7 +161,8 @@ def complete(
             messages = [{"role": role, "content": render(text[role], {"first": half[0]}, name)} for role in roles]
             sampling = {"temperature": 0.0, "max_tokens": 16 + 3 * len(half[1].split())}
             asked.append(Request(f"{item.item_id}/second_half", messages, sampling))
-    answers = list(ask(asked, model, endpoint, cache=cache, **ask_options))
+    options = {"study": items[0].study if items else "", **ask_options}
+    answers = list(ask(asked, model, endpoint, cache=cache, **options))
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
     completions = [next(wrote) if h else None for h in cut]
     return SecondHalves(_second_halves(items), completions, answers, dict(Counter(a.status for a in answers)))

@@ -79,7 +79,7 @@ class FaultServer:
         self.schedule = {q: list(f) for q, f in (schedule or {}).items()}
         self.every, self.delay, self.models = every, delay, []
         self.asked, self.answered, self.headers, self.in_flight, self.most = [], [], [], 0, 0
-        self.paths = []
+        self.paths, self.raw = [], []
 
     def __enter__(self):
         self.loop = asyncio.new_event_loop()
@@ -114,7 +114,8 @@ class FaultServer:
                 if head[0].startswith("GET"):
                     await self._models(writer)
                     continue
-                body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))))
+                self.raw.append(await reader.readexactly(int(headers.get("content-length", 0))))
+                body = json.loads(self.raw[-1])
                 self.asked.append(body)
                 self.headers.append(headers)
                 self.paths.append(head[0].split()[1])

@@ -275,3 +275,9 @@ def test_the_schema_for_editors_is_the_one_that_is_checked():
     jsonschema.Draft202012Validator.check_schema(schema)
     score = schema["properties"]["score"]["anyOf"][0]["$ref"].rsplit("/", 1)[1]
     assert schema["$defs"][score]["properties"]["n_boot"]["description"] == "bootstrap replicates"
+
+
+@pytest.mark.parametrize("name", ["1e5", "12.5", "'7'", "0x1F"])
+def test_a_name_that_dvc_reads_as_a_number_is_refused_with_another(name, tmp_path):
+    text = said(tmp_path, ("\nmodels:\n", f"\nmodels:\n  {name}: {{endpoint: local, served: x}}\n"))
+    assert "models" in text and ("name it model-" in text or "quot" in text)
