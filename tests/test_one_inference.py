@@ -11,6 +11,7 @@ from mhbench.report.tables import differences_in_words
 from mhbench.stats.consensus import beside_members
 from mhbench.stats.differences import difference_limits, difference_p, least_p
 from mhbench.steps.between_models import model_pairs
+from mhbench.steps.by_raters import mean_rows
 
 
 @settings(max_examples=60, deadline=None)
@@ -106,3 +107,16 @@ def test_sixteen_models_that_guess_make_no_winner():
         above += ": above chance" in said
         won += "is the most accurate" in said
     assert above <= 8 and won == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(4, 7), st.integers(6, 25), st.floats(0, 1), st.floats(0.3, 1), st.integers(0, 2**32))
+def test_two_random_factors_are_never_narrower_than_one(raters, items, severity, share, seed):
+    rng = np.random.default_rng(seed)
+    item, rater = (x.ravel() for x in np.indices((items, raters)))
+    value = rng.normal(0, 1, items)[item] + rng.normal(0, severity, raters)[rater] + rng.normal(0, 0.5, len(item))
+    value[rng.random(len(item)) > share] = np.nan
+    rows = mean_rows(pd.DataFrame({"value": value, "item": item, "rater": rater, "case": item}), {}, seed=1)
+    if rows and not np.isnan(rows[1]["ci_low"]):
+        one, two = rows
+        assert two["ci_low"] <= one["ci_low"] and two["ci_high"] >= one["ci_high"]

@@ -263,13 +263,13 @@ def _named_first(results: str | Path, stage: str, study: str, place: Mapping[str
     return Front(study, first["measure"], first["said"], rows, _contents(results, stage, study)["lines"])
 
 
-def for_all(rows: pd.DataFrame) -> pd.DataFrame:
-    """Shares with intervals that hold for all rows at once: the level is shared (Bonferroni), at the sample size that
-    would give a row its own interval.
+def for_all(rows: pd.DataFrame, more: int = 0) -> pd.DataFrame:
+    """Shares with intervals that hold for all rows, and `more` that are not shown, at once: the level is shared
+    (Bonferroni), at the sample size that would give a row its own interval.
 
     Source: Dunn 1961; Agresti and Coull 1998; Dean and Pagano 2015 (effective size).
     """
-    if len(rows) < 2:
+    if len(rows) + more < 2:
         return rows
     ends = []
     for r in rows.itertuples():
@@ -278,7 +278,7 @@ def for_all(rows: pd.DataFrame) -> pd.DataFrame:
         z = ndtri(0.5 + level / 2)
         middle = np.clip((r.ci_low + r.ci_high) / 2, 1e-3, 1 - 1e-3)
         n = z**2 * middle * (1 - middle) / ((r.ci_high - r.ci_low) / 2) ** 2 - z**2
-        ends.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / len(rows)))
+        ends.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / (len(rows) + more)))
     low, high = zip(*ends)
     return rows.assign(ci_low=np.minimum(low, rows["ci_low"]), ci_high=np.maximum(high, rows["ci_high"]))
 
@@ -294,17 +294,22 @@ def not_apart(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str
 
 
 def best_in_words(
-    rows: pd.DataFrame, lines: Mapping[str, float], elsewhere: int = 0, pairs: pd.DataFrame | None = None
+    rows: pd.DataFrame,
+    lines: Mapping[str, float],
+    elsewhere: int = 0,
+    pairs: pd.DataFrame | None = None,
+    unranked: int = 0,
 ) -> str:
     """The model with the highest accuracy in one mode, against the reference values, for all models at once: by
     intervals whose level they share, and as the most accurate one only where every other is shown to be worse in the
-    corrected `pairs` (of `model_pairs`). `elsewhere`: models of other modes.
+    corrected `pairs` (of `model_pairs`). `elsewhere`: models of other modes; `unranked`: those without an interval.
     """
     own = rows[rows["origin"] != "simulated"]
     more = f" {elsewhere} more answered in other modes only." if elsewhere else ""
+    more += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
     if not len(own):
         return f"No model that was asked has an interval in this mode.{more}"
-    own = for_all(own)
+    own = for_all(own, elsewhere + unranked)
     best = own[own["estimate"] == own["estimate"].max()]
     top = best.iloc[0]
     where = standing(top["estimate"], best["ci_low"].min(), best["ci_high"].max(), lines)
@@ -314,11 +319,11 @@ def best_in_words(
     others = [m for m in own["model"] if m not in set(best["model"])]
     alike = not_apart(top["model"], others, pd.DataFrame() if pairs is None else pairs) if len(best) == 1 else others
     most = f"{names} {'has' if len(best) == 1 else 'have'} the highest accuracy of {len(own)} models"
-    if not alike and len(best) == 1:
+    if not alike and len(best) == 1 and not unranked:
         most = f"{names} is the most accurate of {len(own)} models"
     told = alike if len(alike) < 4 else [f"{len(alike)} others"]
     apart = f"; not shown to be better than {' and '.join(told)}" if alike and len(best) == 1 else ""
-    return f"{most}, {estimate_in_words(top)} for all {len(own)} at once: {where}{apart}.{more}"
+    return f"{most}, {estimate_in_words(top)} for all at once: {where}{apart}.{more}"
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
 def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.DataFrame, place: dict) -> Front:
@@ -333,7 +338,8 @@ def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.Da
     pairs = _table(results, "score", study, "pairs")
     mode = rows["mode"].iloc[0] if len(rows) else ""
     pairs = pairs[mode_names(pairs) == mode] if len(pairs) else pairs
-    said = best_in_words(rows, lines, len(asked - set(rows["model"])), pairs)
+    every = set(of.loc[of["origin"] != "simulated", "model"])
+    said = best_in_words(rows, lines, len(asked - set(rows["model"])), pairs, len(every - asked))
     return Front(study, measure, said, rows.sort_values("place", ignore_index=True), dict(lines), left)
 
 

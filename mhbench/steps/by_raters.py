@@ -25,14 +25,26 @@ from .score import RUN
 from ..tasks.multiple_choice import probabilities
 
 # %% auto #0
-__all__ = ['RANDOM_COLUMNS', 'mean_rows', 'number_rows', 'component_shares', 'option_votes', 'values_by_rater',
+__all__ = ['RANDOM_COLUMNS', 'never_narrower', 'mean_rows', 'number_rows', 'component_shares', 'option_votes', 'values_by_rater',
            'rater_sample_rows', 'scale_map', 'duels_of_all', 'people_duel_rows']
 
 # %% ../../nbs/steps/15_by_raters.ipynb #004ddfde
 RANDOM_COLUMNS = ["random", "n_raters", *ESTIMATE_COLUMNS]
 
 
+def never_narrower(alone: Estimate, both: Estimate) -> Estimate:
+    """An interval for other items and other raters that holds the one for other items: two sources of variance are
+    never fewer than one. Without the latter there is none.
+    """
+    if np.isnan(both.ci_low):
+        return both
+    if np.isnan(alone.ci_low):
+        return both._replace(ci_low=np.nan, ci_high=np.nan, kind=alone.kind)
+    return both._replace(ci_low=min(alone.ci_low, both.ci_low), ci_high=max(alone.ci_high, both.ci_high))
+
+
 def _rows(head: dict[str, Any], n_raters: int, alone: Estimate, both: Estimate) -> list[dict[str, Any]]:
+    both = never_narrower(alone, both)
     found = {"items": alone, "items and raters": both}
     return [{**head, "random": random, "n_raters": n_raters, **e.row()} for random, e in found.items()]
 

@@ -1,0 +1,152 @@
+"Take away a rater, a label, an interval, a comparison, a model's answers: nothing that is said becomes stronger."
+
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mhbench.report.findings import best_in_words
+from mhbench.report.tables import covered_in_words, differences_in_words
+from mhbench.stats.consensus import beside_members
+from mhbench.stats.jackknife import agreement_estimate
+from mhbench.stats.preference import worth_estimates
+from mhbench.steps.between_models import model_pairs
+from mhbench.studies.medqade.panel import student_accuracy
+from mhbench.studies.psychiatrybench.standings import Column, draw_standings, rank_table, results_table
+
+MANY = settings(max_examples=30, deadline=None)
+SEED = st.integers(0, 2**32)
+
+
+def claims(said: str) -> int:
+    "How much a sentence on the best model claims."
+    return 2 * said.count("is the most accurate") + (": above chance" in said) + (", above chance" in said)
+
+
+@MANY
+@given(st.integers(2, 8), st.sampled_from(["interval", "comparison"]), SEED)
+def test_a_winner(k, what, seed):
+    rng = np.random.default_rng(seed)
+    right = np.sort(rng.uniform(0.2, 0.9, k))[::-1]
+    rows = pd.DataFrame({"model": [f"m{i}" for i in range(k)], "origin": "asked", "n": 100, "estimate": right})
+    rows = rows.assign(ci_low=right - 0.09, ci_high=right + 0.09, level=0.95)
+    beaten = [i for i in range(1, k) if rng.random() < 0.9]
+    pairs = pd.DataFrame([("m0", f"m{i}", right[0] - right[i], 0.01) for i in beaten])
+    pairs = pairs.set_axis(["first", "second", "estimate", "p_adjusted"], axis=1) if len(pairs) else pd.DataFrame()
+    lines = {"chance": rng.uniform(0.2, 0.8)}
+    whole = best_in_words(rows, lines, 0, pairs)
+    if what == "interval":
+        less = best_in_words(rows.drop(index=int(rng.integers(1, k))), lines, 0, pairs, unranked=1)
+    else:
+        less = best_in_words(rows, lines, 0, pairs.iloc[1:])
+    assert claims(less) <= claims(whole)
+
+
+@MANY
+@given(st.integers(1, 9), SEED)
+def test_comparisons_and_coverage(k, seed):
+    rng = np.random.default_rng(seed)
+    p = pd.Series(rng.choice([0.001, 0.03, 0.4, np.nan], k))
+    less = p.copy()
+    less.iloc[rng.integers(k)] = np.nan
+    shown = [int(differences_in_words(x).split(" ")[0].replace("none", "0")) for x in (p, less)]
+    assert shown[1] <= shown[0] and ("not tested" in differences_in_words(less))
+    covered = pd.Series(rng.choice(["yes", "no", "none"], k))
+    covered_less = covered.where(np.arange(k) != rng.integers(k), "none")
+    yes = [int(covered_in_words(x).split(" in ")[1].split(" of ")[0]) for x in (covered, covered_less)]
+    assert yes[1] <= yes[0]
+
+
+@MANY
+@given(st.integers(2, 5), st.integers(6, 40), SEED)
+def test_agreement(raters, items, seed):
+    rng = np.random.default_rng(seed)
+    labels = np.where(rng.random((raters, items)) < 0.75, "a", "b").astype(object)
+    labels[rng.random(labels.shape) < 0.3] = None
+    less = labels.copy()
+    less[rng.integers(raters), rng.integers(items)] = rng.choice(np.array([None, "Abstain", ""], dtype=object))
+    for measure in ("percent_agreement", "cohen_kappa", "krippendorff_alpha"):
+        whole, part = (agreement_estimate(x, measure) for x in (labels, less))
+        assert part.n <= whole.n and part.n_clusters <= whole.n_clusters
+        assert whole.n == ((labels != None).sum(0) > 1).sum()  # noqa: E711
+
+
+@MANY
+@given(SEED)
+def test_a_judge_beside_members(seed):
+    rng = np.random.default_rng(seed)
+    raters = int(rng.integers(2, 6))
+    truth = rng.random(120) < 0.6
+    said = np.where(rng.random((raters + 1, 120)) < 0.85, truth, ~truth)
+    labels = np.where(said, "Correct", "Incorrect").astype(object)
+    judge, panel = labels[0], labels[1:]
+    whole = beside_members(judge, panel)
+    silent = judge.copy()
+    silent[rng.random(120) < 0.3] = "Abstain"
+    less = beside_members(silent, panel)
+    assert less.difference.estimate <= whole.difference.estimate and less.difference.n == whole.difference.n
+    fewer = beside_members(judge, panel[:2])
+    assert fewer.n_raters == 2 and np.isnan(fewer.difference.ci_low) and fewer.verdict(0.1).startswith("undecided")
+
+
+@MANY
+@given(st.integers(3, 5), SEED)
+def test_worths(k, seed):
+    rng = np.random.default_rng(seed)
+    wins = np.zeros((12, k, k))
+    for u in range(12):
+        a, b = rng.choice(k, 2, replace=False)
+        wins[u, a, b] = 1
+    less = wins.copy()
+    less[rng.integers(12)] = 0
+    whole, part = (worth_estimates(x, np.zeros_like(x)) for x in (wins, less))
+    for a, b in zip(whole, part):
+        assert b.n <= a.n and (np.isnan(b.ci_low) or b.n_clusters >= 6)
+    assert sum(e.estimate > 0 for e in part) <= k
+
+
+@MANY
+@given(st.integers(2, 5), SEED)
+def test_marks_and_ranks(k, seed):
+    rng = np.random.default_rng(seed)
+    points = np.round(rng.uniform(0, 100, (9, k)), -1)
+    less = points.copy()
+    less[:, rng.integers(k)] = np.nan
+    marked = []
+    for x in (points, less):
+        s = draw_standings({"mcq": Column(np.arange(9), x)}, [f"m{i}" for i in range(k)], n_boot=20, seed=1)
+        table = results_table(s).query("task == 'mcq'")
+        marked.append((table["mark"] != "").sum())
+        ranks = rank_table(s)
+        assert not len(ranks) or abs(ranks["first"].sum() - 1) < 1e-9 or ranks["first"].isna().all()
+    assert marked[1] <= k - 1
+
+
+@MANY
+@given(st.integers(2, 4), SEED)
+def test_pairs_of_models(k, seed):
+    rng = np.random.default_rng(seed)
+    rows = []
+    for m in range(k):
+        for q in range(14):
+            of = {"item_id": f"q{q}", "cluster": f"c{q % 7}", "model": f"m{m}", "mode": "zero_shot", "n_votes": 1}
+            of |= {"answered_by": "plain", "read": True, "status": "ok", "how": "letter", "answer": ["A"], "sample": 0}
+            rows.append(of | {"correct": float(rng.random() < 0.2 + 0.7 * m / k)})
+    table = pd.DataFrame(rows)
+    few = table[table["cluster"].isin([f"c{i}" for i in range(5)])]
+    whole, part = model_pairs(table, seed=1), model_pairs(few, seed=1)
+    inside = (whole["ci_low"] <= 0) & (whole["ci_high"] >= 0)
+    assert ((whole["p"] < 0.05) == ~inside).all()
+    assert part["ci_low"].isna().all() and part["p"].isna().all() and (part["least_p"] == 1).all()
+
+
+@MANY
+@given(st.integers(1, 4), st.integers(2, 20), SEED)
+def test_students_by_their_majority(raters, items, seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(np.array(["Correct", "Incorrect", "Abstain", None], dtype=object), (raters, 1, items))
+    whole = student_accuracy(labels, ["s"], seed=1).iloc[0]
+    silent = labels.copy()
+    silent[:, :, rng.integers(items)] = "Abstain"
+    less = student_accuracy(silent, ["s"], seed=1).iloc[0]
+    assert less["n"] <= whole["n"] and less["n"] + less["left_out"] == items
