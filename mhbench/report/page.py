@@ -123,8 +123,7 @@ def collect(
     ]
 
 # %% ../../nbs/report/07_page.ipynb #ef343a24
-_MAIN = ["study", "stage", "measure", "model", "mode", "n", *COUNTS, "read_from"]
-_MAIN += ["estimate", "ci_low", "ci_high", "level", "origin"]
+_MAIN = ["study", "stage", "measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
 _WHOLE = dict.fromkeys(["n", *COUNTS], "Int64")
 
 

@@ -67,8 +67,7 @@ def write_metrics(values: dict, path: str | Path) -> Path:
     return Path(path)
 
 # %% ../../nbs/run/04_stage.ipynb #5840b5c4
-_HEADLINE = ["measure", "model", "mode", "n", "n_clusters", *COUNTS, "read_from"]
-_HEADLINE += ["estimate", "ci_low", "ci_high", "level", "origin"]
+_HEADLINE = ["measure", "model", "mode", "n", "n_clusters", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
 
 
 def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:
