@@ -25,7 +25,7 @@ from ..errors import refuse, settings_from
 from ..records.draw import draw_items
 from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.task import task_of
-from ..tasks.multiple_choice import agreement
+from ..tasks.multiple_choice import token_agrees
 
 # %% auto #0
 __all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'GenerationSettings', 'select_items', 'with_system',
@@ -212,7 +212,7 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
     shown = Response.model_construct(
         text=answer.text, letter_logprobs=answer.letter_logprobs, numbered=request.numbered
     )
-    came["agrees"] = agreement(item, shown)
+    came["agrees"] = token_agrees(item, shown)
     if answer.status == "ok" and answer.text is None and answer.letter_logprobs is None:
         came |= {"status": "error", "error": "the endpoint gave an answer without a text"}
     return Response(

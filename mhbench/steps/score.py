@@ -18,7 +18,7 @@ from ..records.schema import Grouping, Item, Response, Score, column_of, columns
 from ..records.task import task_of, tasks_with
 from ..stats.calibration import brier, cross_entropy
 from ..stats.metrics import majority_vote
-from ..tasks.multiple_choice import agreement, probabilities
+from ..tasks.multiple_choice import probabilities, token_agrees
 
 # %% auto #0
 __all__ = ['ANSWERED', 'DECLINED', 'UNSCORED', 'RUN', 'NONE_READ', 'READ', 'NOT_READ', 'REFUSED', 'FAILED', 'JUDGED',
@@ -100,7 +100,7 @@ def _scored(i: Item, r: Response) -> dict[str, Any]:
     answer, how = read_answer(i, r)
     came = r.status != "error" and r.mode != "free_form"
     out = {"how": how, "answer": answer if i.options else [], "key": i.right if i.options else [], "read": bool(answer)}
-    out |= {"read_from": _source(r, answer, how), "disagrees": agreement(i, r) is False}
+    out |= {"read_from": _source(r, answer, how), "disagrees": token_agrees(i, r) is False}
     out["correct"] = is_correct(i, answer) if came else np.nan
     out["correct_strict"] = task_of(i).strictly(i, answer) if came else np.nan
     return out | _probabilistic(i, r)

@@ -15,7 +15,7 @@ from ..records.task import Task, task_of
 from ..stats.calibration import letter_probabilities
 
 # %% auto #0
-__all__ = ['probabilities', 'as_in_item', 'as_shown', 'agreement', 'MultipleChoiceTask']
+__all__ = ['probabilities', 'as_in_item', 'as_shown', 'token_agrees', 'MultipleChoiceTask']
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #feaa3a90
 def probabilities(response: Response, n_options: int) -> np.ndarray | None:  # (n_options,), sums to 1
@@ -42,7 +42,7 @@ def as_shown(item: Item, response: Response) -> list[str]:
     return item.options if response.order is None else [item.options[k] for k in response.order]
 
 
-def agreement(item: Item, response: Response) -> bool | None:
+def token_agrees(item: Item, response: Response) -> bool | None:
     "Whether a language model's likeliest letter is that of its text; None where either states none."
     task = task_of(item)
     p = probabilities(response, len(item.options)) if task.choice and response.chosen_by == "language model" else None
