@@ -281,7 +281,12 @@ def test_a_check_compares_token_and_text_and_says_which_is_read():
     for text, tokens, source, why in [
         ("B", [fair], "log-probabilities", "its text states B"),
         ("B", [{"B": 0.3, "A": 0.6}], None, "its first token states A, and its text B: it is given room"),
-        ("The answer is B", [{"The": 0.9, "A": 0.05}, {" answer": 0.9}, {" is": 0.9}, {" B": 0.9}], None, "at token 4"),
+        (
+            "The answer is B",
+            [{"The": 0.9, "A": 0.05}, {" answer": 0.9}, {" is": 0.9}, {" B": 0.9}],
+            None,
+            "token 4 is a letter",
+        ),
         ("It depends", [{"It": 0.9}, {" depends": 0.9}], "none", "no letter is stated"),
         ("", [], "none", "empty"),
     ]:

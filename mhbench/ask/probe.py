@@ -110,7 +110,8 @@ def _letters(short: Answer, long: Answer, terms: Terms, thinks: bool) -> tuple[s
     at, text = _stated(long)
     if token and not terms.room:
         beside = f"its text states {text}" if text else f"its text states none ({(long.text or '')[:60]!r})"
-        why = f"its first token is a letter ({token}, mass {short.letter_mass:.2f}), and {beside}"
+        place = f"token {1 + short.letter_position}" if short.letter_position else "its first token"
+        why = f"{place} is a letter ({token}, mass {short.letter_mass:.2f}), and {beside}"
         return f"ok, {token}", "log-probabilities", why
     other = f"its first token states {token}, and its text {text}"
     began = other if token and text and token != text else "its first token is no letter"
