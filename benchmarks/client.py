@@ -4,11 +4,9 @@
     back,memory]
 
 FOLDER holds a mock endpoint and clients of the peers: mock_server.py (--port, --delay, --fail-every; GET /stats,
-/reset), make_items.py, and
-client_inspect.py, client_lmeval.py, client_aiohttp.py (base_url items n concurrency out). PYTHON is an interpreter that
-has what they need
-(uvicorn uvloop httptools aiohttp inspect_ai lm-eval[api]); mhbench runs under this one. Peers that are not installed
-are left out and named.
+/reset), make_items.py, client_inspect.py, client_lmeval.py, client_openai.py and client_aiohttp.py (base_url items n
+concurrency out). PYTHON is an interpreter that has what they need (uvicorn uvloop httptools openai[aiohttp] inspect_ai
+lm-eval[api]); mhbench runs under this one. Peers that are not installed are left out and named.
 """
 
 import argparse
@@ -35,6 +33,7 @@ p.add_argument("--repeat", type=int, default=3)
 p.add_argument("--port", type=int, default=8099)
 p.add_argument("--n", type=int, default=2000)
 p.add_argument("--concurrency", type=int, default=64)
+p.add_argument("--delay", type=float, default=0.05, help="seconds that an answer takes in the test of speed")
 p.add_argument("--many", type=int, default=200_000, help="items of the memory test")
 p.add_argument("--only", default="speed,replay,crash,push-back,memory")
 a = p.parse_args()
@@ -121,15 +120,16 @@ def timed(command):
 
 
 def speed():
-    limit = a.n * 0.05 / a.concurrency
+    limit = a.n * a.delay / a.concurrency
     clients = {
         "mhbench": ours(a.n, "mhbench.jsonl"),
+        "openai": [*peer("client_openai.py", "openai"), "aiohttp"],
         "aiohttp": peer("client_aiohttp.py", "aiohttp"),
         "lm-eval": peer("client_lmeval.py", "lmeval"),
         "inspect_ai": peer("client_inspect.py", "inspect"),
     }
     runs = {c: [] for c in clients}
-    with mock("--delay", 0.05):
+    with mock("--delay", a.delay):
         for _ in range(a.repeat):
             for c, command in clients.items():
                 for f in WORK.glob("*.cache.sqlite*"):
@@ -137,8 +137,8 @@ def speed():
                 runs[c].append(timed(command))
     good = {c: rs for c, rs in runs.items() if all(r["rc"] == 0 for r in rs)}
     print(
-        f"\n## Speed: N = {a.n}, {a.concurrency} at once, 50 ms: limit {limit:.3f} s. Medians of {a.repeat},"
-        " interleaved; items/s over the whole process.\n"
+        f"\n## Speed: N = {a.n}, {a.concurrency} at once, {1000 * a.delay:g} ms: limit {limit:.3f} s."
+        f" Medians of {a.repeat}, interleaved; items/s over the whole process.\n"
     )
     print("| client | items/s | request phase s | x limit | CPU ms/item | peak MB |\n|---|---|---|---|---|---|")
     m = lambda c, f: statistics.median(f(r) for r in good[c])
@@ -153,6 +153,8 @@ def speed():
             f"\n{c} did not run here:"
             f" {(WORK / 'stderr').read_text()[-200:] if c == list(runs)[-1] else 'see --peer-python'}"
         )
+    if "mhbench" in good:
+        print(f"\nCPU of mhbench: {1000 * m('mhbench', lambda r: r['cpu']) / a.n:.2f} ms an item (bar 3)")
     for c, bar in (("lm-eval", 5), ("inspect_ai", 10)):
         if c in good:
             print(
