@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -22,13 +21,13 @@ from .store import Register, Store, open_store
 from .study import QUESTION_KINDS, Question, RatedAnswer, Study, main_error, passed, what_is_asked
 from ..errors import optional, refuse
 from ..records.database import make_private, private_folder
-from ..records.labelstudio import load_label_studio
-from ..records.ratings import pseudonyms
+from ..records.labelstudio import account, exported_tasks, load_label_studio
+from ..records.pseudonyms import pseudonyms
 from ..records.schema import Item, Rating, fingerprint, origins, read_records, validate, write_records
 from ..report.tables import as_typed, csv_text
 
 # %% auto #0
-__all__ = ['MENTAT_WORDINGS', 'SAVED_COLUMNS', 'Exported', 'ratings', 'all_answers', 'all_events', 'write_export',
+__all__ = ['MENTAT_WORDINGS', 'SAVED_COLUMNS', 'Exported', 'shown_raters', 'ratings', 'all_answers', 'all_events', 'write_export',
            'ratings_of_file', 'Rated', 'left_out', 'study_ratings', 'hash_of_answers']
 
 # %% ../../nbs/annotate/07_export.ipynb #a34b11ea
@@ -73,16 +72,25 @@ def _verdicts(study: Study, q: Question, answers: dict[str, RatedAnswer]) -> dic
     return {t: a for t, a in answers.items() if t != "comment"}
 
 # %% ../../nbs/annotate/07_export.ipynb #c461625a
+def shown_raters(store: Store) -> dict[str, str]:
+    "The pseudonym of everybody in a file of answers; earlier versions let names in."
+    registered = {r.rater: r for r in Register(store).raters() if r.role != "owner"}
+    names = dict.fromkeys([*registered, *(rater for rater, _, _ in store.all_answers())])
+    simulated = {r.rater: r.rater for r in registered.values() if r.simulated}
+    return simulated | pseudonyms(name for name in names if name not in simulated)
+
+
 def ratings(store: Store) -> Exported:
-    "The complete answers of a file as ratings, with everything else listed."
+    "The complete answers of a file as ratings under pseudonyms, with everything else listed."
     study = store.study
+    shown = shown_raters(store)
     complete = complete_answers(store, study)
     at = {q.question_id: q for q in study.questions}
     simulated = {r.rater for r in Register(store).raters() if r.simulated}
     out = Exported([], [], [], [])
     for page, given in store.all_answers().items():
         (rater, _, occasion), q, answers = page, at[page[1]], complete.get(page)
-        where = {"rater": rater, "item_id": q.item_id, "occasion": occasion, "role": q.role}
+        where = {"rater": shown[rater], "item_id": q.item_id, "occasion": occasion, "role": q.role}
         if answers is None:
             out.incomplete.append(where | {"n_answers": sum(not g.answer.empty for g in given.values())})
             continue
@@ -92,7 +100,7 @@ def ratings(store: Store) -> Exported:
         shared: dict[str, Any] = {
             "item_id": q.item_id,
             "study": study.study,
-            "rater": rater,
+            "rater": shown[rater],
             "origin": "simulated" if rater in simulated else "asked",
             "session": f"occasion {occasion}",
             "comment": answers.get("comment", RatedAnswer()).label,
@@ -119,6 +127,7 @@ def all_answers(store: Store) -> pd.DataFrame:  # one row per answer, complete o
     study = store.study
     seconds = store.active_ms()
     rows = []
+    shown = shown_raters(store)
     at = {q.question_id: q for q in study.questions}
     complete = complete_answers(store, study)
     for page, given in store.all_answers().items():
@@ -129,7 +138,17 @@ def all_answers(store: Store) -> pd.DataFrame:  # one row per answer, complete o
             drawn = json.loads(g.shown)
             order, sides = (json.dumps(drawn[name], ensure_ascii=False) for name in ("order", "sides"))
             start = drawn["starts"].get(target)
-            row = (rater, q.item_id, question, q.role, occasion, target, *g.answer, page in complete, drawn["wording"])
+            row = (
+                shown[rater],
+                q.item_id,
+                question,
+                q.role,
+                occasion,
+                target,
+                *g.answer,
+                page in complete,
+                drawn["wording"],
+            )
             rows.append((*row, order, start, sides, spent, _time(g.server_ms)))
     return pd.DataFrame(rows, columns=SAVED_COLUMNS)
 
@@ -137,6 +156,7 @@ def all_answers(store: Store) -> pd.DataFrame:  # one row per answer, complete o
 def all_events(store: Store) -> pd.DataFrame:  # one row per change, in the order of arrival
     log = pd.read_sql_query("SELECT * FROM events ORDER BY seq", store.db)
     return log.assign(
+        rater=log["rater"].map(shown_raters(store)).fillna(log["rater"]),
         client=log.pop("client_ms").map(lambda x: _time(None if pd.isna(x) else int(x))),
         server=log.pop("server_ms").map(_time),
     )
@@ -193,9 +213,13 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
         rule = "columns must include item_id, study, rater, target and value or label"
         wrong(rule, list(table.columns), path.name)
     rows = []
-    for k, row in enumerate(table.to_dict("records"), 2):
+    lines = table.to_dict("records")
+    made = {r["rater"] for r in lines if r.get("origin") == "simulated" or '"simulated"' in r.get("variant", "")}
+    shown = pseudonyms(r["rater"] for r in lines if r["rater"].strip() and r["rater"] not in made)
+    for k, row in enumerate(lines, 2):
         present = [c for c in Rating.model_fields if c in row and (row[c] or c != "origin")]
         given: dict[str, Any] = {c: as_typed(row[c]) or None for c in present}
+        given["rater"] = shown.get(row["rater"], row["rater"])
         try:
             given["value"] = float(row["value"]) if row.get("value") else None
             given["variant"] = json.loads(row.get("variant") or "{}")
@@ -211,10 +235,8 @@ def _of_label_studio(path: Path) -> list[Rating]:
     if not key.exists():
         got = f"none ({path.name}); copy it from the folder of tasks"
         refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {got}")
-    export = json.loads(path.read_text(encoding="utf-8"))
-    by = [a.get("completed_by") for a in chain.from_iterable(map(itemgetter("annotations"), export))]
-    ids = {b.get("id") if isinstance(b, dict) else b for b in by}
-    names = {i: f"label-studio-{i}" for i in ids}
+    by = dict.fromkeys(account(a) for a in chain.from_iterable(t["annotations"] for t in exported_tasks(path)))
+    names = {who: who if isinstance(who, str) else f"label-studio-{who}" for who in by}
     return load_label_studio(path, json.loads(key.read_text(encoding="utf-8")), raters=names).ratings
 
 
@@ -273,15 +295,17 @@ def _unnamed(found: Sequence[Rating], notes: list[str]) -> Rated:
     known = pseudonyms(r.rater for r in found if r.origin != "simulated")
     replaced = sum(name != shown for name, shown in known.items())
     if replaced:
-        notes = [*notes, f"{replaced} names of raters are replaced: rater-1, rater-2, ... as they come up in the file"]
+        told = "`mhbench annotate who` reads them from the private key"
+        notes = [*notes, f"{replaced} names of raters are replaced: rater-1, rater-2, ... in order; {told}"]
     return Rated([r.model_copy(update={"rater": known.get(r.rater, r.rater)}) for r in found], notes)
 
 
 def _slipped(store: Store) -> list[str]:
     "Reasons to ask raters who missed checks or were too fast."
     slips = rater_slips(store, store.study)
+    shown = shown_raters(store)
     reasons = {rater: "; ".join(s.reasons(0.05 / len(slips))) for rater, s in slips.items()}
-    return [f"{rater}, to ask about: {reason}" for rater, reason in reasons.items() if reason]
+    return [f"{shown[rater]}, for review: {reason}" for rater, reason in reasons.items() if reason]
 
 
 def study_ratings(
@@ -313,6 +337,11 @@ def study_ratings(
     who = "simulated raters" if any(raters.values()) else "raters"
     place = f", in the place of the {len(own)} that came with the corpus" if own else ""
     notes = [f"{len(found)} ratings by {len(raters)} {who} from {path.name}{place}"]
+    unsure = sum("asked" not in r.variant for r in found)
+    if unsure:
+        notes.append(
+            f"{unsure} of {len(found)} ratings do not record what was asked: nothing compared it with the items"
+        )
     if path.suffix == ".sqlite":
         with open_store(path) as store:
             notes += [*left_out(ratings(store)), *_slipped(store)]

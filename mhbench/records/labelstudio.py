@@ -9,18 +9,20 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from ..errors import refuse
 from .database import make_private, private_folder
+from .pseudonyms import pseudonyms
 from .schema import Item, Rating, Response, validate
 from .task import task_of
 
 # %% auto #0
 __all__ = ['LABELS', 'DIFFICULTIES', 'WORDS', 'labelling_config', 'Tasks', 'label_studio_tasks', 'write_tasks', 'Annotated',
-           'value_of', 'exported_tasks', 'load_label_studio']
+           'value_of', 'account', 'exported_tasks', 'load_label_studio']
 
 # %% ../../nbs/records/06_labelstudio.ipynb #c7a99663
 LABELS = ("Correct", "Incorrect", "Abstain")
@@ -158,15 +160,32 @@ def value_of(result: Mapping, place: str) -> str | None:
     return got[0]
 
 
+def account(annotation: Mapping) -> Any:  # None where the export does not say
+    "Who annotated: the e-mail address or the user id in Label Studio."
+    by = annotation.get("completed_by")
+    return by.get("email", by.get("id")) if isinstance(by, Mapping) else by
+
+
 def _who(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> str:
     if isinstance(raters, str):
         return raters
-    by = annotation.get("completed_by")
-    by = by.get("email", by.get("id")) if isinstance(by, Mapping) else by
+    by = account(annotation)
     name = raters.get(by, raters.get(str(by)))
     if name is None:
         refuse(f"load_label_studio: raters must name everyone who annotated; got {by!r} ({place}); add raters[{by!r}]")
     return name
+
+
+def _when(annotation: Mapping, place: str) -> tuple[datetime, int]:
+    "When an annotation was saved, and its number; a time without an offset is universal time."
+    text = annotation.get("updated_at") or annotation.get("created_at")
+    try:
+        at = datetime.fromisoformat(text) if text else datetime.min
+    except (TypeError, ValueError):
+        refuse(
+            f"load_label_studio: the time of an annotation must be as 2025-01-07T10:42:00Z; got {text!r}", place=place
+        )
+    return at if at.tzinfo else at.replace(tzinfo=UTC), annotation.get("id") or 0
 
 # %% ../../nbs/records/06_labelstudio.ipynb #7629a56a
 def _fault_of(task: Any) -> str:
@@ -209,12 +228,18 @@ def load_label_studio(
     path: str | Path,  # the JSON export of a project
     key: Mapping[str, Sequence[str]],  # Tasks.key, or the content of key.json
     *,
-    raters: str | Mapping[Any, str],  # the rater's pseudonym, or Label Studio's user id or email to pseudonym
+    raters: str | Mapping[Any, str],  # the one rater, or Label Studio's user id or email to rater
 ) -> Annotated:
-    """A project's export as ratings, one a model's answer and one for the difficulty. Raises: FileNotFoundError;
-    ValueError for another kind of export, an item that is not in the key, or a label that is none."""
+    """A project's export as ratings under pseudonyms, one a model's answer and one for the difficulty. Raises:
+    FileNotFoundError; ValueError for another kind of export, an item that is not in the key, a label that is none, or
+    annotations by several where one rater is named."""
     path = Path(path)
     tasks = exported_tasks(path)
+    by = {account(a) for t in tasks for a in t["annotations"] if not a.get("was_cancelled")} - {None}
+    if isinstance(raters, str) and len(by) > 1:
+        remedy = "name each: a mapping of user ids to raters (raters.json)"
+        refuse(f"load_label_studio: one rater must have made all annotations; got {len(by)} ({path.name}); {remedy}")
+    shown = pseudonyms([raters] if isinstance(raters, str) else raters.values())
     counts = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0)
     last: dict[tuple, tuple] = {}  # (item, rater) -> its latest annotation: (when, what, study, place)
     for t in tasks:
@@ -229,8 +254,8 @@ def load_label_studio(
             if a.get("was_cancelled"):
                 counts["cancelled"] += 1
                 continue
-            who = _who(a, raters, place)
-            when = (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
+            who = shown[_who(a, raters, place)]
+            when = _when(a, place)
             old = last.get((item_id, who))
             counts["superseded"] += old is not None
             if not old or when >= old[0]:

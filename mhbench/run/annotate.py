@@ -30,16 +30,17 @@ from ..annotate.store import Register, Store, differences, open_store
 from ..annotate.study import QUESTION_KINDS, Study, build_study
 from ..errors import refuse
 from ..records.labelstudio import label_studio_tasks, write_tasks
+from ..records.pseudonyms import RaterKey, rater_key
 from ..records.schema import Item
 from .edit import DEMO, name_ratings, path_from, select
-from .graph import root
+from .graph import names_file, root
 from .new_study import READING, agreed, asked_encoding, asked_options, propose, summary, write_study
 from .params import load_params
 from ..subcommand import PARAMS, argument, comma_separated, command_group, several, subcommand
 
 # %% auto #0
-__all__ = ['DEFAULT', 'PORT', 'STUDY', 'HOST', 'ROUND_KINDS', 'answers_file', 'print_links', 'print_overview', 'page_entry',
-           'new_round', 'close_round']
+__all__ = ['DEFAULT', 'PORT', 'STUDY', 'HOST', 'ROUND_KINDS', 'answers_file', 'names_of', 'print_links', 'print_overview',
+           'page_entry', 'new_round', 'close_round']
 
 # %% ../../nbs/run/11_annotate.ipynb #54448ee3
 DEFAULT = "mentat"
@@ -79,17 +80,34 @@ def _study(a: argparse.Namespace) -> Study:
     return study_of(a.study, *entry_of(a.study, _top() / a.params, a.file))
 
 
+def names_of(a: argparse.Namespace) -> RaterKey:
+    "The key to the names of the study's raters."
+    return RaterKey(names_file(_top()), a.study)
+
+
 def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
+    "Print each rater's link; a rater who was named is shown with name and pseudonym, to whoever holds the key."
+    names = names_of(a).names
     host = socket.gethostname() if a.host in ("0.0.0.0", "::", "") else a.host
     outside = a.public_url.rstrip("/") or f"http://{f'[{host}]' if ':' in host else host}:{a.port}"
     for rater, token in tokens.items():
-        print(f"  {rater}: {outside}/in/{token}")
+        who = f"{names[rater]} ({rater})" if rater in names else rater
+        print(f"  {who}: {outside}/in/{token}")
 
 # %% ../../nbs/run/11_annotate.ipynb #e5ef5b3c
-def _invited(store: Store, study: Study, people: list[str], role: str = "rater") -> dict[str, str]:
+def _called(a: argparse.Namespace, store: Store, people: list[str]) -> list[str]:
+    "The pseudonyms of people; new names are first saved in the key. Whoever is in the file of answers stays."
+    there = [r.rater for r in Register(store).raters()]
+    key = names_of(a)
+    shown = key.of((p for p in people if p not in there), taken=there)
+    key.save()
+    return list(dict.fromkeys(shown.get(p, p) for p in people))
+
+
+def _invited(a: argparse.Namespace, store: Store, people: list[str], role: str = "rater") -> dict[str, str]:
     "The tokens of people who had not been invited yet."
     known = {r.rater for r in Register(store).raters()}
-    return enrol(store, study, [r for r in people if r not in known], role=role)
+    return enrol(store, store.study, [r for r in _called(a, store, people) if r not in known], role=role)
 
 
 def _prepare(a: argparse.Namespace) -> Path:
@@ -97,7 +115,7 @@ def _prepare(a: argparse.Namespace) -> Path:
     study, path = _study(a), answers_file(a)
     with open_store(path, study) as store:
         people = a.raters or ([] if Register(store).raters() else ["r1", "r2", "r3"])
-        tokens = _invited(store, study, people) | _invited(store, study, a.resolver, "resolver")
+        tokens = _invited(a, store, people) | _invited(a, store, a.resolver, "resolver")
         owner = enrol(store, study, ["owner"], role="owner")
     asked = f"{len(study.of_role('item'))} questions of kind {study.settings.kind}"
     print(f"{study.name}: {asked}; answers in {os.path.relpath(path)}")
@@ -126,7 +144,7 @@ def _on_loopback(host: str) -> bool:
     "serve the page",
     *STUDY,
     *HOST,
-    argument("--raters", type=comma_separated, default=[], help="comma-separated pseudonyms to invite"),
+    argument("--raters", type=comma_separated, default=[], help="names or pseudonyms to invite, comma-separated"),
     argument("--resolver", type=comma_separated, default=[], help="who decides what the raters disagree on"),
 )
 def _serve(a: argparse.Namespace) -> None:
@@ -188,27 +206,51 @@ def _demo(a: argparse.Namespace) -> None:
     "annotate invite",
     "invite a rater, or give one a new link",
     *STUDY,
-    argument("rater", type=comma_separated, help="pseudonyms, comma-separated"),
+    argument("rater", type=comma_separated, help="names or pseudonyms, comma-separated"),
     argument("--role", choices=("rater", "resolver"), default="rater"),
     *HOST,
 )
 def _invite(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        print_links(a, enrol(store, store.study, a.rater, role=a.role))
+        print_links(a, enrol(store, store.study, _called(a, store, a.rater), role=a.role))
+
+
+def _in_file(a: argparse.Namespace, store: Store) -> str:
+    "A rater's pseudonym, where the name was given."
+    there = {r.rater for r in Register(store).raters()}
+    return a.rater if a.rater in there else names_of(a).called(a.rater)
 
 
 @subcommand("annotate withdraw", "close a rater's link and hand on what was not begun", *STUDY, _RATER)
 def _withdraw(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        leave(store, store.study, a.rater)
+        leave(store, store.study, _in_file(a, store))
     print(f"{a.rater}: the link is closed, the answers stay, and what was not begun is handed on")
 
 
 @subcommand("annotate forget", "delete all that is known of a rater", *STUDY, _RATER)
 def _forget(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        n = leave(store, store.study, a.rater, forget=True)
-    print(f"{a.rater}: deleted, with {n} events")
+        n = leave(store, store.study, _in_file(a, store), forget=True)
+    names_of(a).forget(a.rater)
+    print(f"{a.rater}: deleted, with {n} events, and the name in the key")
+
+
+@subcommand(
+    "annotate who",
+    "names and pseudonyms of raters, from the private key",
+    *STUDY,
+    argument("rater", nargs="?", help="one of them, by name or pseudonym"),
+)
+def _who(a: argparse.Namespace) -> None:
+    key = names_of(a)
+    found = {p: name for p, name in key.names.items() if not a.rater or key.called(a.rater) == p}
+    if not found:
+        got = f"{len(key.names)} names of {a.study}" + (f", and not {a.rater!r}" if a.rater else "")
+        place = os.path.relpath(names_file(_top()))
+        refuse(f"who: rater must be in the key; got {got} ({place}); the key stays where names were given")
+    for pseudonym, name in found.items():
+        print(f"{pseudonym}  {name}")
 
 # %% ../../nbs/run/11_annotate.ipynb #ad318734
 def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
@@ -262,7 +304,8 @@ def _check(a: argparse.Namespace) -> None:
 )
 def _export(a: argparse.Namespace) -> None:
     with open_store(answers_file(a)) as store:
-        out = write_export(store, a.to, sheet=a.sheet)
+        with rater_key(names_file(_top()), a.study):
+            out = write_export(store, a.to, sheet=a.sheet)
     print(f"{len(out.ratings)} ratings by {len({r.rater for r in out.ratings})} raters in {a.to}")
     print(*left_out(out), sep="\n")
 
@@ -360,7 +403,7 @@ def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> t
         got = f"{kind!r}; other kinds are about models' answers"
         refuse(f"annotate new: --kind must be one of {', '.join(ROUND_KINDS)}; got {got}")
     ids = _one_width(items, a.n_options, ask) if kind == "sliders" else None
-    named = comma_separated(_answered("Raters, by pseudonym, with commas between", "--raters", a.raters, None, ask))
+    named = comma_separated(_answered("Raters, with commas between", "--raters", a.raters, None, ask))
     every = _answered("Raters of each question, or all", "--per-item", a.per_item, "all", ask)
     repeats = _answered("Questions that a rater answers again at the end", "--repeats", a.repeats, "0", ask)
     spoken = {i.language for i in items if i.language in LANGUAGES}
@@ -383,7 +426,7 @@ def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> t
     "a rating study from a table of questions: asks what it needs, shows a page, writes the entry, prints links",
     argument("study", metavar="NAME", help="what the study is to be called"),
     argument("path", help="a .csv, .xlsx, .jsonl or .parquet file of questions"),
-    argument("--raters", help="pseudonyms, comma-separated"),
+    argument("--raters", help="names or pseudonyms, comma-separated; names stay in a private key"),
     argument("--kind", help=f"what raters say: {', '.join(ROUND_KINDS)}"),
     several("--ask", "NAME=QUESTION", "yes_no: what is asked of each item"),
     argument("--per-item", metavar="N", help="raters of each question; all: everybody rates all"),
@@ -412,13 +455,14 @@ def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
     print(summary(read), end="\n\n")
     page, people = page_entry(a, read.corpus.items, ask)
     study = build_study(a.study, page, read.corpus.items)
-    print(f"\nA page as {people[0]} will see it:\n{'-' * 78}\n{page_text(study, people[0])}\n{'-' * 78}")
+    first = names_of(a).of(people)[people[0]]  # as the page is drawn for; nothing is saved yet
+    print(f"\nA page as {people[0]} will see it:\n{'-' * 78}\n{page_text(study, first)}\n{'-' * 78}")
     if not a.yes and not agreed(f"Write this to {a.params}, and invite {', '.join(people)}?", "annotate new", ask):
         return print("nothing was written")
     stages = {stage: {} for stage in QUESTION_KINDS[page["kind"]].stages}
     proposal = propose(a.study, a.path, besides={"annotate": page, "ratings": file} | stages, **reading)
     with open_store(path, study) as store:
-        tokens = _invited(store, study, people)
+        tokens = _invited(a, store, people)
     write_study(proposal, params, select=False)
     print(f"written to {a.params}; answers will be in {file}")
     print(f"Links, one a rater, shown this once (a new one: mhbench annotate invite {a.study} RATER):")
@@ -450,7 +494,7 @@ def close_round(a: argparse.Namespace, ask: _Ask = input) -> None:
     path = answers_file(a)
     if "annotate" not in load_params(params, lists=False)["studies"].get(a.study, {}):
         refuse(f"close: study must have an entry annotate in {a.params}; got {a.study!r}; see mhbench annotate new")
-    with open_store(path) as store:
+    with open_store(path) as store, rater_key(names_file(_top()), a.study):
         found = ratings(store)
         kind = store.study.settings.kind
         if not found.ratings:

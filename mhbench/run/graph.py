@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from ..errors import refuse
-from ..records.database import private_folder
+from ..records.database import clone_of, private_folder
 
 if TYPE_CHECKING:
     from mhbench.records.schema import R
 
 # %% auto #0
-__all__ = ['RUN_FILE', 'PRIVATE', 'root', 'write_json', 'place', 'items_file', 'records_left', 'keep_private', 'Node', 'declared',
-           'graph', 'pipeline', 'selective', 'runs', 'jobs', 'before']
+__all__ = ['RUN_FILE', 'PRIVATE', 'root', 'write_json', 'place', 'items_file', 'records_left', 'names_file', 'keep_private',
+           'Node', 'declared', 'graph', 'pipeline', 'selective', 'runs', 'jobs', 'before']
 
 # %% ../../nbs/run/01_graph.ipynb #3c366475
 def root(start: str | Path | None = None) -> Path:  # the nearest folder upward that holds params.yaml and dvc.yaml
@@ -70,6 +70,11 @@ def records_left(results: str | Path, stage: str, study: str, record: type[R]) -
 # %% ../../nbs/run/01_graph.ipynb #a1f9dd6a
 RUN_FILE = "run.yaml"  # beside params.yaml: the studies and models of it that the next run takes
 PRIVATE = ("results/text", ".dvc/cache", ".mhbench")  # folders that hold texts, answers, or copies of them
+
+
+def names_file(top: str | Path) -> Path:
+    "The key to the names of raters, of all studies of a clone: in a folder that git leaves alone."
+    return clone_of(top) / ".mhbench" / "raters.sqlite"
 
 
 def keep_private(top: str | Path) -> None:

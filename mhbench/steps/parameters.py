@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError, core_schema
 
 from ..encode.finetune import TrainingSettings
+from ..records.pseudonyms import is_pseudonym
 from ..records.schema import Mode, Score, columns
 from .generate import Setting
 from .judge_study import CORRUPTIONS, WORDINGS
@@ -19,13 +20,14 @@ from .variants import SETS
 
 # %% auto #0
 __all__ = ['MOST_REPLICATES', 'Seed', 'Positive', 'NonNegative', 'Share', 'Cosine', 'Weight', 'Points', 'Draws', 'Permutations',
-           'Once', 'Names', 'Seeds', 'EvaluationSets', 'Breakdowns', 'Models', 'AskedModels', 'Judges', 'Entries',
-           'Endpoints', 'Families', 'CacheFile', 'Replay', 'PromptsDir', 'Executing', 'EncoderThreshold', 'Correction',
-           'Groups', 'SameModel', 'ByJudge', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL', 'MINILM', 'ENCODER', 'GENERAL',
-           'OneOf', 'field', 'Closed', 'Parameters', 'Reported', 'Answered', 'AskingParameters', 'PrepareParameters',
-           'Spending', 'GenerateParameters', 'ScoreParameters', 'FreeformParameters', 'JudgeParameters',
-           'JudgeStudyParameters', 'DuelsParameters', 'ContaminationParameters', 'FinetuneParameters',
-           'DemographicsParameters', 'ReasoningParameters', 'LedgerParameters', 'ReportParameters']
+           'Once', 'Names', 'Rater', 'Seeds', 'EvaluationSets', 'Breakdowns', 'Models', 'AskedModels', 'Judges',
+           'Entries', 'Endpoints', 'Families', 'CacheFile', 'Replay', 'PromptsDir', 'Executing', 'EncoderThreshold',
+           'Correction', 'Groups', 'SameModel', 'ByJudge', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL', 'MINILM', 'ENCODER',
+           'GENERAL', 'OneOf', 'field', 'Closed', 'Parameters', 'Reported', 'Answered', 'AskingParameters',
+           'PrepareParameters', 'Spending', 'GenerateParameters', 'ScoreParameters', 'FreeformParameters',
+           'JudgeParameters', 'JudgeStudyParameters', 'DuelsParameters', 'ContaminationParameters',
+           'FinetuneParameters', 'DemographicsParameters', 'ReasoningParameters', 'LedgerParameters',
+           'ReportParameters']
 
 # %% ../../nbs/steps/03_parameters.ipynb #de03e989
 MOST_REPLICATES = 1_000_000  # a thousand times the usual number of resamples
@@ -55,6 +57,17 @@ def _once(values: list[_V]) -> list[_V]:
 
 Once = (AfterValidator(_once), Field(json_schema_extra={"uniqueItems": True}))
 Names = Annotated[list[str], *Once]
+
+
+def _unnamed(rater: str) -> str:
+    "A rater's pseudonym, since params.yaml and executed notebooks are shared."
+    if not is_pseudonym(rater) and not rater.startswith("sim-"):
+        told = "must be a rater's pseudonym, such as rater-1; `mhbench annotate who STUDY NAME` tells it"
+        raise PydanticCustomError("named", told)
+    return rater
+
+
+Rater = Annotated[str, AfterValidator(_unnamed)]
 
 # %% ../../nbs/steps/03_parameters.ipynb #78d18fb1
 class OneOf:

@@ -10,7 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 from ...errors import refuse
-from ...run.graph import root
+from ...records.pseudonyms import rater_key
+from ...run.graph import names_file, root
 from ...run.panel import MODELS, SEED, TABLE, named_answers, new_file, run_answers
 from ...run.params import load_params
 from ...steps.duels import error_sample
@@ -62,7 +63,8 @@ def _errors_collect(a: argparse.Namespace) -> None:
     p = load_params(root() / a.params)
     items, _ = run_answers(a.study, [], a.results)
     target = new_file(Path(a.to))
-    ratings, n_empty = write_errors([Path(f) for f in a.sheets], target, items)
+    with rater_key(names_file(root()), a.study):
+        ratings, n_empty = write_errors([Path(f) for f in a.sheets], target, items)
     raters = Counter(r.rater for r in ratings)
     print(f"{len(ratings)} labels by {len(raters)} annotators: {a.to}; {n_empty} rows without a label")
     print(", ".join(f"{rater}: {n}" for rater, n in raters.items()) + f"; from {len(a.sheets)} sheets")

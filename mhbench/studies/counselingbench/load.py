@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from ...corpus.load import Corpus, corpus_of, items_of_rows
 from ...errors import refuse
-from ...records.ratings import pseudonyms
+from ...records.pseudonyms import pseudonyms
 from ...records.schema import Item, Origin, Rating, Record, Response, Validated, letters, validate
 from ...records.table import csv_rows
 from . import fields

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import refuse
+from ...records.pseudonyms import rater_key
 from ...records.schema import Item, Judgment, Rating, Response, of_kind
 from ...records.table import csv_rows
 from ...stats.agreement import ABSTAIN
@@ -98,6 +99,7 @@ def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = Non
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_clusters", "n_open", *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #d35e3158
+@rater_key()
 def write_errors(
     sheets: Sequence[str | Path], to: str | Path, items: Iterable[Item] | None = None
 ) -> tuple[list[Rating], int]:

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import argparse
+import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ...errors import refuse
+from ...records.pseudonyms import RaterKey, pseudonyms, rater_key
 from ...records.schema import Rating
+from ...run.graph import names_file, root
 from ...run.panel import MODELS, SEED, TABLE, named_answers, new_file
 from . import rounds
 from .load import load_exports
@@ -19,6 +23,17 @@ from ...subcommand import PARAMS, RESULTS, argument, comma_separated, subcommand
 __all__ = []
 
 # %% ../../../nbs/studies/medqade/09_commands.ipynb #0d9824e3
+def _names(study: str) -> AbstractContextManager[RaterKey]:
+    return rater_key(names_file(root()), study)
+
+
+def _names_of_round(folder: str) -> AbstractContextManager[RaterKey]:
+    "The key of the study for which a round was drawn."
+    file = Path(folder) / "round.json"
+    about = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return _names(about.get("study", "medqade"))
+
+
 _ROUND = argument("round", help="the round's folder, with the exports in it")
 
 
@@ -30,7 +45,7 @@ _ROUND = argument("round", help="the round's folder, with the exports in it")
     PARAMS,
     RESULTS,
     argument("--to", required=True, help="a folder for the round"),
-    argument("--raters", required=True, type=comma_separated, help="comma-separated pseudonyms"),
+    argument("--raters", required=True, type=comma_separated, help="comma-separated names or pseudonyms"),
     argument("--tie-breaker", help="who is asked later, where two contradict each other"),
     argument("--items", type=int, default=3800),
     argument("--core", type=int, default=200, help="of them rated by everybody"),
@@ -54,32 +69,36 @@ def _panel_draw(a: argparse.Namespace) -> None:
         a.items = min(a.items, len(of.items))
         share_match = None
         a.core = min(a.core, a.items)
+    with _names(a.study):
+        shown = pseudonyms([*a.raters, *([a.tie_breaker] if a.tie_breaker else [])])
     made = rounds.draw_round(
         of,
-        a.raters,
+        list(dict.fromkeys(shown[r] for r in a.raters)),
         n=a.items,
         n_core=a.core,
         per_item=a.per_item,
         share_match=share_match,
-        tie_breaker=a.tie_breaker,
+        tie_breaker=shown[a.tie_breaker] if a.tie_breaker else None,
         language=a.language,
         seed=p["seed"] if a.seed is None else a.seed,
     )
-    rounds.write_round(made, a.to)
-    about = made.about
+    about = made.about | {"study": a.study}
+    rounds.write_round(made._replace(about=about), a.to)
     print(f"{len(of.items)} items answered by {', '.join(of.students)}; left out: {sum(of.left_out.values())}")
     for why, n in of.left_out.items():
         print(f"  {n}: {why}")
     print(f"drawn: {about['drawn']['without']} without a lexical match, {about['drawn']['with a match']} with one")
     print(f"{a.core} items go to all {len(about['raters'])} raters, the others to {a.per_item}")
-    print("tasks by rater: " + ", ".join(f"{r} {n}" for r, n in about["loads"].items()))
+    names = {shown[r]: f"{r} ({shown[r]})" for r in shown if r != shown[r]}
+    print("tasks by rater: " + ", ".join(f"{names.get(r, r)} {n}" for r, n in about["loads"].items()))
     print(f"{a.to}: config.xml is the page, tasks-RATER.json a project each; key.json is for you alone")
     print("save each rater's JSON export beside them as export-RATER.json")
 
 # %% ../../../nbs/studies/medqade/09_commands.ipynb #ca376379
 @subcommand("panel ties", "what the tie-breaker has to look at", _ROUND)
 def _panel_ties(a: argparse.Namespace) -> None:
-    ties = rounds.find_ties(a.round)
+    with _names_of_round(a.round):
+        ties = rounds.find_ties(a.round)
     files = rounds.write_ties(ties, a.round)
     counts = ties.items["why"].value_counts()
     print(f"{len(ties.items)} items for the tie-breaker: " + ", ".join(f"{n} {why}" for why, n in counts.items()))
@@ -116,7 +135,8 @@ def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
     argument("--partial", action="store_true", help="go on where a rater with assigned pages has no export"),
 )
 def _panel_collect(a: argparse.Namespace) -> None:
-    got = load_exports(a.round)
+    with _names_of_round(a.round):
+        got = load_exports(a.round)
     if not got.ratings:
         refuse("collect: the round must have exports; got none", place=a.round, remedy="save them as export-RATER.json")
     if a.study and (changed := rounds.changed_answers(a.round, named_answers(a)[2])):

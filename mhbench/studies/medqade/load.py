@@ -16,6 +16,7 @@ from ...corpus.load import Corpus
 from ...errors import refuse
 from ...records.anki import load_anki
 from ...records.labelstudio import Annotated, load_label_studio
+from ...records.pseudonyms import pseudonyms, rater_key
 from ...records.schema import Rating, Response, validate
 from ...records.table import csv_rows
 
@@ -33,23 +34,27 @@ def load_panel(
     *,
     models: bool = False,  # True: the raters are models, and marked so
 ) -> list[Rating]:  # target: a student's name, or "difficulty"
-    """A panel's labels as ratings, one for each cell that is not empty. Source: MedQADE, section 4.3.
+    """A panel's labels as ratings under pseudonyms, one for each cell that is not empty. Source: MedQADE, section 4.3.
 
     Raises: FileNotFoundError; ValueError for a label that is not one of the three, or a rater who labels an item twice.
     """
     rows: list[tuple[str, dict[str, Any]]] = []
     seen: dict[tuple[str, str], str] = {}  # item and rater, and where they were first
-    for place, row in csv_rows(csv, ("item_id", "rater", "difficulty")):
+    table = list(csv_rows(csv, ("item_id", "rater", "difficulty")))
+    people = [] if models else [row["rater"] for _, row in table if row.get("origin") != "simulated"]
+    shown = pseudonyms(filter(str.strip, people))
+    for place, row in table:
         students = [c for c in row if c not in _NOT_STUDENTS]
         if not students:
             refuse(f"load_panel: columns must name a student or more; got {', '.join(row)}", place=place)
-        pair = (row["item_id"], row["rater"])
+        rater = shown.get(row["rater"], row["rater"])
+        pair = (row["item_id"], rater)
         where = f"{place}, {row['item_id']}"
         if pair in seen:
-            got = f"{row['rater']!r} again, first at {seen[pair]} ({where}); keep one of the rows"
+            got = f"{rater!r} again, first at {seen[pair]} ({where}); keep one of the rows"
             refuse(f"load_panel: a rater must label an item once; got {got}")
         seen[pair] = place
-        of: dict[str, Any] = {"item_id": row["item_id"], "study": "medqade", "rater": row["rater"], "source": place}
+        of: dict[str, Any] = {"item_id": row["item_id"], "study": "medqade", "rater": rater, "source": place}
         of |= {"variant": {"annotator": "model"} if models else {}, "origin": row.get("origin") or "recorded"}
         for target in (*students, "difficulty"):
             known = PANEL_DIFFICULTIES if target == "difficulty" else PANEL_LABELS
@@ -104,8 +109,9 @@ def _exported(file: Path) -> bool:
     refuse(f"load_exports: an export must be Label Studio's JSON; got {file.name} ({file.parent}); {remedy}")
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #fd3bcfdb
+@rater_key()
 def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over all files
-    """The ratings of a round of annotation in Label Studio.
+    """The ratings of a round of annotation in Label Studio, by pseudonym; a file's name stands for a rater as well.
 
     Raises: ValueError for an export that is no JSON, one whose rater is not named, ratings of one thing in two files,
     or what `load_label_studio` refuses.
@@ -131,13 +137,15 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
             refuse(f"load_exports: an export must say whose it is; got {file.name} ({folder}); {remedy}")
         got = load_label_studio(file, key, raters=people if people is not None else rater)
         counts.update(got.counts)
-        for r in got.ratings:
+        place = file.name if people is not None else f"export-{pseudonyms([rater])[rater]}.json"
+        made = [r.model_copy(update={"source": r.source.replace(file.name, place)}) for r in got.ratings]
+        for r in made:
             thing = (r.item_id, r.rater, r.target)
             if thing in seen:
-                twice = f"{r.rater} twice on {r.target} ({file.name} and {seen[thing]}); keep one of the files"
+                twice = f"{r.rater} twice on {r.target} ({place} and {seen[thing]}); keep one of the files"
                 refuse(f"load_exports: a rater must rate a thing once; got {twice}")
-            seen[thing] = file.name
-        ratings += got.ratings
+            seen[thing] = place
+        ratings += made
     return Annotated(ratings, dict(counts))
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #39e92ac7
@@ -152,6 +160,7 @@ def _one_deck(path: Path) -> Path:
     return files[0]
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #9c5e2926
+@rater_key()
 def load(
     path: Path,  # an Anki export, or the folder that holds one, and the other files
     decks: Mapping[str, str] | None = None,  # language -> its export in the folder; None: the one export
@@ -172,10 +181,10 @@ def load(
     else:
         got = [load_anki(_one_deck(path), **options)]
     tables = {x: sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "judges", "students")}
+    people = list(chain.from_iterable(load_panel(f) for f in tables["panel"]))
     annotated = load_exports(path) if path.is_dir() else Annotated([], {})
     excluded = sum((Counter(deck.excluded) for deck in got), Counter[str]())
     items = list(chain.from_iterable(deck.items for deck in got))
-    people = chain.from_iterable(load_panel(f) for f in tables["panel"])
     judges = chain.from_iterable(load_panel(f, models=True) for f in tables["judges"])
     answers = list(chain.from_iterable(load_students(f) for f in tables["students"]))
     notes = [f"{n} notes are left out: {why}" for why, n in sorted(excluded.items())]

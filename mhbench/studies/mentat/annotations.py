@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import refuse
+from ...records.pseudonyms import pseudonyms, rater_key
 from ...records.schema import Rating, letters, validate
 from .questions import checked_rows
 
@@ -106,8 +107,9 @@ def _left_out(row: dict[str, str], n: int, last: bool) -> str:
     return "closing page" if last else "page of instructions"
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #f86ca6a9
+@rater_key()
 def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotations:
-    """Every slider of every annotation as a Rating (0 to 100), and the reason for every other row.
+    """Every slider of every annotation as a Rating (0 to 100) under a pseudonym, and the reason for every other row.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
 
@@ -129,12 +131,15 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
         if len(raters) != 1:
             got = f"{sorted(raters)} ({file.name}); split the file, or fill it in"
             refuse(f"load_annotations: a session must name one rater_id; got {got}")
+        rater = next(iter(raters))
+        if any(row["trial_type"] == "survey-slider" and row.get("origin") != "simulated" for _, row in rows):
+            rater = pseudonyms([rater])[rater]
         for n, (place, row) in enumerate(rows):
             if row["trial_type"] != "survey-slider":
                 left.append((place, _left_out(row, n, n == len(rows) - 1)))
                 continue
             scores, order, comment = _annotation(row, place, mapping)
-            of: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": "mentat", "rater": next(iter(raters))}
+            of: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": "mentat", "rater": rater}
             of |= {"source": place, "origin": row.get("origin") or "recorded", "session": file.stem}
             of |= {"comment": comment or None, "order": order}
             of["variant"] = {"gender": _WORDINGS[row["q_key"]], "mapping": mapping, "trial": row["trial_index"]}
