@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from itertools import count
 from typing import Any, cast
 
 from ..errors import refuse
+from .pseudonyms import pseudonyms
 from .questions import guess_columns
 from .schema import Item, Rating, Validated, letters
 from .table import Misfit, Table, cell_text, folded, validate_table
 
 # %% auto #0
-__all__ = ['RATING_NAMES', 'guess_rating_columns', 'load_ratings', 'without_codes', 'check_scale', 'pseudonyms']
+__all__ = ['RATING_NAMES', 'guess_rating_columns', 'load_ratings', 'without_codes', 'check_scale']
 
 # %% ../../nbs/records/09_ratings.ipynb #d11e0a27
 RATING_NAMES = {  # field -> what a column for it is often called, in English and German
@@ -95,7 +95,7 @@ def _rating(
     return {
         "item_id": item.item_id,
         "study": study,
-        "rater": re.sub(r"\s+", "-", get["rater"]),
+        "rater": get["rater"],
         "target": _target(get["target"], item, columns["target"]),
         "value": number,
         **{f: get[f] or None for f in ("label", "session", "comment")},
@@ -103,6 +103,14 @@ def _rating(
     }
 
 # %% ../../nbs/records/09_ratings.ipynb #206d92b4
+def _unnamed(table: Table, column: str) -> Table:
+    "A table whose raters stand under pseudonyms."
+    named = [(place, row, row.get(column)) for place, row in table.rows]
+    shown = pseudonyms(name for _, _, name in named if isinstance(name, str) and name.strip())
+    rows = [(place, row | {column: shown[name]} if name in [*shown] else row) for place, row, name in named]
+    return table._replace(rows=rows)
+
+
 def load_ratings(
     table: Table,
     items: Iterable[Item],
@@ -112,7 +120,10 @@ def load_ratings(
     scale: tuple[float, float] | None = None,  # its least and its largest value; None: there are labels alone
     **how: Any,  # strict and set_aside, as for validate
 ) -> Validated:
-    "A table of ratings of the items that were kept. Raises: ValueError at the first row that does not fit, if strict."
+    """A table of ratings of the items that were kept; raters under pseudonyms, in what is set aside as well.
+
+    Raises: ValueError at the first row that does not fit, if `strict`.
+    """
     by_id = {i.item_id: i for i in items}
     seen: dict[tuple, str] = {}  # (item, rater, target, session) -> its place
 
@@ -124,7 +135,7 @@ def load_ratings(
         seen[same] = place
         return made
 
-    return validate_table(table, fields, Rating, **how)
+    return validate_table(_unnamed(table, columns["rater"]), fields, Rating, **how)
 
 # %% ../../nbs/records/09_ratings.ipynb #66211471
 def without_codes(table: Table, column: str | None, not_rated: Iterable[str]) -> Table:
@@ -150,16 +161,3 @@ def check_scale(table: Table, column: str | None, scale: Any, not_rated: Iterabl
         refuse(f"load_ratings: the scale of ratings must be given; got {got}; {remedy}")
     if not (isinstance(scale, list | tuple) and len(scale) == 2 and scale[0] < scale[1]):
         refuse(f"load_ratings: scale must be its least and its largest value, as in [0, 100]; got {scale!r}")
-
-# %% ../../nbs/records/09_ratings.ipynb #2a0b96d4
-_WHO = "rater|annotator|clinician|coder|expert|judge|participant|person|physician|psychiatrist|reader|reviewer"
-_VERDICTS = "consensus|gold|majority|resolved|third|tie-?breaker"  # of several people, or of a role
-_PSEUDONYM = re.compile(rf"\d+|[a-z]|[a-z]{{1,3}}[-_ ]?\d+|({_WHO})[-_ ]?(\d+|[a-z])|{_VERDICTS}", re.IGNORECASE)
-
-
-def pseudonyms(raters: Iterable[str]) -> dict[str, str]:
-    "The name under which each rater of a source appears: `rater-1`, `rater-2` and so on; a pseudonym stays."
-    names = list(dict.fromkeys(raters))
-    known = {name: name for name in names if _PSEUDONYM.fullmatch(name)}
-    free = (p for k in count(1) if (p := f"rater-{k}") not in known)
-    return {name: known.get(name) or next(free) for name in names}

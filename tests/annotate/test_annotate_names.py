@@ -128,7 +128,10 @@ def served(tmp_path):
 def test_a_table_of_ratings_loses_nobody_for_a_letter(folder, capsys):  # noqa: F811
     rows = [(f"q{k}", name, option, 10) for name in NAMES for k in (1, 2) for option in "ABC"]
     pd.DataFrame(rows, columns=["item", "rater", "option", "score"]).to_csv(folder / "theirs.csv", index=False)
-    assert main(["new-study", "ward", "questions.xlsx", "--ratings", "theirs.csv", "--yes"]) == 0
+    assert (
+        main(["new-study", "ward", "questions.xlsx", "--ratings", "theirs.csv", "--ratings-scale", "0:100", "--yes"])
+        == 0
+    )
     assert f"10 items (10 multiple_choice), {len(rows)} ratings" in capsys.readouterr().out
     source = entry(folder)["prepare"]
     for _ in range(2):  # once more, with the key there
@@ -140,7 +143,10 @@ def test_a_table_of_ratings_loses_nobody_for_a_letter(folder, capsys):  # noqa: 
 
 def test_rows_that_are_set_aside_name_nobody(folder, tmp_path):  # noqa: F811
     (folder / "theirs.csv").write_text("item,rater,option,score\nq1,Zoë,A,1\nq1,Zoë,A,2\nq9x,王芳,A,3\n", "utf-8")
-    assert main(["new-study", "ward", "questions.xlsx", "--ratings", "theirs.csv", "--yes"]) == 0
+    assert (
+        main(["new-study", "ward", "questions.xlsx", "--ratings", "theirs.csv", "--ratings-scale", "0:100", "--yes"])
+        == 0
+    )
     source = entry(folder)["prepare"]
     load_corpus("table", folder / source["path"], study="ward", **source["options"], set_aside=tmp_path / "aside.jsonl")
     assert len((tmp_path / "aside.jsonl").read_text().splitlines()) == 2
