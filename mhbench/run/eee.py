@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,6 +33,7 @@ __all__ = ['Scored', 'scored', 'asked_text', 'HumanRating', 'human_ratings', 'wr
 _VERSION = "0.3.0"  # of both schemas
 _ONE = ["item_id", "model", "mode", "temperature", "sample"]  # what makes an answer one of its kind
 _SAID = ["text", "reasoning", "error", "order", "numbered", "letter_logprobs", "request_key", "served"]
+_SAID += ["finish_reason"]
 
 
 class Scored(NamedTuple):
@@ -203,7 +205,7 @@ def _line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str,
     asked = _input(item, row.order, free)
     thought = [row.reasoning] if free and row.reasoning else None
     tokens = {"input_tokens": int(row.prompt_tokens or 0), "output_tokens": int(row.completion_tokens or 0)}
-    total = sum(tokens.values())
+    counted = all(tokens.values())  # 0 stands for a number that nobody told
     fault = None if row.became in (READ, JUDGED) else row.became
     told = f"{fault}: {row.error}" if fault and row.error and free else fault
     return {
@@ -215,16 +217,27 @@ def _line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str,
         "input": asked,
         "output": {"raw": [row.text] if free and row.text is not None else [], "reasoning_trace": thought},
         "answer_attribution": _attribution(row, item) if free else [],
-        "evaluation": {"score": float(row.correct or 0), "is_correct": row.correct == 1},
-        "token_usage": tokens | {"total_tokens": total} if total else None,
+        "evaluation": None if row.correct is None else {"score": float(row.correct), "is_correct": row.correct == 1},
+        "token_usage": tokens | {"total_tokens": sum(tokens.values())} if counted else None,
         "error": told,
         "metadata": _metadata(row, free),
     }
 
 # %% ../../nbs/run/20_eee.ipynb #c7833c47
 _LOCAL = ("local", "encoder", "classifier")  # kinds of endpoints that are this machine
+_SERVICES = "openai.com anthropic.com googleapis.com openrouter.ai mistral.ai together.xyz deepseek.com cohere.com"
+_SERVICES += " groq.com x.ai fireworks.ai azure.com amazonaws.com huggingface.co"  # others may be one's own
 _DETAILS = ("lineage", "released", "parameters", "medical", "licence")  # entries of a model
 _AVAILABLE: dict[Any, str] = {True: "open_weights", False: "closed_weights"}
+
+
+def _deployment(kind: str, urls: Sequence[str]) -> str:
+    "Who runs a model: this machine, a service that is known by its address, or nobody knows."
+    hosts = [urlsplit(str(u)).hostname or "" for u in urls]
+    outside = [any(h == s or h.endswith(f".{s}") for s in _SERVICES.split()) for h in hosts]
+    if kind in _LOCAL:
+        return "self_deployed"
+    return "externally_managed" if outside and all(outside) else "unknown"
 
 
 def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]:
@@ -235,8 +248,7 @@ def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]
     kind = endpoint.get("kind", "unknown")
     hub = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", served)
     developer = re.sub(r"[^A-Za-z0-9._-]+", "-", str(entry.get("provider") or origin)).strip("-") or "unknown"
-    own = "self_deployed" if kind in _LOCAL else "externally_managed"
-    details = {"deployment_type": own if entry else "unknown"}
+    details = {"deployment_type": _deployment(kind, endpoint.get("base_urls") or [])}
     details |= {"model_availability": _AVAILABLE.get(entry.get("open", ""), "unknown"), "origin": origin}
     details |= {k: str(entry[k]) for k in _DETAILS if entry.get(k) is not None}
     details |= {"served": served} if served and not Path(served).is_absolute() else {}
@@ -305,7 +317,10 @@ def _json(content: dict) -> bytes:
 
 def _check_means(lines: Sequence[dict], results: Sequence[dict]) -> None:
     "Check that the lines of a result are its answers: their number, and their mean over items."
-    scores = pd.DataFrame([(x.get("evaluation_result_id"), x["sample_id"], x["evaluation"]["score"]) for x in lines])
+    known = [x for x in lines if x["evaluation"] is not None]
+    scores = pd.DataFrame(
+        [(x.get("evaluation_result_id"), x["sample_id"], x["evaluation"]["score"]) for x in known], columns=[0, 1, 2]
+    )
     of = scores.groupby([0, 1])[2].mean().groupby(level=0).agg(["mean", "size"])
     for r in results:
         name = r["evaluation_result_id"]
@@ -366,6 +381,8 @@ def write_eee(
         library = {"name": "mhbench", "version": __version__, "additional_details": versions}
         for model in dict.fromkeys(s.rows["model"]):
             run, lines = _of_model(model, s, p, private)
+            unscored = [{k: v for k, v in x.items() if k != "evaluation"} for x in lines if x["evaluation"] is None]
+            lines = [x for x in lines if x["evaluation"] is not None]
             content = _jsonl(lines)
             name = str(uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=4))
             folder = f"data/{s.study}/{run['model_info']['id']}"
@@ -375,6 +392,8 @@ def write_eee(
             whole = {"schema_version": _VERSION} | run | {"source_metadata": source, "eval_library": library}
             out.append(write(f"{folder}/{name}.json", _json(whole | {"detailed_evaluation_results": detailed})))
             out.append(write(file, content))
+            if unscored:  # the schema has no place for an answer without a score
+                out.append(write(f"{folder}/{name}_unscored.jsonl", _jsonl(unscored)))
     if any(f.parent.name == "ratings" for f in out):
         out.append(write("ratings/human_ratings.schema.json", _json(rating_schema())))
     return out

@@ -89,13 +89,30 @@ _LETTERS = {1: "C", 0: "I"}  # correct, incorrect, as inspect_ai writes them; a 
 _NUMBERS = {letter: float(number) for number, letter in _LETTERS.items()}
 
 
+_STOPS = {"truncated": "max_tokens", "filtered": "content_filter"}  # status -> inspect's word
+_WHOLE = ("stop", "end_turn", "stop_sequence", "complete", "completed", "eos", "eos_token")  # the reply ended itself
+
+
+def _stop(status: str | None, reason: str | None) -> str:
+    "Why a reply ended, in inspect's words; unknown where nobody told."
+    whole = "stop" if str(reason).casefold() in _WHOLE else "unknown"
+    return _STOPS.get(str(status), whole)
+
+
+def _failure(message: str) -> dict:
+    return {"message": message, "traceback": "", "traceback_ansi": ""}
+
+
 def _sample(row: Any, item: dict, said: dict) -> dict:
     "A scored answer as a sample of an inspect log."
     asked = asked_text(item.get("context", {}), item.get("stems", []), item.get("question", ""))
     text = said.get("text") or row.answer or ""
     model = str(row.model)
-    stop = {"refused": "content_filter", "failed": "unknown"}.get(row.what, "stop")
-    choice = {"message": {"role": "assistant", "content": text, "source": "generate"}, "stop_reason": stop}
+    message = {"role": "assistant", "content": text, "source": "generate"}
+    choice = {
+        "message": message,
+        "stop_reason": _stop(getattr(row, "status", None), getattr(row, "finish_reason", None)),
+    }
     value = "N" if pd.isna(row.correct) else _LETTERS.get(row.correct, float(row.correct))
     seen = {"category": row.category, "set": row.set, "case": row.cluster, "became": row.what, "judged": row.judged}
     sure = {} if pd.isna(row.confidence) else {"confidence": row.confidence}
@@ -113,7 +130,7 @@ def _sample(row: Any, item: dict, said: dict) -> dict:
         "store": {},
         "events": [],
         "model_usage": {},
-    }
+    } | ({"error": _failure("the request failed")} if row.what == "failed" else {})
 
 # %% ../../nbs/run/16_export.ipynb #4e00ac47
 def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], write: Write) -> list[Path]:
@@ -133,10 +150,12 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
         when = dates[str(study), str(model)].isoformat()
         counts = {"scored_samples": len(scored), "unscored_samples": len(samples) - len(scored)}
         metrics: dict[str, Any] = {"accuracy": {"name": "accuracy", "value": right, "params": {}}} if scored else {}
+        n_failed = sum("error" in s for s in samples)
+        failed = {"error": _failure(f"{n_failed} of {len(samples)} requests failed")} if n_failed else {}
         score = {"name": "mhbench", "scorer": "mhbench", **counts, "params": {}, "metrics": metrics}
         log = {
             "version": 2,
-            "status": "success",
+            "status": "error" if n_failed else "success",
             "eval": {
                 "eval_id": key,
                 "run_id": key,
@@ -151,16 +170,32 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
                 "metadata": {"mode": str(mode)},
             },
             "plan": {"name": "plan", "steps": [], "config": {}},
-            "results": {"total_samples": len(samples), "completed_samples": len(samples), "scores": [score]},
+            "results": {"total_samples": len(samples), "completed_samples": len(samples) - n_failed, "scores": [score]},
             "stats": {"started_at": when, "completed_at": when, "model_usage": {}},
             "samples": samples,
-        }
+        } | failed
         name = f"{when.replace(':', '-')}_{task.replace('/', '-')}-{model}_{key}.json"
         out.append(write(name, json.dumps(log, ensure_ascii=False, indent=1).encode()))
     return out
 
 # %% ../../nbs/run/16_export.ipynb #f757087f
 _CARD = resources.files("mhbench.report") / "templates" / "dataset.md"
+
+
+_COUNTS = ["study", "measure", "model", "mode", "n", "n_not_asked", "n_missing", "n_unread"]
+
+
+def _counted_rows(main: pd.DataFrame) -> pd.DataFrame:
+    "The main results, each beside what it rests on; what nobody counted is empty."
+    shown = main.reindex(columns=[*_COUNTS, "estimate", "ci_low", "ci_high"])
+    return shown.rename(columns={"n_unread": "unparseable", "n_missing": "missing", "n_not_asked": "not asked"})
+
+
+def _in_rows(table: pd.DataFrame) -> str:
+    "A table as Markdown; a number to three digits, a missing one empty."
+    said = lambda x: "" if pd.isna(x) else (f"{x:.3g}" if isinstance(x, float) else str(x).replace("|", "/"))
+    rows = [list(table.columns), ["---"] * len(table.columns), *(map(said, r) for r in table.itertuples(index=False))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def dataset_folder(
@@ -183,7 +218,9 @@ def dataset_folder(
         "studies": ", ".join(rows["study"].unique()),
         "n": len(rows),
     }
-    card = _CARD.read_text(encoding="utf-8").format(**named, texts=said, version=__version__)
+    card = _CARD.read_text(encoding="utf-8").format(
+        **named, texts=said, version=__version__, numbers=_in_rows(_counted_rows(main))
+    )
     tables = {"answers.parquet": rows, "headline.parquet": main}
     files = {"README.md": card.encode()} | {name: t.to_parquet(None, index=False) for name, t in tables.items()}
     return [write(name, content) for name, content in files.items()]
@@ -211,6 +248,9 @@ def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list
     dates: dict[tuple[str, str], datetime] = {}
     for s in studies:
         dates |= {(s.study, model): when for model, when in s.dates().items()}
+    ended = [s.rows[["status", "finish_reason"]] for s in studies if len(s.rows)]  # in the order of the answers
+    if ended:
+        answers = answers._replace(rows=answers.rows.join(pd.concat(ended, ignore_index=True)))
     return inspect_logs(answers, dates, write)
 
 # %% ../../nbs/run/16_export.ipynb #7f316bae
