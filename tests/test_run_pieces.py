@@ -362,10 +362,12 @@ def answer(**more) -> SimpleNamespace:
 @pytest.mark.parametrize(
     ("more", "value", "stop"),
     [
-        ({}, "C", "stop"),
-        ({"correct": 0.0, "what": "refused"}, "I", "content_filter"),
-        ({"correct": 0.5}, 0.5, "stop"),
-        ({"correct": np.nan, "what": "failed"}, "N", "unknown"),
+        ({"finish_reason": "stop"}, "C", "stop"),
+        ({}, "C", "unknown"),
+        ({"finish_reason": "end_turn", "correct": 0.0, "what": "refused"}, "I", "stop"),
+        ({"status": "filtered", "correct": 0.0, "what": "refused"}, "I", "content_filter"),
+        ({"status": "truncated", "correct": 0.5}, 0.5, "max_tokens"),
+        ({"finish_reason": "odd", "correct": np.nan, "what": "failed"}, "N", "unknown"),
     ],
 )
 def test_a_scored_answer_becomes_a_sample_of_a_log(more, value, stop):
@@ -373,6 +375,7 @@ def test_a_scored_answer_becomes_a_sample_of_a_log(more, value, stop):
     found = export._sample(answer(**more), known, {"text": "It is B."})
     assert found["scores"]["mhbench"]["value"] == value
     assert (found["epoch"], found["target"], found["choices"]) == (2, "B", ["a", "b"])
+    assert ("error" in found) == (more.get("what") == "failed")
     assert found["output"]["choices"][0]["stop_reason"] == stop and found["output"]["completion"] == "It is B."
     assert "Which?" in found["input"] and "h" in found["input"]
     seen = {"category": "c", "case": "k", "became": more.get("what", "right"), "judged": "read"}
@@ -381,6 +384,36 @@ def test_a_scored_answer_becomes_a_sample_of_a_log(more, value, stop):
     assert bare["input"] == "(the text of q is not part of this log)" and bare["choices"] is None
     assert bare["target"] == "" and "answer" not in bare["scores"]["mhbench"]
     assert bare["scores"]["mhbench"]["metadata"] == {}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "said"),
+    [
+        ({"kind": "openai", "base_urls": ["https://api.openai.com/v1"]}, "externally_managed"),
+        ({"kind": "openai", "base_urls": ["http://localhost:8000/v1"]}, "unknown"),
+        ({"kind": "openai", "base_urls": ["https://llm.hospital.example/v1"]}, "unknown"),
+        ({"kind": "openai"}, "unknown"),
+        ({"kind": "local"}, "self_deployed"),
+    ],
+)
+def test_a_model_is_externally_managed_only_where_its_address_says_so(endpoint, said):
+    p = {"models": {"m": {"endpoint": "e"}}, "endpoints": {"e": endpoint}}
+    assert eee._model_info("m", p, "asked")["additional_details"]["deployment_type"] == said
+
+
+def test_what_nothing_scored_has_no_score_and_unknown_tokens_are_absent():
+    item = Item(item_id="q", study="s", task="multiple_choice", question="?", options=["a", "b"], key=["A"], source="x")
+    row = {"item_id": "q", "order": None, "reasoning": None, "text": "A", "answer": ["A"], "how": "letter"}
+    row |= {"error": None, "sample": 0, "numbered": False, "served": None, "temperature": None, "letter_logprobs": None}
+
+    def line(**more):
+        return eee._line(SimpleNamespace(**row | more), item, {}, True)
+
+    none = line(correct=None, became="not read", prompt_tokens=12, completion_tokens=0)
+    assert none["evaluation"] is None and none["token_usage"] is None
+    wrong = line(correct=0.0, became="read", prompt_tokens=12, completion_tokens=3)
+    assert wrong["evaluation"] == {"score": 0.0, "is_correct": False}
+    assert wrong["token_usage"] == {"input_tokens": 12, "output_tokens": 3, "total_tokens": 15}
 
 
 def test_the_lines_of_an_exported_result_come_to_its_score():

@@ -56,7 +56,9 @@ def again(complete: Complete, rater: str) -> str:  # "83%" of labels, "±7" poin
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #0ceafb8f
 def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict, seconds: dict) -> dict[str, Any]:
-    pages = [(r.rater, *p) for p in Register(store).assigned(r.rater)]
+    register = Register(store)
+    pages = [(r.rater, *p) for p in register.assigned(r.rater)]
+    gone = "finished" if r.rater in register.finished else "withdrawn"
     mine = [p for p in pages if p in complete]
     kept = [(q, complete.get((r.rater, q.question_id, 0))) for q in study.of_role("check")]
     known = [passed(q, answers) for q, answers in kept if answers is not None]
@@ -66,7 +68,7 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
     return {
         "rater": r.rater,
         "role": r.role,
-        "marks": ["withdrawn"] * (not r.active) + ["simulated"] * r.simulated,
+        "marks": [gone] * (not r.active) + ["simulated"] * r.simulated,
         "assigned": len(pages),
         "complete": len(mine),
         "started": sum(p in started and p not in complete for p in pages),
@@ -81,7 +83,9 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
 COLUMNS = ["rater", "role", "assigned", "complete", "started", "share", "seconds", "checks", "again", "last"]
 
 
-def progress(store: Store, study: Study) -> list[dict[str, Any]]:  # COLUMNS, and `marks`: withdrawn, simulated
+def progress(
+    store: Store, study: Study
+) -> list[dict[str, Any]]:  # COLUMNS, and `marks`: finished, withdrawn, simulated
     seen = complete_answers(store, study), store.all_answers(), store.active_ms()
     return [_row(r, study, store, *seen) for r in Register(store).raters() if r.role != "owner"]
 
@@ -252,10 +256,19 @@ def further(store: Store, study: Study, width: float | None = None) -> Further |
         return None
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #203fba51
+def _time(minutes: float, t: Callable[..., str]) -> str:
+    "A length of time in the unit that shows it: 40 seconds, 12 minutes, 1.5 hours."
+    if round(minutes) >= 100:
+        return t("time.hours", n=f"{minutes / 60:.1f}".replace(".", t("number.decimal")))
+    if minutes >= 1.5:
+        return t("time.minutes", n=f"{minutes:.0f}")
+    return t("time.seconds", n=f"{60 * minutes:.0f}")
+
+
 def further_in_words(found: Further, t: Callable[..., str]) -> list[str]:
     "The plan in sentences of the page's language."
-    said = found._asdict() | {"width": f"{found.width:g}", "minutes": f"{found.minutes:.1f}"}
-    said["hours"] = f"{found.more * found.minutes / 60:.1f}"
+    said = found._asdict() | {"width": f"{found.width:g}".replace(".", t("number.decimal"))}
+    said |= {"time": _time(found.more * found.minutes, t), "pace": _time(found.minutes, t)}
     said["how"] = t(f"dashboard.further.{'measured' if found.measured else 'assumed'}")
     said["what"] = t("dashboard.further.model" if found.of == "model" else "dashboard.further.share", label=found.of)
     found_one = "design" if found.items else "option"
@@ -289,4 +302,5 @@ def overview(store: Store, study: Study, width: float | None = None) -> dict[str
         "untouched": sum(i not in done for i in items),
         "conflicts": None if QUESTION_KINDS[study.settings.kind].numbers else len(conflicts(store, study)),
         "hash": study.hash,
+        "ended": Register(store).ended,
     }

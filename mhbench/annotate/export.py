@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import pandas as pd
 
 from .assignment import complete_answers
-from .dashboard import rater_slips
+from .dashboard import flags
 from .store import Register, Store, open_store
 from .study import QUESTION_KINDS, Question, RatedAnswer, Study, main_error, passed, what_is_asked
 from ..errors import optional, refuse
@@ -28,7 +28,7 @@ from ..report.tables import as_typed, csv_text
 
 # %% auto #0
 __all__ = ['MENTAT_WORDINGS', 'SAVED_COLUMNS', 'Exported', 'shown_raters', 'ratings', 'all_answers', 'all_events', 'write_export',
-           'ratings_of_file', 'Rated', 'left_out', 'study_ratings', 'hash_of_answers']
+           'ratings_of_file', 'Rated', 'left_out', 'raters_for_review', 'study_ratings', 'hash_of_answers']
 
 # %% ../../nbs/annotate/07_export.ipynb #a34b11ea
 MENTAT_WORDINGS = {"male", "female", "nonbinary"}
@@ -300,12 +300,15 @@ def _unnamed(found: Sequence[Rating], notes: list[str]) -> Rated:
     return Rated([r.model_copy(update={"rater": known.get(r.rater, r.rater)}) for r in found], notes)
 
 
-def _slipped(store: Store) -> list[str]:
-    "Reasons to ask raters who missed checks or were too fast."
-    slips = rater_slips(store, store.study)
-    shown = shown_raters(store)
-    reasons = {rater: "; ".join(s.reasons(0.05 / len(slips))) for rater, s in slips.items()}
-    return [f"{shown[rater]}, for review: {reason}" for rater, reason in reasons.items() if reason]
+def raters_for_review(file: str | Path | None, top: str | Path = ".") -> pd.DataFrame:  # rater, reasons
+    """The raters of a page's file of answers that `mhbench annotate status` and the dashboard flag, by the same rules;
+    no row for any other file. Nobody is removed."""
+    found: list[tuple[str, str]] = []
+    if file is not None and Path(file).suffix == ".sqlite":
+        with open_store(Path(top) / Path(file).expanduser()) as store:
+            shown = shown_raters(store)
+            found = [(shown[rater], why) for rater, why in flags(store, store.study).items() if why]
+    return pd.DataFrame(found, columns=["rater", "reasons"])
 
 
 def study_ratings(
@@ -344,7 +347,7 @@ def study_ratings(
         )
     if path.suffix == ".sqlite":
         with open_store(path) as store:
-            notes += [*left_out(ratings(store)), *_slipped(store)]
+            notes += left_out(ratings(store))
     return _unnamed(found, notes)
 
 # %% ../../nbs/annotate/07_export.ipynb #a3a65c26

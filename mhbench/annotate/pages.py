@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from .study import QuestionPage, RatedAnswer, Study, fields, fits, missing
+from .study import QUESTION_KINDS, QuestionPage, RatedAnswer, Study, fields, fits, missing
 from ..errors import refuse
 
 # %% auto #0
@@ -109,12 +109,22 @@ class View:
         } | more
 
 
+def _anchors(v: View) -> dict[str, str]:  # number -> what it stands for; empty where nothing is rated by numbers
+    "The anchors of the scale, in order: the study's, or the words for its two ends."
+    kind = v.settings.kind
+    if not QUESTION_KINDS[kind].numbers:
+        return {}
+    given = v.settings.anchors or {end: v.t(f"anchor.{kind}.{end}") for end in ("0", "100")}
+    return dict(sorted(given.items(), key=lambda anchor: float(anchor[0]) if anchor[0].isdecimal() else 0.0))
+
+
 def _rated(v: View) -> dict[str, Any]:
     "Sliders, labels, yes or no: each target with its own text."
     q = v.question
     difficulty = v.field("difficulty", v.t("question.difficulty")) if "difficulty" in v.at else None
     rated = [v.field(t, q.targets[t]) for t in v.shown.order]
-    return {"rated": rated, "reference": q.reference, "difficulty": difficulty, "options": list(q.sides.values())}
+    shown = {"rated": rated, "reference": q.reference, "difficulty": difficulty, "options": list(q.sides.values())}
+    return shown | {"anchors": _anchors(v)}
 
 
 def _score(v: View) -> dict[str, Any]:
@@ -122,7 +132,7 @@ def _score(v: View) -> dict[str, Any]:
     for k, target in enumerate(v.shown.order, 1):
         name = v.t("question.answer", n=k) if len(v.shown.order) > 1 else v.t("question.only_answer")
         rated.append(v.field(target, name, text=v.question.targets[target]))
-    return {"rated": rated, "reference": v.question.reference, "anchors": v.settings.anchors}
+    return {"rated": rated, "reference": v.question.reference, "anchors": _anchors(v)}
 
 
 def _agree(v: View) -> dict[str, Any]:

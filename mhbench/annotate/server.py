@@ -304,7 +304,9 @@ class Visitor:
         return {"to": to, "words": self.t(key), "look": look}
 
     def closed(self) -> web.Response:
-        "The page for a visitor without a valid invitation."
+        "The page for a visitor without a valid invitation; after the study, that it has ended."
+        if self.role != "owner" and self.served.register.ended:
+            return self.words("ended", status=403)
         if self.served.guesses.allow(str(self.request.remote)):
             return self.words("closed", status=403)
         return self.words("busy", status=429)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 import sqlite3
 import time
@@ -223,7 +224,33 @@ class Register:
             " role = excluded.role, token = excluded.token, active = 1",
             (rater, role, token_hash(token), simulated),
         )
+        self._finish(self.finished - {rater})
         return token
+
+    @property
+    def finished(self) -> set[str]:
+        "The raters whose links were closed at the end of the study, as against those who withdrew."
+        stored = self.db.execute("SELECT value FROM meta WHERE name = 'finished'").fetchone()
+        return set(json.loads(stored[0])) if stored else set()
+
+    def _finish(self, raters: set[str]) -> None:
+        text = json.dumps(sorted(raters), ensure_ascii=False)
+        self.db.execute(
+            "INSERT INTO meta VALUES ('finished', ?) ON CONFLICT DO UPDATE SET value = excluded.value", [text]
+        )
+
+    @property
+    def ended(self) -> bool:
+        "Whether the study was ended, and nobody was invited again since."
+        return bool(self.finished) and not any(r.active for r in self.raters() if r.role != "owner")
+
+    def end(self) -> list[str]:  # the raters whose links were open
+        "End the study: close every link of raters and resolvers; the answers stay."
+        closed = [r.rater for r in self.raters() if r.active and r.role != "owner"]
+        for rater in closed:
+            self.withdraw(rater)
+        self._finish(self.finished | set(closed))
+        return closed
 
     def withdraw(self, rater: str) -> None:
         "Close a rater's link; the answers stay."
@@ -239,6 +266,7 @@ class Register:
             for table in ("answers", "visits", "places", "raters"):
                 self.db.execute(f"DELETE FROM {table} WHERE rater = ?", [rater])
             self.db.execute(_UNDELETED)
+        self._finish(self.finished - {rater})
         self.db.execute("VACUUM")
         self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return n

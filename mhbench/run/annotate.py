@@ -262,7 +262,8 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
     table = pd.DataFrame(found["rows"], columns=[*found["columns"], "marks"])
     table["rater"] += table.pop("marks").map(lambda marks: "".join(f" ({m})" for m in marks))
     print(table.to_string(index=False))
-    left = {r["rater"]: r["assigned"] - r["complete"] for r in found["rows"] if "withdrawn" not in r["marks"]}
+    open_to = [r for r in found["rows"] if not {"finished", "withdrawn"} & set(r["marks"])]
+    left = {r["rater"]: r["assigned"] - r["complete"] for r in open_to}
     print("pages left:", ", ".join(f"{rater} {n}" for rater, n in left.items() if n) or "none")
     print(f"questions that nobody has completed: {found['untouched']} of {found['questions']}")
     if found["conflicts"] is not None:
@@ -271,7 +272,7 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
         said = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
         print(f"Krippendorff's alpha, {m.level}: {m.of}: {said} ({m.n} rated by two or more)")
     t = translator("en")
-    asked = [f"{rater}, to ask about: {flag}" for rater, flag in found["flags"].items() if flag]
+    asked = [f"{rater}, for review: {flag}" for rater, flag in found["flags"].items() if flag]
     needed = further_in_words(found["further"], t) if found["further"] else [t("dashboard.further.few")]
     print(*asked, t("dashboard.further"), *needed, sep="\n")
     return found["rows"]
@@ -501,13 +502,11 @@ def close_round(a: argparse.Namespace, ask: _Ask = input) -> None:
             remedy = "wait, or look at annotate status"
             refuse("close: a round must have a complete page; got none", place=path.name, remedy=remedy)
         rows = print_overview(store, store.study)
-        n_open = sum(r["assigned"] - r["complete"] for r in rows if "withdrawn" not in r["marks"])
+        at_work = [r for r in rows if not {"finished", "withdrawn"} & set(r["marks"])]
+        n_open = sum(r["assigned"] - r["complete"] for r in at_work)
         if n_open and not a.yes and not agreed(f"{n_open} pages are open. Close the round?", "close", ask):
             return print("the round goes on")
-        register = Register(store)
-        closed = [r.rater for r in register.raters() if r.active and r.role != "owner"]
-        for rater in closed:
-            register.withdraw(rater)
+        closed = Register(store).end()
     print(f"closed: {', '.join(closed) or 'nobody was active'}; `mhbench annotate invite` opens a link again")
     print(*left_out(found), *name_ratings(a.study, path, params=params), *_select(a.study, params), sep="\n")
     if not QUESTION_KINDS[kind].stages:

@@ -393,7 +393,7 @@ def write_eee(
             out.append(write(f"{folder}/{name}.json", _json(whole | {"detailed_evaluation_results": detailed})))
             out.append(write(file, content))
             if unscored:  # the schema has no place for an answer without a score
-                out.append(write(f"{folder}/{name}_unscored.jsonl", _jsonl(unscored)))
+                out.append(write(f"{folder}/{name}_unscored_samples.jsonl", _jsonl(unscored)))
     if any(f.parent.name == "ratings" for f in out):
         out.append(write("ratings/human_ratings.schema.json", _json(rating_schema())))
     return out

@@ -1,0 +1,66 @@
+"""The page at its ends: the anchors of a scale, a study that has ended, and the words that say so."""
+
+import json
+import re
+
+import pytest
+
+from mhbench.annotate.dashboard import _time, progress
+from mhbench.annotate.pages import page_text, question_view, texts, translator
+from mhbench.annotate.store import Register, open_store
+from mhbench.annotate.study import QuestionPage, build_study
+from mhbench.records.schema import Response
+
+from .conftest import ANSWERS, ENTRIES, items
+from .test_annotate_app import with_page
+
+
+def test_after_the_end_the_dashboard_says_finished_and_a_link_that_the_study_has_ended(tmp_path):
+    async def check(client, path, tokens):
+        with open_store(path) as store:
+            register = Register(store)
+            register.withdraw("r2")
+            assert not register.ended and register.end() == ["r1"] and register.ended
+            assert [r["marks"] for r in progress(store, store.study)] == [["finished"], ["withdrawn"]]
+        for language, words in (("en", "The study has ended"), ("de", "Die Studie ist beendet")):
+            client.session.cookie_jar.update_cookies({"mhbench_language": language})
+            reply = await client.get(f"/in/{tokens['r1']}")
+            shown = await reply.text()
+            assert reply.status == 403 and words in shown and "new one" not in shown
+        await client.get(f"/in/{tokens['boss']}")
+        board = await (await client.get("/dashboard")).text()
+        assert "r1 (beendet)" in board and "r2 (Teilnahme zurückgezogen)" in board and "Die Studie ist beendet" in board
+        with open_store(path) as store:
+            token = Register(store).invite("r1")
+            assert not Register(store).ended and Register(store).who(token).rater == "r1"
+
+    with_page(tmp_path, ENTRIES["agree"], check)
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "language", "ends"),
+    [
+        ("sliders", {}, "en", ["not appropriate at all", "entirely appropriate"]),
+        ("sliders", {}, "de", ["gar nicht angemessen", "völlig angemessen"]),
+        ("score", {"anchors": {}}, "de", ["völlig falsch", "so gut wie die Referenz"]),
+        ("score", {"anchors": {"100": "perfect", "50": "half", "0": "useless"}}, "en", ["useless", "half", "perfect"]),
+    ],
+)
+def test_the_anchors_of_the_scale_stand_at_every_slider(kind, own, language, ends):
+    said = [Response(item_id="q1", study="example", model=m, mode="zero_shot", text=t) for m, t in ANSWERS.items()]
+    study = build_study("example", ENTRIES[kind] | own | {"language": language}, items(1), said)
+    page = QuestionPage(study, study.questions[0], "r1", 0, "secret")
+    view = question_view(page, {}, language)
+    assert list(view["anchors"].values()) == ends
+    seen = page_text(study, "r1")
+    assert [seen.count(words) for words in ends] == [len(view["rated"])] * len(ends)
+
+
+def test_german_words_are_those_of_the_field_and_times_have_a_unit_that_shows_them():
+    words = json.dumps(texts("de"), ensure_ascii=False)
+    assert not re.search("Urteilende|Nachzufragen|ausgeschieden|Prüffragen", words)
+    for language, told in (
+        ("en", ["20 seconds", "12 minutes", "2.5 hours"]),
+        ("de", ["20 Sekunden", "12 Minuten", "2,5 Stunden"]),
+    ):
+        assert [_time(m, translator(language)) for m in (1 / 3, 12, 150)] == told
