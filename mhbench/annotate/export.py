@@ -292,7 +292,7 @@ def left_out(exported: Exported) -> list[str]:
 # %% ../../nbs/annotate/07_export.ipynb #00c6b41f
 def _unnamed(found: Sequence[Rating], notes: list[str]) -> Rated:
     "Ratings under pseudonyms, since the results of a study are shared."
-    known = pseudonyms(r.rater for r in found if r.origin != "simulated")
+    known = pseudonyms(r.rater for r in found if r.origin != "simulated" and not r.by_model)
     replaced = sum(name != shown for name, shown in known.items())
     if replaced:
         told = "`mhbench annotate who` reads them from the private key"
