@@ -203,7 +203,9 @@ def test_one_rater_is_too_little_to_plan_from_and_other_kinds_have_no_plan(tmp_p
 
 
 def told(key: str, **given) -> str:
-    words = [given.get(name, "") for name in ("what", "hours", "width")]
+    if key.startswith(("time.", "number.")):
+        return f"{given['n']}{key[5]}" if given else "."
+    words = [given.get(name, "") for name in ("what", "time", "width")]
     return " ".join([key.removeprefix("dashboard.further."), *words]).strip()
 
 
@@ -212,15 +214,15 @@ def told(key: str, **given) -> str:
     [
         (
             Further(10.0, "option", 3, 8, None, None, 90, None, 2.0, True),
-            ["option share 3.0 10", "more share 3.0 10", "caution share 3.0 10"],
+            ["option share 3.0h 10", "more share 3.0h 10", "caution share 3.0h 10"],
         ),
         (
             Further(0.1, "model", 3, 8, 50, 2, 45, 70, 1.0, False),
-            ["design model 0.8 0.1", "more model 0.8 0.1", "same model 0.8 0.1", "caution model 0.8 0.1"],
+            ["design model 45m 0.1", "more model 45m 0.1", "same model 45m 0.1", "caution model 45m 0.1"],
         ),
         (
             Further(0.1, "yes", 3, None, None, None, 0, None, 1.0, False),
-            ["none share 0.0 0.1", "others share 0.0 0.1", "caution share 0.0 0.1"],
+            ["none share 0s 0.1", "others share 0s 0.1", "caution share 0s 0.1"],
         ),
     ],
 )
