@@ -38,7 +38,7 @@ def test_a_tie_of_labels_is_the_sources_option_in_part():
     assert found["estimate"].tolist() == [pytest.approx(0.2)]
 
 
-def test_one_label_beside_abstentions_is_no_majority():
+def test_one_label_beside_two_abstentions_is_no_majority():
     labels = np.array([["Correct", "Correct", None], ["Abstain", "Correct", "Correct"], ["Abstain", "Abstain", None]])
     assert majority(labels).tolist() == ["Correct"] * 3
     assert majority(labels, alone=False).tolist() == [None, "Correct", "Correct"]

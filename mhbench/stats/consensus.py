@@ -49,14 +49,14 @@ def majority(
     labels: Any, *, rule: str = "majority", ignore: Sequence = (ABSTAIN,), alone: bool = True
 ) -> np.ndarray:  # (N,) None or NaN where there is no consensus
     """The label given by more than half of the raters (R, N) who gave one, or, by "plurality", by most; none in a tie,
-    nor, unless `alone`, where one rater gave a label and others abstained.
+    nor, unless `alone`, where one rater gave a label and two or more abstained.
     """
     x, v = label_matrix(labels, ignore, None, "majority", raters=1)
     named = np.array([*v, None], dtype=object if not v or isinstance(v[0], str) else float)
     win = _vote(one_hot(x, max(len(v), 1)).sum(0), rule)
     if not alone:
         asked = np.asarray(pd.notna(np.asarray(labels, dtype=object))).sum(0)
-        win[((x >= 0).sum(0) == 1) & (asked > 1)] = -1
+        win[((x >= 0).sum(0) == 1) & (asked > 2)] = -1
     return named[win]
 
 # %% ../../nbs/stats/04_consensus.ipynb #c1b0a431
