@@ -5,17 +5,20 @@
 # %% ../../nbs/records/07_answers.ipynb #44cab379
 from __future__ import annotations
 
+import importlib.resources
 import json
 import re
 import struct
 import zipfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import yaml
 
 from ..errors import optional, refuse
 from .database import sha256_file
@@ -23,29 +26,67 @@ from .schema import STATUSES, Item, Response, letters, validate
 from .table import csv_rows
 
 # %% auto #0
-__all__ = ['Logged', 'log_rows', 'load_answers', 'all_simulated', 'modes_in']
+__all__ = ['Logged', 'NO_ANSWER', 'log_rows', 'load_answers', 'all_simulated', 'modes_in']
 
 # %% ../../nbs/records/07_answers.ipynb #e3fe7ac6
-Logged = tuple[str, dict[str, Any]]  # (place, fields): item_id, text, sample, error, letter_logprobs
+Logged = tuple[str, dict[str, Any]]  # (place, fields): item_id, text, sample, error, letter_logprobs, question, target
+NO_ANSWER = "the log holds no answer"
+
+
+@lru_cache
+def _endings() -> dict[str, str]:
+    "What the end reasons of services mean: complete, cut, filtered or refused."
+    file = importlib.resources.files("mhbench") / "ask" / "texts" / "answers" / "replies.yaml"
+    meanings = yaml.safe_load(file.read_text(encoding="utf-8"))["endings"]
+    return {r: meaning for meaning, of in meanings.items() for reasons in of.values() for r in reasons}
+
+
+def _ended(text: str | None, reason: Any) -> dict[str, Any]:
+    "Status, text and error of an answer with this end reason (None where the log names none)."
+    meaning = "complete" if reason is None else _endings().get(str(reason).casefold())
+    if meaning == "filtered":
+        return {"text": text or "", "status": "filtered", "error": f"finish_reason: {reason}"}
+    if meaning == "refused":
+        return {"text": text or "", "status": "refused", "error": f"the model refused: {reason}"}
+    if meaning is None or text is None:
+        return {"text": "", "status": "error", "error": NO_ANSWER if meaning else f"finish_reason {reason!r}"}
+    return {"text": text} | ({"status": "truncated"} if meaning == "cut" else {})
 
 
 def _of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
     for s in samples:
         output = s.get("output") or {}
         error = s.get("error")
-        text = output.get("completion") or _message(output)
-        said = {"item_id": str(s["id"]), "text": text, "sample": str(int(s.get("epoch", 1)) - 1)}
-        if (output.get("choices") or [{}])[0].get("stop_reason") == "content_filter":
-            said["status"] = "filtered"
-        yield f"{name}, sample {s['id']}", said | ({"error": str(error.get("message", error))} if error else {})
+        choices = output.get("choices") or []
+        text = output.get("completion") or (_message(output) if choices else None)
+        said = {"item_id": str(s["id"]), "sample": str(int(s.get("epoch", 1)) - 1)}
+        said |= _ended(text, choices[0].get("stop_reason") if choices else None) | _about(s, s.get("input"))
+        if error:
+            said = {k: v for k, v in said.items() if k != "status"} | {"error": str(error.get("message", error))}
+        yield f"{name}, sample {s['id']}", said
+
+
+def _about(of: Mapping[str, Any], question: Any) -> dict[str, Any]:
+    "The question, the options and the key as a log repeats them, where it does."
+    if isinstance(question, list):  # messages
+        question = next((m.get("content") for m in question[::-1] if m.get("role") == "user"), None)
+    choices = of.get("choices")
+    choices = choices.get("text") if isinstance(choices, dict) else choices
+    options = choices if isinstance(choices, list) and all(isinstance(c, str) for c in choices) else None
+    found = {"question": question if isinstance(question, str) else None, "choices": options}
+    return {k: v for k, v in (found | {"target": of.get("target")}).items() if v not in (None, "", [])}
 
 
 def _message(body: dict) -> str:
     "The text of the first choice; a content of parts is joined."
     content = ((body.get("choices") or [{}])[0].get("message") or {}).get("content") or ""
+    return _joined(content)
+
+
+def _joined(content: Any) -> str:
     if isinstance(content, list):
         return "".join(p.get("text", "") for p in content if isinstance(p, dict))
-    return content
+    return content or ""
 
 
 def _inspect_samples(path: Path) -> list[dict]:
@@ -75,39 +116,92 @@ def _unpacked(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     return zstandard.ZstdDecompressor().decompressobj().decompress(z.fp.read(entry.compress_size))
 
 # %% ../../nbs/records/07_answers.ipynb #6f46ee91
+def _of_choices(body: dict) -> dict[str, Any]:
+    "Chat completions and completions."
+    choice = body["choices"][0] if body["choices"] else {}
+    message = choice.get("message") or {}
+    if message.get("refusal"):
+        return {"text": "", "status": "refused", "error": f"the model refused: {message['refusal']}"}
+    content = message.get("content") if message else choice.get("text")
+    return _ended(None if content is None else _joined(content), choice.get("finish_reason"))
+
+
+def _of_output(body: dict) -> dict[str, Any]:
+    "OpenAI's responses."
+    parts = [p for out in body["output"] if out.get("type") == "message" for p in out.get("content") or []]
+    refusal = "".join(p.get("refusal") or "" for p in parts)
+    if refusal:
+        return {"text": "", "status": "refused", "error": f"the model refused: {refusal}"}
+    reason = (body.get("incomplete_details") or {}).get("reason") or body.get("status")
+    return _ended("".join(p.get("text") or "" for p in parts) if parts else None, reason)
+
+
+def _of_blocks(body: dict) -> dict[str, Any]:
+    "Anthropic's messages."
+    texts = [b.get("text") or "" for b in body["content"] if b.get("type") == "text"]
+    return _ended("".join(texts) if texts else None, body.get("stop_reason"))
+
+
+def _of_candidates(body: dict) -> dict[str, Any]:
+    "Gemini's candidates."
+    if not body.get("candidates"):
+        return _ended(None, (body.get("promptFeedback") or {}).get("blockReason"))
+    first = body["candidates"][0]
+    parts = [p for p in (first.get("content") or {}).get("parts") or [] if not p.get("thought")]
+    return _ended("".join(p.get("text") or "" for p in parts) if parts else None, first.get("finishReason"))
+
+
+_BODIES = {"choices": _of_choices, "output": _of_output, "content": _of_blocks, "candidates": _of_candidates}
+
+
 def _of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
     for k, line in enumerate(lines, 1):
-        response = line.get("response") or {}
-        error = line.get("error")
-        good = not error and response.get("status_code", 200) == 200
-        said = {"item_id": str(line["custom_id"]), "text": _message(response.get("body") or {}) if good else ""}
-        choice = ((response.get("body") or {}).get("choices") or [{}])[0]
-        refusal = (choice.get("message") or {}).get("refusal")
-        if choice.get("finish_reason") == "content_filter":
-            said |= {"status": "filtered", "error": "finish_reason: content_filter"}
-        elif refusal:
-            said |= {"status": "refused", "error": f"the model refused: {refusal}"}
-        yield f"{name}:{k}", said | ({} if good else {"error": json.dumps(error or response)[:500]})
+        place = f"{name}:{k}"
+        came = line.get("response") or line.get("result") or {}
+        error = line.get("error") or came.get("error")
+        good = not error and came.get("status_code", 200) == 200 and came.get("type", "succeeded") == "succeeded"
+        body = came.get("body") or came.get("message") or came
+        said = {"item_id": str(line.get("custom_id", line.get("key")))}
+        if not good or not came:
+            yield place, said | {"text": "", "error": json.dumps(error or came or NO_ANSWER)[:500]}
+            continue
+        kind = next((field for field in _BODIES if isinstance(body.get(field), list)), None)
+        if kind is None and "promptFeedback" in body:
+            kind = "candidates"
+        if kind is None:
+            rule = "be that of chat completions, completions, responses, messages or Gemini's candidates"
+            got = f"the fields {', '.join(sorted(body)) or 'none'} ({place})"
+            refuse(
+                f"load_answers: the body of a batch's answer must {rule}; got {got}; make it a table of item_id, text"
+            )
+        yield place, said | _BODIES[kind](body)
 
 # %% ../../nbs/records/07_answers.ipynb #7132ca44
+_ASKS = ("question", "query", "input", "problem", "prompt", "Question", "sent", "stem")  # fields of documents
+
+
 def _of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
     kept = lines[0].get("filter")
     for k, line in enumerate(lines, 1):
         if line.get("filter") != kept:
             continue
         doc = line.get("doc") or {}
-        said: dict[str, Any] = {"item_id": str(doc.get("item_id", doc.get("id", line.get("doc_id"))))}
-        found = line.get("filtered_resps") or line.get("resps") or []
-        if found and isinstance(found[0], (list, tuple)) and len(found[0]) == 2 and _is_number(found[0][0]):
-            logprobs = [float(r[0]) for r in found]
+        said: dict[str, Any] = {"item_id": doc.get("item_id", doc.get("id")), "row": line.get("doc_id")}
+        said |= _about(doc | {"target": line.get("target")}, next((doc[f] for f in _ASKS if doc.get(f)), None))
+        said["item_id"] = None if said["item_id"] is None else str(said["item_id"])
+        resps = line.get("resps") or []
+        firsts = [r[0] if isinstance(r, list) and r else r for r in resps]
+        if len(firsts) > 1 and all(isinstance(r, (list, tuple)) and _is_number(next(iter(r), None)) for r in firsts):
+            logprobs = [float(r[0]) for r in firsts]
             best = max(range(len(logprobs)), key=logprobs.__getitem__)
             names = letters(len(logprobs))
-            said |= {"text": names[best], "letter_logprobs": dict(zip(names, logprobs))}
-        else:
-            while isinstance(found, (list, tuple)):
-                found = found[0] if found else ""
-            said["text"] = str(found)
-        yield f"{name}:{k}", said
+            yield f"{name}:{k}", said | {"text": names[best], "letter_logprobs": dict(zip(names, logprobs))}
+            continue
+        texts = resps[0] if resps and isinstance(resps[0], list) else resps
+        if not texts:
+            yield f"{name}:{k}", said | {"text": "", "status": "error", "error": NO_ANSWER}
+        for sample, text in enumerate(texts):
+            yield f"{name}:{k}", said | {"text": str(text)} | ({"sample": str(sample)} if len(texts) > 1 else {})
 
 
 def _is_number(x: Any) -> bool:
@@ -193,7 +287,7 @@ def _of_exchange(path: Path) -> Iterator[Logged]:
 
 # %% ../../nbs/records/07_answers.ipynb #77776083
 def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log that is known here
-    """The answers in a log of inspect, lm-evaluation-harness, the Batch API or Every Eval Ever.
+    """The answers in a log of inspect, lm-evaluation-harness, a batch or Every Eval Ever.
 
     Raises: ValueError for a log that is cut or cannot be unpacked here.
     """
@@ -209,7 +303,7 @@ def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log tha
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as e:
         said = f"{type(e).__name__}: {e}"[:200]
         refuse(f"load_answers: path must be a whole log; got {said} ({path.name})")
-    if lines and "custom_id" in lines[0]:
+    if lines and ("custom_id" in lines[0] or {"key", "response"} <= set(lines[0])):
         return list(_of_batch(lines, path.name))
     if lines and {"doc", "resps"} <= set(lines[0]):
         return list(_of_harness(lines, path.name))
@@ -222,8 +316,15 @@ def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
     "The rows of a table of answers."
     try:
         if path.suffix == ".parquet":
-            table = pd.read_parquet(path).fillna("").astype(str)
-            rows = [(f"{path.name}:row {k}", r) for k, r in enumerate(table.to_dict("records"), 1)]
+            table = pd.read_parquet(path)
+            answered = table[[c for c in ("text", "letter", "number") if c in table]].notna().any(axis=1)
+            rows = [
+                (f"{path.name}:row {k}", r) for k, r in enumerate(table.fillna("").astype(str).to_dict("records"), 1)
+            ]
+            for (_, row), there in zip(rows, answered):
+                row |= (
+                    {} if there else {"status": row.get("status") or "missing", "error": row.get("error") or NO_ANSWER}
+                )
         elif (logged := log_rows(path)) is not None:
             return logged
         else:
@@ -314,6 +415,8 @@ def _came(row: dict, n: int, place: str) -> dict[str, Any]:
     error = row.get("error") or None
     text = _text(row, n, place)
     if status not in STATUSES:  # another tool's words
+        named = status not in (None, "", "success", "completed", "done")
+        error = error or (f"status {status!r}" if named and not text else None)
         status = "error" if error and not text else "ok"
     if status == "error":
         return {"status": status, "error": error or "the table says no more"}
@@ -322,6 +425,80 @@ def _came(row: dict, n: int, place: str) -> dict[str, Any]:
     return {"status": status, "error": error, "text": text, "letter_logprobs": logprobs}
 
 # %% ../../nbs/records/07_answers.ipynb #a712f8f1
+_LEAST = 20  # characters of a question that tell it from others
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^\w]+", "", text.casefold())
+
+
+class _ByQuestion:
+    "Items by what they ask."
+
+    def __init__(self, items: Sequence[Item]):
+        self.items = {i.item_id: i for i in items}
+        self.asks = {i.item_id: _plain("".join([*i.context.values(), i.question, *i.stems])) for i in items}
+        self.own: dict[str, list[str]] = {}
+        for i in items:
+            self.own.setdefault(_plain(i.question), []).append(i.item_id)
+
+    def same(self, item_id: str, question: str) -> bool:
+        "Whether a log's text asks what an item asks; True where it is too short to tell."
+        said, own = _plain(question), _plain(self.items[item_id].question)
+        return len(said) < _LEAST or len(own) < _LEAST or own in said or said in self.asks[item_id]
+
+    def named(self, question: str, choices: Sequence[str] | None) -> str | None:
+        "The only item with this question, and with these options where there are several."
+        found = self.own.get(_plain(question), [])
+        if len(found) > 1 and choices:
+            found = [x for x in found if sorted(self.items[x].options) == sorted(choices)]
+        return found[0] if len(found) == 1 else None
+
+
+def _by_content(rows: list[tuple[str, dict]], items: Sequence[Item], name: str) -> list[tuple[str, dict]]:
+    "The rows of a log with the id of the item whose question they repeat; a row's number is the id of none."
+    by = _ByQuestion(items)
+    out, moved, strange, numbered = [], 0, 0, 0
+    for place, r in rows:
+        item_id, question = r["item_id"], r.get("question")
+        if item_id in by.items and (question is None or by.same(item_id, question)):
+            out.append((place, r))
+            continue
+        found = by.named(question, r.get("choices")) if question else None
+        moved += found is not None
+        strange += found is None and item_id in by.items
+        numbered += found is None and item_id is None
+        if found is not None or (item_id is not None and item_id not in by.items):
+            out.append((place, r | {"item_id": found or item_id}))
+    if moved:
+        print(f"{name}: {moved} of {len(rows)} answers are joined by their question, and not by their id")
+    if strange or numbered:
+        print(f"{name}: {strange + numbered} of {len(rows)} answers are left out: their question is no item's")
+    if rows and not out:
+        got = f"{len(rows)} whose question is that of no item ({name})"
+        remedy = "name the log of this corpus, or give its documents the items' ids (item_id)"
+        refuse(f"load_answers: a log must answer the items of this run; got {got}; {remedy}")
+    return out
+
+
+def _target_letters(target: Any, item: Item, order: Sequence[int] | None) -> list[str] | None:
+    "A log's key as the item's letters; None where it cannot be read as such."
+    n = len(item.options)
+    places = list(range(n)) if order is None else list(order)
+    out = []
+    for one in target if isinstance(target, list) else [target]:
+        said = str(one).strip()
+        if said in item.options:
+            out.append(letters(n)[item.options.index(said)])
+        elif said in letters(n):
+            out.append(letters(n)[places[letters(n).index(said)]])
+        elif said.isdecimal() and int(said) < n:
+            out.append(letters(n)[places[int(said)]])
+        else:
+            return None
+    return sorted(out)
+
+
 def _asked(
     table: list[tuple[str, dict]], path: Path, known: Collection[str], others: Collection[str], model: str
 ) -> list[tuple[str, dict]]:
@@ -370,8 +547,13 @@ def load_answers(
         refuse(f"load_answers: path must be a CSV or Parquet file; got {got}", error=FileNotFoundError)
     by_id = {i.item_id: i for i in items}
     rows: list[tuple[str, dict[str, Any]]] = []
+    table = _rows(path)
+    logged = path.suffix not in (".csv", ".parquet")
+    table = _by_content(table, items, path.name) if logged else table
+    keyed = []  # items of which a log has a key of its own, and whether it is the item's
+    unsaid = 0  # rows without a mode
     first: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
-    for place, r in _asked(_rows(path), path, by_id.keys(), others, model):
+    for place, r in _asked(table, path, by_id.keys(), others, model):
         item = by_id[r["item_id"]]
         fields: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "model": model}
         fields |= {"cost_usd": None, "attempts": 0}
@@ -384,7 +566,14 @@ def load_answers(
             refuse(f"load_answers: an item must be answered once a mode and sample; got {got}")
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
         fields |= {"order": _order(r.get("order"), len(item.options), place) or _shown(r.get("choices"), item, place)}
+        unsaid += not r.get("mode")
+        theirs = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
+        keyed += [] if theirs is None or not item.right else [(item.item_id, theirs == sorted(item.right))]
         rows.append((place, fields | _came(r, len(item.options), place)))
+    if logged and unsaid:
+        print(f"{model}: {unsaid} of {len(rows)} answers of {path.name} name no mode and count as zero_shot")
+    if other := [item_id for item_id, same in keyed if not same]:
+        print(f"{model}: {len(other)} of {len(keyed)} keys of {path.name} are not those here, such as {other[0]}")
     return validate(rows, Response).records
 
 # %% ../../nbs/records/07_answers.ipynb #1a4a9134
