@@ -33,7 +33,7 @@ LOGS = {
         [
             {"doc_id": 0, "doc": {"item_id": "q1"}, "resps": [[["-3", "False"]], [["-1", "True"]]]}
             | {"filtered_resps": [["-3", "False"], ["-1", "True"]]},
-            {"doc_id": 1, "doc": {"item_id": "q2"}, "resps": [["The answer is A"]], "filtered_resps": ["A"]},
+            {"doc_id": 1, "doc": {"item_id": "q2"}, "resps": [["A"]], "filtered_resps": ["A"]},
             {"doc_id": 2, "doc": {"item_id": "elsewhere"}, "resps": [["B"]], "filtered_resps": ["B"]},
         ]
     ),

@@ -162,6 +162,15 @@ class Encoder(LazyModel):
         width = loading.padded_widths([max(map(len, rows))], self.sentence_model.limit)[0]
         return self.sentence_model(*padded_rows(rows, self.sentence_model.tokenizer.pad_token_id or 0, int(width)))
 
+    def cut(self, texts: Sequence[str]) -> np.ndarray:  # (n,) bool
+        "Whether `sentences` sees the beginning of a text only."
+        check_texts("Encoder.cut", texts)
+        return np.asarray([bool(x[0]) for x in self._recalled("cut", texts, self._cut)], dtype=bool)
+
+    def _cut(self, texts: list[str]) -> list[np.ndarray]:
+        tokenizer, limit = self.sentence_model.tokenizer, self.sentence_model.limit
+        return [np.array([len(i)]) > limit for i in _token_ids(tokenizer, texts, limit + 1)]
+
     def lengths(self, texts: Sequence[str]) -> np.ndarray:  # (n,) tokens with both special ones, after cutting
         "How many tokens the token model sees of each text."
         return np.asarray([x[0] for x in self._recalled("lengths", texts, self._lengths)], dtype=np.int64)

@@ -112,10 +112,11 @@ class Item(Record):
 
     @property
     def right(self) -> list[str]:
-        "What counts as right: the key; the most probable option where there are soft labels and no key."
+        "What counts as right: the key; without one, the most probable option, where no other is as probable."
         if self.key or self.soft_labels is None:
             return self.key
-        return [letters(len(self.options))[self.soft_labels.index(max(self.soft_labels))]]
+        top = [a for a, p in zip(letters(len(self.options)), self.soft_labels) if p == max(self.soft_labels)]
+        return top if len(top) == 1 else []
 
     @model_validator(mode="after")
     def _fits_its_task(self):

@@ -29,9 +29,9 @@ from .score import ANSWERED, DECLINED, UNSCORED, read_answer, spending
 from .verdicts import by_rule, unasked_judgment
 
 # %% auto #0
-__all__ = ['SIMILARITY', 'NOT_SAID', 'nearest_option', 'judge_by_similarity', 'Asked', 'answer_everything', 'split_unasked',
-           'judge_everything', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks', 'telling_texts',
-           'count_responses', 'failures', 'check_truncated', 'about_gaps', 'generate_metrics']
+__all__ = ['ONLY_BEGUN', 'SIMILARITY', 'NOT_SAID', 'nearest_option', 'judge_by_similarity', 'Asked', 'answer_everything',
+           'split_unasked', 'judge_everything', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks',
+           'telling_texts', 'count_responses', 'failures', 'check_truncated', 'about_gaps', 'generate_metrics']
 
 # %% ../../nbs/steps/10_answers.ipynb #03f84f62
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -52,6 +52,14 @@ def _plan(item: Item) -> tuple[list[str], list[str]] | str:
     return item.stems or [item.question], sentences
 
 # %% ../../nbs/steps/10_answers.ipynb #dea7a403
+ONLY_BEGUN = "the end of a text that is too long for the encoder"  # what of a request was not taken
+
+
+def _cut_texts(encoder: Any, texts: Sequence[str]) -> set[str]:
+    "The texts of which an encoder saw the beginning only."
+    return {t for t, cut in zip(texts, encoder.cut(texts)) if cut} if texts and hasattr(encoder, "cut") else set()
+
+
 def nearest_option(
     items: Sequence[Item], encoder: Any, *, model: str = "minilm", scale: float = 20.0, chunk: int = 512
 ) -> list[Response]:  # one an item, mode zero_shot
@@ -65,7 +73,11 @@ def nearest_option(
         texts = list(dict.fromkeys(chain.from_iterable(parts)))
         row = {t: k for k, t in enumerate(texts)}
         vectors = encoder.sentences(texts) if texts else np.zeros((0, 1), np.float32)
-        out += [_nearest(i, p, vectors, row, model, scale) for i, p in plans]
+        cut = _cut_texts(encoder, texts)
+        for i, p in plans:
+            said = _nearest(i, p, vectors, row, model, scale)
+            begun = not isinstance(p, str) and not cut.isdisjoint(chain(*p))
+            out.append(said.model_copy(update={"changed": [ONLY_BEGUN]}) if begun else said)
     return out
 
 # %% ../../nbs/steps/10_answers.ipynb #bee16373
@@ -107,6 +119,7 @@ def judge_by_similarity(
     texts = list(dict.fromkeys(chain.from_iterable((s, *keys) for s, keys in zip(said, wanted) if s)))
     row = {t: k for k, t in enumerate(texts)}
     vectors = np.asarray(encoder.sentences(texts), np.float64) if texts else np.zeros((0, 1))
+    cut = _cut_texts(encoder, texts)
     out = []
     rubric = f"{SIMILARITY} {threshold:g}" if kind == "label" else SIMILARITY
     by: dict[str, Any] = dict(judge=judge, kind=kind, rubric=rubric)
@@ -120,7 +133,8 @@ def judge_by_similarity(
         if kind == "label":
             sure = float(six_decimals(expit(20 * abs(near - threshold))))  # a half at the threshold itself
             verdict = {"label": "Correct" if near >= threshold else "Incorrect", "confidence": sure}
-        out.append(Judgment(**r.about, attempts=0, **by, **verdict))
+        changed = [] if cut.isdisjoint([s, *keys]) else [ONLY_BEGUN]
+        out.append(Judgment(**r.about, attempts=0, changed=changed, **by, **verdict))
     return out
 
 # %% ../../nbs/steps/10_answers.ipynb #18727f1e

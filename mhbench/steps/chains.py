@@ -186,10 +186,10 @@ MAIN_SCORES = ("faithfulness", "informativeness_step", "missing_step", "reasonin
 
 
 def chain_table(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> pd.DataFrame:
-    "One row a chain: what became of its answer, whether it was right, how many steps it has, its scores."
-    kept = ["item_id", "cluster", "category", "model", "mode", "sample", "outcome", "correct"]
+    "One row a chain: what became of its answer, whether it was right or cut, how many steps it has, its scores."
+    kept = ["item_id", "cluster", "category", "model", "mode", "sample", "outcome", "correct", "truncated"]
     about = score_responses(items, chains.responses).reset_index(drop=True)
-    about = about.assign(outcome=what_became(about))[kept]
+    about = about.assign(outcome=what_became(about), truncated=about["status"] == "truncated")[kept]
     return pd.concat([about.assign(n_steps=[len(c) for c in chains.steps]), values], axis=1)
 
 # %% ../../nbs/steps/16_chains.ipynb #bb0fdcad

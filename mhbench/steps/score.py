@@ -304,12 +304,18 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         answer = [] if declines else list(vote.answers[0] or ())
         first = g.iloc[0].to_dict()
         missing = g["correct"].isna().all()
+        failed = int((what_became(g) == FAILED).sum())
         how = "majority: tie" if vote.tied[0] else "majority"
+        how += f" ({len(g) - failed} of {len(g)} votes came)" if failed else ""
         way = {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
         said = {"how": REFUSED if declines else how, "answer": answer, "read": bool(answer)}
         said["status"] = first["status"] if missing else "ok"
         said |= {"read_from": how_read(g), "disagrees": False}
         right = {"correct": np.nan if missing else is_correct(by_id[item_id], answer)}
-        right |= {"confidence": float(vote.votes[0] / max(vote.voters[0], 1)), "cross_entropy": np.nan, "brier": np.nan}
+        right |= {
+            "confidence": float(vote.votes[0] / max(vote.voters[0] + failed, 1)),
+            "cross_entropy": np.nan,
+            "brier": np.nan,
+        }
         rows.append(first | way | said | right | {"attempts": g["attempts"].sum()} | spending(g))
     return conform(pd.DataFrame(rows, columns=columns(Score)), Score)

@@ -1,0 +1,172 @@
+"Logs of other tools: nothing that is missing counts as wrong, and nothing is joined by the number of a row."
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mhbench.encode.embeddings import load_encoder
+from mhbench.records.answers import load_answers
+from mhbench.records.schema import Item, Response
+from mhbench.steps.answers import ONLY_BEGUN, judge_by_similarity, nearest_option
+from mhbench.steps.score import score_responses, self_consistency
+
+DRUGS = ["lithium", "sertraline", "clozapine", "naloxone"]
+USES = ["acute mania in an adult", "panic disorder in an adult", "resistant schizophrenia", "an overdose of opioids"]
+ITEMS = [
+    Item(
+        item_id=f"q{k}",
+        study="s",
+        task="multiple_choice",
+        question=f"Which drug is given first in {use}?",
+        options=DRUGS,
+        key=[letter],
+        source="made here",
+    )
+    for k, (use, letter) in enumerate(zip(USES, "ABCD"), 1)
+]
+
+
+def written(folder, lines, name="samples.jsonl"):
+    path = folder / name
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def correct(responses):
+    return score_responses(ITEMS, responses)["correct"].fillna(-1).tolist()
+
+
+def of_harness(k, text, **doc):
+    doc = {"question": ITEMS[k].question} | doc
+    return {"doc_id": k, "doc": doc, "target": "ABCD"[k], "resps": [[text]], "filtered_resps": ["a"], "filter": "f"}
+
+
+def test_a_harness_log_is_joined_by_its_question_and_read_before_its_filter(tmp_path, capsys):
+    lines = [of_harness(k, f"I would pick {'ABCD'[k]}.") for k in (1, 2, 3, 0)]
+    for n, line in enumerate(lines):
+        line["doc_id"] = n  # the number of a row, which is no item's
+    got = load_answers(written(tmp_path, lines), ITEMS, "m")
+    assert [r.item_id for r in got] == ["q2", "q3", "q4", "q1"] and correct(got) == [1, 1, 1, 1]
+    assert "joined by their question" in capsys.readouterr().out
+
+
+def test_ids_that_name_other_questions_are_not_believed(tmp_path, capsys):
+    lines = [of_harness(k, "ABCD"[k], id=f"q{(k + 1) % 4 + 1}") for k in range(4)]
+    assert correct(load_answers(written(tmp_path, lines), ITEMS, "m")) == [1, 1, 1, 1]
+    strange = [of_harness(0, "A", question="Which of these drugs is the oldest?") for _ in range(2)]
+    with pytest.raises(ValueError, match="whose question is that of no item"):
+        load_answers(written(tmp_path, strange), ITEMS, "m")
+
+
+def test_the_order_and_the_key_of_a_log_are_its_own(tmp_path, capsys):
+    samples = [
+        {"id": i.item_id, "input": i.question, "choices": DRUGS[::-1], "target": "DCBA"[k]}
+        | {"output": {"choices": [{"message": {"content": f"ANSWER: {'DCBA'[k]}"}, "stop_reason": "stop"}]}}
+        for k, i in enumerate(ITEMS)
+    ]
+    samples[3]["target"] = "B"
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"samples": samples}))
+    assert correct(load_answers(path, ITEMS, "m")) == [1, 1, 1, 1]
+    assert "1 of 4 keys of log.json are not those here, such as q4" in capsys.readouterr().out
+
+
+def test_repeats_are_samples_and_no_response_is_missing(tmp_path):
+    lines = [of_harness(0, "A") | {"resps": [["A", "B", "A"]]}, of_harness(1, "") | {"resps": []}]
+    got = load_answers(written(tmp_path, lines), ITEMS, "m")
+    assert [(r.sample, r.text) for r in got[:3]] == [(0, "A"), (1, "B"), (2, "A")]
+    assert (got[3].status, correct(got)[3]) == ("error", -1)
+
+
+def test_null_in_parquet_is_missing_and_an_empty_text_is_an_empty_answer(tmp_path):
+    pd.DataFrame({"item_id": ["q1", "q2"], "text": [None, ""]}).to_parquet(tmp_path / "a.parquet")
+    got = load_answers(tmp_path / "a.parquet", ITEMS, "m")
+    assert [r.status for r in got] == ["error", "ok"] and correct(got) == [-1, 0]
+
+
+@pytest.mark.parametrize("status", ["timeout", "failed"])
+def test_another_tools_status_without_a_text_is_no_answer(tmp_path, status):
+    (tmp_path / "a.csv").write_text(f"item_id,text,status\nq1,,{status}\nq2,B,{status}\n")
+    got = load_answers(tmp_path / "a.csv", ITEMS, "m")
+    assert [r.status for r in got] == ["error", "ok"] and status in got[0].error
+
+
+CHAT = {"choices": [{"message": {"content": "A, as"}, "finish_reason": "length"}]}
+RESPONSES = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+RESPONSES |= {"output": [{"type": "reasoning"}, {"type": "message", "content": [{"text": "A"}]}]}
+MESSAGE = {"content": [{"type": "text", "text": "A"}], "stop_reason": "max_tokens"}
+GEMINI = {"candidates": [{"content": {"parts": [{"text": "A"}]}, "finishReason": "MAX_TOKENS"}]}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"custom_id": "q1", "response": {"status_code": 200, "body": CHAT}},
+        {"custom_id": "q1", "response": {"body": {"choices": [{"text": "A", "finish_reason": "length"}]}}},
+        {"custom_id": "q1", "response": {"status_code": 200, "body": RESPONSES}},
+        {"custom_id": "q1", "result": {"type": "succeeded", "message": MESSAGE}},
+        {"key": "q1", "response": GEMINI},
+    ],
+)
+def test_every_kind_of_batch_is_read_with_its_cut(tmp_path, line):
+    (got,) = load_answers(written(tmp_path, [line]), ITEMS, "m")
+    assert got.text.startswith("A") and got.status == "truncated"
+
+
+@pytest.mark.parametrize(
+    "line, status",
+    [
+        ({"custom_id": "q1", "response": None}, "error"),
+        ({"custom_id": "q1", "result": {"type": "expired"}}, "error"),
+        ({"custom_id": "q1", "response": {"body": {"choices": []}}}, "error"),
+        ({"custom_id": "q1", "response": {"body": {"choices": [{"text": "A", "finish_reason": "later"}]}}}, "error"),
+        ({"key": "q1", "response": {"promptFeedback": {"blockReason": "SAFETY"}}}, "filtered"),
+    ],
+)
+def test_what_a_batch_did_not_answer_is_missing(tmp_path, line, status):
+    (got,) = load_answers(written(tmp_path, [line]), ITEMS, "m")
+    assert got.status == status
+
+
+def test_another_kind_of_batch_is_refused_by_its_fields(tmp_path):
+    line = {"custom_id": "q1", "response": {"body": {"embedding": [0.1]}}}
+    with pytest.raises(ValueError, match=r"got the fields embedding \(samples.jsonl:1\)"):
+        load_answers(written(tmp_path, [line]), ITEMS, "m")
+
+
+def test_a_log_without_a_mode_says_so(tmp_path, capsys):
+    load_answers(written(tmp_path, [of_harness(0, "A", id="q1")]), ITEMS, "m")
+    assert "1 of 1 answers of samples.jsonl name no mode and count as zero_shot" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- what is read is what was said
+
+
+def test_a_tie_of_soft_labels_decides_nothing():
+    item = ITEMS[0].model_copy(update={"key": [], "soft_labels": [0.4, 0.4, 0.1, 0.1]})
+    assert item.right == []
+    assert item.model_copy(update={"soft_labels": [0.4, 0.3, 0.2, 0.1]}).right == ["A"]
+
+
+def test_a_vote_counts_the_votes_that_came():
+    same = {"item_id": "q1", "study": "s", "model": "m", "mode": "zero_shot", "votes": True}
+    said = [Response(**same, sample=0, text="A")]
+    said += [Response(**same, sample=k, status="error", error="no reply") for k in range(1, 10)]
+    (vote,) = self_consistency(score_responses(ITEMS, said), ITEMS).to_dict("records")
+    assert vote["confidence"] == pytest.approx(0.1) and vote["how"] == "majority (1 of 10 votes came)"
+
+
+def test_an_encoder_that_saw_the_beginning_of_a_text_says_so():
+    encoder = load_encoder("minilm")
+    long = "She sleeps badly and worries about her work. " * 80
+    assert encoder.cut(["short", long]).tolist() == [False, True]
+    items = [ITEMS[0], ITEMS[1].model_copy(update={"question": long})]
+    assert [r.changed for r in nearest_option(items, encoder)] == [[], [ONLY_BEGUN]]
+    same = {"study": "s", "model": "m", "mode": "zero_shot"}
+    prose = ITEMS[0].model_copy(update={"task": "open", "options": [], "key": ["Lithium."]})
+    said = [Response(item_id="q1", text=t, sample=k, **same) for k, t in enumerate(("Lithium.", long))]
+    got = judge_by_similarity(said, [prose], encoder)
+    assert [j.changed for j in got] == [[], [ONLY_BEGUN]]
+    assert np.isfinite([j.confidence for j in got]).all()
