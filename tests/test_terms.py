@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from test_negotiation import err, good, model
 
 from mhbench.ask import scheduler
-from mhbench.ask.cache import Cache
+from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask, plan
 from mhbench.ask.request import Request
-from mhbench.ask.terms import FORGET_DAYS, Terms, keep_terms, known_terms
+from mhbench.ask.terms import FORGET_DAYS, Terms, keep_terms, known_terms, learnt_terms
 from mhbench.ask.transport import Reply, Transport
 from mhbench.errors import NOTES
 
@@ -480,3 +480,19 @@ def test_what_answered_is_kept_and_a_change_within_the_run_is_said(name, monkeyp
             assert {a.served["date"] for a in answers} == {f"{datetime.now(UTC):%Y-%m-%d}"}
             assert {a.served["thought"] for a in answers} == {"not seen"}
     assert any("not the same throughout" in note and "another (1)" in note for note in NOTES)
+
+
+def test_the_answers_of_a_study_are_exported_with_their_terms_and_imported_beside_others(monkeypatch, tmp_path):
+    endpoint, m = ep("http://played/v1"), model(sampling=SAMPLING)
+    with Cache(tmp_path / "c.sqlite") as cache, Cache(tmp_path / "d.sqlite") as other:
+        keep_terms(cache, endpoint, m, Terms(dropped=("seed",)))
+        asked = [case(i, True) for i in range(3)]
+        monkeypatch.setattr(scheduler, "Transport", lambda *_: Played(endpoint, "sglang", {}))
+        list(ask(asked, m, endpoint, cache=cache, progress=False, study="mine"))
+        list(ask([case(9, True)], m, endpoint, cache=cache, progress=False, study="another"))
+        assert export(cache, tmp_path / "a.gz", study="mine") == 3
+        keep_terms(other, endpoint, m, Terms(dropped=("top_p",)))
+        import_file(other, tmp_path / "a.gz")
+        again = list(ask(asked, m, endpoint, cache=other, progress=False, replay="only"))
+        assert [a.status for a in again] == ["ok"] * 3 and {tuple(a.changed) for a in again} == {("no seed",)}
+        assert {terms.dropped for _, terms in learnt_terms(other, endpoint, m)} == {("seed",), ("top_p",)}

@@ -342,16 +342,18 @@ def conditions(*tests: tuple[str, Any]) -> tuple[str, tuple]:
 def export(cache: Cache, file: str | Path, *, model: str | None = None, study: str | None = None) -> int:
     """Write all answers, or those of a model or a study, as JSON lines under gzip; the number of rows.
 
-    The same answers give the same bytes. Answers may repeat the text that was asked about.
+    What was learnt of endpoints goes with them (rows of status terms, which are not counted), since a replay finds
+    answers under the terms under which they were given. The same answers give the same bytes. Answers may repeat the
+    text that was asked about.
     """
     n = 0
     file = Path(file)
-    where, args = conditions(("model = ?", model), ("study = ?", study))
+    where, args = conditions(("model = ?", model), ("(study = ? OR status = 'terms')", study))
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as out:
         for r in cache.rows(where, args):
             out.write((json.dumps(r._asdict(), ensure_ascii=False) + "\n").encode("utf-8"))
-            n += 1
+            n += r.status != "terms"
     return n
 
 
@@ -363,6 +365,14 @@ class Imported(NamedTuple):
     kept: list[str]  # keys whose stored answer differs from the file's, and stays
 
 # %% ../../nbs/ask/05_cache.ipynb #48b32d1a
+def _with_earlier(row: Row, held: Row | None) -> Row:
+    "A row of terms with those that are stored already behind its own; any other row as it is."
+    if row.status != "terms" or held is None:
+        return row
+    theirs, ours = (value if isinstance(value, list) else [] for value in map(json.loads, (row.value, held.value)))
+    return row._replace(value=json.dumps(theirs + [x for x in ours if x not in theirs])) if theirs else held
+
+
 def import_file(cache: Cache, file: str | Path) -> Imported:
     "Read an exported file into a cache, all or nothing. Raises: ValueError naming the line that is no exported row."
     rows = []
@@ -379,5 +389,6 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
             refuse(f"import_file: file must be an export of a cache; got {e}", place=where, remedy="export it again")
     held = cache.get_many([r.key for r in rows])
     kept = sorted(r.key for r in rows if r.key in held and held[r.key].value != r.value)
-    cache.put_many(rows)
+    stored = cache.get_many([r.key for r in rows if r.status == "terms"], failures=True)
+    cache.put_many([_with_earlier(r, stored.get(r.key)) for r in rows])
     return Imported(len(rows) - len(held), len(held) - len(kept), kept)
