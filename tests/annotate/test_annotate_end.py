@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from mhbench.annotate import export
+from mhbench.annotate.assignment import enrol
 from mhbench.annotate.dashboard import _time, progress
 from mhbench.annotate.pages import page_text, question_view, texts, translator
 from mhbench.annotate.store import Register, open_store
@@ -64,3 +66,19 @@ def test_german_words_are_those_of_the_field_and_times_have_a_unit_that_shows_th
         ("de", ["20 Sekunden", "12 Minuten", "2,5 Stunden"]),
     ):
         assert [_time(m, translator(language)) for m in (1 / 3, 12, 150)] == told
+
+
+def test_the_report_names_whom_the_dashboard_flags_and_counts_ratings_that_do_not_say_what_was_asked(
+    tmp_path, monkeypatch
+):
+    study = build_study("example", ENTRIES["agree"], items(2))
+    open_store(tmp_path / "a.sqlite", study).close()
+    monkeypatch.setattr(export, "flags", lambda store, study: {"r1": "one answer throughout", "r2": ""})
+    with open_store(tmp_path / "a.sqlite") as store:
+        enrol(store, study, ["r1", "r2"])
+    found = export.raters_for_review("a.sqlite", tmp_path)
+    assert found.to_dict("records") == [{"rater": "r1", "reasons": "one answer throughout"}]
+    assert export.raters_for_review("a.csv").empty and export.raters_for_review(None).empty
+    (tmp_path / "a.csv").write_text("item_id,study,rater,target,label\nq1,example,r1,key,B\nq2,example,r1,key,B\n")
+    notes = export.study_ratings([], items(2), "a.csv", tmp_path).notes
+    assert "2 of 2 ratings do not record what was asked: nothing compared it with the items" in notes

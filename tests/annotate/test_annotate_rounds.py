@@ -89,7 +89,22 @@ def test_a_study_that_is_written_anew_keeps_what_people_are_asked(folder):
     assert entry(folder) == written
     table = "id,rater,option,score\n" + "".join(f"q1,r{r},{o},{r}0\n" for r in (1, 2) for o in "ABC")
     (folder / "ratings.csv").write_text(table, encoding="utf-8")
-    assert main(["new-study", "ward", "questions.xlsx", "--ratings", "ratings.csv", "--replace", "--yes"]) == 0
+    assert (
+        main(
+            [
+                "new-study",
+                "ward",
+                "questions.xlsx",
+                "--ratings",
+                "ratings.csv",
+                "--ratings-scale",
+                "0:100",
+                "--replace",
+                "--yes",
+            ]
+        )
+        == 0
+    )
     now = entry(folder)
     assert now["prepare"]["ratings"] is None and now["annotate"] == {"kind": "sliders"}
     assert now["prepare"]["options"]["ratings"]["path"] == "ratings.csv"
