@@ -324,18 +324,20 @@ def test_an_encoding_is_asked_for_where_somebody_sits_and_the_text_is_not_utf_8(
         ("127.0.0.1", "https://host/study/", "https://host/study/in/t"),
     ],
 )
-def test_links_go_to_the_address_that_raters_see(capsys, host, public, link):
-    annotate.print_links(SimpleNamespace(host=host, port=9, public_url=public), {"r": "t"})
+def test_links_go_to_the_address_that_raters_see(capsys, tmp_path, host, public, link):
+    of = {"study": "ward", "answers": str(tmp_path / "a.sqlite")}
+    annotate.print_links(SimpleNamespace(host=host, port=9, public_url=public, **of), {"r": "t"})
     assert capsys.readouterr().out == f"  r: {link}\n"
 
 
-def test_loopback_is_this_machine_alone_and_open_hosts_have_a_name(capsys, monkeypatch):
+def test_loopback_is_this_machine_alone_and_open_hosts_have_a_name(capsys, monkeypatch, tmp_path):
+    of = {"study": "ward", "answers": str(tmp_path / "a.sqlite"), "port": 9, "public_url": ""}
     assert [
         annotate._on_loopback(h) for h in ("127.0.0.1", "127.8.0.1", "::1", "localhost", "0.0.0.0", "ward.example")
     ] == [True] * 4 + [False] * 2
     monkeypatch.setattr(annotate.socket, "gethostname", lambda: "ward")
     for host in ("0.0.0.0", "::", ""):
-        annotate.print_links(SimpleNamespace(host=host, port=9, public_url=""), {"r": "t"})
+        annotate.print_links(SimpleNamespace(host=host, **of), {"r": "t"})
         assert capsys.readouterr().out == "  r: http://ward:9/in/t\n"
 
 
