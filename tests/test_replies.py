@@ -80,6 +80,12 @@ def test_what_is_broken_beside_a_good_text_loses_no_text():
     assert list(got.letter_logprobs) == LETTERS
 
 
+@pytest.mark.parametrize("broken", [[1, 2], {"content": ["A"]}, {"content": [None]}, {"top_logprobs": [5]}])
+def test_a_broken_list_of_log_probabilities_loses_no_text(broken):
+    got = read(choice("B", logprobs=broken))
+    assert (got.text, got.status, got.letter_logprobs) == ("B", "ok", None)
+
+
 def test_a_part_that_is_reasoning_is_no_answer():
     parts = [{"type": "reasoning", "text": "It may be A. "}, {"type": "text", "text": "B"}]
     got = read(choice(parts))

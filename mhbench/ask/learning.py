@@ -5,26 +5,15 @@
 # %% ../../nbs/ask/13_learning.ipynb #a717a037
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
-from .parse import parse_choice
 from .reply import states_letter
 from .request import Answer, Endpoint, Model, Request, Wire, only_a_letter, wire
 from .retry import Job
-from mhbench.ask.terms import (
-    FORGET_DAYS,
-    Refusal,
-    Terms,
-    changes_of_terms,
-    keep_terms,
-    known_terms,
-    learn,
-    learnt_terms,
-)
+from .terms import Refusal, Terms, changes_of_terms, keep_terms, known_terms, learn, learnt_terms
 from ..errors import say
 
 # %% auto #0
@@ -42,7 +31,7 @@ def terms_for(
     Without an answer they are what was learnt within a day, and otherwise what the entry says.
     """
     source = iter(requests)
-    fresh = known_terms(cache, endpoint, model, FORGET_DAYS)
+    fresh = known_terms(cache, endpoint, model)
     several = list(dict.fromkeys([fresh, endpoint.terms, *(x for _, x in learnt_terms(cache, endpoint, model))]))
     if len(several) == 1:
         return fresh, source
@@ -63,8 +52,8 @@ def _answers_under(
 
 def tried_again(terms: Terms, model: Model, endpoint: Endpoint, cache: Any) -> list[str]:
     "What was learnt more than a day ago, in words, where a call begins without it."
-    known, fresh = (known_terms(cache, endpoint, model, days) for days in (math.inf, FORGET_DAYS))
-    return changes_of_terms(terms, known) if known != fresh else []
+    known = next((x for _, x in learnt_terms(cache, endpoint, model)), endpoint.terms)
+    return changes_of_terms(terms, known) if known != known_terms(cache, endpoint, model) else []
 
 
 def most_again(changes: Sequence[str], requests: int, endpoint: Endpoint) -> int:
@@ -193,6 +182,8 @@ class Learner:
 
     def _ran_out(self, job: Job, answer: Answer) -> bool:
         "Whether a text was cut before it began or came to a letter, where there is more room; no base model's."
+        from mhbench.ask.parse import parse_choice
+
         if answer.status != "truncated" or self.model.one_line or self.model.api == "completions":
             return False
         if (answer.text or "").strip() and (

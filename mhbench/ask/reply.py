@@ -416,7 +416,10 @@ def _emptiness(message: dict[str, Any], answer: Answer) -> str:
 
 def _add_letters(answer: Answer, choice: dict[str, Any], letters: list[str]) -> None:
     "The letters' log-probabilities, where the reply lists them at the token that states the answer."
-    tokens = listed_tokens(choice)
+    try:
+        tokens = listed_tokens(choice)
+    except (AttributeError, TypeError):
+        tokens = None  # a broken list loses no text
     place = answer_position(tokens, answer.text or "", letters) if tokens else None
     evidence = None if place is None or tokens is None else letter_logprobs(tokens[place][1], letters)
     answer.listed = any(top for _, top in tokens or [])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import time
 from collections.abc import Iterable
@@ -90,7 +89,7 @@ def learnt_terms(cache: Any, endpoint: Any, model: Any) -> list[tuple[float, Ter
     return out
 
 
-def known_terms(cache: Any, endpoint: Any, model: Any, days: float = math.inf) -> Terms:
+def known_terms(cache: Any, endpoint: Any, model: Any, days: float = FORGET_DAYS) -> Terms:
     "The terms of the entry, and those that the last run to learn any learnt within so many days."
     newest = learnt_terms(cache, endpoint, model)[:1]
     return next((terms for at, terms in newest if time.time() - at <= days * 86400), endpoint.terms)
