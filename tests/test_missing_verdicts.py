@@ -1,10 +1,15 @@
-"Means of verdicts where some are missing: bounds, and a number only where it is read in the same way at both."
+"What is missing, tied or of another scale is said, and no number stands for it."
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from mhbench.records.schema import Item, Judgment
-from mhbench.steps.verdict_tables import about_lineages, final_scores, verdict_frame, verdict_means
+from mhbench.records.schema import Item, Judgment, Rating
+from mhbench.steps.duels import duel_strengths, outcome_shares
+from mhbench.steps.judge import position_bias_table
+from mhbench.steps.judge_people import other_labels, people_table, rated_points
+from mhbench.steps.judge_study import _fact_changed, corruption_rules
+from mhbench.steps.verdict_tables import about_lineages, final_scores, one_value, verdict_frame, verdict_means
 from mhbench.steps.verdicts import BY_RULE
 
 
@@ -74,3 +79,96 @@ def test_an_unknown_lineage_is_unknown():
     assert "judge" in about_lineages(["judge"], ["a"], {"a": "y"}).partition("unknown is the lineage of")[2]
     assert about_lineages(["judge"], ["a"], {"judge": "x", "a": "y"}) == "no judge shares a lineage with a student"
     assert about_lineages(["judge"], ["a"], {"judge": "x", "a": "x"}) == ""
+
+
+def met(*verdicts):
+    "Judgments of two contestants in both orders, a pair of verdicts for each question."
+    out = []
+    for k, (forward, backward) in enumerate(verdicts):
+        for model, other, label in (("a", "b", forward), ("b", "a", backward)):
+            by = {"item_id": f"q{k}", "study": "s", "model": model, "other": other, "judge": "j", "axis": "overall"}
+            by |= {"label": label} if label else {"status": "error", "error": "unread"}
+            out.append(Judgment(**by, kind="pairwise", rubric="r"))
+    return out
+
+
+def test_a_judge_that_only_ties_has_that_as_its_finding():
+    ties = met(*[("tie", "tie")] * 28)
+    bias = position_bias_table(ties)
+    assert bias["estimate"].isna().all() and bias["ci_low"].isna().all() and (bias["n_ties"] == 28).all()
+    assert set(bias["finding"]) == {"every verdict is a tie: it decides nothing (28 pairs)"}
+    worths = duel_strengths(ties)
+    assert worths["estimate"].isna().all() and (worths["n_duels"] == 28).all()
+    assert set(worths["finding"]) == {"none of 28 duels was decided: each is tied or split"}
+
+
+def test_a_judge_that_always_takes_the_first_has_that_as_its_finding():
+    bias = position_bias_table(met(*[("first", "first")] * 9)).set_index("measure")
+    assert (bias.loc["consistency", "estimate"], bias.loc["first", "estimate"]) == (0, 0.5)
+    assert set(bias["finding"]) == {"the first place wins every time (9 pairs)"}
+    assert duel_strengths(met(*[("first", "first")] * 9))["estimate"].isna().all()
+
+
+def test_a_judge_that_decides_has_no_finding():
+    decided = met(*[("first", "second")] * 6, *[("second", "first")] * 4)
+    assert set(position_bias_table(decided)["finding"]) == {""}
+    worths = duel_strengths(decided)
+    assert worths["estimate"].notna().all() and set(worths["finding"]) == {""}
+
+
+def test_shares_of_duels_have_bounds():
+    ended = outcome_shares(met(*[("first", "second")] * 6, *[(None, "second")] * 6), seed=1).set_index("outcome")
+    assert ended["estimate"].isna().all() and (ended["n_failed"] == 6).all()
+    assert ended.loc["a wins", ["low", "high"]].tolist() == [0.5, 1.0]
+    assert ended.loc["equal", ["low", "high"]].tolist() == [0.0, 0.5]
+
+
+def test_one_value_for_every_answer_is_a_finding():
+    _, judgments, items = mean([85.0] * 9 + [None], ruled=3, kind="score")
+    assert one_value(verdict_frame(judgments, items, "score")) == {"j": "85 for each of 9 answers"}
+    _, judgments, items = mean([85.0] * 9 + [80.0], kind="score")
+    assert one_value(verdict_frame(judgments, items, "score")) == {}
+
+
+def rating(k, **verdict):
+    return Rating(item_id=f"q{k}", study="s", rater="r", target="m", source="test", **verdict)
+
+
+def test_peoples_labels_are_read_in_the_rubrics_words():
+    said = ["correct", "Richtig", "FALSCH", "Incorrect", "Partially correct", "Abstain", "Keine Angabe"]
+    ratings = [rating(k, label=label) for k, label in enumerate(said)]
+    points = rated_points(ratings, ["m"])["r"]
+    assert points.dropna().tolist() == [100, 100, 0, 0]
+    assert other_labels(ratings, ["m"]).to_dict("records") == [{"model": "m", "label": "Partially correct", "n": 1}]
+
+
+@pytest.mark.parametrize(("values", "fits"), [([1, 2, 5, 4], False), ([20, 40, 100, 80], True), ([0, 10, 5, 0], True)])
+def test_ratings_on_another_scale_are_refused(values, fits):
+    ratings = [rating(k, value=float(v)) for k, v in enumerate(values)]
+    table = pd.DataFrame({"judge": "j", "item_id": [f"q{k}" for k in range(4)], "model": "m", "points": 85.0})
+    table["cluster"] = table["item_id"]
+    if fits:
+        assert len(people_table(table, ratings, kind="score", seed=1, n_boot=20))
+    else:
+        with pytest.raises(ValueError, match=r"points from 0 to 100.* got 4 from 1 to 5, .*; write them as 100"):
+            people_table(table, ratings, kind="score", seed=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("1. Sertraline 50 mg\n2. Therapy", "1. Sertraline 500 mg\n2. Therapy"),
+        ("By DSM-5 it takes 2 weeks.", "By DSM-5 it takes 20 weeks."),
+        ("By DSM 5 it takes 2 weeks.", "By DSM 5 it takes 20 weeks."),
+        ("(1) Bipolar 1, (2) 3 of 9 signs", "(1) Bipolar 1, (2) 30 of 9 signs"),
+        ("5-HT2A agonists, since 2013", "5-HT2A antagonists, since 2013"),
+        ("1. An acute state", "1. An chronic state"),
+        ("Type 2 in 12 months; ICD-10", "Type 2 in 120 months; ICD-10"),
+        ("Take 50. Then wait.", "Take 500. Then wait."),
+        ("First: 1) rest 2) 6 walks", "First: 1) rest 2) 60 walks"),
+    ],
+)
+def test_a_changed_fact_is_a_fact(text, changed):
+    rules = corruption_rules("en")
+    rules = {**rules, "opposites": [*rules["opposites"], ["agonists", "antagonists"]]}
+    assert _fact_changed(text, rules) == changed

@@ -16,7 +16,7 @@ from ..records.schema import Item
 from ..records.task import task_of
 
 # %% auto #0
-__all__ = ['KINDS', 'Rubric', 'rubric', 'rubrics', 'languages', 'rubric_for']
+__all__ = ['KINDS', 'Rubric', 'rubric', 'rubrics', 'languages', 'label_names', 'rubric_for']
 
 # %% ../../nbs/ask/02_rubrics.ipynb #84276a37
 KINDS = ("label", "score", "pairwise", "yes_no")
@@ -128,6 +128,15 @@ def languages(name: str, dir: str | Path | None = None) -> list[str]:
     "The languages of a rubric besides English."
     files = [f for f in _rubric_files(dir) if f.startswith(f"{name}.") and f.count(".") == 2]
     return sorted(f.split(".")[1] for f in files)
+
+
+@lru_cache
+def label_names(dir: str | Path | None = None) -> dict[str, str]:
+    "What the labels of all rubrics are called in any language, folded -> the label."
+    out: dict[str, str] = {}
+    for r in (rubric(name, dir) for name in rubrics(dir)):
+        out |= r.names(r.labels) if r.kind == "label" else {}
+    return out
 
 # %% ../../nbs/ask/02_rubrics.ipynb #d56c7068
 def rubric_for(

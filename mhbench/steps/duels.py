@@ -22,9 +22,9 @@ from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.preference import worth_estimates
 from .answers import Asked
 from .judge import judge, outcomes
-from .rates import mean_of
 from .score import READ, score_responses, spending, what_became
 from .truth import beside_truth
+from .verdict_tables import bounded_mean
 
 # %% auto #0
 __all__ = ['WORTHS', 'Matched', 'matched', 'error_sample', 'expert_responses', 'meeting', 'duel_table', 'duel_strengths',
@@ -119,10 +119,11 @@ def duel_strengths(
     penalty: float = 0.1,  # on the sum of squared log worths
     cases: Mapping[str, Any] | None = None,  # item_id -> what is drawn whole; None: the item
 ) -> pd.DataFrame:  # one row a judge, axis and contestant
-    """Bradley-Terry worths of the contestants on each axis, with intervals over questions or their cases.
+    """Bradley-Terry worths of the contestants on each axis, with intervals over questions or their cases. Where no duel
+    was decided there is no worth, and `finding` says so.
 
     Columns: judge, axis, model, n and n_clusters (questions or cases: what was drawn), n_duels (with both orders),
-    n_decided (of them, neither tied nor split), estimate (the worth), ci_low, ci_high, interval, level.
+    n_decided (of them, neither tied nor split), estimate (the worth), ci_low, ci_high, interval, level, finding.
     Source: Bradley and Terry 1952; ties: Davidson 1970.
     Raises: ValueError where penalty is 0 and a worth is not finite.
     """
@@ -145,9 +146,11 @@ def duel_strengths(
         worths = worth_estimates(wins, ties, clusters=drawn, penalty=penalty)
         for k, (m, worth) in enumerate(zip(names, worths, strict=True)):
             counts = {"n_duels": int(duels[k]), "n_decided": int(decided[k])}
-            rows.append({"judge": who, "axis": axis, "model": m} | counts | worth.row())
+            finding = "" if wins.any() or not len(g) else f"none of {len(g)} duels was decided: each is tied or split"
+            shown = worth._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan) if finding else worth
+            rows.append({"judge": who, "axis": axis, "model": m} | counts | shown.row() | {"finding": finding})
     columns = ["judge", "axis", "model", "n", "n_clusters", "n_duels", "n_decided"]
-    return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level"])
+    return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])
 
 # %% ../../nbs/steps/08_duels.ipynb #328daa38
 def compare_and_name(
@@ -183,25 +186,28 @@ def count_proposals(proposals: Iterable[Judgment]) -> pd.DataFrame:  # judge, mo
 # %% ../../nbs/steps/08_duels.ipynb #672474b5
 def outcome_shares(
     judgments: Iterable[Judgment], *, cases: Mapping[str, Any] | None = None, **settings: Any
-) -> pd.DataFrame:  # judge, pair, outcome, axis, n (duels with a verdict in both orders), ..., the share
+) -> pd.DataFrame:  # judge, pair, outcome, axis, n (duels with a verdict in both orders), ..., low, high, n_failed
     """How the duels of every two contestants end on each axis, as shares: one of them wins in both orders, both orders
-    say equal, or the verdict changes with the order. `cases` says of which case an item is; None: of its own.
+    say equal, or the verdict changes with the order; with bounds where verdicts failed
+    (`mhbench.steps.verdict_tables.bounded_mean`). `cases` says of which case an item is; None: of its own.
 
     Source: Nguyen et al. 2025, table A13 (counts, in one order).
     """
     met = outcomes(judgments)
-    met = met[met["consistent"].notna()]
     met = met.assign(cluster=met["item_id"] if cases is None else met["item_id"].map(cases))
     rows = []
     for (who, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
-        changed = ~g["consistent"].astype(bool)
+        failed = g["consistent"].isna()
+        changed = g["consistent"] == False  # noqa: E712  # a failed one is neither
         ended = {f"{m} wins": g["winner"] == m for m in (a, b)}
         ended |= {"equal": (g["winner"] == "tie") & ~changed, "changes with the order": changed}
         about = {"judge": who, "pair": f"{a} against {b}", "axis": axis.replace("_", " ")}
         for outcome, there in ended.items():
-            e = mean_of(g.assign(there=there), "there", share=True, **settings)
-            rows.append(about | {"outcome": outcome} | e.row())
-    return pd.DataFrame(rows, columns=["judge", "pair", "outcome", "axis", *ESTIMATE_COLUMNS])
+            values = g.assign(there=there.astype(float).mask(failed))
+            row = bounded_mean(values, "there", failed, failed & False, share=True, **settings)
+            rows.append(about | {"outcome": outcome} | row | {"n_failed": int(failed.sum())})
+    columns = ["judge", "pair", "outcome", "axis", *ESTIMATE_COLUMNS, "low", "high", "n_failed"]
+    return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/08_duels.ipynb #5e528966
 def duel_metrics(

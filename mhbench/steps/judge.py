@@ -321,9 +321,10 @@ def outcomes(
 # %% ../../nbs/steps/05_judge.ipynb #fd3d98fe
 def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: int = 0) -> pd.DataFrame:
     """How far a judge's preference depends on which answer stands first: `position_bias` for every judge and axis, with
-    `n` bootstrap replicates over items.
+    `n` bootstrap replicates over items. A judge that decides nothing has no consistency, and that as its finding.
 
-    Columns: judge, rubric, axis, measure (consistency, first), n_pairs, n_failed, n, n_clusters, estimate, ...
+    Columns: judge, rubric, axis, measure (consistency, first), n_pairs, n_failed, n_ties (tied in both orders), n,
+    n_clusters, estimate, ..., finding.
     """
     rows = []
     about = ["judge", "rubric", "axis"]
@@ -333,14 +334,29 @@ def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: i
         failed = int(g["consistent"].isna().sum())
         nothing = Estimate.from_limits(np.nan, n=0)
         found = {"consistency": nothing, "first": nothing}
-        if failed < len(g):
+        ties = int((g["consistent"].notna() & (g["a_first"] == "tie") & (g["b_first"] == "tie")).sum())
+        if failed + ties < len(g):
             items = (g["study"] + "/" + g["item_id"]).to_numpy()
             both = bias.position_bias(forward, backward, n_boot=n, seed=seed, clusters=items)
             found = {"consistency": both.consistency, "first": both.first}
-        head = dict(zip(about, key)) | {"n_pairs": len(g), "n_failed": failed}
-        rows += [head | {"measure": measure} | e.row() for measure, e in found.items()]
-    columns = [*about, "measure", "n_pairs", "n_failed", "n", "n_clusters"]
-    return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level"])
+        head = dict(zip(about, key)) | {"n_pairs": len(g), "n_failed": failed, "n_ties": ties}
+        said = {"finding": _what_it_decides(forward, backward)}
+        rows += [head | {"measure": measure} | e.row() | said for measure, e in found.items()]
+    columns = [*about, "measure", "n_pairs", "n_failed", "n_ties", "n", "n_clusters"]
+    return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])
+
+
+def _what_it_decides(forward: np.ndarray, backward: np.ndarray) -> str:
+    "What a judge always says, where it says nothing else; or nothing."
+    both = [(x, y) for x, y in zip(forward, backward) if x is not None and y is not None]
+    said = {verdict for pair in both for verdict in pair}
+    if not both:
+        return "no pair has a verdict in both orders"
+    if len(said) > 1 or len(both) < 2:
+        return ""
+    always = said.pop()
+    what = "every verdict is a tie: it decides nothing" if always == "tie" else f"the {always} place wins every time"
+    return f"{what} ({len(both)} pairs)"
 
 
 def _places(g: pd.DataFrame, winner: str, first: str, second: str) -> np.ndarray:  # first, second, tie or None

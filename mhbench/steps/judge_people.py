@@ -11,7 +11,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from ..ask.rubrics import label_names
+from ..errors import refuse
 from ..records.schema import Rating
+from ..stats.agreement import ABSTAIN
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters, proportion
 from ..stats.judge_error import bias_slope, bland_altman, leave_one_rater_out, split_half_calibration
 from ..stats.multi_reader import mean_over_raters
@@ -19,32 +22,64 @@ from ..stats.prediction_powered import Powered, prediction_powered
 from ..stats.resample import mean
 
 # %% auto #0
-__all__ = ['rated_points', 'people_table', 'together_table']
+__all__ = ['other_labels', 'rated_points', 'people_table', 'together_table']
 
 # %% ../../nbs/steps/22_judge_people.ipynb #399142ea
 _POINTS = {"Correct": 100.0, "Incorrect": 0.0}
 
 
-def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:
-    """People's verdicts on answers in points: scores unchanged, Correct as 100, Incorrect as 0; models' are left out.
+def _label_of(r: Rating) -> str:
+    "A rating's label as the rubrics have it, whatever their language; as it stands where they have none."
+    said = (r.label or "").strip()
+    return label_names().get(said.casefold(), said)
 
-    One row for each answer (item_id, model), one column for each rater; NaN for no rating, or an abstention.
+
+def other_labels(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:  # model, label, n
+    "People's labels of answers that are neither right nor wrong nor an abstention, and so are in no number."
+    known = set(models)
+    given = [(r.target, _label_of(r)) for r in ratings if r.target in known and not r.by_model and r.value is None]
+    table = pd.DataFrame([x for x in given if x[1] not in (*_POINTS, ABSTAIN)], columns=["model", "label"])
+    return table.groupby(["model", "label"]).size().rename("n").reset_index()
+
+
+def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:
+    """People's verdicts on answers in points: scores unchanged, Correct as 100, Incorrect as 0, in the words of any
+    language of the rubrics; models' are left out.
+
+    One row for each answer (item_id, model), one column for each rater; NaN for no rating, an abstention, or a label of
+    `other_labels`.
     """
     known = set(models)
     rows = []
     for r in ratings:
         if r.target in known and not r.by_model:
-            points = r.value if r.value is not None else _POINTS.get(r.label or "", np.nan)
+            points = r.value if r.value is not None else _POINTS.get(_label_of(r), np.nan)
             rows.append((r.item_id, r.target, r.rater, points))
     long = pd.DataFrame(rows, columns=["item_id", "model", "rater", "points"])
     return long.groupby(["item_id", "model", "rater"])["points"].mean().unstack("rater")
 
 # %% ../../nbs/steps/22_judge_people.ipynb #e5fb7ea7
+def _on_one_scale(points: pd.Series, people: np.ndarray) -> None:
+    "Refuse ratings that are no points from 0 to 100: beyond these, or whole numbers up to 10 beside a judge's points."
+    given = people[~np.isnan(people)]
+    if not len(given):
+        return
+    low, high = given.min(), given.max()
+    short = high <= 10 and (given == given.round()).all() and (given % 5 != 0).any() and points.max() > 10
+    beyond = (low < 0 or high > 100) and points.between(0, 100).all()
+    if short or beyond:
+        rule = "ratings must be points from 0 to 100, as the judge's are"
+        remedy = "write them as 100 (rating - lowest) / (highest - lowest) of their scale, and import them again"
+        got = f"{len(given)} from {low:g} to {high:g}, beside {points.min():g} to {points.max():g} by the judge"
+        refuse(f"people_table: {rule}; got {got}", remedy=remedy)
+
+
 def _compared(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     "A judge's verdicts with people's mean, and the points of each rater (R, N)."
     kept = {name: (name, "first") for name in ("cluster", "stratum") if name in g}
     one = g.groupby(["item_id", "model"], as_index=False).agg(points=("points", "mean"), **kept)
     both = rated.reindex(pd.MultiIndex.from_frame(one[["item_id", "model"]]))
+    _on_one_scale(one["points"], both.to_numpy(float))
     return one.assign(people=both.mean(axis=1).to_numpy()), both.to_numpy(float).T
 
 # %% ../../nbs/steps/22_judge_people.ipynb #34fa266f

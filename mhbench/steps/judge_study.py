@@ -51,9 +51,27 @@ def _swapped(text: str, pairs: Sequence[Sequence[str]]) -> str | None:
     return text[: found.start()] + new + text[found.end() :]
 
 
+_NAMING = re.compile(  # words whose number is a part of a name
+    r"(?i)\b(?:DSM|ICD|CYP|HT|type|typ|axis|achse|stage|stadium|grade?|phase|bipolar|cluster|level|question|frage|step"
+    r"|schritt|criterion|criteria|kriterium|item|figure|table|tabelle|chapter|kapitel|section|abschnitt)[ -]?$"
+)
+
+
+def _quantity(text: str) -> re.Match | None:
+    "The first number that says how much: neither the number of a list's entry, nor a part of a name, nor a year."
+    for m in re.finditer(r"(?<![\w.])(?<![A-Za-z]-)([1-9]\d{0,3})(?![\w.]*\d)", text):
+        before, after = text[: m.start()], text[m.end() :]
+        first = re.search(r"(?:^|[\n;:.,(])[\s*_(]*$", before) is not None
+        entry = first and re.match(r"[.):]\s", after + " ") is not None or after.startswith(")")
+        name = _NAMING.search(before) is not None or re.match(r"-[A-Z]", after) is not None
+        year = re.fullmatch(r"(?:19|20)\d\d", m[1]) is not None
+        if not (entry or name or year):
+            return m
+    return None
+
+
 def _fact_changed(text: str, rules: Mapping) -> str | None:
-    number = re.search(r"(?<![\w.])([1-9]\d{0,3})(?![\w.]*\d)", text)
-    if number:
+    if number := _quantity(text):
         return text[: number.start()] + str(10 * int(number[1])) + text[number.end() :]
     both = [*rules["opposites"], *([b, a] for a, b in rules["opposites"])]
     return _swapped(text, both) or _swapped(text, rules["negate"])

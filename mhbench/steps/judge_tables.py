@@ -226,6 +226,7 @@ def judge_card(
     habits: pd.DataFrame,  # of habit_table
     people: pd.DataFrame,  # of mhbench.steps.judge_people.people_table
     raters: str = "people",  # what the raters are called: people, or simulated raters
+    alike: Mapping[str, str] = {},  # of mhbench.steps.verdict_tables.one_value: judges that tell no answers apart
 ) -> pd.DataFrame:  # judge, question, reading, n, ...
     "Each judge's card: its reliability and validity, one line a question."
     rows = []
@@ -233,6 +234,7 @@ def judge_card(
         tables = (t[t["judge"] == judge] if len(t) else t for t in (groups, repeats, wordings, habits, people))
         own, again, moved, habit, beside = tables
         lines: list[tuple[str, Mapping, str]] = []  # question, numbers, reading
+        lines += [("one value", {}, f"{alike[judge]}: it tells no answers apart")] if judge in alike else []
         for verdict in ("broken", "unsure", "kept"):
             names = list(own.loc[own["verdict"] == verdict, "group"])
             lines += [(f"known groups: {verdict}", {}, ", ".join(names))] if names else []

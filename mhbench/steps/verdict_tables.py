@@ -28,8 +28,8 @@ from .verdicts import BY_RULE, number_in, verdict_fields
 
 # %% auto #0
 __all__ = ['VERDICT_MEANS', 'STYLES', 'lineage_guard', 'about_lineages', 'verdict_frame', 'count_verdicts', 'bounded_mean',
-           'verdict_means', 'same_score', 'judges_compared', 'verdict_metrics', 'style_rubric', 'judge_in_styles',
-           'styles_to_ask', 'alike_by_style', 'linked_scores', 'mean_points', 'final_scores']
+           'verdict_means', 'same_score', 'judges_compared', 'verdict_metrics', 'one_value', 'style_rubric',
+           'judge_in_styles', 'styles_to_ask', 'alike_by_style', 'linked_scores', 'mean_points', 'final_scores']
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #6b828681
 def lineage_guard(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> pd.DataFrame:
@@ -189,6 +189,20 @@ def verdict_metrics(table: pd.DataFrame, means: pd.DataFrame, guard: pd.DataFram
         "shared_lineage": len(guard),
         "mean": numbers_by_name(means[(means["by"] == "all") & means["estimate"].notna()], ["judge", "model"]),
     } | spending(table)
+
+
+def one_value(table: pd.DataFrame) -> dict[str, str]:  # of verdict_frame; judge -> a sentence
+    "The judges that gave one value to every answer, which tells no answers apart."
+    own = table[(table["status"] == "ok") & (table["text"] != BY_RULE)]
+    value = own["label"].where(own["label"].notna(), own["score"])
+    answers = own["item_id"] + "/" + own["model"] + "/" + own["sample"].astype(str)
+    out = {}
+    for judge, said in value.groupby(own["judge"]):
+        n = answers[said.index].nunique()
+        if n > 1 and said.nunique() == 1:
+            only = said.iloc[0]
+            out[str(judge)] = f"{only if isinstance(only, str) else format(only, 'g')} for each of {n} answers"
+    return out
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #9040674d
 STYLES = ("basic", "points", "holistic")

@@ -49,9 +49,9 @@ def key_and_answer(
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #9f6ef66b
 _RUN = ["model", "mode", "task"]
-LABEL_MEASURES = (  # all of them between 0 and 1
+LABEL_MEASURES = (  # all but the last between 0 and 1
     *("subset accuracy", "weighted F1", "macro F1", "micro F1"),
-    *("unknown names", "called Normal", "healthy called ill"),
+    *("unknown names", "called Normal", "healthy called ill", "precision", "labels an answer"),
 )
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #73891fa9
@@ -62,7 +62,7 @@ def label_measures(
     normal: int | None,  # the column of Normal; None where the list has none
     *,
     weights: np.ndarray | None = None,  # (B, N)
-) -> np.ndarray:  # (7,) in the order of LABEL_MEASURES; with weights (B, 7)
+) -> np.ndarray:  # (9,) in the order of LABEL_MEASURES; with weights (B, 9)
     "The measures of a classification task. Source: PsychiatryBench, equations 11 to 13; the other measures are ours."
     w = unit_weights(weights, len(truth), "label_measures")
     y = truth.astype(float)
@@ -87,6 +87,8 @@ def label_measures(
         divide(w @ unknown.astype(float), w @ names),
         divide(w @ well, n) if normal is not None else np.full(len(w), np.nan),
         divide(w @ (healthy * ill), w @ healthy),
+        divide(hit.sum(1), w @ names),
+        divide(w @ names, n),
     ]
     return as_result(np.column_stack(table), weights)
 
@@ -127,7 +129,9 @@ def _bootstrapped(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) ->
     out = {}
     for name, value, replicates in zip(LABEL_MEASURES, every.estimate, every.replicates.T):
         of = healthy if name == "healthy called ill" else clusters
-        out[name] = Estimate.from_replicates(value, replicates, n=len(of), n_clusters=len(set(of)), share=True)
+        out[name] = Estimate.from_replicates(
+            value, replicates, n=len(of), n_clusters=len(set(of)), share=name != LABEL_MEASURES[-1]
+        )
     return out
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #64245054
