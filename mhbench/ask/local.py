@@ -39,7 +39,7 @@ def _sha256_of(path: Path) -> str:
     return _sha256(path.resolve(), now.st_size, now.st_mtime_ns)
 
 # %% ../../nbs/ask/20_local.ipynb #64d80b2f
-BUNDLED_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"  # whatever the package that carries the model says
+BUNDLED_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"  # ours, not its package's
 
 
 def bundled_gguf(folder: str | Path | None = None) -> Path:  # `$XDG_CACHE_HOME/mhbench` or `~/.cache/mhbench`

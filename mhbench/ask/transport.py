@@ -73,15 +73,15 @@ class Reply(NamedTuple):
     raw: bytes  # the body, unpacked, without secrets
 
 
-def send_only(headers: Iterable[str], request: Any) -> None:  # names; an httpx2.Request
-    "Remove the headers that no entry names, whatever the package adds."
+def send_only(headers: Iterable[str], request: Any) -> None:
+    "Remove the headers that no entry names."
     for name in request.headers.keys() - _SENT - {h.lower() for h in headers}:
         del request.headers[name]
 
 
 @cache
 def limited_client() -> Any:
-    "The class of an HTTP client over aiohttp that sends the headers `ours`, and reads `most` bytes of a body."
+    "An HTTP client over aiohttp that sends the headers `ours`, and reads `most` bytes."
     import httpx2
     from openai import DefaultAioHttpClient
 
