@@ -60,14 +60,13 @@ def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFra
 
 # %% ../../nbs/steps/22_judge_people.ipynb #e5fb7ea7
 def _on_one_scale(points: pd.Series, people: np.ndarray) -> None:
-    "Refuse ratings that are no points from 0 to 100: beyond these, or whole numbers up to 10 beside a judge's points."
+    "Refuse ratings on a short scale, whole numbers up to 10, beside a judge's points from 0 to 100."
     given = people[~np.isnan(people)]
     if not len(given):
         return
     low, high = given.min(), given.max()
     short = high <= 10 and (given == given.round()).all() and (given % 5 != 0).any() and points.max() > 10
-    beyond = (low < 0 or high > 100) and points.between(0, 100).all()
-    if short or beyond:
+    if short:
         rule = "ratings must be points from 0 to 100, as the judge's are"
         remedy = "write them as 100 (rating - lowest) / (highest - lowest) of their scale, and import them again"
         got = f"{len(given)} from {low:g} to {high:g}, beside {points.min():g} to {points.max():g} by the judge"
