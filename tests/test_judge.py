@@ -190,7 +190,11 @@ def test_a_verdict_is_read_as_answers_are(form):
         ("{'score': 80}", (0, 100), 80.0),
         ('{"score": true}', (0, 100), "score must be a number from 0 to 100; got True"),
         ('{"score": 80, "score": 20}', (0, 100), "not the JSON asked for, one object with score once; got"),
-        ("I like it. " * 20, (0, 100), "not the JSON asked for, one object with score once; got 'I like it. I like it."),
+        (
+            "I like it. " * 20,
+            (0, 100),
+            "not the JSON asked for, one object with score once; got 'I like it. I like it.",
+        ),
     ],
 )
 def test_a_score_is_read_as_its_scale_allows(text, scale, score):

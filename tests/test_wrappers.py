@@ -114,6 +114,14 @@ def test_a_verdict_is_read_in_every_wrapper_of_json(wrapper):
 def test_the_table_names_a_source_for_every_family():
     lines = (Path(__file__).parent.parent / "mhbench/ask/texts/answers/replies.yaml").read_text("utf-8").splitlines()
     named = [line for line in lines if line.startswith("  ") and line.rstrip().partition("#")[0].strip().endswith(":")]
-    plain = ("white space", "a question", "a speaker", "behind a space", "behind a letter", "numbers above the line", "complete")
+    plain = (
+        "white space",
+        "a question",
+        "a speaker",
+        "behind a space",
+        "behind a letter",
+        "numbers above the line",
+        "complete",
+    )
     missing = [line for line in named if "#" not in line and not line.strip().startswith((*plain, "cut", "filtered"))]
     assert missing == ["  refused:"], missing

@@ -192,7 +192,7 @@ class Batches:
         base = self.endpoint.base_urls[0]
         most = self.endpoint.timeout_s
         headers, _ = headers_of(self.endpoint)
-        hooks = {"request": [partial(send_only, headers)]}
+        hooks: Any = {"request": [partial(send_only, headers)]}
         direct = Client(trust_env=not is_loopback(base), timeout=most, follow_redirects=False, event_hooks=hooks)
         how: Any = {"api_key": "in the headers", "default_headers": headers, "http_client": direct}
         return OpenAI(base_url=base, max_retries=5, timeout=most, **how)

@@ -314,8 +314,10 @@ class Answer:
 # %% ../../nbs/ask/08_request.ipynb #282df48c
 _TOKENS = ("prompt_tokens", "completion_tokens", "thinking_tokens", "cached_tokens", "cache_write_tokens")
 _FIELDS = tuple(f.name for f in fields(Answer) if f.compare)
-_SPARSE = ("letter_mass", "letter_position", "changed", "thinking_tokens", "served", "cached_tokens")
-_SPARSE += ("cache_write_tokens",)
+_SPARSE = (
+    *("letter_mass", "letter_position", "changed", "served"),
+    *("thinking_tokens", "cached_tokens", "cache_write_tokens"),
+)
 _KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", *_SPARSE))
 _NOTHING = Answer()
 _STORED = TypeAdapter(Answer)

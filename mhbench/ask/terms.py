@@ -83,7 +83,7 @@ def learnt_terms(cache: Any, endpoint: Any, model: Any) -> list[tuple[float, Ter
         return []
     said = endpoint.terms
     out = []
-    for at, terms in found if isinstance(found, list) else [(row.created, found)]:
+    for at, terms in found if isinstance(found, list) else [(row.created if row else 0.0, found)]:
         renamed = tuple({**dict(said.renamed), **dict(terms.renamed)}.items())
         out.append((at, replace(terms, renamed=renamed, dropped=tuple(dict.fromkeys((*said.dropped, *terms.dropped))))))
     return out

@@ -33,9 +33,9 @@ def _encode(labels, ignore=(ABSTAIN,), categories=None, function="agreement") ->
         kinds = {type(v) for v in x.ravel()} - {type(None)}
         if len(kinds) > 1 and not all(issubclass(k, (int, float, np.number)) for k in kinds):
             refuse(f"{function}: labels must be of one kind, strings or numbers; got {sorted(map(repr, kinds))}")
-        x = np.where(np.isin(x, list(ignore)), np.array(None), x) if len(ignore) else x
+        x = np.where(np.isin(x, np.array(list(ignore), dtype=object)), np.array(None), x) if len(ignore) else x
     elif numbers := [v for v in ignore if isinstance(v, (int, float, np.number))]:
-        x = np.where(np.isin(x, numbers), np.nan, x)
+        x = np.where(np.isin(x, np.array(numbers)), np.nan, x)
     codes, values = pd.factorize(x.ravel(), sort=True)
     values = list(values)
     if categories is not None:

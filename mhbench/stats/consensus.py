@@ -110,7 +110,7 @@ def leave_one_out_ceiling(
     return Ceiling(mean, each)
 
 
-def _sizes(pairs: np.ndarray, of: np.ndarray) -> dict[str, int]:
+def _sizes(pairs: np.ndarray, of: np.ndarray) -> dict[str, Any]:
     "The number of items (last axis) at which a pair (first axis) has both labels, and of their units."
     both = (pairs >= 0).all(0)
     both = both.reshape(-1, both.shape[-1]).any(0)
@@ -119,8 +119,8 @@ def _sizes(pairs: np.ndarray, of: np.ndarray) -> dict[str, int]:
 
 def _compared(pairs: np.ndarray, of: np.ndarray) -> np.ndarray:
     "Those items; all of them where they belong to fewer than two units."
-    both = (pairs >= 0).all(0)
-    both = both.reshape(-1, both.shape[-1]).any(0)
+    both = np.all(pairs >= 0, axis=0)
+    both = np.any(both.reshape(-1, both.shape[-1]), axis=0)
     return both if len(np.unique(of[both])) > 1 else np.ones_like(both)
 
 
@@ -190,7 +190,7 @@ def alignment(
     whole = _vote(one_hot(x, k).sum(0))
     of = group_codes(clusters, x.shape[1], "clusters")
 
-    def compared(a, x, others, weights):
+    def differences(a, x, others, weights):
         "The annotator's agreement, the raters', and the difference (B, 3), on the columns that both have labelled."
         top = formula(contingency_tables(np.where(a >= 0, x, -1), others, k, weights))
         own = formula(contingency_tables(np.where(x >= 0, a, -1), others, k, weights))
@@ -203,7 +203,11 @@ def alignment(
         own, top = np.where(x >= 0, a, -1), np.where(a >= 0, x, -1)
         use = _compared(np.stack([own, others]), of)
         here = a[use], x[:, use], others[:, use]
-        j = jackknife(lambda columns, *, weights, here=here: compared(*here, weights), here[0], clusters=of[use])
+        j = jackknife(
+            lambda columns, *, weights, here=here: differences(here[0], here[1], here[2], weights),
+            here[0],
+            clusters=of[use],
+        )
         codes = own[:, use], top[:, use], others[:, use]
         out.append(_aligned(j, metric, *codes, k, of[use], level, int(((a < 0) & (whole >= 0)).sum())))
     return out[0] if np.ndim(annotator) == 1 else out
@@ -316,7 +320,8 @@ def beside_members(
         limits = max(-1.0, theta[0] - half), min(1.0, theta[0] + half)
     e = Estimate.from_limits(theta[0], *limits, **about, kind=kind)
     e = e._replace(kind=kind) if np.isnan(e.ci_low) and kind in ("raters", "few") else e
-    return Members(*map(float, found[0][0]), e, r, abstained, between, shared)
+    own, others = map(float, found[0][0])
+    return Members(own, others, e, r, abstained, between, shared)
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
 class Ensemble(NamedTuple):

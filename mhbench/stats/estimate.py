@@ -230,8 +230,8 @@ def _of_bounded_mean(
         got = f"{np.nanmin(x):g} to {np.nanmax(x):g}"
         refuse(f"estimate: values must be within {low:g} and {high:g}; got {got}; mend them, or within")
     e = _of_mean((x - low) / (high - low), clusters, level, True)
-    ends = (low + (high - low) * end for end in (e.estimate, e.ci_low, e.ci_high))
-    return e._replace(**dict(zip(("estimate", "ci_low", "ci_high"), ends)))
+    at, start, end = (low + (high - low) * x for x in (e.estimate, e.ci_low, e.ci_high))
+    return e._replace(estimate=at, ci_low=start, ci_high=end)
 
 
 def _of_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool) -> Estimate:

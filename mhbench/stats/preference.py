@@ -232,7 +232,7 @@ def connected_set(meetings: np.ndarray) -> np.ndarray:  # (K, K) counts, symmetr
 
 def met_in(meetings: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (U, K, K), (U,): (K,), (K,)
     "In how many questions, and in how many cases, each contestant was compared with another."
-    there = meetings.any(2)
+    there = np.any(meetings, axis=2)
     cases = [len(np.unique(of[column])) for column in there.T]
     return there.sum(0), np.array(cases)
 

@@ -209,9 +209,8 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
         rule = f"answer must be to the request that was made; got {answer.id!r} for {request.id!r}"
         refuse(f"response: {rule}; report this with the endpoint's log", error=RuntimeError)
     came = carried(answer, Response) | {"mode": mode}
-    shown = Response.model_construct(
-        text=answer.text, letter_logprobs=answer.letter_logprobs, numbered=request.numbered
-    )
+    read: dict[str, Any] = {"text": answer.text, "letter_logprobs": answer.letter_logprobs}
+    shown = Response.model_construct(**read, numbered=request.numbered)
     came["agrees"] = token_agrees(item, shown)
     if answer.status == "ok" and answer.text is None and answer.letter_logprobs is None:
         came |= {"status": "error", "error": "the endpoint gave an answer without a text"}

@@ -436,7 +436,7 @@ def members_table(
     for judge, own, was in zip(said.judges, said.labels, asked, strict=True):
         given = np.where(was & np.asarray(pd.isna(own)), ABSTAIN, own).ravel()
         m = beside_members(given, panel.flat, clusters=panel.item)
-        about = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
+        about: dict[str, Any] = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
         about |= {"n_abstained": m.n_abstained, "margin": margin, "verdict": m.verdict(margin)}
         about["raters_needed"] = m.needed(margin) if about["verdict"].endswith("raters") else None
         rows.append({"annotator": judge, **m.difference.row(), **about})

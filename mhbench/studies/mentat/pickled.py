@@ -91,10 +91,11 @@ class _Machine:
         target = self.stack[-1]
         if type(target) is not kind or (kind is dict and len(values) % 2):
             raise ValueError(f"it adds to a {type(target).__name__} as if to a {kind.__name__}")
+        into: Any = target
         if kind is list:
-            target.extend(values)
+            into.extend(values)
         else:
-            target.update(zip(values[::2], values[1::2]) if kind is dict else values)
+            into.update(zip(values[::2], values[1::2]) if kind is dict else values)
 
     def run(self, op: str, arg: Any) -> None:
         "One instruction."
@@ -156,7 +157,7 @@ _DTYPES |= {"b1", "O8"}
 
 def _dtype(note: Note) -> np.dtype:
     "A listed type of number, or that of values of Python."
-    kind = note.args[0]
+    kind = note.args[0] if note.args else None
     order = note.state[1] if note.state else "="
     if note.name != "numpy.dtype" or kind not in _DTYPES or order not in tuple("<>|="):
         raise ValueError(f"it has an array of type {str(kind)[:20]!r}, which no table needs")
@@ -166,7 +167,7 @@ def _dtype(note: Note) -> np.dtype:
 def _array(note: Note) -> np.ndarray:
     "An array, whose values are bytes of numbers or a list."
     if note.name == "numpy.core.numeric._frombuffer":
-        held, dtype, shape, order = note.args
+        held, dtype, shape, order = note.args or ()
     elif note.name == "numpy.core.multiarray._reconstruct":
         _, shape, dtype, by_columns, held = note.state
         order = "F" if by_columns else "C"
@@ -189,7 +190,7 @@ def _array(note: Note) -> np.ndarray:
 def _columns(place: Note, n: int) -> list[int]:
     "Which of n columns a block holds."
     if place.name == "builtins.slice":
-        return list(range(n))[slice(*place.args)]
+        return list(range(n))[slice(*place.args or ())]
     return [int(k) for k in _array(place)]
 
 
