@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -337,7 +338,9 @@ def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.Da
     asked = set(_ready(of).loc[_ready(of)["origin"] != "simulated", "model"])
     pairs = _table(results, "score", study, "pairs")
     mode = rows["mode"].iloc[0] if len(rows) else ""
-    pairs = pairs[mode_names(pairs) == mode] if len(pairs) else pairs
+    if len(pairs):
+        way = pairs["answered_by"].map({"plain": "", "majority": ", majority"})
+        pairs = pairs[pairs["mode"] + way == re.sub(r" of \d+$", "", mode)]
     every = set(of.loc[of["origin"] != "simulated", "model"])
     said = best_in_words(rows, lines, len(asked - set(rows["model"])), pairs, len(every - asked))
     return Front(study, measure, said, rows.sort_values("place", ignore_index=True), dict(lines), left)
