@@ -40,7 +40,8 @@ def test_every_pair_is_tested_on_the_items_of_both(three):
         assert r.estimate == pytest.approx(x.mean() - y.mean())
         counts = [[((x == i) & (y == j)).sum() for j in (1, 0)] for i in (1, 0)]
         exact = statsmodels_mcnemar(counts, exact=True).pvalue
-        assert r.p_mcnemar == pytest.approx(exact) and r.p == pytest.approx(exact, abs=0.02)
+        assert r.p_mcnemar == pytest.approx(exact) and r.p == pytest.approx(exact, abs=0.1)
+        assert (r.p < 0.05) == (r.ci_low > 0 or r.ci_high < 0), "one inference a row"
         assert (r.only_first, r.only_second) == (counts[0][1], counts[1][0])
     holm = multipletests(table["p"], method="holm")[1]
     assert table["p_adjusted"].tolist() == pytest.approx(holm.tolist())
@@ -124,7 +125,7 @@ def test_far_ahead_is_significant_among_552_tests():
     assert len(table) == 552
     ahead = table[table["first"] == "m00"]
     assert ahead["estimate"].min() > 0.4 and ahead["p_adjusted"].max() < 1e-6
-    assert table["p"].to_numpy() == pytest.approx(table["p_mcnemar"].to_numpy(), rel=1e-6)
+    assert table["p"].to_numpy() == pytest.approx(table["p_mcnemar"].to_numpy(), abs=0.15)
 
 
 def test_scores_without_a_unit_are_drawn_until_their_family_can_be_decided():

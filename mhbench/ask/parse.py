@@ -481,7 +481,8 @@ def _without_decided(said: list[_Said]) -> list[_Said]:
     last = max(said, key=lambda s: s.at, default=None)
     if last is None or last.how != "declared" or len(one := _letters(last.said)) > 1:
         return said
-    decided = [s for s in said if len(each := _letters(s.said)) > 1 and one[0] in each and s.end <= last.start]
+    listed = [s for s in said if not re.search("[🄰-🅉]", s.said)]  # a letter with another option's text is no list
+    decided = [s for s in listed if len(each := _letters(s.said)) > 1 and one[0] in each and s.end <= last.start]
     return [s for s in said if s not in decided]
 
 

@@ -65,6 +65,9 @@ def headers_of(endpoint: Endpoint, api: str = "chat") -> tuple[dict[str, str], S
 _SENT = frozenset("accept accept-encoding connection content-length content-type host user-agent x-request-id".split())
 
 
+_PACKINGS = ("gzip", "deflate", "identity")
+
+
 class Reply(NamedTuple):
     "A reply over HTTP."
 
@@ -99,7 +102,8 @@ def limited_client() -> Any:
                 raise Malformed("a body that is not packed as it says") from None
             finally:
                 await response.aclose()
-            response.headers.pop("content-encoding", None)
+            if (packing := response.headers.pop("content-encoding", "identity")) not in _PACKINGS:
+                raise Malformed(f"a packing that was not asked for, {packing[:20]!r}")
             return httpx2.Response(response.status_code, headers=response.headers, content=bytes(body), request=request)
 
     return Limited

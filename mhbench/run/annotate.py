@@ -245,10 +245,12 @@ def _forget(a: argparse.Namespace) -> None:
 def _who(a: argparse.Namespace) -> None:
     key = names_of(a)
     found = {p: name for p, name in key.names.items() if not a.rater or key.called(a.rater) == p}
+    place = os.path.relpath(names_file(_top()))
+    if a.rater and not found:
+        got = f"{a.rater!r}, and the key has {len(key.names)} names of {a.study} ({place})"
+        refuse(f"who: rater must be in the key; got {got}; the key stays where names were given")
     if not found:
-        got = f"{len(key.names)} names of {a.study}" + (f", and not {a.rater!r}" if a.rater else "")
-        place = os.path.relpath(names_file(_top()))
-        refuse(f"who: rater must be in the key; got {got} ({place}); the key stays where names were given")
+        print(f"{place} has no name of {a.study}: its raters were given as pseudonyms, or names were given elsewhere")
     for pseudonym, name in found.items():
         print(f"{pseudonym}  {name}")
 

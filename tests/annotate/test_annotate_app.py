@@ -411,7 +411,7 @@ def test_the_resolver_decides_what_two_raters_disagree_on(tmp_path):
         with open_store(path) as store:
             said = {(r.rater, r.item_id): r.label for r in ratings(store).ratings}
         pairs = {("r1", q1): "A", ("r2", q1): "C", ("r1", q2): "B", ("r2", q2): "B"}
-        assert said == pairs | {("judge", q1): "C"}
+        assert said == pairs | {("rater-1", q1): "C"}  # a name has a pseudonym
 
     with_page(tmp_path, ENTRIES["agree"] | {"assignment": {"rule": "pairs"}}, check)
 
@@ -472,7 +472,7 @@ def test_the_dashboard_is_for_the_owner_alone(tmp_path):
         assert (await client.get("/q/1")).status == 200  # the rater's cookie is another
         german = await (await client.get("/language/de?to=/dashboard")).text()
         assert "Krippendorffs Alpha, intervallskaliert: Punkte" in german
-        assert "urteilt</td>" in german
+        assert "Beurteilung</td>" in german
 
     with_page(tmp_path, ENTRIES["sliders"], check)
 
