@@ -129,6 +129,7 @@ def made(results: Path) -> None:
         n = pd.DataFrame({"model": ["alpha", "beta"], "n": [40, 40], "failed": [k, 0], "refused": [1, 1]})
         keep(score, "counts", n.assign(unread=[0, 3 * k], cut=[2, 0]), told, "Request status")
         pairs = pd.DataFrame({"first": ["alpha", "alpha", "beta"], "second": ["beta", "sim-good", "delta"], "n": 36})
+        pairs = pairs.assign(mode="zero_shot", answered_by="plain")
         pairs = pairs.assign(estimate=[0.2, 0.1, -0.3], ci_low=[0.1, -0.1, np.nan], ci_high=[0.3, 0.3, np.nan])
         pairs = pairs.assign(p=[0.01, 0.2, np.nan], p_adjusted=[0.03, 0.4, np.nan])
         pairs["origin"] = ["asked", "simulated", "asked"]

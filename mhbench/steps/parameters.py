@@ -20,7 +20,7 @@ from .variants import SETS
 
 # %% auto #0
 __all__ = ['MOST_REPLICATES', 'Seed', 'Positive', 'NonNegative', 'Share', 'Cosine', 'Weight', 'Points', 'Draws', 'Permutations',
-           'Once', 'Names', 'Rater', 'Seeds', 'EvaluationSets', 'Breakdowns', 'Models', 'AskedModels', 'Judges',
+           'Once', 'Names', 'Pseudonym', 'Seeds', 'EvaluationSets', 'Breakdowns', 'Models', 'AskedModels', 'Judges',
            'Entries', 'Endpoints', 'Families', 'CacheFile', 'Replay', 'PromptsDir', 'Executing', 'EncoderThreshold',
            'Correction', 'Groups', 'SameModel', 'ByJudge', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL', 'MINILM', 'ENCODER',
            'GENERAL', 'OneOf', 'field', 'Closed', 'Parameters', 'Reported', 'Answered', 'AskingParameters',
@@ -67,7 +67,7 @@ def _unnamed(rater: str) -> str:
     return rater
 
 
-Rater = Annotated[str, AfterValidator(_unnamed)]
+Pseudonym = Annotated[str, AfterValidator(_unnamed)]
 
 # %% ../../nbs/steps/03_parameters.ipynb #78d18fb1
 class OneOf:

@@ -88,7 +88,7 @@ def test_fifty_raters_in_eight_scripts_go_from_their_links_to_the_ratings(folder
         assert main(["annotate", "who", "ward", asked]) == 0
         assert capsys.readouterr().out == "rater-2  Zoë\n"
     assert main(["annotate", "who", "ward", "Nobody"]) == 1
-    assert "rater must be in the key; got 50 names of ward, and not 'Nobody'" in capsys.readouterr().err
+    assert "rater must be in the key; got 'Nobody', and the key has 50 names of ward" in capsys.readouterr().err
 
 
 def test_a_rater_is_invited_withdrawn_and_forgotten_by_name(folder, capsys):  # noqa: F811

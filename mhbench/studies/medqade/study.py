@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...registry import RegisteredStudy
-from ...steps.parameters import Families, Models, Positive, Rater, Reported, Share, field
+from ...steps.parameters import Families, Models, Positive, Pseudonym, Reported, Share, field
 
 # %% auto #0
 __all__ = ['STUDY', 'PanelParameters']
@@ -21,7 +21,7 @@ class PanelParameters(Reported):
     core: str | list[str] | None = field(
         None, 'what agreement rests on: "rated by all", a list of item ids, or None for every item'
     )
-    tie_breaker: Rater | None = field(
+    tie_breaker: Pseudonym | None = field(
         None, "the rater who decides where two contradict each other, no member of the panel"
     )
     pool: str | None = field(None, "the file that simulated students' answers were drawn from")

@@ -16,7 +16,7 @@ from ...corpus.load import Corpus
 from ...errors import refuse
 from ...records.schema import Item, Response, validate
 from .annotations import Reading, load_annotations, reading_note
-from .pickled import Note, pickled_table
+from .pickled import Described, pickled_table
 from mhbench.studies.mentat.questions import (
     PROMPT_COLUMNS,
     RELEASE_SETS,
@@ -59,7 +59,7 @@ def _reply(reply: Any, place: str) -> dict:
         reason = choice["finish_reason"]
     except (AttributeError, IndexError, KeyError, TypeError):
         rule = "be a text or the reply of a chat endpoint"
-        got = reply.name if isinstance(reply, Note) else type(reply).__name__
+        got = reply.name if isinstance(reply, Described) else type(reply).__name__
         refuse(f"load_mentat_results: model_response must {rule}; got {got}", place=place)
     spent = {f"{k}_tokens": int(counts.get(f"{k}_tokens") or 0) for k in ("prompt", "completion")}
     if not text:

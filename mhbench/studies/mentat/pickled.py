@@ -16,7 +16,7 @@ import pandas as pd
 from ...errors import refuse
 
 # %% auto #0
-__all__ = ['Note', 'pickled_values', 'pickled_table']
+__all__ = ['Described', 'pickled_values', 'pickled_table']
 
 # %% ../../../nbs/studies/mentat/12_pickled.ipynb #94949e91
 _NAMES = {  # what a pickled table names; a client's reply may name classes of its package
@@ -42,7 +42,7 @@ _VALUES = {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "SHORT_BINBYTES"
 
 
 @dataclass(eq=False)
-class Note:
+class Described:
     "What a pickle names, the arguments with which it calls that, and the state that it gives it."
 
     name: str
@@ -50,17 +50,17 @@ class Note:
     state: Any = None
 
 
-def _named(module: str, name: str) -> Note:
+def _named(module: str, name: str) -> Described:
     full = f"{module}.{name}".replace("numpy._core.", "numpy.core.")
     if full in _NAMES or module.split(".")[0] == "openai":
-        return Note(full)
+        return Described(full)
     raise ValueError(f"it names {module}.{name}, which no table needs")
 
 
-def _called(callee: Any, args: Any) -> Note:
-    if not isinstance(callee, Note) or callee.args is not None or not isinstance(args, tuple):
+def _called(callee: Any, args: Any) -> Described:
+    if not isinstance(callee, Described) or callee.args is not None or not isinstance(args, tuple):
         raise ValueError("it calls what is no function")
-    return Note(callee.name, args)
+    return Described(callee.name, args)
 
 # %% ../../../nbs/studies/mentat/12_pickled.ipynb #041316b3
 class _Machine:
@@ -128,7 +128,7 @@ class _Machine:
             push(_called(*self.take(2)))
         elif op == "BUILD":
             [state] = self.take(1)
-            if not isinstance(self.stack[-1], Note):
+            if not isinstance(self.stack[-1], Described):
                 raise ValueError("it gives a state to what is no object")
             self.stack[-1].state = state
         elif op not in ("PROTO", "FRAME"):
@@ -155,7 +155,7 @@ _DTYPES = {
 _DTYPES |= {"b1", "O8"}
 
 
-def _dtype(note: Note) -> np.dtype:
+def _dtype(note: Described) -> np.dtype:
     "A listed type of number, or that of values of Python."
     kind = note.args[0] if note.args else None
     order = note.state[1] if note.state else "="
@@ -164,7 +164,7 @@ def _dtype(note: Note) -> np.dtype:
     return np.dtype(kind if kind in ("b1", "O8") else order.replace("|", "=") + kind)
 
 
-def _array(note: Note) -> np.ndarray:
+def _array(note: Described) -> np.ndarray:
     "An array, whose values are bytes of numbers or a list."
     if note.name == "numpy.core.numeric._frombuffer":
         held, dtype, shape, order = note.args or ()
@@ -187,14 +187,14 @@ def _array(note: Note) -> np.ndarray:
     return values.reshape(shape, order=order if order in ("C", "F") else "C")
 
 
-def _columns(place: Note, n: int) -> list[int]:
+def _columns(place: Described, n: int) -> list[int]:
     "Which of n columns a block holds."
     if place.name == "builtins.slice":
         return list(range(n))[slice(*place.args or ())]
     return [int(k) for k in _array(place)]
 
 
-def _frame(note: Note) -> pd.DataFrame:
+def _frame(note: Described) -> pd.DataFrame:
     [blocks, axes] = note.state["_mgr"].args
     names = [str(x) for x in _array(axes[0].args[1]["data"])]
     columns: dict[int, np.ndarray] = {}
@@ -214,9 +214,9 @@ def pickled_table(data: bytes, name: str = "table") -> pd.DataFrame:
     """
     try:
         note = pickled_values(data)
-        if isinstance(note, Note) and note.name in ("pandas.DataFrame", "pandas.core.frame.DataFrame"):
+        if isinstance(note, Described) and note.name in ("pandas.DataFrame", "pandas.core.frame.DataFrame"):
             return _frame(note)
-        got = note.name if isinstance(note, Note) else type(note).__name__
+        got = note.name if isinstance(note, Described) else type(note).__name__
     except Exception as e:  # whatever a damaged file makes of plain values
         got = str(e) or type(e).__name__
     remedy = "it is damaged, or was made by somebody else: download it again from its authors"
