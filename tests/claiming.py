@@ -8,6 +8,14 @@ import pandas as pd
 from mhbench.ledger.claims import CallOf, Claim, Claims, read_printed
 from mhbench.ledger.verdicts import Tables, judge_claims
 
+SECOND_PAPER = """
+paper: {name: Second paper}
+no_release: No address is given.
+claims:
+- {place: Table 1, of: a, printed: "2", cannot: nowhere}
+- {place: Table 1, of: difference, printed: "2", ours: {call: difference, of: [{printed: Table 1}, 1]}, id: d}
+reasons: {nowhere: Not in the text.}
+"""
 SLIPS = ("last digit up", "last digit down", "first digit", "two digits swapped", "sign")
 
 

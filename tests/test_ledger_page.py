@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browser of the annotation page)
+from claiming import SECOND_PAPER
 from conftest import ROOT
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -50,14 +51,6 @@ claims:
   ours: {table: score/x, where: {a: 1}, value: v}
 - {place: Section 6, of: a cell, printed: "0.52", ours: {table: t, where: {of: half}, value: v}, random: 0.01}
 """
-TWO = """
-paper: {name: Second paper}
-no_release: No address is given.
-claims:
-- {place: Table 1, of: a, printed: "2", cannot: nowhere}
-- {place: Table 1, of: difference, printed: "2", ours: {call: difference, of: [{printed: Table 1}, 1]}, id: d}
-reasons: {nowhere: Not in the text.}
-"""
 VALUES = pd.DataFrame({"of": ["sum", "mean", "half"], "v": [617, 2 / 3, 0.5]})
 TREE = Tree("authors/example", "0" * 40, {"away/one.csv": Blob("a" * 40, 1)})
 
@@ -66,7 +59,7 @@ TREE = Tree("authors/example", "0" * 40, {"away/one.csv": Blob("a" * 40, 1)})
 def papers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("claims")
     out = []
-    for name, text in (("one", ONE), ("two", TWO)):
+    for name, text in (("one", ONE), ("two", SECOND_PAPER)):
         (folder / f"{name}.yaml").write_text(text)
         out.append(load_claims(folder / f"{name}.yaml"))
     return out

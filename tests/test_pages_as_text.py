@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from claiming import SECOND_PAPER
 from drawing import drawings
 
 from mhbench.ledger.claims import claims_by_place, load_claims
@@ -285,14 +286,6 @@ claims:
    ours: {table: score/x, where: {a: 1}, value: v}}
 - {place: Section 6, of: a cell, printed: "0.52", ours: {table: t, where: {of: half}, value: v}, random: 0.01}
 """
-SECOND = """
-paper: {name: Second paper}
-no_release: No address is given.
-claims:
-- {place: Table 1, of: a, printed: "2", cannot: nowhere}
-- {place: Table 1, of: difference, printed: "2", ours: {call: difference, of: [{printed: Table 1}, 1]}, id: d}
-reasons: {nowhere: Not in the text.}
-"""
 
 
 def on_papers() -> str:
@@ -301,7 +294,7 @@ def on_papers() -> str:
     tree = Tree("authors/example", "0" * 40, {"away/one.csv": Blob("a" * 40, 1)})
     with tempfile.TemporaryDirectory() as folder:
         papers = []
-        for k, text in enumerate((CLAIMS, SECOND)):
+        for k, text in enumerate((CLAIMS, SECOND_PAPER)):
             file = Path(folder) / f"{k}.yaml"
             file.write_text(text)
             papers.append(load_claims(file))

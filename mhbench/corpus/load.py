@@ -102,8 +102,7 @@ def load_table(
     path: Path,  # a table of questions
     study: str,  # the items' study
     columns: dict[str, Any],  # field -> column, or columns
-    ratings: dict[str, Any]
-    | None = None,  # path (from the questions' folder), columns, scale, not_rated, sha256; for read_table
+    ratings: dict[str, Any] | None = None,  # path (from the questions' folder), columns, scale, not_rated, sha256, ...
     *,
     sheet: str | None = None,  # these three as for read_table
     encoding: str = "utf-8-sig",

@@ -105,10 +105,10 @@ def _rating(
 # %% ../../nbs/records/09_ratings.ipynb #206d92b4
 def _unnamed(table: Table, column: str) -> Table:
     "A table whose raters stand under pseudonyms."
-    named = [(place, row, row.get(column)) for place, row in table.rows]
-    shown = pseudonyms(name for _, _, name in named if isinstance(name, str) and name.strip())
-    rows = [(place, row | {column: shown[name]} if name in [*shown] else row) for place, row, name in named]
-    return table._replace(rows=rows)
+    names = [x for _, row in table.rows if isinstance(x := row.get(column), str) and x.strip()]
+    shown = pseudonyms(names)
+    named = lambda x: shown.get(x, x) if isinstance(x, str) else x
+    return table._replace(rows=[(place, row | {column: named(row.get(column))}) for place, row in table.rows])
 
 
 def load_ratings(

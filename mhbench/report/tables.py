@@ -333,10 +333,10 @@ def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd
     if unable and unable == len(p):
         few = "" if cases is None else f": {int(cases.max())} cases cannot show one" if cases.notna().all() else ""
         return f"none of {len(p)} comparisons can show a difference{few}"
-    rest = [f"{len(p) - tested} not tested"] * (tested < len(p)) + [f"{unable} with too few cases to show one"] * bool(
-        unable
-    )
-    return "; ".join([f"{shown} of {tested} comparisons show a difference (adjusted p < 0.05)", *rest])
+    said = [f"{shown} of {tested} comparisons show a difference (adjusted p < 0.05)"]
+    said += [f"{len(p) - tested} not tested"] if tested < len(p) else []
+    said += [f"{unable} with too few cases to show one"] if unable else []
+    return "; ".join(said)
 
 
 def estimate_in_words(row: Mapping[str, Any]) -> str:  # "0.81 [0.79, 0.83]", "0.81 (no interval)"

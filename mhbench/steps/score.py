@@ -89,10 +89,9 @@ def _source(r: Response, answer: Sequence[str], how: str) -> str:
     "What an answer was read from; empty where none was."
     if not answer:
         return ""
-    asked = "" if r.origin == "asked" else "recorded "
-    if how != "logprobs":
-        return f"{asked}text" if r.chosen_by == "language model" else r.chosen_by
-    return f"{asked}log-probabilities" if r.chosen_by == "language model" else r.chosen_by
+    if r.chosen_by != "language model":
+        return r.chosen_by
+    return ("" if r.origin == "asked" else "recorded ") + ("log-probabilities" if how == "logprobs" else "text")
 
 
 def _scored(i: Item, r: Response) -> dict[str, Any]:

@@ -114,16 +114,8 @@ def _candidates(text: str) -> list[tuple[list[str], str]]:
     if marked:
         return [(marked[-1], "marked")]
     numbered = [m for line in lines if (m := _NUMBERED.match(line))]
-    places = [int(m[1]) for m in numbered]
-    if (
-        len(places) > 1
-        and sorted(places) == list(range(1, len(places) + 1))
-        and places
-        in (
-            sorted(places),
-            sorted(places)[::-1],
-        )
-    ):
+    upward = [*range(1, len(numbered) + 1)]
+    if len(numbered) > 1 and [int(m[1]) for m in numbered] in (upward, upward[::-1]):
         return [([m[2] for m in sorted(numbered, key=lambda m: int(m[1]))], "list")]
     if (placed := _by_place(lines)) is not None:
         return [(placed, "list")]
