@@ -1,4 +1,4 @@
-"""README.md is nbs/index.ipynb as Markdown, and its figure is drawn from a committed table.
+"""README.md is nbs/index.ipynb as Markdown, and the figures of the papers are drawn from committed tables.
 
 With --write both are written, without it the text is compared (exit 1 where it differs).
 """
@@ -7,12 +7,10 @@ import sys
 from pathlib import Path
 
 import nbformat
-import pandas as pd
 from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGURES = ROOT / "figures" / "replication"
-ACCURACY = ROOT / "reports" / "replication" / "counselingbench" / "score-accuracy.csv"
 
 
 def rendered() -> str:
@@ -24,24 +22,16 @@ def rendered() -> str:
     return "<!-- made from nbs/index.ipynb by `make readme`: edit that -->\n\n" + "\n".join(lines) + "\n"
 
 
-def drawn(table: pd.DataFrame):  # the score stage's accuracies of CounselingBench
-    "The README's figure: who would pass."
-    from mhbench.report.forest import intervals
-    from mhbench.report.seen import compared
-    from mhbench.run.replicate import replication
-    from mhbench.steps.accuracy import figure_rows
+def drawn() -> dict:  # name of the file -> figure
+    "The figures of the papers, for a page and for a telephone."
+    from mhbench.report.papers import PAPERS
+    from mhbench.report.style import WIDE, WIDTH
 
-    shown = figure_rows(table[table["by"] == "all"])
-    zero_shot = shown[shown["mode"] == "zero_shot"]
-    return intervals(
-        shown,
-        group="run",
-        hue=None,
-        kinds=replication("counselingbench").stages["score"]["groups"],
-        marks={"chance .25": 0.25, "pass mark .63": 0.63, "experts .90": 0.90},
-        limits=(0, 1),
-        title=f"CounselingBench, released answers, zero shot: {compared(zero_shot, 0.63, 'the pass mark (0.63)')}",
-    )
+    found = {}
+    for name, draw in PAPERS.items():
+        folder = ROOT / "reports" / "replication" / name
+        found |= {f"{name}{end}": draw(folder, width) for end, width in (("", WIDE), ("_390", WIDTH))}
+    return found
 
 
 if __name__ == "__main__":
@@ -49,9 +39,9 @@ if __name__ == "__main__":
     text = rendered()
     if "--write" in sys.argv:
         target.write_text(text, encoding="utf-8")
-        if ACCURACY.exists():
-            from mhbench.report.style import save
+        from mhbench.report.style import save
 
-            save(drawn(pd.read_csv(ACCURACY)), "counselingbench", FIGURES)
+        for name, figure in drawn().items():
+            save(figure, name, FIGURES)
     elif not target.exists() or target.read_text(encoding="utf-8") != text:
         sys.exit("README.md is out of step with nbs/index.ipynb: run `make readme`")

@@ -10,17 +10,256 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from . import style
-from .style import PALETTE, PLAIN, Look, canvas, drawable, looks, occurring, titled, who
+from mhbench.report.style import (
+    HEAD,
+    PALETTE,
+    PLAIN,
+    TEXT,
+    WIDTH,
+    Look,
+    canvas,
+    drawable,
+    looks,
+    occurring,
+    titled,
+    who,
+    wide,
+    wrapped,
+)
 from .tables import spaced, without
 
 # %% auto #0
-__all__ = ['PEOPLE', 'LINE', 'PAGE', 'MOST_LINES', 'intervals']
+__all__ = ['INK', 'SOFT', 'RULE', 'PEOPLE', 'LINE', 'PAGE', 'MOST_LINES', 'Mark', 'ChartRow', 'Sign', 'chart', 'intervals']
+
+# %% ../../nbs/report/03_forest.ipynb #d1ba4b27
+INK, SOFT, RULE = "#1b1f24", "#57606a", "#8a939c"  # text; what explains it; axes and reference lines
+_EDGE, _GAP, _MARK, _TEXT = 8, 12, 17, 15  # px: margin; between columns; heights of a mark and of a line of text
+_LEAST_TRACK = 120  # px; with less, names stand above the track
+
+
+class Mark(NamedTuple):
+    "An estimate in a row."
+
+    estimate: float
+    low: float = float("nan")
+    high: float = float("nan")
+    look: Look = PLAIN
+    hollow: bool = False
+    note: str = ""  # beside the interval
+    tick: float = float("nan")  # the reference value of this row
+
+    @property
+    def sure(self) -> bool:
+        return bool(np.isfinite([self.low, self.high]).all())
+
+
+class ChartRow(NamedTuple):
+    "A name with its estimates; a heading where there are none."
+
+    label: str
+    marks: Sequence[Mark] = ()
+    small: str = ""  # grey, after the name
+
+
+class Sign(NamedTuple):
+    "An entry of the legend."
+
+    look: Look
+    text: str
+    hollow: bool = False
+
+# %% ../../nbs/report/03_forest.ipynb #59850b3e
+def _ends(m: Mark, digits: int) -> str:
+    return f"[{m.low:.{digits}f}, {m.high:.{digits}f}]" if m.sure else ""
+
+
+def _in_a_sentence(title: str, rows: Sequence[ChartRow], digits: int) -> str:
+    "The title with the first and the last estimate."
+    values = [(row.label, m) for row in rows for m in row.marks[:1]]
+    ends = values[:1] + values[-1:] * (len(values) > 1)
+    said = [f"{label} {m.estimate:.{digits}f} {_ends(m, digits)}".strip() for label, m in ends]
+    return ". ".join(filter(None, [title.rstrip("."), "; ".join(said) + "."]))
+
+
+class _Pen:
+    "Writes and draws in pixels from the upper left corner."
+
+    def __init__(self, fig: Figure, width: float, height: float):
+        self.ax = fig.add_axes((0, 0, 1, 1))
+        self.ax.set(xlim=(0, width), ylim=(height, 0))
+        self.ax.set_axis_off()
+
+    def write(self, text: str, x: float, y: float, color: str = SOFT, ha: str = "left", **kw: Any) -> None:
+        self.ax.text(x, y, text, color=color, ha=ha, va="center", fontsize=kw.pop("fontsize", TEXT), **kw)
+
+    def line(self, x: Sequence[float], y: Sequence[float], color: str = RULE, **kw: Any) -> None:
+        self.ax.plot(x, y, color=color, **{"lw": 1, "solid_capstyle": "butt"} | kw)
+
+    def dot(self, x: float, y: float, look: Look, hollow: bool) -> None:
+        face = "white" if hollow else look.color
+        self.ax.plot([x], [y], ls="", ms=8, mew=2, mec=look.color, mfc=face, marker=look.marker, zorder=3)
+
+    def sign(self, sign: Sign, x: float, y: float) -> float:  # its width
+        self.dot(x + 5, y, sign.look, sign.hollow)
+        self.write(sign.text, x + 14, y)
+        return 14 + wide(sign.text) + 14
+
+# %% ../../nbs/report/03_forest.ipynb #ad10b654
+class _Places(NamedTuple):
+    "Where the columns of a chart stand, in px."
+
+    left: float  # of the track
+    right: float
+    above: bool  # whether names stand above the track
+    numbers: float  # where estimates end
+
+    def height(self, row: ChartRow) -> float:
+        if not row.marks:
+            return _TEXT + 9
+        return max(7 + _MARK * len(row.marks), 24) + _TEXT * self.above
+
+
+def _places(rows: Sequence[ChartRow], width: float, brief: bool, digits: int) -> _Places:
+    marks = [m for row in rows for m in row.marks]
+    names = max((wide(row.label) + wide(f" {row.small}") * bool(row.small) for row in rows if row.marks), default=0)
+    value = max(wide(f"{m.estimate:.{digits}f}") for m in marks)
+    ends = 0 if brief else max(wide(_ends(m, digits)) for m in marks) + 5
+    right = width - _EDGE - value - ends - _GAP
+    above = right - (_EDGE + names + _GAP) < _LEAST_TRACK
+    return _Places(_EDGE + 6 if above else _EDGE + names + _GAP, right, above, right + _GAP + value)
+
+
+def _range(rows: Sequence[ChartRow], refs: Sequence[float], limits: tuple[float, float] | None) -> tuple[float, float]:
+    "The ends of the axis: the data and the reference values with a margin, within the limits."
+    marks = [m for row in rows for m in row.marks]
+    ends = np.array([x for m in marks for x in (m.estimate, m.low, m.high, m.tick)] + list(refs), float)
+    low, high = np.nanmin(ends), np.nanmax(ends)
+    pad = 0.05 * (high - low) or 0.5
+    least, most = limits or (-np.inf, np.inf)
+    return max(low - pad, min(least, low)), min(high + pad, max(most, high))
+
+# %% ../../nbs/report/03_forest.ipynb #c3532962
+def _head(pen: _Pen | None, y: float, width: float, legend: Sequence[Sign], key: str) -> float:  # its lower end
+    "The legend, and below it the key; without a pen nothing is drawn."
+    x: float = _EDGE
+    for k, sign in enumerate(legend):
+        need = 14 + wide(sign.text)
+        if k and x + need > width - _EDGE:
+            x, y = _EDGE, y + _TEXT + 2
+        if pen:
+            pen.sign(sign, x, y + _TEXT / 2)
+        x += need + 14
+    y += (_TEXT + 4) * bool(legend)
+    for line in wrapped(key, width - 2 * _EDGE):
+        if pen:
+            pen.write(line, _EDGE, y + _TEXT / 2)
+        y += _TEXT
+    return y
+
+
+def _names_of_refs(refs: Sequence[tuple[str, float]], at: Any, width: float) -> list[tuple[str, float, int]]:
+    "Each reference with the place of its name, and how many lines it stands above the plot."
+    out: list[tuple[str, float, int]] = []
+    taken: list[float] = []  # right ends, by tier
+    for name, value in sorted(refs, key=lambda r: r[1]):
+        half = wide(name) / 2
+        x = float(np.clip(at(value), _EDGE + half, width - _EDGE - half))
+        tier = next((k for k, end in enumerate(taken) if end + 6 < x - half), len(taken))
+        taken[tier : tier + 1] = [x + half]
+        out.append((name, x, tier))
+    return out
+
+# %% ../../nbs/report/03_forest.ipynb #a6a37825
+def chart(
+    rows: Sequence[ChartRow],
+    *,
+    title: str = "",  # its finding
+    key: str = "",  # what dots and lines are, and n
+    legend: Sequence[Sign] = (),
+    xlabel: str = "",
+    limits: tuple[float, float] | None = None,  # that the axis does not exceed
+    refs: Mapping[str, float] | None = None,  # name -> a dashed line, named above the plot
+    width: float = WIDTH,  # px
+    brief: bool = False,  # estimates without their intervals in numbers
+    digits: int = 2,
+    told: str = "",  # the alternative text; else the title with two numbers
+) -> Figure:
+    "A chart of rows, drawn at its width in pixels."
+    lines = list((refs or {}).items())
+    p = _places(rows, width, brief, digits)
+    low, high = _range(rows, [v for _, v in lines], limits)
+    at = lambda v: p.left + (v - low) / (high - low) * (p.right - p.left)
+    named = _names_of_refs(lines, at, width)
+    broken = wrapped(title, width - 2 * _EDGE, HEAD, True)
+    start = _EDGE + 17 * len(broken) + 3
+    top = _head(None, start, width, legend, key) + _TEXT * (1 + max((t for *_, t in named), default=-1)) + 9
+    bottom = top + sum(map(p.height, rows))
+    below = wrapped(xlabel, width - 2 * _EDGE)
+    height = bottom + 24 + _TEXT * len(below) + 3
+    with matplotlib.rc_context(style.STYLE):
+        fig = Figure(figsize=(width / 72, height / 72), dpi=72, label=told or _in_a_sentence(title, rows, digits))
+        head = {"fontsize": HEAD, "fontweight": "bold", "color": INK, "linespacing": 1.3, "ha": "left", "va": "top"}
+        fig.suptitle("\n".join(broken), x=_EDGE / width, y=1 - (_EDGE - 2) / height, **head)
+        pen = _Pen(fig, width, height)
+        _head(pen, start, width, legend, key)
+        for name, x, tier in named:
+            pen.write(name, x, top - 5 - _TEXT * (tier + 0.5), ha="center")
+        for _, value in lines:
+            pen.line([at(value)] * 2, [top - 3, bottom], ls=(0, (3, 2)), lw=1.5)
+        y = top
+        for row in rows:
+            _draw_row(pen, row, y, p, at, brief, digits)
+            y += p.height(row)
+        _axis(pen, bottom, (low, high), p, at)
+        for k, line in enumerate(below):
+            middle = wide(line) / 2
+            pen.write(
+                line, min((p.left + p.right) / 2, width - _EDGE - middle), bottom + 24 + _TEXT * (k + 0.5), ha="center"
+            )
+    return fig
+
+# %% ../../nbs/report/03_forest.ipynb #dfad7f77
+def _draw_row(pen: _Pen, row: ChartRow, y: float, p: _Places, at: Any, brief: bool, digits: int) -> None:
+    if not row.marks:
+        pen.write(row.label, _EDGE, y + 5 + _TEXT / 2, INK, fontweight="bold")
+        return
+    high = p.height(row)
+    middle = y + _TEXT / 2 + 2 if p.above else y + high / 2
+    end = _EDGE + wide(row.label) if p.above else p.left - _GAP - wide(f" {row.small}") * bool(row.small)
+    pen.write(row.label, end, middle, INK, ha="right")
+    if row.small:
+        pen.write(row.small, end + wide(" "), middle)
+    first = y + high / 2 + p.above * _TEXT / 2 - (len(row.marks) - 1) * _MARK / 2
+    for k, m in enumerate(row.marks):
+        here = first + k * _MARK
+        if m.sure:
+            pen.line([at(m.low), at(m.high)], [here] * 2, m.look.color, lw=3)
+        if np.isfinite(m.tick):
+            pen.line([at(m.tick)] * 2, [here - 8, here + 8], INK, lw=2)
+        pen.dot(at(m.estimate), here, m.look, m.hollow)
+        pen.write(f"{m.estimate:.{digits}f}", p.numbers, here, INK, ha="right")
+        if not brief:
+            pen.write(_ends(m, digits), p.numbers + 5, here)
+        if m.note:
+            ground = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            pen.write(m.note, at(m.high if m.sure else m.estimate) + 9, here, bbox=ground)
+
+
+def _axis(pen: _Pen, y: float, ends: tuple[float, float], p: _Places, at: Any) -> None:
+    pen.line([p.left, p.right], [y, y], SOFT)
+    most = max(2, int((p.right - p.left) / 50))
+    ticks = MaxNLocator(nbins=min(most, 6), steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)
+    for t in ticks[(ticks >= ends[0] - 1e-9) & (ticks <= ends[1] + 1e-9)]:
+        pen.line([at(t)] * 2, [y, y + 4], SOFT)
+        pen.write(f"{round(t, 9) + 0:g}".replace("-", "\N{MINUS SIGN}"), at(t), y + 13, ha="center")
 
 # %% ../../nbs/report/03_forest.ipynb #7ba4ad72
 # columns whose values are models: they have a look

@@ -8,23 +8,26 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.rcsetup import cycler
 
 from ..errors import refuse
 from .tables import spaced
 
 # %% auto #0
-__all__ = ['PALETTE', 'MARKERS', 'STYLE', 'PLAIN', 'EVERYBODY', 'Look', 'Cast', 'introduce', 'who', 'natural', 'rank',
-           'simulated', 'looks', 'six_digits', 'drawable', 'occurring', 'of_several', 'canvas', 'small_axes', 'titled',
+__all__ = ['PALETTE', 'MARKERS', 'STYLE', 'PLAIN', 'GENERAL_LOOK', 'MEDICAL_LOOK', 'EVERYBODY', 'PRINTED_NAMES', 'WIDTH', 'WIDE',
+           'TEXT', 'HEAD', 'Look', 'Cast', 'introduce', 'who', 'natural', 'rank', 'simulated', 'looks', 'name_of',
+           'wide', 'wrapped', 'six_digits', 'drawable', 'occurring', 'of_several', 'canvas', 'small_axes', 'titled',
            'title_of', 'save']
 
 # %% ../../nbs/report/02_style.ipynb #f8ed7fa7
@@ -41,7 +44,7 @@ STYLE = {
     "axes.titlelocation": "left",
     "legend.frameon": False,
     "figure.dpi": 80,
-    "savefig.dpi": 150,
+    "savefig.dpi": 144,
     "svg.hashsalt": "mhbench",
     "svg.fonttype": "none",
     "axes.prop_cycle": cycler(color=PALETTE),
@@ -61,6 +64,10 @@ class Look(NamedTuple):
 
 
 PLAIN = Look("#3a3f45", "o")  # for labels that are not models
+GENERAL_LOOK, MEDICAL_LOOK = (
+    Look("#0b62a4", "o"),
+    Look("#b84a00", "s"),
+)  # of more models than there are colours: by kind
 EVERYBODY = {"all", "average", "people", "raters", "ceiling: a member of the panel"}  # rows of several models
 
 
@@ -116,6 +123,72 @@ def looks(labels: Sequence[object]) -> dict[Any, Look]:  # label -> how it is dr
         k = place[name]
         out[x] = Look(PALETTE[k % len(PALETTE)], MARKERS[k % len(MARKERS)])
     return out
+
+# %% ../../nbs/report/02_style.ipynb #1f947aa6
+PRINTED_NAMES = {
+    "counselingQA-gpt4o": "GPT-4o",
+    "Meta-Llama-3-70B-Instruct": "Llama-3-70B instruct",
+    "Meta-Llama-3-8B-Instruct": "Llama-3-8B instruct",
+    "Llama-2-70b-chat-hf": "Llama-2-70B chat",
+    "Llama-2-70b-hf": "Llama-2-70B",
+    "Llama-2-13b-chat-hf": "Llama-2-13B chat",
+    "Llama-2-13b-hf": "Llama-2-13B",
+    "llama-2-7b-chat-hf": "Llama-2-7B chat",
+    "Llama-2-7b-hf": "Llama-2-7B",
+    "Mistral-7B-Instruct-v0.3": "Mistral-7B instruct",
+    "MentaLLaMA-chat-13B": "MentaLLaMA-13B chat",
+    "med42-70b": "Med42-70B",
+    "meditron-70b": "Meditron-70B",
+    "meditron-7b": "Meditron-7B",
+    "medalpaca-13b": "MedAlpaca-13B",
+    "medalpaca-7b": "MedAlpaca-7B",
+    "BioMedGPT-LM-7B": "BioMedGPT-7B",
+    "Llama3-OpenBioLLM-70B": "OpenBioLLM-70B",
+    "Llama3-OpenBioLLM-8B": "OpenBioLLM-8B",
+    "o1-2024-12-17": "o1",
+    "scibert_small": "SciBERT",
+    "biobert_small": "BioBERT",
+    "bert_base_uncased_small": "BERT-base",
+    "mental_bert_small": "MentalBERT",
+    "pubmed_bert_small": "PubMedBERT",
+    "llama_3_8b": "Llama-3-8B",
+    "minilm": "MiniLM",
+    "minilm-mhqa": "MiniLM-MHQA",
+    "gemma": "Gemma",
+}
+
+
+def name_of(label: object) -> str:
+    "A label with its model as papers print it: `minilm, few shot` is `MiniLM, few-shot`."
+    words = str(label)
+    for setting in ("zero", "few"):
+        words = words.replace(f"{setting}_shot", f"{setting}-shot").replace(f"{setting} shot", f"{setting}-shot")
+    for model in (who(words), words):
+        if model in PRINTED_NAMES:
+            return words.replace(model, PRINTED_NAMES[model], 1)
+    return spaced(words)
+
+# %% ../../nbs/report/02_style.ipynb #76eb6d0e
+WIDTH, WIDE = 390, 820  # px: of a telephone, and of a page
+TEXT, HEAD = 11, 13  # px: of all text, of titles
+
+
+@cache
+def wide(text: str, size: float = TEXT, bold: bool = False) -> float:  # px
+    "The width of a line of text."
+    font = FontProperties(family=STYLE["font.sans-serif"][0], size=size, weight="bold" if bold else "normal")
+    return RendererAgg(1, 1, 72).get_text_width_height_descent(text, font, False)[0]
+
+
+def wrapped(text: str, room: float, size: float = TEXT, bold: bool = False) -> list[str]:
+    "A text in lines that are at most as wide as the room; a longer word has its own line."
+    lines: list[str] = []
+    for word in text.split():
+        if lines and wide(f"{lines[-1]} {word}", size, bold) <= room:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 # %% ../../nbs/report/02_style.ipynb #6f224e80
 def six_digits(x: np.ndarray) -> np.ndarray:
