@@ -1,11 +1,18 @@
 "Take away a rater, a label, an interval, a comparison, a model's answers: nothing that is said becomes stronger."
 
+import re
+import shutil
+
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_pages_as_text import PARTS, STUDIES, made
 
-from mhbench.report.findings import best_in_words
+from mhbench.corpus.demo import demo_canary, synthetic
+from mhbench.records.schema import Item, read_records, write_records
+from mhbench.report.findings import against_lines, before_reading, best_in_words, fronts, truths
 from mhbench.report.tables import covered_in_words, differences_in_words
 from mhbench.stats.consensus import beside_members
 from mhbench.stats.jackknife import agreement_estimate
@@ -24,7 +31,7 @@ def claims(said: str) -> int:
 
 
 @MANY
-@given(st.integers(2, 8), st.sampled_from(["interval", "comparison"]), SEED)
+@given(st.integers(2, 8), st.sampled_from(["interval", "comparison", "mode"]), SEED)
 def test_a_winner(k, what, seed):
     rng = np.random.default_rng(seed)
     right = np.sort(rng.uniform(0.2, 0.9, k))[::-1]
@@ -34,11 +41,16 @@ def test_a_winner(k, what, seed):
     pairs = pd.DataFrame([("m0", f"m{i}", right[0] - right[i], 0.01) for i in beaten])
     pairs = pairs.set_axis(["first", "second", "estimate", "p_adjusted"], axis=1) if len(pairs) else pd.DataFrame()
     lines = {"chance": rng.uniform(0.2, 0.8)}
-    whole = best_in_words(rows, lines, 0, pairs)
+    whole = best_in_words(rows, lines, None, pairs)
     if what == "interval":
-        less = best_in_words(rows.drop(index=int(rng.integers(1, k))), lines, 0, pairs, unranked=1)
+        less = best_in_words(rows.drop(index=int(rng.integers(1, k))), lines, None, pairs, unranked=1)
+    elif what == "mode":
+        gone = rows.iloc[[int(rng.integers(1, k))]].assign(mode="few_shot")
+        less = best_in_words(rows.assign(mode="zero_shot").drop(index=gone.index), lines, gone, pairs)
+        assert "1 more answered in other modes only" in less and "(zero shot)" in less
+        return
     else:
-        less = best_in_words(rows, lines, 0, pairs.iloc[1:])
+        less = best_in_words(rows, lines, None, pairs.iloc[1:])
     assert claims(less) <= claims(whole)
 
 
@@ -150,3 +162,93 @@ def test_students_by_their_majority(raters, items, seed):
     silent[:, :, rng.integers(items)] = "Abstain"
     less = student_accuracy(silent, ["s"], seed=1).iloc[0]
     assert less["n"] <= whole["n"] and less["n"] + less["left_out"] == items
+
+
+def first_screen(results) -> tuple[dict[str, str], list[str]]:
+    "The cautions of a run, and a sentence a study."
+    parts = [*PARTS, *(("prepare", study) for study in STUDIES)]
+    standings = against_lines(results, STUDIES, parts)
+    shown = fronts(results, standings, STUDIES, parts)
+    here = synthetic(results, STUDIES)
+    return before_reading(results, STUDIES, here, shown, truths(results, parts), parts), [f.said for f in shown]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    "The results of a made-up run of three studies, and its first screen."
+    folder = tmp_path_factory.mktemp("run") / "results"
+    made(folder)
+    return folder, first_screen(folder)
+
+
+def numbers(said: str) -> list[int]:
+    return [int(x) for x in re.findall(r"(?<![.\d])\d+(?![.\d])", said)]
+
+
+GONE = ["score/{}/accuracy.parquet", "score/{}/counts.parquet", "score/{}/scores.parquet", "score/{}/pairs.parquet"]
+GONE += ["judge/{}/counts.parquet", "metrics/prepare/{}.json", "text/prepare/{}/items.parquet"]
+
+
+@pytest.mark.parametrize("name", GONE)
+@pytest.mark.parametrize("study", ["mhqa", "mentat"])
+def test_a_file_that_is_gone_is_named_as_unknown(run, tmp_path, name, study):
+    full, (whole, sentences) = run
+    shutil.copytree(full, tmp_path / "less")
+    (tmp_path / "less" / name.format(study)).unlink()
+    less, others = first_screen(tmp_path / "less")
+    changed = [heading for heading in whole if whole[heading] != less[heading]]
+    assert changed, "the screen is the same without it"
+    for heading in changed:
+        by_figure = heading == "What needs caution?" and "accuracy" in name  # whose rows are fewer
+        assert (
+            by_figure or re.search(r"unknown", less[heading]) and study in less[heading] or "1 unknown" in less[heading]
+        )
+        assert not re.search(r"Nothing (was counted|:)|[Aa]ll questions", less[heading]) or "Nothing" in whole[heading]
+    assert sum(map(claims, others)) <= sum(map(claims, sentences))
+
+
+@settings(max_examples=9, deadline=None)
+@given(st.sampled_from(["model", "mode", "verdict"]), st.sampled_from(["mhqa", "mentat", "medqade"]), SEED)
+def test_the_first_screen_without_a_model_a_mode_or_a_verdict(run, tmp_path_factory, what, study, seed):
+    "Their answers are lost: the rows stay, without a number."
+    rng, folder = np.random.default_rng(seed), tmp_path_factory.mktemp("less") / "run"
+    full, (whole, sentences) = run
+    shutil.copytree(full, folder)
+    score = folder / "score" / study
+    table = pd.read_parquet(score / "accuracy.parquet")
+    if what == "verdict":
+        file = folder / "judge" / study / "counts.parquet"
+        counts = pd.read_parquet(file)
+        counts["n"] += np.array([-1, 1, 0])
+        counts.to_parquet(file)
+    else:
+        lost = table[what] == rng.choice(table[what].unique())
+        part = table["n"] + table["n_not_asked"]
+        table.loc[lost, ["estimate", "ci_low", "ci_high"]] = np.nan
+        table = table.assign(n=table["n"].where(~lost, 0), n_not_asked=table["n_not_asked"].where(~lost, part))
+        table.to_parquet(score / "accuracy.parquet")
+        pairs = pd.read_parquet(score / "pairs.parquet")
+        gone = pairs[["first", "second"]].isin(set(table.loc[lost, "model"])).any(axis=1)
+        pairs.loc[gone, ["p", "p_adjusted", "ci_low", "ci_high"]] = np.nan
+        pairs.to_parquet(score / "pairs.parquet")
+    less, others = first_screen(folder)
+    wrong = [sum(numbers(re.sub(r"\([^)]*\)", "", x["What went wrong?"]))) for x in (whole, less)]
+    assert wrong[1] >= wrong[0], "less that went wrong"
+    shown = [re.search(r"(\d+) of (\d+) comparisons", x["What needs caution?"]).groups() for x in (whole, less)]
+    assert int(shown[1][0]) <= int(shown[0][0]) and shown[1][1] == shown[0][1]
+    for before, after in zip(sentences, others):
+        assert claims(after) <= claims(before)
+
+
+def test_a_synthetic_question_makes_no_bank_synthetic(run, tmp_path):
+    "One question with this project's canary among others, and one with somebody else's."
+    shutil.copytree(run[0], tmp_path / "less")
+    file = tmp_path / "less" / "text" / "prepare" / "mhqa" / "items.parquet"
+    for mark, said in (
+        (demo_canary(), "1 of 6 questions of mhqa (without clinical meaning)"),
+        ("other-canary-1", None),
+    ):
+        items = list(read_records(run[0] / "text" / "prepare" / "mhqa" / "items.parquet", Item))
+        write_records([items[0].model_copy(update={"canary": mark}), *items[1:]], file, Item)
+        told = first_screen(tmp_path / "less")[0]["What is simulated?"]
+        assert "all questions" not in told.lower() and (said in told if said else "questions" not in told)

@@ -47,7 +47,7 @@ def test_five_cases_and_six_questions_cannot_show_a_difference_and_the_sentence_
     told = differences_in_words(pairs["p_adjusted"], pairs["least_p"], pairs["n_clusters"])
     assert told == "none of 6 comparisons can show a difference: 6 cases cannot show one"
     mixed = differences_in_words(pd.Series([0.01, 0.5, np.nan]), pd.Series([0.0, 0.2, 1.0]))
-    assert mixed.endswith("1 not tested; 2 with too few cases to show one")
+    assert mixed.endswith(", 1 not tested; 2 with too few cases to show one")
 
 
 def panel(seed, raters, answers, sd, judge):

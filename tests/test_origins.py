@@ -120,8 +120,24 @@ def test_the_first_screen_names_who_was_asked_and_who_was_recorded(tmp_path):
     )
     drawn = pd.DataFrame({"model": ["drawn"], "origin": "simulated", "n": 1, "n_clusters": 1})
     shown = [Front("mentat", "right", "One sentence.", drawn)]
-    told = " ".join(before_reading(tmp_path, ["mentat"], {"mentat": False}, shown, pd.DataFrame()).values())
-    assert "put to gemma, with recorded answers of o1." in told and "1 simulated examinee." in told
+    told = " ".join(before_reading(tmp_path, ["mentat"], {"mentat": (0, 1)}, shown, pd.DataFrame()).values())
+    assert told.startswith("An unknown number of questions, put to gemma, with recorded answers of o1.")
+    assert "1 simulated examinee; unknown of mentat, whose texts, answers or counts are not here." in told
+
+
+def test_a_model_with_answers_of_two_origins_stands_under_both(tmp_path):
+    scores = pd.DataFrame({"model": ["m", "m", "m", "n"], "item_id": ["q1", "q2", "q3", "q1"]})
+    scores["origin"] = ["recorded", "asked", "asked", None]
+    (tmp_path / "score" / "mentat").mkdir(parents=True)
+    scores.to_parquet(tmp_path / "score" / "mentat" / "scores.parquet")
+    [row] = asked(tmp_path, ["mentat"]).to_dict("records")
+    assert (row["asked of"], row["recorded answers of"], row["answers of unknown origin of"]) == (
+        "m (2)",
+        "m (1)",
+        "n (1)",
+    )
+    told = before_reading(tmp_path, ["mentat"], {"mentat": (0, 1)}, [], pd.DataFrame())["What was asked?"]
+    assert "put to m in part, with recorded answers of m in part, with answers of unknown origin of n." in told
 
 
 @pytest.mark.parametrize("study", ["mentat", "psychiatrybench", "medqade", "counselingbench"])

@@ -227,7 +227,7 @@ def reported() -> str:
         shown = findings.fronts(results, standings, STUDIES, PARTS)
         wrong = findings.went_wrong(results, STUDIES, PARTS)
         truths = findings.truths(results, PARTS)
-        cautions = findings.before_reading(results, STUDIES, {"mhqa": True, "mentat": False}, shown, truths, PARTS)
+        cautions = findings.before_reading(results, STUDIES, {"mhqa": (6, 6), "mentat": (0, 6)}, shown, truths, PARTS)
         found = items.answers_of(results, STUDIES, ["alpha", "delta"])
         short = items.answers_of(results, STUDIES[:1], ["alpha", "delta"], private=True, most=200)
         out += [main.to_csv(index=False), whom.to_csv(index=False), standings.to_csv(index=False), *wrong]

@@ -433,7 +433,7 @@ def test_printed_every_table_is_open_and_none_is_cut(screen):
 
 def test_an_adjusted_p_value_of_a_twentieth_shows_no_difference():
     table = pd.DataFrame({"p": [0.01, 0.01, 0.01], "p_adjusted": [0.05, 0.049, np.nan]})
-    assert in_a_sentence(table).startswith("1 of 2 comparisons show a difference")
+    assert in_a_sentence(table).startswith("1 of 3 comparisons show a difference")
 
 
 def test_why_a_row_has_no_interval_is_unknown_where_nothing_says_it():

@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from .. import __version__
 from .card import BankDescription, dataset_card
 from ..errors import refuse
-from ..records.schema import Item
+from ..records.schema import Item, StoredRecords
 
 # %% auto #0
-__all__ = ['DEMO_STUDIES', 'demo_path', 'demo_files', 'is_demo', 'demo_canary', 'demo_card']
+__all__ = ['DEMO_STUDIES', 'demo_path', 'demo_files', 'is_demo', 'demo_canary', 'synthetic', 'demo_card']
 
 # %% ../../nbs/corpus/08_demo.ipynb #f044b19d
 _PACKAGE = Path(str(files("mhbench")))
@@ -67,6 +67,13 @@ def demo_canary() -> str:
     if found is None:
         refuse("demo_canary: demo.md must hold the canary; got a text without it; install the package again")
     return found.group()
+
+
+def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, tuple[int, int]]:
+    "How many items of each study of a run were written for this project, by the canary, and of how many."
+    files = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
+    marks = {s: list(StoredRecords([f], Item).column("canary")) for s, f in files.items() if f.exists()}
+    return {s: (of.count(demo_canary()), len(of)) for s, of in marks.items()}
 
 # %% ../../nbs/corpus/08_demo.ipynb #e6838ae9
 def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML head

@@ -20,6 +20,7 @@ from mhbench.report.tables import (
     FEW,
     SMALL,
     beside_printed,
+    counted,
     covered_in_words,
     differences_in_words,
     estimate_in_words,
@@ -36,6 +37,7 @@ __all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'fai
 
 # %% ../../nbs/report/05_findings.ipynb #e0466c00
 Parts = Iterable[tuple[str, str]]  # (stage, study) of a run
+_UNKNOWN = "unknown"  # an origin that a row does not state
 
 
 def _json(file: Path) -> dict:
@@ -60,15 +62,19 @@ def first_screen(results: str | Path, stage: str, study: str) -> dict[str, str]:
     return _contents(results, stage, study).get("first") or {}
 
 
-def where_from(scores: pd.DataFrame) -> dict[str, str]:  # model -> asked, recorded, composed or simulated
-    "The origin of each model's answers; without the column `origin` all were asked."
+def where_from(scores: pd.DataFrame) -> pd.DataFrame:  # model, origin, items
+    """Every origin of each model's answers, with the number of items; a table without the column `origin` is of answers
+    that were all asked for, and a row without one is of unknown origin.
+    """
     if not len(scores):
-        return {}
-    named = scores.assign(origin=scores.get("origin", "asked"))
-    return named.groupby("model", sort=False)["origin"].first().to_dict()
+        return pd.DataFrame(columns=["model", "origin", "items"])
+    origin = scores["origin"].fillna(_UNKNOWN) if "origin" in scores else "asked"
+    named = scores.assign(origin=origin).groupby(["model", "origin"], sort=False)
+    return named["item_id"].nunique().rename("items").reset_index()
 
 # %% ../../nbs/report/05_findings.ipynb #bb4bd964
 _WHOM = {"asked": "asked of", "recorded": "recorded answers of", "simulated": "simulated answers of"}
+_WHOM_ELSE = {"composed": "composed answers of", _UNKNOWN: "answers of unknown origin of"}  # columns only where needed
 
 
 def asked(results: str | Path, studies: Sequence[str]) -> pd.DataFrame:  # study, items, _WHOM, ratings by people, ...
@@ -76,16 +82,15 @@ def asked(results: str | Path, studies: Sequence[str]) -> pd.DataFrame:  # study
     rows = []
     for study in studies:
         made = _metrics(results, "prepare", study)
-        scores = _table(results, "score", study, "scores")
-        n = {name: made.get(f"n_{name}", 0) for name in ("items", "ratings", "simulated", "by_models", "set_aside")}
+        n = {x: made.get(f"n_{x}", pd.NA) for x in ("items", "ratings", "simulated", "by_models", "set_aside")}
         row = {"study": study, "items": n["items"]}
-        origins = where_from(scores)
-        for origin, head in _WHOM.items():
-            whom = [m for m, known in origins.items() if known == origin]
-            each = [f"{m} ({scores.loc[scores['model'] == m, 'item_id'].nunique()})" for m in whom]
-            row[head] = ", ".join(each) or "nobody"
+        found = where_from(_table(results, "score", study, "scores"))
+        for origin, head in (_WHOM | _WHOM_ELSE).items():
+            each = [f"{r.model} ({r.items})" for r in found[found["origin"] == origin].itertuples()]
+            row |= {head: ", ".join(each) or "nobody"} if each or origin in _WHOM else {}
         row |= {"ratings by people": n["ratings"] - n["simulated"] - n["by_models"]}
-        rows.append(row | {"simulated ratings": n["simulated"], "rows set aside": n["set_aside"]})
+        row |= {"ratings by models": n["by_models"], "simulated ratings": n["simulated"]}
+        rows.append(row | {"rows set aside": n["set_aside"]})
     return pd.DataFrame(rows)
 
 # %% ../../nbs/report/05_findings.ipynb #126dff4c
@@ -158,36 +163,81 @@ def _of_verdicts(counts: pd.DataFrame, study: str, stage: str) -> list[tuple]:
     return [(study, f"verdicts of the stage {stage} were {s}", k, counts["n"].sum(), "") for s, k in bad.items()]
 
 
+def _of_completions(counts: pd.DataFrame, study: str, stage: str) -> list[tuple]:
+    if not {"no completion", "questions"} <= set(counts):
+        return []
+    lost = counts[counts["no completion"] > 0]
+    who = ", ".join(f"{r['model']} {r['no completion']}" for r in lost.to_dict("records"))
+    what = f"questions of the stage {stage} got no completion"
+    return [(study, what, counts["no completion"].sum(), counts["questions"].sum(), who)]
+
+
+_COUNTING = {"judge": _of_verdicts, "duels": _of_verdicts, "contamination": _of_completions}  # stages with `counts`
+_NOTED = {  # stage -> of its metrics, how many and of how many; what they are, and what follows
+    "prepare": ("n_set_aside", "", "rows of the source were set aside; they do not fit the schema"),
+    "approach": ("n_without", "n_items", "cases were not asked; they got no relevant question"),
+    "judge_study": ("n_failed", "n_verdicts", "verdicts of the stage judge_study could not be used"),
+    "preferences": ("n_unconverged", "", "resampled fits of soft labels did not converge"),
+}
+
+
+def _of_metrics(noted: dict, study: str, stage: str) -> list[tuple]:
+    "What a stage notes as lost; nothing is known of it without the note."
+    name, of, what = _NOTED[stage]
+    k = noted.get(name, np.nan)
+    return [(study, what, sum(k.values()) if isinstance(k, dict) else k, noted.get(of), "")]
+
+
 def _ran(parts: Parts | None, study: str, *stages: str) -> list[str]:
     "Which of these stages were run for a study; all if `parts` is None."
     there = None if parts is None else set(parts)
     return [stage for stage in stages if there is None or (stage, study) in there]
 
 
+def _left(results: str | Path, stage: str, study: str, name: str) -> bool:
+    "Whether a stage left a table, or says that there is nothing to show in it."
+    there = Path(results, stage, study, f"{name}.parquet").exists()
+    contents = _contents(results, stage, study)
+    return there or bool(contents) and name not in [t["name"] for t in contents.get("tables", [])]
+
+
+def _missing(results: str | Path, studies: Sequence[str], parts: Parts | None, stage: str, name: str) -> list[str]:
+    "The studies of which a stage of the run should have left a table, and did not."
+    run = [] if parts is None else [study for study in studies if (stage, study) in set(parts)]
+    return [study for study in run if not _left(results, stage, study, name)]
+
+
+def _unknown(results: str | Path, study: str, parts: Parts | None) -> list[tuple]:
+    "Stages of the run that did not leave what counts their failures."
+    counting = [("score", "accuracy"), *((stage, "counts") for stage in ("score", *_COUNTING))]
+    said = [stage for stage, name in counting if _missing(results, [study], parts, stage, name)]
+    what = "failures of stages that left no counts"
+    return [(study, what, np.nan, None, ", ".join(dict.fromkeys(said)))] if said else []
+
+
 def failures_of_studies(results: str | Path, studies: Sequence[str], parts: Parts | None = None) -> pd.DataFrame:
     """What is missing, unread or unusable in the parts of a run, of all results if `parts` is None; results of an
-    earlier run are ignored. One row a study and kind: study, what, k, n (missing where it is unknown), who.
+    earlier run are ignored. One row a study and kind: study, what, k, n, who; k and n are missing where unknown.
     """
     parts = None if parts is None else list(parts)
     rows: list[tuple] = []
     for study in studies:
-        aside = _metrics(results, "prepare", study).get("n_set_aside", 0)
-        rows.append((study, "rows of the source were set aside; they do not fit the schema", aside, None, ""))
-        for stage in _ran(parts, study, "approach"):
-            k = _metrics(results, stage, study).get("n_without", 0)
-            rows.append((study, "cases were not asked; they got no relevant question", k, None, ""))
-        rows += _of_requests(_table(results, "score", study, "counts"), study)
-        rows += _of_accuracy(_table(results, "score", study, "accuracy"), study)
-        for stage in _ran(parts, study, "judge", "duels"):
-            rows += _of_verdicts(_table(results, stage, study, "counts"), study, stage)
-    table = pd.DataFrame(rows, columns=_COLUMNS)
-    return table[table["k"] > 0].reset_index(drop=True)
+        for stage in ("prepare", *_ran(parts, study, *[s for s in _NOTED if s != "prepare"])):  # nothing is without it
+            noted = _metrics(results, stage, study)
+            rows += _of_metrics(noted, study, stage) if noted or parts is not None else []
+        if _ran(parts, study, "score"):
+            rows += _of_requests(_table(results, "score", study, "counts"), study)
+            rows += _of_accuracy(_table(results, "score", study, "accuracy"), study)
+        for stage in _ran(parts, study, *_COUNTING):
+            rows += _COUNTING[stage](_table(results, stage, study, "counts"), study, stage)
+        rows += _unknown(results, study, parts)
+    table = pd.DataFrame(rows, columns=_COLUMNS).astype({"k": float, "n": float})
+    return table[table["k"] != 0].reset_index(drop=True)
 
 # %% ../../nbs/report/05_findings.ipynb #1c5d14e3
-def failure_in_words(what: str, k: int, n: float | None, who: str = "") -> str:
-    "How many of how many."
-    of = f" of {int(n)}" if n is not None and not np.isnan(n) else ""
-    return f"{int(k)}{of} {what}" + (f" ({who})" if who else "")
+def failure_in_words(what: str, k: float, n: float | None, who: str = "") -> str:
+    "How many of how many, and whose."
+    return counted(k, n, what) + (f" ({who})" if who else "")
 
 
 def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts | None = None) -> list[str]:  # sentences
@@ -294,34 +344,53 @@ def not_apart(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str
     return [m for m in others if m not in beaten]
 
 
+def _in_other_modes(own: pd.DataFrame, elsewhere: pd.DataFrame) -> str:
+    "How many models answered in other modes alone, and the highest accuracy there if it is above all of `own`."
+    if not len(elsewhere):
+        return ""
+    only = set(elsewhere["model"]) - set(own["model"])
+    said = f" {len(only)} more answered in other modes only." if only else ""
+    top = elsewhere.loc[elsewhere["estimate"].idxmax()]
+    if len(own) and not top["estimate"] > own["estimate"].max():
+        return said
+    return (
+        f"{said} The highest accuracy in another mode: {top['model']}, {spaced(top['mode'])}, {estimate_in_words(top)}."
+    )
+
+
 def best_in_words(
     rows: pd.DataFrame,
     lines: Mapping[str, float],
-    elsewhere: int = 0,
+    elsewhere: pd.DataFrame | None = None,
     pairs: pd.DataFrame | None = None,
     unranked: int = 0,
 ) -> str:
     """The model with the highest accuracy in one mode, against the reference values, for all models at once: by
     intervals whose level they share, and as the most accurate one only where every other is shown to be worse in the
-    corrected `pairs` (of `model_pairs`). `elsewhere`: models of other modes; `unranked`: those without an interval.
+    corrected `pairs` (of `model_pairs`). `elsewhere`: rows of other modes, of which a higher accuracy is named;
+    `unranked`: models without an interval.
     """
     own = rows[rows["origin"] != "simulated"]
-    more = f" {elsewhere} more answered in other modes only." if elsewhere else ""
+    others = pd.DataFrame() if elsewhere is None else elsewhere
+    more = _in_other_modes(own, others)
     more += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
     if not len(own):
         return f"No model that was asked has an interval in this mode.{more}"
-    own = for_all(own, elsewhere + unranked)
+    only = len(set(others["model"]) - set(own["model"])) if len(others) else 0
+    in_mode = f" ({spaced(own['mode'].iloc[0])})" if len(others) else ""
+    own = for_all(own, only + unranked)
     best = own[own["estimate"] == own["estimate"].max()]
     top = best.iloc[0]
     where = standing(top["estimate"], best["ci_low"].min(), best["ci_high"].max(), lines)
     names = " and ".join(best["model"])
     if len(own) == 1:
-        return f"Accuracy of {names} on {int(top['n'])} questions: {estimate_in_words(top)}, {where}.{more}"
-    others = [m for m in own["model"] if m not in set(best["model"])]
-    alike = not_apart(top["model"], others, pd.DataFrame() if pairs is None else pairs) if len(best) == 1 else others
-    most = f"{names} {'has' if len(best) == 1 else 'have'} the highest accuracy of {len(own)} models"
+        on = f"on {int(top['n'])} questions{in_mode}"
+        return f"Accuracy of {names} {on}: {estimate_in_words(top)}, {where}.{more}"
+    rest = [m for m in own["model"] if m not in set(best["model"])]
+    alike = not_apart(top["model"], rest, pd.DataFrame() if pairs is None else pairs) if len(best) == 1 else rest
+    most = f"{names} {'has' if len(best) == 1 else 'have'} the highest accuracy of {len(own)} models{in_mode}"
     if not alike and len(best) == 1 and not unranked:
-        most = f"{names} is the most accurate of {len(own)} models"
+        most = f"{names} is the most accurate of {len(own)} models{in_mode}"
     told = alike if len(alike) < 4 else [f"{len(alike)} others"]
     apart = f"; not shown to be better than {' and '.join(told)}" if alike and len(best) == 1 else ""
     return f"{most}, {estimate_in_words(top)} for all at once: {where}{apart}.{more}"
@@ -335,14 +404,14 @@ def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.Da
     rows = rows.assign(truth=rows["model"].map(dict(known)), place=rows["model"].map(place))
     left = tuple(m for m in dict.fromkeys(of["model"]) if m not in set(_ready(of)["model"]))  # in whatever mode
     measure = f"accuracy, {spaced(rows['mode'].iloc[0])}" if len(rows) else "accuracy"
-    asked = set(_ready(of).loc[_ready(of)["origin"] != "simulated", "model"])
+    ready = _ready(of)[_ready(of)["origin"] != "simulated"]
     pairs = _table(results, "score", study, "pairs")
     mode = rows["mode"].iloc[0] if len(rows) else ""
     if len(pairs):
         way = pairs["answered_by"].map({"plain": "", "majority": ", majority"})
         pairs = pairs[pairs["mode"] + way == re.sub(r" of \d+$", "", mode)]
     every = set(of.loc[of["origin"] != "simulated", "model"])
-    said = best_in_words(rows, lines, len(asked - set(rows["model"])), pairs, len(every - asked))
+    said = best_in_words(rows, lines, ready[ready["mode"] != mode], pairs, len(every - set(ready["model"])))
     return Front(study, measure, said, rows.sort_values("place", ignore_index=True), dict(lines), left)
 
 
@@ -366,54 +435,95 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
     return out
 
 # %% ../../nbs/report/05_findings.ipynb #6528202e
-_ASKED = {"asked": "put to", "recorded": "with recorded answers of"}
+_ASKED = {"asked": "put to", "recorded": "with recorded answers of", "composed": "with composed answers of"}
+_ASKED |= {_UNKNOWN: "with answers of unknown origin of"}
 
 
-def _what_was_asked(items: int, studies: int, origins: Mapping[str, str]) -> str:
-    parts = [f"{items} questions from {studies} {'study' if studies == 1 else 'studies'}"]
+def _unless(said: str, studies: Sequence[str]) -> str:
+    "A phrase where something is not known of some studies."
+    return f"{said} {', '.join(studies)}" if studies else ""
+
+
+def _what_was_asked(
+    items: Sequence[int | None],  # of each study
+    origins: pd.DataFrame,  # of `where_from`
+    lost: Sequence[str] = (),  # studies whose answers are not there
+) -> str:
+    known = [n for n in items if n is not None]
+    studies = f"{len(known)} {'study' if len(known) == 1 else 'studies'}"
+    if unsaid := len(items) - len(known):
+        studies = counted(len(known), len(items), "studies", unsaid)
+    parts = [f"{sum(known)} questions from {studies}" if known else "An unknown number of questions"]
+    several = origins.drop_duplicates(["model", "origin"])["model"].value_counts()
     for origin, words in _ASKED.items():
-        models = [m for m, kind in origins.items() if kind == origin]
-        if models:
-            parts.append(f"{words} {', '.join(models) if len(models) < 6 else f'{len(models)} models'}")
-    return f"{', '.join(parts)}."
+        models = list(dict.fromkeys(origins.loc[origins["origin"] == origin, "model"]))
+        each = [f"{m} in part" if several[m] > 1 else m for m in models]
+        parts += [f"{words} {', '.join(each) if len(each) < 6 else f'{len(each)} models'}"] if each else []
+    return f"{', '.join(parts)}{_unless('; unknown who answered', lost)}."
+
+
+def _questions_in_words(studies: Sequence[str], synthetic: Mapping[str, tuple[int, int]]) -> list[str]:
+    "Whose questions were written for this project: all, those of some studies, or some of a study."
+    whole = [study for study, (k, n) in synthetic.items() if 0 < k == n]
+    part = [f"{counted(k, n, 'questions')} of {study}" for study, (k, n) in synthetic.items() if 0 < k < n]
+    if len(whole) == len(studies):
+        return ["all questions (no number has a clinical meaning)"]
+    said = [f"the questions of {', '.join(whole)}"] if whole else []
+    return [f"{x} (without clinical meaning)" for x in [*said, *part]]
+
+
+def _ratings_in_words(results: str | Path, studies: Sequence[str]) -> list[str]:
+    out = []
+    for study in studies:
+        made = _metrics(results, "prepare", study)
+        k, n = made.get("n_simulated", 0), made.get("n_ratings", 0)
+        out += [f"the ratings of {study}" if k == n else f"{counted(k, n, 'ratings')} of {study}"] if k else []
+    return out
 
 
 def _what_is_simulated(
-    results: str | Path, studies: Sequence[str], synthetic: Mapping[str, bool], drawn: pd.DataFrame, truth: pd.DataFrame
+    results: str | Path,
+    studies: Sequence[str],
+    synthetic: Mapping[str, tuple[int, int]],
+    origins: pd.DataFrame,  # model, origin
+    truth: pd.DataFrame,
+    lost: Sequence[str] = (),  # studies whose answers are not there
 ) -> str:
-    made = [study for study, is_so in synthetic.items() if is_so]
-    unknown = [study for study in studies if study not in synthetic]
-    people = [s for s in studies if _metrics(results, "prepare", s).get("n_simulated", 0)]
-    n = drawn.loc[drawn["origin"] == "simulated", "model"].nunique()
-    which = "all questions" if len(made) == len(studies) else f"the questions of {', '.join(made)}"
-    parts = [f"{which} (no number has a clinical meaning)"] if made else []
+    unknown = [s for s in studies if s not in synthetic or s in lost or not _metrics(results, "prepare", s)]
+    n = origins.loc[origins["origin"] == "simulated", "model"].nunique()
+    parts = _questions_in_words(studies, synthetic)
     parts += [f"{n} simulated examinee{'s' * (n != 1)}"] if n else []
-    parts += [f"the raters of {', '.join(people)}"] if people else []
-    parts += [f"unknown of {', '.join(unknown)}, whose texts are not here"] if unknown else []
+    parts += _ratings_in_words(results, studies)
+    parts += [f"unknown of {', '.join(unknown)}, whose texts, answers or counts are not here"] if unknown else []
     said = f"{'; '.join(parts)}." if parts else "Nothing: questions and answers are the studies' own."
     said += f" Of what was declared, {covered_in_words(truth['covered'])}." if len(truth) else ""
     return said[:1].upper() + said[1:]
 
 
-def _what_went_wrong(counted: pd.DataFrame) -> str:  # of failures
+def _what_went_wrong(failures: pd.DataFrame) -> str:
     "The failures over all studies, by kind."
-    if not len(counted):
+    if not len(failures):
         return "Nothing was counted as failed, refused, unread, cut off, not asked or set aside."
-    kinds = counted.groupby("what", sort=False).agg(k=("k", "sum"), n=("n", lambda n: n.sum(skipna=False)))
-    said = "; ".join(failure_in_words(r.Index.split(";")[0], r.k, r.n) for r in kinds.itertuples())
-    return f"{said}."
+    lost = failures[failures["k"].isna()]
+    kinds = failures.dropna(subset=["k"]).groupby("what", sort=False)
+    kinds = kinds.agg(k=("k", "sum"), n=("n", lambda n: n.sum(skipna=False)))
+    said = [failure_in_words(r.Index.split(";")[0], r.k, r.n) for r in kinds.itertuples()]
+    of = ", ".join(dict.fromkeys(f"{r.study}{f': {r.who}' if r.who else ''}" for r in lost.itertuples()))
+    said += [f"unknown where counts are not there ({of})"] if of else []
+    return f"{'; '.join(said)}."
 
 
-def _what_to_doubt(drawn: pd.DataFrame, left: Iterable[str], p: pd.Series) -> str:
+def _what_to_doubt(drawn: pd.DataFrame, left: Iterable[str], p: pd.Series, lost: Sequence[str] = ()) -> str:
     own = drawn[drawn["origin"] != "simulated"]
     n = own[["n", "n_clusters"]].astype(float).min(axis=1)
     few, unknown = int((n < SMALL).sum()), int(n.isna().sum())
     out = []
     if few or unknown:
-        more = f", {unknown} on an unknown number" if unknown else ""
-        out.append(f"{few} of {len(n)} main numbers rest on fewer than {SMALL} independent cases{more}.")
-    if len(p):
-        out.append(f"Between models, {differences_in_words(p)}; where none is shown, models may still differ.")
+        what = f"key results rest on fewer than {SMALL} independent cases"
+        out.append(f"{counted(few, len(n), what, unknown, 'on an unknown number')}.")
+    if len(p) or lost:
+        more = f"{_unless(', unknown of', lost)}; where none is shown, models may still differ"
+        out.append(f"Between models, {differences_in_words(p)}{more}.")
     if left:
         out.append(f"Not drawn, for too few answers: {', '.join(left)}.")
     return " ".join([*out, "Nothing here is clinical advice."])
@@ -422,24 +532,24 @@ def _what_to_doubt(drawn: pd.DataFrame, left: Iterable[str], p: pd.Series) -> st
 def before_reading(
     results: str | Path,
     studies: Sequence[str],
-    synthetic: Mapping[str, bool],  # study -> whether its items are synthetic
+    synthetic: Mapping[str, tuple[int, int]],  # study -> how many of its items were written for this project, of all
     shown: Sequence[Front],
     truth: pd.DataFrame,  # of `truths`
     parts: Parts | None = None,
 ) -> dict[str, str]:  # heading -> sentences
     "What every reader should know first, by heading."
-    whom = [_metrics(results, "prepare", study).get("n_items", 0) for study in studies]
+    parts = None if parts is None else list(parts)
+    items = [_metrics(results, "prepare", study).get("n_items") for study in studies]
+    lost = _missing(results, studies, parts, "score", "scores")
     pairs = [_table(results, "score", study, "pairs") for study in studies]
     pairs = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pairs]
     p = pd.concat([t["p_adjusted"] for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
-    origins: dict[str, str] = {}
-    for study in studies:
-        origins |= where_from(_table(results, "score", study, "scores"))
+    origins = pd.concat([where_from(_table(results, "score", study, "scores")) for study in studies])
     drawn = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
     left = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
     return {
-        "What was asked?": _what_was_asked(sum(whom), len(studies), origins),
-        "What is simulated?": _what_is_simulated(results, studies, synthetic, drawn, truth),
+        "What was asked?": _what_was_asked(items, origins, lost),
+        "What is simulated?": _what_is_simulated(results, studies, synthetic, pd.concat([origins, drawn]), truth, lost),
         "What went wrong?": _what_went_wrong(failures_of_studies(results, studies, parts)),
-        "What needs caution?": _what_to_doubt(drawn, left, p),
+        "What needs caution?": _what_to_doubt(drawn, left, p, _missing(results, studies, parts, "score", "pairs")),
     }

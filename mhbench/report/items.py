@@ -128,7 +128,7 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
     told = open_ids & set(scores["item_id"])
     shown = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(told)}
     for target in _ratings(text, study, told).itertuples():
-        line = f"{target.target}: {target.value} ({target.n} raters)"
+        line = f"{target.target}: {target.value} ({target.n} {target.who if target.n > 1 else target.who[:-1]})"
         shown[f"{study}/{target.item_id}"].setdefault("rated", []).append(line)
     files = [text / "prepare" / study / "recorded.parquet"]
     files += [text / "generate" / study / m / "responses.parquet" for m in models]
@@ -183,13 +183,17 @@ def _texts_of(parts: Sequence[_Part], most: int | None) -> tuple[dict[str, dict]
     return {str(r["row"]): _words(r, r["judged"]) for r in kept.to_dict("records")}, len(every) - len(kept)
 
 # %% ../../nbs/report/06_items.ipynb #8f3eca8f
-def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, value, n
-    "What people said of each target, in a word: the mean score, or the labels with their counts."
+def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, who, value, n
+    "What raters, and apart from them models, said of each target: the mean score, or the labels with their counts."
     file = text / "prepare" / study / "ratings.parquet"
     stored = StoredRecords([file] if file.exists() else [], Rating)
-    table = pd.DataFrame({name: stored.column(name) for name in ("item_id", "target", "value", "label", "rater")})
+    names = ("item_id", "target", "value", "label", "rater", "origin", "variant")
+    table = pd.DataFrame({name: stored.column(name) for name in names})
+    by_model = [v.get("annotator") == "model" for v in table["variant"]]
+    drawn = np.where(table["origin"] == "simulated", "simulated ", "")
+    table = table.assign(who=drawn + np.where(by_model, "models", "raters").astype(object))
     table = table[table["item_id"].isin(ids)].astype({"value": float})
-    of = table.groupby(["item_id", "target"], sort=True)
+    of = table.groupby(["item_id", "target", "who"], sort=True)
     out = pd.DataFrame({"value": of["value"].mean(), "n": of["rater"].nunique()}).astype({"value": object})
     scored = out["value"].notna()
     out.loc[scored, "value"] = [f"mean {x:.1f}" for x in out.loc[scored, "value"]]

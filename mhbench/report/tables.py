@@ -21,7 +21,7 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'QUESTIONS', 'number', 'with_interval', 'numeric', 'markdown_table', 'spaced',
-           'csv_text', 'as_typed', 'Prose', 'stage_prose', 'doubts', 'without', 'sampled', 'standing',
+           'csv_text', 'as_typed', 'Prose', 'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'counted',
            'covered_in_words', 'differences_in_words', 'estimate_in_words', 'in_a_sentence', 'question_of',
            'beside_printed']
 
@@ -317,11 +317,21 @@ _WHAT = ("measure", "metric", "quantity", "score")  # columns that say what is e
 _FOLLOWS = ("interval", "origin", "label_origin", "reading", "lines", "printed", "mark", "by", "undefined", *_WHAT)
 
 
+def counted(k: float | None, n: float | None, what: str, unknown: int = 0, apart: str = "unknown") -> str:
+    """How many of how many, and how many are in neither: "3 of 8 verdicts failed, 2 unknown". Every sentence of a page
+    that counts is made here; a missing k is said to be unknown.
+    """
+    k, n = (None if x is None or np.isnan(x) else int(x) for x in (k, n))
+    of = "" if n is None else f" of {n}"
+    more = f", {unknown} {apart}" if unknown else ""
+    return f"{'an unknown number' if k is None else k}{of or ' of' * (k is None)} {what}{more}"
+
+
 def covered_in_words(covered: pd.Series) -> str:  # yes, no, or another word where there is no interval
     "In how many intervals the true value lies."
     yes, no = (int((covered == word).sum()) for word in ("yes", "no"))
     rest = len(covered) - yes - no
-    return f"the true value lies in {yes} of {yes + no} intervals" + (f"; {rest} without an interval" if rest else "")
+    return f"the true value lies in {counted(yes, yes + no, 'intervals', rest, 'without an interval')}"
 
 
 def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd.Series | None = None) -> str:
@@ -333,10 +343,8 @@ def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd
     if unable and unable == len(p):
         few = "" if cases is None else f": {int(cases.max())} cases cannot show one" if cases.notna().all() else ""
         return f"none of {len(p)} comparisons can show a difference{few}"
-    said = [f"{shown} of {tested} comparisons show a difference (adjusted p < 0.05)"]
-    said += [f"{len(p) - tested} not tested"] if tested < len(p) else []
-    said += [f"{unable} with too few cases to show one"] if unable else []
-    return "; ".join(said)
+    said = counted(shown, len(p), "comparisons show a difference (adjusted p < 0.05)", len(p) - tested, "not tested")
+    return said + (f"; {unable} with too few cases to show one" if unable else "")
 
 
 def estimate_in_words(row: Mapping[str, Any]) -> str:  # "0.81 [0.79, 0.83]", "0.81 (no interval)"
@@ -348,12 +356,11 @@ def estimate_in_words(row: Mapping[str, Any]) -> str:  # "0.81 [0.79, 0.83]", "0
 
 def _range_in_words(table: pd.DataFrame) -> str:  # empty where there is none
     "The lowest and the highest estimate of the first measure of a table, of those from `FEW` items or more."
-    rows = table[table["estimate"].notna() & (_numbers(table["n"]) >= FEW)]
-    if "by" in rows and (rows["by"] == "all").any():
-        rows = rows[rows["by"] == "all"]
-    what = next((c for c in _WHAT if c in rows and len(rows)), None)
+    every = table[table["by"] == "all"] if "by" in table and (table["by"] == "all").any() else table
+    what = next((c for c in _WHAT if c in every and len(every)), None)
     if what:
-        rows = rows[rows[what] == rows[what].iloc[0]]
+        every = every[every[what] == every[what].iloc[0]]
+    rows = every[every["estimate"].notna() & (_numbers(every["n"]) >= FEW)]
     words = [c for c in rows if c not in _FOLLOWS and not pd.api.types.is_numeric_dtype(rows[c])]
     vary = [c for c in words if rows[c].nunique() > 1][:3]
     if len(rows) < 2 or not vary:
@@ -361,7 +368,9 @@ def _range_in_words(table: pd.DataFrame) -> str:  # empty where there is none
     ends = rows.sort_values("estimate", kind="stable").iloc[[0, -1]].to_dict("records")
     low, high = (f"{estimate_in_words(r)} ({', '.join(str(r[c]) for c in vary if pd.notna(r[c]))})" for r in ends)
     of = f"{rows[what].iloc[0]} ranges" if what else "ranges"
-    return f"{of} from {low} to {high}, {len(rows)} estimates".replace("_", " ")
+    rest = len(every) - len(rows)
+    of_all = counted(len(rows), len(every), "estimates", rest, f"without a number or from fewer than {FEW} items")
+    return f"{of} from {low} to {high}, {of_all if rest else f'{len(rows)} estimates'}".replace("_", " ")
 
 
 def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say nothing in one

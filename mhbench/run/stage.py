@@ -46,7 +46,7 @@ from .graph import before, graph, items_file, records_left, root, write_json
 from ..steps.rates import COUNTS
 
 # %% auto #0
-__all__ = ['write_metrics', 'synthetic', 'known_origins', 'origin_column', 'as_saved', 'Stage']
+__all__ = ['write_metrics', 'known_origins', 'origin_column', 'as_saved', 'Stage']
 
 # %% ../../nbs/run/04_stage.ipynb #b5d2561b
 def _plain(x: Any) -> Any:
@@ -93,12 +93,6 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
                 for model in models if node.models else [None]:
                     run_stage(node.name, study, model, overrides=given)
     return folder
-
-
-def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, bool]:  # study -> whether it is
-    "Which studies of a run have items that were written for this project, marked by their canary."
-    files = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
-    return {s: any(StoredRecords([f], Item).column("canary")) for s, f in files.items() if f.exists()}
 
 
 _NAMED = ("model", "first", "second", "other", "judge", "rater", "annotator", "student", "contestant", "who")
