@@ -8,8 +8,10 @@ from __future__ import annotations
 import io
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -22,7 +24,7 @@ from papermill.engines import Engine, papermill_engines
 from traitlets.config import Config
 
 # %% auto #0
-__all__ = ['PRINTED', 'Printed', 'CellOutputs', 'Here']
+__all__ = ['PRINTED', 'Printed', 'CellOutputs', 'error_output', 'Here']
 
 # %% ../../nbs/run/23_notebook.ipynb #b2d6002e
 PRINTED = 1_000_000  # characters a cell, of each stream
@@ -65,6 +67,7 @@ class CellOutputs(Session):
         super().__init__()
         self.outputs: list[NotebookNode] = []
         self.displays: dict[str, NotebookNode] = {}
+        self.errors: list[BaseException] = []  # as raised: what IPython notes may be an error in showing one
 
     def send(self, stream: Any, msg_or_type: Any, content: Any = None, *_: Any, **__: Any) -> None:
         message = self.msg(msg_or_type, content) if isinstance(msg_or_type, str) else msg_or_type
@@ -100,6 +103,8 @@ def _shell(shown: CellOutputs) -> Iterator[ZMQInteractiveShell]:
     shell.display_pub.session = shell.displayhook.session = shown
     shell.displayhook.topic = b"execute_result"
     shell.history_manager.outputs = _Forgets()
+    shell.showtraceback = shell.showsyntaxerror = lambda *_, **__: None  # which fail for some errors
+    shell.set_custom_exc((BaseException,), lambda _, kind, error, *more, **how: shown.errors.append(error))
     try:
         yield shell
     finally:
@@ -109,13 +114,70 @@ def _shell(shown: CellOutputs) -> Iterator[ZMQInteractiveShell]:
             kind._instance = outer
 
 
+def _in_words(error: BaseException, depth: int = 3) -> str:
+    "What an exception says, a group with what its members say; that it says nothing where it cannot be asked."
+    try:
+        said = str(error)
+        inside = getattr(error, "exceptions", ()) if issubclass(type(error), BaseExceptionGroup) and depth else ()
+    except Exception as e:
+        return f"(its text cannot be had: {type(e).__name__})"
+    return "; ".join([said, *(f"{type(x).__name__}: {_in_words(x, depth - 1)}" for x in inside)])
+
+
+def _frames(error: BaseException) -> traceback.StackSummary:
+    "The frames of an error from the cell on; none of a cell that is no Python."
+    every = traceback.extract_tb(object.__getattribute__(error, "__traceback__"))
+    first = next((k for k, frame in enumerate(every) if frame.filename.startswith("<ipython")), len(every))
+    return traceback.StackSummary.from_list(every[first:])
+
+
+def _formatted(error: BaseException, frames: traceback.StackSummary) -> list[str]:
+    "The traceback, with those of its causes, by Python's own means."
+    try:
+        told = traceback.TracebackException.from_exception(error)
+        told.stack = frames
+        return list(told.format())
+    except Exception:  # an exception that cannot be asked for its text, cause or notes
+        return [*frames.format(), f"{type(error).__name__}: {_in_words(error)}"]
+
+
+def _place(frames: traceback.StackSummary) -> str:
+    "The last place in code that is neither Python's nor another package's."
+    own = lambda parts: "mhbench" in parts or not {"site-packages", "lib"} & set(parts)
+    frame = next((f for f in reversed(frames) if own(Path(f.filename).parts)), None)
+    if frame is None or frame.filename.startswith("<ipython"):
+        return f"line {frame.lineno} of the cell" if frame else "in no code that is known"
+    return f"{'/'.join(Path(frame.filename).parts[-3:])}:{frame.lineno}, in {frame.name}"
+
+
+_SAYS_ITS_PLACE = (ValueError, RuntimeError, OSError, ImportError, SyntaxError, SystemExit, KeyboardInterrupt)
+
+
+def error_output(error: BaseException) -> NotebookNode:
+    """An error as a notebook shows it, whatever IPython can make of it: its name, what it says, the traceback. A fault
+    of the code has its place behind what it says.
+    """
+    frames, name = _frames(error), type(error).__name__
+    said = _in_words(error)
+    if frames and not issubclass(type(error), _SAYS_ITS_PLACE):
+        said = f"{said} ({_place(frames)})"
+    of = {"ename": name, "evalue": said, "traceback": _formatted(error, frames)}
+    readable = lambda text: text[:PRINTED].encode("utf-8", "backslashreplace").decode()
+    shown = {k: readable(v) if isinstance(v, str) else list(map(readable, v)) for k, v in of.items()}
+    return new_output("error", **shown)
+
+
 def _run(source: str, shell: ZMQInteractiveShell, shown: CellOutputs) -> BaseException | None:
     "Run a cell: the error that ended it."
-    shown.outputs = []
+    shown.outputs, shown.errors = [], []
     with Printed("stderr", shown.outputs) as err, Printed("stdout", shown.outputs) as out:
         with redirect_stdout(out), redirect_stderr(err):
             ran = shell.run_cell(source, store_history=True)
-    return ran.error_before_exec or ran.error_in_exec
+    noted = [e for e in (ran.error_before_exec, ran.error_in_exec) if e is not None]
+    if not (errors := shown.errors or noted):
+        return None
+    shown.outputs.append(error_output(errors[0]))
+    return errors[0]
 
 
 class Here(Engine):
@@ -136,7 +198,7 @@ class Here(Engine):
                 cell.outputs = shown.outputs
                 if error is not None:
                     nb_man.cell_exception(cell, cell_index=index)
-                    if isinstance(error, KeyboardInterrupt):
+                    if issubclass(type(error), KeyboardInterrupt):
                         raise error
                     return
                 nb_man.autosave_cell()
