@@ -522,7 +522,7 @@ def test_names_that_could_mean_two_things_are_refused(tmp_path):
 
 
 def test_ratings_that_do_not_fit_are_set_aside(forms, tmp_path):
-    text = FILES["ratings.csv"] + "w9,r1,A,10\nw1,r1,A,11\nw3,r3,Manic episode,\nw3,r3,Manic episode,fifty\n"
+    text = FILES["ratings.csv"] + "w9,r1,A,10\nw1,r1,A,10\nw3,r3,Manic episode,\nw3,r3,Manic episode,fifty\n"
     (tmp_path / "ratings.csv").write_text(text, encoding="utf-8")
     table = read_table(tmp_path / "ratings.csv")
     how = {"strict": False, "set_aside": tmp_path / "a.jsonl", "scale": (0, 100)}

@@ -90,7 +90,8 @@ def _rated(path: Path, ratings: dict[str, Any]) -> Table:
     "The table of ratings, from the folder of the questions; refused where it is not the file that was recorded."
     beside = path.parent / Path(ratings["path"]).expanduser()
     recorded = ratings.get("sha256")
-    table = read_table(beside, **{k: v for k, v in ratings.items() if k in ("sheet", "encoding", "delimiter")})
+    how = {k: v for k, v in ratings.items() if k in ("sheet", "encoding", "delimiter")}
+    table = read_table(beside, **how, stored=True)
     if recorded is not None and hashlib.sha256(beside.read_bytes()).hexdigest() != recorded:
         remedy = "look at what changed, then run `mhbench new-study` again with --replace"
         rule = "ratings must be the file that was recorded"

@@ -5,6 +5,7 @@
 # %% ../../nbs/records/08_questions.ipynb #82e52da7
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import re
@@ -14,12 +15,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import refuse
+from .anki import field_text
 from .schema import Item, Validated, fingerprint, letters
 from .table import Misfit, Rows, Table, Unreadable, cell_text, cell_value, folded, validate_table
 from .task import Task, task_named, tasks
 
 # %% auto #0
-__all__ = ['NAMES', 'NUMBERED', 'FIELDS', 'SEPARATORS', 'KEYS', 'guess_columns', 'guess_layout', 'load_questions']
+__all__ = ['NAMES', 'NUMBERED', 'FIELDS', 'SEPARATORS', 'KEYS', 'plain_name', 'guess_columns', 'guess_layout', 'load_questions']
 
 # %% ../../nbs/records/08_questions.ipynb #bd8aa12e
 NAMES = {  # field -> what a column for it is often called, in English, German, French and Spanish
@@ -49,7 +51,8 @@ _SPOKEN = {"frage": "de", "aufgabe": "de", "enonce": "fr", "pregunta": "es"}  # 
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    "A name by its letters and digits alone, in lower case, without accents."
     plain = unicodedata.normalize("NFKD", name.casefold().translate(_UMLAUTS))
     return re.sub(r"[^a-z0-9]", "", plain)
 
@@ -58,7 +61,7 @@ def _running(columns: list[str], stem: str) -> list[str]:
     "Columns named by the stem and letters from A on, or numbers from 1 on, in that order; none where one is missing."
     found: dict[str, dict[str, str]] = {}
     for column in columns:
-        if m := re.fullmatch(rf"({stem})([a-z]|\d{{1,2}})", _plain(column)):
+        if m := re.fullmatch(rf"({stem})([a-z]|\d{{1,2}})", plain_name(column)):
             found.setdefault(m[1] + ("#" if m[2].isdigit() else ""), {})[m[2]] = column
     for numbered in found.values():
         n = len(numbered)
@@ -69,7 +72,7 @@ def _running(columns: list[str], stem: str) -> list[str]:
 
 # %% ../../nbs/records/08_questions.ipynb #0df82ddf
 def _plainly(names: str) -> set[str]:
-    return {_plain(name) for name in names.split()}
+    return {plain_name(name) for name in names.split()}
 
 
 def guess_columns(
@@ -93,14 +96,14 @@ def guess_columns(
     for field, stem in numbered.items():
         if field not in given and (found := _running(left, stem)):
             called = _plainly(names.get(field, "")) if names is NAMES else set()
-            whole = [c for c in left if c not in found and _plain(c) in called]
+            whole = [c for c in left if c not in found and plain_name(c) in called]
             out[field] = [*found, *whole[:1]]  # a column for all options in one cell may stand beside one for each
             left = [c for c in left if c not in out[field]]
     for field, words in names.items():
         if field in given or field in out:
             continue
-        found = [c for c in left if _plain(c) in _plainly(words)]
-        if field == "key" and (by_letter := [c for c in found if _plain(c) == "answeridx"]):
+        found = [c for c in left if plain_name(c) in _plainly(words)]
+        if field == "key" and (by_letter := [c for c in found if plain_name(c) == "answeridx"]):
             found = by_letter  # beside it, MedQA has the text of the answer
         if len(found) > 1 and field != "context":
             got = f"{', '.join(found)}; say --column '{field}={found[0]}'"
@@ -124,13 +127,20 @@ def _known(field: str, named: str | list[str], columns: list[str], fields: tuple
 SEPARATORS = ("\n", "|", ";")  # between options in one cell, in the order in which they are tried
 
 
+def _listed(text: str) -> Any:
+    "A list as JSON or Python writes it."
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(text)
+    return ast.literal_eval(text) if len(text) < 20_000 else None
+
+
 def _parts(value: Any, separator: str | None) -> list[str]:
     "The texts of a cell that holds several."
     if isinstance(value, list):
         return value
     if value.startswith("["):
-        with contextlib.suppress(ValueError):
-            listed = json.loads(value)
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            listed = _listed(value)
             if isinstance(listed, list) and all(isinstance(x, (str, int, float)) for x in listed):
                 return [str(x).strip() for x in listed]
     if separator and value:
@@ -158,6 +168,10 @@ def _in_columns(texts: list[str]) -> list[str]:
     return _parts(filled[0], cut) if cut or filled[0].startswith("[") else texts
 
 
+_MONTH = "jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[kc]t|nov|de[zc]"
+_DATE = re.compile(rf"\d{{1,2}}[.\-/]?\s?(?:{_MONTH})\w{{0,2}}\.?|(?:{_MONTH})\w{{0,2}}[.-]\d{{2,4}}", re.IGNORECASE)
+
+
 def _options(row: dict[str, Any], columns: str | list[str] | None, separator: str | None) -> list[str]:
     if not columns:
         return []
@@ -165,7 +179,7 @@ def _options(row: dict[str, Any], columns: str | list[str] | None, separator: st
         texts = _parts(cell_value(row, columns), separator)
     else:
         texts = _in_columns([cell_text(row, c) for c in columns])
-        whole = columns[-1] if _plain(columns[-1]) in _plainly(NAMES["options"]) else None
+        whole = columns[-1] if plain_name(columns[-1]) in _plainly(NAMES["options"]) else None
         if whole and cell_text(row, whole) and any(cell_text(row, c) for c in columns[:-1]):
             raise Misfit(whole, cell_text(row, whole), "options must stand in one cell or each in its own, not in both")
     where = columns if isinstance(columns, str) else columns[0]
@@ -174,6 +188,10 @@ def _options(row: dict[str, Any], columns: str | list[str] | None, separator: st
         raise Misfit(gap, "", "an option must not be empty between others: the letters below it would move")
     if len(texts) == 1:
         raise Misfit(where, texts[0], "options must be two or more")
+    if dates := [t for t in texts if _DATE.fullmatch(t)]:
+        raise Misfit(
+            where, dates[0], "an option must not be a date that a spreadsheet made of it, such as 3-4: write text"
+        )
     same = [t for t, n in Counter(map(folded, texts)).items() if n > 1]
     if same:
         raise Misfit(where, same[0], "options must differ; this one stands twice")
@@ -250,6 +268,45 @@ def _separator(table: Table, columns: str | list[str] | None) -> str | None:
     remedy = "say --separator, or name the columns of the options one by one"
     refuse(f"guess_layout: separator must stand in every cell of options; got {got}; {remedy}")
 
+# %% ../../nbs/records/08_questions.ipynb #a46e4685
+_TAG = re.compile(
+    r"</?(?:p|b|i|u|em|strong|br|sup|sub|s|del|strike|span|div|li|ul|ol|table|tr|td|th|img)"
+    r"""(?:\s+[\w-]+(?:=(?:"[^"]*"|'[^']*'))?)*\s*/?>""",
+    re.IGNORECASE,
+)
+
+
+def _untagged(table: Table) -> Table:
+    "A table whose cells hold no tags of HTML; a note counts those that did."
+    seen = 0
+
+    def plain(value: Any) -> Any:
+        nonlocal seen
+        if isinstance(value, list):
+            return [plain(v) for v in value]
+        if not isinstance(value, str) or not _TAG.search(value):
+            return value
+        seen += 1
+        text, media = field_text(value)
+        return Unreadable(value[:80], "a cell must be text, without pictures and sounds") if media else text
+
+    rows = [(place, {c: plain(v) for c, v in row.items()}) for place, row in table.rows]
+    return Table(table.columns, rows, [*table.notes, f"{seen} cells hold HTML; its text is read"]) if seen else table
+
+
+def _with_case_ids(found: dict[str, Any], table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
+    "Columns by field, with a column of cases that only numbers them as the group."
+    if "group" in found or "context" in given or "context" not in found:
+        return found
+    number = lambda c: all(re.fullmatch(r"[A-Za-z]{0,6}[-_ ]?\d{1,6}|", str(row[c])) for _, row in table.rows)
+    numbers = [c for c in found["context"] if number(c) and any(row[c] for _, row in table.rows)]
+    if len(numbers) != 1:
+        return found
+    left = [c for c in found["context"] if c not in numbers]
+    return (
+        {f: v for f, v in found.items() if f != "context"} | {"group": numbers[0]} | ({"context": left} if left else {})
+    )
+
 # %% ../../nbs/records/08_questions.ipynb #e802d9bd
 def guess_layout(
     table: Table,
@@ -264,7 +321,14 @@ def guess_layout(
         refuse(f"guess_layout: key must be one of {', '.join(KEYS)}; got {key!r}")
     if language is not None and not _LANGUAGE.fullmatch(language):
         refuse(f"guess_layout: language must be a tag such as en, de or pt-BR; got {language!r}")
-    found = guess_columns(table.columns, columns)
+    table = _untagged(table)
+    found = _with_case_ids(guess_columns(table.columns, columns), table, columns or {})
+    if "key" not in found and (marks := _running(table.columns, "fraction|grade")):
+        remedy = (
+            "write a column answer with the letters of the options that are right, and name it with --column key=answer"
+        )
+        got = f"marks of the options ({', '.join(marks)}), as Moodle writes them"
+        refuse(f"guess_layout: the table must have a key; got {got}", remedy=remedy)
     if "question" not in found:
         names = ", ".join(table.columns)
         got = "no name that is known; say --column question=NAME"
@@ -276,7 +340,7 @@ def guess_layout(
     separator = separator or _separator(table, found.get("options"))
     if key is None and "key" in found and "options" in found:
         key = _key_form(_keyed(table, found, separator))
-    heading = _plain(str(found["question"]))
+    heading = plain_name(str(found["question"]))
     spoken = next((tag for begins, tag in _SPOKEN.items() if heading.startswith(begins)), "en")
     layout = {"columns": found, "key": key, "separator": separator, "language": language or spoken}
     return {k: v for k, v in layout.items() if v is not None}
@@ -350,13 +414,17 @@ def _answer(
     return [reference]
 
 # %% ../../nbs/records/08_questions.ipynb #55534d12
+_NO_CASE = ("", "none", "n/a", "na", "-", "–", ".", "kein", "keine", "keiner", "aucun", "ninguno")  # no context
+
+
 def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separator, language, protected) -> dict:
     "The fields of an item; what does not fit raises Misfit."
     question = cell_text(row, columns["question"])
     if not question:
         raise Misfit(columns["question"], "", "question must not be empty")
     options = _options(row, columns.get("options"), separator)
-    context = {c: t for c in columns.get("context", []) if (t := cell_text(row, c))}
+    said = {c: cell_text(row, c) for c in columns.get("context", [])}
+    context = {c: t for c, t in said.items() if folded(t) not in _NO_CASE}
     task = _task(row, columns.get("task"), options)
     soft = _shares(row, columns.get("soft_labels"), options) if options else None
     canary = cell_text(row, columns.get("canary")) or None
@@ -407,5 +475,6 @@ def load_questions(
     """
     for field, named in columns.items():
         _known(field, named, table.columns, FIELDS)
+    table = _untagged(table)
     fields = lambda place, row: _item(place, row, study, columns, key, separator, language, protected)
     return validate_table(table, fields, Item, unique="item_id", together=_with_cases, **how)

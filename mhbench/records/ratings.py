@@ -7,23 +7,107 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, NoReturn, cast
 
 from ..errors import refuse
 from .pseudonyms import pseudonyms
-from .questions import guess_columns
+from .questions import guess_columns, plain_name
 from .schema import Item, Rating, Validated, letters
 from .table import Misfit, Table, cell_text, folded, validate_table
 
 # %% auto #0
-__all__ = ['RATING_NAMES', 'guess_rating_columns', 'load_ratings', 'without_codes', 'check_scale']
+__all__ = ['RATING_NAMES', 'Wide', 'wide_shape', 'long_form', 'refuse_wide', 'guess_rating_columns', 'load_ratings',
+           'without_codes', 'check_scale']
+
+# %% ../../nbs/records/09_ratings.ipynb #39e90d48
+class Wide(NamedTuple):
+    "A table of ratings with several in a row."
+
+    rows: str  # the column that says whose a row is: a rater's or a question's
+    by_rater: bool  # True: a row a rater
+    rated: list[str]  # columns with ratings
+    left_out: list[str]  # columns of codes for a missing answer (REDCap's q1____99)
+    separator: str  # between question and target in the columns' names; "": a name is a question
+    above: list[int]  # lines below the names that are no ratings (Qualtrics)
+    kept: str  # what is true of the rows that count
+    said: str  # value, or label where some of them are words
+
+
+_ABOUT = re.compile(  # what programs write of a response: no ratings
+    r"startdate|enddate|recordeddate|status|progress|finished|ipaddress|duration.*|recipient.*|externalreference|"
+    r"location.*|distributionchannel|userlanguage|timestamp|submitdate|lastpage|startlanguage|seed|datestamp|.*id|"
+    r"redcap.*|.*complete|comments?|name|email|e?mailaddress"
+)
+_RATER = ("rater", "token", "participant", "respondent", "responseid")  # in the name of the column of raters
+_WHO = (*_RATER, "recordid", "email", "name", "timestamp", "id")
+_SEPARATORS = ("___", "__", " [", "[", "_", ".", " - ", ":")
+
+
+def wide_shape(table: Table, found: Mapping[str, str]) -> Wide | None:
+    "How a table without a row for each rating is laid out; None where it is not seen to be wide."
+    of_qualtrics = any("ImportId" in str(v) for _, row in table.rows[:2] for v in row.values())
+    above = [2, 3] if of_qualtrics else []
+    body = [row for _, row in table.rows[len(above) :]]
+    called = lambda words: [c for word in words for c in table.columns if word in plain_name(c)]
+    by_rater = "rater" in found or "item" not in found or bool(called(_RATER))
+    rows = next(iter([found["rater"]] if "rater" in found else called(_WHO)), None) if by_rater else found["item"]
+    short = lambda c: all(len(str(row[c])) <= 40 for row in body) and any(row[c] != "" for row in body)
+    rated = [c for c in table.columns if c not in (rows, *found.values()) and short(c)]
+    rated = [c for c in rated if not _ABOUT.fullmatch(plain_name(c)) and c not in called(_RATER)]
+    apart = all(isinstance(v, str) for row in body for v in row.values())  # of JSON lines, a cell may be a list
+    if rows is None or not apart or len(rated) < 2 or ("value" in found or "label" in found):
+        return None
+    left_out = [c for c in rated if re.search(r"____\d+$", c)]
+    rated = [c for c in rated if c not in left_out]
+    parts = (s for s in _SEPARATORS if all(s in c.strip(s) for c in rated))
+    columns = {plain_name(c): c for c in table.columns}
+    kept = f't[t[{columns["status"]!r}] != "Survey Preview"]' if of_qualtrics and "status" in columns else ""
+    kept = kept or (f"t[t[{columns['submitdate']!r}].notna()]" if "submitdate" in columns else "")
+    number = lambda text: re.fullmatch(r"-?\d+([.,]\d+)?", text)
+    texts = [str(row[c]) for row in body for c in rated if row[c] != ""]
+    said = "value" if 2 * sum(map(bool, map(number, texts))) > len(texts) else "label"
+    return Wide(rows, by_rater, rated, left_out, next(parts, "") if by_rater else "", above, kept, said)
+
+# %% ../../nbs/records/09_ratings.ipynb #fbff24ee
+def long_form(wide: Wide, name: str) -> str:
+    "Lines of Python that make a wide table long: item, rater, target, value."
+    read = {"tsv": 'pandas.read_csv({0!r}, sep="\\t"{1})', "xlsx": "pandas.read_excel({0!r}{1})"}
+    how = read.get(name.rpartition(".")[2].lower(), "pandas.read_csv({0!r}, sep=None, engine='python'{1})")
+    skipped = f", skiprows={[n - 1 for n in wide.above]}" if wide.above else ""
+    lines = ["import pandas", f"t = {how.format(name, skipped)}"]
+    if wide.kept:
+        lines.append(f"t = {wide.kept}")
+    over = '"item"' if wide.by_rater and not wide.separator else '"name"' if wide.by_rater else '"rater"'
+    lines.append(f't = t.melt([{wide.rows!r}], {wide.rated!r}, {over}, "{wide.said}").dropna(subset="{wide.said}")')
+    if wide.separator:
+        lines.append(
+            f't[["item", "target"]] = t.pop("name").str.rstrip("]").str.rsplit({wide.separator!r}, n=1, expand=True)'
+        )
+    else:
+        lines.append('t["target"] = "answer"')
+    own = {wide.rows: "rater" if wide.by_rater else "item"}
+    named = "" if [wide.rows] == list(own.values()) else f".rename(columns={own!r})"
+    lines.append(f't{named}.to_csv("long.csv", index=False)')
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def refuse_wide(wide: Wide, name: str) -> NoReturn:
+    "Refuse a wide table, with how to make it long."
+    whose = f"a row for each {'rater' if wide.by_rater else 'question'} ({wide.rows})"
+    got = f"{whose} and {len(wide.rated)} columns of ratings, {wide.rated[0]} to {wide.rated[-1]} ({name})"
+    more = ["the names of items must be those of the questions, and targets those of what was rated"]
+    more += [f"lines {wide.above[0]} and {wide.above[1]} are Qualtrics' labels"] if wide.above else []
+    more += [f"{', '.join(wide.left_out)} mark missing answers and are left out"] if wide.left_out else []
+    more += ["only finished responses are kept"] if wide.kept else []
+    remedy = f"make it long, and look at long.csv before it is read ({'; '.join(more)}):\n{long_form(wide, name)}"
+    refuse(f"guess_rating_columns: a table of ratings must have a row for each rating; got {got}", remedy=remedy)
 
 # %% ../../nbs/records/09_ratings.ipynb #d11e0a27
 RATING_NAMES = {  # field -> what a column for it is often called, in English and German
-    "item": "item item_id id question_id frage_id nr question frage",
-    "rater": "rater annotator reviewer expert person gutachter",
-    "target": "target option choice answer antwort",
+    "item": "item item_id id question_id frage_id nr question frage record_id",
+    "rater": "rater rater_id annotator annotator_id reviewer expert person gutachter",
+    "target": "target option choice answer antwort model modell",
     "value": "value score rating points wert punkte",
     "label": "label verdict urteil",
     "session": "session",
@@ -31,18 +115,26 @@ RATING_NAMES = {  # field -> what a column for it is often called, in English an
 }
 
 
-def guess_rating_columns(columns: list[str], given: dict[str, str] | None = None) -> dict[str, str]:
+def guess_rating_columns(
+    columns: list[str],
+    given: dict[str, str] | None = None,
+    *,
+    table: Table | None = None,  # theirs: where it is wide, the refusal says how it is made long
+    name: str = "ratings.csv",  # of its file
+) -> dict[str, str]:
     """Which column of a table of ratings holds what, by field; with those that are known already.
 
     Raises: ValueError where item, rater, target, or both of value and label cannot be told.
     """
-    found = guess_columns(columns, given, names=RATING_NAMES, numbered={})
+    found = cast(dict[str, str], guess_columns(columns, given, names=RATING_NAMES, numbered={}))
     missing = [f for f in ("item", "rater", "target") if f not in found]
     missing += [] if {"value", "label"} & set(found) else ["value or label"]
     if missing:
+        if table is not None and (wide := wide_shape(table, found)) is not None:
+            refuse_wide(wide, name)
         got = f"columns {', '.join(columns)}; name them as item, rater, target, and value or label"
         refuse(f"guess_rating_columns: the table of ratings must have columns for {', '.join(missing)}; got {got}")
-    return cast(dict[str, str], found)  # no field of a rating has several columns
+    return found  # no field of a rating has several columns
 
 # %% ../../nbs/records/09_ratings.ipynb #12313674
 def _target(text: str, item: Item, column: str) -> str:
@@ -56,15 +148,17 @@ def _target(text: str, item: Item, column: str) -> str:
     return (named or by_text or [text])[0]
 
 # %% ../../nbs/records/09_ratings.ipynb #70923725
-_THOUSANDS = re.compile(r"-?\d{1,3}([,.]\d{3})+")
+_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}([,.]\d{3})+")
 
 
 def _number(text: str, column: str, scale: tuple[float, float] | None) -> float | None:
     "A value of a rating, which its scale holds; None for an empty cell."
     if not text:
         return None
-    if _THOUSANDS.fullmatch(text) or not re.fullmatch(r"-?\d+([.,]\d+)?", text):
+    if _THOUSANDS.fullmatch(text):
         raise Misfit(column, text, "value must be a number without signs between thousands")
+    if not re.fullmatch(r"-?\d+([.,]\d+)?", text):
+        raise Misfit(column, text, "value must be a number; not_rated names words that mean that nobody rated")
     if scale is None:
         rule = "the scale of the ratings must be given, as in scale: [0, 100]"
         raise Misfit(column, text, rule)
@@ -125,14 +219,19 @@ def load_ratings(
     Raises: ValueError at the first row that does not fit, if `strict`.
     """
     by_id = {i.item_id: i for i in items}
-    seen: dict[tuple, str] = {}  # (item, rater, target, session) -> its place
+    seen: dict[tuple, tuple[str, tuple]] = {}  # (item, rater, target, session) -> its place, value and label
 
     def fields(place: str, row: dict[str, Any]) -> dict[str, Any]:
         made = _rating(row, columns, by_id, study, place.rpartition(":")[0], scale)
         same = tuple(made[f] for f in ("item_id", "rater", "target", "session"))
-        if same in seen:
-            raise Misfit(columns["rater"], made["rater"], f"a target must be rated once; first at {seen[same]}")
-        seen[same] = place
+        said = (made["value"], made["label"])
+        first, before = seen.setdefault(same, (place, said))
+        if before != said:
+            got = f"two ratings of {made['target']!r} in {made['item_id']} by {made['rater']} ({first}, {place})"
+            remedy = "take one of them away, or name a column with the session of each"
+            refuse(f"load_ratings: a person must rate a target once in a session; got {got}", remedy=remedy)
+        if first != place:
+            raise Misfit(columns["rater"], made["rater"], f"a target must be rated once; the same at {first}")
         return made
 
     return validate_table(_unnamed(table, columns["rater"]), fields, Rating, **how)

@@ -17,7 +17,7 @@ import xml.etree.ElementTree as ET
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
-from itertools import chain, product
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -76,30 +76,46 @@ MOST_OF_A_FIELD = 16 << 20  # characters; Python's own limit of 131,072 is less 
 csv.field_size_limit(MOST_OF_A_FIELD)
 
 
+def _declared(path: Path, encoding: str) -> str | None:
+    "The delimiter that a first line such as `sep=;` names, which Excel reads and writes."
+    if not path.is_file():
+        return None
+    with path.open(newline="", encoding=file_encoding(path, encoding), errors="replace") as f:
+        m = re.fullmatch(r'"?sep=(.)"?\s*', f.readline(20), re.IGNORECASE)
+    return m[1] if m else None
+
+
 def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    "The records of a CSV file, each with the line that it starts on."
+    "The records of a CSV file below a line such as `sep=;`, each with the line that it starts on."
     if not path.is_file():
         refuse(f"csv_rows: path must be a CSV file; got {path.name!r}, which is not there", error=FileNotFoundError)
-    f = path.open(newline="", encoding=file_encoding(path, encoding))
-    with f:
+    above = 1 if _declared(path, encoding) else 0
+    with path.open(newline="", encoding=file_encoding(path, encoding)) as f:
+        if above:
+            f.readline()
         rows = csv.reader(f, strict=True, delimiter=delimiter)
-        start = 1
+        start = 1 + above
         try:
             for row in rows:
                 if row:
                     yield start, row
-                start = rows.line_num + 1
+                start = rows.line_num + 1 + above
         except UnicodeDecodeError:
             _other_encoding("csv_rows", path, encoding)
         except csv.Error as e:
             remedy = "take the long field into a file of its own" if "field larger" in str(e) else "look for a quote"
-            refuse(f"csv_rows: path must be a CSV file; got {e} ({path.name}:{rows.line_num}); {remedy}")
+            refuse(f"csv_rows: path must be a CSV file; got {e} ({path.name}:{rows.line_num + above}); {remedy}")
 
 # %% ../../nbs/records/02_table.ipynb #54200e7c
 def _best_delimiters(path: Path, encoding: str) -> list[str]:
-    "The characters that cut the header into the most columns, the comma first."
-    found = {d: len(next(_records(path, encoding, d), (1, []))[1]) for d in ",;\t"}
-    most = max(found.values())
+    "The character that the file names, or those that cut the header into the most columns, the comma first."
+    if declared := _declared(path, encoding):
+        return [declared]
+    found = {}
+    for d in ",;\t":  # a name in quotes is no name for a delimiter that does not follow it
+        with contextlib.suppress(ValueError):
+            found[d] = len(next(_records(path, encoding, d), (1, []))[1])
+    most = max(found.values(), default=0)
     return [d for d, n in found.items() if n == most] if most > 1 else [","]
 
 
@@ -115,11 +131,14 @@ def csv_rows(
     """
     path = Path(path)
     records = _records(path, encoding, delimiter or _best_delimiters(path, encoding)[0])
-    _, header = next(records, (1, []))
+    first, header = next(records, (1, []))
     missing = [c for c in required if c not in header]
     if missing:
-        got = f"{header} ({path.name}:1)"
+        got = f"{header} ({path.name}:{first})"
         refuse(f"csv_rows: columns must include {missing}; got {got}; give the file as it was released")
+    if twice := [c for c in required if header.count(c) > 1]:
+        got = f"{twice} more than once ({path.name}:{first}); rename or remove the others"
+        refuse(f"csv_rows: a column that is read must have a name of its own; got {got}")
     for line, row in records:
         if len(row) != len(header):
             got = f"{len(row)} ({path.name}:{line})"
@@ -203,6 +222,23 @@ def _named(header: list[str], place: str) -> list[str]:
         refuse(f"read_table: the table must begin with the names of its columns; got an empty row ({place})")
     return header
 
+
+_FEW = 40  # rows that show whether the first one names the columns
+
+
+def _all_named(named: set[int], below: Iterable[tuple[int, set[int]]], name: str, line: int) -> None:
+    "Refuse a table whose first row leaves several columns without a name, though there is something in them."
+    rows = list(below)
+    unnamed = set[int]().union(*(filled for _, filled in rows)) - named
+    if len(unnamed) < 2:
+        return
+    full = next((n for n, filled in rows if filled >= unnamed and len(named) == 1), None)
+    remedy = "write all names into one row"
+    if full:
+        remedy = f"take the lines above line {full} away, where the names seem to stand"
+    got = f"no name for {len(unnamed)} of {len(unnamed | named)} columns ({name}:{line})"
+    refuse(f"read_table: the first row must name the columns; got {got}", remedy=remedy)
+
 # %% ../../nbs/records/02_table.ipynb #2f319be1
 MOST_CELLS = 2_000_000
 MOST_CHARACTERS = 128 << 20
@@ -252,16 +288,32 @@ def _table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence
     return Table(named, full, [*notes, *(f"{n} {what}" for what, n in counts.items() if n)])
 
 # %% ../../nbs/records/02_table.ipynb #095bfceb
+_OTHER_FORMATS = {  # how a text begins that is no table -> what to do
+    **dict.fromkeys(
+        ("#separator:", "#html:", "#notetype"),
+        "this is Anki's text: in place of the lines with # write one row of names, e.g. question and reference",
+    ),
+    **dict.fromkeys(("// question:", "::", "$CATEGORY:"), "this is Moodle's GIFT: make a table with a row a question"),
+}
+
+
 def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
     best = [delimiter or "\t"]
-    if not delimiter and path.suffix.lower() != ".tsv":
+    if not delimiter and (path.suffix.lower() != ".tsv" or _declared(path, encoding)):
         best = _best_delimiters(path, encoding)
     if len(best) > 1:
         got = f"{best} ({path.name}:1)"
         refuse(f"read_table: delimiter must be named where a header can be cut in two ways; got {got}; say --delimiter")
     delimiter = best[0]
-    _, header = next(_records(path, encoding, delimiter), (1, []))
-    columns = _named([c.strip() for c in header], f"{path.name}:1")
+    (line, header), *few = chain(islice(_records(path, encoding, delimiter), _FEW), [(1, [])])
+    if remedy := next((said for start, said in _OTHER_FORMATS.items() if "".join(header).startswith(start)), ""):
+        refuse(
+            f"read_table: the first row must name the columns; got {header[0][:40]!r} ({path.name}:{line})",
+            remedy=remedy,
+        )
+    columns = _named([c.strip() for c in header], f"{path.name}:{line}")
+    below = [(n, {k for k, text in enumerate(row) if text.strip()}) for n, row in few]
+    _all_named({k for k, c in enumerate(columns) if c}, below, path.name, line)
     return _table(columns, _as_cells(csv_rows(path, (), encoding, delimiter), str.strip))
 
 # %% ../../nbs/records/02_table.ipynb #7a617b85
@@ -416,8 +468,8 @@ def _rich_text(value) -> str:
     return "".join(marked_text(text, **_font_marks(font)) for text, font in parts)
 
 
-def _excel_cell(c) -> str | list | Unreadable:
-    "A cell as it is shown."
+def _excel_cell(c, stored: bool = False) -> str | list | Unreadable:
+    "A cell as it is shown; `stored`: a number as it is kept, where its format rounds it or parts its thousands."
     if isinstance(c.value, list):
         return cell(_rich_text(c.value))
     if isinstance(c.value, str) and c.data_type != "e" and c.has_style:
@@ -426,7 +478,10 @@ def _excel_cell(c) -> str | list | Unreadable:
         return Unreadable(str(c.value), "a cell must hold a value, not an error of the sheet")
     if isinstance(c.value, (str, bool)):
         return cell(c.value)
-    shown = _shown(c.value, str(c.number_format)) if isinstance(c.value, (int, float)) else None
+    code = str(c.number_format)
+    shown = _shown(c.value, code) if isinstance(c.value, (int, float)) else None
+    if stored and shown is not None and "%" not in code:
+        return str(_shown(c.value, "general"))
     rule = f"a cell must be text, or a number in a plain format, not {c.number_format!r}: make it text"
     return Unreadable(str(c.value), rule) if shown is None else shown
 
@@ -452,12 +507,12 @@ def _few_enough(cells: dict[_Place, Any]) -> None:
         refuse(f"read_table: a sheet must have {MOST_CELLS:,} cells at most; got more; save its questions as CSV")
 
 # %% ../../nbs/records/02_table.ipynb #70bff596
-def _sheet_cells(sheet, marks: _Marks) -> dict[_Place, Any]:
+def _sheet_cells(sheet, marks: _Marks, stored: bool = False) -> dict[_Place, Any]:
     "The cells of a sheet that show something."
     cells = {}
     for c in _filled_cells(sheet):
         at = (c.row, c.column)
-        shown = cell(marks.rich[at]) if at in marks.rich else _excel_cell(c)
+        shown = cell(marks.rich[at]) if at in marks.rich else _excel_cell(c, stored)
         if shown != "":
             cells[at] = shown
             _few_enough(cells)
@@ -467,12 +522,12 @@ def _sheet_cells(sheet, marks: _Marks) -> dict[_Place, Any]:
     return cells
 
 
-def _excel(path: Path, sheet: str | None) -> Table:
+def _excel(path: Path, sheet: str | None, stored: bool = False) -> Table:
     try:
         with contextlib.closing(_workbook(path)) as book:
             chosen = book[_sheet(book, sheet, path)]
             marks = _marks(chosen)
-            cells = _sheet_cells(chosen, marks)
+            cells = _sheet_cells(chosen, marks, stored)
     except ValueError:
         raise
     except Exception as e:  # openpyxl raises whatever the broken part raises
@@ -492,6 +547,11 @@ def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks) -> Table:
     }
     names = {k: v.value if isinstance(v, Unreadable) else str(v) for (row, k), v in cells.items() if row == top}
     columns = _named([names[k] for k in sorted(names)], f"{start.partition(':')[0]}:{top}")
+    below: dict[int, set[int]] = {}
+    for row, k in sorted(cells):
+        if top < row <= top + _FEW:
+            below.setdefault(row, set()).add(k)
+    _all_named(set(names), below.items(), start, top)
     rows: dict[int, dict[str, Any]] = {row: dict.fromkeys(columns, "") for row, _ in sorted(cells) if row > top}
     for (row, k), value in cells.items():
         if row > top:
@@ -507,6 +567,7 @@ def read_table(
     sheet: str | None = None,  # of a workbook that has several
     encoding: str = "utf-8-sig",  # of text files
     delimiter: str | None = None,  # of CSV; None: the one of comma, semicolon and tab that cuts the header best
+    stored: bool = False,  # True: a workbook's numbers as they are kept, and not as they are shown
 ) -> Table:
     """A table of one of the four forms, its cells as text.
 
@@ -522,7 +583,7 @@ def read_table(
     if kind in (".csv", ".tsv", ".txt"):
         return _csv(path, encoding, delimiter)
     if kind in (".xlsx", ".xlsm"):
-        return _excel(path, sheet)
+        return _excel(path, sheet, stored)
     if kind in (".jsonl", ".ndjson"):
         return _jsonl(path, encoding)
     if kind == ".parquet":

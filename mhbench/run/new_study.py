@@ -197,8 +197,8 @@ def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | 
         file = Path(given.pop("path")).expanduser()
         columns = given.pop("columns", None)
         declared = {k: given.pop(k) for k in ("scale", "not_rated") if k in given}
-        second = read_table(file, **given)
-        found = guess_rating_columns(second.columns, columns)
+        second = read_table(file, **given, stored=True)
+        found = guess_rating_columns(second.columns, columns, table=second, name=file.name)
         check_scale(second, found.get("value"), declared.get("scale"), declared.get("not_rated", ()))
         beside = os.path.relpath(file.resolve(), path.resolve().parent)
         options["ratings"] = (

@@ -1,0 +1,87 @@
+"""Who may read a text: a module outside this list, or a field that it did not read before, has to be looked at.
+
+The words of a question or an answer may go to a model, to a rater's page, into numbers and into `results/text`, which
+is never pushed. Out of the machine they go through `report/items.py`, which leaves out those of protected items;
+test_canary.py runs every stage and looks. What is listed here is what each module reads, and why it may.
+"""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FIELDS = {"question", "options", "stems", "context", "rationale", "text", "reasoning"}  # of an item and a response
+LISTED = ROOT / "tests" / "data" / "text_fields.tsv"  # module, fields, where their texts go
+GOES = {
+    "a model",
+    "numbers",
+    "records",
+    "results/text",
+    "the gate",
+    "a rater's page",
+    "the owner's terminal",
+    "no text",
+}
+
+
+def fields_read(source: str) -> set[str]:
+    "The fields of items and answers that some code reads: as attributes, by name, or as a column."
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            found.add(node.attr)
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            found.add(node.slice.value)
+        elif (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("column", "get")
+        ):
+            found |= {a.value for a in node.args[:1] if isinstance(a, ast.Constant)}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+            found |= {a.value for a in node.args[1:2] if isinstance(a, ast.Constant)}
+    return {f for f in found if isinstance(f, str)} & FIELDS
+
+
+def code() -> dict[str, str]:  # module or stage -> its source
+    "Every module of the package, and every stage's notebook."
+    found = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in (ROOT / "mhbench").rglob("*.py")}
+    for p in (ROOT / "nbs" / "stages").glob("*.ipynb"):
+        cells = json.loads(p.read_text(encoding="utf-8"))["cells"]
+        found[p.relative_to(ROOT).as_posix()] = "\n".join(
+            "".join(c["source"]) for c in cells if c["cell_type"] == "code"
+        )
+    return found
+
+
+def listed() -> dict[str, tuple[set[str], str]]:
+    rows = [line.split("\t") for line in LISTED.read_text(encoding="utf-8").splitlines()[1:]]
+    return {module: (set(fields.split()), goes) for module, fields, goes in rows}
+
+
+def test_texts_are_read_by_the_modules_that_may():
+    known = listed()
+    assert {goes for _, goes in known.values()} <= GOES
+    now = {module: fields for module, source in code().items() if (fields := fields_read(source))}
+    more = {m: sorted(f - known.get(m, (set(), ""))[0]) for m, f in now.items() if f - known.get(m, (set(), ""))[0]}
+    assert not more, f"where do these texts go? past report/items.py, or with a row in {LISTED.name}: {more}"
+    less = {m: sorted(f - now.get(m, set())) for m, (f, _) in known.items() if f - now.get(m, set())}
+    assert not less, f"no longer read; take it out of {LISTED.name}: {less}"
+
+
+def test_what_writes_for_others_reads_no_item_itself():
+    "Of the code that writes pages and exports, only the gate, and what asks it, reads texts."
+    outside = {m: goes for m, (_, goes) in listed().items() if m.startswith(("mhbench/run/", "mhbench/report/"))}
+    assert {goes for goes in outside.values()} <= {"the gate", "the owner's terminal", "no text", "numbers"}
+    gates = {m for m, goes in outside.items() if goes == "the gate"}
+    assert gates == {
+        "mhbench/report/items.py",
+        "mhbench/run/eee.py",
+        "mhbench/run/export.py",
+        "mhbench/run/aggregates.py",
+    }
+
+
+@pytest.mark.parametrize("line", ["i.question", "row['rationale']", "s.column('text')", "getattr(i, 'context')"])
+def test_a_new_access_is_seen(line):
+    assert fields_read(f"def f(i, row, s):\n    return {line}")
