@@ -168,7 +168,7 @@ def test_temperatures_are_sent_and_recorded():
         [0.0] + [t for t in SELF_CONSISTENCY for _ in range(5)]
     )
     assert [r.temperature for r in got] == [0.0] + [t for t in SELF_CONSISTENCY for _ in range(5)]
-    assert "temperature" not in seen[26] and unstated[0].temperature == 1.0
+    assert "temperature" not in seen[26] and unstated[0].temperature is None
 
 
 @pytest.mark.parametrize(
@@ -444,13 +444,18 @@ def test_a_response_keeps_what_its_request_said_of_the_options_and_the_sample():
         request = Request("q0", [], {"temperature": 0.7}, 3, numbered=numbered)
         got = response(mc(1)[0], request, Answer("q0", "ok", "2"), MODEL, "zero_shot", votes=True)
         assert (got.numbered, got.sample, got.temperature, got.votes) == (numbered, 3, 0.7, True)
+    without = response(mc(1)[0], request, Answer("q0", "ok", "2", changed=["no temperature"]), MODEL, "zero_shot")
+    assert without.temperature is None, "an endpoint that does not accept a temperature answered at another"
 
 
 def test_answers_under_two_sets_of_terms_are_said(tmp_path):
     items = mc(4)
     with answering(lambda body: "A") as (here, _):
         responses = generate(items, MODEL, here, cache=None, progress=False)
-    mixed = [r.model_copy(update={"changed": ["no temperature"]}) if r is responses[0] else r for r in responses]
+    mixed = [
+        r.model_copy(update={"changed": ["no temperature"], "temperature": None}) if r is responses[0] else r
+        for r in responses
+    ]
     counts = count_responses(items, mixed)
     assert dict(zip(counts["changed"], counts["n"])) == {"": 3, "no temperature": 1}
     assert [generate_metrics(items, x)["n_terms"] for x in (responses, mixed)] == [1, 2]

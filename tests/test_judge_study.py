@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from answering import answering
+from answering import answering, refuse
 
 from mhbench.ask.request import Model
 from mhbench.records.schema import Item, Response
@@ -115,6 +115,22 @@ def test_its_noise_and_its_failure_are_found(studied):
     assert noisy["n_failed"] == 1 and still["n_failed"] == 0
     failed = studied[1][studied[1]["points"].isna()]
     assert len(failed) == 1 and failed.iloc[0]["status"] == "error"
+
+
+def test_a_judge_without_temperature_is_asked_again_once_and_its_temperature_is_unknown():
+    parts = study_parts(ITEMS, ANSWERS, wordings=[], **DESIGN)
+
+    def own(body):
+        if "temperature" in body:
+            return refuse(400, "Unsupported parameter: 'temperature' is not supported with this model.")
+        return simulated(dict(body, temperature=0.0))
+
+    with answering(own) as (here, seen):
+        _, table = ask_parts(parts, ITEMS, Asked("dr", {}, DR, here), kind="score", cache=None)
+    found = repeatability_table(table, n_boot=500, seed=1)
+    assert set(found["runs"]) == {6} and found["temperature"].isna().all() and len(found) == 3
+    repeats = table[table["experiment"] == "repeats"]
+    assert len(repeats) == 14 * 6 and repeats["temperature"].isna().all()
 
 
 def test_its_bias_under_another_wording_is_found_and_scales_are_read_back(studied):

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from mhbench.encode.embeddings import load_encoder
-from mhbench.records.answers import load_answers
+from mhbench.records.answers import MODE_UNKNOWN, load_answers
 from mhbench.records.schema import Item, Response
 from mhbench.steps.answers import ONLY_BEGUN, judge_by_similarity, nearest_option
+from mhbench.steps.between_models import run_to_run
 from mhbench.steps.score import score_responses, self_consistency
 
 DRUGS = ["lithium", "sertraline", "clozapine", "naloxone"]
@@ -170,3 +171,16 @@ def test_an_encoder_that_saw_the_beginning_of_a_text_says_so():
     got = judge_by_similarity(said, [prose], encoder)
     assert [j.changed for j in got] == [[], [ONLY_BEGUN]]
     assert np.isfinite([j.confidence for j in got]).all()
+
+
+def test_what_a_table_does_not_say_of_an_answer_is_unknown(tmp_path, capsys):
+    table = tmp_path / "answers.csv"
+    table.write_text("item_id,text,mode,temperature\nq1,A,few_shot,0\nq2,B,few_shot,\nq3,C,,0.7\n", encoding="utf-8")
+    got = load_answers(table, ITEMS, "m")
+    assert [r.temperature for r in got] == [0, None, 0.7]
+    assert [r.changed for r in got] == [[], [], [MODE_UNKNOWN]] and got[2].mode == "zero_shot"
+    assert "1 of 3 answers of answers.csv name no mode" in capsys.readouterr().out
+    twice = run_to_run(
+        score_responses(ITEMS, got + [r.model_copy(update={"sample": 1}) for r in got]), n_boot=0, seed=1
+    )
+    assert set(twice[twice["mode"] == "few_shot"]["temperature"].fillna(-1)) == {0, -1}

@@ -26,11 +26,12 @@ from .schema import STATUSES, Item, Response, letters, validate
 from .table import csv_rows
 
 # %% auto #0
-__all__ = ['Logged', 'NO_ANSWER', 'log_rows', 'load_answers', 'all_simulated', 'modes_in']
+__all__ = ['Logged', 'NO_ANSWER', 'MODE_UNKNOWN', 'log_rows', 'load_answers', 'all_simulated', 'modes_in']
 
 # %% ../../nbs/records/07_answers.ipynb #e3fe7ac6
 Logged = tuple[str, dict[str, Any]]  # (place, fields): item_id, text, sample, error, letter_logprobs, question, target
 NO_ANSWER = "the log holds no answer"
+MODE_UNKNOWN = "mode not known: counted as zero_shot"
 
 
 @lru_cache
@@ -393,10 +394,10 @@ def _numbered(cell: str | bool | None, place: str) -> bool:
     return said
 
 
-def _temperature(cell: str | None, place: str) -> float:
+def _temperature(cell: str | None, place: str) -> float | None:
     try:
-        return float(cell or 0)
-    except ValueError:
+        return float(cell) if cell not in (None, "") else None
+    except (TypeError, ValueError):
         remedy = "leave it empty where none is known"
         refuse(f"load_answers: temperature must be a number; got {cell!r} ({place}); {remedy}")
 
@@ -551,7 +552,6 @@ def load_answers(
     logged = path.suffix not in (".csv", ".parquet")
     table = _by_content(table, items, path.name) if logged else table
     keyed = []  # items of which a log has a key of its own, and whether it is the item's
-    unsaid = 0  # rows without a mode
     first: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
     for place, r in _asked(table, path, by_id.keys(), others, model):
         item = by_id[r["item_id"]]
@@ -566,12 +566,12 @@ def load_answers(
             refuse(f"load_answers: an item must be answered once a mode and sample; got {got}")
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
         fields |= {"order": _order(r.get("order"), len(item.options), place) or _shown(r.get("choices"), item, place)}
-        unsaid += not r.get("mode")
+        fields |= {"changed": [] if r.get("mode") else [MODE_UNKNOWN]}
         theirs = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
         keyed += [] if theirs is None or not item.right else [(item.item_id, theirs == sorted(item.right))]
         rows.append((place, fields | _came(r, len(item.options), place)))
-    if logged and unsaid:
-        print(f"{model}: {unsaid} of {len(rows)} answers of {path.name} name no mode and count as zero_shot")
+    if unknown := sum(MODE_UNKNOWN in fields["changed"] for _, fields in rows):
+        print(f"{model}: {unknown} of {len(rows)} answers of {path.name} name no mode and count as zero_shot")
     if other := [item_id for item_id, same in keyed if not same]:
         print(f"{model}: {len(other)} of {len(keyed)} keys of {path.name} are not those here, such as {other[0]}")
     return validate(rows, Response).records

@@ -175,7 +175,7 @@ class Response(Outcome):
 
     mode: Mode
     votes: bool = False  # a sample of self-consistency, which votes; the plain answer beside them does not
-    temperature: Annotated[float, Field(ge=0)] = 0.0
+    temperature: Annotated[float, Field(ge=0)] | None = None  # None: not set, not accepted, or not known
     reasoning: str | None = None  # a thinking model's reasoning, never parsed for the answer
     letter_logprobs: dict[str, float] | None = None  # natural log, by option letter
     bounded: list[str] = []  # letters that were not listed: they share what the list leaves
@@ -306,7 +306,7 @@ class Score(Grouping):
     answered_by: Literal["plain", "sample", "majority"]
     n_votes: Count  # samples that the answer rests on
     sample: Count
-    temperature: float  # missing for a majority
+    temperature: float  # missing for a majority, and where it was not set, not accepted, or is not known
     status: Status
     how: str  # how the answer was found in the text, or why none was
     answer: list[str]  # letters or labels, in the order of the item's options; empty for a term

@@ -186,7 +186,7 @@ def _metadata(row: Any, free: bool) -> dict[str, str]:
     out = {name: str(v) for name, c in _TOLD.items() if (v := getattr(row, c, None)) is not None}
     out |= {"sample": str(row.sample)} | ({"numbered": "yes"} if row.numbered else {})
     out |= {f"served_{k}": str(v) for k, v in (row.served or {}).items()}
-    out |= {} if row.temperature is None else {"temperature": f"{row.temperature:g}"}
+    out |= {} if pd.isna(row.temperature) else {"temperature": f"{row.temperature:g}"}
     if free and row.letter_logprobs:
         out["letter_logprobs"] = json.dumps(row.letter_logprobs)
     return out if free else out | {"withheld": "texts of a protected corpus"}

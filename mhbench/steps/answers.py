@@ -218,7 +218,9 @@ def _answers(items: Sequence[Item], records: Sequence[Outcome], record: type[Out
 
 def n_terms(answers: pd.DataFrame, by: str, alike: Sequence[str]) -> pd.Series:  # by name
     "Under how many sets of parameters requests that are alike were made, at most."
-    return answers.groupby([by, "task", *alike])["changed"].nunique().groupby(level=0).max()
+    sets = answers.groupby([by, "task", *alike], dropna=False)["changed"].nunique().groupby(level=0).max()
+    cool = answers.assign(cool=["no temperature" in changed for changed in answers["changed"]])
+    return sets.combine(cool.groupby([by, "task", alike[0]])["cool"].nunique().groupby(level=0).max(), max)
 
 # %% ../../nbs/steps/10_answers.ipynb #26f66de6
 def who_answered(items: Sequence[Item], records: Sequence[Outcome], record: type[Outcome] = Response) -> pd.DataFrame:

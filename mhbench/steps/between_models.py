@@ -183,7 +183,7 @@ def run_to_run(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     rows = []
     asked = scores[(scores["answered_by"] != "majority") & (scores["mode"] != "free_form")]
     asked = asked[~asked["how"].isin(UNSCORED)]
-    for run, g in asked.groupby(["model", "mode", "answered_by", "temperature"], sort=True):
+    for run, g in asked.groupby(_RUNS[:4], sort=True, dropna=False):
         answered = g[what_became(g) != FAILED]
         again = answered[answered.groupby("item_id")["item_id"].transform("size") > 1]
         if not len(again):

@@ -212,6 +212,7 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
     read: dict[str, Any] = {"text": answer.text, "letter_logprobs": answer.letter_logprobs}
     shown = Response.model_construct(**read, numbered=request.numbered)
     came["agrees"] = token_agrees(item, shown)
+    sampling = {**model.sampling, **request.sampling}
     if answer.status == "ok" and answer.text is None and answer.letter_logprobs is None:
         came |= {"status": "error", "error": "the endpoint gave an answer without a text"}
     return Response(
@@ -221,7 +222,7 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
         sample=request.sample,
         numbered=request.numbered,
         votes=votes,
-        temperature=float({**model.sampling, **request.sampling}.get("temperature", 1.0)),
+        temperature=None if "no temperature" in answer.changed else sampling.get("temperature"),
         **came,
     )
 

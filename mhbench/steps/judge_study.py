@@ -256,8 +256,10 @@ def ask_parts(
     threshold: float = 0.8,  # of an encoder: the cosine from which an answer counts as correct
     **settings: Any,  # of mhbench.steps.judge.judge: cache, prompts_dir, replay
 ) -> tuple[list[Judgment], pd.DataFrame]:  # verdicts; and a row each with experiment, wording, temperature, points
-    "Ask one judge about all parts (an encoder: about the known groups)."
-    said, frames = [], []
+    """Ask one judge about all parts (an encoder: about the known groups). Where the endpoint accepts no temperature,
+    answers are judged again once, at its own, which is not known.
+    """
+    said, frames, unheated = [], [], []
     for p in parts:
         responses = _alone(p.responses)
         if asked.model is None or asked.endpoint is None:
@@ -266,8 +268,14 @@ def ask_parts(
             got = judge_by_similarity(responses, items, asked.encoder, judge=asked.name, kind=kind, threshold=threshold)
         else:
             got = judge(responses, items, asked.model, asked.endpoint, progress=False, **p.how, **settings)
+        heat = p.temperature
+        if any("no temperature" in verdict.changed for verdict in got):
+            if p.experiment == "repeats" and any(rs is p.responses for rs in unheated):
+                continue  # the same requests as at the first temperature
+            heat = None
+            unheated += [p.responses] if p.experiment == "repeats" else []
         said += got
-        about = {"experiment": p.experiment, "wording": p.wording, "temperature": p.temperature}
+        about = {"experiment": p.experiment, "wording": p.wording, "temperature": heat}
         frames.append(verdict_frame(got, items, kind).assign(**about))
     columns = ["experiment", "wording", "temperature", "judge", "item_id", "cluster", "category", "model", "sample"]
     columns += ["repeat", "rubric", "status", "error", "points"]

@@ -91,7 +91,7 @@ def repeatability_table(
     """
     rows: list[dict] = []
     repeated = table[table["experiment"] == "repeats"]
-    for (judge, temperature), g in repeated.groupby(["judge", "temperature"], sort=True):
+    for (judge, temperature), g in repeated.groupby(["judge", "temperature"], dropna=False):
         wide = g.pivot(index=_ANSWER, columns="repeat", values="points")  # an answer in a row, a run in a column
         y = wide.to_numpy(float)
         of = wide.index.get_level_values("cluster").to_numpy()
@@ -242,7 +242,10 @@ def judge_card(
             reading = f"points below the reference; the margin is {r['margin']:g}: {r['verdict']}"
             lines.append((f"{r['group']}: how much lower", r, reading))
         for r in again.to_dict("records"):
-            at = f"{r['measure']}, temperature {r['temperature']:g}"
+            heat = (
+                "the endpoint's own temperature" if np.isnan(r["temperature"]) else f"temperature {r['temperature']:g}"
+            )
+            at = f"{r['measure']}, {heat}"
             lines.append((f"asked again: {at}", r, f"{r['runs']} runs; {r['n_failed']} verdicts failed"))
         lines += [_largest_shift(moved)] if len(moved) else []
         for r in habit.to_dict("records"):
