@@ -172,6 +172,8 @@ READ = {
 def test_a_verdict_is_read_as_answers_are(form):
     (j,), seen = ask_judge(lambda b: READ[form], [said(cloze(1)[0], "s", "insulin")], cloze(1))
     assert (j.label, j.status, j.error) == ("Correct", "ok", None)
+    whole = form not in ("without the question's", "within another object", "after a thought", "twice the same")
+    assert len(seen) == (1 if whole else 2), "what can be read is paid once; what lacks the difficulty is asked again"
     assert extras([j], "difficulty").difficulty.tolist()[0] in ("Easy", None)
 
 

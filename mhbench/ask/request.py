@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -234,6 +235,7 @@ class Request:
     room: int | None = None  # tokens that the mode allows an answer; a limit in the model's entry goes before it
     numbered: bool = False  # the prompt numbered the options; not sent
     language: str = "en"  # of the prompt, and of what is added to it about the JSON wanted
+    reads: Callable[[str], bool] | None = None  # whether a text off the schema states all that is wanted; not sent
 
 # %% ../../nbs/ask/08_request.ipynb #fb6e34ae
 _Count = Annotated[int, Field(ge=0, lt=2**40)]

@@ -59,7 +59,9 @@ class NextSteps:
         answer.text = secrets.clean_answer(answer.text or "")
         answer.reasoning = answer.reasoning and secrets.clean_answer(answer.reasoning)
         wrong = answer.error if answer.status == "error" else None
-        if wrong and job.request.schema is not None and not job.repaired and not self.ending:
+        reads = job.request.reads
+        asks = job.request.schema is not None and not (reads and reads(answer.text))
+        if wrong and asks and not job.repaired and not self.ending:
             job.ask_for_json(answer.text, wrong)
             return NextStep(at=time.monotonic())
         step = self.end(job, answer, final=answer.status != "empty")  # nothing came: the next run asks again

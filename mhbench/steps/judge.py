@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -121,7 +122,8 @@ def _request(case: verdicts.Case, judge: Model, temperature: float | None, max_t
     who = "/".join([case.item.study, case.item.item_id, *names, case.rubric.name, str(case.repeat)])
     texts = [verdicts.answer_text(r) for r in case.responses]
     shown = with_system(verdicts.messages(case.rubric, case.item, texts), judge.system)
-    return Request(who, shown, sampling, case.repeat, form, language=case.rubric.language)
+    reads = partial(verdicts.is_read, case)
+    return Request(who, shown, sampling, case.repeat, form, language=case.rubric.language, reads=reads)
 
 # %% ../../nbs/steps/05_judge.ipynb #01ebcf86
 def _finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None, language: Any = None) -> Callable:

@@ -23,7 +23,7 @@ from .score import says_nothing
 
 # %% auto #0
 __all__ = ['BY_RULE', 'schema', 'split_parts', 'answer_text', 'messages', 'verdicts_asked', 'verdict_fields', 'Case',
-           'failed_verdict', 'label_in', 'number_in', 'judgments_of', 'by_rule', 'unasked_judgment']
+           'failed_verdict', 'is_read', 'label_in', 'number_in', 'judgments_of', 'by_rule', 'unasked_judgment']
 
 # %% ../../nbs/steps/04_verdicts.ipynb #120c334a
 def schema(rubric: Rubric, n: int = 1) -> dict:  # a JSON schema
@@ -204,6 +204,14 @@ def _verdicts(case: Case, answer: Answer) -> list[dict[str, Any]]:
         return [_score(data, fields, r)]
     allowed = {"label": tuple(r.labels), "pairwise": ("first", "second", "tie")}.get(r.kind, ("yes", "no"))
     return [_label(data, field, allowed, r) for field in fields]
+
+
+def is_read(case: Case, text: str) -> bool:
+    "Whether a judge's text states a verdict on every response, and all else that the rubric asks for."
+    extra = case.rubric.extra
+    data, _ = verdict_fields(text, list(extra)) if extra else ({}, None)
+    whole = all(label_in(data.get(field), allowed, case.rubric) for field, allowed in extra.items())
+    return whole and not any("error" in v for v in _verdicts(case, Answer("", status="ok", text=text)))
 
 
 def label_in(value: Any, allowed: Iterable[str], rubric: Rubric) -> str | None:
