@@ -323,7 +323,6 @@ def ask_batch(
     cache: Cache | str | Path | None = None,  # batches need one; `cache_path()` by default
     folder: str | Path | None = None,  # `batch_folder(...)` by default
     budget: Budget | None = None,
-    max_failed: int | None = None,
     progress: bool | str = True,
     poll_s: float = 30.0,  # between two polls
     wait_s: float | None = None,  # give up waiting after that; None: wait for ever
@@ -360,9 +359,7 @@ def ask_batch(
         got = [Answer.from_json(row.value) for row in rows.values()]
         tokens = sum(a.prompt_tokens + a.completion_tokens for a in got)
         budget.spend(sum(a.cost_usd or 0.0 for a in got), tokens)
-    yield from ask(
-        requests, model, endpoint, cache=cache, budget=budget, max_failed=max_failed, progress=progress, study=study
-    )
+    yield from ask(requests, model, endpoint, cache=cache, budget=budget, progress=progress, study=study)
 
 # %% ../../nbs/ask/18_batch.ipynb #962ec2e2
 def _check(new: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) -> None:

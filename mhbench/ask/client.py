@@ -184,11 +184,10 @@ def ask(
     *,
     cache: Cache | str | Path | None,  # a Cache or its path; None: keep nothing
     budget: Budget | None = None,  # stop before it is crossed
-    max_failed: int | None = None,  # more failed requests end the run
     replay: Literal["use", "only", "off"] = "use",  # only: from the cache alone, with no endpoint
     progress: bool | str = True,  # a text is the line's label
     study: str = "",  # whose questions these are, as the cache notes it
-    some_must_come: bool = False,  # if every request fails, the run ends with an error, whatever max_failed allows
+    some_must_come: bool = False,  # if every request fails, the run ends with an error
 ) -> Iterator[Answer]:  # in the order asked, one for each request
     """Ask a model.
 
@@ -198,7 +197,7 @@ def ask(
         known = None if replay == "off" else cache
         yield from Recorder.active[-1].ask(requests, model, endpoint, cache=known, study=study)
         return
-    asking = Asking(model, endpoint, cache, budget, max_failed, replay, progress, study, some_must_come)
+    asking = Asking(model, endpoint, cache, budget, replay, progress, study, some_must_come)
     thread = LoopThread(f"ask {model.name}")
     batches = Scheduler(requests, asking).batches()
     try:

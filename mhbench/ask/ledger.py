@@ -34,7 +34,6 @@ class Asking:
     endpoint: Endpoint
     cache: Cache | str | Path | None  # a path is opened
     budget: Budget | None = None
-    max_failed: int | None = None
     replay: str = "use"
     progress: bool | str = False
     study: str = ""
@@ -198,11 +197,6 @@ class Ledger:
     def _count_failure(self, answer: Answer):
         self.failed += 1
         self.first_error = self.first_error or f"{answer.id}: {answer.error}"
-        most = self.asking.max_failed
-        if most is not None and self.failed > most:
-            got = f"got {self.failed} (the first is {self.first_error})"
-            rule = f"at most {most} requests may fail (max_failed); {got}"
-            self.halt(TooManyFailed(f"ask: {rule}; the answers so far are kept: remove the cause and run again"))
 
     def take(self) -> list[Answer]:
         "The answers that are next in order."
@@ -219,7 +213,7 @@ class Ledger:
         if said := served_apart(self.served):
             say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {said}")
         if self.asking.some_must_come and 0 < self.handed_on == self.failed:
-            rule = "at least one request must be answered, whatever max_failed allows"
+            rule = "at least one request must be answered"
             got = f"got none of {self.failed} ({self.asking.model.name}; {self.first_error})"
             refuse(f"ask: {rule}; {got}; remove the cause and run again", error=TooManyFailed)
 

@@ -152,8 +152,9 @@ def checked_rows(
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #2cdb6924
 def _most(labels: list[float]) -> list[str]:
-    "The letters of the options with the largest label."
-    return [a for a, label in zip(letters(5), labels) if label == max(labels)]
+    "The letter of the option with the largest label; none where two have it."
+    top = [a for a, label in zip(letters(5), labels) if label == max(labels)]
+    return top if len(top) == 1 else []
 
 
 def _question(place: str, row: dict[str, str]) -> dict:
