@@ -9,9 +9,9 @@ import pytest
 from mhbench.encode.embeddings import load_encoder
 from mhbench.records.answers import MODE_UNKNOWN, load_answers
 from mhbench.records.schema import Item, Response
-from mhbench.steps.answers import ONLY_BEGUN, judge_by_similarity, nearest_option
+from mhbench.steps.answers import judge_by_similarity, nearest_option
 from mhbench.steps.between_models import run_to_run
-from mhbench.steps.score import score_responses, self_consistency
+from mhbench.steps.score import ONLY_BEGUN, score_responses, self_consistency
 
 DRUGS = ["lithium", "sertraline", "clozapine", "naloxone"]
 USES = ["acute mania in an adult", "panic disorder in an adult", "resistant schizophrenia", "an overdose of opioids"]
@@ -164,7 +164,10 @@ def test_an_encoder_that_saw_the_beginning_of_a_text_says_so():
     long = "She sleeps badly and worries about her work. " * 80
     assert encoder.cut(["short", long]).tolist() == [False, True]
     items = [ITEMS[0], ITEMS[1].model_copy(update={"question": long})]
-    assert [r.changed for r in nearest_option(items, encoder)] == [[], [ONLY_BEGUN]]
+    nearest = nearest_option(items, encoder)
+    assert [r.changed for r in nearest] == [[], [ONLY_BEGUN]]
+    read = score_responses(items, nearest)["read_from"]
+    assert read.tolist() == ["encoder", "encoder, from the beginning of the text alone"]
     same = {"study": "s", "model": "m", "mode": "zero_shot"}
     prose = ITEMS[0].model_copy(update={"task": "open", "options": [], "key": ["Lithium."]})
     said = [Response(item_id="q1", text=t, sample=k, **same) for k, t in enumerate(("Lithium.", long))]

@@ -25,13 +25,13 @@ from ..records.task import task_of
 from ..stats.estimate import count_limits
 from .generate import generate
 from .judge import check_responses, judge
-from .score import ANSWERED, DECLINED, UNSCORED, read_answer, spending
+from .score import ANSWERED, DECLINED, ONLY_BEGUN, UNSCORED, read_answer, spending
 from .verdicts import by_rule, unasked_judgment
 
 # %% auto #0
-__all__ = ['ONLY_BEGUN', 'SIMILARITY', 'NOT_SAID', 'nearest_option', 'judge_by_similarity', 'Asked', 'answer_everything',
-           'split_unasked', 'judge_everything', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks',
-           'telling_texts', 'count_responses', 'failures', 'check_truncated', 'about_gaps', 'generate_metrics']
+__all__ = ['SIMILARITY', 'NOT_SAID', 'nearest_option', 'judge_by_similarity', 'Asked', 'answer_everything', 'split_unasked',
+           'judge_everything', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks', 'telling_texts',
+           'count_responses', 'failures', 'check_truncated', 'about_gaps', 'generate_metrics']
 
 # %% ../../nbs/steps/10_answers.ipynb #03f84f62
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -52,9 +52,6 @@ def _plan(item: Item) -> tuple[list[str], list[str]] | str:
     return item.stems or [item.question], sentences
 
 # %% ../../nbs/steps/10_answers.ipynb #dea7a403
-ONLY_BEGUN = "the end of a text that is too long for the encoder"  # what of a request was not taken
-
-
 def _cut_texts(encoder: Any, texts: Sequence[str]) -> set[str]:
     "The texts of which an encoder saw the beginning only."
     return {t for t, cut in zip(texts, encoder.cut(texts)) if cut} if texts and hasattr(encoder, "cut") else set()

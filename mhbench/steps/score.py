@@ -21,14 +21,15 @@ from ..stats.metrics import majority_vote
 from ..tasks.multiple_choice import probabilities, token_agrees
 
 # %% auto #0
-__all__ = ['ANSWERED', 'DECLINED', 'UNSCORED', 'RUN', 'NONE_READ', 'READ', 'NOT_READ', 'REFUSED', 'FAILED', 'JUDGED',
-           'says_nothing', 'read_answer', 'is_correct', 'scorable', 'score_responses', 'mode_names', 'what_became',
-           'outcome_counts', 'spending', 'how_read', 'sources_in_words', 'unread', 'none_read', 'where_read',
-           'with_soft_labels', 'self_consistency']
+__all__ = ['ANSWERED', 'DECLINED', 'ONLY_BEGUN', 'UNSCORED', 'RUN', 'NONE_READ', 'READ', 'NOT_READ', 'REFUSED', 'FAILED',
+           'JUDGED', 'says_nothing', 'read_answer', 'is_correct', 'scorable', 'score_responses', 'mode_names',
+           'what_became', 'outcome_counts', 'spending', 'how_read', 'sources_in_words', 'unread', 'none_read',
+           'where_read', 'with_soft_labels', 'self_consistency']
 
 # %% ../../nbs/steps/06_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses with a text to read
 DECLINED = ("refused", "filtered")  # by the reply's refusal field, or by the provider's filter
+ONLY_BEGUN = "the end of a text that is too long for the encoder"  # what of a request was not taken
 UNSCORED = ("judge", "free form")  # scored by a judge, or by the freeform stage
 
 
@@ -90,7 +91,7 @@ def _source(r: Response, answer: Sequence[str], how: str) -> str:
     if not answer:
         return ""
     if r.chosen_by != "language model":
-        return r.chosen_by
+        return r.chosen_by + (", from the beginning of the text alone" if ONLY_BEGUN in r.changed else "")
     return ("" if r.origin == "asked" else "recorded ") + ("log-probabilities" if how == "logprobs" else "text")
 
 
@@ -106,7 +107,7 @@ def _scored(i: Item, r: Response) -> dict[str, Any]:
 
 # %% ../../nbs/steps/06_score.ipynb #458c2cea
 _SAYS = (  # the fields that decide how it is read
-    "status mode text letter_logprobs numbered order chosen_by origin".split()
+    "status mode text letter_logprobs numbered order chosen_by origin changed".split()
 )
 
 
