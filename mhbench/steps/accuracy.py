@@ -21,8 +21,8 @@ from .score import RUN, mode_names, outcome_counts
 
 # %% auto #0
 __all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'matching_table', 'measures_table', 'probability_scores', 'with_run',
-           'best_first', 'most_accurate', 'models_in_order', 'figure_rows', 'chance_level', 'from_the_best',
-           'below_chance', 'calibration_table', 'reliability_curves', 'score_metrics']
+           'best_first', 'most_accurate', 'models_in_order', 'figure_rows', 'chance_level', 'simultaneous_accuracy',
+           'from_the_best', 'below_chance', 'calibration_table', 'reliability_curves', 'score_metrics']
 
 # %% ../../nbs/steps/11_accuracy.ipynb #3684fd3f
 def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
@@ -156,6 +156,15 @@ def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the sha
     "The chance level, where all items that ask for one letter or one order have as many options."
     sizes = {len(i.options) for i in items if task_of(i).lettered and not task_of(i).per_stem}
     return {f"chance 1/{n}": 1 / n for n in sizes} if len(sizes) == 1 else {}
+
+# %% ../../nbs/steps/11_accuracy.ipynb #f6ba5f5c
+def simultaneous_accuracy(scores: pd.DataFrame) -> pd.DataFrame:  # model, mode, n, n_clusters, estimate, ci_low, ...
+    "The accuracy of every model and way of answering on all questions; the intervals hold for all of them."
+    plain = scores[scores["answered_by"] == "plain"]
+    k = plain.groupby(RUN).ngroups
+    whole = rate_table(plain, "correct", [], level=1 - 0.05 / k, seed=0)  # a formula: nothing is drawn
+    kept = ["model", "mode", "n", "n_clusters", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
+    return whole[kept].assign(n_comparisons=k)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #c5a6d016
 def from_the_best(accuracy: pd.DataFrame) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from ...errors import refuse
 from ...ledger.claims import Claims, load_claims
 from ...stats.agreement import cohen_kappa
 from ...stats.tests import adjust_p, paired_t
+from ...steps.accuracy import simultaneous_accuracy
 from .competency import compare_competencies
 from .fields import COMPETENCIES, SHORT, competency
 from .load import question_rows
@@ -350,6 +351,9 @@ def authors_results(stage: Any, *, release: Path | None, **found: Any) -> Iterat
     if stage.has("score", "accuracy") and len(results):
         beside = beside_released(stage.read("score", "accuracy"), results, claims)
         yield stage.table("released", beside, "Accuracy on the released questions, beside the printed one on all")
+    if stage.has("score", "scores"):
+        passing = simultaneous_accuracy(stage.read("score", "scores"))
+        yield stage.table("together", passing, "Accuracy, with intervals that hold for all models and settings at once")
 
 
 def _of_chains_and_annotators(stage: Any, release: Path | None) -> Iterator[Any]:

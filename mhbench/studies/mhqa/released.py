@@ -14,6 +14,7 @@ from ...corpus.adjudicate import Decision, key_agreement
 from ...errors import refuse
 from ...records.schema import Item, Judgment, letters
 from ...records.table import csv_rows
+from ...steps.accuracy import simultaneous_accuracy
 from .load import TOPICS, TYPES, compared_text, load_mhqa
 from .profile import BY_DIFFICULTY, judged_shares, label_test
 
@@ -134,6 +135,11 @@ def release_contents(stage: Any, *, release: Path | None, seed: int, **found: An
     none = "no recorded verdicts are there"
     yield stage.table("difficulty", judged_shares(recorded, _LEVELS), "Recorded difficulty (table 4)", absent=none)
     yield stage.table("banks", label_test(recorded, seed=seed), "Whether the two corpora differ in it", absent=none)
+    if stage.has("score", "scores"):
+        together = simultaneous_accuracy(stage.read("score", "scores"))
+        yield stage.table(
+            "together", together, "Accuracy, with intervals that hold for all models and settings at once"
+        )
 
 
 _LEVELS = ("Easy", "Medium", "Hard")
