@@ -158,13 +158,18 @@ def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the sha
     return {f"chance 1/{n}": 1 / n for n in sizes} if len(sizes) == 1 else {}
 
 # %% ../../nbs/steps/11_accuracy.ipynb #f6ba5f5c
-def simultaneous_accuracy(scores: pd.DataFrame) -> pd.DataFrame:  # model, mode, n, n_clusters, estimate, ci_low, ...
+def simultaneous_accuracy(
+    scores: pd.DataFrame,
+    marks: Mapping[str, float],  # a column each: whether the whole interval is above or below, or `open`
+) -> pd.DataFrame:
     "The accuracy of every model and way of answering on all questions; the intervals hold for all of them."
     plain = scores[scores["answered_by"] == "plain"]
     k = plain.groupby(RUN).ngroups
     whole = rate_table(plain, "correct", [], level=1 - 0.05 / k, seed=0)  # a formula: nothing is drawn
     kept = ["model", "mode", "n", "n_clusters", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
-    return whole[kept].assign(n_comparisons=k)
+    sides = {m: [whole["ci_low"] > mark, whole["ci_high"] < mark] for m, mark in marks.items()}
+    placed = {m: np.select(side, ["above", "below"], "open") for m, side in sides.items()}
+    return whole[kept].assign(n_comparisons=k, **placed)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #c5a6d016
 def from_the_best(accuracy: pd.DataFrame) -> pd.DataFrame:

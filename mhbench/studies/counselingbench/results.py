@@ -18,7 +18,7 @@ from ...ledger.claims import Claims, load_claims
 from ...stats.agreement import cohen_kappa
 from ...stats.tests import adjust_p, paired_t
 from ...steps.accuracy import simultaneous_accuracy
-from .competency import compare_competencies
+from .competency import MARKS, compare_competencies
 from .fields import COMPETENCIES, SHORT, competency
 from .load import question_rows
 
@@ -352,7 +352,7 @@ def authors_results(stage: Any, *, release: Path | None, **found: Any) -> Iterat
         beside = beside_released(stage.read("score", "accuracy"), results, claims)
         yield stage.table("released", beside, "Accuracy on the released questions, beside the printed one on all")
     if stage.has("score", "scores"):
-        passing = simultaneous_accuracy(stage.read("score", "scores"))
+        passing = simultaneous_accuracy(stage.read("score", "scores"), MARKS)
         yield stage.table("together", passing, "Accuracy, with intervals that hold for all models and settings at once")
 
 

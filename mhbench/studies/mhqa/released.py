@@ -136,7 +136,7 @@ def release_contents(stage: Any, *, release: Path | None, seed: int, **found: An
     yield stage.table("difficulty", judged_shares(recorded, _LEVELS), "Recorded difficulty (table 4)", absent=none)
     yield stage.table("banks", label_test(recorded, seed=seed), "Whether the two corpora differ in it", absent=none)
     if stage.has("score", "scores"):
-        together = simultaneous_accuracy(stage.read("score", "scores"))
+        together = simultaneous_accuracy(stage.read("score", "scores"), {"chance": 0.25})
         yield stage.table(
             "together", together, "Accuracy, with intervals that hold for all models and settings at once"
         )
