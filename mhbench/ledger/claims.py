@@ -21,7 +21,7 @@ from decimal import (
     Decimal,
 )
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 import yaml
@@ -31,9 +31,10 @@ from ..errors import refuse
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ['ROUNDINGS', 'Source', 'EvidenceKind', 'INPUTS', 'PrintedNumber', 'read_printed', 'equal_as_printed', 'Paper',
-           'Evidence', 'CellOf', 'CallOf', 'Block', 'ClaimEntry', 'Pivot', 'TableFile', 'Convention', 'ClaimsFile',
-           'Claim', 'Claims', 'nearest_name', 'load_claims', 'claims_by_place', 'unused_names']
+__all__ = ['ROUNDINGS', 'Source', 'ConclusionVerdict', 'CONCLUSION_VERDICTS', 'EvidenceKind', 'INPUTS', 'PrintedNumber',
+           'read_printed', 'equal_as_printed', 'Paper', 'Evidence', 'CellOf', 'CallOf', 'Block', 'ClaimEntry', 'Stated',
+           'Conclusion', 'Pivot', 'TableFile', 'Convention', 'ClaimsFile', 'Claim', 'Claims', 'nearest_name',
+           'load_claims', 'claims_by_place', 'unused_names']
 
 # %% ../../nbs/ledger/01_claims.ipynb #d15849e3
 _PRINTED = re.compile(
@@ -175,6 +176,30 @@ class ClaimEntry(_How):
     names: dict[str, Any] = {}
     blocks: list[Block] = []
 
+# %% ../../nbs/ledger/01_claims.ipynb #08999c5b
+class Stated(Record):
+    "A number that no table has: a reference value or a setting, with its place in the paper."
+
+    number: float
+    place: str
+
+
+ConclusionVerdict = Literal[
+    "supported", "supported in part", "not supported by what is there", "cannot be decided here"
+]
+CONCLUSION_VERDICTS = get_args(ConclusionVerdict)
+
+
+class Conclusion(Record):
+    "A sentence of a paper that rests on numbers."
+
+    quote: str = Field(max_length=120)  # a few of its words
+    place: str
+    needs: str  # what would support it
+    there: str  # what is there
+    open: str  # what remains open
+    verdict: ConclusionVerdict
+
 # %% ../../nbs/ledger/01_claims.ipynb #ba98f07c
 class Pivot(Record):
     "From one row per rating to one row per unit rated; several `values` give columns `value/column`."
@@ -220,6 +245,8 @@ class ClaimsFile(Record):
     notes: dict[str, Evidence] = {}
     tables: dict[str, TableFile] = {}
     evidence: dict[str, EvidenceKind] = {}  # of tables that are not made of answers, ratings or items
+    values: dict[str, str | CellOf | CallOf | Stated] = {}  # named in sentences; a text is the id of a claim
+    conclusions: dict[str, Conclusion] = {}
     claims: list[ClaimEntry] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -410,6 +437,7 @@ def _misfit(e: ValidationError, path: Path, lines: Mapping[tuple, int]) -> None:
 
 
 _GRAMMAR = (ClaimsFile, Paper, Evidence, Convention, TableFile, Pivot, ClaimEntry, Block, CellOf, CallOf)
+_GRAMMAR += (Stated, Conclusion)
 
 # %% ../../nbs/ledger/01_claims.ipynb #a11cafe7
 def load_claims(path: str | Path) -> Claims:

@@ -38,7 +38,7 @@ from .inventory import NOT_HELD, NOTHING_READS, Inventory
 # %% auto #0
 __all__ = ['Tables', 'PLAIN_FUNCTIONS', 'EVIDENCE_KINDS', 'VERDICTS', 'NO_RUN', 'TYPED', 'MOST_ACCEPTED', 'LEAST_CHANCE',
            'TOLERANCE_COLUMNS', 'VERDICT_COLUMNS', 'NUMBERS', 'tables_of_run', 'no_tables', 'tables_of_files',
-           'described', 'evidence_kind', 'tolerances', 'judge_claims', 'check_sources', 'claims_by_verdict',
+           'value_of', 'described', 'evidence_kind', 'tolerances', 'judge_claims', 'check_sources', 'claims_by_verdict',
            'claims_by_reason']
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #f0b3ac1d
@@ -177,6 +177,7 @@ PLAIN_FUNCTIONS: dict[str, Callable[..., float]] = {
     "median": lambda *values: statistics.median(_numbers(values)),
     "min": lambda *values: min(_numbers(values)),
     "max": lambda *values: max(_numbers(values)),
+    "weighted_mean": lambda values, weights: float(np.average(values, weights=weights)),
     "count": lambda values: int(pd.Series(np.ravel(np.asarray(values, object))).notna().sum()),
     "ratio": lambda a, b: float(a) / float(b),
     "difference": lambda a, b: float(a) - float(b),
@@ -344,6 +345,15 @@ def _taken(result: Any, value: str | int | None) -> Any:
         else:
             result = result[int(part)] if part.isdigit() else getattr(result, part)
     return result
+
+
+def value_of(source: Source, claims: Claims, tables: Tables) -> float:
+    "The number that a source gives. Raises: ValueError for a missing table, or a missing or ambiguous cell."
+    evaluation = _Evaluation(tables, {c.id: c for c in claims.claims})
+    try:
+        return evaluation.value(source)
+    except _NoTable:
+        refuse(f"ledger: the table must be there; got none for {described(source)}", place=claims.path.name)
 
 
 def described(source: Source) -> str:  # "score/accuracy[model=a].estimate", or "chi_square(...).statistic"
