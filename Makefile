@@ -46,6 +46,7 @@ data: $(READY)  ## bring the bundled demo banks
 repro: data  ## run every stage that is out of date, then print the tables
 	$(BIN)/mhbench select $(if $(STUDIES),--studies "$(STUDIES)") $(if $(MODELS),--models "$(MODELS)") $(if $(ITEMS),--items "$(ITEMS)")
 	$(BIN)/dvc repro
+	$(BIN)/mhbench ledger --front reports/index.html
 	$(BIN)/mhbench summary
 
 WRITE ?=
@@ -81,12 +82,14 @@ golden: repro  ## run the demo and compare its numbers with tests/golden; WRITE=
 readers: data  ## the demo's executed notebooks and its page, for readers who run nothing; STAGE=score: one stage's alone
 	$(BIN)/dvc repro $(if $(STAGE),--single-item inputs $(STAGE))
 	$(BIN)/mhbench publish $(STAGE)
+	$(BIN)/mhbench ledger --front reports/index.html
 
-replication: $(READY)  ## reports/replication and its ledger, made again from the authors' files in DATASETS=folder (a folder a study)
+replication: $(READY)  ## reports/replication, its ledger and the first page, made again from the authors' files in DATASETS=folder (a folder a study)
 	for study in mentat counselingbench mhqa; do \
 	  $(BIN)/mhbench replicate $$study $(if $(DATASETS),--from $(DATASETS)/$$study) --publish reports/replication || exit 1; \
 	done
 	$(BIN)/mhbench ledger --to reports/ledger.html
+	$(BIN)/mhbench ledger --front reports/index.html
 
 outputs: $(READY)  ## what module notebooks show, stored in those that have no outputs; the site shows stored outputs
 	$(BIN)/python docs/outputs.py

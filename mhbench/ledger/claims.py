@@ -436,8 +436,20 @@ def _misfit(e: ValidationError, path: Path, lines: Mapping[tuple, int]) -> None:
     refuse(f"load_claims: {name} must fit ({first['msg']}); got {first.get('input')!r}", place=place, remedy=remedy)
 
 
-_GRAMMAR = (ClaimsFile, Paper, Evidence, Convention, TableFile, Pivot, ClaimEntry, Block, CellOf, CallOf)
-_GRAMMAR += (Stated, Conclusion)
+_GRAMMAR = (
+    ClaimsFile,
+    Paper,
+    Evidence,
+    Convention,
+    TableFile,
+    Pivot,
+    ClaimEntry,
+    Block,
+    CellOf,
+    CallOf,
+    Stated,
+    Conclusion,
+)
 
 # %% ../../nbs/ledger/01_claims.ipynb #a11cafe7
 def load_claims(path: str | Path) -> Claims:

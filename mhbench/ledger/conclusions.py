@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from ..errors import refuse
 from .claims import CONCLUSION_VERDICTS, CallOf, CellOf, Claims, Stated, nearest_name
-from .verdicts import Tables, value_of
+from .verdicts import Tables, source_value
 
 # %% auto #0
 __all__ = ['committed_file', 'committed_tables', 'Quantity', 'quantity', 'replace_value', 'quantities', 'shown_number', 'filled',
@@ -43,8 +43,10 @@ def committed_tables(
     @cache
     def find(name: str) -> pd.DataFrame | None:
         file = Path(folder) / committed_file(study, name)
-        if name == _VERDICTS and not file.exists():
-            return verdicts
+        if name == _VERDICTS and verdicts is not None and not file.exists():
+            derived = verdicts.copy()
+            derived.attrs["file"] = f"{study}/claims.yaml"  # from printed numbers alone
+            return derived
         return pd.read_csv(file) if file.exists() else None
 
     return find
@@ -68,9 +70,9 @@ def _where(given: Mapping[str, Any]) -> str:
     return ", ".join(f"{k}={v}" for k, v in given.items())
 
 
-def _of_table(study: str, given: Mapping[str, Any]) -> str:
+def _of_table(study: str, given: Mapping[str, Any], file: str = "") -> str:
     column = given.get("value") or given.get("column") or given.get("columns")
-    parts = [committed_file(study, given["table"]), _where(given.get("where") or {}), str(column)]
+    parts = [file or committed_file(study, given["table"]), _where(given.get("where") or {}), str(column)]
     return ": ".join(part for part in parts if part)
 
 
@@ -104,15 +106,15 @@ def quantity(
         return Quantity(source.number * scale, np.nan, np.nan, f"{study}: {source.place}", True)
     if isinstance(source, str):
         source = CallOf(call="sum", of={"printed": source})
-    value = value_of(source, claims, tables) * scale
+    value = source_value(source, claims, tables) * scale
     low = high = np.nan
     given = source.model_dump(exclude_defaults=True)
     if isinstance(source, CellOf):
-        origin = _of_table(study, given)
         table = tables(source.table)
+        origin = _of_table(study, given, table.attrs.get("file", "") if table is not None else "")
         limits = _LIMITS.get(source.value, ())
         if limits and table is not None and {*limits} <= {*table}:
-            low, high = (value_of(replace_value(source, name), claims, tables) * scale for name in limits)
+            low, high = (source_value(replace_value(source, name), claims, tables) * scale for name in limits)
     else:
         what = source.call.rpartition(".")[2]
         behind = "; ".join(dict.fromkeys(_origins(study, given.get("of"))))

@@ -8,12 +8,14 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 import yaml
+from markupsafe import Markup
 from pydantic import Field
 
 from ..errors import refuse
@@ -40,9 +42,10 @@ from mhbench.ledger.verdicts import (
 )
 from ..records.schema import Record
 from ..report.page import filled_template
+from ..report.style import name_of
 
 # %% auto #0
-__all__ = ['Dot', 'Row', 'RowsOf', 'Plot', 'FrontPage', 'load_front', 'front_page']
+__all__ = ['Dot', 'PlotRow', 'RowsOf', 'Plot', 'FrontPage', 'FrontPaper', 'load_front', 'front_page']
 
 # %% ../../nbs/ledger/07_front.ipynb #8f2fb0d2
 class Dot(Record):
@@ -54,7 +57,7 @@ class Dot(Record):
     kind: Literal["general", "medical", "first", "second"] = "general"
 
 
-class Row(Record):
+class PlotRow(Record):
     "A row of a figure; without marks a heading."
 
     name: str
@@ -69,7 +72,7 @@ class RowsOf(Record):
     table: str = ""
     where: dict[str, Any] = {}
     printed: str = ""  # an id with {row}: one printed number per model
-    names: dict[str, str]  # in the table or in an id -> on the page
+    names: dict[str, str] = {}  # in an id -> on the page; a model has the name that papers print
     medical: list[str] = []
     smalls: dict[str, str] = {}  # under a name
     scales: dict[str, float] = {}
@@ -85,7 +88,7 @@ class Plot(Record):
     ticks: list[float]
     form: str = ".2f"
     lines: dict[str, str] = {}  # reference -> value
-    rows: list[Row] = []
+    rows: list[PlotRow] = []
     rows_of: RowsOf | None = None
     note: str = ""
     folded: str = ""  # the words that open it; none: it is open
@@ -103,8 +106,16 @@ class FrontPage(Record):
     figures: list[Plot]
     shows: list[str]
     unknown: list[str]
+    place: int  # on the page
     answers: dict[str, str] = {}  # a question that a visitor may have -> the answer
     links: dict[str, str] = {}  # words -> a page, from the folder of the first page
+
+
+class FrontPaper(NamedTuple):
+    "A paper on the page."
+
+    claims: Claims
+    front: FrontPage
 
 
 def load_front(path: str | Path) -> FrontPage:
@@ -159,19 +170,18 @@ def _of_names(section: _Section, of: RowsOf) -> list[tuple[str, Quantity, str]]:
             frame = frame[frame[name] == value]
         for r in frame.to_dict("records"):
             where = ", ".join(f"{k}={v}" for k, v in ({"model": r["model"]} | of.where).items())
-            origin = f"{committed_file(study, of.table)}: {where}: estimate"
-            q = Quantity(r["estimate"], r["ci_low"], r["ci_high"], origin, False)
-            unread = r.get("n_unread", 0)
-            small = f"{unread:.0f} of {r['n']:.0f} answers could not be parsed" if unread > _UNREAD * r["n"] else ""
+            at = f"{committed_file(study, of.table)}: {where}"
+            known = {x: Quantity(r[x], np.nan, np.nan, f"{at}: {x}", False) for x in ("estimate", "n", "n_unread")}
+            q = replace(known["estimate"], low=r["ci_low"], high=r["ci_high"])
+            unread, n = (number_tag(f"{r[x]:.0f}", known[x]) for x in ("n_unread", "n"))
+            many = r["n_unread"] > _UNREAD * r["n"]
+            small = Markup(f"{unread} of {n} answers could not be parsed") if many else ""
             rows.append((r["model"], q, small))
     for name in of.names if of.printed else ():
         every = {"printed": of.printed.replace("{row}", name)}
         parts = [quantity(_call(f, every), section.claims, section.tables, of.scales.get(name, 1)) for f in _SPREAD]
         mean, low, high = parts
         rows.append((name, Quantity(mean.value, low.value, high.value, mean.origin, True), of.smalls.get(name, "")))
-    missing = {name for name, *_ in rows} - set(of.names)
-    if missing:
-        refuse(f"front_page: every row of a figure must have a name; got none for {', '.join(sorted(missing))}")
     return sorted(rows, key=lambda row: -row[1].value)
 
 
@@ -185,8 +195,8 @@ def _call(function: str, of: Mapping[str, str]) -> CallOf:
 def _plot(section: _Section, plot: Plot) -> dict[str, Any]:
     "A figure as the template reads it."
     rows: list[dict[str, Any]] = []
-    for row in plot.rows:
-        named = [(section.named(d.of), d) for d in row.dots]
+    for written in plot.rows:
+        named = [(section.named(d.of), d) for d in written.dots]
         full = [
             Quantity(q.value, section.named(d.low).value, section.named(d.high).value, q.origin, q.printed)
             if d.low
@@ -194,12 +204,16 @@ def _plot(section: _Section, plot: Plot) -> dict[str, Any]:
             for q, d in named
         ]
         dots = [section.dot(q, d.kind, plot) for q, (_, d) in zip(full, named)]
-        says = section.text(row.says) if row.says else " ".join(section.number(q, plot) for q in full)
-        rows.append({"name": row.name, "small": section.text(row.small), "dots": dots, "says": says})
+        says = section.text(written.says) if written.says else " ".join(section.number(q, plot) for q in full)
+        rows.append({"name": written.name, "small": section.text(written.small), "dots": dots, "says": says})
     if plot.rows_of:
         for name, q, small in _of_names(section, plot.rows_of):
             kind = "medical" if name in plot.rows_of.medical else "general"
-            row = {"name": plot.rows_of.names[name], "small": small, "dots": [section.dot(q, kind, plot)]}
+            row = {
+                "name": plot.rows_of.names.get(name) or name_of(name),
+                "small": small,
+                "dots": [section.dot(q, kind, plot)],
+            }
             rows.append(row | {"says": section.number(q, plot)})
     lines = [(name, section.named(value)) for name, value in plot.lines.items()]
     drawn = [{"left": f"{section.place(q.value, plot):.2f}", "name": name} for name, q in lines]
@@ -248,7 +262,7 @@ def _origins(parts: Any) -> list[dict[str, str]]:  # said, file, row, link
 
 
 def front_page(
-    papers: Sequence[tuple[Claims, FrontPage]],  # in the order of the page
+    papers: Sequence[FrontPaper],  # in the order of the page
     verdicts: pd.DataFrame,  # of all papers, as the ledger has them
     folder: str | Path,  # reports/replication
     links: Mapping[str, str] | None = None,  # where the pages lie that it links to, if not in the clone
@@ -261,7 +275,12 @@ def front_page(
         section = _Section(claims, front, committed_tables(folder, study, own))
         words = {name: section.text(getattr(front, name)) for name in ("found", "holds")}
         words |= {name: [section.text(x) for x in getattr(front, name)] for name in ("shows", "unknown")}
-        paper = {"id": study, "name": claims.name, "url": claims.file.paper.url, "title": claims.file.paper.title}
+        paper: dict[str, Any] = {
+            "id": study,
+            "name": claims.name,
+            "url": claims.file.paper.url,
+            "title": claims.file.paper.title,
+        }
         paper |= {"cite": front.cite, "verdict": front.verdict, "settled": front.settled, "links": front.links}
         paper |= words | {"key": _plot(section, front.key), "figures": [_plot(section, f) for f in front.figures]}
         paper |= {"conclusions": conclusions_html(claims, section.known), "printed": _printed(section, own)}

@@ -38,8 +38,8 @@ from .inventory import NOT_HELD, NOTHING_READS, Inventory
 # %% auto #0
 __all__ = ['Tables', 'PLAIN_FUNCTIONS', 'EVIDENCE_KINDS', 'VERDICTS', 'NO_RUN', 'TYPED', 'MOST_ACCEPTED', 'LEAST_CHANCE',
            'TOLERANCE_COLUMNS', 'VERDICT_COLUMNS', 'NUMBERS', 'tables_of_run', 'no_tables', 'tables_of_files',
-           'value_of', 'described', 'evidence_kind', 'tolerances', 'judge_claims', 'check_sources', 'claims_by_verdict',
-           'claims_by_reason']
+           'source_value', 'described', 'evidence_kind', 'tolerances', 'judge_claims', 'check_sources',
+           'claims_by_verdict', 'claims_by_reason']
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #f0b3ac1d
 Tables = Callable[[str], pd.DataFrame | None]  # name -> table; None where there is none
@@ -347,7 +347,7 @@ def _taken(result: Any, value: str | int | None) -> Any:
     return result
 
 
-def value_of(source: Source, claims: Claims, tables: Tables) -> float:
+def source_value(source: Source, claims: Claims, tables: Tables) -> float:
     "The number that a source gives. Raises: ValueError for a missing table, or a missing or ambiguous cell."
     evaluation = _Evaluation(tables, {c.id: c for c in claims.claims})
     try:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..ledger.claims import Claims, claims_by_place, load_claims, unused_names
+from ..ledger.front import FrontPaper, front_page, load_front
 from ..ledger.inventory import Inventory
 from ..ledger.page import ReleaseFiles, ledger_page
 from ..ledger.release import inventory_of, recorded, releases
@@ -36,7 +37,7 @@ from .params import load_params
 from ..subcommand import argument, subcommand
 
 # %% auto #0
-__all__ = ['check_claims', 'verdicts_told', 'merged_verdicts', 'all_verdicts_on_papers']
+__all__ = ['check_claims', 'verdicts_told', 'merged_verdicts', 'all_verdicts_on_papers', 'front_papers', 'first_page']
 
 # %% ../../nbs/run/25_ledger.ipynb #151b5117
 def check_claims(
@@ -94,12 +95,12 @@ def verdicts_told(verdicts: pd.DataFrame) -> str:
     return "\n".join(said)
 
 # %% ../../nbs/run/25_ledger.ipynb #1605911a
-def _stored(study: str, top: Path | None) -> pd.DataFrame | None:
+def _stored(study: str, top: Path | None, runs: bool = True) -> pd.DataFrame | None:
     "The verdicts of a run, from its results or from the project's reports."
     if top is None:
         return None
     run = top / "results" / "ledger" / study / "verdicts.parquet"
-    if run.exists():
+    if runs and run.exists():
         return pd.read_parquet(run)
     report = top / "reports" / "replication" / study / "verdicts.csv"
     if not report.exists():
@@ -124,12 +125,13 @@ def merged_verdicts(
 
 def all_verdicts_on_papers(
     top: Path | None = None,  # a clone, or the folder of a replication; None: without any run
+    runs: bool = True,  # False: the committed tables alone, whatever ran here
 ) -> tuple[pd.DataFrame, list[Claims], list[str]]:  # verdicts, the claims files, what a reader should know
     "The verdicts on every paper whose study has a claims file."
     tables, files, notes = [], [], []
     for study, file in study_files("claims.yaml").items():
         claims = load_claims(file)
-        stored = _stored(study, top)
+        stored = _stored(study, top, runs)
         verdicts, changed = merged_verdicts(claims, stored, inventory_of(study))
         tables.append(verdicts)
         files.append(claims)
@@ -139,6 +141,20 @@ def all_verdicts_on_papers(
         if stored is None and verdicts["reason"].isin(["no_run", "not_fetched"]).any():
             notes.append(f"{claims.name}: no run here: `mhbench fetch {study}`, then {again}")
     return pd.concat(tables, ignore_index=True), files, notes
+
+# %% ../../nbs/run/25_ledger.ipynb #38348ba1
+def front_papers(top: Path) -> tuple[list[FrontPaper], pd.DataFrame]:  # in the order of the page; the verdicts of all
+    "What the first page is made of."
+    verdicts, claims, _ = all_verdicts_on_papers(top, runs=False)
+    own = {c.path.parent.name: c for c in claims}
+    words = {study: load_front(file) for study, file in study_files("front.yaml").items()}
+    return [FrontPaper(own[s], words[s]) for s in sorted(words, key=lambda s: words[s].place) if s in own], verdicts
+
+
+def first_page(top: Path) -> str:  # HTML
+    "The first page of a clone. Raises: ValueError for a table or a value that is not there."
+    papers, verdicts = front_papers(top)
+    return front_page(papers, verdicts, top / "reports" / "replication")
 
 # %% ../../nbs/run/25_ledger.ipynb #fec08c85
 def _files_of(claims: Claims, top: Path | None) -> ReleaseFiles | None:
@@ -189,6 +205,7 @@ def _here() -> Path | None:
     argument("file", nargs="?", help="a claims file; without it, those of the studies"),
     argument("--from", dest="folder", metavar="FOLDER", help="of the released files that the claims file names"),
     argument("--to", metavar="FILE", help="every verdict, as .csv or as a page, .html"),
+    argument("--front", metavar="FILE", help="the first page, from reports/replication and the words of the studies"),
     argument(
         "--check", action="store_true", help="read the file, count its claims by place, compute what can be computed"
     ),
@@ -200,6 +217,9 @@ def _ledger(a: argparse.Namespace) -> None:
         refuse(f"ledger: --from must be a folder; got {a.folder!r}", error=FileNotFoundError)
     if a.check:
         return print(check_claims(a.file, a.folder))
+    if a.front:
+        Path(a.front).write_text(first_page(root()), encoding="utf-8")
+        return print(f"written: {a.front}")
     notes: list[str] = []
     if a.file is None:
         verdicts, claims, notes = all_verdicts_on_papers(_here())
