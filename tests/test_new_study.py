@@ -28,6 +28,7 @@ from mhbench.records.questions import guess_layout, load_questions
 from mhbench.records.ratings import guess_rating_columns, load_ratings
 from mhbench.records.schema import Item, read_records
 from mhbench.records.table import read_table
+from mhbench.run.cli import parser
 from mhbench.run.new_study import _values, asked_encoding, example, propose, summary
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -213,6 +214,31 @@ def test_who_sits_at_a_terminal_is_asked_for_the_encoding(tmp_path, monkeypatch,
     assert asked_encoding(tmp_path / "f.csv", lambda question: answer) == encoding
     assert "Frage;Lösung" in capsys.readouterr().out
     assert asked_encoding(tmp_path / "g.csv", pytest.fail) is None
+
+
+@pytest.mark.parametrize(
+    "answers, protected, private",
+    [(("n", "n"), True, []), (("n", "y"), True, ["clinic"]), (("y",), False, []), (None, True, [])],
+)
+def test_who_sits_at_a_terminal_is_asked_once_where_the_texts_may_stand(
+    clone, tmp_path, monkeypatch, capsys, answers, protected, private
+):
+    for name in ("params.yaml", "run.yaml", "dvc.yaml"):
+        shutil.copy(clone / name, tmp_path)
+    (tmp_path / "nbs").symlink_to(ROOT / "nbs")
+    (tmp_path / "q.csv").write_text("question,A,B,answer\nWhich?,this,that,B\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: answers is not None)
+    left = [*(answers or ()), *(["y"] if answers else [])]
+    a = parser(["new-study"]).parse_args(["new-study", "clinic", "q.csv", *([] if answers else ["--yes"])])
+    a.function(a, lambda question: left.pop(0))
+    assert not left, "nothing more is asked"
+    p = yaml.safe_load((tmp_path / "params.yaml").read_text(encoding="utf-8"))
+    entry = p["studies"]["clinic"]["prepare"]
+    corpus = load_corpus("table", tmp_path / "q.csv", study="clinic", **entry["options"])
+    assert [i.protected for i in corpus.items] == [protected] and p["report"]["private"] == private
+    assert ("on this machine, and in nothing else" in capsys.readouterr().out) == bool(private)
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def reported() -> str:
         truths = findings.truths(results, PARTS)
         cautions = findings.before_reading(results, STUDIES, {"mhqa": (6, 6), "mentat": (0, 6)}, shown, truths, PARTS)
         found = items.answers_of(results, STUDIES, ["alpha", "delta"])
-        short = items.answers_of(results, STUDIES[:1], ["alpha", "delta"], private=True, most=200)
+        short = items.answers_of(results, STUDIES[:1], ["alpha", "delta"], private=STUDIES[:1], most=200)
         out += [main.to_csv(index=False), whom.to_csv(index=False), standings.to_csv(index=False), *wrong]
         out += [f"{heading} {said}" for heading, said in cautions.items()]
         out += [json.dumps([short.wordless, sorted(short.items), sorted(short.texts)])]

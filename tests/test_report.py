@@ -211,7 +211,7 @@ def test_texts_of_a_protected_item_are_only_on_the_private_page(tmp_path):
     (tmp_path / "score" / "s").mkdir(parents=True)
     pd.DataFrame([scored]).to_parquet(tmp_path / "score" / "s" / "scores.parquet")
     for private in (False, True):
-        got = answers_of(tmp_path, ["s"], ["m"], private=private)
+        got = answers_of(tmp_path, ["s"], ["m"], private=["s"] * private)
         held = json.dumps([got.items, got.texts]) + got.rows.to_json()
         assert (secret in held and words in held) == private
         text = html_report("r", [], [], answers=got, private=private)

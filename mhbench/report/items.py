@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -220,11 +220,11 @@ def answers_of(
     studies: Sequence[str],
     models: Sequence[str],  # whose responses the run holds, besides the recorded ones
     *,
-    private: bool = False,  # True: the texts of protected items, too
+    private: Collection[str] = (),  # studies whose protected items are shown with their texts, too
     most: int | None = MOST_WORDS,  # characters of answers, those that were not right first; None: all
 ) -> Answers:
     "All answers of a run; ValueError where the scores are those of another selection of models."
-    found = [_of_study(Path(results), study, models, private) for study in studies]
+    found = [_of_study(Path(results), study, models, study in private) for study in studies]
     parts = [p for p in found if p is not None and len(p.rows)]
     if not parts:
         return Answers(pd.DataFrame(columns=ROW_COLUMNS), {}, {})

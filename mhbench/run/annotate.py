@@ -34,7 +34,17 @@ from ..records.pseudonyms import RaterKey, rater_key
 from ..records.schema import Item
 from .edit import DEMO, name_ratings, path_from, select
 from .graph import names_file, root
-from .new_study import READING, agreed, asked_encoding, asked_options, propose, summary, write_study
+from mhbench.run.new_study import (
+    READING,
+    agreed,
+    asked_encoding,
+    asked_options,
+    propose,
+    said_of_texts,
+    summary,
+    where_texts_may_stand,
+    write_study,
+)
 from .params import load_params
 from ..subcommand import PARAMS, argument, comma_separated, command_group, several, subcommand
 
@@ -452,22 +462,25 @@ def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
     file = path_from(path, root())
     if a.loader == "table" and not a.encoding:
         a.encoding = asked_encoding(a.path, ask)
-    reading = {"loader": a.loader, "options": asked_options(a), "replace": a.replace, "params": params}
+    reading = {"loader": a.loader, "replace": a.replace, "params": params}
     stages: dict[str, Any] = {stage: {} for stage in QUESTION_KINDS["sliders"].stages}
-    read = propose(a.study, a.path, besides=stages, **reading)  # the kind is asked for once the rows have been seen
+    read = propose(a.study, a.path, besides=stages, options=asked_options(a), **reading)  # the kind is asked for once the rows have been seen
     print(summary(read), end="\n\n")
     page, people = page_entry(a, read.corpus.items, ask)
     study = build_study(a.study, page, read.corpus.items)
     first = names_of(a).of(people)[people[0]]  # as the page is drawn for; nothing is saved yet
     print(f"\nA page as {people[0]} will see it:\n{'-' * 78}\n{page_text(study, first)}\n{'-' * 78}")
+    texts = where_texts_may_stand(a, ask)
     if not a.yes and not agreed(f"Write this to {a.params}, and invite {', '.join(people)}?", "annotate new", ask):
         return print("nothing was written")
     stages = {stage: {} for stage in QUESTION_KINDS[page["kind"]].stages}
-    proposal = propose(a.study, a.path, besides={"annotate": page, "ratings": file} | stages, **reading)
+    stages |= {"annotate": page, "ratings": file}
+    proposal = propose(a.study, a.path, besides=stages, options=asked_options(a, texts), **reading)
     with open_store(path, study) as store:
         tokens = _invited(a, store, people)
-    write_study(proposal, params, select=False)
+    write_study(proposal, params, select=False, here=texts == "here")
     print(f"written to {a.params}; answers will be in {file}")
+    print(said_of_texts(proposal.corpus.items, texts))
     print(f"Links, one a rater, shown this once (a new one: mhbench annotate invite {a.study} RATER):")
     print_links(a, tokens)
     where = f" --public-url {a.public_url}" if a.public_url else ""

@@ -38,8 +38,9 @@ __all__ = ['selection']
     argument("--private", action="store_true", help="with the texts of protected items: results/private/report.html"),
 )
 def _report(a):
-    execute.run_stage("report", params=a.params, overrides={"private": True} if a.private else None, here=True)
-    print(f"results/{'private/' if a.private else ''}report.html")
+    texts = {"private": load_params(root() / a.params)["run"]["studies"]} if a.private else None
+    execute.run_stage("report", params=a.params, overrides=texts, here=True)
+    print("results/report.html", *(["results/private/report.html"] if a.private else []), sep="\n")
     if a.private:
         print("it contains texts of protected corpora: only for people who are allowed to read them; never publish it")
 

@@ -244,7 +244,8 @@ def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list
     studies = [s for s in found if s is not None]
     if a.kind == "eee":
         return write_eee(studies, p, results, write, organization=a.organization, private=a.private)
-    answers = answers_of(results, run["studies"], run["models"], private=a.private, most=None)
+    texts = run["studies"] if a.private else ()
+    answers = answers_of(results, run["studies"], run["models"], private=texts, most=None)
     dates: dict[tuple[str, str], datetime] = {}
     for s in studies:
         dates |= {(s.study, model): when for model, when in s.dates().items()}
@@ -284,7 +285,8 @@ def _export(a):
         refuse("export: --license must be given for hf, since its card states one; got none", remedy=remedy)
     with staged_folder(a.to) as write:
         if a.kind == "hf":
-            answers = answers_of(results, run["studies"], run["models"], private=a.private, most=None)
+            texts = run["studies"] if a.private else ()
+            answers = answers_of(results, run["studies"], run["models"], private=texts, most=None)
             made = dataset_folder(answers, headline(results, runs(run)), write, a.license, private=a.private)
             made += bank_cards(results, run["studies"], write)
         else:

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,8 +33,9 @@ from .params import FOR_RATINGS, load_params
 from ..subcommand import PARAMS, argument, comma_separated, several, subcommand
 
 # %% auto #0
-__all__ = ['READING', 'sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose', 'summary',
-           'write_study', 'asked_options', 'asked_encoding', 'agreed', 'scale_from', 'new_study']
+__all__ = ['TEXTS', 'READING', 'sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose',
+           'summary', 'write_study', 'asked_options', 'asked_encoding', 'agreed', 'scale_from', 'where_texts_may_stand',
+           'said_of_texts', 'new_study']
 
 # %% ../../nbs/run/10_new_study.ipynb #7dca0ea8
 def sections(
@@ -281,11 +282,16 @@ def summary(proposal: Proposal) -> str:
     return "\n".join(out)
 
 # %% ../../nbs/run/10_new_study.ipynb #357cd9f5
-def write_study(proposal: Proposal, params: str | Path = "params.yaml", *, select: bool = True) -> None:
-    "Add the entry to `studies`, and the study to those that the next `dvc repro` runs."
-    run = load_params(params, lists=False)["run"]["studies"]
+def write_study(
+    proposal: Proposal, params: str | Path = "params.yaml", *, select: bool = True, here: bool = False
+) -> None:
+    """Add the entry to `studies`, and the study to those that the next `dvc repro` runs; `here`: its texts stand in the
+    report that stays on this machine."""
+    p = load_params(params, lists=False)
+    run, shown = p["run"]["studies"], p["report"]["private"]
     selected = [*run, proposal.name] if select and proposal.name not in run else run
-    edit(params, {("run", "studies"): selected}, {proposal.name: study_lines(proposal.name, proposal.entry)})
+    shown = [*(study for study in shown if study != proposal.name), *([proposal.name] if here else [])]
+    edit(params, {("run", "studies"): selected, ("report", "private"): shown}, {proposal.name: study_lines(proposal.name, proposal.entry)})
 
 # %% ../../nbs/run/10_new_study.ipynb #134e2d18
 def _pairs(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -299,9 +305,10 @@ def _pairs(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str
     return {name: values if name in lists or len(values) > 1 else values[0] for name, values in out.items()}
 
 
-def asked_options(a: argparse.Namespace) -> dict[str, Any]:
-    "The options that the command line gives to the loader."
+def asked_options(a: argparse.Namespace, texts: str = "closed") -> dict[str, Any]:
+    "The options that the command line gives to the loader; with the licence of texts that are to be shared."
     options = named_values(a.option, "new_study: --option")
+    options |= {"licence": "own"} if texts == "shared" and "licence" not in options else {}
     if a.loader != "table":
         return options
     separator = a.separator.encode().decode("unicode_escape") if a.separator else None
@@ -340,7 +347,34 @@ def scale_from(text: str) -> list[float]:  # least and largest value
     return [float(m[1]), float(m[2])]
 
 
+TEXTS = {  # where the words of questions and answers may stand
+    "closed": "in nothing that a run makes for readers: scores and tables alone",
+    "here": "in results/private/report.html, which stays on this machine",
+    "shared": "in the report, in exports and in what is published: they are your own, and free to share",
+}
+
+
+def where_texts_may_stand(a: argparse.Namespace, ask: Callable[[str], str] = input) -> str:  # a word of TEXTS
+    "As the command says; else what the user answers, once, if there is a terminal to ask at; else closed."
+    if a.texts or a.yes or not sys.stdin.isatty() or "licence" in named_values(a.option, "new_study: --option"):
+        return a.texts or "closed"
+    yes = lambda question: ask(f"{question} [y/N] ").strip().casefold() in _YES
+    if yes("May these texts stand in what you share: the report, exports, published pages?"):
+        return "shared"
+    return "here" if yes("May they stand in a report that stays on this machine?") else "closed"
+
+
+def said_of_texts(items: Sequence[Item], texts: str) -> str:
+    "Where the texts of a new study will stand, in a sentence."
+    if not any(i.protected for i in items):
+        return "its texts stand in the report and in exports"
+    if texts == "here":
+        return "its texts stand in results/private/report.html, on this machine, and in nothing else"
+    return "its texts are protected: --texts here shows them on this machine, --texts shared in what you share, too"
+
+
 READING = (  # what says how questions are read
+    argument("--texts", choices=list(TEXTS), help="; ".join(f"{word}: {where}" for word, where in TEXTS.items())),
     several("--column", "FIELD=COLUMN", "e.g. question=Frage; once a column for several options"),
     argument("--key", choices=["letter", "number", "number0", "text"], help="how the key names an option"),
     argument("--separator", help="between options in one cell, e.g. ';' or '\\n'"),
@@ -380,16 +414,16 @@ def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> N
         given |= {"scale": a.ratings_scale, "not_rated": a.not_rated or None}
         given["encoding"] = asked_encoding(a.ratings, confirm)
         ratings = {"path": a.ratings} | {k: v for k, v in given.items() if v is not None}
-    settings = {"loader": a.loader, "options": asked_options(a), "ratings": ratings, "judges": a.judges or None}
-    proposal = propose(a.name, a.path, replace=a.replace, params=params, **settings)
+    settings = {"loader": a.loader, "ratings": ratings, "judges": a.judges or None, "replace": a.replace}
+    proposal = propose(a.name, a.path, params=params, options=asked_options(a), **settings)
     print(summary(proposal))
     print("\nas they will be asked, one of each kind:")
     print(*(example(kind[0]) for kind in kinds_of_rows(proposal.corpus.items).values()), sep="\n")
+    texts = where_texts_may_stand(a, confirm)
     if not a.yes and not agreed(f"Write this to {a.params}?", "new_study", confirm):
         return print("nothing was written")
-    write_study(proposal, params)
+    if texts == "shared":
+        proposal = propose(a.name, a.path, params=params, options=asked_options(a, texts), **settings)
+    write_study(proposal, params, here=texts == "here")
     print(f"written to {a.params} and selected: `dvc repro` runs it (`mhbench select` takes other studies)")
-    if any(i.protected for i in proposal.corpus.items):
-        print(
-            "its texts are protected: `mhbench report --private` shows them here; to share them, --option licence=own"
-        )
+    print(said_of_texts(proposal.corpus.items, texts))

@@ -393,7 +393,7 @@ class ReportParameters(Parameters):
 
     run: dict[str, Any] = field({"studies": ["mhqa"], "models": ["minilm"]}, "the section of params.yaml")
     title: str = "mhbench: report of a run"
-    private: bool = field(False, "True: include the texts of protected items")
+    private: list[str] = field([], "studies whose protected texts stand on a second page, which stays on this machine")
 
 # %% ../../nbs/steps/03_parameters.ipynb #04a73cd7
 GENERAL: dict[str, type[Parameters]] = {

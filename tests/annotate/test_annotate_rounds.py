@@ -160,11 +160,12 @@ def test_a_round_is_made_with_flags_alone(folder, capsys):
 
 def test_a_terminal_is_asked_what_no_flag_says_and_nothing_is_written_without_a_yes(folder, terminal, capsys):
     before = (folder / "params.yaml").read_text(encoding="utf-8")
-    said("new ward questions.xlsx --repeats 2 --title Ward", "", "r1, r2", "1", "de", "n")
+    said("new ward questions.xlsx --repeats 2 --title Ward", "", "r1, r2", "1", "de", "n", "n", "n")
     assert capsys.readouterr().out.endswith("nothing was written\n")
     assert (folder / "params.yaml").read_text(encoding="utf-8") == before
     assert not (folder / ".mhbench/annotate/ward.sqlite").exists()
-    said("new ward questions.xlsx --repeats 2 --title Ward", "agree", "", "r1, r2", "1", "de", "y")
+    said("new ward questions.xlsx --repeats 2 --title Ward", "agree", "", "r1, r2", "1", "de", "n", "y", "y")
+    assert load_params(folder / "params.yaml")["report"]["private"] == ["ward"]  # on this machine, and not shared
     page = {"kind": "agree", "title": "Ward", "language": "de"}
     rule = {"rule": "core_and_split", "n_core": 0, "per_item": 1, "repeats": 2}
     assert entry(folder)["annotate"] == page | {"assignment": rule}
