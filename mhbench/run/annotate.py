@@ -464,7 +464,9 @@ def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
         a.encoding = asked_encoding(a.path, ask)
     reading = {"loader": a.loader, "replace": a.replace, "params": params}
     stages: dict[str, Any] = {stage: {} for stage in QUESTION_KINDS["sliders"].stages}
-    read = propose(a.study, a.path, besides=stages, options=asked_options(a), **reading)  # the kind is asked for once the rows have been seen
+    read = propose(
+        a.study, a.path, besides=stages, options=asked_options(a), **reading
+    )  # the kind is asked for once the rows have been seen
     print(summary(read), end="\n\n")
     page, people = page_entry(a, read.corpus.items, ask)
     study = build_study(a.study, page, read.corpus.items)

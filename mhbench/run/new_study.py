@@ -291,7 +291,11 @@ def write_study(
     run, shown = p["run"]["studies"], p["report"]["private"]
     selected = [*run, proposal.name] if select and proposal.name not in run else run
     shown = [*(study for study in shown if study != proposal.name), *([proposal.name] if here else [])]
-    edit(params, {("run", "studies"): selected, ("report", "private"): shown}, {proposal.name: study_lines(proposal.name, proposal.entry)})
+    edit(
+        params,
+        {("run", "studies"): selected, ("report", "private"): shown},
+        {proposal.name: study_lines(proposal.name, proposal.entry)},
+    )
 
 # %% ../../nbs/run/10_new_study.ipynb #134e2d18
 def _pairs(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str, Any]:
