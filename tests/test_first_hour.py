@@ -115,7 +115,7 @@ def first(tmp_path_factory):
             m.delenv("MHBENCH_CACHE", raising=False)
             m.mine = (folder / "params.yaml").read_bytes()
             assert main(["select", "--studies", "mhqa", "--models", "thinker,open", "--items", str(N)]) == 0
-            every = plan.plan_run()
+            every, _ = plan.plan_run()
             assert not (folder / "results").exists(), "a plan prepares by itself"
             yield folder, m.mine, every
 

@@ -13,6 +13,7 @@ from mhbench.corpus.compose import compose_with, making_recipe, read_with
 from mhbench.corpus.demo import demo_path
 from mhbench.corpus.pubmed import read_pubmed
 from mhbench.run import plan
+from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
 from mhbench.run.graph import graph, root, selective
 
@@ -83,11 +84,11 @@ def planned(clone, tmp_path, monkeypatch):
 
 def test_a_plan_counts_what_the_run_then_asks(planned):
     p, server = planned
-    unprepared = plan.plan_run()
+    unprepared = plan.plan_run().requests
     assert not (root() / "results" / "text").exists(), "what was prepared for the count is not kept"
     for study in STUDIES:
         run_stage("prepare", study)
-    before = plan.plan_run()
+    before = plan.plan_run().requests
     assert before.equals(unprepared)
     assert len(server.asked) == 0 and (before["cached"] == 0).all() and (before["to_ask"] > 0).all()
     assert {(r.stage, r.study) for r in before.itertuples()} == {
@@ -108,10 +109,10 @@ def test_a_plan_counts_what_the_run_then_asks(planned):
     assert {(r.stage, r.study): r.to_ask for r in before.itertuples()} == asked
     path = root() / "params.yaml"
     path.write_text(yaml.safe_dump(p | {"seed": 1}, sort_keys=False))
-    other = plan.plan_run()
+    other = plan.plan_run().requests
     assert (other["cached"] < before["requests"]).any(), "another draw has other questions"
     path.write_text(yaml.safe_dump(p, sort_keys=False))
-    after = plan.plan_run()
+    after = plan.plan_run().requests
     assert (
         (after["requests"] == before["requests"]).all()
         and (after["to_ask"] == 0).all()
@@ -163,3 +164,31 @@ def test_making_a_bank_asks_what_was_counted_or_less(tmp_path):
         assert (counted, len(s.asked)) == ([[3, 3], [3, 2]], 5)
         assert known == kept and [c.kept for c in kept] == [True, False, True]
         assert sum(call.plan.to_ask for call in after.calls) == 0
+
+
+@pytest.mark.whole
+def test_what_a_plan_prints_has_no_none_and_what_failed_is_kept(planned, capsys):
+    p, server = planned
+    p["models"]["remote"].pop("price")
+    p["models"]["priced"] = p["models"]["remote"] | {"served": "m-2", "price": {"prompt": 1.0, "completion": 4.0}}
+    del p["studies"]["counselingbench"]["duels"]
+    p["run"] = {s: ["counselingbench"] * (s in p["studies"]["counselingbench"]) for s in selective(graph())}
+    p["run"] |= {"studies": ["counselingbench"], "models": ["remote", "priced"]}
+    path = root() / "params.yaml"
+    path.write_text(yaml.safe_dump(p, sort_keys=False))
+    assert main(["plan"]) == 0
+    said = capsys.readouterr().out
+    assert "None" not in said and "NaN" not in said and "nan" not in said
+    rows = {words[2]: words[-1] for words in map(str.split, said.split("\n")) if words[:1] == ["generate"]}
+    assert rows["remote"] == "unknown" and float(rows["priced"]) > 0
+    assert "and what is unknown" in said and "The price of remote is not known" in said
+    assert "counselingbench: 5 items of" in said and not server.asked
+    corpus = root() / "gone.csv"
+    corpus.write_text("id,question\n1,What?\n")
+    p["studies"]["counselingbench"]["prepare"]["path"] = str(corpus)
+    path.write_text(yaml.safe_dump(p, sort_keys=False))
+    assert main(["plan"]) == 1
+    said = capsys.readouterr().err
+    kept = root() / ".mhbench" / "plan.failed.ipynb"
+    assert "prepare counselingbench ended in cell" in said and ".mhbench/plan.failed.ipynb" in said
+    assert kept.exists() and "mhbench-plan-" not in said, "the folder of the count is deleted"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,9 @@ from ..ask import cache
 from ..ask.probe import check
 from ..encode.store import store_path
 from ..errors import refuse
-from ..records.schema import Item
 from . import edit, execute, fetch
 from .asking import asking, capped
-from .graph import records_left, root
+from .graph import root
 from .panel import PLAN_OPTIONS, plan_humans
 from .params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
 from .plan import plan_run
@@ -176,17 +176,23 @@ _COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "pro
 _COLUMNS |= {"completion_tokens": "answer tokens at most", "cost_usd": "USD, estimated"}
 
 
-def _money(usd: float) -> str:
-    return "unknown" if pd.isna(usd) else f"{usd:.4f}"
+def _requests(t: pd.DataFrame) -> str:  # of plan_run
+    "The requests by stage, study and model, and all of them; money whose price is not known is unknown."
+    usd = pd.to_numeric(t["cost_usd"])
+    told = usd.map("{:.4f}".format).where(usd.notna(), "unknown")
+    shown = t.assign(cost_usd=told).rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
+    total = {c: shown[c].sum() for c in list(_COLUMNS.values())[:-1]}
+    money = f"{usd.sum():.4f}" if usd.notna().any() or not len(usd) else ""
+    money += (" and what is " if money else "") + "unknown" if usd.isna().any() else ""
+    total |= {"stage": "all", "study": "", "model": "", _COLUMNS["cost_usd"]: money}
+    return pd.concat([shown, pd.DataFrame([total])]).to_string(index=False)
 
 
-def _sizes(run: dict) -> list[str]:
-    "The width of an interval with the cases of each prepared study, and the cases that narrower intervals need."
+def _sizes(cases: Mapping[str, tuple[int, int]]) -> list[str]:
+    "The width of an interval with the cases of each study, and the cases that narrower intervals need."
     out = []
-    for study in run["studies"]:
-        if items := records_left("results", "prepare", study, Item):
-            n = len({i.cluster for i in items})
-            out.append(f"{study}: {len(items)} items of {n} cases; the interval is at most {share_width(n):.2f} wide")
+    for study, (k, n) in cases.items():
+        out.append(f"{study}: {k} items of {n} cases; the interval is at most {share_width(n):.2f} wide")
     takes = ", ".join(f"{cases_for_width(w)} cases for {w:g}" for w in (0.2, 0.1, 0.05))
     return [*out, f"The 95% interval of an accuracy near .5 takes {takes}; fewer near 0 or 1."]
 
@@ -201,10 +207,8 @@ def _plan(a):
     if a.humans is not None:
         studies = load_params(root() / a.params)["run"]["studies"] if a.humans == "" else []
         return print(*plan_humans(a, studies), sep="\n")
-    t = plan_run(a.params)
-    shown = t.rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
-    total = {"stage": "all", "study": "", "model": "", **{c: shown[c].sum(skipna=False) for c in _COLUMNS.values()}}
-    print(pd.concat([shown, pd.DataFrame([total])]).to_string(index=False, formatters={"USD, estimated": _money}))
+    t, cases = plan_run(a.params)
+    print(_requests(t) if len(t) else "Nobody is asked: every model of the run computes on this machine.")
     print("\nPrompt tokens are estimated from the texts' lengths, and are no bound.", end=" ")
     print("Answers that judges would read and that are not there yet count at their longest.")
     if n := t["again"].sum():
@@ -213,7 +217,9 @@ def _plan(a):
     if n := t["unlimited"].sum():
         print(f"{n} of the requests to ask have no max_tokens, so that their answers are not in the bounds;", end=" ")
         print(f"set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}")
-    print("", *_sizes(load_params(root() / a.params)["run"]), sep="\n")
+    if unpriced := t.loc[pd.to_numeric(t["cost_usd"]).isna(), "model"].unique().tolist():
+        print(f"The price of {', '.join(unpriced)} is not known; enter it as models.{unpriced[0]}.price ({a.params}).")
+    print("", *_sizes(cases), sep="\n")
 
 # %% ../../nbs/run/21_commands.ipynb #25d74597
 @subcommand(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from copy import deepcopy
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -290,6 +292,13 @@ def load_params(path: str | Path = "params.yaml", *, lists: bool = True) -> dict
     Raises: ValueError that names every wrong entry, its line, its value and the remedy.
     """
     path = Path(path)
+    files = [f.stat() for f in (path, path.with_name(RUN_FILE)) if f.exists()]
+    state = tuple((s.st_ino, s.st_mtime_ns, s.st_size) for s in files)
+    return deepcopy(_loaded(path, state, id(graph()), lists))
+
+
+@lru_cache(maxsize=4)
+def _loaded(path: Path, state: tuple, stages: int, lists: bool) -> dict:  # by which files, and which dvc.yaml
     p, lines, found = read_tree(path)
     selection = path.with_name(RUN_FILE)
     if not selection.exists():

@@ -6,21 +6,25 @@
 from __future__ import annotations
 
 import ast
+import os
+import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from ..ask.client import Plan, Recorder
 from ..errors import refuse
+from ..records.database import private_file
+from ..records.schema import Item
 from .asking import cache_file
 from .execute import run_stage
-from .graph import Node, before, graph, jobs, place, root
+from .graph import Node, before, graph, jobs, place, records_left, root
 from .params import HERE, load_params, stage_parameters
 
 # %% auto #0
-__all__ = ['run_with', 'plan_run']
+__all__ = ['run_with', 'Counted', 'plan_run']
 
 # %% ../../nbs/run/08_plan.ipynb #c687c8f9
 def run_with(notebook: Path) -> dict:
@@ -93,21 +97,50 @@ def _who_is_asked(values: dict) -> list[str]:
     return [name for name, entry in entries.items() if values["endpoints"][entry["endpoint"]]["kind"] not in HERE]
 
 # %% ../../nbs/run/08_plan.ipynb #7103ecdf
-def plan_run(
-    params: str | Path = "params.yaml",
-) -> pd.DataFrame:  # stage, study, model, and the fields of mhbench.ask.client.Plan
+class Counted(NamedTuple):
+    "A run before it is made."
+
+    requests: pd.DataFrame  # stage, study, model, and the fields of mhbench.ask.client.Plan
+    cases: dict[str, tuple[int, int]]  # study -> its items, and their cases
+
+
+def _counted(p: dict, stages: dict[str, Node]) -> list[tuple[Node, str | None, str | None]]:
+    "What asks somebody, what that rests on, and what prepares a study: of the notebooks of a run, in order."
+    kept, read = [], set[tuple]()
+    for node, study, model in reversed(jobs(p["run"], stages)):
+        asks = "replay" in node.parameters and _who_is_asked(stage_parameters(p, node.name, study, model))
+        if asks or node.name == "prepare" or (node.name, study) in read:
+            kept.append((node, study, model))
+            read |= {(stage, study) for stage in before(stages, node.name)}
+    return [job for job in reversed(kept) if job[0].name != "finetune"]  # what it trains answers with the first option
+
+
+def _with_what_is_left(said: str, folder: Path) -> str:
+    "A failure, with the notebook that tells of it where it stays: the folder of the count is deleted."
+    for failed in folder.rglob("notebook.failed.ipynb"):
+        kept = private_file(root() / ".mhbench" / "plan.failed.ipynb")
+        shutil.copyfile(failed, kept)
+        said = said.replace(str(failed), os.path.relpath(kept))
+    return said
+
+
+def _size(results: Path, study: str) -> tuple[int, int]:
+    items = records_left(results, "prepare", study, Item)
+    return len(items), len({i.cluster for i in items})
+
+
+def plan_run(params: str | Path = "params.yaml") -> Counted:
     """Count the requests that the stages of a run would send: one row for each stage, study and model.
 
     Raises: ValueError where parameters do not fit; RuntimeError where a stage cannot be run.
     """
     p = load_params(root() / params)
-    stages = graph()
-    asking = [name for name, node in stages.items() if "replay" in node.parameters]
-    needed = set(asking).union(*(before(stages, one) for one in asking))
-    needed -= {"finetune"}  # it trains a model, which answers with the first option here
     with tempfile.TemporaryDirectory(prefix="mhbench-plan-") as folder, Recorder() as recorder:
         dry = _DryRun(p, params, Path(folder), recorder)
-        for node, study, model in jobs(p["run"], stages):
-            if node.name in needed:
+        for node, study, model in _counted(p, graph()):
+            try:
                 dry.run(node, study, model)
-    return pd.DataFrame(dry.rows, columns=["stage", "study", "model", *Plan._fields])
+            except RuntimeError as e:
+                raise RuntimeError(_with_what_is_left(str(e), Path(folder))) from None
+        cases = {study: _size(Path(folder), study) for study in p["run"]["studies"]}
+    return Counted(pd.DataFrame(dry.rows, columns=["stage", "study", "model", *Plan._fields]), cases)
