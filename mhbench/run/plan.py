@@ -24,7 +24,7 @@ from .graph import Node, before, graph, jobs, place, records_left, root
 from .params import HERE, load_params, stage_parameters
 
 # %% auto #0
-__all__ = ['run_with', 'Counted', 'plan_run']
+__all__ = ['run_with', 'PlannedRun', 'plan_run']
 
 # %% ../../nbs/run/08_plan.ipynb #c687c8f9
 def run_with(notebook: Path) -> dict:
@@ -97,7 +97,7 @@ def _who_is_asked(values: dict) -> list[str]:
     return [name for name, entry in entries.items() if values["endpoints"][entry["endpoint"]]["kind"] not in HERE]
 
 # %% ../../nbs/run/08_plan.ipynb #7103ecdf
-class Counted(NamedTuple):
+class PlannedRun(NamedTuple):
     "A run before it is made."
 
     requests: pd.DataFrame  # stage, study, model, and the fields of mhbench.ask.client.Plan
@@ -129,7 +129,7 @@ def _size(results: Path, study: str) -> tuple[int, int]:
     return len(items), len({i.cluster for i in items})
 
 
-def plan_run(params: str | Path = "params.yaml") -> Counted:
+def plan_run(params: str | Path = "params.yaml") -> PlannedRun:
     """Count the requests that the stages of a run would send: one row for each stage, study and model.
 
     Raises: ValueError where parameters do not fit; RuntimeError where a stage cannot be run.
@@ -143,4 +143,4 @@ def plan_run(params: str | Path = "params.yaml") -> Counted:
             except RuntimeError as e:
                 raise RuntimeError(_with_what_is_left(str(e), Path(folder))) from None
         cases = {study: _size(Path(folder), study) for study in p["run"]["studies"]}
-    return Counted(pd.DataFrame(dry.rows, columns=["stage", "study", "model", *Plan._fields]), cases)
+    return PlannedRun(pd.DataFrame(dry.rows, columns=["stage", "study", "model", *Plan._fields]), cases)
