@@ -362,10 +362,9 @@ def test_what_is_kept_becomes_items_and_what_is_rejected_is_counted_step_by_step
         ("form", "topic 'b' is not on the list", 1, 3),
         ("duplicates", "nearly an earlier question", 1, 2),
     ]
-    told = compose.funnel_figure(table, "Sleep").get_label()
-    assert told.startswith(
-        "Sleep: 2 of 7 abstracts gave a question that was kept; composing took most of the others (2)."
-    )
+    left, told = compose.funnel_counts(table)
+    assert told == "2 of 7 abstracts yielded an accepted question; most rejections by composing (2)"
+    assert (left["asked about"], left["after duplicates"]) == (7, 2)
     lineage = compose.candidate_table(found)
     assert len(lineage) == 5 and "question" not in lineage and lineage["raw_sha256"].str.len().eq(64).all()
 

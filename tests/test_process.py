@@ -63,10 +63,11 @@ def test_a_cell_leaves_what_it_leaves_in_a_kernel(tmp_path):
 
 
 FIGURE = """
-from mhbench.report.style import canvas
+from matplotlib.figure import Figure
 from mhbench.run.stage import Stage
 s = Stage("agreement", "mentat", "", n_items=2)
-fig, ax = canvas(2, 2)
+fig = Figure((2, 2))
+ax = fig.subplots()
 s.figure("one", fig, "A line")
 """
 

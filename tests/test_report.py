@@ -12,7 +12,6 @@ import pytest
 from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browser of the annotation page)
 
 from mhbench.records.schema import Item, Response, write_records
-from mhbench.report.figures import curves
 from mhbench.report.findings import Front, _of_requests
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
 from mhbench.report.page import ReportTable, Section, _lean, _marks, html_report
@@ -228,13 +227,6 @@ def test_a_figure_on_the_page_has_its_words_and_its_places():
         '<svg viewBox="0 0 9 9"><g><path d="M1.23 2.5L3 4.99"/>'
         '<use x="7.12" y="8" transform="scale(0.015625)"/><text>n = 1.2345, <tspan>a  b</tspan></text></g></svg>'
     )
-
-
-def test_two_lines_of_one_model_are_told_apart_though_it_has_one_colour():
-    rows = [{"epoch": e, "estimate": 0.5, "model": m} for e in (1, 2) for m in ("a, tuned", "a, plain", "b, tuned")]
-    lines = curves(pd.DataFrame(rows), x="epoch").axes[0].get_lines()
-    looks = [(line.get_color(), line.get_linestyle()) for line in lines]
-    assert len(set(looks)) == 3 and looks[0][0] == looks[1][0] != looks[2][0]
 
 
 def test_no_link_of_a_page_leads_beside_it(monkeypatch):

@@ -29,7 +29,7 @@ from ..records.table import folded, json_rows
 __all__ = ['STEPS', 'Candidate', 'making_recipe', 'recipe_messages', 'prompt_hash', 'whole_object', 'compose_requests',
            'wording_fault', 'read_composed', 'snippet_stands', 'reading_requests', 'read_verdict', 'candidate_items',
            'composers_of', 'compose_with', 'read_with', 'recorded_candidates', 'usable_articles', 'without_duplicates',
-           'funnel_table', 'candidate_table', 'funnel_figure']
+           'funnel_table', 'candidate_table', 'funnel_counts']
 
 # %% ../../nbs/corpus/03_compose.ipynb #b8b68d70
 class Candidate(Record):
@@ -368,29 +368,11 @@ def candidate_table(candidates: Sequence[Candidate]) -> pd.DataFrame:  # lineage
     return pd.DataFrame(rows, columns=[*lineage, "reader", "decision", "step", "reason"])
 
 # %% ../../nbs/corpus/03_compose.ipynb #2dc956c3
-def funnel_figure(table: pd.DataFrame, title: str = "") -> Any:  # a matplotlib figure
-    "What is left after every step as bars, and what took the others in words; the title says it, after whose it is."
-    from matplotlib.figure import Figure
-
+def funnel_counts(table: pd.DataFrame) -> tuple[dict[str, int], str]:  # what is left after each step; in a sentence
+    "Candidates after every check, and what took most of them."
     steps = ["abstracts", *STEPS]
     left = table.groupby("step")["left"].min().reindex(steps).ffill().astype(int).tolist()
-    taken = table[table["rejected"] > 0]
-    said = (taken["rejected"].astype(str) + " " + taken["reason"]).groupby(taken["step"]).agg("; ".join)
-    why = said.reindex(steps, fill_value="")
     took = table[table["step"].isin(STEPS)].groupby("step", sort=False)["rejected"].sum()
-    seen = f"{title}: {left[-1]} of {left[0]} abstracts gave a question that was kept"
-    seen += f"; {took.idxmax()} took most of the others ({took.max()})" if len(took) and took.max() else ""
-    fig = Figure(figsize=(8.4, 0.55 * len(steps) + 0.9), layout="constrained", label=f"{seen}. Bars, one a step.")
-    ax = fig.subplots()
-    ax.barh(range(len(steps)), left, color="#0072B2", height=0.55)
-    start = int(table["left"].iloc[0])
-    for y, (n, text) in enumerate(zip(left, why)):
-        ax.text(n + 0.01 * start, y, f"{n}   – {text}" if text else f"{n}", va="center", fontsize=7)
-    ax.set_yticks(range(len(steps)), [f"after {s}" if s in STEPS else "asked about" for s in steps])
-    ax.set_ylim(len(steps) - 0.5, -0.5)
-    ax.set_xlim(0, 2.2 * start)  # room for the words
-    ax.set_xticks([t for t in ax.get_xticks() if 0 <= t <= 1.1 * start])
-    ax.set_xlabel("candidates")
-    ax.spines[["top", "right"]].set_visible(False)
-    fig.suptitle(seen, x=0.01, ha="left", fontsize=10)
-    return fig
+    seen = f"{left[-1]} of {left[0]} abstracts yielded an accepted question"
+    seen += f"; most rejections by {took.idxmax()} ({took.max()})" if len(took) and took.max() else ""
+    return dict(zip(["asked about", *(f"after {s}" for s in STEPS)], left)), seen

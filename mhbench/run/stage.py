@@ -189,11 +189,13 @@ class Stage:
         self._main: list[pd.DataFrame] = []
         params = load_params(root() / "params.yaml")
         self.origins = known_origins(self.results, of)
-        in_tables = set().union(*(s["prepare"].get("answers") or {} for s in params["studies"].values()))
-        self._everybody = [*params["models"], *sorted(in_tables)]  # they keep their looks in every figure
+        self._everybody = list(params["models"])  # they keep their looks in every figure
         self._run = params["run"]
         self._best_first = self._by_accuracy(params) if study else []
-        introduce(self._everybody, self.simulated, self._best_first)
+        groups = ((params["studies"].get(study) or {}).get("score") or {}).get("groups") or {}
+        facts = {name for name, model in params["models"].items() if model.get("medical")}
+        self._medical = facts | set(groups.get("medical") or ())
+        self._introduce()
         keep_results(StoreSettings(**(params.get("store") or {})), store_path(root()))
 
     @property
@@ -299,7 +301,7 @@ class Stage:
     def know(self, origins: Mapping[str, str]) -> None:  # name -> origin, as mhbench.records.schema.origins has it
         "Record the origin of answers that this stage made or read by itself and that its tables name."
         self.origins |= {name: origin for name, origin in origins.items() if origin != "asked"}
-        introduce(self._everybody, self.simulated, self._best_first)
+        self._introduce()
 
     def _by_accuracy(self, params: dict) -> list[str]:
         "Models by the main accuracy of the study, of a stage that rests on the scores; others keep the order declared."
@@ -316,7 +318,11 @@ class Stage:
     def best_first(self, models: Sequence[str]) -> None:
         "Set the order of models in every figure of this stage: by the study's main number, the best first."
         self._best_first = list(models)
-        introduce(self._everybody, self.simulated, self._best_first)
+        self._introduce()
+
+    def _introduce(self) -> None:
+        "Give models their looks, their order, and their kinds."
+        introduce(self._everybody, self.simulated, self._best_first, self._medical)
 
     def asked(self, frame: pd.DataFrame) -> pd.DataFrame:
         "The rows of a table that name nobody simulated: what a mean or a test over models may rest on."

@@ -145,11 +145,9 @@ def models_in_order(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
 
 # %% ../../nbs/steps/11_accuracy.ipynb #ca65dbc2
 def figure_rows(table: pd.DataFrame) -> pd.DataFrame:
-    "The rows of a figure, the most accurate model first, with a column `run` that names a line; no single samples."
+    "The rows of a figure, the most accurate model first, with a column `setting`: the way of answering; no samples."
     kept = models_in_order(table[table["answered_by"] != "sample"], best_first(table))
-    if kept["mode"].nunique() == 1 and kept["answered_by"].nunique() == 1:
-        return kept.assign(run=kept["model"])  # there is no other way
-    return with_run(kept)
+    return kept.assign(setting=mode_names(kept).str.replace("_", " "))
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right

@@ -22,7 +22,7 @@ from .variants import AGE_BANDS, ETHNICITIES, GENDERS, age_band
 # %% auto #0
 __all__ = ['ORDER', 'ALPHA', 'LevelScores', 'level_scores', 'absent_models', 'level_table', 'levels_in_order', 'level_averages',
            'paper_level_averages', 'value_axis', 'level_pairs', 'tested_pairs', 'pairs_summary', 'untested_models',
-           'pair_intervals', 'demographics_headline', 'demographics_metrics']
+           'shown_pairs', 'demographics_headline', 'demographics_metrics']
 
 # %% ../../nbs/steps/14_demographics.ipynb #95f3420f
 ORDER = {"gender": GENDERS, "age": tuple(age_band(low) for low, _ in AGE_BANDS), "ethnicity": ETHNICITIES}
@@ -234,15 +234,16 @@ def untested_models(pairs: pd.DataFrame) -> dict[str, str]:  # "model in set" ->
     return {f"differences of {model} in {name}": why for name, model in tested.index[tested == 0]}
 
 # %% ../../nbs/steps/14_demographics.ipynb #aecff88d
-def pair_intervals(pairs: pd.DataFrame, attributes: Mapping[str, str] | None = None) -> pd.DataFrame:
-    "Every pair with its simultaneous interval and what its set varies; NaN without a test, no row where none has one."
-    if not len(tested_pairs(pairs)):
-        return tested_pairs(pairs).assign(varied="", group="")
-    ends = {"ci_low": pairs["simultaneous_low"], "ci_high": pairs["simultaneous_high"]}
-    varied = pairs["set"].replace(dict(attributes or {}))
-    shown = pairs.assign(varied=varied, group=pairs["first"] + " minus " + pairs["second"], **ends)
-    shown.loc[shown["p"].isna(), ["estimate", "ci_low", "ci_high"]] = float("nan")
-    return shown.sort_values("set", kind="stable")
+def shown_pairs(pairs: pd.DataFrame, attributes: Mapping[str, str] | None = None) -> pd.DataFrame:
+    "The pairs whose simultaneous interval excludes 0, turned so that the first level has the higher value."
+    tested = tested_pairs(pairs)
+    tested = tested[(tested["simultaneous_low"] > 0) | (tested["simultaneous_high"] < 0)]
+    down = tested["estimate"] < 0
+    first, second = (tested[c].where(~down, tested[d]) for c, d in (("first", "second"), ("second", "first")))
+    low, high = tested["simultaneous_low"], tested["simultaneous_high"]
+    ends = {"ci_low": low.where(~down, -high), "ci_high": high.where(~down, -low), "estimate": tested["estimate"].abs()}
+    varied = tested["set"].replace(dict(attributes or {}))
+    return tested.assign(pair=varied + ": " + first + " minus " + second, shown=True, **ends)
 
 # %% ../../nbs/steps/14_demographics.ipynb #dc9baf20
 def demographics_headline(pairs: pd.DataFrame, method: str = "holm") -> pd.DataFrame:

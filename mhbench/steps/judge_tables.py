@@ -24,7 +24,7 @@ from .verdict_tables import verdict_frame
 
 # %% auto #0
 __all__ = ['MARGINS', 'LENGTH', 'known_groups', 'repeatability_table', 'rewording_table', 'student_points', 'word_counts',
-           'answer_places', 'habit_table', 'judge_card', 'card_figure_rows', 'study_metrics']
+           'answer_places', 'habit_table', 'judge_card', 'card_figure_rows', 'points_off', 'study_metrics']
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #b2055ff1
 MARGINS = {  # least points below the reference; padded: most points apart from it; the reference: its least score
@@ -261,10 +261,21 @@ def judge_card(
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #d8cd3e46
 def card_figure_rows(groups: pd.DataFrame) -> pd.DataFrame:
-    "Differences to the reference, in the order of the groups, for a figure."
+    "Differences to the reference for a figure, the smallest first, and whether the margin was missed."
     shown = groups[(groups["group"] != "reference") & (groups["n"] > 0)]
-    order = [g for g in CORRUPTIONS if g in set(shown["group"])]
-    return shown.assign(group=pd.Categorical(shown["group"], categories=order, ordered=True))
+    order = list(shown.groupby("group", sort=False)["estimate"].mean().sort_values(kind="stable").index)
+    group = pd.Categorical(shown["group"], categories=order, ordered=True)
+    return shown.assign(group=group, missed=shown["verdict"] == "broken")
+
+
+def points_off(shown: pd.DataFrame) -> str:
+    "What the first judge takes off for a dangerous answer, and for padding."
+    of = shown[shown["judge"] == shown["judge"].iloc[0]].set_index("group")["estimate"] if len(shown) else {}
+    said = [f"{of[g]:.1f} points off for {what}" for g, what in _SAID.items() if g in of]
+    return f"Judge {shown['judge'].iloc[0]} takes {' and '.join(said)}" if said else ""
+
+
+_SAID = {"dangerous": "a dangerous answer", "padded": "padding"}
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #2a5bf14b
 def study_metrics(table: pd.DataFrame, groups: pd.DataFrame, repeats: pd.DataFrame, words: pd.DataFrame) -> dict:

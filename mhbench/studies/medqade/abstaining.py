@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from ...records.schema import Judgment
-from ...report.figures import curves
 from ...stats.abstention import risk_coverage
 from ...stats.bias import as_scores
 from ...stats.estimate import Estimate
 from .panel_tables import Panel, majorities
 
 # %% auto #0
-__all__ = ['JURY', 'CONFIDENCES', 'judge_confidences', 'people_say', 'judge_risk_coverage', 'answers_for_people', 'risk_figure']
+__all__ = ['JURY', 'CONFIDENCES', 'judge_confidences', 'people_say', 'judge_risk_coverage', 'answers_for_people']
 
 # %% ../../../nbs/studies/medqade/08_abstaining.ipynb #4fc3c8a8
 JURY = "jury"
@@ -102,13 +100,3 @@ def answers_for_people(
     columns = ["judge", "item_id", "target", "label", "confidence"]
     out = sure.loc[~labelled, columns]
     return out.sort_values(["judge", "confidence"], kind="stable", na_position="first", ignore_index=True)
-
-
-def risk_figure(lines: pd.DataFrame, *, title: str = "") -> Figure | None:  # None where no judge has a confidence
-    "The curves of `judge_risk_coverage`."
-    if lines.empty:
-        return None
-    x, y = "coverage: share of the labelled answers that the judge labels", "risk: share wrong among them"
-    return curves(
-        lines.rename(columns={"risk": "estimate"}), x="coverage", hue="judge", title=title, xlabel=x, ylabel=y
-    )

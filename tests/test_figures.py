@@ -1,0 +1,113 @@
+"""Every figure of the demo and of the papers: its title, its sizes, its places, its colours, its order."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import drawing
+import pytest
+from conftest import ROOT
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from mhbench.registry import studies
+from mhbench.report import style
+from mhbench.report.forest import INK, RULE, SOFT
+
+SVG = "{http://www.w3.org/2000/svg}"
+FILES = sorted((ROOT / "figures").rglob("*.svg"))
+MADE = {name: fig for name, fig in drawing.everything().items() if hasattr(fig, "axes")}
+COLOURS = {x.color for x in (*style.LOOKS, style.PLAIN, style.MEDICAL_LOOK, style.SIMULATED_LOOK)}
+COLOURS |= {style.HARM, INK, SOFT, RULE, "#ffffff", "#57606a"}  # and the authors' labels
+OWN_ORDER = {"funnel", "page", "known_groups", "mentat", "mentat_390"}  # steps, places, corruptions; two measures
+VERBS = r"\b(is|are|passes|pass|stay|scores|agree|beat|takes|put|completes|yielded|differ|abstain|show|has)\b"
+
+
+def place(file: Path) -> str:
+    return file.relative_to(ROOT / "figures").with_suffix("").as_posix()
+
+
+class Drawn:
+    "A file: its title, and its texts with size, colour and box."
+
+    def __init__(self, file: Path):
+        self.text = file.read_text(encoding="utf-8")
+        root = ElementTree.fromstring(self.text)
+        self.width = float(root.get("viewBox").split()[2])
+        self.title = next(e.text for e in root.iter() if e.tag.endswith("elements/1.1/}title"))
+        self.told = next(e.text for e in root.iter() if e.tag.endswith("elements/1.1/}description"))
+        self.texts = []  # (text, px, colour, left, top, right, bottom)
+        for e in root.iter(f"{SVG}text"):
+            look = e.get("style")
+            size = float(re.search(r"([\d.]+)px", look)[1])
+            colour = (re.search(r"fill: (#\w+)", look) or [0, "#000000"])[1]
+            moved = re.match(r"translate\(([\d.]+) ([\d.]+)\)", e.get("transform"))
+            x, y = map(float, moved.groups() if moved else (e.get("x"), e.get("y")))
+            wide = style.wide(e.text, size, "700" in look or "bold" in look)
+            anchor = re.search(r"text-anchor: (\w+)", look)
+            left = x - {"middle": wide / 2, "end": wide}.get(anchor and anchor[1], 0)
+            self.texts.append((e.text, size, colour, left, y - 0.75 * size, left + wide, y + 0.2 * size))
+
+
+def overlapping(boxes):  # (name, left, top, right, bottom)
+    "Pairs of texts that share more than a pixel."
+    pairs = ((a, b) for k, a in enumerate(boxes) for b in boxes[k + 1 :])
+    return [
+        (a[0], b[0]) for a, b in pairs if a[1] < b[3] - 1 and b[1] < a[3] - 1 and a[2] < b[4] - 1 and b[2] < a[4] - 1
+    ]
+
+
+def test_there_are_some_twenty():
+    assert 12 <= len([f for f in FILES if not f.stem.endswith("_390")]) <= 24
+
+
+@pytest.mark.parametrize("file", FILES, ids=place)
+def test_a_figure_says_what_it_found_and_can_be_read_on_a_telephone(file):
+    fig = Drawn(file)
+    assert re.search(VERBS, fig.title) and re.search(r"\d", fig.title), fig.title
+    assert not re.match(rf"(?i)({'|'.join(s.name for s in studies())})\b", fig.title) and "ranges from" not in fig.title
+    assert fig.told.startswith(fig.title.rstrip(".")) and len(re.findall(r"\d+(?:\.\d+)?", fig.told)) >= 2
+    assert 1 <= sum(size == style.HEAD for _, size, *_ in fig.texts) <= 2, "a title has at most two lines"
+    telephone = file.with_stem(f"{file.stem}_390")
+    assert fig.width == pytest.approx(390) or (fig.width == pytest.approx(820) and telephone.exists())
+    if fig.width < 400:
+        assert min(size for _, size, *_ in fig.texts) * 390 / fig.width >= 11 - 1e-6
+    assert not overlapping([(t, *box) for t, _, _, *box in fig.texts])
+    assert min(box[0] for *_, box in ((t, b) for t, _, _, *b in fig.texts)) >= 0
+    assert max(b[2] for t, _, _, *b in fig.texts) <= fig.width
+    used = {c.lower() for c in re.findall(r"#[0-9a-fA-F]{6}", fig.text)}
+    assert used <= {c.lower() for c in COLOURS}, used - COLOURS
+    values = [t for t, _, colour, *_ in fig.texts if colour == INK and re.fullmatch(r"\N{MINUS SIGN}?[\d.]+", t)]
+    if file.stem not in OWN_ORDER:
+        first = [float(v.replace("\N{MINUS SIGN}", "-")) for v in values]
+        step = (
+            2
+            if {"zero-shot", "difficulty \N{LESS-THAN OR EQUAL TO} 0.5", "levenshtein, rank"}
+            & {t for t, *_ in fig.texts}
+            else 1
+        )
+        step = step if file.parent.parent.name != "score" else 1  # a mode of its own models
+        assert first[::step] == sorted(first[::step], reverse=True)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_no_text_lies_on_another(name):
+    fig = MADE[name]
+    FigureCanvasAgg(fig)
+    renderer = fig.canvas.get_renderer()
+    texts = [t for t in (*fig.axes[0].texts, *([fig._suptitle] if fig._suptitle else [])) if t.get_text()]
+    width, height = fig.get_size_inches() * fig.dpi
+    boxes = [(t.get_text(), *t.get_window_extent(renderer).extents) for t in texts]
+    assert not overlapping(boxes)
+    assert all(
+        left >= -1 and right <= width + 1 and low >= -1 and high <= height + 1 for _, left, low, right, high in boxes
+    )
+
+
+def test_contrast():
+    def light(colour):
+        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        r, g, b = (x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+    ratio = {c: 1.05 / (light(c) + 0.05) for c in COLOURS - {"#ffffff"}}
+    assert min(ratio.values()) >= 3 and min(ratio[c] for c in (INK, SOFT)) >= 4.5
