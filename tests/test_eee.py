@@ -213,6 +213,10 @@ def test_people_s_ratings_are_valid_against_the_extension(home, root):
     told = run["source_metadata"]["additional_details"]
     lines = Path("out", told["human_ratings.file_path"]).read_text(encoding="utf-8").splitlines()
     assert told["human_ratings.total_rows"] == str(len(lines)) == "1"
+    assert (told["human_ratings.licence"], told["human_ratings.consent"]) == ("unknown", "unknown")  # nobody said
+    agreed = ("--license", "cc-by-4.0", "--consent", "to publication without names")
+    told = exported(*agreed)["minilm"][0]["source_metadata"]["additional_details"]
+    assert [told[f"human_ratings.{k}"] for k in ("licence", "consent")] == [*agreed[1::2]]
     schema = json.loads(Path("out/ratings/human_ratings.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(json.loads(lines[0]))

@@ -547,6 +547,43 @@ def test_names_that_could_mean_two_things_are_refused(tmp_path):
 # ---------------------------------------------------------------- ratings and the proposal
 
 
+STRINGS = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings"
+
+
+def test_types_within_a_text_are_read_where_excel_keeps_them(tmp_path):
+    "Excel itself writes texts with several types into its table of shared strings, openpyxl into the sheet."
+    book = openpyxl.Workbook()
+    for row in (["question", "A", "B", "answer"], ["Which?", "FIRST", "SECOND", "B"]):
+        book.active.append(row)
+    book.save(tmp_path / "plain.xlsx")
+    run_of = lambda text, kind="": f'<r>{f"<rPr>{kind}</rPr>" if kind else ""}<t xml:space="preserve">{text}</t></r>'
+    rich = {
+        "FIRST": run_of("10") + run_of("9", '<vertAlign val="superscript"/>') + run_of("/L"),
+        "SECOND": run_of("CO")
+        + run_of("2", '<vertAlign val="subscript"/>')
+        + run_of(" is ")
+        + run_of("not", "<strike/>"),
+    }
+    shared = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings"
+    more = {  # what a workbook with shared strings has besides
+        "xl/_rels/workbook.xml.rels": ("</Relationships>", f'<Relationship Id="s" Type="{shared}" Target="s.xml"/>'),
+        "[Content_Types].xml": ("</Types>", f'<Override PartName="/xl/s.xml" ContentType="{STRINGS}+xml"/>'),
+    }
+    with zipfile.ZipFile(tmp_path / "plain.xlsx") as old, zipfile.ZipFile(tmp_path / "q.xlsx", "w") as new:
+        for name in old.namelist():
+            text = old.read(name).decode()
+            end, entry = more.get(name, ("", ""))
+            text = text.replace(end, entry + end) if end else text
+            for k, word in enumerate(rich):
+                text = text.replace(f't="inlineStr"><is><t>{word}</t></is>', f't="s"><v>{k}</v>')
+            assert ('t="s"' in text) == name.endswith("sheet1.xml")
+            new.writestr(name, text)
+        strings = "".join(f"<si>{runs}</si>" for runs in rich.values())
+        of = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+        new.writestr("xl/s.xml", f'<sst xmlns="{of}" count="2" uniqueCount="2">{strings}</sst>')
+    assert read(tmp_path / "q.xlsx")[0].options == ["10^9/L", "CO_2 is ~~not~~"]
+
+
 def test_ratings_that_do_not_fit_are_set_aside(forms, tmp_path):
     text = FILES["ratings.csv"] + "w9,r1,A,10\nw1,r1,A,10\nw3,r3,Manic episode,\nw3,r3,Manic episode,fifty\n"
     (tmp_path / "ratings.csv").write_text(text, encoding="utf-8")

@@ -362,6 +362,8 @@ def write_eee(
     write: Callable[[str, bytes], Path],  # of mhbench.records.database.staged_folder
     *,
     organization: str = "not stated",  # who made the run
+    licence: str = "unknown",  # of the ratings, as whoever owns them says
+    consent: str = "unknown",  # what the raters agreed to about passing their ratings on
     private: bool = False,  # True: with the texts of protected items
 ) -> list[Path]:  # the files written
     "A run in the format of Every Eval Ever: for every study and model a file of results and one of answers."
@@ -375,6 +377,7 @@ def write_eee(
         if ratings:
             out.append(write(rated, content))
             of = {"file_path": rated, "sha256": hashlib.sha256(content).hexdigest(), "total_rows": str(len(ratings))}
+            of |= {"licence": licence, "consent": consent}
             source["additional_details"] = {f"human_ratings.{k}": v for k, v in of.items()}
         made = how_made(results, [s.study], p["seed"])
         versions = {r.what: str(r.value) for r in made.itertuples() if r.what not in ("made on", "mhbench")}

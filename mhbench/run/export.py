@@ -243,7 +243,8 @@ def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list
     found = (scored(results, study, run["models"], core(study)) for study in run["studies"])
     studies = [s for s in found if s is not None]
     if a.kind == "eee":
-        return write_eee(studies, p, results, write, organization=a.organization, private=a.private)
+        known = {"licence": a.license or "unknown", "consent": a.consent, "organization": a.organization}
+        return write_eee(studies, p, results, write, private=a.private, **known)
     texts = run["studies"] if a.private else ()
     answers = answers_of(results, run["studies"], run["models"], private=texts, most=None)
     dates: dict[tuple[str, str], datetime] = {}
@@ -274,7 +275,8 @@ def _publish(a):
     argument("to", metavar="FOLDER", help="where to write"),
     argument("--private", action="store_true", help="with the texts of protected items"),
     argument("--organization", default="not stated", help="eee: who made the run"),
-    argument("--license", metavar="SPDX", help="hf: the licence of answers and ratings, as the hub names it"),
+    argument("--license", metavar="SPDX", help="hf: the licence of answers and ratings, as the hub names it; eee: theirs"),
+    argument("--consent", default="unknown", metavar="TEXT", help="eee: what raters agreed to about their ratings"),
 )
 def _export(a):
     p = load_params(root() / a.params)
