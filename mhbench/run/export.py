@@ -275,7 +275,9 @@ def _publish(a):
     argument("to", metavar="FOLDER", help="where to write"),
     argument("--private", action="store_true", help="with the texts of protected items"),
     argument("--organization", default="not stated", help="eee: who made the run"),
-    argument("--license", metavar="SPDX", help="hf: the licence of answers and ratings, as the hub names it; eee: theirs"),
+    argument(
+        "--license", metavar="SPDX", help="hf: the licence of answers and ratings, as the hub names it; eee: theirs"
+    ),
     argument("--consent", default="unknown", metavar="TEXT", help="eee: what raters agreed to about their ratings"),
 )
 def _export(a):
