@@ -23,7 +23,7 @@ from dvc.cli import parse_args
 from faults.server import FaultServer, completion
 
 from mhbench.records.schema import Response, read_records, write_records
-from mhbench.run import keep_going
+from mhbench.run import cli
 from mhbench.run.cli import main, parser
 from mhbench.run.execute import run_stage
 from mhbench.run.params import load_params
@@ -213,7 +213,7 @@ def done(line: str, top: Path, monkeypatch) -> None:
         (report / "headline.md").write_text("", encoding="utf-8")
         return SimpleNamespace(returncode=0)
 
-    monkeypatch.setattr(keep_going.subprocess, "run", dvc)
+    monkeypatch.setattr(cli.subprocess, "run", dvc)
     words = shlex.split(line)
     for start, prepare in BEFORE.items():
         if line.startswith(start):

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hyp
 from hypothesis import strategies as st
 
+from mhbench.ask.budget import Budget
 from mhbench.ask.request import Answer, Model, Request, limit_of
 from mhbench.corpus.load import load_corpus
 from mhbench.encode.classifiers import prepare_choices
@@ -23,13 +24,13 @@ from mhbench.run.execute import run_stage
 from mhbench.run.params import load_params
 from mhbench.steps.answers import (
     about_gaps,
-    check_truncated,
     count_responses,
     generate_metrics,
     nearest_option,
     who_answered,
 )
 from mhbench.steps.contamination import complete
+from mhbench.steps.failures import failed_requests
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, response, select_items, settings
 from mhbench.steps.score import read_answer, score_responses
 
@@ -98,7 +99,8 @@ def test_a_stage_without_one_answer_ends_and_tells_it_in_the_endpoints_words():
     items = mc(4)
     with answering(lambda body: refuse(401, "no such key")) as (here, _):
         failed = generate(items, MODEL, here, cache=None, progress=False)
-        check_truncated(items, failed, MODEL)
+        [row] = failed_requests("generate", items, failed)
+        assert (row.n_lost, row.n_asked, row.again) == (4, 4, True) and row.withheld and "no such key" in row.said
         [line] = about_gaps(items, failed)
         assert line.startswith("zero_shot: 4 of 4 requests have no answer (the first: ") and "no such key" in line
         halves = complete(mc(2, question="Which of these four comes first?"), MODEL, here, cache=None, progress=False)
@@ -117,9 +119,23 @@ def test_the_next_run_asks_again_what_has_no_answer_and_nothing_else(tmp_path):
 
 def test_answers_that_cannot_be_read_end_no_stage_and_are_told():
     said = [Response(item_id=f"q{k}", study="any", model="m", mode="zero_shot", text="Hm.") for k in range(20)]
-    check_truncated(mc(20), said, MODEL)
+    [row] = failed_requests("generate", mc(20), said)
+    assert (row.n_lost, row.withheld, row.again) == (20, "its accuracy in this mode", False)
     [line] = about_gaps(mc(20), said)
     assert line.startswith("zero_shot: 20 of 20 answers cannot be read; look at some in responses.parquet")
+
+
+def test_where_the_budget_ends_the_rest_is_failed_and_the_next_run_asks_it(tmp_path):
+    items, cache = mc(12), tmp_path / "cache.sqlite"
+    with answering(lambda body: "A", concurrency=1) as (here, seen):
+        first = generate(items, MODEL, here, cache=cache, budget=Budget(max_tokens=400), progress=False)
+        n = len(seen)
+        whole = generate(items, MODEL, here, cache=cache, progress=False)
+    assert 0 < n < 12 and [r.status for r in first] == ["ok"] * n + ["error"] * (12 - n)
+    assert [r.item_id for r in first] == [i.item_id for i in items] and "budget" in first[-1].error
+    assert len(seen) == 12 and {r.status for r in whole} == {"ok"}
+    [row] = failed_requests("generate", items, first)
+    assert (row.n_lost, row.n_answered, row.withheld) == (12 - n, n, "")
 
 
 def test_a_run_is_replayed_without_an_endpoint(tmp_path):

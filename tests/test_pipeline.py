@@ -356,7 +356,6 @@ def test_no_text_of_a_protected_corpus_is_in_any_result(small, tmp_path, monkeyp
 
 REMOTE = {"kind": "openai", "identity": "remote", "api_key_env": "PLANTED_KEY", "pause_s": 0.01, "max_attempts": 2}
 ASKED = {"endpoint": "remote", "served": "m-1", "lineage": "m", "sampling": {"temperature": 0.0, "max_tokens": 5}}
-ASKED |= {"max_truncated": 1.0}  # it repeats what it was asked
 
 
 def test_a_planted_key_is_nowhere_after_a_run(clone, tmp_path):

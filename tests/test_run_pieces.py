@@ -21,7 +21,6 @@ from mhbench.run import (
     export,
     fetch,
     graph,
-    keep_going,
     process,
     replicate,
     sweep,
@@ -494,37 +493,6 @@ def test_bibtex_escapes_what_latex_would_read():
 
 
 # Runs that go on, and how they look -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("stop", "texts", "line"),
-    [
-        (("generate", "s", "m", "has truncated answers"), ["x"], "models.m in params.yaml: max_tokens: {answer: 1024"),
-        (("generate", "s", "m", "has truncated answers"), [" ", ""], "models.m in params.yaml: thinking: true"),
-        (("score", "s", None, "has unread answers"), [], "mend the cause and run again"),
-        (("generate", "s", "m", "rule; got; take it out; or in\nmore"), [], "take it out; or in"),
-        (("generate", "s", "m", "rule; got"), [], "mhbench check m"),
-    ],
-)
-def test_a_failure_has_the_line_that_mends_it(stop, texts, line):
-    assert keep_going.mending_line(keep_going.Stop(*stop), texts).startswith(line)
-
-
-def test_failures_are_listed_with_what_stopped_them():
-    of = [
-        keep_going.Stop(
-            "generate", "s", "m", "run_stage: generate s ended in cell 3 of generate.ipynb: ValueError: a; b; mend c"
-        ),
-        keep_going.Stop("report", None, None, "no table"),
-    ]
-    assert keep_going.stop_lines(of, ["m"]) == [
-        "2 stopped; m left out of the numbers, and selected as before; what was answered is kept:",
-        "  m (generate, s): a; b",
-        "    to mend:  mend c",
-        "  (report): no table",
-        "    to mend:  mend the cause and run again",
-    ]
-    assert keep_going.stop_lines(of[1:], [])[0] == "1 stopped; what was answered is kept:"
 
 
 def test_what_a_stage_asked_is_told_when_it_ends(monkeypatch):

@@ -21,7 +21,6 @@ from mhbench.run.replicate import init
 GRID = re.search(r"(?m)^mhbench (sweep .*)$", (ROOT / "docs" / "howto-runs.md").read_text(encoding="utf-8"))[1].split()
 MODES = {"zero_shot": {}, "few_shot": {}}
 ASKED = {"endpoint": "remote", "served": "m-1", "lineage": "m", "sampling": {"temperature": 0.0}}
-ASKED |= {"max_truncated": 1.0}
 
 
 def git(top, *words):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from .budget import BYTES_PER_TOKEN, Budget, cost, estimate_tokens
-from .cache import Cache, open_cache
+from .cache import Cache, CacheError, open_cache
 from .learning import most_again, terms_for, tried_again
 from .ledger import Asking
 from .request import Answer, Endpoint, Model, Request, Tokens, wire
 from .scheduler import Scheduler
 
 # %% auto #0
-__all__ = ['STAND_IN', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan', 'LoopThread', 'ask']
+__all__ = ['STAND_IN', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan', 'LoopThread', 'ask', 'as_far_as_it_goes',
+           'not_asked']
 
 # %% ../../nbs/ask/17_client.ipynb #2ef6e5d6
 class Plan(NamedTuple):
@@ -205,3 +206,21 @@ def ask(
             yield from batch
     finally:
         thread.close()
+
+
+def as_far_as_it_goes(answers: Iterator[Answer], stopped: list[str]) -> Iterator[Answer]:
+    """The answers of `ask` up to what ends it: a budget, a server of our own that does not start, a batch that is not
+    there yet. Its words are put into `stopped`. A cache that cannot be used is raised.
+    """
+    try:
+        yield from answers
+    except CacheError:
+        raise
+    except RuntimeError as e:
+        stopped.append(str(e))
+
+
+def not_asked(request_id: str, stopped: Sequence[str]) -> Answer:
+    "The answer to a request that was not made, or not answered, after `ask` had ended."
+    why = stopped[0] if stopped else "the answers ended before it"
+    return Answer(request_id, status="error", error=f"not asked any more: {why}")

@@ -91,7 +91,7 @@ class Report:
         return "\n".join(lines)
 
 # %% ../../nbs/ask/19_probe.ipynb #89228082
-_STOP = "where that is its way: stop in its sampling, max_tokens: {answer: ...}, max_truncated: 1.0"
+_STOP = "where that is its way: stop in its sampling, max_tokens: {answer: ...}"
 
 
 def _stated(answer: Answer) -> tuple[str | None, str | None]:

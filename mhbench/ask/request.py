@@ -140,7 +140,6 @@ class Model(Entry):
         {}, description="room by what is asked"
     )
     one_line: bool = Field(False, description="a base model: an answer ends with its line, or its list")
-    max_truncated: float | None = Field(None, ge=0, le=1, description="share of cut answers; None: as `generate` says")
     provider: str | None = Field(None, description="who serves it, or made it")
     open: bool | None = Field(None, description="whether its weights are; None: not stated")
     medical: bool | None = Field(None, description="whether it was made for medicine")

@@ -481,6 +481,7 @@ def html_report(
     shown: Sequence[Front] = (),  # the studies on the first screen
     cautions: Mapping[str, str] = {},  # heading -> what to know before reading
     wrong: Sequence[str] | None = None,  # what went wrong, in sentences; None: not examined
+    failed: Sequence[Mapping[str, str]] = (),  # what failed: who, what, said, withheld, remedy
     answers: Answers | None = None,  # every answer, for the list; None: no list
     private: bool = False,  # True: a banner says that the page holds protected texts
 ) -> str:
@@ -504,6 +505,7 @@ def html_report(
         truth=any(r["truth"] is not None for r in rows),
         cautions=dict(cautions),
         wrong=wrong,
+        failed=failed,
         groups=groups,
         small=sum(len(q["entries"]) for q in asked) <= _SMALL,
         csv=packed(files),

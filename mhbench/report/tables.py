@@ -42,18 +42,20 @@ def with_interval(table: pd.DataFrame) -> pd.DataFrame:
 
     Raises: ValueError for a missing column.
     """
-    from mhbench.steps.score import NONE_READ  # here alone: it imports what computes
+    from mhbench.steps.score import CUT_OFF, NONE_READ  # here alone: it imports what computes
 
     gone = [c for c in ("estimate", "ci_low", "ci_high") if c not in table]
     if gone:
         got = f"{list(table.columns)}, without {gone}; compute the interval first"
         refuse(f"with_interval: table must have the columns estimate, ci_low, ci_high; got {got}")
     unread = table["n_unread"].fillna(0) if "n_unread" in table else [0] * len(table)
+    cut = {"n", "n_truncated"} <= set(table)
+    most = (2 * table["n_truncated"].fillna(0) > table["n"].fillna(0)) if cut else [False] * len(table)
     text = []
-    for row, k in zip(table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy(), unread):
+    for row, k, limited in zip(table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy(), unread, most):
         estimate, low, high = map(number, row)
         ends = f" [{low}, {high}]" if np.isfinite(row[1:]).all() else ""
-        absent = NONE_READ if k > 0 else number(None)
+        absent = (CUT_OFF if limited else NONE_READ) if k > 0 else number(None)
         text.append(absent if np.isnan(row[0]) else f"{estimate}{ends}")
     own = "level" in table and pd.api.types.is_float_dtype(table["level"])  # a column of words has another meaning
     levels = sorted(set(table["level"].dropna())) if own else [0.95]

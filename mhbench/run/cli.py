@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import traceback
 from collections.abc import Sequence
@@ -32,22 +33,16 @@ _APART = ("run", "report", "corpus")  # commands that run a stage
 
 def _run_all(a: argparse.Namespace) -> None:
     "Run every stage that is out of date, with the messages of mhbench in place of DVC's."
-    from mhbench.run.keep_going import run_all, stop_lines, unanswered, unanswered_lines
     from mhbench.run.params import load_params
 
     if a.params != "params.yaml":
         refuse(f"run: --params must be left out with --all; got {a.params!r}; dvc.yaml names params.yaml")
     load_params(root() / a.params)
-    status, stops, left_out = run_all(fail_fast=a.fail_fast)
-    if not status:
-        summary = parser(["summary"]).parse_args(["summary"])
-        importlib.import_module("mhbench.run.summary").print_summary(summary)
-    for line in unanswered_lines(unanswered(root())):
-        print(line, file=sys.stderr)
-    if stops:
-        raise RuntimeError("\n".join(stop_lines(stops, left_out)))
+    status = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=root()).returncode
+    summary = parser(["summary"]).parse_args(["summary"])
+    importlib.import_module("mhbench.run.summary").print_summary(summary)
     if status:
-        raise RuntimeError("a stage ended with the error above; answers that were received are kept")
+        raise RuntimeError("the run ended with the error above; answers that were received are kept")
 
 # %% ../../nbs/run/17_cli.ipynb #e8908f77
 @subcommand(
@@ -55,27 +50,31 @@ def _run_all(a: argparse.Namespace) -> None:
     "run one stage notebook with the parameters of params.yaml, or all that are out of date",
     PARAMS,
     argument("stage", nargs="?", help="a notebook of nbs/stages"),
-    argument("--all", action="store_true", help="every stage that is out of date, past those that fail"),
-    argument("--fail-fast", action="store_true", help="with --all: end at the first stage that fails"),
+    argument("--all", action="store_true", help="every stage that is out of date, and what failed before"),
     argument("--study"),
     argument("--model"),
     argument("--overrides", metavar="JSON", type=json.loads, default={}, help="other parameters, for a trial"),
 )
 def _run(a):
-    from mhbench.run.execute import run_stage
+    from mhbench.run.execute import ROWS, leave_failure, run_stage
     from mhbench.run.params import load_params
     from mhbench.run.process import Live, position
 
     if a.all == bool(a.stage):
         refuse(f"run: STAGE must be named, or --all said; got {a.stage!r} with{'' if a.all else 'out'} --all")
-    if a.fail_fast and not a.all:
-        refuse(f"run: --fail-fast must come with --all; got {a.stage}, which is one stage")
     if a.all:
         return _run_all(a)
     k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
     which = " ".join(filter(None, (a.stage, a.study, a.model)))
-    with Live(f"{which} (stage {k} in the order of {n})" if k else which):
-        done = run_stage(a.stage, a.study, a.model, params=a.params, overrides=a.overrides, here=True)
+    try:
+        with Live(f"{which} (stage {k} in the order of {n})" if k else which):
+            done = run_stage(a.stage, a.study, a.model, params=a.params, overrides=a.overrides, here=True)
+    except Exception as e:
+        if not (os.environ.get(ROWS) and a.study):
+            raise
+        row = leave_failure(a.stage, a.study, a.model, e)
+        print(f"mhbench run: {which} {row.what}: {row.said}; the report has a row of it", file=sys.stderr)
+        return
     print(f"{which}: {os.path.relpath(done)}")
 
 # %% ../../nbs/run/17_cli.ipynb #ed51b9ce
@@ -99,6 +98,13 @@ def _trained(a):
 
     named = {model: made["run"] for model, made in record_trained(a.params).items() if made}
     print(", ".join(f"{model}: run {run}" for model, run in named.items()) or "no model of the run was trained here")
+
+
+@subcommand("outcome", "say what failed in the run, and end with 1 where a stage broke or a model gave no answer")
+def _outcome(a):
+    from mhbench.run.manifest import check_outcome
+
+    print(check_outcome())
 
 # %% ../../nbs/run/17_cli.ipynb #d7e90820
 @subcommand(
@@ -172,12 +178,6 @@ def _without_controls(text: str) -> str:
     return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in lines)
 
 
-def _noted(a: argparse.Namespace, error: Exception) -> None:
-    "Pass an error on to `run --all`, if that command started this one."
-    if "MHBENCH_STOPPED" in os.environ:
-        importlib.import_module("mhbench.run.keep_going").note_stop(a, error)
-
-
 def _kept() -> str:
     "Store the traceback of an unexpected error, and name the file."
     try:
@@ -206,7 +206,6 @@ def main(argv: list[str] | None = None, *, here: bool = False) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, RuntimeError, OSError, ImportError) as e:
-        _noted(a, e)
         print(f"mhbench {a.command}: {_without_controls(str(e))}{system_remedy(str(e))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -215,7 +214,6 @@ def main(argv: list[str] | None = None, *, here: bool = False) -> int:
         print(f"mhbench {a.command}: {said}", file=sys.stderr)
         return 130
     except Exception as e:
-        _noted(a, e)
         print(f"mhbench {a.command}: {type(e).__name__}: {_without_controls(str(e))} ({_kept()})", file=sys.stderr)
         return 1
     return 0

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import optional, refuse
-from .graph import graph, keep_private, place, root
+from ..records.database import private_file
+from .graph import graph, keep_private, pipeline, place, root, write_json
 from .params import load_params, stage_parameters
+from ..steps.failures import STAGE_BROKE, STAGE_FOLLOWS, Failure, in_one_line
 
 # %% auto #0
-__all__ = ['run_stage']
+__all__ = ['ROWS', 'run_stage', 'failure_of', 'leave_failure']
 
 # %% ../../nbs/run/05_execute.ipynb #e297d6ff
 def _normalise(nb: Any) -> Any:
@@ -124,3 +128,67 @@ def run_stage(
     nbformat.write(_normalise(nb), failed)
     done = failed.replace(out / "notebook.ipynb")
     return done
+
+# %% ../../nbs/run/05_execute.ipynb #968c1e95
+ROWS = "MHBENCH_FAILURES"  # the environment variable by which `dvc.yaml` asks for rows in place of errors
+_FROM = re.compile(r"got none, since (\w+) of (\S+) failed")
+
+
+def _outputs(stage: str, study: str, model: str | None) -> list[Path]:
+    "What DVC expects of a stage: folders, and its file of main results."
+    top, names = root(), {"${item.study}": study, "${item.model}": str(model)}
+    out = []
+    for entry in pipeline(top)[stage]["outs"]:
+        path = entry if isinstance(entry, str) else next(iter(entry))
+        for name, value in names.items():
+            path = path.replace(name, value)
+        out.append(top / path)
+    return out
+
+
+def failure_of(stage: str, study: str, model: str | None, error: BaseException) -> Failure:
+    "The row of a stage that ended with an error."
+    said = re.sub(r"^run_stage: .*? ended in cell \d+ of \S+: ", "", str(error).split("\n")[0])
+    about: dict[str, Any] = {
+        "stage": stage,
+        "study": study,
+        "model": model or "",
+        "mode": "",
+        "withheld": "everything of this stage",
+    }
+    if found := _FROM.search(said):
+        follows = f"{found[1]}, {found[2]}"
+        return Failure(**about, what=STAGE_FOLLOWS, said=in_one_line(said), follows=follows, broke=True)
+    remedy = "; ".join(said.split("; ")[2:]) or (f"mhbench check {model}" if model else "mend the cause")
+    more: dict[str, Any] = {"remedy": in_one_line(f"{remedy}, and run again"), "again": True, "broke": True}
+    return Failure(**about, what=STAGE_BROKE, said=in_one_line(said, 400), **more)
+
+
+def leave_failure(stage: str, study: str, model: str | None, error: BaseException) -> Failure:
+    "Leave a row of what failed in place of a stage's output."
+    failure = failure_of(stage, study, model, error)
+    home = place("results", stage, study, model)
+    executed = home / "notebook.failed.ipynb"
+    if executed.exists():
+        name = "-".join(filter(None, (stage, study, model)))
+        executed.replace(private_file(root() / ".mhbench" / "failed" / f"{name}.ipynb"))
+    for out in _outputs(stage, study, model):
+        if out.suffix == ".json":
+            write_json({}, out)
+            continue
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        (out / "absent.txt").write_text(f"{stage} of {study} failed.\n", encoding="utf-8")
+    contents: dict[str, Any] = {
+        "stage": stage,
+        "study": study,
+        "about": "",
+        "tables": [],
+        "figures": [],
+        "lines": {},
+        "first": {},
+    }
+    why = f"{failure.what}: {failure.said}"
+    contents |= {"absent": [{"name": stage, "why": why}], "origins": {}, "failures": [failure._asdict()]}
+    write_json(contents, home / "contents.json")
+    return failure

@@ -27,11 +27,12 @@ from ..errors import refuse
 from ..records.database import private_file, sha256_file
 from ..registry import claims_file, studies
 from .graph import graph, keep_private, pipeline, root, selective, write_json
+from .manifest import is_pending, left_by, named_parts
 from .params import load_params, simulated_left_out, stage_parameters
 
 # %% auto #0
-__all__ = ['PACKAGE', 'PACKAGE_FILE', 'ASKING_FILE', 'ASKING', 'NO_RESULT', 'sha256', 'check_source', 'deciding', 'code_files',
-           'package_identity', 'is_clone', 'record_package', 'source_files', 'hashes_of', 'record_inputs',
+__all__ = ['ASKED_AGAIN', 'PACKAGE', 'PACKAGE_FILE', 'ASKING_FILE', 'ASKING', 'NO_RESULT', 'sha256', 'check_source', 'deciding',
+           'code_files', 'package_identity', 'is_clone', 'record_package', 'source_files', 'hashes_of', 'record_inputs',
            'record_trained', 'commit_of', 'how_made', 'made_in_words']
 
 # %% ../../nbs/run/07_inputs.ipynb #d0e7ba62
@@ -115,6 +116,19 @@ def _record_claims(p: dict, folder: Path, top: Path) -> None:
         file = v["claims"] or claims_file(study)
         kept = {"claims": _hash(file, top), "release": v["release"] and _hash(v["release"], top)}
         _write(folder / "ledger" / f"{study}.json", kept)
+
+# %% ../../nbs/run/07_inputs.ipynb #399110c7
+ASKED_AGAIN = (
+    "again"  # results/inputs/again/<stage>/<study>.json: how often the stage was run again for what it had lost
+)
+
+
+def _record_again(p: dict, folder: Path, top: Path) -> None:
+    "Count one more time for each part of the run whose last output has something pending."
+    for stage, study, model in named_parts(p["run"], top):
+        file = folder.joinpath(stage, *[study, f"{model}.json"] if model else [f"{study}.json"])
+        times = json.loads(file.read_text(encoding="utf-8"))["times"] if file.exists() else 0
+        _write(file, {"times": times + is_pending(left_by(top / "results", stage, study, model))})
 
 # %% ../../nbs/run/07_inputs.ipynb #19607838
 PACKAGE = Path(mhbench.__file__).resolve().parent
@@ -283,12 +297,15 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
     p = load_params(top / params)
     out = {study: hashes_of(p, study, top) for study in p["run"]["studies"]}
     folder = top / "results" / "inputs"
-    shutil.rmtree(folder, ignore_errors=True)  # DVC removes nothing there: of another selection
+    for old in folder.iterdir() if folder.exists() else ():  # DVC removes nothing there: of another selection
+        if old.name != ASKED_AGAIN:
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
     for study, hashes in out.items():
         _write(folder / f"{study}.json", hashes)
     keep_private(top)
     _record_asked(p, folder, top, out)
     _record_claims(p, folder, top)
+    _record_again(p, folder / ASKED_AGAIN, top)
     record_package(top)
     for study in set(p["run"]["studies"]) - set(p["run"].get("approach") or []):
         (top / "results/text/approach" / study / "items.parquet").unlink(missing_ok=True)  # of another selection

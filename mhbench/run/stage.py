@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import json
 import math
 import sys
 import tempfile
@@ -43,10 +44,11 @@ from ..registry import studies as registered
 from ..report.style import introduce, save, title_of, who
 from ..report.tables import with_interval
 from .graph import before, graph, items_file, records_left, root, write_json
+from ..steps.failures import Failure
 from ..steps.rates import COUNTS
 
 # %% auto #0
-__all__ = ['write_metrics', 'known_origins', 'origin_column', 'as_saved', 'Stage']
+__all__ = ['write_metrics', 'known_origins', 'origin_column', 'as_saved', 'ended_badly', 'Stage']
 
 # %% ../../nbs/run/04_stage.ipynb #b5d2561b
 def _plain(x: Any) -> Any:
@@ -140,6 +142,12 @@ def as_saved(file: str | Path) -> str:  # PNG as base64
     return b64encode(out.getvalue()).decode()
 
 
+def ended_badly(results: str | Path, stage: str, study: str, model: str | None = None) -> bool:
+    "Whether a stage has ended with an error, and left a row of that in place of its tables."
+    file = Path(results).joinpath(*filter(None, (stage, study, model, "contents.json")))
+    return file.exists() and any(f["broke"] for f in json.loads(file.read_text(encoding="utf-8")).get("failures", ()))
+
+
 def _let_figures_show() -> None:
     "A notebook shows figures that pyplot did not make as text, if nothing is said."
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
@@ -184,6 +192,7 @@ class Stage:
         self._tables: list[dict] = []
         self._figures: list[dict] = []
         self._absent: list[dict] = []
+        self._failures: list[dict] = []
         self._lines: dict[str, float] = {}
         self._first: dict[str, str] = {}  # which main numbers the study's first screen draws, and what they come to
         self._main: list[pd.DataFrame] = []
@@ -229,8 +238,10 @@ class Stage:
         "What another stage left for this study in a folder of the results: `score`, or `text/prepare`."
         file = self.results / folder / self._one / f"{name}.parquet"
         if not file.exists():
+            stage = folder.removeprefix("text/")
+            self._refuse_failed(stage)
             got = f"no {file.relative_to(self.results)} ({self.study})"
-            remedy = f"run `dvc repro`, or the stage {folder.removeprefix('text/')} first"
+            remedy = f"run `dvc repro`, or the stage {stage} first"
             refuse(f"Stage {self.name}: what it reads must be there; got {got}; {remedy}", error=FileNotFoundError)
         return file
 
@@ -242,6 +253,8 @@ class Stage:
     def items(self) -> list[Item]:
         "What is asked; with the questions that the stage approach had written, where this stage rests on it."
         prepared = self.texts_of("prepare", "items", Item)
+        if "approach" in before(graph(), self.name) and self._runs("approach"):
+            self._refuse_failed("approach")
         written = items_file(self.results, self._one)
         if written.parent.parent.name != "approach" or "approach" not in before(graph(), self.name):
             return prepared
@@ -265,15 +278,30 @@ class Stage:
         "Answers that came with the corpus, or from a table of somebody's answers."
         return self.texts_of("prepare", "recorded", Response)
 
+    def _refuse_failed(self, stage: str) -> None:
+        "Refuse to go on where a stage that this one rests on has failed for the study; the row says so."
+        if ended_badly(self.results, stage, self._one):
+            got = f"none, since {stage} of {self.study} failed"
+            refuse(f"Stage {self.name}: what it rests on must be there; got {got}", error=RuntimeError)
+
+    @property
+    def _answered(self) -> list[str]:
+        "The models of the run that were asked; of one whose stage ended with an error there are no answers."
+        there = [m for m in self.models if not ended_badly(self.results, "generate", self._one, m)]
+        if self.models and not there and not self.recorded:
+            got = f"none, since generate of {self.study} failed"
+            refuse(f"Stage {self.name}: answers must be there; got {got}", error=RuntimeError)
+        return there
+
     @cached_property
     def answers(self) -> list[Response]:
         "The responses of the models of the run."
-        return [*chain.from_iterable(self.texts_of("generate", f"{m}/responses", Response) for m in self.models)]
+        return [*chain.from_iterable(self.texts_of("generate", f"{m}/responses", Response) for m in self._answered)]
 
     @property
     def stored(self) -> StoredRecords[Response]:
         "The same as `responses`, by column: for what goes through a million of them."
-        own = [self._left("text/generate", f"{m}/responses") for m in self.models]
+        own = [self._left("text/generate", f"{m}/responses") for m in self._answered]
         return StoredRecords([self._left("text/prepare", "recorded"), *own], Response)
 
     @cached_property
@@ -284,7 +312,10 @@ class Stage:
     @cached_property
     def judgments(self) -> list[Judgment]:
         "What the judge stage left for this study; none where the run does not go through it, whatever lies there."
-        return records_left(self.results, "judge", self._one, Judgment) if self._runs("judge") else []
+        if not self._runs("judge"):
+            return []
+        self._refuse_failed("judge")
+        return records_left(self.results, "judge", self._one, Judgment)
 
     @cached_property
     def declared(self) -> pd.DataFrame:
@@ -387,6 +418,13 @@ class Stage:
         "Keep records that hold texts, where nothing is pushed from; an iterator is written as it comes."
         self.texts.mkdir(parents=True, exist_ok=True)
         return write_records(records, self.texts / f"{name}.parquet", record)
+
+    def failed(self, failures: Iterable[Failure]) -> pd.DataFrame | str:
+        "Show and keep what failed, one row a study, model and mode: the report has it on its first screen."
+        rows = [f._asdict() for f in failures]
+        self._failures += rows
+        shown = pd.DataFrame(rows, columns=list(Failure._fields)).drop(columns=["stage", "study", "broke", "follows"])
+        return shown if rows else "nothing failed"
 
     def absent(self, name: str, why: str) -> str:
         "Record why something is absent; the report says it too."
@@ -500,6 +538,7 @@ class Stage:
         contents: dict[str, Any] = {"stage": self.name, "study": self.study, "about": self.about}
         contents |= {"tables": self._tables, "figures": self._figures, "absent": self._absent}
         contents |= {"lines": self._lines, "first": self._first, "origins": self.origins}
+        contents |= {"failures": self._failures} if self._failures else {}
         write_json(contents, self.out / "contents.json")
         if self._figures:  # beside them, for whoever shows them: a gallery, a paper
             write_json(self._figures, self.figures / "figures.json")

@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from ..errors import refuse
 from ..report.tables import csv_text, number, spaced
-from .graph import RUN_FILE, root, runs
+from .graph import root
+from mhbench.run.manifest import (
+    RunPart,
+    failures_left,
+    lost_rows,
+    manifest,
+    selected_run,
+    shown_parts,
+    states_in_words,
+)
 from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0
@@ -86,13 +93,6 @@ def _chance(results: Path) -> dict[str, float]:
         out |= {file.parent.name: at for name, at in lines.items() if name.startswith("chance")}
     return out
 
-
-def _selected(params: Path) -> dict[str, Any]:
-    "The selection of the run, as `run.yaml` or the section `run` of the parameters has it, unchecked."
-    file = params.with_name(RUN_FILE)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return loader((file if file.exists() else params).read_text(encoding="utf-8")).get_single_data()["run"]
-
 # %% ../../nbs/run/19_summary.ipynb #5a11a00c
 @subcommand(
     "summary",
@@ -111,25 +111,30 @@ def print_summary(a: Any) -> None:
     """
     top = root()
     folder = top / "results" / "report"
-    if not (folder / "headline.md").exists():
+    parts = manifest(top)
+    if not shown_parts(parts) and not (folder / "headline.csv").exists():
         rule = "results/report must hold the report's tables; got none; run `dvc repro`"
         refuse(f"summary: {rule}", error=FileNotFoundError)
-    main = pd.read_csv(folder / "headline.csv", keep_default_na=False, na_values=[""])
+    main = _main_numbers(top / "results", parts)
     chosen = _of(_of(main, "study", a.study), "stage", a.stage)
     if a.csv:
         return print(csv_text(chosen), end="")
-    for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))] if a.everything else []:
+    fresh = parts[-1].state == "fresh"
+    for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))] if a.everything and fresh else []:
         print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
     if not a.everything:
         lines = 30 if len(chosen) == len(main) else 2 * len(chosen)
         _show(brief(chosen, lines, _chance(top / "results")))
         print("\ndrawn from 0 to 1: o the estimate, - its 95% interval, | the accuracy of guessing")
         print("`mhbench summary --study NAME` prints all of a study, `--all` everything, `--csv` for a program")
-    run = _selected(top / a.params)
-    print("", *_how_it_went(top / "results", run), sep="\n")
-    print(f"{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
-    n_figures = sum(len(list((top / "figures" / stage / study).glob("*.png"))) for stage, study in runs(run))
-    print(f"{n_figures} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
+    run = selected_run(top)
+    print("", *_how_it_went(top / "results", run, parts), sep="\n")
+    if fresh:
+        print(f"{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
+    good = shown_parts(parts)
+    n_figures = sum(len(list((top / "figures" / stage / study).glob("*.png"))) for stage, study in good)
+    page = "results/report.html" if fresh else f"none ({parts[-1].cause}): `dvc repro`"
+    print(f"{n_figures} figures in figures/ (PNG and SVG); everything on one page: {page}")
 
 # %% ../../nbs/run/19_summary.ipynb #5a11a00d
 def _show(lines: list[str]) -> None:
@@ -143,10 +148,40 @@ def _show(lines: list[str]) -> None:
         console.print(line, style="" if line.startswith(" ") else "bold", markup=False, highlight=False, soft_wrap=True)
 
 
-def _how_it_went(results: Path, run: dict) -> list[str]:  # three lines at most
-    "The studies that ran, the models that were asked, and what went wrong."
+def _main_numbers(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
+    "The main numbers of what is fresh in the selection: from the report if that is, else from what the stages left."
+    good = shown_parts(parts)
+    file = results / "report" / "headline.csv"
+    if parts[-1].state != "fresh":
+        from mhbench.report.page import headline  # imports what computes
+
+        return headline(results, good)
+    main = pd.read_csv(file, keep_default_na=False, na_values=[""])
+    return main[[pair in good for pair in zip(main["stage"], main["study"])]]
+
+
+_ROOM = 8  # lines for what failed
+
+
+def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str]:
+    "The studies that ran, the models that were asked, what failed, what is out of date, and what went wrong."
+    out = [_cut(f"ran: {', '.join(run['studies'])}; asked: {', '.join(run['models']) or 'nobody'}")]
+    there = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
+    lost = lost_rows(failures_left(results, there))
+    for row in lost[:_ROOM]:
+        out.append(_cut(f"failed: {row['who']}: {row['what']}" + (f': "{row["said"]}"' if row["said"] else "")))
+        more = [f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]]
+        out += [_cut(f"        {'; '.join(more)}")] if more else []
+    out += [f"        and {len(lost) - _ROOM} more, on the page"] if len(lost) > _ROOM else []
+    out += [_cut(line, 160) for line in states_in_words(parts)[:_ROOM]]
     file = results / "report" / "wrong.json"
-    wrong = json.loads(file.read_text(encoding="utf-8")) if file.exists() else ["the page says it"]
-    ran = f"ran: {', '.join(run['studies'])}; asked: {', '.join(run['models']) or 'nobody'}"
-    told = [shorten(x, 100, placeholder=" ...") for x in (ran, f"what went wrong: {[*wrong, 'nothing'][0]}")]
-    return told + ([f"  and {len(wrong) - 1} more notes on the page"] if len(wrong) > 1 else [])
+    if parts[-1].state == "fresh" and file.exists():
+        wrong = json.loads(file.read_text(encoding="utf-8"))
+        out.append(_cut(f"what went wrong: {[*wrong, 'nothing else' if lost else 'nothing'][0]}"))
+        out += [f"  and {len(wrong) - 1} more notes on the page"] if len(wrong) > 1 else []
+    return out
+
+
+def _cut(line: str, most: int = 120) -> str:
+    "A line that fits the screen, its indentation kept."
+    return line if len(line) <= most else f"{line[: most - 4]} ..."

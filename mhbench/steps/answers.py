@@ -22,7 +22,6 @@ from ..encode.embeddings import cosines, six_decimals
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Outcome, Response, column_of, fingerprint, frame, letters
 from ..records.task import task_of
-from ..stats.estimate import count_limits
 from .generate import generate
 from .judge import check_responses, judge
 from .score import ANSWERED, DECLINED, ONLY_BEGUN, UNSCORED, read_answer, spending
@@ -31,7 +30,7 @@ from .verdicts import by_rule, unasked_judgment
 # %% auto #0
 __all__ = ['SIMILARITY', 'NOT_SAID', 'nearest_option', 'judge_by_similarity', 'Asked', 'answer_everything', 'split_unasked',
            'judge_everything', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks', 'telling_texts',
-           'count_responses', 'failures', 'check_truncated', 'about_gaps', 'generate_metrics']
+           'count_responses', 'about_gaps', 'generate_metrics']
 
 # %% ../../nbs/steps/10_answers.ipynb #03f84f62
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -288,54 +287,11 @@ def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
     spent["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # one unknown price makes the sum unknown
     return pd.concat([g.size().rename("n"), g["item_id"].nunique().rename("items"), spent], axis=1).reset_index()
 
-
-def failures(responses: Sequence[Response], most: int = 10) -> pd.DataFrame:  # mode, status, error, n
-    "The reasons why responses are not `ok`, the most frequent first."
-    table = frame(responses, Response)
-    reasons = table.loc[table["status"] != "ok", ["mode", "status", "error"]]
-    return reasons.value_counts(dropna=False).rename("n").reset_index().head(most)
-
 # %% ../../nbs/steps/10_answers.ipynb #086b8125
-_ROOM = (
-    "give it room, by max_tokens: {{answer: 1024, reasoning: 4096}} in {0}, by thinking_tokens where it thinks, or with"
-    " no limit in {0}.sampling; if it does answer so, max_truncated: 1.0 in {0} keeps them, counted beside every"
-    " accuracy"
-)
 _LOOK = (
     "look at some in responses.parquet of results/text/generate: one that explains itself needs room (max_tokens in its"
     " entry), one that does not follow needs few_shot or templates of your own (prompts_dir)"
 )
-_FEW = 5  # answers of a mode: a share of fewer stops nothing
-
-
-def _tells(n: int, of: int, most: float) -> bool:
-    """Whether a share above a limit stops a run. Where the limit allows less than one answer, a single one is over it:
-    the share's lower limit has to be, and of fewer than five answers nothing tells.
-    """
-    return of * most >= 1 or (of >= _FEW and count_limits(n, of)[0] > most)
-
-
-def check_truncated(
-    items: Sequence[Item],
-    responses: Sequence[Response],  # of one model
-    model: Model | None,  # whose entry may allow more; None: an encoder, which is never cut
-    *,
-    max_truncated: float = 0.05,  # the largest share of a mode's answers that may be cut at their limit
-) -> None:
-    """Refuse a run whose numbers would be about the limit of tokens, and not about the model.
-
-    Raises: RuntimeError that names share, mode and remedy.
-    """
-    if model is None:
-        return
-    most = max_truncated if model.max_truncated is None else model.max_truncated
-    table = _read(items, responses)
-    for mode, g in table[table["answered"]].groupby("mode"):
-        n = int(g["truncated"].sum())
-        if n > most * len(g) and _tells(n, len(g), most):
-            rule = f"truncated answers must be at most {most:.3g} of a mode's (max_truncated)"
-            got = f"{n} of {len(g)} ({model.name}, {mode})"
-            refuse(f"generate: {rule}; got {got}", remedy=_ROOM.format(f"models.{model.name}"), error=RuntimeError)
 
 
 def about_gaps(items: Sequence[Item], responses: Sequence[Response]) -> list[str]:  # sentences

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ..ask import prompts
 from ..ask.batch import ask_batch
-from ..ask.client import ask
+from ..ask.client import as_far_as_it_goes, ask, not_asked
 from ..ask.progress import Counted
 from ..ask.prompts import from_pool, ordered_pool
 from ..ask.request import Answer, Endpoint, Model, Request
@@ -249,6 +249,13 @@ def _remembered(asked: Iterable[tuple[Item, Request, str]], sent: deque) -> Iter
         sent.append(one)
         yield one[1]
 
+
+def _left_over(feed: Iterable[Request], sent: deque) -> list[tuple[Item, Request, str]]:
+    "What was sent and not answered, and what was never sent."
+    for _ in feed:
+        pass  # each is put into `sent`
+    return list(sent)
+
 # %% ../../nbs/steps/02_generate.ipynb #f095edbb
 def generate(
     items: Sequence[Item],
@@ -262,10 +269,10 @@ def generate(
     delivery: Literal["live", "batch"] = "live",  # batch: by the endpoint's Batch API, which needs a cache
     **how: Any,  # fields of GenerationSettings
 ) -> list[Response]:  # one a request: modes in order, items within, samples within
-    """Ask a model about every item in every mode.
+    """Ask a model about every item in every mode. Where the budget is reached, or its endpoint ends for good, the other
+    requests are failed responses that say so.
 
-    Raises: ValueError before anything is asked, where a prompt cannot be built; the errors of `ask`, with every answer
-    so far in the cache.
+    Raises: ValueError before anything is asked, where a prompt cannot be built; CacheError.
     """
     if delivery not in ("live", "batch"):
         refuse(f"generate: delivery must be live or batch; got {delivery!r}")
@@ -282,10 +289,14 @@ def generate(
     live = delivery == "live"
     answers = ask(feed, model, endpoint, replay=replay, **same) if live else ask_batch(feed, model, endpoint, **same)
     out = []
-    for answer in answers:
+    stopped: list[str] = []
+    for answer in as_far_as_it_goes(answers, stopped):
         item, request, mode = sent.popleft()
         votes = asking.by_mode[mode].votes(request.sample)
         out.append(response(item, request, answer, model, mode, votes=votes))
+    for item, request, mode in _left_over(feed, sent) if stopped else ():
+        votes = asking.by_mode[mode].votes(request.sample)
+        out.append(response(item, request, not_asked(request.id, stopped), model, mode, votes=votes))
     if len(out) != len(feed):
         got = f"{len(out)} for {len(feed)} requests ({model.name}); report this with the endpoint's log"
         refuse(f"generate: there must be one response a request; got {got}", error=RuntimeError)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ..ask.cache import Cache, open_cache
-from ..ask.client import Recorder, ask
+from ..ask.client import Recorder, as_far_as_it_goes, ask, not_asked
 from ..ask.progress import Counted
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..ask.rubrics import Rubric, rubric_for
@@ -204,8 +204,9 @@ def judge(
 ) -> list[Judgment]:  # judges in order; responses in order, then repeats
     """Verdicts of one or several judges on responses.
 
-    Raises: ValueError for a response whose item is not there, or that is there twice; what `ask` raises, with every
-    verdict so far in the cache.
+    Where a judge's endpoint ends for good, its other verdicts are failures that say so.
+
+    Raises: ValueError for a response whose item is not there, or that is there twice; CacheError.
     """
     if repeats < 1:
         refuse(f"judge: repeats must be at least 1; got {repeats}")
@@ -224,8 +225,10 @@ def judge(
         kept = None if Recorder.active or options.get("replay", "use") != "use" else open_cache(cache)
         answers = ask(asked, j, known[j.endpoint], cache=cache if kept is None else kept, progress=named, **options)
         got: list[Judgment] = []
+        stopped: list[str] = []
+        answers = as_far_as_it_goes(answers, stopped)
         for c in cases:
-            answer = _mute(c) or next(answers)
+            answer = _mute(c) or next(answers, None) or not_asked(c.item.item_id, stopped)
             read = verdicts.judgments_of(c, answer, j)
             _settle(kept, answer, read)
             got += read

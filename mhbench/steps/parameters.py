@@ -211,9 +211,6 @@ class GenerateParameters(Parameters):
     max_tokens_reasoning: Positive | None = field(200, "limit of a chain of thought; a model's entry takes precedence")
     max_tokens_letter: Positive | None = field(1, "limit where the letters' log-probabilities are requested")
     max_tokens_answer: Positive | None = field(200, "limit of every other answer")
-    max_truncated: Share = field(
-        0.05, "the stage fails above this share of truncated answers; a model's entry may allow more"
-    )
     prompts_dir: PromptsDir = None
     executor: Executing = {}
 

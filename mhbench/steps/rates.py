@@ -26,6 +26,7 @@ from mhbench.steps.score import (
     RUN,
     how_read,
     sources_in_words,
+    too_few_read,
     what_became,
     where_read,
 )
@@ -104,12 +105,13 @@ def _counted(scores: pd.DataFrame, value: str, item: np.ndarray, whole: np.ndarr
             "truncated": scores["status"] == "truncated",
             "unread": what == NOT_READ,
             "read": x.notna() & (what == READ),
+            "cut": (scores["status"] == "truncated") & (what == NOT_READ),
         }
     )
 
 # %% ../../nbs/steps/07_rates.ipynb #fac56c10
 _OF_AN_ITEM = {"x": "mean", "cluster": "first", "known": "first", "answered": "any"}
-_OF_AN_ITEM |= dict.fromkeys(["failed", "refused", "truncated", "unread", "read"], "sum")
+_OF_AN_ITEM |= dict.fromkeys(["failed", "refused", "truncated", "unread", "read", "cut"], "sum")
 
 
 def _by_item(
@@ -137,11 +139,12 @@ def _counts(items: dict[str, np.ndarray], part: np.ndarray | None) -> dict:
 
 
 def _measured(items: dict[str, np.ndarray], value: str, **settings: Any) -> dict[str, Any]:
-    "The mean over the items of a group with its interval; none where answers came and not one could be read."
+    "The mean over the items of a group with its interval; none where too few answers could be read."
     there = pd.notna(items["x"])
     x = items["x"][there].astype(float)
     clusters = items["cluster"][there]
-    if value in _OF_ANSWERS and items["unread"].any() and not items["read"].any():
+    read = (items[name].sum() for name in ("read", "unread", "cut"))
+    if value in _OF_ANSWERS and too_few_read(*read):
         level = settings.get("level", 0.95)
         return Estimate.from_limits(np.nan, n=len(x), n_clusters=len(set(clusters)), level=level).row()
     return estimate(mean, x, clusters=clusters, **settings).row()
@@ -162,7 +165,7 @@ def rate_table(
     Columns: model, mode, answered_by, n_votes, by, group, n (items with a value), n_clusters, n_not_asked (items that
     were never asked; there with `whole`), n_missing (items that were asked and got no answer), n_failed (requests
     without an answer), n_refused, n_truncated (answers that were cut), n_unread (`mhbench.steps.score` has the rule:
-    refusals and unread answers are not right; where some are unread and none was read there is no estimate), read_from
+    refusals and unread answers are not right; where too few could be read there is no estimate), read_from
     (of a share of right answers: how they were read), estimate, ci_low, ci_high, interval, level.
 
     Raises: ValueError for a column that is not there.

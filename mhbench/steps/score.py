@@ -21,10 +21,10 @@ from ..stats.metrics import majority_vote
 from ..tasks.multiple_choice import probabilities, token_agrees
 
 # %% auto #0
-__all__ = ['ANSWERED', 'DECLINED', 'ONLY_BEGUN', 'UNSCORED', 'RUN', 'NONE_READ', 'READ', 'NOT_READ', 'REFUSED', 'FAILED',
-           'JUDGED', 'says_nothing', 'read_answer', 'is_correct', 'scorable', 'score_responses', 'mode_names',
-           'what_became', 'outcome_counts', 'spending', 'how_read', 'sources_in_words', 'unread', 'none_read',
-           'where_read', 'with_soft_labels', 'self_consistency']
+__all__ = ['ANSWERED', 'DECLINED', 'ONLY_BEGUN', 'UNSCORED', 'RUN', 'NONE_READ', 'CUT_OFF', 'READ', 'NOT_READ', 'REFUSED',
+           'FAILED', 'JUDGED', 'says_nothing', 'read_answer', 'is_correct', 'scorable', 'score_responses', 'mode_names',
+           'what_became', 'outcome_counts', 'spending', 'how_read', 'sources_in_words', 'unread', 'too_few_read',
+           'none_read', 'where_read', 'with_soft_labels', 'self_consistency']
 
 # %% ../../nbs/steps/06_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses with a text to read
@@ -190,6 +190,7 @@ def mode_names(table: pd.DataFrame) -> pd.Series:  # text, on the table's index
 
 # %% ../../nbs/steps/06_score.ipynb #bde44050
 NONE_READ = "none read"  # shown in place of a share where no answer could be read
+CUT_OFF = "most cut off"  # where most answers were cut at the token limit
 READ = "read"
 NOT_READ = "unread"
 REFUSED = "refused"
@@ -242,22 +243,35 @@ def unread(scores: pd.DataFrame) -> pd.Series:  # bool, one a row
     return what_became(scores) == NOT_READ
 
 
+def too_few_read(n_read: Any, n_unread: Any, n_cut: Any) -> Any:  # numbers, or arrays of them
+    """Whether so little could be read that a share of right answers is withheld: nothing of what came, or less than the
+    answers that were cut off at the token limit and not read (`n_cut`, of `n_unread`), which tell of the limit.
+    """
+    return (n_unread > 0) & ((n_read == 0) | (2 * n_cut > n_read + n_unread))
+
+
+def _cut_unread(scores: pd.DataFrame, what: pd.Series) -> pd.Series:
+    "Which responses were cut off, and could not be read."
+    return (what == NOT_READ) & (scores["status"] == "truncated" if "status" in scores else False)
+
+
 def none_read(scores: pd.DataFrame) -> bool:
-    "Whether some responses are unread, and none was read."
+    "Whether too few of the responses could be read for a share (`too_few_read`)."
     what = what_became(scores)
-    return bool((what == NOT_READ).any() and not (what == READ).any())
+    counts = ((what == READ).sum(), (what == NOT_READ).sum(), _cut_unread(scores, what).sum())
+    return bool(too_few_read(*counts))
 
 # %% ../../nbs/steps/06_score.ipynb #71159ca6
 def where_read(scores: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
-    "The same rows; `correct` is missing in a group that has unread answers and none that could be read."
+    "The same rows; `correct` is missing in a group of which too few could be read (`too_few_read`)."
     what = what_became(scores)
     known = scores["correct"].notna()
     by = [scores[g] for g in groups]
-    some_read, some_unread = (
-        (known & (what == name)).groupby(by, observed=True, dropna=False).transform("any").astype(bool)
-        for name in (READ, NOT_READ)
+    read, unread, cut = (
+        (known & which).groupby(by, observed=True, dropna=False).transform("sum").astype(int)
+        for which in (what == READ, what == NOT_READ, _cut_unread(scores, what))
     )
-    return scores.assign(correct=scores["correct"].where(some_read | ~some_unread))
+    return scores.assign(correct=scores["correct"].mask(too_few_read(read, unread, cut)))
 
 # %% ../../nbs/steps/06_score.ipynb #2882f5b4
 def with_soft_labels(items: Sequence[Item], labels: pd.DataFrame) -> list[Item]:

@@ -1085,7 +1085,7 @@ FORMS = [
         meditron,
         "Meditron, a base model, by vLLM's completions: a letter, then questions of its own; "
         "huggingface.co/epfl-llm/meditron-7b, docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
-        entry={"api": "completions", "lineage": "llama", "max_truncated": 1.0},
+        entry={"api": "completions", "lineage": "llama"},
         endpoint={"kind": "vllm"},
     ),
     form(
