@@ -157,7 +157,7 @@ def _main_numbers(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
 
         return headline(results, good)
     main = pd.read_csv(file, keep_default_na=False, na_values=[""])
-    return main[[pair in good for pair in zip(main["stage"], main["study"])]]
+    return main[pd.Series([pair in good for pair in zip(main["stage"], main["study"])], main.index, dtype=bool)]
 
 
 _ROOM = 8  # lines for what failed
