@@ -5,7 +5,7 @@
 # %% ../../nbs/report/09_papers.ipynb #e9212175
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from .forest import ChartRow, Mark, Sign, chart
+from .seen import names_in_words
 from .style import GENERAL_LOOK, MEDICAL_LOOK, PLAIN, WIDTH, Look, name_of
 
 # %% auto #0
@@ -26,13 +27,9 @@ def _mark(row: Any, look: Look, **kw: Any) -> Mark:
     return Mark(row.estimate, row.ci_low, row.ci_high, look, **kw)
 
 
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
 def counselingbench(folder: Path, width: float = WIDTH) -> Figure:
     "Accuracy of the models, with and without examples, on one scale with pass mark and expert level."
-    table = pd.read_csv(folder / "score-accuracy.csv").query("by == 'all' and answered_by == 'plain'")
+    table = pd.read_csv(folder / "ledger-together.csv")
     averages = pd.read_csv(folder / "score-averages.csv")
     medical = set(averages.loc[averages["models"] == "medical", "averaged"].iloc[0].split(", "))
     zero = table[table["mode"] == "zero_shot"].sort_values("estimate", ascending=False)
@@ -44,22 +41,22 @@ def counselingbench(folder: Path, width: float = WIDTH) -> Figure:
         lost = [f"{m.n_unread} unparseable" if m.n_unread >= m.n / 100 else "" for m, _ in both]
         marks = [_mark(m, look, hollow=hollow, note=note) for (m, hollow), note in zip(both, lost)]
         rows.append(ChartRow(name_of(r.model), marks))
-    passed = [name_of(m) for m in zero.loc[zero["ci_low"] > PASS, "model"]]
-    below = int((zero["ci_high"] < EXPERTS).sum())
-    how = f"{_listed(passed)} pass{'es' * (len(passed) == 1)}" if passed else "No model is shown to pass"
-    whom = f"all {below} models stay" if below == len(zero) else f"{below} of {len(zero)} models stay"
+    passed = [name_of(m) for m in table.loc[table["pass mark"] == "above", "model"].unique()]
+    below = table.groupby("model")["expert level"].agg(lambda x: (x == "below").all())
+    how = f"{names_in_words(passed)} pass{'es' * (len(passed) == 1)}" if passed else "No model is shown to pass"
+    whom = f"all {len(below)}" if below.all() else f"{below.sum()} of {len(below)}"
     best = zero.iloc[0]
-    title = f"{how} the counselling exam; {whom} below expert level"
+    title = f"{how} the counselling exam; {whom} models stay below expert level"
     told = f"{name_of(best.model)} {best.estimate:.2f} [{best.ci_low:.2f}, {best.ci_high:.2f}]; pass mark {PASS:.2f}"
     signs = [Sign(GENERAL_LOOK, "general"), Sign(MEDICAL_LOOK, "medical")]
     signs += [Sign(PLAIN, "zero-shot"), Sign(PLAIN, "few-shot", hollow=True)]
-    n = f"{best.n} questions from {best.n_clusters} cases"
     return chart(
         rows,
         title=title,
         legend=signs,
-        key="Lines: 95% confidence intervals. Unparseable answers count as incorrect.",
-        xlabel=f"accuracy on {n}",
+        key=f"Lines: 95% intervals that hold for all {best.n_comparisons} comparisons at once; a model is shown to pass "
+        "where the whole line lies above the mark. Unparseable answers count as incorrect.",
+        xlabel=f"accuracy on {best.n} questions from {best.n_clusters} cases",
         limits=(0, 1),
         refs={"chance .25": 0.25, f"pass mark {PASS:.2f}".replace("0.", "."): PASS, "experts .90": EXPERTS},
         width=width,
