@@ -6,6 +6,7 @@ from dataclasses import replace
 import pandas as pd
 
 from mhbench.ledger.claims import CallOf, Claim, Claims, read_printed
+from mhbench.ledger.inventory import Inventory
 from mhbench.ledger.verdicts import Tables, judge_claims
 
 SECOND_PAPER = """
@@ -53,14 +54,16 @@ def spread(ids: Sequence[str], n: int = 20) -> list[str]:
 
 def follows(claim: Claim) -> bool:
     "Whether a claim is computed from other printed numbers, and so changes with them."
-    ways = [claim.ours, *claim.conventions.values()]
+    ways = [claim.ours, claim.otherwise, *claim.conventions.values()]
     return any("'printed'" in str(way.of) for way in ways if isinstance(way, CallOf))
 
 
-def found_slips(claims: Claims, tables: Tables, altered: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def found_slips(
+    claims: Claims, tables: Tables, altered: Sequence[str], inventory: Inventory | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     "The verdicts before and after these slips; asserts that all of them, and nothing else, are accused."
-    before = judge_claims(claims, tables).set_index("claim")
-    after = judge_claims(with_slips(claims, altered), tables).set_index("claim")
+    before = judge_claims(claims, tables, inventory).set_index("claim")
+    after = judge_claims(with_slips(claims, altered), tables, inventory).set_index("claim")
     missed = after.loc[altered].query("verdict != 'differs'")
     assert not len(missed), missed[["printed", "value", "verdict", "convention"]]
     same = ~before.index.isin(altered)
@@ -68,9 +71,9 @@ def found_slips(claims: Claims, tables: Tables, altered: Sequence[str]) -> tuple
     return before, after
 
 
-def twenty_in(claims: Claims, tables: Tables) -> tuple[Claims, list[str]]:
+def twenty_in(claims: Claims, tables: Tables, inventory: Inventory | None = None) -> tuple[Claims, list[str]]:
     "Of claims on a real run those that stand on their own, and twenty of them that are equal as printed."
     alone = replace(claims, claims=[c for c in claims.claims if not follows(c)])
-    verdict = judge_claims(alone, tables).set_index("claim")["verdict"]
+    verdict = judge_claims(alone, tables, inventory).set_index("claim")["verdict"]
     plain = [c.id for c in alone.claims if not (c.number.bound or c.random or c.conventions or "~" in c.printed)]
     return alone, spread([i for i in plain if verdict[i] == "equal"])

@@ -17,6 +17,7 @@ from claiming import found_slips, twenty_in
 from conftest import BIN, ENV, ROOT, run
 
 from mhbench.ledger.claims import load_claims
+from mhbench.ledger.release import inventory_of
 from mhbench.ledger.verdicts import tables_of_run
 from mhbench.registry import claims_file
 from mhbench.run import replicate as command
@@ -110,12 +111,12 @@ def test_a_rater_is_one_rater(mentat):
 
 def test_counselingbench_compares_every_recorded_run(made, datasets):
     folder, said, _ = made("counselingbench")
-    assert "508 items, 0 ratings, 16256 recorded answers" in said and "recorded: 16 runs of models" in said
-    assert "set aside: 2 rows" in said and "32 of 8160 recorded answers are left out, with the questions" in said
+    assert "508 items, 0 ratings, 16256 recorded answers" in said and "recorded: 32 runs of models" in said
+    assert "set aside: 2 rows" in said and "64 of 16320 recorded answers are left out, with the questions" in said
     accuracy = table(folder, "score/counselingbench/accuracy").query("by == 'all'").set_index(["model", "mode"])
-    assert len(accuracy) == 16 and set(accuracy["n"]) == {508}
+    assert len(accuracy) == 32 and set(accuracy["n"]) == {508}
     pairs = table(folder, "score/counselingbench/pairs")
-    assert len(pairs) == 2 * 8 * 7 / 2, "every two models in either mode"
+    assert len(pairs) == 2 * 16 * 15 / 2, "every two models in either mode"
     groups = table(folder, "score/counselingbench/averages").query("by == 'all'")
     assert {"general", "medical"} < set(groups["models"])
     equal = 0
@@ -126,7 +127,7 @@ def test_counselingbench_compares_every_recorded_run(made, datasets):
         ours = accuracy.loc[(model, mode), "estimate"]
         assert ours == pytest.approx(by_hand, abs=0.012), file.name
         equal += ours == pytest.approx(by_hand)
-    assert equal >= 14  # the authors' parser and ours part on some answers of two files
+    assert equal == 29  # the authors' parser and ours part on some answers of three files
     head = (folder / "results" / "report" / "headline.md").read_text(encoding="utf-8")
     assert "med42-70b" in head and "recorded" in head
 
@@ -158,7 +159,10 @@ def test_mhqa_takes_the_recorded_encoders(made, datasets):
         " ".join(r["question"].split()) for r in csv.DictReader((source / "mhqa.csv").open(encoding="utf-8-sig"))
     )
     accuracy = table(folder, "score/mhqa/accuracy").query("by == 'all'").set_index("model")
-    for file in sorted((source / "final_results").glob("*.csv")):
+    encoders = sorted((source / "final_results").glob("*_small.csv"))
+    assert set(accuracy.index) == {f.stem for f in encoders} | {"llama_3_8b"}
+    assert accuracy.loc["llama_3_8b", ["mode", "n"]].tolist() == ["few_shot_cot", 1594]  # of its 1,599 rows
+    for file in encoders:
         rows = list(csv.DictReader(file.open(encoding="utf-8-sig", newline="")))
         here = [r for r in rows if " ".join(r["question"].split()) in asked]
         by_hand = sum(r["predictions"] == r["correct_option"] for r in here) / len(here)
@@ -311,9 +315,10 @@ def test_slips_in_the_printed_numbers_are_found_on_the_real_run(made, request, n
         request.getfixturevalue("password")
     folder, _, _ = made(name)
     tables = tables_of_run(folder / "results", name)
-    claims, altered = twenty_in(load_claims(claims_file(name)), tables)
+    here = inventory_of(name, folder.parent / "release" / name)
+    claims, altered = twenty_in(load_claims(claims_file(name)), tables, here)
     assert len(altered) >= 12
-    found_slips(claims, tables, altered)
+    found_slips(claims, tables, altered, here)
 
 
 @pytest.mark.parametrize("name", replications())
