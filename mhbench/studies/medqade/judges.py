@@ -141,7 +141,7 @@ def _relatives(said: JudgeLabels, students: Sequence[str], lineages: Mapping[str
 def favouritism_table(
     said: JudgeLabels,  # of any students' answers: people need not have rated them
     students: Sequence[str],  # S names, as in said.labels
-    lineages: Mapping[str, str],  # name -> family; one that is not named is its own
+    lineages: Mapping[str, str],  # name -> family; who is not named is neither a relative nor a peer
     *,
     n_boot: int = 1000,
     seed: int,
@@ -160,7 +160,10 @@ def favouritism_table(
     same: dict[str, Any] = {"n": n_boot, "seed": seed, "tests": tests}
     rows = []
     for (a, judge), (s, student) in product(enumerate(said.judges), enumerate(students)):
-        peers = [k for k, p in enumerate(said.judges) if families[p] != families[judge]]
+        if student != judge and not lineages.get(student):
+            continue  # a relative, or none: not known
+        peers = [k for k, p in enumerate(said.judges) if families[p] != families[judge] and lineages.get(p)]
+        peers = peers if lineages.get(judge) else []
         seen = (~np.isnan(value[peers, s])).sum(axis=0)
         if (~np.isnan(value[a, s]) & (seen > 0)).sum() < 2:
             continue
@@ -193,7 +196,8 @@ def favour_by_label(
     rows = []
     for judge, own in zip(said.judges, as_scores(said.flat), strict=True):
         related = family == families[judge]
-        use = ~np.isnan(own) & ~np.isnan(good)
+        told = np.array([s == judge or bool(lineages.get(s) and lineages.get(judge)) for s in panel.answers["student"]])
+        use = ~np.isnan(own) & ~np.isnan(good) & told
         if not (related & use).any() or related[use].all():
             continue
         parts = own[use] == 1, good[use] == 1, related[use], panel.item[use]

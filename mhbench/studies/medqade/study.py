@@ -17,7 +17,7 @@ class PanelParameters(Reported):
 
     study: str = "medqade"
     models: Models = []
-    lineages: Families = field({}, "every model's family; a student without one is its own")
+    lineages: Families = field({}, "every model's family; without one, a student is no comparison and a judge no peer")
     core: str | list[str] | None = field(
         None, 'what agreement rests on: "rated by all", a list of item ids, or None for every item'
     )
