@@ -1,6 +1,7 @@
 """Two runs side by side: from folders on the disk, by the command line."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from mhbench.run.cli import main
 from mhbench.run.compare import paired_accuracies, results_of, who_answered_in
@@ -91,7 +93,7 @@ def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
     files = {
         "make.py": MAKE,
         "dvc.yaml": STAGE,
-        "params.yaml": "right: 10\n",
+        "params.yaml": "right: 10\nrun: {studies: [s], models: [m]}\n",
         ".gitignore": "/results/*\n!/results/metrics/\n",
     }
     for name, text in files.items():
@@ -105,24 +107,71 @@ def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
     do("dvc exp run -q -n better -S right=20", "git checkout -q .", "dvc checkout -q")
     assert main(["compare", "v1", "better", "--to", "both.html"]) == 0
     said = capsys.readouterr().out
-    assert "1 of 1 main numbers differ" in said and "0.250 [" in said, said
+    assert "1 of 1 main numbers that both runs have differ" in said and "0.250 [" in said, said
+    assert "parameter right    10     20" in said.split("better minus v1")[0] and "code" not in said, (
+        "what was run is first"
+    )
     page = (tmp_path / "both.html").read_text(encoding="utf-8")
     assert "0.250 [" in page and "item by item" in page
     assert main(["compare", "HEAD", "."]) == 0
-    assert "0 of 1 main numbers differ" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "0 of 1 main numbers that both runs have differ" in said and "nothing: the same studies, models" in said
     assert main(["compare", "HEAD", "nowhere"]) == 1
     assert "must be a folder or a revision" in capsys.readouterr().err
     shutil.rmtree(tmp_path / ".dvc" / "cache")  # as where somebody else ran that commit
     assert main(["compare", "v1", "."]) == 0
     said = capsys.readouterr().out
     assert "No cache on this machine has the results of v1 (score/s)" in said and "item by item" in said
-    assert "0 of 2 main numbers differ" in said and "both runs scored:\nnone\n" in said
+    assert "0 of 2 main numbers that both runs have differ" in said and "both runs scored:\nnone\n" in said
     assert main(["compare", "better", "."]) == 0
     said = capsys.readouterr().out
-    assert "1 of 2 main numbers differ" in said and "accuracy, m/zero_shot" in said and "-0.250" in said, said
+    assert (
+        "1 of 2 main numbers that both runs have differ" in said
+        and "accuracy, m/zero_shot" in said
+        and "-0.250" in said
+    ), said
     do("git rm -q --cached results/metrics/score/s.json", "git commit -qm none", "git tag v2")
     assert main(["compare", "v2", "."]) == 1
     assert "must hold main numbers" in capsys.readouterr().err, "what no storage has is not compared as if it were none"
+
+
+def test_numbers_are_paired_by_their_names_and_leftovers_of_another_selection_stay_out(tmp_path, capsys):
+    "One run lacks a row, one has two of a name; both folders have a study that is not selected now."
+    lists = {"a": [("x", 0.1), ("y", 0.2), ("z", 0.3), ("z", 0.4)], "b": [("y", 0.2), ("z", 0.3), ("w", np.nan)]}
+    for name, rows in lists.items():
+        run = run_of(tmp_path / name, np.ones(20))
+        head = pd.DataFrame([HEAD | {"model": m, "estimate": e} for m, e in rows])
+        head.to_parquet(run / "results" / "score" / "s" / "headline.parquet")
+        old = run / "results" / "score" / "old"
+        shutil.copytree(run / "results" / "score" / "s", old)
+        head.assign(estimate=0.9 if name == "a" else 0.1).to_parquet(old / "headline.parquet")
+        lock = {"stages": {"score@s": {"params": {"params.yaml": {"seed": 1 if name == "a" else 2}}}}}
+        (run / "dvc.lock").write_text(yaml.safe_dump(lock))
+        chosen = {"run": {"studies": ["s"], "models": ["y", *(["w"] if name == "b" else [])]}}
+        (run / "run.yaml").write_text(yaml.safe_dump(chosen))
+        (run / "params.yaml").write_text("seed: 1\n")
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert main(["compare", str(a), str(b)]) == 0
+    said = capsys.readouterr().out
+    ran, _, numbers = said.partition(f"{b} minus {a}")
+    assert re.search(r"models +y +y, w\n", ran) and re.search(r"parameter +seed +1 +2\n", ran), ran
+    assert "0 of 1 main numbers that both runs have differ\n" in numbers and "old" not in numbers, numbers
+    assert f"1 are in {a} alone: score of s" in numbers and f"2 are in {b} alone: score of s" in numbers
+    assert f"2 of {a} share their name with another one, and are not compared" in numbers
+    (b / "dvc.lock").unlink()
+    assert main(["compare", str(a), str(b)]) == 0
+    assert f"parameters, code and files are not known of {b}: no stage of it in dvc.lock" in capsys.readouterr().out
+    (a / "run.yaml").unlink()
+    assert main(["compare", str(a), str(b)]) == 0
+    assert f"not known of {a}: no run.yaml beside its results" in capsys.readouterr().out
+
+
+def test_a_number_that_is_withheld_in_one_run_differs(tmp_path, capsys):
+    for name, value in (("a", 0.5), ("b", np.nan)):
+        run = run_of(tmp_path / name, np.ones(20))
+        pd.DataFrame([HEAD | {"estimate": value}]).to_parquet(run / "results" / "score" / "s" / "headline.parquet")
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert "1 of 1 main numbers that both runs have differ" in capsys.readouterr().out
 
 
 def test_python_m_mhbench_is_the_command():

@@ -171,7 +171,6 @@ def test_the_selection_is_told_in_words(known):
     assert told[1] == "models: nobody is asked; recorded answers are scored" and told[-1] == "items: all"
     p["run"]["items"] = None
     assert not commands.selection(p)[-1].startswith("items")
-    assert commands._money(float("nan")) == "unknown" and commands._money(0.5) == "0.5000"
 
 
 TEXT = "a: 1  # one\nb:\n  c: [x, y]\n  d:\n    - p\n    - q\n# end\ne: {f: 2}\n"

@@ -12,6 +12,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from difflib import unified_diff
 from functools import reduce
 from itertools import product
 from pathlib import Path
@@ -39,8 +40,9 @@ from mhbench.run.params import (
 from .shape import read_tree
 
 # %% auto #0
-__all__ = ['Place', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'read_corpus', 'read_what_fits', 'rows_aside',
-           'corpus_lines', 'recipe_of', 'import_corpus', 'named_values', 'path_from', 'name_ratings', 'forget_corpus']
+__all__ = ['Place', 'replaced', 'study_entry', 'study_lines', 'edit', 'difference', 'replace_file', 'select', 'read_corpus',
+           'read_what_fits', 'rows_aside', 'corpus_lines', 'recipe_of', 'import_corpus', 'named_values', 'path_from',
+           'name_ratings', 'forget_corpus']
 
 # %% ../../nbs/run/09_edit.ipynb #7e16bdcd
 def _end(text: str, node: Any) -> int:
@@ -95,8 +97,9 @@ def study_lines(study: str, entry: dict) -> str:
 
 # %% ../../nbs/run/09_edit.ipynb #f745388d
 def edit(path: str | Path, changes: Mapping[Place, Any], entries: Mapping[str, str] | None = None) -> dict:
-    """Change values of `params.yaml` and of the run's selection beside it, and whole entries of studies. Nothing is
-    written if the parameters would then be refused.
+    """Change values of `params.yaml` and of the run's selection beside it, and whole entries of studies. Each file is
+    replaced as a whole, and neither is written if the parameters would then be refused; what changes in `params.yaml`
+    is printed.
     """
     path, entries = Path(path), entries or {}
     p = load_params(path, lists=False)
@@ -107,9 +110,15 @@ def edit(path: str | Path, changes: Mapping[Place, Any], entries: Mapping[str, s
     check_params(p, str(path))
     selection = path.with_name(RUN_FILE)
     every = {**changes, **lists}
+    chosen = {}
     if selection.exists():
-        _write(selection, {at: every.pop(at) for at in [*every] if at[0] == "run"}, {}, {"run": p.pop("run")})
-    _write(path, every, entries, p)
+        of_run = {at: every.pop(at) for at in [*every] if at[0] == "run"}
+        chosen = {selection: _changed(selection, of_run, {}, {"run": p.pop("run")})}
+    text = _changed(path, every, entries, p)
+    for line in difference(path, text):
+        print(line)
+    for file, new in ({path: text} | chosen).items():  # a selection is of entries that are there
+        replace_file(file, new)
     return load_params(path)
 
 
@@ -118,8 +127,29 @@ def _put(p: dict, changes: Mapping[Place, Any]) -> None:
         reduce(dict.__getitem__, inside, p)[name] = value
 
 
-def _write(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str], wanted: dict) -> None:
-    "Write a file as a whole or not at all, and only if it then holds the wanted parameters."
+def difference(file: Path, text: str) -> list[str]:  # none where nothing changes
+    "The lines of a file that a new text takes out and puts in."
+    before = file.read_text(encoding="utf-8").split("\n")
+    changes = [*unified_diff(before, text.split("\n"), n=0, lineterm="")][2:]
+    return [f"{file.name} changes:", *(f"  {line}" for line in changes)] if changes else []
+
+
+def replace_file(file: Path, text: str) -> None:
+    "Replace a file as a whole: whoever reads it, at whatever moment, finds the old text or the new one."
+    if file.exists() and file.read_text(encoding="utf-8") == text:
+        return
+    new = file.with_name(f".{file.name}.new")
+    try:
+        new.write_text(text, encoding="utf-8")
+        if file.exists():
+            shutil.copymode(file, new)
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str], wanted: dict) -> str:
+    "The new text of a file, which holds the wanted parameters."
     before = text = file.read_text(encoding="utf-8")
     for study, lines in entries.items():
         first, last = study_entry(text, study, file.name)
@@ -128,17 +158,10 @@ def _write(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str],
     for (*inside, name), value in changes.items():
         if reduce(dict.__getitem__, inside, now).get(name, ...) != value:
             text = replaced(text, (*inside, name), value)
-    if text == before:
-        return
-    if yaml.safe_load(text) != wanted:
+    if text != before and yaml.safe_load(text) != wanted:
         got = "entries that refer to each other"
         refuse(f"edit: {file.name} must be without aliases and merged keys; got {got}; write them out")
-    new = file.with_suffix(".yaml.new")
-    try:
-        new.write_text(text, encoding="utf-8")
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)
+    return text
 
 # %% ../../nbs/run/09_edit.ipynb #74da9891
 _WRITING = ("duels", "contamination", "approach", "compose", "keys", "profile")  # stages whose models have to write
@@ -196,9 +219,9 @@ def _readable_selection(params: Path) -> None:
     check_params(p | {"run": run}, str(params), lists=False)  # only the selection may be wrong
     run |= {stage: goes_through(p | {"run": run}, stage) for stage in selective(graph())}
     if file.exists():
-        before = file.replace(file.with_name(f"{RUN_FILE}.before"))
+        before = Path(shutil.copy2(file, file.with_name(f"{RUN_FILE}.before")))
         print(f"{RUN_FILE} is replaced; its former content is in {before.name}")
-    file.write_text(_HEAD + yaml.safe_dump({"run": run}, sort_keys=False, default_flow_style=None, width=10**6))
+    replace_file(file, _HEAD + yaml.safe_dump({"run": run}, sort_keys=False, default_flow_style=None, width=10**6))
 
 
 def select(
@@ -348,10 +371,16 @@ def import_corpus(
     entry["prepare"] |= {"path": str(path), "sha256": sha256(path), "options": (options or {}) | settled}
     text = file.read_text(encoding="utf-8")
     stood = slice(*study_entry(text, study, file.name))
-    edit(file, {}, {study: study_lines(study, entry)})
     first = not studies[study]["prepare"].get("sha256")
+    before = _before_import(study, file)
     if first:
-        private_file(_before_import(study, file)).write_text(text[stood] + "\n", encoding="utf-8")
+        private_file(before).write_text(text[stood] + "\n", encoding="utf-8")
+    try:
+        edit(file, {}, {study: study_lines(study, entry)})
+    except BaseException:
+        if first:
+            before.unlink()
+        raise
     _clear(study, top)
     return first and recipe_of(entry["prepare"]["loader"]) is not None
 

@@ -20,6 +20,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.database import private_folder
+from ..report.tables import counted
 from .compare import results_of
 from .graph import root
 from .inputs import source_files
@@ -95,10 +96,11 @@ def sweep(axes: Sequence[str], targets: Sequence[str] = ()) -> tuple[pd.DataFram
 
 # %% ../../nbs/run/15_sweep.ipynb #abebc7c3
 def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a point
-    "The main numbers that are not the same at all points."
+    "The main numbers that are not the same at all points; one that a point lacks is not the same there."
     keys = ["study", "stage", "measure", "model", "mode"]
-    wide = table.fillna({name: "" for name in keys}).pivot_table("estimate", keys, "point", sort=False)
-    return wide[wide.nunique(axis=1) > 1]
+    named = table.fillna({name: "" for name in keys}).drop_duplicates([*keys, "point"], keep=False)
+    wide = named.set_index([*keys, "point"])["estimate"].unstack("point", sort=False)
+    return wide[wide.nunique(axis=1, dropna=False) > 1]
 
 # %% ../../nbs/run/15_sweep.ipynb #d3960a5a
 @subcommand(
@@ -112,6 +114,9 @@ def _sweep(a):
     if len(table):
         (root() / "results").mkdir(exist_ok=True)
         table.to_csv(root() / "results" / "sweep.csv", index=False)
-        print(moved(table).to_string(), "results/sweep.csv has every main number of every point", sep="\n\n")
+        shown = moved(table)
+        of = table.drop_duplicates(["study", "stage", "measure", "model", "mode"])
+        print(f"\n{counted(len(shown), len(of), 'main numbers differ between the points')}")
+        print(shown.to_string(na_rep="–"), "results/sweep.csv has every main number of every point", sep="\n\n")
     if failed:
         raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; the same command runs them again")
