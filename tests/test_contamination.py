@@ -133,3 +133,19 @@ def test_a_model_is_asked_with_the_first_half_alone():
     )  # cut off, but written
     assert got.statuses == {"ok": 1, "error": 1, "truncated": 1}
     assert c.compare_completions(got.seconds, got.completions).skipped == {"too short": 1, "no completion": 1}
+
+
+def test_a_completion_that_is_given_twice_is_refused_and_an_unread_answer_flags_nothing(tmp_path):
+    import pandas as pd
+
+    from mhbench.steps.contamination import book_flags, check_recorded
+
+    (tmp_path / "c.csv").write_text("item_id,text\nq1,one half\nq1,another half\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="have one completion; got another one of 'q1' .c.csv:3"):
+        check_recorded([], "m", tmp_path / "c.csv")
+    rows = [("q1", "a", 1, 1), ("q1", "b", None, None), ("q2", "a", 1, 1), ("q2", "b", 1, None), ("q3", "a", 0, 0)]
+    flags = book_flags(pd.DataFrame(rows, columns=["item_id", "examinee", "closed", "opened"]))
+    assert dict(zip(flags["item_id"], flags["flag"])) == {
+        "q2": "everybody answers it without its text",
+        "q3": "nobody answers it with its text",
+    }

@@ -184,9 +184,10 @@ def test_a_baseline_is_limited_by_years_of_entry_and_counts_what_has_none(tmp_pa
     found, counts = pubmed.collect_baseline(
         [tmp_path / "a.xml"], {"s": ["sleep"], "m": ["mood"]}, first_year=first, last_year=last
     )
-    undated = first is None
+    undated = first is None and last is None  # of an unknown year it cannot be said whether it lies within others
     assert [a.topics for a in found["s"]] == [["s"]] * (n + undated) and found["m"] == []
-    assert counts == {"revised": 0, "withdrawn": 0, "entry_not_said": int(undated)}
+    dropped = {} if undated else {"year_not_known": 1}
+    assert counts == {"revised": 0, "withdrawn": 0, "entry_not_said": int(undated)} | dropped
 
 
 # Composing ------------------------------------------------------------------------------------------------------------
@@ -513,6 +514,19 @@ def test_parts_share_an_item_by_its_question_or_its_abstract():
     assert [i.item_id for i in kept] == ["c", "d"] and gone.equals(shared)
 
 
+def test_the_same_words_about_another_case_are_no_leak_and_the_same_case_is_one():
+    most_likely = "What is the most likely diagnosis?"
+    train = [item("t1", most_likely, context={"case": "He hears voices."})]
+    test = [
+        item("a", most_likely, context={"case": "She sleeps badly."}),
+        item("b", "Which drug?", context={"case": "He hears  voices."}),
+        item("c", most_likely, context={"history": "he hears voices."}),
+        item("d", most_likely),
+    ]
+    shared = splits.shared_items(test, train)
+    assert [*zip(shared["item_id"], shared["kind"])] == [("b", "case"), ("c", "question")]
+
+
 def test_whole_groups_are_split_by_shares_and_seed():
     items = [item(f"q{k}", group_id=f"g{k % 10}") for k in range(30)]
     parts = splits.split_by_group(items, {"train": 0.75, "validation": 0.05, "test": 0.2}, seed=1)
@@ -539,6 +553,9 @@ def test_a_fingerprint_is_of_what_is_asked_in_whatever_order():
     others = [item("a", key="A"), item("a", "What else?", key="B"), item("a", key="B", context={"x": "y"})]
     others.append(item("a", key="B", options=["sleep", "lithium", "rest", "walks"]))
     assert len({splits.item_fingerprint(i) for i in [one, *others]}) == 5
+    same = {"study": "s", "question": "Which order?", "source": "here", "options": ["rest", "walks", "sleep"]}
+    ranked = [Item(item_id="r", task="ranking", key=key, **same) for key in (["A", "B", "C"], ["C", "B", "A"])]
+    assert len({splits.item_fingerprint(i) for i in ranked}) == 2
 
 
 def test_where_keys_stand_and_whether_the_longest_option_is_right():
@@ -696,7 +713,7 @@ def test_simulated_readers_err_on_the_declared_share_and_never_both():
 
 def described(**more) -> card.BankDescription:
     given = {"name": "B", "version": "1.0.0", "licence": "MIT"} | more.pop("given", {})
-    return card.bank_description(given, n_items=7, composers=["m1", "m2"], **more)
+    return card.bank_description(given, n_items=7, composers=["m1", "m2"], languages=["en"], **more)
 
 
 def test_a_description_takes_facts_of_the_run_for_what_is_not_given():

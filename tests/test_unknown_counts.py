@@ -7,6 +7,8 @@ import pytest
 from mhbench.records.schema import Item, Rating, Response
 from mhbench.stats.consensus import majority
 from mhbench.stats.panel_design import pilot_table
+from mhbench.steps.by_raters import duels_of_all, option_votes
+from mhbench.steps.score import score_responses
 from mhbench.steps.training import _said
 from mhbench.studies.counselingbench.competency import competency_differences
 from mhbench.studies.medqade.panel import student_accuracy
@@ -162,3 +164,26 @@ def test_competencies_are_compared_on_the_same_models():
     )
     nothing = competency_differences(only_first).iloc[0]
     assert np.isnan(nothing["estimate"]) and nothing["n_models"] == 0
+
+
+def test_an_answer_to_a_question_without_a_key_has_a_confidence_and_no_score():
+    asked = {"item_id": "q", "study": "s"}
+    item = Item(**asked, task="multiple_choice", question="?", options=["a", "b"], key=[], source="here")
+    said = Response(**asked, model="m", mode="zero_shot", text="A", letter_logprobs={"A": -0.1, "B": -3.0})
+    [row] = score_responses([item], [said]).to_dict("records")
+    assert row["confidence"] > 0.9 and all(pd.isna(row[c]) for c in ("correct", "cross_entropy", "brier"))
+
+
+def test_what_is_no_side_of_a_duel_and_an_annotation_in_part_are_said(capsys):
+    same = {"study": "s", "source": "here"}
+    duel = {"item_id": "q", "target": "harm", "variant": {"first": "a", "second": "b"}}
+    labels = ("a", "tie", "equal", "N")
+    said = [Rating(**same, **duel, rater=f"r{k}", label=label) for k, label in enumerate(labels)]
+    assert [*duels_of_all(said)["outcome"]] == ["first", "tie"]
+    item = Item(**same, item_id="q", task="multiple_choice", question="?", options=list("abc"), key=["A"])
+    whole = [Rating(**same, item_id="q", rater="r1", target=x, value=1.0) for x in "ABC"]
+    part = [Rating(**same, item_id="q", rater="r2", target=x, value=1.0) for x in "AB"]
+    assert {*option_votes([item], [*whole, *part])["rater"]} == {"r1"}
+    shown = capsys.readouterr().err
+    assert "2 duels have a label that is neither a side nor a tie" in shown
+    assert "1 annotations do not rate every option of their question" in shown

@@ -31,12 +31,12 @@ class BankDescription(Record):
     version: str  # of three numbers: 1.0.0
     about: str
     licence: str  # an SPDX identifier, or an address
-    languages: list[str] = ["en"]
+    languages: list[str] = []  # none: not stated
     source: str  # the literature, and how it was collected
     making: str  # who composed, who checked, by what rules
     annotators: str  # who confirmed the keys, and how well they agreed; "none" if no one did
     limits: str  # what it is not fit for
-    sensitive: str = "It contains no data on patients and no text from a patient."
+    sensitive: str = "Not stated."  # whether a patient can be recognised in it
 
 
 def collection_in_words(recipe: Mapping[str, Any]) -> str:
@@ -53,6 +53,7 @@ def bank_description(
     *,
     n_items: int,
     composers: Sequence[str],
+    languages: Sequence[str] = (),  # of the items
     annotators: str = "none",  # who confirmed the keys, and what became of them
     labels: str = "",  # what reference passages, or others that are no people, made of the keys
     collected: Mapping[str, Any] | None = None,  # the recipe that the stage collect left
@@ -71,6 +72,8 @@ def bank_description(
         "making": f"Composed by {', '.join(composers)}; {rules} {labels}".strip(),
         "annotators": annotators,
         "limits": limits,
+        "languages": [*languages],
+        "sensitive": "Made from published abstracts; whether one of them describes a patient was not checked.",
     }
     return settings_from(facts | dict(given), BankDescription, "bank_description", "bank")
 

@@ -259,7 +259,7 @@ def load_corpus(
     if twice := [name for name, n in ids.items() if n > 1]:
         got = f"{twice[:5]} more than once ({path}); give the rows ids of their own"
         refuse(f"load_corpus: item_id must be unique; got {got}")
-    if licence is not None or not (options.get("protected") is False or is_demo(path)):
+    if licence is not None or not is_demo(path):
         corpus.items = [i.model_copy(update={"protected": licence is None}) for i in corpus.items]
     corpus.ratings = [_recorded(r) for r in corpus.ratings]
     corpus.responses = [_recorded(r) for r in corpus.responses]

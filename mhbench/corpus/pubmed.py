@@ -164,7 +164,10 @@ def literature_table(articles: Sequence[Abstract]) -> pd.DataFrame:  # a row a t
         texts = [a.text for a in of if a.text]
         years = [a.year for a in of if a.year is not None]
         row = {"topic": topic, "articles": len(of), "with_abstract": len(texts)}
-        row |= {"retracted": sum(a.retracted for a in of), "not_english": sum("eng" not in a.languages for a in of)}
+        other = sum(bool(a.languages) and "eng" not in a.languages for a in of)
+        row |= {"retracted": sum(a.retracted for a in of), "not_english": other}
+        if unknown := sum(not a.languages for a in of):
+            row["language_not_said"] = unknown
         row |= {"first_year": min(years, default=None), "last_year": max(years, default=None)}
         row["mean_words"] = pd.Series([len(t.split()) for t in texts], dtype=float).mean()
         row["mean_tokens"] = pd.Series([len(_TOKEN.findall(t)) for t in texts], dtype=float).mean()
@@ -303,22 +306,23 @@ def date_slices(
 def fetch(
     client: Eutils, query: str, first: datetime.date, last: datetime.date, *, batch: int = 200
 ) -> tuple[list[Abstract], int]:  # the records; how many were announced
-    "Every record of a slice. Raises: RuntimeError where, after so many tries, less has come than was announced."
-    announced = 0
+    "Every article of a slice. Raises: RuntimeError where, after so many tries, less has come than was announced."
+    announced = books = 0  # chapters of books are announced, too, and are no articles
     records: dict[str, Abstract] = {}
     for n in range(3):  # less may come than was announced
         announced, where = search(client, query, first, last)
-        records = {}
+        records, books = {}, 0
         for start in range(0, announced, batch):
             raw = client.get("efetch", rettype="abstract", retmode="xml", **where, retstart=start, retmax=batch)
+            books += len(re.findall(rb"<PubmedBookArticle[\s>]", raw))
             try:
                 records |= {a.pmid: a for a in read_pubmed(raw)}
             except ValueError:
                 break  # cut: the slice is tried again
-        if len(records) == announced:
+        if len(records) + books == announced:
             return list(records.values()), announced
         time.sleep(pause(n + 1, first=client.first_pause))
-    got = f"{len(records)} ({first} to {last}); run it again later; whole slices are kept"
+    got = f"{len(records) + books} ({first} to {last}); run it again later; whole slices are kept"
     refuse(f"fetch: a slice must give the {announced} records that it announces; got {got}", error=RuntimeError)
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #29cfefb1
@@ -380,6 +384,7 @@ def collect_baseline(
     wanted = {topic: keyword_filter(words) for topic, words in keywords.items()}
     kept: dict[str, Abstract] = {}
     counts = {"revised": 0, "withdrawn": 0}
+    undated = set[str]()  # of a topic, and of no known year
     for file in map(Path, files):
         beside = file.with_name(file.name + ".md5")
         if beside.exists():
@@ -390,16 +395,20 @@ def collect_baseline(
         for a in read_pubmed(file, withdrawn):
             if a.pmid in kept and not newer(a, kept[a.pmid]):
                 continue
-            year = int(a.entered[:4]) if a.entered else a.year or 0
-            within = (first_year or 0) <= year <= (last_year or 9999)
+            year = int(a.entered[:4]) if a.entered else a.year
+            within = year is None or (first_year or 0) <= year <= (last_year or 9999)
             topics = [topic for topic, has in wanted.items() if within and has(a)]
             counts["revised"] += kept.pop(a.pmid, None) is not None
-            if topics:
+            if topics and year is None and (first_year or last_year):
+                undated.add(a.pmid)
+            elif topics:
                 kept[a.pmid] = a.model_copy(update={"topics": topics})
         for pmid, version in withdrawn:
             if pmid in kept and kept[pmid].version == version:
                 del kept[pmid]
                 counts["withdrawn"] += 1
+    if undated - set(kept):
+        counts["year_not_known"] = len(undated - set(kept))
     counts["entry_not_said"] = sum(a.entered is None for a in kept.values())
     found: dict[str, list[Abstract]] = {topic: [] for topic in keywords}
     for a in kept.values():

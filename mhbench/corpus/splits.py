@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import optional, refuse
+from ..errors import optional, refuse, say
 from ..records.schema import Item, fingerprint, letters
 from ..records.table import folded
 from ..records.task import task_of
@@ -27,17 +27,24 @@ __all__ = ['shared_items', 'without_shared', 'split_by_group', 'item_fingerprint
 
 # %% ../../nbs/corpus/01_splits.ipynb #c9b78b48
 def shared_items(test: Sequence[Item], train: Sequence[Item]) -> pd.DataFrame:  # item_id, kind, also (of train)
-    "Items of `test` whose question, or whose abstract (`group_id`), is in `train` too; one row an item."
-    questions: dict[str, list[str]] = {}
+    """Items of `test` that ask what an item of `train` asks of the same case (question), that are about a case of
+    `train` (case), or made from an abstract of it (abstract, by `group_id`); one row an item."""
+    case = lambda i: " ".join(sorted(filter(None, map(folded, i.context.values()))))
+    questions: dict[tuple[str, str], list[str]] = {}
+    cases: dict[str, list[str]] = {}
     groups: dict[str | None, list[str]] = {}
     for i in train:
-        questions.setdefault(folded(i.question), []).append(i.item_id)
+        questions.setdefault((folded(i.question), case(i)), []).append(i.item_id)
+        cases.setdefault(case(i), []).append(i.item_id)
         groups.setdefault(i.group_id, []).append(i.item_id)
     groups.pop(None, None)
+    cases.pop("", None)
     found = []
     for i in test:
-        if same := questions.get(folded(i.question)):
+        if same := questions.get((folded(i.question), case(i))):
             found.append((i.item_id, "question", same))
+        elif case(i) in cases:
+            found.append((i.item_id, "case", cases[case(i)]))
         elif i.group_id in groups:
             found.append((i.item_id, "abstract", groups[i.group_id]))
     return pd.DataFrame(found, columns=["item_id", "kind", "also"])
@@ -66,6 +73,8 @@ def split_by_group(items: Sequence[Item], shares: Mapping[str, float], *, seed: 
         stop = round(total * len(groups))
         own = set(groups[start:stop])
         parts[part] = [i for i in items if i.cluster in own]
+        if share and not own:
+            say(f"{len(groups)} groups are too few for a part of {share:g}: {part} has no question")
         start = stop
     return parts
 
@@ -73,8 +82,9 @@ def split_by_group(items: Sequence[Item], shares: Mapping[str, float], *, seed: 
 def item_fingerprint(item: Item) -> str:  # 16 hexadecimal digits
     "What an item asks, as a hash."
     right = task_of(item).key_texts(item)
-    asked = [folded(item.question), sorted(map(folded, item.options)), sorted(map(folded, right)), item.context]
-    return fingerprint(asked)[:16]
+    key = [*map(folded, right)] if task_of(item).ordered else sorted(map(folded, right))
+    asked = [folded(item.question), sorted(map(folded, item.options)), key, item.context]
+    return fingerprint([*asked, *([[*map(folded, item.stems)]] if item.stems else [])])[:16]
 
 # %% ../../nbs/corpus/01_splits.ipynb #da224249
 def _keyed(items: Sequence[Item]) -> list[Item]:

@@ -107,8 +107,17 @@ class TrainingData:
 
 # %% ../../nbs/encode/08_finetune.ipynb #d0895c10
 def run_key(data: TrainingData, settings: TrainingSettings, seed: int) -> str:
-    "The fingerprint of a run."
-    return fingerprint([*data.identity, settings.model_dump(exclude={"device"}), seed])
+    "The fingerprint of a run; on a GPU that computes with 16 bits, it is another one than with 32."
+    kept = settings.model_dump(exclude={"device"}) | ({"precision": "bf16"} if _in_16_bits(settings) else {})
+    return fingerprint([*data.identity, kept, seed])
+
+
+def _in_16_bits(settings: TrainingSettings) -> bool:
+    "Whether training computes in bf16: as it is told, or by what the machine has."
+    import torch
+
+    gpu = settings.device == "auto" and torch.cuda.is_available()
+    return settings.precision == "bf16" or (settings.precision == "auto" and gpu and torch.cuda.is_bf16_supported())
 
 # %% ../../nbs/encode/08_finetune.ipynb #faec489b
 def untrained_model(base: str | Path, settings: TrainingSettings, seed: int) -> tuple[Any, Any]:
@@ -142,7 +151,6 @@ def _arguments(folder: Path, settings: TrainingSettings, seed: int, evaluates: b
     from transformers import TrainingArguments
 
     gpu = settings.device == "auto" and torch.cuda.is_available()
-    bf16 = settings.precision == "bf16" or settings.precision == "auto" and gpu and torch.cuda.is_bf16_supported()
     return TrainingArguments(
         output_dir=str(folder / "checkpoints"),
         learning_rate=settings.learning_rate,
@@ -151,7 +159,7 @@ def _arguments(folder: Path, settings: TrainingSettings, seed: int, evaluates: b
         num_train_epochs=settings.epochs,
         warmup_steps=int(np.ceil(settings.warmup * steps)),
         weight_decay=settings.weight_decay,
-        bf16=bool(bf16),
+        bf16=_in_16_bits(settings),
         use_cpu=not gpu,
         seed=seed,
         data_seed=seed,

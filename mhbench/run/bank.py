@@ -134,7 +134,8 @@ def _card(a: argparse.Namespace) -> None:
         more["labels"] = "Keys were decided by simulated readers, as they were declared: no person has read them."
     if a.of == "labelled":
         more["labels"] = "Keys were compared with reference passages by a model, and changed where these say otherwise."
-    d = bank_description(compose.get("bank") or {}, n_items=len(items), composers=composers, **more)
+    spoken = sorted({i.language for i in items})
+    d = bank_description(compose.get("bank") or {}, n_items=len(items), composers=composers, languages=spoken, **more)
     for file in write_bank(d, items, _new_folder(a.to)).values():
         print(file)
     print(f"{len(items)} questions; annotators: {d.annotators}")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..errors import say
 from ..records.schema import Item, Judgment, Rating, Response, column_of, letters
 from ..records.task import task_of
 from ..stats import rater_model
@@ -115,6 +116,8 @@ def option_votes(items: Iterable[Item], ratings: Iterable[Rating]) -> pd.DataFra
     top = (long["value"] == one.transform("max")).astype(float)
     vote = top / top.groupby([long[c] for c in ("question", "rater", "occasion")]).transform("sum")
     kept = long.assign(vote=vote)[whole]
+    if part := long[~whole].groupby(["question", "rater", "occasion"]).ngroups:
+        say(f"{part} annotations do not rate every option of their question, and give no vote")
     return kept.groupby(["question", "rater", "option"], as_index=False)["vote"].mean()
 
 # %% ../../nbs/steps/15_by_raters.ipynb #6970c6e3
@@ -209,10 +212,13 @@ def scale_map(fit: rater_model.RaterFit, people: Collection[str], facet: str = "
 # %% ../../nbs/steps/15_by_raters.ipynb #aa65d3a8
 def duels_of_all(ratings: Iterable[Rating], judgments: Iterable[Judgment] = ()) -> pd.DataFrame:
     "Every duel decided, as shown: axis, item, rater, kind (person, judge), first, second, outcome (or tie)."
-    rows = []
+    rows, unknown = [], 0
     for r in ratings:
         sides = [r.variant.get("first"), r.variant.get("second")]
-        if None in sides or r.by_model or r.label not in (*sides, "tie"):
+        if None in sides or r.by_model:
+            continue
+        if r.label not in (*sides, "tie"):
+            unknown += r.label is not None
             continue
         won = "first" if r.label == sides[0] else "second"
         outcome = "tie" if r.label == "tie" else won
@@ -220,6 +226,8 @@ def duels_of_all(ratings: Iterable[Rating], judgments: Iterable[Judgment] = ()) 
     for j in judgments:
         if j.kind == "pairwise" and j.label is not None:
             rows.append((j.axis or "", j.item_id, j.judge, "judge", j.model, j.other, j.label))
+    if unknown:
+        say(f"{unknown} duels have a label that is neither a side nor a tie, and are left out")
     return pd.DataFrame(rows, columns=["axis", "item", "rater", "kind", "first", "second", "outcome"])
 
 

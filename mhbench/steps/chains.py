@@ -95,6 +95,8 @@ def count_chains(chains: Chains) -> pd.DataFrame:  # one row
     n_left_out = sum(chains.left_out.values())
     steps = float(np.mean([len(c) for c in chains.steps])) if chains.steps else np.nan
     counts = {"responses": len(chains.responses) + n_left_out, "chains": len(chains.responses)}
+    if cut := sum(r.status == "truncated" for r in chains.responses):
+        counts["cut at the limit"] = cut  # scored as far as they go
     return pd.DataFrame([counts | {"steps a chain": steps} | chains.left_out])
 
 # %% ../../nbs/steps/16_chains.ipynb #12cbddb0

@@ -208,7 +208,11 @@ def check_recorded(
     **_: Any,  # what only an endpoint needs
 ) -> Checked:
     "Compare second halves that somebody has written before. Raises: ValueError for a table without these columns."
-    wrote = {r["item_id"]: r["text"] for _, r in csv_rows(file, ("item_id", "text"))}
+    wrote: dict[str, str] = {}
+    for place, r in csv_rows(file, ("item_id", "text")):
+        if wrote.setdefault(r["item_id"], r["text"]) != r["text"]:
+            got = f"another one of {r['item_id']!r}"
+            refuse(f"check_recorded: a question must have one completion; got {got}", place=place)
     completions = [wrote.get(i.item_id) for i in items]
     same = {"encoder": vectors, "thresholds": thresholds, "others": others}
     compared = compare_completions(_second_halves(items), completions, **same)
@@ -329,10 +333,11 @@ def book_table(answers: pd.DataFrame, *, seed: int, **settings: Any) -> pd.DataF
 
 # %% ../../nbs/steps/09_contamination.ipynb #05396e3c
 def book_flags(answers: pd.DataFrame) -> pd.DataFrame:  # item_id, n_examinees, flag; only flagged ones
-    "Questions that every examinee answers without the text, or nobody with it."
-    known = answers.dropna(subset=["closed", "opened"])
-    of_item = known.groupby("item_id", sort=False)
-    rules = [of_item["opened"].max() == 0, of_item["closed"].min() == 1]
+    """Questions that every examinee answers without the text, or nobody with it; where an answer of anybody could not
+    be read, neither is known."""
+    of_item = answers.groupby("item_id", sort=False)
+    whole = [of_item[column].apply(lambda x: x.notna().all()) for column in ("opened", "closed")]
+    rules = [whole[0] & (of_item["opened"].max() == 0), whole[1] & (of_item["closed"].min() == 1)]
     flag = np.select(rules, ["nobody answers it with its text", "everybody answers it without its text"], "")
     found = of_item.size().rename("n_examinees").reset_index().assign(flag=flag)
     return found[found["flag"] != ""].reset_index(drop=True)

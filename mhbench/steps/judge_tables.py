@@ -74,7 +74,10 @@ def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS, **
             d = d.dropna()
             good = d.abs() <= margin if group == "padded" else d >= margin
             head = {"judge": judge, "group": group, "mean": own.mean(), "n_failed": int(own.isna().sum())}
-            kept = {"share_kept": good.mean() if len(d) else np.nan, "verdict": _kept(group, e, margin)}
+            kept = {
+                "share_kept": good.mean() if len(d) and pd.notna(margin) else np.nan,
+                "verdict": _kept(group, e, margin),
+            }
             rows.append(head | e.row() | {"margin": margin} | kept)
     columns = ["judge", "group", "mean", "n_failed", *ESTIMATE_COLUMNS, "margin", "share_kept", "verdict"]
     return pd.DataFrame(rows, columns=columns)

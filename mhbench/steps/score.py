@@ -79,6 +79,8 @@ def _probabilistic(i: Item, r: Response) -> dict[str, float]:
     if p is None:
         return {"confidence": np.nan, "cross_entropy": np.nan, "brier": np.nan}
     target = i.soft_labels
+    if target is None and not i.right:  # nothing is known to be right
+        return {"confidence": float(p.max()), "cross_entropy": np.nan, "brier": np.nan}
     if target is None:
         target = [float(a in i.right) / max(len(i.right), 1) for a in letters(len(p))]
     y = np.array([target])
