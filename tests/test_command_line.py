@@ -49,6 +49,9 @@ def test_what_prints_imports_nothing_that_computes(said, light, tmp_path, root):
     folder.mkdir(parents=True)
     (folder / "headline.md").write_text("", encoding="utf-8")
     (folder / "wrong.json").write_text('["mhqa: 2 of 9 answers were not read."]', encoding="utf-8")
+    for stage in ("report", "score/mhqa"):
+        (tmp_path / "results" / stage).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "results" / stage / "contents.json").write_text('{"stage": "any"}', encoding="utf-8")
     head = "study,stage,measure,model,mode,n,n_unread,estimate,ci_low,ci_high,level,origin\n"
     row = "mhqa,score,accuracy,m,zero_shot,20,0,0.5,0.3,0.7,0.95,asked\n"
     (folder / "headline.csv").write_text(head + row, encoding="utf-8")

@@ -45,14 +45,14 @@ __all__ = ['Tables', 'PLAIN_FUNCTIONS', 'EVIDENCE_KINDS', 'VERDICTS', 'NO_RUN', 
 Tables = Callable[[str], pd.DataFrame | None]  # name -> table; None where there is none
 
 
-def tables_of_run(results: str | Path, study: str) -> Tables:
-    "The tables of one study in the results of a run."
+def tables_of_run(results: str | Path, study: str, through: Callable[[str], bool] = bool) -> Tables:
+    "The tables of one study in the results of a run, of the stages that it goes `through`."
 
     @cache
     def find(name: str) -> pd.DataFrame | None:
         stage, _, table = name.partition("/")
         file = Path(results, stage, study, f"{table}.parquet")
-        return pd.read_parquet(file) if file.exists() else None
+        return pd.read_parquet(file) if through(stage) and file.exists() else None
 
     return find
 

@@ -19,13 +19,14 @@ import pandas as pd
 
 from .. import __version__
 from ..corpus.demo import DEMO_STUDIES, demo_canary, demo_card
-from ..errors import refuse
+from ..errors import refuse, say
 from ..records.database import staged_folder
 from ..records.schema import Item
 from ..report.items import Answers, answers_of
 from ..report.page import headline
 from .eee import asked_text, scored, write_eee
 from .graph import graph, jobs, place, records_left, root, runs
+from .manifest import fresh_studies, manifest
 from .params import load_params
 from ..subcommand import PARAMS, argument, subcommand
 
@@ -70,6 +71,10 @@ def publish(
     found = executed_notebooks(run) | {"report.html": top / "results" / "report.html"}
     if stages:
         found = {name: file for name, file in found.items() if Path(name).parts[0].removesuffix(".ipynb") in stages}
+    lost = [] if stages else [p.named for p in manifest(top, run) if p.state in ("failed", "stale")]
+    if lost:
+        got = f"{len(lost)} that are not ({', '.join(lost[:5])})"
+        refuse(f"publish: every stage must be fresh; got {got}; `mhbench summary` says why")
     if gone := [name for name, file in found.items() if not file.exists()]:
         refuse(f"publish: every stage must have run; got none of {gone}; dvc repro", error=FileNotFoundError)
     for stage in [] if stages else graph():  # other files of the folder stay
@@ -283,7 +288,10 @@ def _publish(a):
 def _export(a):
     p = load_params(root() / a.params)
     results = root() / "results"
-    run = p["run"]
+    fresh, lost = fresh_studies(manifest(run=p["run"]))
+    if lost:
+        say(f"export: left out is what is not of this run as it stands: {'; '.join(lost)}")
+    run = p["run"] | {"studies": fresh}
     if a.kind == "hf" and not a.license:
         remedy = "--license cc-by-4.0, or --license other, as whoever owns the answers and ratings decides"
         refuse("export: --license must be given for hf, since its card states one; got none", remedy=remedy)
@@ -291,10 +299,12 @@ def _export(a):
         if a.kind == "hf":
             texts = run["studies"] if a.private else ()
             answers = answers_of(results, run["studies"], run["models"], private=texts, most=None)
-            made = dataset_folder(answers, headline(results, runs(run)), write, a.license, private=a.private)
+            made = dataset_folder(
+                answers, headline(results, [x for x in runs(run) if x[1] in fresh]), write, a.license, private=a.private
+            )
             made += bank_cards(results, run["studies"], write)
         else:
-            made = _by_study(a, p, results, write)
+            made = _by_study(a, p | {"run": run}, results, write)
         if not made:
             refuse("export: answers must have been scored; got none in results/score; run `dvc repro`")
     print(*made[:20], *([f"and {len(made) - 20} more"] if len(made) > 20 else []), sep="\n")

@@ -253,7 +253,7 @@ class Stage:
     def items(self) -> list[Item]:
         "What is asked; with the questions that the stage approach had written, where this stage rests on it."
         prepared = self.texts_of("prepare", "items", Item)
-        if "approach" in before(graph(), self.name) and self._runs("approach"):
+        if "approach" in before(graph(), self.name) and self.goes_through("approach"):
             self._refuse_failed("approach")
         written = items_file(self.results, self._one)
         if written.parent.parent.name != "approach" or "approach" not in before(graph(), self.name):
@@ -312,7 +312,7 @@ class Stage:
     @cached_property
     def judgments(self) -> list[Judgment]:
         "What the judge stage left for this study; none where the run does not go through it, whatever lies there."
-        if not self._runs("judge"):
+        if not self.goes_through("judge"):
             return []
         self._refuse_failed("judge")
         return records_left(self.results, "judge", self._one, Judgment)
@@ -369,7 +369,7 @@ class Stage:
         "What the raters are called in tables and figures."
         return "simulated raters" if self.drawn_ratings else "people"
 
-    def _runs(self, stage: str) -> bool:
+    def goes_through(self, stage: str) -> bool:
         "Whether the run takes this study through a stage; of another folder of results, whether it did."
         if self.results != root() / "results":
             return True
@@ -378,7 +378,7 @@ class Stage:
 
     def has(self, stage: str, table: str) -> bool:
         "Whether another stage of the run left such a table for this study; an earlier run's does not count."
-        return (self.results / stage / self._one / f"{table}.parquet").exists() and self._runs(stage)
+        return (self.results / stage / self._one / f"{table}.parquet").exists() and self.goes_through(stage)
 
     def read(self, stage: str, table: str) -> pd.DataFrame:
         "A table that another stage left for this study."

@@ -153,9 +153,14 @@ def _main_numbers(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
     good = shown_parts(parts)
     file = results / "report" / "headline.csv"
     if parts[-1].state != "fresh":
-        from mhbench.report.page import headline  # imports what computes
-
-        return headline(results, good)
+        left = [pd.DataFrame(columns=["study", "stage", "measure", "model", "mode", "n", "n_unread", "origin"])]
+        for stage, study in good:
+            kept = results / stage / study / "headline.parquet"
+            left += [pd.read_parquet(kept).assign(study=study, stage=stage)] if kept.exists() else []
+        main = pd.concat([t for t in left[1:] if len(t)] or left, ignore_index=True).drop(
+            columns="n_clusters", errors="ignore"
+        )
+        return main[["study", "stage", *(c for c in main if c not in ("study", "stage"))]]
     main = pd.read_csv(file, keep_default_na=False, na_values=[""])
     return main[pd.Series([pair in good for pair in zip(main["stage"], main["study"])], main.index, dtype=bool)]
 
