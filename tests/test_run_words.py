@@ -473,7 +473,7 @@ def test_a_main_number_is_told_in_a_line_of_at_most_100_characters():
     bare = summary._line(ROW | {"ci_low": np.nan, "ci_high": np.nan, "n": np.nan, "n_unread": np.nan, "origin": None})
     assert "no interval" in bare and " n " not in bare and "(" not in bare and "unread" not in bare
     long = summary._line(ROW | {"measure": "x" * 80})
-    assert len(long) == 100 and long.endswith("...")
+    assert len(long) == 100 and "xxx...xxx" in long
     assert len(summary._line(ROW | {"measure": "x" * (100 - len(line) + 8)})) == 100
 
 

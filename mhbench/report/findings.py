@@ -24,6 +24,7 @@ from mhbench.report.tables import (
     covered_in_words,
     differences_in_words,
     estimate_in_words,
+    ratings_in_words,
     spaced,
     standing,
 )
@@ -415,6 +416,29 @@ def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.Da
     return Front(study, measure, said, rows.sort_values("place", ignore_index=True), dict(lines), left)
 
 
+_OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agreement of raters
+
+
+def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Front | None:
+    "What raters did in a study without an accuracy: their ratings, how far they agree, the labels that follow."
+    made = _metrics(results, "prepare", study)
+    if not (told := ratings_in_words(made)):
+        return None
+    said = [f"{' and '.join(told)}, of {made['n_items']} questions"]
+    rows = pd.DataFrame()
+    for stage in [stage for stage in _OF_RATERS if stage in stages]:
+        main = _table(results, stage, study, "headline")
+        main = main[main["estimate"].notna()] if len(main) else main
+        rows = main.iloc[:1].assign(truth=np.nan) if len(main) and not len(rows) else rows
+    if len(rows):
+        said.append(f"{rows['measure'].iloc[0]}: {estimate_in_words(rows.iloc[0])}")
+    if labelled := _metrics(results, "preferences", study).get("n_questions") if "preferences" in stages else 0:
+        said.append(f"Soft labels of {counted(labelled, made['n_items'], 'questions')}")
+    measure = rows["measure"].iloc[0] if len(rows) else ""
+    drawn = rows[rows["ci_low"].notna() & rows["n"].notna()] if len(rows) else rows
+    return Front(study, measure if len(drawn) else "", f"{'. '.join(said)}.", drawn)
+
+
 def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str], parts: Parts = ()) -> list[Front]:
     "The studies of a run as its first screen shows them, from what `against_lines` returned."
     simulated = standings["origin"].eq("simulated").astype(float)
@@ -428,6 +452,8 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
         front = next(filter(None, (_named_first(results, stage, study, place) for stage in stages)), None)
         if front is None and study in drawn:
             front = _scored_front(results, study, of[study], drawn[study], place)
+        if front is None:
+            front = _rated_front(results, study, stages)
         if front is None:
             front = Front(study, "", "No accuracy and no main number of this study has an interval.", pd.DataFrame())
         notes = chain.from_iterable(_contents(results, stage, study).get("notes", []) for stage in stages)
@@ -448,6 +474,7 @@ def _what_was_asked(
     items: Sequence[int | None],  # of each study
     origins: pd.DataFrame,  # of `where_from`
     lost: Sequence[str] = (),  # studies whose answers are not there
+    rated: int = 0,  # ratings by people
 ) -> str:
     known = [n for n in items if n is not None]
     studies = f"{len(known)} {'study' if len(known) == 1 else 'studies'}"
@@ -459,6 +486,8 @@ def _what_was_asked(
         models = list(dict.fromkeys(origins.loc[origins["origin"] == origin, "model"]))
         each = [f"{m} in part" if several[m] > 1 else m for m in models]
         parts += [f"{words} {', '.join(each) if len(each) < 6 else f'{len(each)} models'}"] if each else []
+    parts += ["put to no model"] if not len(origins) and not lost else []
+    parts += [f"with {rated} ratings by people"] if rated else []
     return f"{', '.join(parts)}{_unless('; unknown who answered', lost)}."
 
 
@@ -539,8 +568,10 @@ def before_reading(
 ) -> dict[str, str]:  # heading -> sentences
     "What every reader should know first, by heading."
     parts = None if parts is None else list(parts)
-    items = [_metrics(results, "prepare", study).get("n_items") for study in studies]
     lost = _missing(results, studies, parts, "score", "scores")
+    made = [_metrics(results, "prepare", study) for study in studies]
+    items = [m.get("n_items") for m in made]
+    rated = sum(m.get("n_ratings", 0) - m.get("n_simulated", 0) - m.get("n_by_models", 0) for m in made)
     pairs = [_table(results, "score", study, "pairs") for study in studies]
     pairs = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pairs]
     p = pd.concat([t["p_adjusted"] for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
@@ -548,7 +579,7 @@ def before_reading(
     drawn = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
     left = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
     return {
-        "What was asked?": _what_was_asked(items, origins, lost),
+        "What was asked?": _what_was_asked(items, origins, lost, rated),
         "What is simulated?": _what_is_simulated(results, studies, synthetic, pd.concat([origins, drawn]), truth, lost),
         "What went wrong?": _what_went_wrong(failures_of_studies(results, studies, parts)),
         "What needs caution?": _what_to_doubt(drawn, left, p, _missing(results, studies, parts, "score", "pairs")),

@@ -22,8 +22,8 @@ from ..errors import refuse
 # %% auto #0
 __all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'QUESTIONS', 'number', 'with_interval', 'numeric', 'markdown_table', 'spaced',
            'csv_text', 'as_typed', 'Prose', 'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'counted',
-           'covered_in_words', 'differences_in_words', 'estimate_in_words', 'in_a_sentence', 'question_of',
-           'beside_printed']
+           'ratings_in_words', 'covered_in_words', 'differences_in_words', 'estimate_in_words', 'in_a_sentence',
+           'question_of', 'beside_printed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(x: Any, digits: int = 3) -> str:
@@ -327,6 +327,15 @@ def counted(k: float | None, n: float | None, what: str, unknown: int = 0, apart
     of = "" if n is None else f" of {n}"
     more = f", {unknown} {apart}" if unknown else ""
     return f"{'an unknown number' if k is None else k}{of or ' of' * (k is None)} {what}{more}"
+
+
+def ratings_in_words(made: Mapping[str, Any]) -> list[str]:  # metrics of the stage prepare
+    "How many ratings a study has, of people, of models and simulated ones apart."
+    n = {x: made.get(f"n_{x}", 0) for x in ("ratings", "simulated", "by_models")}
+    of_people, raters = n["ratings"] - n["simulated"] - n["by_models"], made.get("n_raters")
+    said = [f"{of_people} ratings by {'people' if raters is None else f'{raters} people'}"] if of_people else []
+    said += [f"{n['by_models']} ratings by models"] if n["by_models"] else []
+    return said + ([f"{n['simulated']} simulated ratings"] if n["simulated"] else [])
 
 
 def covered_in_words(covered: pd.Series) -> str:  # yes, no, or another word where there is no interval

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import refuse
-from ..report.tables import csv_text, number, spaced
+from ..report.tables import csv_text, number, ratings_in_words, spaced
 from .graph import root
 from mhbench.run.manifest import (
     RunPart,
@@ -56,8 +56,11 @@ def _line(row: Mapping[str, Any], chance: float | None = None) -> str:
     what = f"{row['model']}{origin}{unread}, {spaced(row['mode'])}: {spaced(row['measure'])}"
     n = f"n {int(row['n'])}" if pd.notna(row["n"]) else ""
     own = chance if row["stage"] == "score" and row["measure"] == "accuracy" else None
-    line = f"  {number(row['estimate']):>6} {ends:<16} {_bar(row, own)} {n:<6} {what}"
-    return line if len(line) <= 100 else f"{line[:97]}..."
+    head = f"  {number(row['estimate']):>6} {ends:<16} {_bar(row, own)} {n:<6} "
+    room = 100 - len(head)
+    if len(what) > room:  # measures differ in their last words, too
+        what = f"{what[: room - room // 3 - 3]}...{what[-(room // 3) :]}"
+    return head + what
 
 
 def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | None = None) -> list[str]:
@@ -165,12 +168,24 @@ def _main_numbers(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
     return main[pd.Series([pair in good for pair in zip(main["stage"], main["study"])], main.index, dtype=bool)]
 
 
+def _ratings(results: Path, studies: Sequence[str]) -> list[str]:
+    "Who rated how much, a line a study with ratings."
+    out = []
+    for study in studies:
+        file = results / "metrics" / "prepare" / f"{study}.json"
+        made = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        of = ", ".join(ratings_in_words(made))
+        out += [f"rated: {study}, {of} of {made['n_items']} questions"] if of else []
+    return out
+
+
 _ROOM = 8  # lines for what failed
 
 
 def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str]:
     "The studies that ran, the models that were asked, what failed, what is out of date, and what went wrong."
     out = [_cut(f"ran: {', '.join(run['studies'])}; asked: {', '.join(run['models']) or 'nobody'}")]
+    out += [_cut(line) for line in _ratings(results, run["studies"])]
     there = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
     lost = lost_rows(failures_left(results, there))
     for row in lost[:_ROOM]:

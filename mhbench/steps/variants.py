@@ -303,6 +303,7 @@ def prepare_metrics(
         "n_ratings": len(ratings),
         "n_simulated": sum(r.origin == "simulated" for r in ratings),
         "n_by_models": sum(r.by_model and r.origin != "simulated" for r in ratings),
+        "n_raters": len({r.rater for r in ratings if not r.by_model and r.origin != "simulated"}),
         "n_recorded": len(recorded),
         "n_protected": sum(i.protected for i in items),
         "by_task": dict(Counter(i.task for i in items)),
