@@ -259,7 +259,8 @@ def ask_parts(
     """Ask one judge about all parts (an encoder: about the known groups). Where the endpoint accepts no temperature,
     answers are judged again once, at its own, which is not known.
     """
-    said, frames, unheated = [], [], []
+    said, frames = [], []
+    unheated: list[tuple[Response, ...]] = []
     for p in parts:
         responses = _alone(p.responses)
         if asked.model is None or asked.endpoint is None:
