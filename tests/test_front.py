@@ -9,14 +9,15 @@ import pytest
 from annotate.conftest import axe, chromium  # noqa: F401 (the browser of the annotation page)
 from conftest import ROOT
 
-from mhbench.ledger.conclusions import CONCLUSION_VERDICTS
+from mhbench.ledger.claims import CONCLUSION_VERDICTS
+from mhbench.ledger.conclusions import committed_tables, quantities
 from mhbench.ledger.front import front_page
 from mhbench.run.ledger import first_page, front_papers
 
 PAGE = ROOT / "reports" / "index.html"
 NUMBER = re.compile(r'<data value="([^"]*)" data-from="([^"]*)"[^>]*>(.*?)</data>', re.DOTALL)
 WITHOUT_NUMBERS = re.compile(  # where digits may stand that no table gives: names, places in a paper, years, scales
-    r"<style>.*?</style>|<data.*?</data>|<small>\[[^\]]*\]</small>|style=\"[^\"]*\"|<table>.*?</table>|href=\"[^\"]*\""
+    r"<style>.*?</style>|<data.*?</data>(?: <small>[^<]*</small>)?|style=\"[^\"]*\"|<table>.*?</table>|href=\"[^\"]*\""
     r"|<b style[^>]*>[^<]*</b>|<div class=\"row axis ticks\".*?</div>|<q>.*?</q>"
     r"|[Ss]ections? [\d.]+|[Tt]ables? \d+|[Ff]igure \d+|, \d{4}|\bof 100\b|\bas 0\b"
     r"|\d+%? (?:confidence|without a value)|\(95%\)"
@@ -127,3 +128,43 @@ def test_in_a_browser(chromium, axe, width, scheme):  # noqa: F811
     chromium.execute_script(axe)
     found = chromium.execute_async_script("const done = arguments[0]; axe.run().then(r => done(r.violations))")
     assert [(v["id"], [n["html"] for n in v["nodes"]][:2]) for v in found] == []
+
+
+def test_words_hold_that_hang_on_numbers():
+    "What sentences say without a number: who passes, what a correction leaves, what is possible."
+    papers, _ = front_papers(ROOT)
+    tables = lambda p: committed_tables(ROOT / "reports" / "replication", p.claims.path.parent.name)
+    of = {p.claims.name: quantities(p.claims, tables(p)) for p in papers if p.front.settled}
+    counselling, mhqa, mentat = of["CounselingBench"], of["MHQA"], of["MENTAT"]
+    mark, experts = counselling["pass_mark"].value, counselling["experts"].value
+    assert counselling["passing"].value == 1 and counselling["gpt4o"].low > mark
+    assert counselling["llama_few_alone"].low > mark > counselling["llama_few"].low
+    assert counselling["gpt4o_few"].low < mark and counselling["highest"].value < experts
+    assert counselling["below_experts"].value == 2 * counselling["models"].value
+    assert counselling["gpt4o_cca"].value == min(
+        counselling[f"gpt4o_{c}"].value for c in ("ia", "tp", "cs", "pp", "cca")
+    )
+    assert counselling["ia_pp_p"].value > 0.05 > counselling["tp_pp_p"].value
+    assert counselling["pairs"].low < 0 < counselling["pairs"].high
+    assert mhqa["few_anxiety_most"].value * 100 < mhqa["few_anxiety_printed"].value
+    assert mhqa["biobert_preventive"].value > mhqa["gpt4o_preventive"].value
+    assert mhqa["gpt4o"].value > max(mhqa["biobert_sft"].value, mhqa["roberta_sft"].value)
+    assert (
+        max(mhqa[x].value for x in ("scibert", "biobert", "bert", "mentalbert", "pubmedbert")) == mhqa["scibert"].value
+    )
+    assert mentat["o1_gain"].low > 0 and mentat["alpha_shown"].low > mentat["alpha_release"].high
+    assert mentat["wordings_p"].value > 0.05 and mentat["own_inverse_shown"].low > mentat["own_inverse_release"].high
+
+
+def test_printed_words_hold():
+    "Of PsychiatryBench and MedQADE: every mean follows from the table, and derived numbers agree."
+    verdicts = front_papers(ROOT)[1]
+    means = verdicts[verdicts["claim"].str.fullmatch(r"Table 6/.*/AVG\.")]
+    assert len(means) == 15 and set(means["verdict"]) <= {"equal", "convention"}
+    med = verdicts[(verdicts["paper"] == "MedQADE") & (verdicts["verdict"] != "cannot")]
+    assert set(med["verdict"]) == {"equal", "convention"}
+    papers = {p.claims.name: p.claims for p in front_papers(ROOT)[0]}
+    printed = {c.id: float(c.number.value) for c in papers["PsychiatryBench"].claims}
+    models = {i.split("/")[1] for i in printed if i.startswith("Table 6/")}
+    higher = {m for m in models if printed[f"Table 6/{m}/Specific F1"] > printed[f"Table 6/{m}/Categories F1"]}
+    assert higher == {"MedGemma"}

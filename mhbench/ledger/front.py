@@ -32,7 +32,6 @@ from mhbench.ledger.conclusions import (
     quantity,
     shown_number,
 )
-from .page import SAID
 from mhbench.ledger.verdicts import (
     EVIDENCE_KINDS,
     VERDICTS,
@@ -151,12 +150,12 @@ class _Section:
             at["line"] = {"left": f"{low:.2f}", "width": f"{high - low:.2f}"}
         return at
 
-    def number(self, q: Quantity, plot: Plot) -> str:
+    def number(self, q: Quantity, plot: Plot, spread: bool = False) -> str:  # HTML
         said = shown_number(q, plot.form)
         if np.isnan(q.low):
             return number_tag(said, q)
-        whole = shown_number(q, plot.form, interval=True)
-        return f"{number_tag(said, q)} <small>{whole[len(said) + 1 :]}</small>"
+        low, high = (shown_number(replace(q, value=x), plot.form) for x in (q.low, q.high))
+        return f"{number_tag(said, q)} <small>{f'{low} to {high}' if spread else f'[{low}, {high}]'}</small>"
 
 
 def _of_names(section: _Section, of: RowsOf) -> list[tuple[str, Quantity, str]]:  # name, number, what is small
@@ -214,7 +213,7 @@ def _plot(section: _Section, plot: Plot) -> dict[str, Any]:
                 "small": small,
                 "dots": [section.dot(q, kind, plot)],
             }
-            rows.append(row | {"says": section.number(q, plot)})
+            rows.append(row | {"says": section.number(q, plot, spread=bool(plot.rows_of.printed))})
     lines = [(name, section.named(value)) for name, value in plot.lines.items()]
     drawn = [{"left": f"{section.place(q.value, plot):.2f}", "name": name} for name, q in lines]
     ticks = [{"left": f"{section.place(x, plot):.2f}", "name": f"{x:g}"} for x in plot.ticks]
@@ -222,17 +221,23 @@ def _plot(section: _Section, plot: Plot) -> dict[str, Any]:
     return words | {"rows": rows, "lines": drawn, "ticks": ticks, "axis": plot.axis, "folded": plot.folded}
 
 # %% ../../nbs/ledger/07_front.ipynb #fc2794be
-def _printed(section: _Section, verdicts: pd.DataFrame) -> dict[str, Any]:
+_SAID = {"equal": "equal", "convention": "equal under a convention", "undecided": "not decided", "differs": "differ"}
+_WHY = {"not_fetched": "in the release, not fetched here", "not_in_release": "not in the release"}
+_WHY |= {"not_held": "not in what fetched files hold"}
+_ELSE = "for other reasons"
+
+
+def _printed(verdicts: pd.DataFrame) -> dict[str, Any]:
     "The verdicts on a paper's printed numbers."
-    counts = claims_by_verdict(verdicts).to_dict("records")
     kinds = []
-    for row in counts:
+    for row in claims_by_verdict(verdicts).to_dict("records"):
         if row["claims"]:
-            of = ", ".join(f"{row[v]} {SAID[v]}" for v in VERDICTS[:-1] if row[v])
+            of = ", ".join(f"{row[v]} {_SAID[v]}" for v in VERDICTS[:-1] if row[v])
             kinds.append({"n": row["claims"], "name": EVIDENCE_KINDS[row["kind"]], "of": of})
-    reasons = claims_by_reason(verdicts).sort_values("claims", ascending=False, kind="stable")
-    without = [{"n": r.claims, "name": r.reason.replace("_", " ")} for r in reasons.itertuples()]
-    return {"n": len(verdicts), "kinds": kinds, "without": without, "n_without": int(reasons["claims"].sum())}
+    reasons = claims_by_reason(verdicts)
+    named = reasons.groupby(reasons["reason"].map(_WHY).fillna(_ELSE))["claims"].sum().sort_values(ascending=False)
+    without = [{"n": int(n), "name": name} for name, n in named.items()]
+    return {"n": len(verdicts), "kinds": kinds, "without": without, "n_without": int(named.sum())}
 
 # %% ../../nbs/ledger/07_front.ipynb #75c9f2ad
 _FROM = re.compile(r'<data value="[^"]*" data-from="([^"]*)" title="[^"]*">(.*?)</data>')
@@ -283,7 +288,7 @@ def front_page(
         }
         paper |= {"cite": front.cite, "verdict": front.verdict, "settled": front.settled, "links": front.links}
         paper |= words | {"key": _plot(section, front.key), "figures": [_plot(section, f) for f in front.figures]}
-        paper |= {"conclusions": conclusions_html(claims, section.known), "printed": _printed(section, own)}
+        paper |= {"conclusions": conclusions_html(claims, section.known), "printed": _printed(own)}
         asked = [{"question": q, "answer": section.text(a), "id": study} for q, a in front.answers.items()]
         sections.append(paper | {"origins": _origins([paper, asked])})
         answers += asked

@@ -254,6 +254,7 @@ def ledger_page(
     verdicts: pd.DataFrame,  # of all papers, one row per claim: `judge_claims`
     claims: Sequence[Claims],  # the claims files, in the order of the page
     files: Sequence[ReleaseFiles] = (),  # that the values come from
+    conclusions: Mapping[str, list[dict[str, Any]]] = {},  # by paper, as `conclusions_html` gives them
 ) -> str:  # HTML
     "The verdicts on papers as one self-contained page, to be put in a folder beside `nbs`."
     verdicts = pd.concat([verdicts[verdicts["paper"] == c.name] for c in claims], ignore_index=True)
@@ -272,6 +273,7 @@ def ledger_page(
         kinds=[{"code": code, "name": name} for code, name in EVIDENCE_KINDS.items()],
         tolerances=_tolerances(verdicts),
         verdicts=[{"code": code, "name": name} for code, name in SAID.items()],
+        conclusions=[{"paper": name, "of": of} for name, of in conclusions.items() if of],
         discoveries=list(chain.from_iterable(map(_discoveries, papers))),  # first: they are told here
         differences=_by_paper(papers, "notes", _differences),
         conventions=_by_paper(papers, "conventions", _conventions),

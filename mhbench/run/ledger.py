@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..ledger.claims import Claims, claims_by_place, load_claims, unused_names
+from ..ledger.conclusions import committed_tables, conclusions_html, quantities
 from ..ledger.front import FrontPaper, front_page, load_front
 from ..ledger.inventory import Inventory
 from ..ledger.page import ReleaseFiles, ledger_page
@@ -22,6 +23,7 @@ from mhbench.ledger.verdicts import (
     MOST_ACCEPTED,
     NUMBERS,
     VERDICT_COLUMNS,
+    Tables,
     check_sources,
     claims_by_reason,
     claims_by_verdict,
@@ -182,11 +184,26 @@ def _declared_files(claims: Claims, folder: Path) -> ReleaseFiles:
     return ReleaseFiles(claims.name, "", "", there)
 
 
-def _write_verdicts(verdicts: pd.DataFrame, claims: list[Claims], files: list[ReleaseFiles | None], to: Path) -> None:
+def _committed(claims: Claims, verdicts: pd.DataFrame) -> Tables | None:
+    "The tables of a paper's replication in this clone; None outside of one."
+    here = _here()
+    folder = here / "reports" / "replication" if here else None
+    own = verdicts[verdicts["paper"] == claims.name]
+    return committed_tables(folder, claims.path.parent.name, own) if folder and folder.is_dir() else None
+
+
+def _write_verdicts(
+    verdicts: pd.DataFrame,
+    claims: list[Claims],
+    files: list[ReleaseFiles | None],
+    tables: list[Tables | None],  # that the conclusions of each paper rest on
+    to: Path,
+) -> None:
     if to.suffix == ".csv":
         verdicts.to_csv(to, index=False, float_format="%.10g")
     elif to.suffix == ".html":
-        to.write_text(ledger_page(verdicts, claims, [f for f in files if f]), encoding="utf-8")
+        told = {c.name: conclusions_html(c, quantities(c, t)) for c, t in zip(claims, tables) if t}
+        to.write_text(ledger_page(verdicts, claims, [f for f in files if f], told), encoding="utf-8")
     else:
         refuse(f"ledger: --to must end in .csv or .html; got {to.name!r}")
     print(f"written: {to}")
@@ -224,11 +241,13 @@ def _ledger(a: argparse.Namespace) -> None:
     if a.file is None:
         verdicts, claims, notes = all_verdicts_on_papers(_here())
         files = [_files_of(file, _here()) for file in claims]
+        tables = [_committed(file, verdicts) for file in claims]
     else:
         claims = [load_claims(a.file)]
         folder = Path(a.folder) if a.folder else claims[0].path.parent
-        verdicts = judge_claims(claims[0], tables_of_files(claims[0], folder))
+        own = tables_of_files(claims[0], folder)
+        tables, verdicts = [own], judge_claims(claims[0], own)
         files = [_declared_files(claims[0], folder)]
     print("\n".join([verdicts_told(verdicts), *notes]))
     if a.to:
-        _write_verdicts(verdicts, claims, files, Path(a.to))
+        _write_verdicts(verdicts, claims, files, tables, Path(a.to))
