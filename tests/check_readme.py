@@ -24,10 +24,14 @@ def rendered() -> str:
 
 def drawn() -> dict:  # name of the file -> figure
     "The figures of the papers, for a page and for a telephone."
+    from mhbench.ledger.summary import front_figure
     from mhbench.report.papers import PAPERS
     from mhbench.report.style import WIDE, WIDTH
+    from mhbench.run.ledger import front_papers
 
-    found = {}
+    folder = ROOT / "reports" / "replication"
+    papers = front_papers(ROOT)
+    found = {f"first{end}": front_figure(*papers, folder, width) for end, width in (("", WIDE), ("_390", WIDTH))}
     for name, draw in PAPERS.items():
         folder = ROOT / "reports" / "replication" / name
         found |= {f"{name}{end}": draw(folder, width) for end, width in (("", WIDE), ("_390", WIDTH))}

@@ -161,3 +161,16 @@ def test_the_figures_of_papers_are_drawn_from_their_tables(tmp_path):
 
 def test_it_is_short():
     assert len(README.splitlines()) <= 110
+
+
+def test_the_picture_is_told_in_the_words_of_the_first_page():
+    told = re.search(r'<img src="figures/replication/first.svg"[^>]* alt="([^"]*)"', README)[1]
+    page = (ROOT / "reports" / "index.html").read_text(encoding="utf-8")
+    verdicts = dict(re.findall(r'<h2 id="h-\w+">(\w+) <span class="chip[^"]*">([^<]*)', page))
+    assert set(verdicts) == set(PAPERS)
+    for paper, verdict in verdicts.items():
+        assert f"{paper}: {verdict[0].lower()}{verdict[1:]}" in told
+    o1 = [f"{float(value(*O1[:1], **O1[1], labels=x).split()[0]):.2f}" for x in ("results file", "as shown")]
+    assert f"{o1[0]} by the authors' labels, {o1[1]} with sliders as shown" in told
+    gpt4o = value(*COUNSEL[:1], **COUNSEL[1], model="counselingQA-gpt4o", mode="zero_shot").split()[0]
+    assert f"GPT-4o {float(gpt4o):.2f} zero-shot" in told
