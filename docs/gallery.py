@@ -57,8 +57,7 @@ def titles(file: Path, folder: Path) -> dict[str, str]:
     released = file.with_name("figures.json")  # of all stages of a replication
     if released.exists():
         entries = json.loads(released.read_text(encoding="utf-8")).get(file.stem, [])
-    own = rf"^(?:{re.escape(file.stem)}|{re.escape(file.parent.name)})[:,] "  # the study, which the gallery says itself
-    return {e["name"]: re.sub(own, "", e["title"]) for e in entries}
+    return {e["name"]: e["title"] for e in entries}
 
 
 def named(targets: list[ast.expr]) -> bool:

@@ -54,8 +54,8 @@ def counselingbench(folder: Path, width: float = WIDTH) -> Figure:
         rows,
         title=title,
         legend=signs,
-        key=f"Lines: 95% intervals that hold for all {best.n_comparisons} comparisons at once; a model is shown to pass "
-        "where the whole line lies above the mark. Unparseable answers count as incorrect.",
+        key=f"Lines: 95% intervals that hold for all {best.n_comparisons} comparisons at once; a model is shown to "
+        "pass where the whole line lies above the mark. Unparseable answers count as incorrect.",
         xlabel=f"accuracy on {best.n} questions from {best.n_clusters} cases",
         limits=(0, 1),
         refs={"chance .25": 0.25, f"pass mark {PASS:.2f}".replace("0.", "."): PASS, "experts .90": EXPERTS},
