@@ -147,7 +147,8 @@ def models_in_order(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
 def figure_rows(table: pd.DataFrame) -> pd.DataFrame:
     "The rows of a figure, the most accurate model first, with a column `setting`: the way of answering; no samples."
     kept = models_in_order(table[table["answered_by"] != "sample"], best_first(table))
-    return kept.assign(setting=mode_names(kept).str.replace("_", " "))
+    names = mode_names(kept).str.replace("_", " ")
+    return kept.assign(setting=pd.Categorical(names, sorted(set(names), key=lambda x: (x != "zero shot", x))))
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right
