@@ -187,3 +187,14 @@ def test_plots_have_something_to_show(tmp_path):
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert page.count("<img") >= 10
+
+
+def test_a_stage_that_can_fail_for_a_study_is_run_again_for_what_it_lost():
+    stages = pipeline(ROOT)
+    for name, node in graph(ROOT).items():
+        if node.parameters and node.studies:
+            own = (
+                "results/inputs/again/" + name + "/${item.study}" + ("/${item.model}" if node.models else "") + ".json"
+            )
+            assert own in stages[name]["deps"], f"{name}: {own}"
+    assert stages["outcome"]["deps"] == ["results/report"] and "results/generate" in stages["report"]["deps"]
