@@ -105,7 +105,7 @@ def test_no_stage_needs_code_that_dvc_does_not_look_at():
 
 def test_every_notebook_is_a_stage_and_every_stage_a_notebook():
     notebooks = {p.stem for p in (ROOT / "nbs" / "stages").glob("*.ipynb")}
-    assert notebooks == set(STAGES) == set(graph(ROOT)) - {"inputs", "trained"}
+    assert notebooks == set(STAGES) == set(graph(ROOT)) - {"inputs", "trained", "outcome"}
 
 
 def test_a_stage_reads_what_dvc_knows():
@@ -178,7 +178,7 @@ def test_a_stage_depends_on_what_decides_it():
 
 
 def test_dvc_yaml_is_short():
-    assert len((ROOT / "dvc.yaml").read_text(encoding="utf-8").splitlines()) <= 440
+    assert len((ROOT / "dvc.yaml").read_text(encoding="utf-8").splitlines()) <= 460
 
 
 def test_plots_have_something_to_show(tmp_path):

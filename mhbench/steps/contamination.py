@@ -29,13 +29,15 @@ from ..stats.differences import mean_difference
 from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.tests import sign_flip_test
 from .answers import Asked, answer_everything
+from .failures import Failure, failed_calls
 from .rates import mean_of, numbers_by_name
 from .score import score_responses, spending
 
 # %% auto #0
 __all__ = ['halves', 'Completions', 'compare_completions', 'SecondHalves', 'draw_questions', 'complete', 'Checked', 'check_model',
-           'check_recorded', 'similarity_columns', 'similarity_table', 'flag_table', 'contamination_headline',
-           'contamination_metrics', 'with_texts', 'closed_and_open', 'book_table', 'book_flags']
+           'check_recorded', 'failed_completions', 'similarity_columns', 'similarity_table', 'flag_table',
+           'contamination_headline', 'contamination_metrics', 'with_texts', 'closed_and_open', 'book_table',
+           'book_flags']
 
 # %% ../../nbs/steps/09_contamination.ipynb #ff246e0c
 def halves(text: str, *, min_words: int = 4) -> tuple[str, str] | None:  # None below `min_words` words
@@ -236,6 +238,16 @@ def _spent(got: SecondHalves) -> dict[str, Any]:
         "completion_tokens": sum(a.completion_tokens for a in answers),
         "cost_usd": sum(np.nan if a.cost_usd is None else a.cost_usd for a in answers),
     }
+
+# %% ../../nbs/steps/09_contamination.ipynb #3a74d798
+def failed_completions(study: str, counts: pd.DataFrame, *, again: bool = True) -> list[Failure]:
+    "What each model lost, from the table of counts."
+    out = []
+    for row in counts.to_dict("records"):
+        statuses = {k.removeprefix("status "): n for k, n in row.items() if k.startswith("status ") and n == n}
+        ended = [(status, None) for status, n in statuses.items() for _ in range(int(n))]
+        out += failed_calls("contamination", study, row["model"], ended, again=again)
+    return out
 
 # %% ../../nbs/steps/09_contamination.ipynb #3b49e103
 def similarity_columns(table: pd.DataFrame) -> list[str]:
