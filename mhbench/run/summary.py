@@ -22,6 +22,7 @@ from mhbench.run.manifest import (
     failures_left,
     lost_rows,
     manifest,
+    manifest_lines,
     selected_run,
     shown_parts,
     states_in_words,
@@ -105,6 +106,7 @@ def _chance(results: Path) -> dict[str, float]:
     argument("--study", help="the main numbers of this study, all of them"),
     argument("--stage", help="those of this stage"),
     argument("--csv", action="store_true", help="as comma-separated values, and nothing else"),
+    argument("--parts", action="store_true", help="the manifest: every part of the run, its state and hashes"),
 )
 def print_summary(a: Any) -> None:
     """Print the main results in at most 40 lines, or all of them, or those of a study or a stage; the studies that ran,
@@ -114,6 +116,8 @@ def print_summary(a: Any) -> None:
     """
     top = root()
     folder = top / "results" / "report"
+    if a.parts:
+        return print(*manifest_lines(top), sep="\n")
     parts = manifest(top)
     if not shown_parts(parts) and not (folder / "headline.csv").exists():
         rule = "results/report must hold the report's tables; got none; run `dvc repro`"
