@@ -32,8 +32,8 @@ from .params import load_params, simulated_left_out, stage_parameters
 
 # %% auto #0
 __all__ = ['ASKED_AGAIN', 'PACKAGE', 'PACKAGE_FILE', 'ASKING_FILE', 'ASKING', 'NO_RESULT', 'sha256', 'check_source', 'deciding',
-           'code_files', 'package_identity', 'is_clone', 'record_package', 'source_files', 'hashes_of', 'record_inputs',
-           'record_trained', 'commit_of', 'how_made', 'made_in_words']
+           'code_files', 'package_identity', 'is_clone', 'package_hashes', 'record_package', 'source_files',
+           'hashes_of', 'record_inputs', 'record_trained', 'commit_of', 'how_made', 'made_in_words']
 
 # %% ../../nbs/run/07_inputs.ipynb #d0e7ba62
 def sha256(path: str | Path) -> str:
@@ -171,11 +171,15 @@ def is_clone(top: str | Path) -> bool:
     return (Path(top) / "mhbench" / "__init__.py").exists()
 
 # %% ../../nbs/run/07_inputs.ipynb #af16c717
-def record_package(top: str | Path) -> None:
-    "Write the hashes on which stages depend: of the code that computes, and of the code that asks, part by part."
+def package_hashes(top: str | Path) -> dict[str, dict[str, str]]:  # file -> its content
+    "The hashes on which stages depend: of the code that computes, and of the code that asks, part by part."
     files = code_files(Path(top) / "mhbench" if is_clone(top) else PACKAGE)
-    asking = {part: _sha256(files, part) for part in ASKING}
-    for name, content in ((PACKAGE_FILE, package_identity(files)), (ASKING_FILE, asking)):
+    return {PACKAGE_FILE: package_identity(files), ASKING_FILE: {part: _sha256(files, part) for part in ASKING}}
+
+
+def record_package(top: str | Path) -> None:
+    "Write these hashes."
+    for name, content in package_hashes(top).items():
         write_json(content, Path(top) / name)
 
 # %% ../../nbs/run/07_inputs.ipynb #508e257c
