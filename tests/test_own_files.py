@@ -28,7 +28,8 @@ def look(event, args, own={own!r}, to={to!r}):
             os.write(note, f"{{sys.argv}} writes {{path}} {{mode}}\\n".encode())
     elif event in ("os.rename", "os.remove", "shutil.copyfile", "os.truncate"):
         at = 0 if event in ("os.remove", "os.truncate") else 1
-        if os.path.abspath(os.fsdecode(args[at])) in own and event != "os.rename":
+        here = event != "os.remove" or args[1] in (-1, None)  # else it is a name in another folder
+        if here and os.path.abspath(os.fsdecode(args[at])) in own and event != "os.rename":
             note = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.write(note, f"{{sys.argv}} {{event}} {{args}}\\n".encode())
 sys.addaudithook(look)
@@ -44,11 +45,8 @@ READ_ONLY = (  # they run stages, read results or look at parameters; the status
     "sweep score.n_boot=60,61 --target prepare@mhqa",
     "select --show",
     "fetch",
-    "check minilm",
     "export hf out",
-    "freeze",
     "report",
-    "panel ties round1",
 )
 WRITING = {  # command -> the files that it may change
     "select --studies mentat --models minilm --items 5": {"run.yaml"},
