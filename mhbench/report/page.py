@@ -403,8 +403,7 @@ def _marks(lines: Mapping[str, float], scale: tuple[float, float]) -> list[dict[
     for name, at in sorted(lines.items(), key=lambda x: x[1]):
         place = _place(at, scale)
         low = bool(out) and place - out[-1]["at"] < _APART and "low" not in out[-1]["side"]
-        side = " start" if place < 20 else ""
-        side = " end" if place > 80 else side
+        side = " start" if place < 28 else " end" if place > 72 else ""  # half a name is as wide on the narrowest plot
         told = name if any(c.isdigit() for c in name) else f"{name} {at:.2f}"
         out.append({"name": spaced(told), "at": place, "side": side + (" low" if low else "")})
     return out

@@ -54,11 +54,11 @@ def _ran(text_of: Callable[[str], str]) -> Ran | None:
         return None
     known = Ran(chosen, params, {})
     ends = {study: [study, *(f"{study}-{m}" for m in chosen.get("models") or [])] for study in chosen["studies"]}
-    of = {f"{end}": study for study, every in ends.items() for end in every}
+    of = {end: study for study, every in ends.items() for end in every}
     stages = {}
     for name, entry in ((lock or {}).get("stages") or {}).items():
         stage, _, rest = name.partition("@")
-        if not rest or (rest in of and known.has(stage, of[rest])):
+        if rest in of and known.has(stage, of[rest]):
             stages[name] = entry
     return known._replace(stages=stages)
 
@@ -215,8 +215,8 @@ def _leaf_values(values: Any, *at: str) -> Iterator[tuple[str, str]]:
         yield ".".join(at), json.dumps(values, ensure_ascii=False, default=str)
 
 
-def _parameters(ran: Ran, stages: Iterable[str]) -> dict[str, str]:
-    "The values with which stages were run, and the entries of the models of the selection, by their address."
+def _parameters(ran: Ran, stages: Iterable[str], of_both: Iterable[str]) -> dict[str, str]:
+    "The values with which stages were run, and the entries of models of both runs, by their address."
     out: dict[str, str] = {}
     for stage in stages:
         for values in ran.stages[stage].get("params", {}).values():
@@ -224,7 +224,7 @@ def _parameters(ran: Ran, stages: Iterable[str]) -> dict[str, str]:
                 if not (name == "run" or name.startswith("run.")) or name == "run.items":
                     out |= dict(_leaf_values(value, name))
     models = ran.params.get("models") or {}
-    for model in ran.run.get("models") or []:
+    for model in of_both:
         out |= dict(_leaf_values(models.get(model), "models", model))
     return out
 
@@ -235,7 +235,7 @@ def _hashes(ran: Ran, stages: Iterable[str], kind: str) -> dict[str, str]:
     for stage in stages:
         for dep in ran.stages[stage].get("deps", []):
             path = dep["path"]
-            code = not path.startswith(("results/", "data")) or path in _CODE
+            code = not path.startswith(("results/", "data", "figures/")) or path in _CODE
             if (kind == "code") == code and (code or path.startswith(("results/inputs/", "data"))):
                 found[path] = dep.get("md5", "")
     return found
@@ -268,7 +268,8 @@ def what_differs(first: Results, second: Results) -> tuple[pd.DataFrame, list[st
         of = [_modes(run.scores, study) for run in (first, second)]
         rows += [("modes", study, *map(_in_words, of))] if all(of) else []
     stages = [name for name in a.stages if name in b.stages]
-    values = [_parameters(ran, stages) for ran in (a, b)]
+    of_both = [m for m in a.run.get("models") or [] if m in (b.run.get("models") or [])]
+    values = [_parameters(ran, stages, of_both) for ran in (a, b)]
     changed = [name for name in dict.fromkeys(chain(*values)) if values[0].get(name) != values[1].get(name)]
     rows += [("parameter", name, *(v.get(name, "–") for v in values)) for name in changed[:_MOST]]
     for kind in ("code", "files"):

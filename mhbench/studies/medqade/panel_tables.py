@@ -453,7 +453,8 @@ def noninferior_count(table: pd.DataFrame) -> str:  # of members_table
     needed = table["raters_needed"].dropna()
     more = f" ({int(needed.min())} to {int(needed.max())} raters would do)" if len(needed) else ""
     margin = f"margin {table['margin'].iloc[0]:g}"
-    first = f"{counts.get('non-inferior', 0)} of {len(table)} judges non-inferior to a member of the panel ({margin})"
+    n = counts.get("non-inferior", 0)
+    first = f"{n} of {len(table)} judges {'is' if n == 1 else 'are'} non-inferior to a member of the panel ({margin})"
     return ", ".join([first, *kinds]) + more
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
