@@ -17,7 +17,11 @@ from test_real_studies import release  # noqa: F401  MENTAT's password
 from mhbench.records.schema import Item, Rating, Response, read_records
 
 WORDS = 12
-OPTIONS = {"mentat": ["--option", "sets=[D0_results]"], "mhqa": ["--option", "key=number"], "counselingbench": []}
+OPTIONS = {"mentat": "sets=[D0_results]", "mhqa": "key=number", "counselingbench": "strict=false"}
+    "mentat": ["--option", "sets=[D0_results]"],
+    "mhqa": ["--option", "key=number"],
+    "counselingbench": ["--option", "strict=false"],
+}
 
 
 def in_a_row(text: str) -> set[int]:
@@ -73,7 +77,7 @@ def test_nothing_that_leaves_a_run_quotes_a_release(study, clone, datasets, tmp_
     shutil.copytree(clone, folder, symlinks=True)
     params = folder / "params.yaml"
     params.write_text(fewer_draws(params.read_text(encoding="utf-8")), encoding="utf-8")
-    said = mhbench("import", study, datasets / study, *OPTIONS[study], cwd=folder)
+    said = mhbench("import", study, datasets / study, "--option", OPTIONS[study], cwd=folder)
     said += mhbench("select", "--studies", study, "--models", "minilm", "--items", "40", cwd=folder)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MHBENCH_ROOT", str(folder))

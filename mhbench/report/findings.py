@@ -416,6 +416,33 @@ def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.Da
     return Front(study, measure, said, rows.sort_values("place", ignore_index=True), dict(lines), left)
 
 
+def _spread(results: str | Path, study: str) -> str:
+    "How the probability of the preferred option varies over the questions."
+    labels = _table(results, "preferences", study, "labels")
+    if not len(labels):
+        return ""
+    top = labels.groupby("question")["probability"].max()
+    ends = f", from {top.min():.2f} to {top.max():.2f}" if len(top) > 1 else ""
+    return f": the preferred option has a probability of {top.median():.2f} in the median question{ends}"
+
+
+def _who_is_flagged(results: str | Path, study: str, stages: Sequence[str]) -> list[str]:  # a sentence, or none
+    "The raters who are flagged, by how they rate and by how they worked, each with the reasons."
+    rated = [_table(results, stage, study, "flags") for stage in _OF_RATERS if stage in stages]
+    worked = _table(results, "prepare", study, "review")
+    known = [t for t in rated if len(t)] + ([worked.rename(columns={"reasons": "flag"})] if len(worked) else [])
+    if not known:
+        return []
+    why: dict[str, list[str]] = {}
+    for r in pd.concat(known)[["rater", "flag"]].dropna().itertuples():
+        if r.flag:
+            why.setdefault(str(r.rater), []).append(str(r.flag))
+    n = max((len(t) for t in rated), default=0)
+    flagged = "; ".join(f"{who}: {', '.join(said)}" for who, said in why.items())
+    who = counted(len(why), n, "raters") if n else f"{len(why)} raters"
+    return [f"Flagged, and not removed: {who}{f' ({flagged})' if why else ''}"]
+
+
 _OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agreement of raters
 
 
@@ -433,7 +460,8 @@ def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Fron
     if len(rows):
         said.append(f"{rows['measure'].iloc[0]}: {estimate_in_words(rows.iloc[0])}")
     if labelled := _metrics(results, "preferences", study).get("n_questions") if "preferences" in stages else 0:
-        said.append(f"Soft labels of {counted(labelled, made['n_items'], 'questions')}")
+        said.append(f"Soft labels of {counted(labelled, made['n_items'], 'questions')}{_spread(results, study)}")
+    said += _who_is_flagged(results, study, stages)
     measure = rows["measure"].iloc[0] if len(rows) else ""
     drawn = rows[rows["ci_low"].notna() & rows["n"].notna()] if len(rows) else rows
     return Front(study, measure if len(drawn) else "", f"{'. '.join(said)}.", drawn)
