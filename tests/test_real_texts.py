@@ -18,10 +18,6 @@ from mhbench.records.schema import Item, Rating, Response, read_records
 
 WORDS = 12
 OPTIONS = {"mentat": "sets=[D0_results]", "mhqa": "key=number", "counselingbench": "strict=false"}
-    "mentat": ["--option", "sets=[D0_results]"],
-    "mhqa": ["--option", "key=number"],
-    "counselingbench": ["--option", "strict=false"],
-}
 
 
 def in_a_row(text: str) -> set[int]:
