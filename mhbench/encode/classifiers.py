@@ -257,6 +257,7 @@ class MultipleChoice(LazyModel):
     "A multiple-choice head with its tokenizer; made by `load_multiple_choice`."
 
     _code = (*LazyModel._code, "mhbench.encode.classifiers")
+    why_none = "question and option are longer than it reads"
 
     def __init__(self, name: str, model: Any, tokenizer: Any, max_length: int):
         self.name = name
@@ -330,6 +331,6 @@ def choice_responses(items: Sequence[Item], classifier: Any, *, model: str) -> l
             out.append(Response(**same, text=max(said, key=said.__getitem__), letter_logprobs=said))
             continue
         kind = task_of(item).choice
-        why = "question and option are longer than it reads" if kind else f"task {item.task} has no options to choose"
+        why = classifier.why_none if kind else f"task {item.task} has no options to choose"
         out.append(Response(**same, status="error", error=f"choice_responses: {why}"))
     return out

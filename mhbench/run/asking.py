@@ -20,6 +20,7 @@ from ..ask.request import endpoint as endpoint_of
 from ..encode.classifiers import MultipleChoice, load_multiple_choice
 from ..encode.embeddings import load_encoder
 from ..encode.parallel import Executor
+from ..encode.words import WordModel
 from ..errors import refuse
 from ..records.database import clone_of
 from .graph import root
@@ -63,9 +64,9 @@ def asking(entry: dict, name: str, endpoints: dict) -> Iterator[tuple]:
         known = {"name": entry["endpoint"], "served": model.served, "log": log, **settings}
         with serve(start=False, **known) as endpoint:
             yield model, endpoint
-    elif kind in ("encoder", "classifier"):
+    elif kind in ("encoder", "classifier", "words"):
         rule = f"local, or one of {', '.join(presets())}, for a model that is asked"
-        got = f"{kind!r} (models.{name}); an encoder or a classifier chooses among options, and writes nothing"
+        got = f"{kind!r} (models.{name}); such a model chooses among options, and writes nothing"
         refuse(f"asking: endpoints.{entry['endpoint']}.kind must be {rule}; got {got}")
     else:
         yield model, endpoint_of(entry["endpoint"], kind, **settings)
@@ -103,10 +104,10 @@ def settled(
     executor: Mapping | None = None,  # where an encoder computes
     results: Path | None = None,  # where a classifier that was trained is listed; None: the repository's results
 ) -> Iterator[Asked]:
-    "The model of an entry, ready to be asked: behind its endpoint, an encoder, or a classifier."
+    "The model of an entry, ready to be asked: behind its endpoint, an encoder, a classifier, or words alone."
     rest, capped_modes = capped(entry, dict(modes or {}))
     kind = endpoints[rest["endpoint"]]["kind"]
-    if Recorder.active and kind in ("encoder", "classifier"):
+    if Recorder.active and kind in ("encoder", "classifier", "words"):
         yield Asked(name, capped_modes, encoder=FirstOption())
     elif kind == "encoder":
         encoder = load_encoder(rest["served"], executor=Executor(**(executor or {})))
@@ -114,6 +115,8 @@ def settled(
     elif kind == "classifier":
         classifier = trained_classifier(rest, name, results or root() / "results")
         yield Asked(name, capped_modes, classifier=classifier)
+    elif kind == "words":
+        yield Asked(name, capped_modes, classifier=WordModel(rest["served"]))
     else:
         with asking(rest, name, endpoints) as (model, endpoint):
             yield Asked(name, capped_modes, model, endpoint)

@@ -27,7 +27,7 @@ __all__ = ['HERE', 'WHOM', 'ASKED_IN', 'DEMO', 'BUNDLED', 'FOR_RATINGS', 'WRITTE
            'stage_parameters']
 
 # %% ../../nbs/run/03_params.ipynb #f259d467
-HERE = ("encoder", "classifier")  # kinds of endpoints whose models compute in the stage, and write nothing
+HERE = ("encoder", "classifier", "words")  # kinds of endpoints whose models compute in the stage, and write nothing
 WHOM = ("asked", "judges", "contestants", "examinees")  # the parameters that name the models a stage asks
 
 
