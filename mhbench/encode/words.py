@@ -81,7 +81,7 @@ class _Rows:
 
 # %% ../../nbs/encode/10_words.ipynb #60fea9ee
 class WordModel:
-    """The log-probability of each option by its words, as the `classifier` of mhbench.encode.classifiers.choice_responses.
+    """The log-probability of each option by its words, a `classifier` for mhbench.encode.classifiers.choice_responses.
 
     Raises: ValueError for another part of the item than those in READ.
     """
@@ -96,7 +96,7 @@ class WordModel:
 
     def log_probabilities(self, items: Sequence[Item]) -> dict[str, np.ndarray]:
         "Natural log (options,) by item_id, to six decimals; items for which nothing could be learnt are left out."
-        out = {}
+        out: dict[str, np.ndarray] = {}
         for teach, held in _folds(items, self.n_folds):
             known = [items[k] for k in teach if items[k].right and len(items[k].right) < len(items[k].options)]
             if known:
