@@ -18,7 +18,8 @@ FILES = sorted((ROOT / "figures").rglob("*.svg"))
 MADE = {name: fig for name, fig in drawing.everything().items() if hasattr(fig, "axes")}
 COLOURS = {x.color for x in (*style.LOOKS, style.PLAIN, style.MEDICAL_LOOK, style.SIMULATED_LOOK)}
 COLOURS |= {style.HARM, INK, SOFT, RULE, "#ffffff", "#57606a"}  # and the authors' labels
-OWN_ORDER = {"funnel", "page", "known_groups", "mentat", "mentat_390"}  # steps, places, corruptions; two measures
+OWN_ORDER = {"funnel", "page", "known_groups", "mentat", "mentat_390", "first", "first_390"}  # steps, places; measures
+OF_ALL = ("first", "first_390")  # the key numbers of five papers: no single finding
 VERBS = r"\b(is|are|passes|pass|stay|scores|agree|beat|takes|put|completes|yielded|differ|abstain|show|has)\b"
 
 
@@ -63,14 +64,14 @@ def test_there_are_some_twenty():
 @pytest.mark.parametrize("file", FILES, ids=place)
 def test_a_figure_says_what_it_found_and_can_be_read_on_a_telephone(file):
     fig = Drawn(file)
-    assert re.search(VERBS, fig.title) and re.search(r"\d", fig.title), fig.title
+    assert file.stem in OF_ALL or (re.search(VERBS, fig.title) and re.search(r"\d", fig.title)), fig.title
     assert not re.match(rf"(?i)({'|'.join(s.name for s in studies())})\b", fig.title) and "ranges from" not in fig.title
     assert fig.told.startswith(fig.title.rstrip(".")) and len(re.findall(r"\d+(?:\.\d+)?", fig.told)) >= 2
     assert 1 <= sum(size == style.HEAD for _, size, *_ in fig.texts) <= 2, "a title has at most two lines"
     telephone = file.with_stem(f"{file.stem}_390")
     assert fig.width == pytest.approx(390) or (fig.width == pytest.approx(820) and telephone.exists())
     if fig.width < 400:
-        assert min(size for _, size, *_ in fig.texts) * 390 / fig.width >= 11 - 1e-6
+        assert min(size for _, size, *_ in fig.texts) * 358 / 390 >= 11, "between the margins of a page"
     assert not overlapping([(t, *box) for t, _, _, *box in fig.texts])
     assert min(box[0] for *_, box in ((t, b) for t, _, _, *b in fig.texts)) >= 0
     assert max(b[2] for t, _, _, *b in fig.texts) <= fig.width

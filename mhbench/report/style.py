@@ -165,14 +165,15 @@ def name_of(label: object) -> str:
 
 # %% ../../nbs/report/02_style.ipynb #76eb6d0e
 WIDTH, WIDE = 390, 820  # px: of a telephone, and of a page
-TEXT, HEAD = 11, 13  # px: of all text, of titles
+TEXT, HEAD = 12, 13  # px: of all text, of titles
 
 
 @cache
 def wide(text: str, size: float = TEXT, bold: bool = False) -> float:  # px
-    "The width of a line of text."
+    "The width of a line of text: the widest of those on a screen and in a file, where pixels round letters."
     font = FontProperties(family=STYLE["font.sans-serif"][0], size=size, weight="bold" if bold else "normal")
-    return RendererAgg(1, 1, 72).get_text_width_height_descent(text, font, False)[0]
+    screens = {dpi: RendererAgg(1, 1, dpi) for dpi in (72, STYLE["savefig.dpi"])}
+    return max(r.get_text_width_height_descent(text, font, False)[0] * 72 / dpi for dpi, r in screens.items())
 
 
 def wrapped(text: str, room: float, size: float = TEXT, bold: bool = False) -> list[str]:
