@@ -8,6 +8,7 @@ from mhbench.records.schema import Item, Rating, Response
 from mhbench.stats.consensus import majority
 from mhbench.stats.panel_design import pilot_table
 from mhbench.steps.by_raters import duels_of_all, option_votes
+from mhbench.steps.generate import Setting, select_items
 from mhbench.steps.score import score_responses
 from mhbench.steps.training import _said
 from mhbench.studies.counselingbench.competency import competency_differences
@@ -187,3 +188,10 @@ def test_what_is_no_side_of_a_duel_and_an_annotation_in_part_are_said(capsys):
     shown = capsys.readouterr().err
     assert "2 duels have a label that is neither a side nor a tie" in shown
     assert "1 annotations do not rate every option of their question" in shown
+
+
+def test_a_category_in_another_spelling_is_no_empty_selection():
+    item = Item(item_id="q", study="s", task="open", question="?", key=["a"], category="diagnosis", source="here")
+    assert select_items([item], Setting(categories=["diagnosis", "absent"]), 1) == [item]
+    with pytest.raises(ValueError, match="got 'Diagnosis', where items have 'diagnosis'"):
+        select_items([item], Setting(categories=["Diagnosis"]), 1)

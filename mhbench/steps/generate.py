@@ -120,6 +120,11 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
     "The items that a mode is asked about, in their order; where `n_items` names sets, only items of these."
     out = list(items)
     if setting.categories is not None:
+        known = {i.category for i in items if i.category}
+        spelled = {name.casefold(): name for name in known}
+        if other := [c for c in setting.categories if c not in known and c.casefold() in spelled]:
+            got = f"{other[0]!r}, where items have {spelled[other[0].casefold()]!r}"
+            refuse(f"select_items: categories must be spelled as the items have them; got {got}")
         out = [i for i in out if i.category in setting.categories]
     if setting.tasks is not None:
         out = [i for i in out if i.task in setting.tasks]
