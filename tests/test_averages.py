@@ -67,7 +67,7 @@ def test_a_model_counts_once_and_who_does_not_is_named():
     found = average_models(pd.concat([x, silent]), by=[], **counted, seed=1)
     first, group = found.to_dict("records")
     assert first["averaged"] == "m0" and first["estimate"] == 1
-    reasons = {"z: simulated", "m1: the same model as m0", "silent: no answer that could be read"}
+    reasons = {"z: simulated", "m1: the same model as m0", "silent: no answer that counts"}
     assert set(first["left_out"].split("; ")) == reasons
     assert (group["averaged"], group["left_out"]) == ("m1", "z: simulated")
 

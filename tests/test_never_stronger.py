@@ -240,6 +240,17 @@ def test_the_first_screen_without_a_model_a_mode_or_a_verdict(run, tmp_path_fact
         assert claims(after) <= claims(before)
 
 
+def test_a_model_whose_requests_all_failed_is_still_one_of_those_that_were_asked(run, tmp_path):
+    "It has responses and no accuracy: the others are not compared as if it had not been there."
+    full, (_, sentences) = run
+    shutil.copytree(full, tmp_path / "less")
+    file = tmp_path / "less" / "score" / "mhqa" / "accuracy.parquet"
+    table = pd.read_parquet(file)
+    table[table["model"] != "beta"].to_parquet(file)
+    _, others = first_screen(tmp_path / "less")
+    assert claims(others[0]) <= claims(sentences[0]) and others[0].endswith("3 more have no interval.")
+
+
 def test_a_synthetic_question_makes_no_bank_synthetic(run, tmp_path):
     "One question with this project's canary among others, and one with somebody else's."
     shutil.copytree(run[0], tmp_path / "less")

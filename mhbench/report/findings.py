@@ -216,6 +216,14 @@ def _unknown(results: str | Path, study: str, parts: Parts | None) -> list[tuple
     return [(study, what, np.nan, None, ", ".join(dict.fromkeys(said)))] if said else []
 
 
+def _of_stages(results: str | Path, study: str, parts: Parts | None) -> list[tuple]:
+    "Stages of the run that broke, or rest on one that did."
+    stages = [] if parts is None else [stage for stage, s in parts if s == study]
+    left = {stage: _contents(results, stage, study).get("failures") or [] for stage in stages}
+    broke = [stage for stage, of in left.items() if any(f.get("broke") or f.get("follows") for f in of)]
+    return [(study, "stages failed; they have no numbers", len(broke), len(stages), ", ".join(broke))]
+
+
 def failures_of_studies(results: str | Path, studies: Sequence[str], parts: Parts | None = None) -> pd.DataFrame:
     """What is missing, unread or unusable in the parts of a run, of all results if `parts` is None; results of an
     earlier run are ignored. One row a study and kind: study, what, k, n, who; k and n are missing where unknown.
@@ -223,6 +231,7 @@ def failures_of_studies(results: str | Path, studies: Sequence[str], parts: Part
     parts = None if parts is None else list(parts)
     rows: list[tuple] = []
     for study in studies:
+        rows += _of_stages(results, study, parts)
         for stage in ("prepare", *_ran(parts, study, *[s for s in _NOTED if s != "prepare"])):  # nothing is without it
             noted = _metrics(results, stage, study)
             rows += _of_metrics(noted, study, stage) if noted or parts is not None else []
@@ -411,7 +420,8 @@ def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.Da
     if len(pairs):
         way = pairs["answered_by"].map({"plain": "", "majority": ", majority"})
         pairs = pairs[pairs["mode"] + way == re.sub(r" of \d+$", "", mode)]
-    every = set(of.loc[of["origin"] != "simulated", "model"])
+    origins = pd.concat([of, where_from(_table(results, "score", study, "scores"))])  # who failed throughout has no row
+    every = set(origins.loc[origins["origin"] != "simulated", "model"])
     said = best_in_words(rows, lines, ready[ready["mode"] != mode], pairs, len(every - set(ready["model"])))
     return Front(study, measure, said, rows.sort_values("place", ignore_index=True), dict(lines), left)
 

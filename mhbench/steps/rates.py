@@ -261,7 +261,7 @@ def _counted_once(
         if m in simulated:
             why[m] = "simulated"
         elif m not in answered:
-            why[m] = "no answer that could be read"
+            why[m] = "no answer that counts"
         elif rival is not None:
             why[m] = f"the same model as {rival}"
         else:
