@@ -73,7 +73,8 @@ def test_nothing_that_leaves_a_run_quotes_a_release(study, clone, datasets, tmp_
     shutil.copytree(clone, folder, symlinks=True)
     params = folder / "params.yaml"
     params.write_text(fewer_draws(params.read_text(encoding="utf-8")), encoding="utf-8")
-    said = mhbench("import", study, datasets / study, "--option", OPTIONS[study], cwd=folder)
+    source = datasets / study / ("outputs_t" if study == "counselingbench" else "")  # the recorded answers
+    said = mhbench("import", study, source, "--option", OPTIONS[study], cwd=folder)
     said += mhbench("select", "--studies", study, "--models", "minilm", "--items", "40", cwd=folder)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MHBENCH_ROOT", str(folder))
