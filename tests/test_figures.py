@@ -17,7 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 FILES = sorted((ROOT / "figures").rglob("*.svg"))
 MADE = {name: fig for name, fig in drawing.everything().items() if hasattr(fig, "axes")}
 COLOURS = {x.color for x in (*style.LOOKS, style.PLAIN, style.MEDICAL_LOOK, style.SIMULATED_LOOK)}
-COLOURS |= {style.HARM, INK, SOFT, RULE, "#ffffff", "#57606a"}  # and the authors' labels
+COLOURS |= {style.HARM, INK, SOFT, RULE, "#ffffff"}
 OWN_ORDER = {"funnel", "page", "known_groups", "mentat", "mentat_390", "first", "first_390"}  # steps, places; measures
 OF_ALL = ("first", "first_390")  # the key numbers of five papers: no single finding
 VERBS = r"\b(is|are|passes|pass|stay|scores|agree|beat|takes|put|completes|yielded|differ|abstain|show|has)\b"
@@ -77,6 +77,7 @@ def test_a_figure_says_what_it_found_and_can_be_read_on_a_telephone(file):
     assert max(b[2] for t, _, _, *b in fig.texts) <= fig.width
     used = {c.lower() for c in re.findall(r"#[0-9a-fA-F]{6}", fig.text)}
     assert used <= {c.lower() for c in COLOURS}, used - COLOURS
+    assert (style.HARM in used) == ("Red: " in " ".join(t for t, *_ in fig.texts)), "red is for harm, and says of what"
     values = [t for t, _, colour, *_ in fig.texts if colour == INK and re.fullmatch(r"\N{MINUS SIGN}?[\d.]+", t)]
     if file.stem not in OWN_ORDER:
         first = [float(v.replace("\N{MINUS SIGN}", "-")) for v in values]

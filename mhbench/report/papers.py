@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from .forest import ChartRow, Mark, Sign, chart
 from .seen import names_in_words
-from .style import GENERAL_LOOK, MEDICAL_LOOK, PLAIN, WIDTH, Look, name_of
+from .style import GENERAL_LOOK, MEDICAL_LOOK, PLAIN, SIMULATED_LOOK, WIDTH, Look, name_of
 
 # %% auto #0
 __all__ = ['PASS', 'EXPERTS', 'PAPERS', 'counselingbench', 'mentat', 'mhqa']
@@ -65,7 +65,7 @@ def counselingbench(folder: Path, width: float = WIDTH) -> Figure:
     )
 
 # %% ../../nbs/report/09_papers.ipynb #93f18ef1
-_SHOWN, _RELEASED, _AUTHORS = Look("#0b62a4", "o"), Look("#b84a00", "s"), Look("#57606a", "D")
+_SHOWN, _RELEASED, _AUTHORS = GENERAL_LOOK, MEDICAL_LOOK, SIMULATED_LOOK  # three assignments of one model
 
 
 def mentat(folder: Path, width: float = WIDTH) -> Figure:
