@@ -131,7 +131,8 @@ def difference(file: Path, text: str) -> list[str]:  # none where nothing change
     "The lines of a file that a new text takes out and puts in."
     before = file.read_text(encoding="utf-8").split("\n")
     changes = [*unified_diff(before, text.split("\n"), n=0, lineterm="")][2:]
-    return [f"{file.name} changes:", *(f"  {line}" for line in changes)] if changes else []
+    shown = [f"  {line}" for line in changes if not line.startswith("@@")]
+    return [f"{file.name} changes:", *shown] if shown else []
 
 
 def replace_file(file: Path, text: str) -> None:
