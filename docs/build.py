@@ -30,6 +30,7 @@ from mhbench.steps.parameters import GIVEN
 
 TOP = Path(__file__).resolve().parents[1]
 JOBS = "2"
+MATHJAX = ("mathjax/tex-chtml.js", "mathjax/output/chtml/fonts")  # what the pages load of 24 MB
 SOURCE, HTML = TOP / "_docs" / "source", TOP / "_docs" / "html"
 FOLDERS = [
     "records",
@@ -214,6 +215,16 @@ def ledger() -> None:
     write("ledger.md", text)
 
 
+def first_page() -> None:
+    "The page that a visitor sees first, with the tables that its numbers come from."
+    page = of_report((TOP / "reports" / "index.html").read_text(encoding="utf-8"))
+    for link, to in (("ledger.html", "ledger-page.html"), ("../README.md", "guide.html")):
+        page = page.replace(f'href="{link}"', f'href="{to}"')
+    for table in set(re.findall(r'href="(replication/[^"]+\.csv)"', page)):
+        write(f"extra/{table}", (TOP / "reports" / table).read_bytes())
+    write("extra/index.html", page)
+
+
 def signature(source: str, node: ast.FunctionDef | ast.ClassDef) -> str:
     "The head of a function with the comments that say shapes and units, as they stand in the source."
     lines = source.splitlines()
@@ -310,7 +321,8 @@ def studies() -> None:
     for study, name in STUDIES.items():
         own = sorted((TOP / "nbs" / "studies" / study).glob("*.ipynb"))
         listed = "\n".join(f"- [{title_of(f)}](/{f.relative_to(TOP)})" for f in own)
-        text = f"# {name}\n\n{about[study]}\n\n"
+        found = f'<p><a href="../index.html#{study}">What it found, and what of it holds</a></p>'
+        text = f"# {name}\n\n{about[study]}\n\n{found}\n\n"
         where = {"language": "en"} if study == "medqade" else {}
         items = load_corpus(study, demo_path(study), **where).items
         back = f"[{name}: tables and figures of the paper]({study}.md)"
@@ -361,6 +373,9 @@ def built() -> int:
     jobs = ["-j", JOBS, "-q", *every, "-c", str(TOP / "docs")]
     extra = ["-D", f"html_extra_path={SOURCE / 'extra'}"] if (SOURCE / "extra").exists() else []
     code = sphinx([*jobs, *extra, "-b", "html", "-d", str(HTML.parent / "trees"), str(SOURCE), str(HTML)])
+    for file in [*(HTML / "_static" / "mathjax").rglob("*"), *(HTML / "_static").rglob("*.map")]:
+        if file.is_file() and not str(file.relative_to(HTML / "_static")).startswith(MATHJAX):
+            file.unlink()
     for page in HTML.rglob("*.html"):
         if not made_now(page):
             page.unlink()
@@ -386,18 +401,18 @@ def part_of(page: Path) -> str:
         return ""
     starts = {f: f.read_text(encoding="utf-8") for f in sorted(page.parent.glob("start-*.md"))}
     links = [f"[{text.splitlines()[0][2:]}]({f.name})" for f, text in starts.items() if f"]({page.name}" in text]
-    return f"\nFor: {' · '.join(links or ['[all readers](index.md)'])}\n"
+    return f"\nFor: {' · '.join(links or ['[all readers](guide.md)'])}\n"
 
 
 def main(only: list[str]) -> int:
     SOURCE.mkdir(parents=True, exist_ok=True)
     if only:  # these notebooks, to look at
-        write("index.md", "# Pages\n\n" + toctree([f"/{copied((TOP / page).resolve())}" for page in only]))
+        write("guide.md", "# Pages\n\n" + toctree([f"/{copied((TOP / page).resolve())}" for page in only]))
         forget_the_rest()
         return built()
     for file in sorted((TOP / "docs").glob("*.md")):
         title, _, rest = within_the_site(file.read_text(encoding="utf-8")).partition("\n")
-        write(file.name, f"{title}\n{part_of(file)}{rest}")
+        write("guide.md" if file.stem == "index" else file.name, f"{title}\n{part_of(file)}{rest}")
     for file in sorted((TOP / "docs" / "ledgers").iterdir()):
         write(f"ledgers/{file.name}", file.read_bytes())
     notebooks()
@@ -405,6 +420,7 @@ def main(only: list[str]) -> int:
     replications()
     figures()
     ledger()
+    first_page()
     api()
     parameters()
     studies()

@@ -18,6 +18,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "navigation_depth": 2,
+    "collapse_navigation": True,  # a page lists its own section: else half of the site is lists
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
@@ -27,6 +28,8 @@ nb_execution_mode = "off"
 nb_mime_priority_overrides = [("html", "text/html", 10)]
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
+html_sidebars = {"api/**": []}  # two hundred names on each of two hundred pages
+root_doc = "guide"  # index.html is the first page, which is no page of Sphinx
 exclude_patterns = ["**/.ipynb_checkpoints", "extra/**"]
 # Notebooks are read on GitHub too: a link to a folder or to a file that is no page is fine there.
 suppress_warnings = [

@@ -275,3 +275,10 @@ def test_a_notebook_of_a_module_leads_to_its_functions(site):
     for notebook, module in (("stats/03_agreement", "stats.agreement"), ("run/03_params", "run.params")):
         page = (site / "nbs" / f"{notebook}.html").read_text(encoding="utf-8")
         assert f'api/mhbench.{module}.html">' in page, notebook
+
+
+def test_the_site_opens_with_the_first_page(site, pages):
+    page = (site / "index.html").read_text(encoding="utf-8")
+    assert page.count('class="study"') == len(PAPERS) and 'href="guide.html"' in page
+    for study in PAPERS:
+        assert f'href="../index.html#{study}"' in (site / "studies" / f"{study}.html").read_text(encoding="utf-8")
