@@ -224,7 +224,7 @@ def _plot(section: _Section, plot: Plot) -> dict[str, Any]:
 _SAID = {"equal": "equal", "convention": "equal under a convention", "undecided": "not decided", "differs": "differ"}
 _WHY = {"not_fetched": "in the release, not fetched here", "not_in_release": "not in the release"}
 _WHY |= {"not_held": "not in what fetched files hold"}
-_ELSE = "for other reasons"
+_ELSE = "for reasons that the ledger names"
 
 
 def _printed(verdicts: pd.DataFrame) -> dict[str, Any]:
