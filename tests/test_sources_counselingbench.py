@@ -1,9 +1,11 @@
 """CounselingBench's files as released, and rows made to break each rule."""
 
 import csv
+import shutil
 
 import pytest
 
+from mhbench.corpus.demo import demo_path
 from mhbench.corpus.load import load_corpus
 from mhbench.studies.counselingbench.competency import count_cases
 from mhbench.studies.counselingbench.fields import (
@@ -353,3 +355,12 @@ def test_a_final_label_of_the_file_goes_before_the_tie_break(tmp_path):
     row = ROW | {"label_h": LABELLED[0], "label_s": LABELLED[1], "label": LABELLED[1], "label_third": LABELLED[0]}
     corpus = load_corpus("counselingbench", write(tmp_path / "q.csv", [row]))
     assert corpus.items[0].category == competency(LABELLED[1]) and corpus.notes == []
+
+
+def test_a_table_of_errors_in_another_layout_is_named_and_left_out(tmp_path):
+    "As the authors' own, whose heading begins with a column without a name."
+    shutil.copy(demo_path("counselingbench") / "counselingbench_demo.csv", tmp_path)
+    (tmp_path / "errors_general_annotated.csv").write_text(" ,Question,Errors\n0,Which?,none\n", encoding="utf-8")
+    corpus = load_corpus("counselingbench", tmp_path)
+    assert len(corpus.items) == 24 and not [r for r in corpus.ratings if r.label == "none"]
+    assert any(n.startswith("errors_general_annotated.csv is left out: no table of labels") for n in corpus.notes)

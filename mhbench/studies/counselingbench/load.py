@@ -401,7 +401,12 @@ def load(
     if path.is_dir() and (inner := sorted(f.name for f in path.iterdir() if f.is_dir())):
         notes.append(f"not looked into: {', '.join(inner)}")
     corpus.notes += notes
-    labelled = sorted(path.glob("*errors*.csv"))  # of a file: none
+    labelled = []
+    for f in sorted(path.glob("*errors*.csv")):  # of a file: none
+        if {"item_id", "model", "rater", "label"} <= set(next(csv_rows(f), ("", {}))[1]):
+            labelled.append(f)
+        else:
+            corpus.notes.append(f"{f.name} is left out: no table of labels with item_id, model, rater and label")
     for f in [files[0].parent / Path(errors).expanduser()] if errors else labelled:
         corpus.ratings += load_counselingbench_errors(f, corpus.items)
     return corpus
