@@ -537,10 +537,13 @@ def test_the_documentation_shows_what_the_commands_print(datasets, capsys):
         assert capsys.readouterr().out == text
 
 
+PARTS_OF_A_FILE = ("paper", "reasons", "tables", "notes", "values", "conclusions", "claims")
+
+
 def test_the_snippets_of_the_documentation_fit_the_grammar():
     page = (ROOT / "docs" / "howto-ledger.md").read_text(encoding="utf-8")
     blocks = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
-    whole = {k: v for b in blocks for k, v in b.items() if k in ("paper", "reasons", "tables", "notes", "claims")}
+    whole = {k: v for b in blocks for k, v in b.items() if k in PARTS_OF_A_FILE}
     ClaimsFile(**whole)
     how = [b for b in blocks if not whole.keys() & b.keys()]
     entry = {k: v for k, v in whole["claims"][0].items() if k not in ("cannot", "needs")}
