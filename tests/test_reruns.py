@@ -24,7 +24,7 @@ ASKED = {  # what the demo leaves to encoders, or to nobody: here a language mod
     ("mhqa", "keys", "asked"): ["gemma"],
     ("mhqa", "profile", "asked"): ["gemma", "minilm"],
 }
-HASHED = {"inputs", "trained"}  # they look at what changed, and ask and compute nothing
+HASHED = {"inputs", "trained", "outcome"}  # they look at what changed or failed, and ask and compute nothing
 FINETUNED = "results/finetune/mhqa/models.json"
 MADE_HERE = {"every stage that computes"}
 
