@@ -79,7 +79,7 @@ def test_the_same_bytes_from_another_process_with_other_threads_and_context(endp
 
 def test_samples_differ_and_repeats_do_not(endpoint):
     out = asked(endpoint)
-    assert len({a.text for a in out if a.id.startswith("hot")}) == 3
+    assert len({a.text for a in out if a.id.startswith("hot")}) > 1  # which words are likely depends on the processor
     assert out[0].letter_logprobs == out[1].letter_logprobs and out[0].request_key != out[1].request_key
 
 

@@ -51,7 +51,7 @@ def test_what_holds_text_is_never_pushed(root, asked):
     stages = yaml.safe_load((root / "dvc.yaml").read_text())["stages"]
     kinds = {}
     for name, s in stages.items():
-        for o in s["outs"]:
+        for o in s.get("outs", []):
             path, kind = next(iter(o.items())) if isinstance(o, dict) else (o, {})
             kinds[name, path.split("/$")[0]] = kind
     texts = {k: v for k, v in kinds.items() if k[1].startswith("results/text/") or k[1] == f"results/{k[0]}"}

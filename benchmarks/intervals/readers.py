@@ -96,29 +96,6 @@ def kappa_of_any_two(item: float, rater: float) -> float:
     return float(np.mean([kappa_of_pairs(people, np.ones((1, 4000)))[0] for people in found]))
 
 
-def draw_questions(rng, *, items: int, raters: int, item: float, rater: float):
-    "Scores (raters, questions, options) of five options a question; a rater's severity is the same everywhere."
-    return latent(rng, items=items * 5, raters=raters, item=item, rater=rater).T.reshape(raters, items, 5)
-
-
-def alphas(x: np.ndarray) -> np.ndarray:  # of questions, where every rater scored every option
-    n = x.shape[0] * x.shape[2]
-    apart = x.var(0, ddof=1).mean(1)
-    return 1 - apart / (x.transpose(1, 0, 2).reshape(x.shape[1], n).var(1, ddof=1))
-
-
-def mean_alpha(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return weights @ alphas(x) / weights.sum(1)
-
-
-@cache
-def alpha_of_questions(raters: int, item: float, rater: float) -> float:
-    "The mean alpha over 2,000 panels of so many raters, each of 200 questions."
-    rng = np.random.default_rng(2)
-    drawn = [draw_questions(rng, items=200, raters=raters, item=item, rater=rater) for _ in range(2000)]
-    return float(np.mean([alphas(x).mean() for x in drawn]))
-
-
 CROSSED = [
     {"items": items, "raters": raters, "item": item, "rater": rater}
     for raters in (4, 5, 8, 10, 30)
@@ -190,18 +167,5 @@ KINDS = [
         draw=lambda rng, **setting: draw_labels(rng, **setting)[0],
         truth=lambda items, raters, item, rater: kappa_of_any_two(item, rater),
         interval=lambda people, seed: two_way_jackknife(kappa_of_pairs, people),
-    ),
-    Kind(
-        name="mean_alpha_over_raters",
-        about="The mean alpha of questions of five options; raters and questions are a sample.",
-        stages="agreement",
-        settings=[
-            {"items": items, "raters": raters, "item": 0.5, "rater": rater}
-            for raters in (4, 8, 12)
-            for items, rater in ((10, 0.1), (60, 0.0), (60, 0.3))
-        ],
-        draw=draw_questions,
-        truth=lambda items, **setting: alpha_of_questions(**setting),
-        interval=lambda x, seed: two_way_jackknife(mean_alpha, x, below_one=True, fewest=8),
     ),
 ]
