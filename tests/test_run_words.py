@@ -12,6 +12,7 @@ import yaml
 
 from mhbench.records.schema import Item, Rating, Response, write_records
 from mhbench.run import annotate, commands, edit, graph, new_study, panel, params, shape, stage, summary
+from mhbench.run.manifest import RunPart
 from mhbench.stats.prediction_powered import pilot_of_card
 
 
@@ -491,11 +492,19 @@ def test_main_numbers_are_divided_among_studies():
 
 def test_how_a_run_went_is_told_in_three_lines(tmp_path):
     run = {"studies": ["a", "b"], "models": []}
-    assert summary._how_it_went(tmp_path, run) == ["ran: a, b; asked: nobody", "what went wrong: the page says it"]
+    fresh = [RunPart("report", "", None, "fresh")]
+    assert summary._how_it_went(tmp_path, run, fresh) == ["ran: a, b; asked: nobody"]
+    noted = tmp_path / "metrics" / "prepare" / "a.json"
+    noted.parent.mkdir(parents=True)
+    made = {"n_ratings": 12, "n_by_models": 3, "n_simulated": 0, "n_raters": 2, "n_items": 4}
+    noted.write_text(json.dumps(made), encoding="utf-8")
+    told = ["ran: a, b; asked: nobody", "rated: a, 9 ratings by 2 people, 3 ratings by models of 4 questions"]
+    assert summary._how_it_went(tmp_path, run, fresh) == told
+    noted.unlink()
     (tmp_path / "report").mkdir()
     for wrong, told in (([], ["nothing"]), (["x"], ["x"]), (["x", "y", "z"], ["x", "  and 2 more notes on the page"])):
         (tmp_path / "report" / "wrong.json").write_text(json.dumps(wrong), encoding="utf-8")
-        found = summary._how_it_went(tmp_path, run | {"models": ["m", "n"]})
+        found = summary._how_it_went(tmp_path, run | {"models": ["m", "n"]}, fresh)
         assert found == ["ran: a, b; asked: m, n", f"what went wrong: {told[0]}", *told[1:]]
     (tmp_path / "score" / "a").mkdir(parents=True)
     lines = {"lines": {"chance, of four": 0.25, "pass mark": 0.6}}
