@@ -9,6 +9,7 @@ import pytest
 from conftest import BIN, ENV
 
 from mhbench.run.cli import FIRST_SCREEN, declaring, main, parser
+from mhbench.run.manifest import named_parts, selected_run
 from mhbench.subcommand import SUBCOMMANDS
 
 LINES = re.findall(r"^  ([a-z-]+) +\S.*?(mhbench .*)$", FIRST_SCREEN, re.MULTILINE)
@@ -49,7 +50,7 @@ def test_what_prints_imports_nothing_that_computes(said, light, tmp_path, root):
     folder.mkdir(parents=True)
     (folder / "headline.md").write_text("", encoding="utf-8")
     (folder / "wrong.json").write_text('["mhqa: 2 of 9 answers were not read."]', encoding="utf-8")
-    for stage in ("report", "score/mhqa"):
+    for stage in ("report", *("/".join(filter(None, x)) for x in named_parts(selected_run(root), root))):
         (tmp_path / "results" / stage).mkdir(parents=True, exist_ok=True)
         (tmp_path / "results" / stage / "contents.json").write_text('{"stage": "any"}', encoding="utf-8")
     head = "study,stage,measure,model,mode,n,n_unread,estimate,ci_low,ci_high,level,origin\n"
