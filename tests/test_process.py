@@ -1,7 +1,6 @@
 """The process of a stage: what a cell leaves in it, how it ends, and how DVC finds the command."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -37,10 +36,10 @@ except papermill.PapermillExecutionError as e:
 
 
 def plain(cell) -> list:
-    "What a cell leaves but for its standard error, where a kernel logs too, and without the colours of a traceback."
+    "What a cell leaves but for its standard error, where a kernel logs too, and for how an error's place is written."
     outputs = [dict(o) for o in cell.outputs if o.get("name") != "stderr"]
-    for o in outputs:
-        o |= {"traceback": re.sub(r"\x1b\[[\d;]*m", "", "\n".join(o.get("traceback", [])))}
+    for o in (o for o in outputs if o["output_type"] == "error"):
+        o |= {"traceback": [], "evalue": o["evalue"].split(" (line ")[0]}
     return outputs
 
 
