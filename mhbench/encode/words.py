@@ -17,7 +17,7 @@ from ..errors import refuse
 from ..records.schema import Item, letters
 
 # %% auto #0
-__all__ = ['Fold', 'READ', 'WordModel']
+__all__ = ['Fold', 'WORD_INPUTS', 'WordModel']
 
 # %% ../../nbs/encode/10_words.ipynb #a881520a
 Fold = tuple[np.ndarray, np.ndarray]  # places of the items that teach, and of those that are answered
@@ -41,7 +41,7 @@ def _folds(items: Sequence[Item], n_folds: int) -> Iterator[Fold]:
             yield among[teach], among[held]
 
 # %% ../../nbs/encode/10_words.ipynb #eaa9bc28
-READ = ("question and options", "options alone")  # what of an item is read
+WORD_INPUTS = ("question and options", "options alone")  # what of an item is read
 
 
 def _asked(item: Item) -> str:
@@ -84,15 +84,15 @@ class _Rows:
 class WordModel:
     """The log-probability of each option by its words, a `classifier` for mhbench.encode.classifiers.choice_responses.
 
-    Raises: ValueError for another part of the item than those in READ.
+    Raises: ValueError for another part of the item than those in WORD_INPUTS.
     """
 
     why_none = "no item of another case has a key to learn from"
 
-    def __init__(self, read: str = READ[0], n_folds: int = 5):
-        if read not in READ:
-            refuse(f"WordModel: served must be one of {', '.join(READ)}; got {read!r}")
-        self.with_question = read == READ[0]
+    def __init__(self, read: str = WORD_INPUTS[0], n_folds: int = 5):
+        if read not in WORD_INPUTS:
+            refuse(f"WordModel: served must be one of {', '.join(WORD_INPUTS)}; got {read!r}")
+        self.with_question = read == WORD_INPUTS[0]
         self.n_folds = n_folds
 
     def log_probabilities(self, items: Sequence[Item]) -> dict[str, np.ndarray]:
