@@ -566,7 +566,7 @@ def load_answers(
             refuse(f"load_answers: an item must be answered once a mode and sample; got {got}")
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
         fields |= {"order": _order(r.get("order"), len(item.options), place) or _shown(r.get("choices"), item, place)}
-        fields |= {"changed": [] if r.get("mode") else [MODE_UNKNOWN]}
+        fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not logged) else [MODE_UNKNOWN]}
         theirs = _target_letters(r["target"], item, fields["order"]) if "target" in r and item.options else None
         keyed += [] if theirs is None or not item.right else [(item.item_id, theirs == sorted(item.right))]
         rows.append((place, fields | _came(r, len(item.options), place)))
