@@ -20,8 +20,8 @@ import json
 import resource
 import time
 
-import openai  # noqa: F401  # where something is asked, mhbench imports it at the first request
-from openai import AsyncOpenAI  # noqa: F401
+import aiohttp  # noqa: F401  # where something is asked, mhbench imports these at the first request
+from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: F401
 
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
