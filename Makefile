@@ -50,7 +50,7 @@ repro: data  ## run every stage that is out of date, then print the tables
 	$(BIN)/mhbench summary
 
 WRITE ?=
-WORKERS := $(shell nproc 2>/dev/null || echo 2)
+WORKERS := $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2)
 
 PYTEST := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

@@ -28,7 +28,8 @@ hostile/test_hostile_counted hostile/test_hostile_requirements
 WHOLE = """
 test_benchmarks test_canary test_cluster test_golden test_interval_coverage test_ledger_page test_local
 test_medqade_pipeline test_mentat_pipeline test_new_study test_own_files test_parallel test_pipeline test_process
-test_real_studies test_real_texts test_replicate test_report test_reruns test_site test_stages test_sweep test_wheel
+test_real_studies test_real_texts test_replicate test_report test_reruns test_schedules test_site test_stages test_sweep
+test_wheel
 annotate/test_annotate_browser annotate/test_annotate_killed annotate/test_annotate_pipeline
 annotate/test_annotate_proxy
 hostile/test_hostile_command hostile/test_hostile_local hostile/test_hostile_surroundings

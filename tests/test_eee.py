@@ -18,6 +18,7 @@ from mhbench.records.database import SUMS
 from mhbench.records.schema import Item, Judgment, Rating, Response, write_records
 from mhbench.run.cli import main
 from mhbench.run.eee import HumanRating, _rows_of
+from mhbench.run.manifest import named_parts, selected_run
 from mhbench.run.panel import new_file
 from mhbench.steps.accuracy import breakdowns
 from mhbench.steps.score import score_responses, self_consistency
@@ -118,6 +119,10 @@ def home(tmp_path, root, monkeypatch):
     }
     mean |= {"ci_low": 0.5, "ci_high": 0.9, "level": 0.95, "interval": "agresti-coull", "n_failed": 1}
     pd.DataFrame([mean]).to_parquet(results / "judge/mhqa/means.parquet")
+    for part in named_parts(selected_run(tmp_path), tmp_path):
+        left = results.joinpath(*filter(None, part))
+        left.mkdir(parents=True, exist_ok=True)
+        (left / "contents.json").write_text('{"stage": "any"}', encoding="utf-8")
     monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -161,7 +161,7 @@ def test_answers_that_were_cut_are_a_row_with_the_remedy(prepared):
     run_stage("generate", "mhqa", "stuck")
     (row,) = json.loads(open("results/generate/mhqa/stuck/contents.json", encoding="utf-8").read())["failures"]
     assert (row["n_lost"], row["n_asked"], row["withheld"]) == (N - 2, N - 2, "its accuracy in this mode")
-    assert row["remedy"].startswith("models.stuck in params.yaml: max_tokens") and not row["again"]
+    assert row["remedy"] == "models.stuck in params.yaml: thinking: true" and not row["again"]
 
 
 def test_a_selection_takes_its_judges_with_it_and_touches_nothing_else(first):

@@ -129,12 +129,12 @@ def test_main_numbers_of_two_runs_stand_side_by_side(tmp_path):
     first = main_rows(
         ("one", "score", "accuracy", "m", "zero_shot", 8, 0.5),
         ("one", "judge", "mean", "m", None, 5, 1.0),
-        ("one", "judge", "mean", "m", None, 5, 2.0),
+        ("one", "judge", "median", "m", None, 5, 2.0),
     )
     second = main_rows(
         ("one", "score", "accuracy", "m", "zero_shot", 8, 0.625),
         ("one", "judge", "mean", "m", None, 5, 1.5),
-        ("one", "judge", "mean", "m", None, 5, 2.0),
+        ("one", "judge", "median", "m", None, 5, 2.0),
         ("two", "score", "accuracy", "m", "zero_shot", 4, 0.1),
     )
     runs = [

@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from ctypes.util import find_library
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -114,10 +115,13 @@ def run_key(data: TrainingData, settings: TrainingSettings, seed: int) -> str:
 
 def _in_16_bits(settings: TrainingSettings) -> bool:
     "Whether training computes in bf16: as it is told, or by what the machine has."
+    if settings.precision != "auto" or settings.device != "auto":
+        return settings.precision == "bf16"
+    if find_library("cuda") is None and not Path("/dev/kfd").exists():
+        return False  # neither CUDA's driver nor ROCm's device: PyTorch need not be loaded to know it
     import torch
 
-    gpu = settings.device == "auto" and torch.cuda.is_available()
-    return settings.precision == "bf16" or (settings.precision == "auto" and gpu and torch.cuda.is_bf16_supported())
+    return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
 
 # %% ../../nbs/encode/08_finetune.ipynb #faec489b
 def untrained_model(base: str | Path, settings: TrainingSettings, seed: int) -> tuple[Any, Any]:

@@ -142,7 +142,7 @@ def test_a_table_of_ratings_loses_nobody_for_a_letter(folder, capsys):  # noqa: 
 
 
 def test_rows_that_are_set_aside_name_nobody(folder, tmp_path):  # noqa: F811
-    (folder / "theirs.csv").write_text("item,rater,option,score\nq1,Zoë,A,1\nq1,Zoë,A,2\nq9x,王芳,A,3\n", "utf-8")
+    (folder / "theirs.csv").write_text("item,rater,option,score\nq1,Zoë,A,1\nq1,Zoë,B,200\nq9x,王芳,A,3\n", "utf-8")
     assert (
         main(["new-study", "ward", "questions.xlsx", "--ratings", "theirs.csv", "--ratings-scale", "0:100", "--yes"])
         == 0
