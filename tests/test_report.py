@@ -436,8 +436,8 @@ def test_why_a_row_has_no_interval_is_unknown_where_nothing_says_it():
     assert doubts(rows) == [f"1 of 3 rows have no interval: {few}", f"2 of 3 rows have no interval: {unknown}"]
 
 
-def test_the_name_of_a_line_turns_to_the_middle_in_the_outer_fifths():
-    sides = [_marks({"chance": x}, (0, 100))[0]["side"] for x in (19, 20, 80, 81)]
+def test_the_name_of_a_line_turns_to_the_middle_near_the_ends():
+    sides = [_marks({"chance": x}, (0, 100))[0]["side"] for x in (27, 28, 72, 73)]
     assert sides == [" start", "", "", " end"]
 
 

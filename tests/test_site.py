@@ -150,7 +150,7 @@ def test_a_caption_is_read_from_its_cell():
 
 def test_a_title_of_the_gallery_is_the_one_that_the_figure_bears(tmp_path):
     (tmp_path / "figures" / "score" / "mhqa").mkdir(parents=True)
-    entries = [{"name": "accuracy", "title": "mhqa: minilm is above chance (0.25)", "caption": "A share; of answers"}]
+    entries = [{"name": "accuracy", "title": "minilm is above chance (0.25)", "caption": "A share; of answers"}]
     (tmp_path / "figures" / "score" / "mhqa" / "figures.json").write_text(json.dumps(entries), encoding="utf-8")
     notebook = tmp_path / "reports" / "score" / "mhqa.ipynb"
     notebook.parent.mkdir(parents=True)
