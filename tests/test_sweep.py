@@ -46,7 +46,7 @@ def folder(tmp_path, monkeypatch):
         mhqa["prepare"]["answers"] = {}
         mhqa["generate"] = {"modes": MODES}
         p["studies"]["mhqa"] = mhqa
-        p["score"] |= {"n_boot": 50, "n_permutations": 199}
+        p["score"] |= {"n_boot": 50}
         (top / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
         monkeypatch.chdir(top)
         select(["mhqa"], ["remote"], 6, params=top / "params.yaml")
