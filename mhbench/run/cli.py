@@ -57,6 +57,7 @@ def _run_all(a: argparse.Namespace) -> None:
 )
 def _run(a):
     from mhbench.run.execute import ROWS, leave_failure, run_stage
+    from mhbench.run.manifest import left_by
     from mhbench.run.params import load_params
     from mhbench.run.process import Live, position
 
@@ -70,12 +71,17 @@ def _run(a):
         with Live(f"{which} (stage {k} in the order of {n})" if k else which):
             done = run_stage(a.stage, a.study, a.model, params=a.params, overrides=a.overrides, here=True)
     except Exception as e:
-        if not (os.environ.get(ROWS) and a.study):
+        if os.environ.get(ROWS) != "rows" or not a.study:
             raise
         row = leave_failure(a.stage, a.study, a.model, e)
         print(f"mhbench run: {which} {row.what}: {row.said}; the report has a row of it", file=sys.stderr)
         return
     print(f"{which}: {os.path.relpath(done)}")
+    if os.environ.get(ROWS) == "stop" and a.study:
+        lost = [f for f in left_by(root() / "results", a.stage, a.study, a.model).get("failures", ()) if f["again"]]
+        if lost:
+            said = f"{lost[0]['n_lost']} of {lost[0]['n_asked']} {lost[0]['what']}: {lost[0]['said']}"
+            refuse(f"run: nothing may be lost where {ROWS} is stop; got {said}", place=which, error=RuntimeError)
 
 # %% ../../nbs/run/17_cli.ipynb #ed51b9ce
 @subcommand("inputs", "hash the corpora, answers and templates that the run reads, for DVC to compare", PARAMS)

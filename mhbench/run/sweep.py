@@ -75,7 +75,7 @@ def sweep(axes: Sequence[str], targets: Sequence[str] = ()) -> tuple[pd.DataFram
     "Run the points of a grid that have no result: one row a point and main number, and the points that failed."
     top, points, rows, failed = root(), grid(axes), [], []
     refuse_unknown(top)
-    env = {**os.environ, "MHBENCH_ROOT": ""}
+    env = {**os.environ, "MHBENCH_ROOT": "", "MHBENCH_FAILURES": "stop"}  # a point with losses is not done
     with tempfile.TemporaryDirectory(dir=private_folder(top / ".mhbench" / "sweep")) as folder:
         copy = Path(folder) / top.name
         state = _copy(top, copy)

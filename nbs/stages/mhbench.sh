@@ -6,7 +6,7 @@ of() {  # PROCESS: the first word of its command, where Linux tells it, or elsew
 above() {  # PROCESS: the one that began it
   if [ -r "/proc/$1/status" ]; then sed -n 's/^PPid:[^0-9]*//p' "/proc/$1/status"; else ps -o ppid= -p "$1" | tr -d ' '; fi
 }
-export MHBENCH_FAILURES=rows  # a stage of a study that fails leaves a row of it, and the run goes on
+export MHBENCH_FAILURES="${MHBENCH_FAILURES:-rows}"  # a stage of a study that fails leaves a row, and the run goes on; stop: it ends
 dvc=$(of "$PPID")
 case $dvc in *sh) dvc=$(of "$(above "$PPID")") ;; esac
 for found in "$(dirname -- "$dvc")/mhbench" "$(command -v mhbench)" .venv/bin/mhbench; do
