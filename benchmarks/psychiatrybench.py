@@ -112,7 +112,8 @@ def simulated_answers(items: list[Item], rng: np.random.Generator) -> tuple[pd.D
             rows.append((i.item_id, i.cluster, i.task, i.category, model, answer, i.key, correct))
     columns = ["item_id", "cluster", "task", "category", "model", "answer", "key", "correct"]
     scores = pd.DataFrame(rows, columns=columns).assign(mode="zero_shot", answered_by="plain", sample=0, status="ok")
-    return scores, pd.DataFrame(judged, columns=["judge", "item_id", "cluster", "category", "model", "points"])
+    columns = ["judge", "item_id", "cluster", "category", "model", "points"]
+    return scores, pd.DataFrame(judged, columns=columns).assign(by_rule=False)
 
 
 def every_table(scores: pd.DataFrame, judged: pd.DataFrame, items: list[Item], draws: int, models: list[str]) -> dict:

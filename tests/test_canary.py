@@ -186,7 +186,7 @@ def configured(folder: Path, banks: Path, url: str) -> None:
     "The demo's parameters, of the banks with words in them, with a model that writes and judges."
     text = fewer_draws((folder / "params.yaml").read_text(encoding="utf-8")).replace(" data/", f" {banks}/")
     p = yaml.safe_load(text)
-    p["endpoints"]["canary"], p["models"]["writer"] = ENDPOINT | {"base_urls": [url]}, WRITER | {"max_truncated": 1.0}
+    p["endpoints"]["canary"], p["models"]["writer"] = ENDPOINT | {"base_urls": [url]}, WRITER
     for study in p["studies"].values():
         for section in study.values():
             if isinstance(section, dict):
