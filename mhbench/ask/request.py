@@ -23,9 +23,9 @@ from .terms import LIMITS, Terms
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'presets', 'preset',
-           'endpoint', 'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'only_a_letter',
-           'limit_of', 'asked_of', 'body_of', 'changes', 'wire']
+__all__ = ['SPEED', 'HERE', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'presets',
+           'preset', 'endpoint', 'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json',
+           'only_a_letter', 'limit_of', 'asked_of', 'body_of', 'changes', 'wire']
 
 # %% ../../nbs/ask/08_request.ipynb #351a4ff4
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -174,6 +174,7 @@ def parameter_count(billions: float | None) -> str:
     return f"{billions:g}B" if billions >= 1 else f"{1000 * billions:g}M"
 
 # %% ../../nbs/ask/08_request.ipynb #3ae45260
+HERE = ("encoder", "classifier", "words")  # kinds of endpoints whose models compute in this process, and write nothing
 _PRESETS = Path(__file__).parent / "providers" if "__file__" in globals() else Path("../../mhbench/ask/providers")
 
 

@@ -17,12 +17,12 @@ import pandas as pd
 from markupsafe import Markup
 
 from ..errors import refuse
-from .claims import CONCLUSION_VERDICTS, CallOf, CellOf, Claims, Stated, nearest_name
+from .claims import CallOf, CellOf, Claims, Stated, nearest_name
 from .verdicts import Tables, source_value
 
 # %% auto #0
 __all__ = ['committed_file', 'committed_tables', 'Quantity', 'quantity', 'replace_value', 'quantities', 'shown_number', 'filled',
-           'filled_text', 'number_tag', 'filled_html', 'conclusions_html', 'verdict_counts']
+           'filled_text', 'number_tag', 'filled_html', 'conclusions_html']
 
 # %% ../../nbs/ledger/06_conclusions.ipynb #9b3f30d6
 _VERDICTS = "ledger/verdicts"
@@ -182,9 +182,3 @@ def conclusions_html(claims: Claims, known: Mapping[str, Quantity]) -> list[dict
         | {part: filled_html(getattr(c, part), known) for part in parts}
         for name, c in claims.file.conclusions.items()
     ]
-
-
-def verdict_counts(claims: Claims) -> dict[str, int]:  # verdict -> conclusions, without those that have none
-    "How many conclusions have each verdict."
-    found = [c.verdict for c in claims.file.conclusions.values()]
-    return {v: found.count(v) for v in CONCLUSION_VERDICTS if v in found}

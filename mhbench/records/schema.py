@@ -26,10 +26,10 @@ from .task import task_of
 
 # %% auto #0
 __all__ = ['Mode', 'Origin', 'Status', 'MODES', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Count', 'Probability', 'AWAITING', 'R',
-           'OR_WITHOUT', 'ROW_GROUP', 'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response', 'Judgment',
-           'of_kind', 'Rating', 'origins', 'origin_banner', 'Grouping', 'Score', 'columns', 'conform', 'Validated',
-           'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'StoredRecords', 'read_records',
-           'column_of', 'fingerprint']
+           'OR_WITHOUT', 'ROW_GROUP', 'letters', 'most_probable', 'Record', 'Item', 'Outcome', 'carried', 'Response',
+           'Judgment', 'of_kind', 'Rating', 'origins', 'origin_banner', 'Grouping', 'Score', 'columns', 'conform',
+           'Validated', 'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'StoredRecords',
+           'read_records', 'column_of', 'fingerprint']
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
 Mode = Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]  # how an item is asked
@@ -48,6 +48,12 @@ def letters(n: int) -> list[str]:
     if not 0 <= n <= 26:
         refuse(f"letters: n must be between 0 and 26; got {n}; name longer lists in full (task multi_label)")
     return [chr(65 + i) for i in range(n)]
+
+
+def most_probable(probabilities: Sequence[float]) -> list[str]:
+    "The letter of the most probable option; none where another is as probable."
+    top = [a for a, p in zip(letters(len(probabilities)), probabilities) if p == max(probabilities)]
+    return top if len(top) == 1 else []
 
 # %% ../../nbs/records/01_schema.ipynb #3061c2b0
 class Record(BaseModel):
@@ -115,8 +121,7 @@ class Item(Record):
         "What counts as right: the key; without one, the most probable option, where no other is as probable."
         if self.key or self.soft_labels is None:
             return self.key
-        top = [a for a, p in zip(letters(len(self.options)), self.soft_labels) if p == max(self.soft_labels)]
-        return top if len(top) == 1 else []
+        return most_probable(self.soft_labels)
 
     @model_validator(mode="after")
     def _fits_its_task(self):

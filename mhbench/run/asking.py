@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..ask.client import Recorder
-from ..ask.request import Model, presets
+from ..ask.request import HERE, Model, presets
 from ..ask.request import endpoint as endpoint_of
 from ..encode.classifiers import MultipleChoice, load_multiple_choice
 from ..encode.embeddings import load_encoder
@@ -64,7 +64,7 @@ def asking(entry: dict, name: str, endpoints: dict) -> Iterator[tuple]:
         known = {"name": entry["endpoint"], "served": model.served, "log": log, **settings}
         with serve(start=False, **known) as endpoint:
             yield model, endpoint
-    elif kind in ("encoder", "classifier", "words"):
+    elif kind in HERE:
         rule = f"local, or one of {', '.join(presets())}, for a model that is asked"
         got = f"{kind!r} (models.{name}); such a model chooses among options, and writes nothing"
         refuse(f"asking: endpoints.{entry['endpoint']}.kind must be {rule}; got {got}")
@@ -107,7 +107,7 @@ def settled(
     "The model of an entry, ready to be asked: behind its endpoint, an encoder, a classifier, or words alone."
     rest, capped_modes = capped(entry, dict(modes or {}))
     kind = endpoints[rest["endpoint"]]["kind"]
-    if Recorder.active and kind in ("encoder", "classifier", "words"):
+    if Recorder.active and kind in HERE:
         yield Asked(name, capped_modes, encoder=FirstOption())
     elif kind == "encoder":
         encoder = load_encoder(rest["served"], executor=Executor(**(executor or {})))

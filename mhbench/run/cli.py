@@ -57,7 +57,7 @@ def _run_all(a: argparse.Namespace) -> None:
 )
 def _run(a):
     from mhbench.run.execute import ROWS, leave_failure, run_stage
-    from mhbench.run.manifest import left_by
+    from mhbench.run.manifest import failures_left, lost_in_words
     from mhbench.run.params import load_params
     from mhbench.run.process import Live, position
 
@@ -78,10 +78,9 @@ def _run(a):
         return
     print(f"{which}: {os.path.relpath(done)}")
     if os.environ.get(ROWS) == "stop" and a.study:
-        lost = [f for f in left_by(root() / "results", a.stage, a.study, a.model).get("failures", ()) if f["again"]]
-        if lost:
-            said = f"{lost[0]['n_lost']} of {lost[0]['n_asked']} {lost[0]['what']}: {lost[0]['said']}"
-            refuse(f"run: nothing may be lost where {ROWS} is stop; got {said}", place=which, error=RuntimeError)
+        if lost := [f for f in failures_left(root() / "results", [(a.stage, a.study, a.model)]) if f["again"]]:
+            got = "{what}: {said}".format_map(lost_in_words(lost[0]))
+            refuse(f"run: nothing may be lost where {ROWS} is stop; got {got}", place=which, error=RuntimeError)
 
 # %% ../../nbs/run/17_cli.ipynb #ed51b9ce
 @subcommand("inputs", "hash the corpora, answers and templates that the run reads, for DVC to compare", PARAMS)

@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 
 from ..annotate.export import ratings_of_file
+from ..ask.request import HERE
 from ..corpus.load import Corpus, load_corpus
 from ..errors import refuse
 from ..records.answers import all_simulated
@@ -31,7 +32,6 @@ from .inputs import sha256
 from mhbench.run.params import (
     DEMO,
     FOR_RATINGS,
-    HERE,
     check_params,
     goes_through,
     kind_of,

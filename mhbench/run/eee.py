@@ -19,6 +19,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from .. import __version__
+from ..ask.request import HERE
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Rating, Response, StoredRecords, fingerprint, letters
 from .graph import records_left
@@ -224,7 +225,7 @@ def _line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str,
     }
 
 # %% ../../nbs/run/20_eee.ipynb #c7833c47
-_LOCAL = ("local", "encoder", "classifier", "words")  # kinds of endpoints that are this machine
+_LOCAL = ("local", *HERE)  # kinds of endpoints that are this machine
 _SERVICES = "openai.com anthropic.com googleapis.com openrouter.ai mistral.ai together.xyz deepseek.com cohere.com"
 _SERVICES += " groq.com x.ai fireworks.ai azure.com amazonaws.com huggingface.co"  # others may be one's own
 _DETAILS = ("lineage", "released", "parameters", "medical", "licence")  # entries of a model

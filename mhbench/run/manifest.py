@@ -159,7 +159,9 @@ class _Lock:
         deps = entry.get("deps", [])
         said = [_why(d["path"]) for d in deps if self.hashes.of(self.top / d["path"]) != d.get("md5")]
         for file, values in entry.get("params", {}).items():
-            now = self.values.setdefault(file, _loaded(self.top / file))
+            if file not in self.values:
+                self.values[file] = _loaded(self.top / file)
+            now = self.values[file]
             said += [f"{key} has changed" for key, value in values.items() if not _same(_at(now, key), value)]
         for out in entry.get("outs", []):
             changed = self.hashes.of(self.top / out["path"]) != out.get("md5")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..annotate.study import QUESTION_KINDS
+from ..ask.request import HERE
 from ..ask.terms import entries_of
 from ..errors import refuse
 from ..records.answers import all_simulated, modes_in
@@ -22,12 +23,11 @@ from .shape import TEXT_KEY, Fault, listed, misshapen, nearest, read_tree, refus
 from ..steps.parameters import GIVEN
 
 # %% auto #0
-__all__ = ['HERE', 'WHOM', 'ASKED_IN', 'DEMO', 'BUNDLED', 'FOR_RATINGS', 'WRITTEN', 'READ_IN', 'simulated_left_out', 'kind_of',
+__all__ = ['WHOM', 'ASKED_IN', 'DEMO', 'BUNDLED', 'FOR_RATINGS', 'WRITTEN', 'READ_IN', 'simulated_left_out', 'kind_of',
            'asked_by', 'somebody_writes', 'goes_through', 'not_run', 'unread_ratings', 'check_params', 'load_params',
            'stage_parameters']
 
 # %% ../../nbs/run/03_params.ipynb #f259d467
-HERE = ("encoder", "classifier", "words")  # kinds of endpoints whose models compute in the stage, and write nothing
 WHOM = ("asked", "judges", "contestants", "examinees")  # the parameters that name the models a stage asks
 
 

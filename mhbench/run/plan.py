@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ..ask.client import Plan, Recorder
+from ..ask.request import HERE
 from ..errors import refuse
 from ..records.database import private_file
 from ..records.schema import Item
 from .asking import cache_file
 from .execute import run_stage
 from .graph import Node, before, graph, jobs, place, records_left, root
-from .params import HERE, load_params, stage_parameters
+from .params import load_params, stage_parameters
 
 # %% auto #0
 __all__ = ['run_with', 'PlannedRun', 'plan_run']

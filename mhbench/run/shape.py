@@ -22,7 +22,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
-from ..ask.request import Endpoint, Model, endpoint, presets
+from ..ask.request import HERE, Endpoint, Model, endpoint, presets
 from ..ask.secrets import plain, secret_header
 from ..encode.parallel import Executor
 from ..encode.store import StoreSettings
@@ -90,7 +90,7 @@ class Sampling(BaseModel):
 # %% ../../nbs/run/02_shape.ipynb #cf84f5c6
 def _entries() -> dict[str, tuple]:  # of endpoints and of models
     local = {k: (f.annotation, f) for k, f in LocalServer.model_fields.items()}
-    kinds = ["local", "encoder", "classifier", "words", *presets()]
+    kinds = ["local", *HERE, *presets()]
     behind = section(Endpoint, ("name",), kind=(str, field(..., "what speaks there", examples=kinds)), **local)
     model = section(
         Model,
@@ -462,7 +462,7 @@ def _declared(schema: dict, path: tuple) -> dict[str, Any]:
 def _entry_faults(part: str, name: str, entry: dict, kind: str) -> Iterator[Fault]:
     "Mistakes that only the class of a model or an endpoint can find: fields that do not fit each other."
     at = (part, name)
-    computes_here = kind in ("encoder", "classifier", "words")
+    computes_here = kind in HERE
     try:
         if part == "models" and not computes_here:
             Model(name=name, **{k: v for k, v in entry.items() if k not in ("n_items", "scale")})

@@ -22,6 +22,7 @@ from ..errors import refuse
 from ..records.database import private_folder
 from ..report.tables import counted
 from .compare import results_of
+from .execute import ROWS
 from .graph import root
 from .inputs import source_files
 from .params import load_params
@@ -75,7 +76,7 @@ def sweep(axes: Sequence[str], targets: Sequence[str] = ()) -> tuple[pd.DataFram
     "Run the points of a grid that have no result: one row a point and main number, and the points that failed."
     top, points, rows, failed = root(), grid(axes), [], []
     refuse_unknown(top)
-    env = {**os.environ, "MHBENCH_ROOT": "", "MHBENCH_FAILURES": "stop"}  # a point with losses is not done
+    env = {**os.environ, "MHBENCH_ROOT": "", ROWS: "stop"}  # a point with losses is not done
     with tempfile.TemporaryDirectory(dir=private_folder(top / ".mhbench" / "sweep")) as folder:
         copy = Path(folder) / top.name
         state = _copy(top, copy)

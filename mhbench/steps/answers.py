@@ -29,8 +29,8 @@ from .verdicts import by_rule, unasked_judgment
 
 # %% auto #0
 __all__ = ['SIMILARITY', 'NOT_SAID', 'nearest_option', 'judge_by_similarity', 'Asked', 'answer_everything', 'split_unasked',
-           'judge_everything', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks', 'telling_texts',
-           'count_responses', 'about_gaps', 'generate_metrics']
+           'judge_everything', 'n_terms', 'who_answered', 'about_who_answered', 'count_tasks', 'count_responses',
+           'about_gaps', 'generate_metrics']
 
 # %% ../../nbs/steps/10_answers.ipynb #03f84f62
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -256,7 +256,7 @@ def count_tasks(items: Sequence[Item]) -> pd.DataFrame:  # task, items
 
 
 def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
-    "The responses, with `scored` (an answer that is right or wrong by itself), `unread`, `refused` and `truncated`."
+    "The responses, with `scored` (an answer that is right or wrong by itself), `unread` and `refused`."
     by_id = {i.item_id: i for i in items}
     read = pd.DataFrame([read_answer(by_id[r.item_id], r) for r in responses], columns=["answer", "how"])
     judged = [i.item_id for i in items if task_of(i).judged]
@@ -266,16 +266,7 @@ def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     table["scored"] = table["answered"] & alone & ~read["how"].isin(UNSCORED)
     table["refused"] = read["how"].isin(DECLINED)
     table["unread"] = table["scored"] & ~read["answer"].astype(bool) & ~table["refused"]
-    return table.assign(truncated=table["status"] == "truncated")
-
-
-def telling_texts(items: Sequence[Item], responses: Sequence[Response], most: int = 3) -> list[str]:
-    "Some of what was written, on a line each: first what could not be read or was cut."
-    table = _read(items, responses)
-    table = table[table["text"].notna()]
-    telling = table.sort_values(["unread", "truncated"], ascending=False, kind="stable")
-    lines = [" ".join(text.split()) for text in telling["text"]]
-    return [line if len(line) <= 120 else f"{line[:117]}..." for line in dict.fromkeys(lines)][:most]
+    return table
 
 
 def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import pandas as pd
 from ..ask.parse import is_refusal
 from ..ask.unwrap import split_thinking
 from ..errors import refuse
-from ..records.schema import Grouping, Item, Response, Score, column_of, columns, conform, letters
+from ..records.schema import Grouping, Item, Response, Score, column_of, columns, conform, letters, most_probable
 from ..records.task import task_of, tasks_with
 from ..stats.calibration import brier, cross_entropy
 from ..stats.metrics import majority_vote
@@ -298,8 +298,7 @@ def with_soft_labels(items: Sequence[Item], labels: pd.DataFrame) -> list[Item]:
         order = range(len(i.options)) if i.order is None else i.order
         soft = np.array([p[letters(len(i.options))[k]] for k in order], float)
         soft = (soft / soft.sum()).tolist()
-        top = [a for a, s in zip(letters(len(soft)), soft) if s == max(soft)]
-        out.append(i.model_copy(update={"soft_labels": soft, "key": top if len(top) == 1 else i.key}))
+        out.append(i.model_copy(update={"soft_labels": soft, "key": most_probable(soft) or i.key}))
     return out
 
 # %% ../../nbs/steps/06_score.ipynb #af045bb9

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import optional, refuse
-from ...records.schema import Item, letters, validate
+from ...records.schema import Item, most_probable, validate
 from ...steps.variants import GENDERS
 
 # %% auto #0
@@ -151,12 +151,6 @@ def checked_rows(
         refuse(f"{caller}: file must be CSV; got {e} ({name}:{start}); {remedy}")
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #2cdb6924
-def _most(labels: list[float]) -> list[str]:
-    "The letter of the option with the largest label; none where two have it."
-    top = [a for a, label in zip(letters(5), labels) if label == max(labels)]
-    return top if len(top) == 1 else []
-
-
 def _question(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
 
@@ -191,7 +185,7 @@ def _question(place: str, row: dict[str, str]) -> dict:
     question = texts.get("text_nonbinary") or next(iter(texts.values()))
     of: dict[str, Any] = {"item_id": f"mentat-{row['q_id']}", "study": "mentat", "task": "multiple_choice"}
     of |= {"category": row["category"], "question": question, "options": options, "source": place}
-    of |= {"key": _most(truth), "soft_labels": truth, "variant": texts}
+    of |= {"key": most_probable(truth), "soft_labels": truth, "variant": texts}
     return of | {"canary": row.get("canary") or None, "protected": not row.get("canary")}
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #0f339edc
@@ -261,7 +255,7 @@ def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> d
         variant["ethnicity"] = row["nat"]
     of: dict[str, Any] = {"item_id": f"{q}.{name}.{k}", "base_id": q, "group_id": q, "study": "mentat"}
     of |= {"task": "multiple_choice", "category": row["category"], "split": row["split"], "variant": variant}
-    of |= {"question": text, "options": options, "order": order, "key": _most(labels), "soft_labels": labels}
+    of |= {"question": text, "options": options, "order": order, "key": most_probable(labels), "soft_labels": labels}
     of["soft_labels_low"] = [float(x) for x in row["labels_lower_bound"]]
     of["soft_labels_high"] = [float(x) for x in row["labels_upper_bound"]]
     of["origin"] = {"labels": "results file" if name.endswith("_results") else "evaluation sets"}
