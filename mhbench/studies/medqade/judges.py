@@ -211,7 +211,7 @@ def why_no_favouritism(said: JudgeLabels, students: Sequence[str], lineages: Map
     if not len(said.judges):
         return "no judge has labelled these answers"
     pairs = _relatives(said, students, lineages)
-    if not pairs:
+    if not pairs or not all(lineages.get(judge) for judge in said.judges):  # who is a peer is not known
         return about_lineages(said.judges, students, lineages)
     named = ", ".join(f"{j} with {s}" for j, s in pairs[:4]) + (f" and {len(pairs) - 4} more" if len(pairs) > 4 else "")
     return f"judges share a lineage with a student ({named}), and none of another has labelled two of the same answers"
