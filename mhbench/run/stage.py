@@ -44,7 +44,6 @@ from ..registry import studies as registered
 from ..report.style import introduce, save, title_of, who
 from ..report.tables import with_interval
 from .graph import before, graph, items_file, records_left, root, write_json
-from .manifest import left_by
 from ..steps.failures import Failure
 from ..steps.rates import COUNTS
 
@@ -145,7 +144,8 @@ def as_saved(file: str | Path) -> str:  # PNG as base64
 
 def ended_badly(results: str | Path, stage: str, study: str, model: str | None = None) -> bool:
     "Whether a stage has ended with an error, and left a row of that in place of its tables."
-    return any(f["broke"] for f in left_by(results, stage, study, model).get("failures", ()))
+    file = Path(results).joinpath(*filter(None, (stage, study, model, "contents.json")))
+    return file.exists() and any(f["broke"] for f in json.loads(file.read_text(encoding="utf-8")).get("failures", ()))
 
 
 def _let_figures_show() -> None:
