@@ -82,14 +82,14 @@ def _lines(file: Path) -> list[Any]:
     return [json.loads(line) for line in file.read_bytes().split(b"\n") if line]
 
 
-def _write_part(folder: Path, lines: Sequence[bytes], asked: Sequence[Request]) -> dict[str, Any]:
+def _write_part(folder: Path, lines: Sequence[bytes], requests: Sequence[Request]) -> dict[str, Any]:
     "Write a request file, named by its SHA-256, and beside it what is needed to read its answers."
     text = b"".join(lines)
     sha = hashlib.sha256(text).hexdigest()
     (folder / f"{sha[:16]}.jsonl").write_bytes(text)
-    (folder / f"{sha[:16]}.asked.jsonl").write_bytes(_jsonl(map(asdict, asked)))
-    part = {"file": f"{sha[:16]}.jsonl", "sha256": sha, "lines": len(lines)}
-    return part | {"file_id": None, "batch_id": None, "status": "written", "merged": False}
+    (folder / f"{sha[:16]}.asked.jsonl").write_bytes(_jsonl(map(asdict, requests)))
+    description = {"file": f"{sha[:16]}.jsonl", "sha256": sha, "lines": len(lines)}
+    return description | {"file_id": None, "batch_id": None, "status": "written", "merged": False}
 
 
 def write_parts(
@@ -104,24 +104,24 @@ def write_parts(
     "Write request files, with no key twice."
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    parts, seen, size = [], set(), 0
+    parts, keys, size = [], set(), 0
     lines: list[bytes] = []
-    asked: list[Request] = []
+    requests_of_part: list[Request] = []
     for r in requests:
         w = wire(r, model, endpoint, terms)
-        if w.key in seen:
+        if w.key in keys:
             continue
-        seen.add(w.key)
+        keys.add(w.key)
         body = {k: v for k, v in json.loads(w.body).items() if k != "stream"}  # a batch has no such thing
         sent = {"custom_id": w.key, "method": "POST", "url": f"/v1{w.path}", "body": body}
         line = _jsonl([sent])
         if lines and (len(lines) == most_lines or size + len(line) > PART_BYTES):
-            parts.append(_write_part(folder, lines, asked))
-            lines, asked, size = [], [], 0
+            parts.append(_write_part(folder, lines, requests_of_part))
+            lines, requests_of_part, size = [], [], 0
         lines.append(line)
         size += len(line)
-        asked.append(Request(w.key, [], schema=r.schema, letters=r.letters, room=w.most))
-    return [*parts, _write_part(folder, lines, asked)] if lines else parts
+        requests_of_part.append(Request(w.key, [], schema=r.schema, letters=r.letters, room=w.most))
+    return [*parts, _write_part(folder, lines, requests_of_part)] if lines else parts
 
 # %% ../../nbs/ask/18_batch.ipynb #6eafc0b5
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -146,8 +146,8 @@ def read_line(
     if key not in requests:
         return replace(unusable, error="an answer to a request that was not in the batch")
     if response.get("status_code") != 200:
-        said = words(json.dumps(body or d.get("error") or {}).encode())
-        return replace(unusable, error=secrets.clean(plain(said))[:300])
+        message = words(json.dumps(body or d.get("error") or {}).encode())
+        return replace(unusable, error=secrets.clean(plain(message))[:300])
     try:
         answer = read_reply(json.dumps(body).encode(), requests[key], model, requests[key].room)
     except Malformed as e:
@@ -190,19 +190,19 @@ class Batches:
         from openai import OpenAI
 
         base = self.endpoint.base_urls[0]
-        most = self.endpoint.timeout_s
+        timeout = self.endpoint.timeout_s
         headers, _ = headers_of(self.endpoint)
         hooks: Any = {"request": [partial(send_only, headers)]}
-        direct = Client(trust_env=not is_loopback(base), timeout=most, follow_redirects=False, event_hooks=hooks)
-        how: Any = {"api_key": "in the headers", "default_headers": headers, "http_client": direct}
-        return OpenAI(base_url=base, max_retries=5, timeout=most, **how)
+        direct = Client(trust_env=not is_loopback(base), timeout=timeout, follow_redirects=False, event_hooks=hooks)
+        options: Any = {"api_key": "in the headers", "default_headers": headers, "http_client": direct}
+        return OpenAI(base_url=base, max_retries=5, timeout=timeout, **options)
 
     def missing(self, requests: Mapping[str, Request]) -> list[Request]:  # by key
         "Requests that are neither in the cache nor in a batch under way."
-        known = set(self.cache.get_many(list(requests)))
+        keys = set(self.cache.get_many(list(requests)))
         for part in self.under_way:
-            known |= {line["custom_id"] for line in _lines(self.folder / part["file"])}
-        return [r for k, r in requests.items() if k not in known]
+            keys |= {line["custom_id"] for line in _lines(self.folder / part["file"])}
+        return [r for k, r in requests.items() if k not in keys]
 
     def go_on(self):
         "Submit what has not been, and read the answers of the batches that have ended."
@@ -217,13 +217,13 @@ class Batches:
     def wait(self, progress: bool, poll_s: float, wait_s: float | None):
         "Go on until all have ended. Raises: BatchPending after `wait_s`."
         began = time.monotonic()
-        seen = None
+        printed = None
         while self.under_way:
             self.go_on()
             counts = dict(sorted(Counter(p["status"] for p in self.parts).items()))
-            if progress and counts != seen and not os.environ.get("CI"):
+            if progress and counts != printed and not os.environ.get("CI"):
                 print(f"{self.model.name}: batches {counts}", flush=True)
-                seen = counts
+                printed = counts
             if self.under_way and wait_s is not None and time.monotonic() - began > wait_s:
                 rule = f"batches must end within {wait_s:g} s (wait_s); got {counts} in {self.folder.name}"
                 raise BatchPending(f"ask_batch: {rule}; run again to continue")
@@ -243,19 +243,19 @@ class Batches:
         since = time.time() - 3 * 86400
         listed = self.client.batches.list(limit=100)  # newest first
         try:
-            there = next(filter(ours, itertools.takewhile(lambda b: b.created_at > since, listed)), None)
+            batch = next(filter(ours, itertools.takewhile(lambda b: b.created_at > since, listed)), None)
         except NotFoundError:
-            there = None
-        if there is None:
+            batch = None
+        if batch is None:
             with open(self.folder / part["file"], "rb") as f:
                 part["file_id"] = self.client.files.create(file=f, purpose="batch").id
-            there = self.client.batches.create(
+            batch = self.client.batches.create(
                 input_file_id=part["file_id"],
                 endpoint=f"/v1{INTERFACES[self.model.api].path}",
                 completion_window="24h",
                 metadata={"mhbench": part["sha256"]},
             )
-        part.update(batch_id=there.id, file_id=there.input_file_id, status=there.status)
+        part.update(batch_id=batch.id, file_id=batch.input_file_id, status=batch.status)
 
     def poll(self, part: dict[str, Any]) -> bool:  # True when it has ended
         b = self._kept(part, "it", self.client.batches.retrieve, part["batch_id"])
@@ -264,14 +264,14 @@ class Batches:
             part["error"] = str(b.errors.data[0].message)[:300]
         return b.status in ENDED
 
-    def _kept(self, part: dict[str, Any], what: str, call: Callable[[str], Any], id: str) -> Any:
+    def _kept(self, part: dict[str, Any], subject: str, call: Callable[[str], Any], id: str) -> Any:
         "A batch or a file of it, from the service. Raises: BatchUnreadable where the service no longer has it."
         from openai import NotFoundError
 
         try:
             return call(id)
         except NotFoundError:
-            rule = f"the service must have batch {part['batch_id']}; got 404 for {what}, deleted or expired"
+            rule = f"the service must have batch {part['batch_id']}; got 404 for {subject}, deleted or expired"
             raise BatchUnreadable(f"ask_batch: {rule}; {self._remedy(part)}") from None
 
     def _remedy(self, part: dict[str, Any]) -> str:
@@ -282,8 +282,8 @@ class Batches:
 
     def merge(self, part: dict[str, Any]):
         "Read the answers of a batch into the cache, and count the missing ones. Raises: BatchUnreadable."
-        asked = _lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
-        requests = {r["id"]: Request(**r) for r in asked}  # whether or not this call asks for them
+        lines_asked = _lines(self.folder / part["file"].replace(".jsonl", ".asked.jsonl"))
+        requests = {r["id"]: Request(**r) for r in lines_asked}  # whether or not this call asks for them
         secrets = headers_of(self.endpoint)[1]
         wrong = [part["error"]] if part.get("error") else []
         damaged = None
@@ -309,8 +309,8 @@ class Batches:
             answered |= {r.key for r in rows}
         if damaged:
             rule = f"the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(damaged)}"
-            kept = f"{len(answered)} of {part['lines']} answers could be read and are kept"
-            raise BatchUnreadable(f"ask_batch: {rule}; {kept}; {self._remedy(part)}")
+            progress = f"{len(answered)} of {part['lines']} answers could be read and are kept"
+            raise BatchUnreadable(f"ask_batch: {rule}; {progress}; {self._remedy(part)}")
         unanswered = part["lines"] - len(answered)
         part.update(merged=True, answered=len(answered), unanswered=unanswered, reason=wrong[0] if wrong else None)
 
@@ -356,9 +356,9 @@ def ask_batch(
     batches.wait(bool(progress), poll_s, wait_s)
     if budget is not None:
         rows = cache.get_many([w.key for w in wires])
-        got = [Answer.from_json(row.value) for row in rows.values()]
-        tokens = sum(a.prompt_tokens + a.completion_tokens for a in got)
-        budget.spend(sum(a.cost_usd or 0.0 for a in got), tokens)
+        answers = [Answer.from_json(row.value) for row in rows.values()]
+        tokens = sum(a.prompt_tokens + a.completion_tokens for a in answers)
+        budget.spend(sum(a.cost_usd or 0.0 for a in answers), tokens)
     yield from ask(requests, model, endpoint, cache=cache, budget=budget, progress=progress, study=study)
 
 # %% ../../nbs/ask/18_batch.ipynb #962ec2e2
@@ -372,6 +372,6 @@ def _check(new: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) ->
     full = cost(model, Tokens(prompt, completion))
     usd = None if full is None else (1 - endpoint.batch_discount) * full
     if not budget.fits(usd, prompt + completion):
-        got = f"got {budget!r}, and {len(new)} requests may take {in_dollars(usd)} and {prompt + completion} tokens"
+        problem = f"got {budget!r}, and {len(new)} requests may take {in_dollars(usd)} and {prompt + completion} tokens"
         rule = "the budget must leave room for the batch"
-        raise BudgetReached(f"ask_batch: {rule}; {got}; raise the budget and run again")
+        raise BudgetReached(f"ask_batch: {rule}; {problem}; raise the budget and run again")

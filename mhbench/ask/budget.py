@@ -29,8 +29,8 @@ def cost(model: Model, tokens: Tokens) -> float | None:
     if not price:
         return None
     usd = (tokens.prompt - tokens.cached - tokens.written) * price["prompt"]
-    read, write = (price.get(k, price["prompt"]) for k in ("cached", "cache_write"))
-    usd += tokens.cached * read + tokens.written * write
+    read_price, write_price = (price.get(k, price["prompt"]) for k in ("cached", "cache_write"))
+    usd += tokens.cached * read_price + tokens.written * write_price
     return (usd + tokens.completion * price["completion"]) / 1e6
 
 
@@ -80,9 +80,9 @@ class Budget:
 
     def __repr__(self):
         usd = f"{self.cost_usd:.4f} of {self.max_cost_usd} USD"
-        said = [usd] * (self.max_cost_usd is not None)
-        said += [f"{self.tokens} of {self.max_tokens} tokens"] * (self.max_tokens is not None)
-        return f"Budget({', '.join(said)})"
+        limits = [usd] * (self.max_cost_usd is not None)
+        limits += [f"{self.tokens} of {self.max_tokens} tokens"] * (self.max_tokens is not None)
+        return f"Budget({', '.join(limits)})"
 
 # %% ../../nbs/ask/11_budget.ipynb #97cc7aca
 BYTES_PER_TOKEN = 3.5
@@ -108,14 +108,14 @@ class Purse:
         Raises: BudgetReached where it does not fit, and nothing is in flight that could cost less than was reserved.
         """
         prompt = math.ceil(self._most(job) * self.ratio)
-        most = job.wire.most
+        max_tokens = job.wire.most
         price = self.model.price
         dear = price.get("cache_write", 0.0) > price.get("prompt", 0.0)
         written = prompt if dear else 0  # the upper bound
-        job.held = (cost(self.model, Tokens(prompt, most or 0, written=written)), prompt + (most or 0))
+        job.held = (cost(self.model, Tokens(prompt, max_tokens or 0, written=written)), prompt + (max_tokens or 0))
         if self.budget is None:
             return True
-        if most is None:
+        if max_tokens is None:
             rule = f"sampling must have max_tokens where there is a budget; got none ({job.request.id})"
             refuse(f"ask: {rule}; set it in the model's entry")
         if self.budget.fits(*job.held):

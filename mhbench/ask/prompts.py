@@ -28,7 +28,7 @@ _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{([A-Za-z_][\w.]*)\}|[{}]")
 
 
 @lru_cache(maxsize=4096)
-def template_parts(template: str, where: str) -> tuple:
+def template_parts(template: str, place: str) -> tuple:
     "A template as nested tuples: text, (name,), or ('[[', parts)."
     stack: list[list] = [[]]
     end = 0
@@ -45,49 +45,53 @@ def template_parts(template: str, where: str) -> tuple:
             inner = stack.pop()
             stack[-1].append(("[[", tuple(inner)))
         else:
-            got = f"got {token!r} at character {m.start()} ({where})"
-            refuse(f"render: template must be well formed; {got}; write {{{{ for a brace, and close every [[ with ]]")
+            problem = f"got {token!r} at character {m.start()} ({place})"
+            refuse(
+                f"render: template must be well formed; {problem}; write {{{{ for a brace, and close every [[ with ]]"
+            )
     if len(stack) > 1:
-        refuse(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open ({where})")
+        refuse(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open ({place})")
     return (*stack[0], template[end:])
 
 # %% ../../nbs/ask/01_prompts.ipynb #6c39937e
-def names(template: str, where: str = "a template") -> set[str]:
+def names(template: str, place: str = "a template") -> set[str]:
     "The fields that a template names."
-    return _named(template_parts(template, where))
+    return _named(template_parts(template, place))
 
 
 def _outside(parts: tuple) -> set[str]:
     "The fields outside every [[ ]]."
-    return {part[0] for part in parts if not isinstance(part, str) and part[0] != "[["}
+    return {piece[0] for piece in parts if not isinstance(piece, str) and piece[0] != "[["}
 
 
 def _named(parts: tuple) -> set[str]:
-    return _outside(parts).union(*(_named(part[1]) for part in parts if isinstance(part, tuple) and part[0] == "[["))
+    return _outside(parts).union(
+        *(_named(piece[1]) for piece in parts if isinstance(piece, tuple) and piece[0] == "[[")
+    )
 
 # %% ../../nbs/ask/01_prompts.ipynb #c7eebe87
-def render(template: str, values: Mapping[str, str], where: str = "a template") -> str:
+def render(template: str, values: Mapping[str, str], place: str = "a template") -> str:
     """A template, which stands somewhere, with its fields filled in, and without white space at the end.
 
     Raises: ValueError for a field that is not among the values, or a template that is not well formed.
     """
 
-    unknown = sorted(names(template, where) - set(values))
+    unknown = sorted(names(template, place) - set(values))
     if unknown:
         rule = f"template must name known fields ({', '.join(sorted(values))})"
-        refuse(f"render: {rule}; got {', '.join(unknown)}", place=where, remedy="correct the spelling")
-    return _filled(template_parts(template, where), values).rstrip()
+        refuse(f"render: {rule}; got {', '.join(unknown)}", place=place, remedy="correct the spelling")
+    return _filled(template_parts(template, place), values).rstrip()
 
 
 def _filled(parts: tuple, values: Mapping[str, str]) -> str:
     out = []
-    for part in parts:
-        if isinstance(part, str):
-            out.append(part)
-        elif part[0] != "[[":
-            out.append(values[part[0]])
-        elif all(map(values.get, _outside(part[1]))):
-            out.append(_filled(part[1], values))
+    for piece in parts:
+        if isinstance(piece, str):
+            out.append(piece)
+        elif piece[0] != "[[":
+            out.append(values[piece[0]])
+        elif all(map(values.get, _outside(piece[1]))):
+            out.append(_filled(piece[1], values))
     return "".join(out)
 
 # %% ../../nbs/ask/01_prompts.ipynb #e9352c6a
@@ -133,19 +137,21 @@ def find(name: str, dir: str | Path | None = None) -> Path | None:
     if dir is not None and not Path(dir).is_dir():
         rule = f"dir must be a folder of templates; got {str(dir)!r}, which is not there"
         refuse(f"find: {rule}; leave it out for the bundled texts", error=FileNotFoundError)
-    own = Path(dir) / name if dir is not None else None
-    return own if own is not None and own.is_file() else bundled_texts().get(name)
+    user_file = Path(dir) / name if dir is not None else None
+    return user_file if user_file is not None and user_file.is_file() else bundled_texts().get(name)
 
 # %% ../../nbs/ask/01_prompts.ipynb #5cf1135b
-def load_text(path: Path, known: set[str]) -> dict:
+def load_text(path: Path, allowed: set[str]) -> dict:
     "The entries of a file, all of them among the known ones."
-    return _among(known, _read(path, path.stat().st_mtime_ns), path, "entries must be")
+    return _among(allowed, _read(path, path.stat().st_mtime_ns), path, "entries must be")
 
 
-def _among(known: set[str], data: dict, path: Path, rule: str) -> dict:
-    if unknown := sorted(set(data) - known):
-        got = f"{', '.join(unknown)} ({path})"
-        refuse(f"prompts: {rule} among {', '.join(sorted(known))}; got {got}", remedy="correct the spelling")
+def _among(allowed: set[str], data: dict, path: Path, rule: str) -> dict:
+    if unknown := sorted(set(data) - allowed):
+        unknown_entries = f"{', '.join(unknown)} ({path})"
+        refuse(
+            f"prompts: {rule} among {', '.join(sorted(allowed))}; got {unknown_entries}", remedy="correct the spelling"
+        )
     return data
 
 # %% ../../nbs/ask/01_prompts.ipynb #dc9e72b2
@@ -192,18 +198,20 @@ def template(
     "The prompt for an item in a mode. Raises: ValueError where mode or language has none, or a file does not fit."
     if mode not in MODES:
         refuse(f"template: mode must be one of {', '.join(MODES)}; got {mode!r} ({item.item_id})")
-    own = {"few_shot": "zero_shot", "few_shot_cot": "cot"}.get(mode, mode)
-    if own == "free_form" and not item.options:
-        own = "zero_shot"  # it is free form already
+    base_mode = {"few_shot": "zero_shot", "few_shot_cot": "cot"}.get(mode, mode)
+    if base_mode == "free_form" and not item.options:
+        base_mode = "zero_shot"  # it is free form already
     for name in _candidates(item, language):
         path = find(name, dir)
         if path is None:
             continue
         data = load_text(path, _ENTRIES)
         modes = data.get("modes") or {}
-        if own != "zero_shot" and own not in modes:
+        if base_mode != "zero_shot" and base_mode not in modes:
             continue
-        data = data | _among(_ENTRIES - {"modes"}, modes.get(own) or {}, path, f"modes.{own} must hold entries")
+        data = data | _among(
+            _ENTRIES - {"modes"}, modes.get(base_mode) or {}, path, f"modes.{base_mode} must hold entries"
+        )
         if not data.get("user"):
             continue
         parts = {k: data[k] for k in _PARTS if data.get(k)}
@@ -211,9 +219,9 @@ def template(
         layout = {k: data.get(k, ours) for k, ours in _LAYOUT.items()}
         omit = frozenset(data.get("omit") or ())
         return Template(name, path, parts, layout, labels, omit, tuple(data.get("examples") or ()))
-    got = f"got none in {', '.join(_candidates(item, language))} ({item.item_id})"
+    problem = f"got none in {', '.join(_candidates(item, language))} ({item.item_id})"
     remedy = "add one of these files to your prompts folder, or choose another mode"
-    refuse(f"template: there must be a prompt for mode {mode}; {got}; {remedy}")
+    refuse(f"template: there must be a prompt for mode {mode}; {problem}; {remedy}")
 
 # %% ../../nbs/ask/01_prompts.ipynb #f9f8c6b2
 def field_label(field: str, labels: Mapping[str, str]) -> str:
@@ -229,23 +237,23 @@ def _names(item: Item, t: Template) -> list[str]:
 def _key_text(item: Item, t: Template) -> str:
     task, key = task_of(item), item.key
     if task.lettered and t.numbered:
-        named = dict(zip(letters(min(len(item.options), 26)), _names(item, t)))
-        key = [named[k] for k in item.key]
+        option_names = dict(zip(letters(min(len(item.options), 26)), _names(item, t)))
+        key = [option_names[k] for k in item.key]
     if task.per_stem:
         return "\n".join(render(t.layout["key_line"], {"number": str(i), "text": k}) for i, k in enumerate(key, 1))
     return key[0] if task.one_reference else task.between.join(key) or t.layout["none"]
 
 # %% ../../nbs/ask/01_prompts.ipynb #2ceb2c2c
-def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
+def _values(item: Item, t: Template, fields_of_template: set[str]) -> dict[str, str]:
     lay = t.layout
-    shown = {n.split(".", 1)[1] for n in named if n.startswith("context.")}
+    placed = {n.split(".", 1)[1] for n in fields_of_template if n.startswith("context.")}
     fields = {k: v for k, v in item.context.items() if v.strip()}
-    rest = [(field_label(k, t.labels), v) for k, v in fields.items() if slug(k) not in shown]
+    remaining = [(field_label(k, t.labels), v) for k, v in fields.items() if slug(k) not in placed]
     labels = _names(item, t)
     options = zip(labels, item.options)
     values = {
         "question": item.question,
-        "context": "\n".join(render(lay["field"], {"label": k, "value": v}) for k, v in rest),
+        "context": "\n".join(render(lay["field"], {"label": k, "value": v}) for k, v in remaining),
         "study": item.study,
         "category": item.category or "",
         "topic": item.topic or "",
@@ -256,42 +264,46 @@ def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
         "n_options": str(len(item.options)),
         "n_stems": str(len(item.stems)),
     }
-    return values | {f"context.{k}": "" for k in shown} | {f"context.{slug(k)}": v for k, v in fields.items()}
+    return values | {f"context.{k}": "" for k in placed} | {f"context.{slug(k)}": v for k, v in fields.items()}
 
 # %% ../../nbs/ask/01_prompts.ipynb #268d6ebc
-def _check_fits(item: Item, t: Template, named: set[str], mode: str) -> None:
-    if leak := sorted(named & {"key", "key_text", "rationale"}):
+def _check_fits(item: Item, t: Template, fields_of_template: set[str], mode: str) -> None:
+    if leak := sorted(fields_of_template & {"key", "key_text", "rationale"}):
         rule = f"user and system must not name the answer; got {', '.join(leak)}"
         refuse(f"build: {rule}", place=str(t.path), remedy="name it in assistant alone")
     may = t.omit | ({"options"} if mode == "free_form" else set())
     parts = ("context", "options", "stems", "question")
-    lost = [p for p in parts if getattr(item, p) and p not in may and p not in named]
-    if "context" in lost and all(f"context.{slug(k)}" in named for k in item.context):
+    lost = [p for p in parts if getattr(item, p) and p not in may and p not in fields_of_template]
+    if "context" in lost and all(f"context.{slug(k)}" in fields_of_template for k in item.context):
         lost.remove("context")
     if lost:
-        got = f"got none for {', '.join(lost)} ({t.name}, {item.item_id})"
+        problem = f"got none for {', '.join(lost)} ({t.name}, {item.item_id})"
         remedy = f"add {{{lost[0]}}}, or say omit: [{', '.join(lost)}]"
-        refuse(f"build: template must have a place for every part of the item; {got}", remedy=remedy)
+        refuse(f"build: template must have a place for every part of the item; {problem}", remedy=remedy)
 
 
-def _turn(item: Item, t: Template, named: set[str]) -> dict[str, str]:
-    values = _values(item, t, named)
+def _turn(item: Item, t: Template, fields_of_template: set[str]) -> dict[str, str]:
+    values = _values(item, t, fields_of_template)
     return {p: render(t.parts[p], values, t.name) for p in ("system", "user") if p in t.parts}
 
 # %% ../../nbs/ask/01_prompts.ipynb #025a3776
-def _answer(item: Item, t: Template, named: set[str]) -> str:
+def _answer(item: Item, t: Template, fields_of_template: set[str]) -> str:
     if "assistant" not in t.parts:
         rule = "template must have the entry assistant where there are demonstrations"
         refuse(f"build: {rule}; got none", place=str(t.path), remedy="add what an answer looks like")
     if not item.key and not task_of(item).none_applies:
         refuse(f"build: demonstrations must have a key; got none ({item.item_id})")
     if not item.rationale and "rationale" in _outside(template_parts(t.parts["assistant"], t.name)):
-        where = f"{item.item_id}, {t.name}"
+        place = f"{item.item_id}, {t.name}"
         rule = "demonstrations must have a rationale for this prompt"
-        refuse(f"build: {rule}; got none", place=where, remedy="draw them with rationale=True")
+        refuse(f"build: {rule}; got none", place=place, remedy="draw them with rationale=True")
     options = dict(zip(letters(min(len(item.options), 26)), item.options))
     answer = {"key": _key_text(item, t), "key_text": "; ".join(options.get(k, k) for k in item.key)}
-    return render(t.parts["assistant"], _values(item, t, named) | answer | {"rationale": item.rationale or ""}, t.name)
+    return render(
+        t.parts["assistant"],
+        _values(item, t, fields_of_template) | answer | {"rationale": item.rationale or ""},
+        t.name,
+    )
 
 # %% ../../nbs/ask/01_prompts.ipynb #f4d4653d
 def build(
@@ -309,15 +321,15 @@ def build(
     few-shot mode has none.
     """
     t = template(item, mode, language=language, dir=dir)
-    named = names(t.parts.get("system", ""), t.name) | names(t.parts["user"], t.name)
-    _check_fits(item, t, named, mode)
+    fields_of_template = names(t.parts.get("system", ""), t.name) | names(t.parts["user"], t.name)
+    _check_fits(item, t, fields_of_template, mode)
     shots = _shots(item, mode, demonstrations, t)
-    asked = _turn(item, t, named)
-    messages = [{"role": "system", "content": asked["system"]}] if asked.get("system") else []
+    question = _turn(item, t, fields_of_template)
+    messages = [{"role": "system", "content": question["system"]}] if question.get("system") else []
     for d in shots:
-        messages.append({"role": "user", "content": _turn(d, t, named)["user"]})
-        messages.append({"role": "assistant", "content": _answer(d, t, named)})
-    return [*messages, {"role": "user", "content": asked["user"]}]
+        messages.append({"role": "user", "content": _turn(d, t, fields_of_template)["user"]})
+        messages.append({"role": "assistant", "content": _answer(d, t, fields_of_template)})
+    return [*messages, {"role": "user", "content": question["user"]}]
 
 # %% ../../nbs/ask/01_prompts.ipynb #563901a2
 def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -> list[Item]:
@@ -326,17 +338,19 @@ def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -
     if demonstrations and not few:
         rule = f"demonstrations must be empty for mode {mode}; got {len(demonstrations)}"
         refuse(f"build: {rule}", place=item.item_id, remedy="ask in mode few_shot or few_shot_cot")
-    known = {"study": item.study, "task": item.task, "source": t.name}
-    own = [Item(**{"item_id": f"example-{i}"} | known | e) for i, e in enumerate(t.examples)] if few else []
-    shots = list(demonstrations) or own
+    shared_fields = {"study": item.study, "task": item.task, "source": t.name}
+    bundled_examples = (
+        [Item(**{"item_id": f"example-{i}"} | shared_fields | e) for i, e in enumerate(t.examples)] if few else []
+    )
+    shots = list(demonstrations) or bundled_examples
     if few and not shots:
         remedy = "draw them with demonstrations(items, n, seed, exclude=item)"
         refuse(f"build: demonstrations must not be empty for mode {mode}; got none ({item.item_id})", remedy=remedy)
     same = next((d for d in shots if related(d, item)), None)
     if same is not None:
-        where = f"{same.item_id} ({item.item_id})"
+        place = f"{same.item_id} ({item.item_id})"
         remedy = "draw them with exclude=item"
-        refuse(f"build: demonstrations must not be of the case that is asked; got {where}", remedy=remedy)
+        refuse(f"build: demonstrations must not be of the case that is asked; got {place}", remedy=remedy)
     return shots
 
 # %% ../../nbs/ask/01_prompts.ipynb #6a501b90
@@ -372,23 +386,23 @@ def from_pool(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: 
         refuse(f"demonstrations: n must be at least 1; got {n}")
     first: list[Item] = []
     later: list[Item] = []
-    seen, cases = set(), set()
+    bases, cases = set(), set()
     for i in ordered:
         if len(first) == n:
             break
-        other = exclude is not None and (i.study, i.task) != (exclude.study, exclude.task)
-        if (i.study, i.base) in seen or (rationale and not i.rationale) or other:
+        of_other_task = exclude is not None and (i.study, i.task) != (exclude.study, exclude.task)
+        if (i.study, i.base) in bases or (rationale and not i.rationale) or of_other_task:
             continue
         if exclude is not None and related(i, exclude):
             continue
-        seen.add((i.study, i.base))
+        bases.add((i.study, i.base))
         case = (i.study, i.cluster)
         (later if case in cases else first).append(i)
         cases.add(case)
-    got = (first + later)[:n]
-    if len(got) < n:
+    chosen = (first + later)[:n]
+    if len(chosen) < n:
         fit = "that can be shown and have a rationale" if rationale else "that can be shown"
-        where = exclude.item_id if exclude else "no item excluded"
+        place = exclude.item_id if exclude else "no item excluded"
         remedy = "give a larger pool or a smaller n"
-        refuse(f"demonstrations: items must hold {n} {fit}; got {len(got)}", place=where, remedy=remedy)
-    return got
+        refuse(f"demonstrations: items must hold {n} {fit}; got {len(chosen)}", place=place, remedy=remedy)
+    return chosen

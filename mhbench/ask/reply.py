@@ -62,18 +62,18 @@ def letter_logprobs(
         if p := math.exp(min(logprob, 0.0)):
             listed[token] = max(p, listed.get(token, 0.0))  # a sampled token may be listed twice
     spelt = _spelt(tuple(letters))
-    each = dict.fromkeys(letters, 0.0)
+    probability = dict.fromkeys(letters, 0.0)
     for token, p in listed.items():
         if (letter := spelt.get(token.translate(_MARKS_OF_SPACE))) is not None:
-            each[letter] += p
-    mass = sum(each.values())
-    bounded = [letter for letter, p in each.items() if not p]
-    rest = max(1 - sum(listed.values()), 1e-12)
-    bound = min(len(spellings("A")) * min(listed.values(), default=0.0), rest)
-    if mass < LEAST_MASS or (bounded and bound >= max(each.values())):
+            probability[letter] += p
+    mass = sum(probability.values())
+    bounded = [letter for letter, p in probability.items() if not p]
+    unlisted = max(1 - sum(listed.values()), 1e-12)
+    bound = min(len(spellings("A")) * min(listed.values(), default=0.0), unlisted)
+    if mass < LEAST_MASS or (bounded and bound >= max(probability.values())):
         return None
-    each |= dict.fromkeys(bounded, min(bound, rest / max(1, len(bounded))))
-    return Letters({letter: math.log(min(p, 1.0)) for letter, p in each.items()}, bounded, min(mass, 1.0))
+    probability |= dict.fromkeys(bounded, min(bound, unlisted / max(1, len(bounded))))
+    return Letters({letter: math.log(min(p, 1.0)) for letter, p in probability.items()}, bounded, min(mass, 1.0))
 
 # %% ../../nbs/ask/09_reply.ipynb #675ec4b3
 class Malformed(Exception):
@@ -115,9 +115,9 @@ def answer_position(
 ) -> int | None:  # from 0; None where no token is known to state the answer
     "The place of the token that states the answer's letter."
     words = [token.translate(_MARKS_OF_SPACE) for token, _ in tokens]
-    whole = "".join(words)
+    joined = "".join(words)
     answer = text.strip()
-    begins = whole.rfind(answer) if answer and answer in whole else 0 if answer.startswith(whole.strip()) else -1
+    begins = joined.rfind(answer) if answer and answer in joined else 0 if answer.startswith(joined.strip()) else -1
     if begins < 0:
         return None
     spelt = _spelt(tuple(letters))
@@ -125,15 +125,15 @@ def answer_position(
         start = end - len(token)
         if end <= begins or (spelt.get(token) or spelt.get(token.strip("*\"'` "))) is None:
             continue
-        stated = _ANNOUNCED.fullmatch(whole[begins : max(start, begins)]) and _ENDED.match(whole, end)
+        stated = _ANNOUNCED.fullmatch(joined[begins : max(start, begins)]) and _ENDED.match(joined, end)
         return place if stated else None
     return None
 
 
 def states_letter(answer: Answer, letters: list[str]) -> bool:
     "Whether a short reply is known to state a letter: by its log-probabilities, or as a text that ends after it."
-    whole = ENDINGS.get(str(answer.finish_reason or "").lower()) == "complete"
-    return answer.letter_logprobs is not None or (whole and _is_letter(answer.text, letters))
+    complete = ENDINGS.get(str(answer.finish_reason or "").lower()) == "complete"
+    return answer.letter_logprobs is not None or (complete and _is_letter(answer.text, letters))
 
 
 def _is_letter(text: str | None, letters: list[str]) -> bool:
@@ -182,11 +182,11 @@ class Complaint(NamedTuple):
 def complaint_in(raw: bytes) -> Complaint:  # the body of an error
     "The message, the parameter and the code of an error."
     try:
-        said = json.loads(raw)
-        words, param = _walk(said, 4)
+        body = json.loads(raw)
+        words, param = _walk(body, 4)
         code = _CODE.search(raw.decode("utf-8", "replace"))
-        whole = said[0] if isinstance(said, list) and said else said
-        error = isinstance(whole, dict) and isinstance(whole.get("error"), dict)
+        first = body[0] if isinstance(body, list) and body else body
+        error = isinstance(first, dict) and isinstance(first.get("error"), dict)
         return Complaint(words or "an empty body", param, code=code[1] if code else None, error=error)
     except (ValueError, RecursionError):
         page = raw[:100_000].decode("utf-8", "replace").strip()
@@ -204,8 +204,10 @@ def words(raw: bytes) -> str:  # the body of an error
 def _walk(e: Any, depth: int) -> tuple[str, str | None]:
     "Message and parameter of an error: OpenAI's form, Gemini's list, OpenRouter's provider inside, FastAPI's detail."
     if isinstance(e, list):
-        found = [_walk(x, depth - 1) for x in e[:5]] if depth else []
-        return "; ".join(text for text, _ in found if text), next((param for _, param in found if param), None)
+        complaints = [_walk(x, depth - 1) for x in e[:5]] if depth else []
+        return "; ".join(text for text, _ in complaints if text), next(
+            (param for _, param in complaints if param), None
+        )
     if not isinstance(e, dict) or not depth:
         return "" if e is None else str(e)[:100_000], None
     param = re.split(r"[./]", e["param"])[-1] if isinstance(e.get("param"), str) else None
@@ -214,8 +216,8 @@ def _walk(e: Any, depth: int) -> tuple[str, str | None]:
     if isinstance(inner, (dict, list)) and inner:
         text, theirs = _walk(inner, depth - 1)
         return text, param or theirs
-    said = e.get("message") or e.get("msg") or e.get("detail") or inner
-    text = _walk(said, depth - 1)[0] if said else str(e)[:100_000]
+    message = e.get("message") or e.get("msg") or e.get("detail") or inner
+    text = _walk(message, depth - 1)[0] if message else str(e)[:100_000]
     if isinstance(e.get("loc"), list):  # pydantic's errors: the place says which parameter is meant
         text += f" ({'.'.join(map(str, e['loc']))})"
     raw = e["metadata"].get("raw") if isinstance(e.get("metadata"), dict) else None
@@ -238,18 +240,18 @@ def read_usage(reply: dict[str, Any]) -> Tokens:
     prompt, completion, total = (_count(usage, f"{k}_tokens") for k in ("prompt", "completion", "total"))
     details = usage.get("completion_tokens_details")
     thought = _count(details, "reasoning_tokens") if isinstance(details, dict) else 0
-    kept = usage.get("prompt_tokens_details")
-    kept = kept if isinstance(kept, dict) else {}
-    cached = min(_count(kept, "cached_tokens"), prompt)
-    written = min(_count(kept, "cache_write_tokens"), prompt - cached)
+    prompt_details = usage.get("prompt_tokens_details")
+    prompt_details = prompt_details if isinstance(prompt_details, dict) else {}
+    cached = min(_count(prompt_details, "cached_tokens"), prompt)
+    written = min(_count(prompt_details, "cache_write_tokens"), prompt - cached)
     completion = max(completion, total - prompt if total and prompt else 0)
     return Tokens(prompt, completion, thought, cached, written)
 
 
 def _loaded(raw: bytes) -> dict[str, Any]:
     try:
-        whole = raw[: raw.rindex(b"data:")] if raw.rstrip().endswith(b"[DONE]") else raw  # it ends like a stream
-        reply = of_stream(raw) if is_stream(raw) else json.loads(whole)
+        body = raw[: raw.rindex(b"data:")] if raw.rstrip().endswith(b"[DONE]") else raw  # it ends like a stream
+        reply = of_stream(raw) if is_stream(raw) else json.loads(body)
     except (AttributeError, TypeError, ValueError, RecursionError):
         raise Malformed(f"a body that is not JSON: {raw[:80]!r}{' ...' if len(raw) > 80 else ''}") from None
     if not isinstance(reply, dict):
@@ -269,21 +271,21 @@ def served_by(reply: dict[str, Any]) -> dict[str, str]:
     "Model, fingerprint, provider and tier as a reply states them; of a path on the server the last part."
     usage = reply.get("usage")
     everything = {**usage, **reply} if isinstance(usage, dict) else reply
-    found = {ours: everything.get(theirs) for ours, (theirs, _) in SERVICE.items()}
-    named = {k: plain(v[:200]) for k, v in found.items() if isinstance(v, str) and v.strip()}
-    if named.get("model", "").startswith(("/", "~", "\\")):
-        named["model"] = re.split(r"[/\\]", named["model"].rstrip("/\\"))[-1]
-    return named
+    values = {ours: everything.get(theirs) for ours, (theirs, _) in SERVICE.items()}
+    texts = {k: plain(v[:200]) for k, v in values.items() if isinstance(v, str) and v.strip()}
+    if texts.get("model", "").startswith(("/", "~", "\\")):
+        texts["model"] = re.split(r"[/\\]", texts["model"].rstrip("/\\"))[-1]
+    return texts
 
 
-def served_apart(seen: Mapping[tuple[str, str], int]) -> str:
+def served_apart(counts: Mapping[tuple[str, str], int]) -> str:
     "A sentence on the fields of `served_by` in which answers differ, from the number with each value; or nothing."
     out = []
     for name, (_, several) in SERVICE.items():
-        values = [f"{value} ({n})" for (field, value), n in sorted(seen.items()) if field == name]
+        values = [f"{value} ({n})" for (field, value), n in sorted(counts.items()) if field == name]
         if len(values) > 1:
-            more = f" and {len(values) - 5} more" if len(values) > 5 else ""
-            out.append(f"{len(values)} {several}: {', '.join(values[:5])}{more}")
+            further = f" and {len(values) - 5} more" if len(values) > 5 else ""
+            out.append(f"{len(values)} {several}: {', '.join(values[:5])}{further}")
     return f"what answered was not the same throughout; {'; '.join(out)}" if out else ""
 
 # %% ../../nbs/ask/09_reply.ipynb #d4d92a80
@@ -392,8 +394,8 @@ def _answer(reply: dict[str, Any], request: Request, model: Model, limit: int | 
     answer.tokens = tokens
     if request.letters:
         _add_letters(answer, choice, request.letters)
-    most = limit_of(request, model)[1] if limit is None else limit
-    enough = only_a_letter(most, model) and _is_letter(text, request.letters or [])
+    max_tokens = limit_of(request, model)[1] if limit is None else limit
+    enough = only_a_letter(max_tokens, model) and _is_letter(text, request.letters or [])
     letter = bool(request.letters) and (enough or answer.letter_logprobs is not None)
     answer = _with_status(answer, ending, _joined(message.get("refusal"), "refusal"), request, letter)
     if answer.status == "ok" and not (answer.text or "").strip() and not letter:

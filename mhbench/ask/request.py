@@ -38,12 +38,12 @@ class Entry(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_secret(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            for name in given:
+    def _no_secret(cls, fields: Any) -> Any:
+        if isinstance(fields, dict):
+            for name in fields:
                 if isinstance(name, str) and name not in cls.model_fields and secret_header(name):
                     raise ValueError(f"{name} must not stand in an entry; name the environment variable in api_key_env")
-        return given
+        return fields
 
 # %% ../../nbs/ask/08_request.ipynb #e643f3bb
 SPEED = frozenset(  # fields of an endpoint's entry that do not affect its answers: pace, patience, credentials
@@ -180,24 +180,24 @@ _PRESETS = Path(__file__).parent / "providers" if "__file__" in globals() else P
 
 def presets() -> dict[str, Path]:  # kind -> file; a user's own goes before the package's
     "The kinds of endpoints that are known."
-    own = os.environ.get("MHBENCH_PROVIDERS")
-    more = sorted(Path(own).expanduser().glob("*.yaml")) if own else []
-    return {f.stem: f for f in [*sorted(_PRESETS.glob("*.yaml")), *more]}
+    folder = os.environ.get("MHBENCH_PROVIDERS")
+    user_files = sorted(Path(folder).expanduser().glob("*.yaml")) if folder else []
+    return {f.stem: f for f in [*sorted(_PRESETS.glob("*.yaml")), *user_files]}
 
 
 def preset(kind: str) -> dict[str, Any]:  # fields of an Endpoint
     "The preset of a kind of endpoint. Raises: ValueError for an unknown kind, or a file that is no preset."
     import yaml
 
-    there = presets()
-    if kind not in there:
-        near = get_close_matches(str(kind), there, n=1)
-        other = f"did you mean {near[0]}?" if near else "any OpenAI-compatible service is openai with its base_urls"
-        refuse(f"endpoint: kind must be among {', '.join(there)}; got {kind!r}", remedy=other)
+    files = presets()
+    if kind not in files:
+        near = get_close_matches(str(kind), files, n=1)
+        remedy = f"did you mean {near[0]}?" if near else "any OpenAI-compatible service is openai with its base_urls"
+        refuse(f"endpoint: kind must be among {', '.join(files)}; got {kind!r}", remedy=remedy)
     try:
-        fields = yaml.safe_load(there[kind].read_text(encoding="utf-8"))
+        fields = yaml.safe_load(files[kind].read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
-        refuse(f"endpoint: the preset must be a YAML file; got {e!s:.200}", place=f"{there[kind]}")
+        refuse(f"endpoint: the preset must be a YAML file; got {e!s:.200}", place=f"{files[kind]}")
     if not isinstance(fields, dict) or "name" in fields:
         rule = "the preset must hold fields of an endpoint, without its name"
         refuse(f"endpoint: {rule}; got {fields!r:.80}", place=kind)
@@ -211,10 +211,10 @@ def endpoint(name: str, kind: str, **settings: Any) -> Endpoint:
 
     Raises: ValueError for an unknown kind; pydantic's ValidationError for fields that do not fit.
     """
-    known = preset(kind)
-    if "base_urls" in known and settings.get("base_urls", known["base_urls"]) != known["base_urls"]:
-        known = {k: v for k, v in known.items() if k not in ("api_key_env", "batch_discount")}
-    fields = known | settings
+    defaults = preset(kind)
+    if "base_urls" in defaults and settings.get("base_urls", defaults["base_urls"]) != defaults["base_urls"]:
+        defaults = {k: v for k, v in defaults.items() if k not in ("api_key_env", "batch_discount")}
+    fields = defaults | settings
     if "base_urls" not in fields:
         rule = f"base_urls must be given for kind {kind}; got none (endpoints.{name})"
         refuse(f"endpoint: {rule}; see {presets()[kind].name}")
@@ -302,14 +302,14 @@ class Answer:
         return text
 
     @classmethod
-    def from_json(cls, text: str, **more: Any) -> Answer:  # id, request_key, cached
+    def from_json(cls, text: str, **identity: Any) -> Answer:  # id, request_key, cached
         "An answer that the cache kept. Raises: ValueError where the text could not be an answer's."
         try:
             answer = _STORED.validate_json(text)
         except ValidationError as e:
             wrong = e.errors(include_url=False)[0]
             raise ValueError(f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg']}") from None
-        for name, value in more.items():
+        for name, value in identity.items():
             setattr(answer, name, value)
         return answer
 
@@ -384,9 +384,9 @@ def canonical_json(value: Any) -> bytes:
 TEXT_ROOM = 1024  # tokens, where a letter has to be read from a text, or at a later token than the first
 
 
-def only_a_letter(most: int | None, model: Model) -> bool:
+def only_a_letter(limit: int | None, model: Model) -> bool:
     "Whether a limit leaves room for a letter and nothing else: the Responses API takes none under 16."
-    return most is not None and most <= INTERFACES[model.api].letter
+    return limit is not None and limit <= INTERFACES[model.api].letter
 
 
 def limit_of(
@@ -401,19 +401,19 @@ def limit_of(
     with `max_completion_tokens` is believed in every case.
     """
     name = "max_completion_tokens" if "max_completion_tokens" in model.sampling else "max_tokens"
-    own = model.sampling.get(name)
-    asked = next((request.sampling[k] for k in LIMITS if request.sampling.get(k) is not None), None)
+    entry_limit = model.sampling.get(name)
+    request_limit = next((request.sampling[k] for k in LIMITS if request.sampling.get(k) is not None), None)
     if "max_completion_tokens" in request.sampling:
         name = "max_completion_tokens"
     thinks = model.thinking or (terms is not None and terms.thinks)
-    if own is not None and (thinks or "max_completion_tokens" in model.sampling):
-        return name, own
+    if entry_limit is not None and (thinks or "max_completion_tokens" in model.sampling):
+        return name, entry_limit
     if thinks:
-        return name, max(model.thinking_tokens, asked or 0, request.room or 0)
-    most = next((limit for limit in (asked, own) if limit is not None), request.room)
-    if reads_text and most is not None and most <= LETTER:
-        most = own if own is not None and own > LETTER else TEXT_ROOM
-    return name, most
+        return name, max(model.thinking_tokens, request_limit or 0, request.room or 0)
+    max_tokens = next((limit for limit in (request_limit, entry_limit) if limit is not None), request.room)
+    if reads_text and max_tokens is not None and max_tokens <= LETTER:
+        max_tokens = entry_limit if entry_limit is not None and entry_limit > LETTER else TEXT_ROOM
+    return name, max_tokens
 
 
 def _top(request: Request, model: Model, endpoint: Endpoint, terms: Terms) -> int:
@@ -428,9 +428,9 @@ def _sampling(request: Request, model: Model, terms: Terms, k: int) -> dict[str,
     out = {**model.sampling, **request.sampling}
     for limit in LIMITS:
         out.pop(limit, None)
-    name, most = limit_of(request, model, terms, bool(request.letters) and (terms.room or not k))
-    if most is not None:
-        out[name] = most
+    name, max_tokens = limit_of(request, model, terms, bool(request.letters) and (terms.room or not k))
+    if max_tokens is not None:
+        out[name] = max_tokens
     if out.get("seed") is not None:
         out["seed"] += request.sample
     return out
@@ -461,8 +461,8 @@ def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | 
     if schema and structured != "json_schema":
         messages = _with_schema(messages, schema, request.language)
     if schema and structured == "json_schema":
-        wanted = {"name": "answer", "strict": True, "schema": schema}
-        body["response_format"] = {"type": "json_schema", "json_schema": wanted}
+        json_schema = {"name": "answer", "strict": True, "schema": schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
     if schema and structured == "json_object":
         body["response_format"] = {"type": "json_object"}
     if model.api != "completions":
@@ -481,19 +481,19 @@ def body_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | N
     return INTERFACES[model.api].asks(asked_of(request, model, endpoint, terms))
 
 # %% ../../nbs/ask/08_request.ipynb #4e24d9f5
-def changes(request: Request, model: Model, endpoint: Endpoint, terms: Terms, asked: dict[str, Any]) -> tuple[str, ...]:
+def changes(request: Request, model: Model, endpoint: Endpoint, terms: Terms, sent: dict[str, Any]) -> tuple[str, ...]:
     "What is left out of a request or renamed, as the rows of the results say it."
-    own = INTERFACES[model.api]
-    out = [f"no {k}" for k in own.absent if k in {**model.sampling, **request.sampling}]
+    interface = INTERFACES[model.api]
+    out = [f"no {k}" for k in interface.absent if k in {**model.sampling, **request.sampling}]
     if terms == Terms():
         return tuple(out)
     plain = asked_of(request, model, endpoint, Terms())
-    out += [f"no {k}" for k in plain if k not in asked and k not in dict(terms.renamed) and k != "stream"]
-    out += [f"{a} as {b}" for a, b in terms.renamed if a in plain and not own.names]
-    if "top_logprobs" in asked and asked["top_logprobs"] != plain.get("top_logprobs"):
-        out.append(f"top_logprobs {asked['top_logprobs']}")
-    if "response_format" in asked and asked["response_format"] != plain.get("response_format"):
-        out.append(f"response_format {asked['response_format']['type']}")
+    out += [f"no {k}" for k in plain if k not in sent and k not in dict(terms.renamed) and k != "stream"]
+    out += [f"{a} as {b}" for a, b in terms.renamed if a in plain and not interface.names]
+    if "top_logprobs" in sent and sent["top_logprobs"] != plain.get("top_logprobs"):
+        out.append(f"top_logprobs {sent['top_logprobs']}")
+    if "response_format" in sent and sent["response_format"] != plain.get("response_format"):
+        out.append(f"response_format {sent['response_format']['type']}")
     if terms.thinks and not model.thinking:
         out.append("room for a thought")
     return tuple(out)
@@ -530,20 +530,20 @@ def wire(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None
     """
     _check(request)
     terms = endpoint.terms if terms is None else terms
-    own = INTERFACES[model.api]
+    interface = INTERFACES[model.api]
     schema = None if request.schema is None else _encode(request.schema)
     structured = (terms.structured or endpoint.structured) if schema else ""
-    shapes = ["mhbench 1", endpoint.who, own.path, structured, request.sample, request.letters, schema]
-    asked = asked_of(request, model, endpoint, terms)
-    fields = own.asks(asked)
+    shapes = ["mhbench 1", endpoint.who, interface.path, structured, request.sample, request.letters, schema]
+    chat_fields = asked_of(request, model, endpoint, terms)
+    fields = interface.asks(chat_fields)
     try:
         body = canonical_json(fields)
         shaping = canonical_json({k: v for k, v in fields.items() if k != "stream"})  # which changes no answer
         key = hashlib.sha256(canonical_json(shapes) + shaping).hexdigest()  # what shapes an answer besides, too
     except UnicodeEncodeError as e:
-        got = f"got the lone surrogate {e.object[e.start]!r}"
-        refuse(f"wire: messages must be Unicode; {got}", place=request.id, remedy="correct the text")
+        surrogate = f"got the lone surrogate {e.object[e.start]!r}"
+        refuse(f"wire: messages must be Unicode; {surrogate}", place=request.id, remedy="correct the text")
     except ValueError as e:
         raise ValueError(f"wire: {e} ({request.id})") from None
-    most = next((fields[k] for k in (*LIMITS, "max_output_tokens") if k in fields), None)
-    return Wire(own.path, body, key, most, changes(request, model, endpoint, terms, asked))
+    limit = next((fields[k] for k in (*LIMITS, "max_output_tokens") if k in fields), None)
+    return Wire(interface.path, body, key, limit, changes(request, model, endpoint, terms, chat_fields))

@@ -296,16 +296,16 @@ class Patience:
             self.gone = f"{job.error} ({job.faults} attempts)"
         return None
 
-    def _pushed_back(self, job: Job, asked: float | None, now: float) -> float | None:
+    def _pushed_back(self, job: Job, retry_after: float | None, now: float) -> float | None:
         "Let a request wait for as long as the endpoint asks; None where its own patience or the call's is exhausted."
-        self.limiter.pushed_back(now, job.began, asked)
+        self.limiter.pushed_back(now, job.began, retry_after)
         job.since = now if job.since is None else job.since
         patience = self.endpoint.patience_s
         shut = now - (now if self.limiter.shut_since is None else self.limiter.shut_since)  # with nothing but push-back
-        if shut + (asked or 0) > patience:
+        if shut + (retry_after or 0) > patience:
             self.gone = f"nothing but this for {shut:.0f} s (patience_s is {patience:g}), {job.error}"
-        if self.gone or now + (asked or 0) - job.since > patience:
+        if self.gone or now + (retry_after or 0) - job.since > patience:
             job.error = f"put off for {now - job.since:.0f} s (patience_s is {patience:g}), {job.error}"
             return None
-        tries = 1 if asked else min(job.tries, 4)  # what the endpoint asks for needs no doubling
-        return now + pause(tries, asked, self.draw(), self.endpoint.pause_s)
+        tries = 1 if retry_after else min(job.tries, 4)  # what the endpoint asks for needs no doubling
+        return now + pause(tries, retry_after, self.draw(), self.endpoint.pause_s)

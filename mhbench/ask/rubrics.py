@@ -53,8 +53,8 @@ class Rubric(NamedTuple):
 
     def names(self, labels: Iterable[str]) -> dict[str, str]:
         "What a judge may call these labels, in the words of every language of the rubric, folded -> the label."
-        shown = [self.shown, *(_shown(f) for f in _siblings(self.files[-1]))]
-        called = {v.get(label, label).casefold(): label for v in shown for label in labels}
+        vocabularies = [self.shown, *(_shown(f) for f in _siblings(self.files[-1]))]
+        called = {v.get(label, label).casefold(): label for v in vocabularies for label in labels}
         return called | {label.casefold(): label for label in labels}
 
 
@@ -69,16 +69,16 @@ def _shown(file: Path) -> dict[str, str]:
     return dict(load_text(file, _ENTRIES).get("shown") or {})
 
 # %% ../../nbs/ask/02_rubrics.ipynb #9ceb0c43
-def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple = ()) -> list[Path]:
+def _chain(name: str, dir: str | Path | None, language: str | None, visited: tuple = ()) -> list[Path]:
     tag = (language or "en").split("-")[0].lower()
     path = (find(f"rubrics/{name}.{tag}.yaml", dir) if tag != "en" else None) or find(f"rubrics/{name}.yaml", dir)
     if path is None:
         rule = f"name must be one of {', '.join(rubrics(dir))}; got {name!r}"
         refuse(f"rubric: {rule}; add rubrics/{name}.yaml to your prompts folder")
-    if path in seen:
+    if path in visited:
         refuse(f"rubric: extends must not come back to where it began; got {name!r} again ({path})")
     data = load_text(path, _ENTRIES)
-    return [*(_chain(data["extends"], dir, language, (*seen, path)) if data.get("extends") else []), path]
+    return [*(_chain(data["extends"], dir, language, (*visited, path)) if data.get("extends") else []), path]
 
 # %% ../../nbs/ask/02_rubrics.ipynb #bbb288d8
 def rubric(name: str, dir: str | Path | None = None, *, language: str | None = None) -> Rubric:
@@ -91,21 +91,21 @@ def rubric(name: str, dir: str | Path | None = None, *, language: str | None = N
     for f in files:
         d |= load_text(f, _ENTRIES)
     kind = d.get("kind")
-    where = str(files[-1])
+    place = str(files[-1])
     if kind not in KINDS:
-        refuse(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r}", place=where)
+        refuse(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r}", place=place)
     if not d.get("user"):
-        refuse("rubric: user must be there; got none", place=where)
+        refuse("rubric: user must be there; got none", place=place)
     need = {"label": "labels", "score": "anchors", "pairwise": "axes"}.get(kind)
     if need and not isinstance(d.get(need), dict):
-        refuse(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r}", place=where)
-    given = {k: v for k, v in d.items() if v}
-    bad = [a for a in given.get("anchors", ()) if not (isinstance(a, int) and 0 <= a <= 100)]
+        refuse(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r}", place=place)
+    filled = {k: v for k, v in d.items() if v}
+    bad = [a for a in filled.get("anchors", ()) if not (isinstance(a, int) and 0 <= a <= 100)]
     if bad:
-        refuse(f"rubric: anchors must be whole numbers from 0 to 100; got {bad}", place=where)
-    text: Any = {k: given[k] for k in ("system", "user", "part", "answer_line") if k in given}
-    tables: Any = {k: dict(given.get(k, {})) for k in ("anchors", "labels", "axes", "extra", "shown")}
-    lists: Any = {k: tuple(given.get(k, ())) for k in ("criteria", "examples")}
+        refuse(f"rubric: anchors must be whole numbers from 0 to 100; got {bad}", place=place)
+    text: Any = {k: filled[k] for k in ("system", "user", "part", "answer_line") if k in filled}
+    tables: Any = {k: dict(filled.get(k, {})) for k in ("anchors", "labels", "axes", "extra", "shown")}
+    lists: Any = {k: tuple(filled.get(k, ())) for k in ("criteria", "examples")}
     return Rubric(name, kind, tuple(files), text, **tables, **lists, target=d.get("target", "response"))
 
 # %% ../../nbs/ask/02_rubrics.ipynb #6805f77a
@@ -113,8 +113,8 @@ def _rubric_files(dir: str | Path | None) -> set[str]:
     "Names of rubric files, without `rubrics/`: psychiatrybench/diagnosis.yaml, medqade/cloze.de.yaml."
     names = {n.removeprefix("rubrics/") for n in bundled_texts() if n.startswith("rubrics/")}
     if dir is not None:
-        own = Path(dir) / "rubrics"
-        names |= {p.relative_to(own).as_posix() for p in own.rglob("*.yaml")}
+        folder = Path(dir) / "rubrics"
+        names |= {p.relative_to(folder).as_posix() for p in folder.rglob("*.yaml")}
     return names
 
 
@@ -149,14 +149,14 @@ def rubric_for(
     kinds = ", ".join(KINDS)
     if kind is not None and kind not in KINDS:
         refuse(f"rubric_for: kind must be one of {kinds}; got {kind!r}", place=item.item_id)
-    own = [f"{item.study}/{slug(item.category)}"] if item.category else []
-    names = [*own, f"{item.study}/{item.task}", task_of(item).rubric, f"default/{kind}" if kind else None]
+    by_category = [f"{item.study}/{slug(item.category)}"] if item.category else []
+    names = [*by_category, f"{item.study}/{item.task}", task_of(item).rubric, f"default/{kind}" if kind else None]
     for name in filter(None, names):
         if find(f"rubrics/{name}.yaml", dir) is None:
             continue
         r = rubric(name, dir, language=language or item.language)
         if r.target == "response" and kind in (None, r.kind):
             return r
-    where = f"{item.item_id}, {item.study}"
+    place = f"{item.item_id}, {item.study}"
     rule = "kind must be given where the study has no rubric of its own"
-    refuse(f"rubric_for: {rule}; got None", place=where, remedy=f"name one of {kinds}")
+    refuse(f"rubric_for: {rule}; got None", place=place, remedy=f"name one of {kinds}")

@@ -44,16 +44,16 @@ class NextSteps:
         self.purse = Purse(asking.model, None if asking.replay == "only" else asking.budget)
         self.ending = False  # nothing is sent again to learn from it
 
-    def of(self, job: Job, came: Answer | Failed) -> NextStep:
+    def of(self, job: Job, outcome: Answer | Failed) -> NextStep:
         "The next step of a job that returned with an answer or a failure."
         self.purse.free(job)
-        return self._answered(job, came) if isinstance(came, Answer) else self._failed(job, came)
+        return self._answered(job, outcome) if isinstance(outcome, Answer) else self._failed(job, outcome)
 
     def _answered(self, job: Job, answer: Answer) -> NextStep:
         self.patience.answered()
         self._spend(job, answer.tokens)
-        if not self.ending and (again := self._taught(job, answer)):
-            return again
+        if not self.ending and (step_again := self._taught(job, answer)):
+            return step_again
         self.learner.takes(job)
         secrets = self.transport.secrets
         answer.text = secrets.clean_answer(answer.text or "")
@@ -73,11 +73,11 @@ class NextSteps:
         "The next step where an answer was given under earlier terms, or teaches new ones; None where it stands."
         if self.learner.outdated(job, answer):
             return NextStep(anew=True)  # the terms changed while it was in flight: answers of two kinds are not mixed
-        if (found := self.learner.from_answer(job, answer)) is None:
+        if (lesson := self.learner.from_answer(job, answer)) is None:
             return None
-        terms, why = found
-        more = terms.room != self.learner.terms.room  # the same question: nothing is lost if it was not needed
-        sure = bool(answer.thought) or more or self.learner.lasts(job, terms)
+        terms, why = lesson
+        more_room = terms.room != self.learner.terms.room  # the same question: nothing is lost if it was not needed
+        sure = bool(answer.thought) or more_room or self.learner.lasts(job, terms)
         if not sure:
             return NextStep(at=time.monotonic(), alone=True)
         if terms != self.learner.terms:
@@ -91,8 +91,8 @@ class NextSteps:
             self.purse.suppose(job)
         job.error = self.transport.secrets.clean_line(failed.words)
         learns = failed.status >= 400 and failed.kind in ("refused", "again")
-        if learns and not self.ending and (again := self._learn(job, failed)):
-            return again
+        if learns and not self.ending and (next_step := self._learn(job, failed)):
+            return next_step
         at = self.patience.next_try(job, failed, time.monotonic())
         if at is not None:
             return NextStep(at=at)
@@ -103,14 +103,14 @@ class NextSteps:
         "The next step where a refusal may teach new terms; None where it does not."
         if self.learner.outdated(job, refused=True):
             return NextStep(anew=True)
-        if failed.refusal is None or (found := self.learner.lesson(failed.refusal)) is None:
+        if failed.refusal is None or (new_terms := self.learner.lesson(failed.refusal)) is None:
             job.lesson = None  # another refusal came between: nothing has been refused twice in the same way
             return None
-        lasts = self.learner.lasts(job, found)
-        mixes = self.learner.mixes(found)
+        lasts = self.learner.lasts(job, new_terms)
+        mixes = self.learner.mixes(new_terms)
         if lasts and not mixes:
             why = self.transport.secrets.clean_line(f"{failed.status}: {failed.refusal.words}", 300)
-            self.learner.adopt(found, why)
+            self.learner.adopt(new_terms, why)
             return NextStep(anew=True) if self.learner.outdated(job, refused=True) else None
         job.faults += 1
         if job.faults >= self.asking.endpoint.max_attempts:
@@ -162,19 +162,19 @@ class Flight:
         task.add_done_callback(self.tasks.discard)
 
     async def _try(self, job: Job):
-        came: Answer | Failed
+        outcome: Answer | Failed
         reached = True
         try:
-            came = await self.transport.ask(job, self.asking.model, self.replicas.urls[job.replica])
+            outcome = await self.transport.ask(job, self.asking.model, self.replicas.urls[job.replica])
         except Failed as e:
-            came, reached = e, not e.unreached
+            outcome, reached = e, not e.unreached
             if not reached and self.asking.endpoint.server is not None:
                 await self._mend(e, self.asking.endpoint.server)
         except Exception as e:  # an error in our own code
             self.halt(e)
-            came = Failed("again", repr(e))
+            outcome = Failed("again", repr(e))
         self.replicas.give(job.replica, time.monotonic(), reached)
-        self.settle(job, came)
+        self.settle(job, outcome)
 
     async def _mend(self, failed: Failed, server: Any):
         "Start our own server again, once for all requests that did not reach it."
@@ -262,12 +262,12 @@ class Scheduler:
 
     # -- results
 
-    def _settle(self, job: Job, came: Answer | Failed):
+    def _settle(self, job: Job, outcome: Answer | Failed):
         "Commit an answer later, or send the request again."
         self.queue.came_back(job)
         before = self.learner.terms
         try:
-            step = self.steps.of(job, came)
+            step = self.steps.of(job, outcome)
             if self.learner.terms != before:  # pending requests are rebuilt
                 self.ledger.readmit([*self.queue.clear(), *self.ledger.elsewhere.values()])
             if step.answer is not None:

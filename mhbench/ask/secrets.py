@@ -79,10 +79,10 @@ class Secrets:
                 text = _without(text, v, "[key]") if isinstance(text, str) else _without(text, v.encode(), b"[key]")
         return text
 
-    def clean_line(self, text: str, most: int = 1000) -> str:
+    def clean_line(self, text: str, limit: int = 1000) -> str:
         "One line without control characters and secrets, cut after so many characters."
         text = self.clean(plain(text))
-        return text if len(text) <= most else f"{text[:most]} ..."
+        return text if len(text) <= limit else f"{text[:limit]} ..."
 
     def clean_answer(self, text: AnyStr) -> AnyStr:
         "A model's text without secrets of eight characters or more; a shorter one may be an ordinary word in it."

@@ -78,14 +78,16 @@ def learnt_terms(cache: Any, endpoint: Any, model: Any) -> list[tuple[float, Ter
     key = terms_key(endpoint, model)
     row = None if cache is None else cache.get_many([key], failures=True).get(key)
     try:
-        found = _STORED.validate_json(row.value) if row else []
+        stored = _STORED.validate_json(row.value) if row else []
     except ValueError:
         return []
-    said = endpoint.terms
+    of_entry = endpoint.terms
     out = []
-    for at, terms in found if isinstance(found, list) else [(row.created if row else 0.0, found)]:
-        renamed = tuple({**dict(said.renamed), **dict(terms.renamed)}.items())
-        out.append((at, replace(terms, renamed=renamed, dropped=tuple(dict.fromkeys((*said.dropped, *terms.dropped))))))
+    for at, terms in stored if isinstance(stored, list) else [(row.created if row else 0.0, stored)]:
+        renamed = tuple({**dict(of_entry.renamed), **dict(terms.renamed)}.items())
+        out.append(
+            (at, replace(terms, renamed=renamed, dropped=tuple(dict.fromkeys((*of_entry.dropped, *terms.dropped)))))
+        )
     return out
 
 
@@ -97,10 +99,10 @@ def known_terms(cache: Any, endpoint: Any, model: Any, days: float = FORGET_DAYS
 
 def keep_terms(cache: Any, endpoint: Any, model: Any, terms: Terms) -> None:
     "Store what was learnt for the next run, before what was learnt earlier."
-    now = time.time()
+    created = time.time()
     earlier = [(at, x) for at, x in learnt_terms(cache, endpoint, model) if x != terms][:7]
-    value = json.dumps([(at, asdict(x)) for at, x in [(now, terms), *earlier]], sort_keys=True)
-    cache.put_many([Row(terms_key(endpoint, model), model.name, endpoint.who, "terms", False, now, value)])
+    value = json.dumps([(at, asdict(x)) for at, x in [(created, terms), *earlier]], sort_keys=True)
+    cache.put_many([Row(terms_key(endpoint, model), model.name, endpoint.who, "terms", False, created, value)])
 
 # %% ../../nbs/ask/06_terms.ipynb #e7eaa841
 _REFUSED = re.compile(
@@ -138,7 +140,7 @@ def entries_of(value: Any) -> Iterable[tuple[Any, Any]]:  # key or place, and wh
 def _texts(x: Any) -> list[str]:
     if isinstance(x, str):
         return [x]
-    return list(chain.from_iterable(_texts(part) for _, part in entries_of(x)))
+    return list(chain.from_iterable(_texts(value) for _, value in entries_of(x)))
 
 
 def _prompt(body: dict[str, Any]) -> str:
@@ -148,19 +150,19 @@ def _prompt(body: dict[str, Any]) -> str:
 def own_words(text: str, body: dict[str, Any]) -> str:
     "An error's text without quotations of the request: runs of words of the prompt, and fields with their values."
     for name, value in body.items():
-        for shown in {json.dumps(value), repr(value)}:
-            pair = rf"""([{{,]\s*)(["']){re.escape(name)}\2\s*:\s*{re.escape(shown)}"""
+        for printed in {json.dumps(value), repr(value)}:
+            pair = rf"""([{{,]\s*)(["']){re.escape(name)}\2\s*:\s*{re.escape(printed)}"""
             text = re.sub(pair, r"\1…", text)
-    asked = [w.casefold() for w in _WORD.findall(_prompt(body))]
-    n = min(_RUN, len(asked))
-    runs = {tuple(asked[i : i + n]) for i in range(len(asked) - n + 1)} if n else set()
-    found = list(_WORD.finditer(text))
-    said = [m[0].casefold() for m in found]
+    prompt_words = [w.casefold() for w in _WORD.findall(_prompt(body))]
+    n = min(_RUN, len(prompt_words))
+    runs = {tuple(prompt_words[i : i + n]) for i in range(len(prompt_words) - n + 1)} if n else set()
+    matches = list(_WORD.finditer(text))
+    error_words = [m[0].casefold() for m in matches]
     out = list(text)
-    for i in range(len(said) - n + 1 if n else 0):
-        if tuple(said[i : i + n]) in runs:
-            start = found[i].start()
-            end = found[i + n - 1].end()
+    for i in range(len(error_words) - n + 1 if n else 0):
+        if tuple(error_words[i : i + n]) in runs:
+            start = matches[i].start()
+            end = matches[i + n - 1].end()
             out[start:end] = " " * (end - start)
     return re.sub(r"\s{2,}", " … ", "".join(out))
 
@@ -240,20 +242,20 @@ def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Te
             return _renamed(terms, limited, m.group(1))
         if not _INSTEAD.search(text):
             return _renamed(terms, limited, LIMITS[1 - LIMITS.index(limited)])
-    asked = body.get("top_logprobs", body.get("logprobs"))
+    top_k = body.get("top_logprobs", body.get("logprobs"))
     about_logprobs = param in ("logprobs", "top_logprobs") if param else _LOGPROBS.search(text)
-    if asked and about_logprobs and (most := _limit(text)) is not None and most < asked:
-        return replace(terms, top_logprobs=most)
+    if top_k and about_logprobs and (limit := _limit(text)) is not None and limit < top_k:
+        return replace(terms, top_logprobs=limit)
     if not refusal.lasts:
         return None
-    if asked and about_logprobs:
+    if top_k and about_logprobs:
         return _without(terms, "logprobs", structured)
-    named = [k for k in sent if k not in _NEVER]
+    removable = [k for k in sent if k not in _NEVER]
     if "cannot both be" in text.lower():  # Anthropic, of temperature and top_p: the first one stays
-        named = sorted(named, key=text.find)[1:]
-    for k in named:
+        removable = sorted(removable, key=text.find)[1:]
+    for k in removable:
         terms = _without(terms, k, structured)
-    return terms if named else None
+    return terms if removable else None
 
 # %% ../../nbs/ask/06_terms.ipynb #9988f1b8
 def _routed(body: dict[str, Any], terms: Terms, structured: str) -> Terms | None:

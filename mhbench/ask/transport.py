@@ -38,12 +38,12 @@ def is_loopback(url: str) -> bool:
         return False
 
 # %% ../../nbs/ask/12_transport.ipynb #38a7b06c
-def _from_environment(variable: str, what: str, endpoint: Endpoint) -> str:
+def _from_environment(variable: str, purpose: str, endpoint: Endpoint) -> str:
     "A secret, from the environment alone."
     value = os.environ.get(variable, "").strip()
     if not value or any(ord(c) < 32 for c in value):
-        got = "a text of several lines" if value else "nothing"
-        rule = f"the environment variable {variable} must hold {what} endpoint {endpoint.name!r}; got {got}"
+        problem = "a text of several lines" if value else "nothing"
+        rule = f"the environment variable {variable} must hold {purpose} endpoint {endpoint.name!r}; got {problem}"
         refuse(f"ask: {rule}; export {variable}=... and run again")
     return value
 
@@ -89,9 +89,9 @@ def limited_client() -> Any:
     from openai import DefaultAioHttpClient
 
     class Limited(DefaultAioHttpClient):  # type: ignore[misc,valid-type]
-        async def send(self, request: Any, **how: Any) -> Any:
+        async def send(self, request: Any, **options: Any) -> Any:
             send_only(self.ours, request)
-            response = await super().send(request, **how | {"stream": True})
+            response = await super().send(request, **options | {"stream": True})
             body = bytearray()
             try:
                 async for piece in response.aiter_bytes():
@@ -113,8 +113,8 @@ def offered_in_words(served: str, offered: list[str]) -> str:
     "The models that an endpoint offers, those with a similar name first."
     near = difflib.get_close_matches(served, offered, n=3, cutoff=0.5)
     first = list(dict.fromkeys([*near, *offered]))[:8]
-    more = f" and {len(offered) - len(first)} more" if len(offered) > len(first) else ""
-    return f"the endpoint offers {', '.join(first)}{more}" if offered else ""
+    further = f" and {len(offered) - len(first)} more" if len(offered) > len(first) else ""
+    return f"the endpoint offers {', '.join(first)}{further}" if offered else ""
 
 # %% ../../nbs/ask/12_transport.ipynb #97ec4eaf
 _WHOLE = "let the gateway send whole replies, or name the service behind it in base_urls"
@@ -140,14 +140,16 @@ class Transport:
         headers, self.secrets = headers_of(self.endpoint, self.api)
         headers["Accept-Encoding"] = "gzip, deflate"
         wait = Timeout(None, connect=min(30.0, self.endpoint.timeout_s))
-        most = Limits(max_connections=0, keepalive_expiry=15)  # 0: as many as are asked for
+        connections = Limits(max_connections=0, keepalive_expiry=15)  # 0: as many as are asked for
         tls = ssl.create_default_context()
         for url in self.endpoint.base_urls:
-            named = not is_loopback(url)  # the environment's proxy is used
-            http = limited_client()(follow_redirects=False, limits=most, timeout=wait, trust_env=named, verify=tls)
+            remote = not is_loopback(url)  # the environment's proxy is used
+            http = limited_client()(
+                follow_redirects=False, limits=connections, timeout=wait, trust_env=remote, verify=tls
+            )
             http.ours, http.most = headers, self.endpoint.max_reply_bytes
-            how = {"api_key": "in the headers", "default_headers": headers, "http_client": http, "max_retries": 0}
-            self.clients[url.rstrip("/")] = AsyncOpenAI(base_url=url, **how)
+            options = {"api_key": "in the headers", "default_headers": headers, "http_client": http, "max_retries": 0}
+            self.clients[url.rstrip("/")] = AsyncOpenAI(base_url=url, **options)
 
     async def post(self, base: str, path: str, body: bytes, mine: str) -> Reply:
         "Send a request; `mine` is its number, which a server may send back."
@@ -157,13 +159,13 @@ class Transport:
         numbered = {"headers": {"X-Request-Id": mine}}
         try:
             async with asyncio.timeout(self.endpoint.timeout_s):
-                came = await self.clients[base].post(path, content=body, cast_to=Response, options=numbered)
+                response = await self.clients[base].post(path, content=body, cast_to=Response, options=numbered)
         except APIStatusError as e:
-            came = e.response
+            response = e.response
         except APIConnectionError as e:  # from an error of httpx2, from that of aiohttp
             inner = e.__cause__ or e
             raise inner.__cause__ or inner from None
-        return Reply(came.status_code, came.headers, self.secrets.clean_answer(came.content))
+        return Reply(response.status_code, response.headers, self.secrets.clean_answer(response.content))
 
     async def ask(self, job: Job, model: Model, base: str) -> Answer:
         "Send a job once, and read its answer. Raises: Failed where there is none."
@@ -190,22 +192,24 @@ class Transport:
             raise Failed("again", f"no answer within {self.endpoint.timeout_s:g} s") from None
         except (aiohttp.ClientError, httpx2.HTTPError, OSError) as e:
             unreached = isinstance(e, aiohttp.ClientConnectorError)
-            what = "the endpoint cannot be reached:" if unreached else f"the connection broke: {type(e).__name__}"
-            raise Failed("again", f"{what} {e}".rstrip(), unreached=unreached) from None
+            problem = "the endpoint cannot be reached:" if unreached else f"the connection broke: {type(e).__name__}"
+            raise Failed("again", f"{problem} {e}".rstrip(), unreached=unreached) from None
 
     async def _failure(self, reply: Reply, job: Job, model: Model, base: str) -> Failed:
         kind = verdict(reply.status, reply.raw)
-        said = complaint_in(reply.raw)
-        words = await self._in_words(reply, said.words, base, model.served)
+        complaint = complaint_in(reply.raw)
+        words = await self._in_words(reply, complaint.words, base, model.served)
         refusal = None
         if kind == "refused":
             api = INTERFACES[model.api]
-            heard = said.of_api and (reply.status in (400, 422) or said.error)  # else it may come from a gateway
-            own, param = api.in_chat_words(said.words if heard else "", said.param)
+            heard = complaint.of_api and (
+                reply.status in (400, 422) or complaint.error
+            )  # else it may come from a gateway
+            chat_words, param = api.in_chat_words(complaint.words if heard else "", complaint.param)
             fixed = LIMITS if api.names else ()  # they cannot be renamed there
-            asked = asked_of(job.request, model, self.endpoint, job.terms)
-            asked = {k: v for k, v in asked.items() if k not in fixed}
-            refusal = Refusal(reply.status, own, asked, param, said.code if heard else None)
+            sent = asked_of(job.request, model, self.endpoint, job.terms)
+            sent = {k: v for k, v in sent.items() if k not in fixed}
+            refusal = Refusal(reply.status, chat_words, sent, param, complaint.code if heard else None)
             if refusal.passes and reply.status not in (401, 403, 404, 413):
                 kind = "again"
         return Failed(kind, words, retry_after(reply.headers), reply.status, refusal)
@@ -223,7 +227,7 @@ class Transport:
         return self._offered
 
     async def _in_words(self, reply: Reply, words: str, base: str, served: str) -> str:
-        said = f"{reply.status}: {self.secrets.clean_line(words, 1000 if reply.raw[:1] in b'{[' else 300)}"
+        summary = f"{reply.status}: {self.secrets.clean_line(words, 1000 if reply.raw[:1] in b'{[' else 300)}"
         if 300 <= reply.status < 400:
             to = self.secrets.clean_line(reply.headers.get("Location", "nowhere"), 200)
             why = "not followed, so that prompts go where base_urls says and nowhere else"
@@ -232,10 +236,10 @@ class Transport:
         if reply.status in (401, 403):
             variable = self.endpoint.api_key_env
             none = "no key was sent: name its variable in api_key_env"
-            return f"{said}; {f'the key was read from {variable}' if variable else none}"
+            return f"{summary}; {f'the key was read from {variable}' if variable else none}"
         if reply.status == 404 and (offer := offered_in_words(served, await self.offered(base))):
-            return f"{said}; {offer}"
-        return said
+            return f"{summary}; {offer}"
+        return summary
 
     async def close(self):
         for client in self.clients.values():

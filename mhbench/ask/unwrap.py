@@ -44,7 +44,7 @@ def _families() -> list[_Family]:
     for family in _REPLIES["thoughts"].values():
         parts = family["begins"], family["ends"], family["example"]
         for tag in family.get("each", [""]):
-            begins, ends, example = (part.replace("{TAG}", tag) for part in parts)
+            begins, ends, example = (pattern.replace("{TAG}", tag) for pattern in parts)
             out.append(_Family(begins, ends, example, family.get("in_prompt", True)))
     return out
 
@@ -62,8 +62,8 @@ def begins_thought(text: str) -> bool:
 def opens_thought(text: str, cut: bool = False) -> bool:
     "Whether a text begins with the mark of a thought, which may be incomplete where the text was cut."
     head = text.strip().lower()
-    part = cut and (head.startswith("<") or len(head) > 2) and any(mark.startswith(head) for mark in _CUT)
-    return bool(_OPENS.match(text)) or part
+    begun = cut and (head.startswith("<") or len(head) > 2) and any(mark.startswith(head) for mark in _CUT)
+    return bool(_OPENS.match(text)) or begun
 
 # %% ../../nbs/ask/21_unwrap.ipynb #d1cde8c0
 _ANY_MARK = re.compile("(?i)" + "|".join(f"{f.begins}|{f.ends}" for f in _FAMILIES))
@@ -86,20 +86,20 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     if not _ANY_MARK.search(text):
         return None, _AROUND.sub(" ", text).strip()
     thoughts: list[str] = []
-    rest = text
+    remainder = text
 
     def take(m):
         thoughts.append(m.group(1).strip())
         return "\n"
 
     for family in _FAMILIES:
-        if re.search(family.ends, rest, re.I):
-            rest = re.sub(f"(?is){family.begins}(.*?)(?:{family.ends})", take, rest)
+        if re.search(family.ends, remainder, re.I):
+            remainder = re.sub(f"(?is){family.begins}(.*?)(?:{family.ends})", take, remainder)
             if family.in_prompt:
-                rest = re.sub(f"(?is)^(.*)(?:{family.ends})", take, rest)
-        rest = re.sub(f"(?is){family.begins}(.*)$", take, rest)  # never closed
+                remainder = re.sub(f"(?is)^(.*)(?:{family.ends})", take, remainder)
+        remainder = re.sub(f"(?is){family.begins}(.*)$", take, remainder)  # never closed
     reasoning = "\n".join(filter(None, thoughts)) if thoughts else None
-    return reasoning, _AROUND.sub(" ", rest).strip()
+    return reasoning, _AROUND.sub(" ", remainder).strip()
 
 # %% ../../nbs/ask/21_unwrap.ipynb #6ab769cf
 @lru_cache
@@ -121,8 +121,8 @@ def strip_marks(
     ends = [_listed("stops")]
     if follows:
         ends += [_listed("follows", "" if questions else "question"), *([] if numbers else [_NEXT_NUMBER])]
-    found = [m.start() for sign in ends for m in sign.finditer(answer)]
-    answer = answer[: min((at for at in found if answer[:at].strip()), default=None)]
+    starts = [m.start() for sign in ends for m in sign.finditer(answer)]
+    answer = answer[: min((at for at in starts if answer[:at].strip()), default=None)]
     return _listed("citations", "spaced" if numbers else "").sub("", answer)
 
 
@@ -149,7 +149,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number)
 
 def json_values(text: str) -> list[Any]:
     "The JSON objects in a text, or else its arrays; none where an object has a key twice, `[]` and `{}` apart."
-    found: list[Any] = []
+    values: list[Any] = []
     end = 0
     for m in re.finditer(r"[\[{]", text):
         if m.start() < end:
@@ -161,14 +161,14 @@ def json_values(text: str) -> list[Any]:
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict) or value:
-            found.append(value)
-    return [v for v in found if isinstance(v, dict)] or found
+            values.append(value)
+    return [v for v in values if isinstance(v, dict)] or values
 
 
 def json_in(text: str) -> Any:
     "The JSON object (or else array) in a text; None where there is none, or there are several that differ."
-    found = json_values(text)
-    return found[0] if found and all(v == found[0] for v in found) else None
+    values = json_values(text)
+    return values[0] if values and all(v == values[0] for v in values) else None
 
 
 _HOLDS = re.compile(
@@ -195,15 +195,17 @@ def answer_field(data: Any) -> Any:
     "The value of the field of an object that names an answer, however deep; else the value itself."
     if not isinstance(data, dict):
         return data
-    kept = {k: v for k, v in data.items() if not _REASONS.search(k) and not _PASSED.search(k)}
-    named = [k for k in kept if _HOLDS.search(k)]
-    if len(named) > 1:
-        named = [k for k in named if re.search("(?i)final", k)] or named
-    if len(named) == 1 or (named and len({re.sub(r"\d", "", k) for k in named}) == len(named) and _alike(kept, named)):
-        return answer_field(kept[named[0]])
-    if len(kept) == 1 and (len(data) > 1 or isinstance(next(iter(kept.values())), dict | list)):
-        return answer_field(next(iter(kept.values())))
-    return data if not named else kept
+    candidates = {k: v for k, v in data.items() if not _REASONS.search(k) and not _PASSED.search(k)}
+    naming = [k for k in candidates if _HOLDS.search(k)]
+    if len(naming) > 1:
+        naming = [k for k in naming if re.search("(?i)final", k)] or naming
+    if len(naming) == 1 or (
+        naming and len({re.sub(r"\d", "", k) for k in naming}) == len(naming) and _alike(candidates, naming)
+    ):
+        return answer_field(candidates[naming[0]])
+    if len(candidates) == 1 and (len(data) > 1 or isinstance(next(iter(candidates.values())), dict | list)):
+        return answer_field(next(iter(candidates.values())))
+    return data if not naming else candidates
 
 # %% ../../nbs/ask/21_unwrap.ipynb #03d76d5d
 class _Span(NamedTuple):
@@ -230,12 +232,12 @@ def _closing(text: str, at: int, ends: str) -> tuple[int, int]:
 
 def _spans(text: str) -> list[_Span]:
     "The outermost wrappers in a text."
-    found = []
+    spans = []
     for wrapper in _REPLIES["wrappers"].values():
         for m in re.finditer(f"(?im){wrapper['begins']}", text):
-            found.append(_Span(m.start(), m.end(), *_closing(text, m.end(), wrapper["ends"])))
+            spans.append(_Span(m.start(), m.end(), *_closing(text, m.end(), wrapper["ends"])))
     out: list[_Span] = []
-    for span in sorted(found):
+    for span in sorted(spans):
         if not out or span.start >= out[-1].stop:
             out.append(span)
     return out
@@ -286,18 +288,18 @@ def _untabled(text: str) -> str:
     if ruled != [1] or len({len(cells) for cells in lines}) > 1:
         return text
     header, rows = lines[0], lines[2:]
-    named = [k for k, c in enumerate(header) if _HEADER.fullmatch(c)]
-    at = named[-1] if named else len(header) - 1
+    headed = [k for k, c in enumerate(header) if _HEADER.fullmatch(c)]
+    at = headed[-1] if headed else len(header) - 1
     judged = [k for k in range(1, len(header)) if all(_JUDGES.fullmatch(r[k]) for r in rows)]
     at = judged[0] if judged else at
-    if len(rows) == 1 and len(named) == 1 and not judged:
+    if len(rows) == 1 and len(headed) == 1 and not judged:
         out = [rows[0][at]]
-    elif len(header) == 2 and any(_HEADER.fullmatch(r[0]) for r in rows) and len(rows) > 1 and not named[:1] == [0]:
+    elif len(header) == 2 and any(_HEADER.fullmatch(r[0]) for r in rows) and len(rows) > 1 and not headed[:1] == [0]:
         out = [r[1] for r in rows if _HEADER.fullmatch(r[0])]
     else:
         out = [r[at] if not at else f"{r[0]}: {r[at]}" for r in rows]
-    found = [*_CELLED.finditer(text)]
-    return text[: found[0].start()] + "\n".join(out) + text[found[-1].end() :]
+    matches = [*_CELLED.finditer(text)]
+    return text[: matches[0].start()] + "\n".join(out) + text[matches[-1].end() :]
 
 
 _DECOR = re.compile(
@@ -344,5 +346,5 @@ def unwrap(
 
 def led_in(text: str) -> str:
     "The rest of the last line that begins with `Answer:` or its like; else the text."
-    found = [*_LED.finditer(text)]
-    return text[found[-1].end() :] if found else text
+    matches = [*_LED.finditer(text)]
+    return text[matches[-1].end() :] if matches else text
