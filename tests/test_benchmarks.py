@@ -7,7 +7,8 @@ import pytest
 from conftest import ENV, ROOT
 
 FOLDER = ROOT / "benchmarks"
-SMALLEST = {  # file -> its arguments, and a text that it prints
+SMALLEST = {
+    "frozen_shapes": ("--draws 2", "agrees"),  # file -> its arguments, and a text that it prints
     "annotate": ("--raters 3 --seconds 1 --pause 0.1", "mhbench"),
     "cache": ("--rows 100", "rows/s"),
     "client": ("--bench BENCH --n 40 --repeat 1 --port PORT --many 100", "ratio|the same answers: True"),
