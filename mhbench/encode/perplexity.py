@@ -19,6 +19,7 @@ from .embeddings import LazyModel, check_texts, from_mapping, is_loaded, padded_
 from .parallel import Executor
 from .store import weights_at
 from ..errors import refuse
+from ..records.weights import weights_file
 
 # %% auto #0
 __all__ = ['LanguageModel', 'load_lm']
@@ -116,9 +117,7 @@ def load_lm(
     loading.check_device("load_lm", device)
     if label == "bundled" or label.endswith(".gguf"):
         loading.need_packages("load_lm", "gguf", "accelerate")
-        from mhbench.ask.local import bundled_gguf
-
-        path = bundled_gguf() if label == "bundled" else path
+        path = weights_file("gemma-3-270m") if label == "bundled" else path
     given: dict[str, Any] = {"window": window, "budget": budget, "device": device}
     load = partial(_load_lm, label, path, **given)
     return LanguageModel._of(load_lm, executor, {"name": weights_at(path)}, load, name=label, **given)

@@ -197,7 +197,15 @@ def _make_places(top: Path, p: dict) -> None:
             (folder / "absent.txt").write_text(said, encoding="utf-8")
 
 # %% ../../nbs/run/07_inputs.ipynb #daa10f4a
-_WEIGHTS = ("encoder", "nli", "lm", "grammar", "bertscore", "gguf")  # parameters that name a model, or its files
+_WEIGHTS = (
+    "encoder",
+    "nli",
+    "lm",
+    "grammar",
+    "bertscore",
+    "gguf",
+    "record",
+)  # parameters that name a model, or its files
 _LARGE = 64 << 20  # bytes: the hash of a larger file is kept while its size and times are unchanged
 
 

@@ -66,7 +66,12 @@ def section(record: type[BaseModel], without: tuple[str, ...] = (), **more: Any)
 class LocalServer(Closed):
     "What the server of the bundled model takes: the arguments of `mhbench.ask.local.serve`."
 
-    gguf: str | None = field(None, "a model file; the bundled one by default")
+    gguf: str | None = field(None, "a model file, or a name of mhbench.records.weights; null: the bundled Gemma")
+    sha256: str | None = field(
+        None, "of that file, which is then not looked for before a request has no recorded answer"
+    )
+    runtime: str | None = field(None, "what computed the recorded answers; null: what is installed here")
+    record: str | None = field(None, "recorded answers, read before it is asked: a file, or demo")
     template: str | None = field(None, "a Jinja chat template; null: the model's own")
     n_ctx: Positive = field(4096, "tokens, prompt and answer")
     threads: Positive | None = field(None, "OMP_NUM_THREADS, or all cores, by default")
