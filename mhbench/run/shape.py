@@ -57,7 +57,7 @@ def stage_classes() -> dict[str, type[Parameters]]:  # stage -> its class
     return classes
 
 # %% ../../nbs/run/02_shape.ipynb #abbed782
-def section(record: type[BaseModel], without: tuple[str, ...] = (), **more: Any) -> type[Closed]:
+def section(record: type[BaseModel], without: tuple[str, ...] = (), /, **more: Any) -> type[Closed]:
     "The entries of a part of the file: the fields of a class and `more`, without its checks of how they fit together."
     fields: dict[str, Any] = {k: (f.annotation, f) for k, f in record.model_fields.items() if k not in without}
     return create_model(record.__name__, __base__=Closed, __doc__=record.__doc__, **(fields | more))
