@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from mhbench.stats import multi_reader
 from mhbench.stats.agreement import mean_pairwise
-from mhbench.stats.multi_reader import mean_over_raters, rater_components, two_way_jackknife
+from mhbench.stats.multi_reader import mean_over_raters, over_raters, rater_components, severities
 from mhbench.steps.by_raters import number_rows
 from mhbench.studies.mentat.agreement import annotators_as_sample, score_components
 from mhbench.studies.mentat.annotations import load_annotations
@@ -112,11 +111,16 @@ def test_the_variance_of_a_mean_is_the_u_statistic(seed):
     by_components = c.item / 9 + c.rater / 5 + c.rest / 45
     np.testing.assert_allclose(by_components, u_statistic(y.ravel(), item, rater), rtol=1e-9)
     found = mean_over_raters(y.ravel(), item, rater)
-    half = (found.ci_high - found.ci_low) / 2
-    assert c.item > 0
-    between = c.rater / 5 + c.rest / 45
-    df = by_components**2 / (between**2 / 4 + (c.item / 9) ** 2 / 8)
-    np.testing.assert_allclose(half, stats.t.ppf(0.975, df) * np.sqrt(by_components), rtol=1e-9)
+    np.testing.assert_allclose(found.between + found.shared, by_components, rtol=1e-9)
+    few = mean_over_raters(y[:, :4].ravel(), *(x.ravel() for x in np.indices((9, 4))))
+    assert few.both.kind == few.raters.kind == "raters" and few.items.ci_low < few.items.ci_high
+    six = np.random.default_rng(seed).normal(0, 1, (9, 6)) + np.random.default_rng(seed + 9).normal(0, 2, (9, 1))
+    found = mean_over_raters(six.ravel(), *(x.ravel() for x in np.indices(six.shape)))
+    t = stats.t.ppf(0.975, [5, 8]) ** 2
+    half = np.sqrt(max(t @ [found.between, found.shared], t[1] * six.mean(1).var(ddof=1) / 9))
+    both, items = found.both, found.items
+    ends = min(items.ci_low, both.estimate - half), max(items.ci_high, both.estimate + half)
+    np.testing.assert_allclose([both.ci_low, both.ci_high], ends, rtol=1e-9)
 
 
 def test_the_variance_is_right_on_average_where_ratings_have_holes():
@@ -129,49 +133,65 @@ def test_the_variance_is_right_on_average_where_ratings_have_holes():
     found, means = [], []
     for _ in range(1500):
         y = rng.normal(0, 1, 40)[item] + rng.normal(0, 1, 6)[rater] + rng.normal(0, np.sqrt(0.5), len(w))
-        sources = multi_reader._sources(item, rater, item)
-        found.append(multi_reader._variance(y, w, sources)[0])
-        means.append(w @ y)
-    assert abs(np.mean(found) / truth - 1) < 4 * np.std(found) / truth / np.sqrt(1500)
+        e = mean_over_raters(y, item, rater)
+        found.append(e.between + e.shared)
+        means.append(e.both.estimate)
+    error = 4 * np.std(found) / truth / np.sqrt(1500)
+    assert -error < np.mean(found) / truth - 1 < 0.1 + error  # the jackknife is a little too large with unequal loads
     assert abs(np.var(means) / truth - 1) < 4 * np.sqrt(2 / 1500)
 
 
-def test_the_jackknife_of_a_mean_is_the_interval_of_a_mean():
-    y = np.random.default_rng(2).normal(0, 1, (5, 12)) + np.random.default_rng(3).normal(0, 1, 12)
+def test_any_number_has_the_interval_of_a_mean():
+    y = np.random.default_rng(2).normal(0, 1, (7, 12)) + np.random.default_rng(3).normal(0, 1, 12)
     rater, item = (place.ravel() for place in np.indices(y.shape))
     one = mean_over_raters(y.ravel(), item, rater)
-    other = two_way_jackknife(lambda x, weights: weights @ x.mean(0) / weights.sum(1), y)
-    np.testing.assert_allclose(one[:5], other[:5], rtol=1e-9)
+    other = over_raters(lambda x, weights: weights @ x.mean(0) / weights.sum(1), y)
+    np.testing.assert_allclose(one.raters[:5], other.raters[:5], rtol=1e-9)
+    np.testing.assert_allclose([one.between, one.shared], [other.between, other.shared], rtol=1e-9)
+    np.testing.assert_allclose(one.without, other.without, rtol=1e-9)
+    half = np.sqrt(stats.t.ppf(0.975, 11) ** 2 * y.mean(0).var(ddof=1) / 12)
+    assert other.items.ci_high - other.items.estimate == pytest.approx(half)
+
+
+def test_severity_is_the_distance_to_the_others_on_the_same_items():
+    y, item, rater = ratings(4, n_items=20, n_raters=6, twice=0)
+    found = severities(y, item, rater).set_index("rater")
+    for r in range(6):
+        apart = [y[(item == i) & (rater != r)].mean() - y[(item == i) & (rater == r)].mean() for i in item[rater == r]]
+        assert found.loc[r, "estimate"] == pytest.approx(np.nanmean(apart))
+    people = severities(y, item, rater, reference=[0, 1]).set_index("rater")
+    assert people.loc[2, "n"] == len({*item[rater == 2]} & {*item[rater < 2]})
 
 
 def test_a_mean_over_reml_is_near_lme4s():
     data = LME4["repeats"]
     found = mean_over_raters(data["value"], data["item"], data["rater"])
-    assert abs(found.estimate - data["mean"]) < 0.5 * data["standard_error"]
-    assert 0.8 < (found.ci_high - found.ci_low) / 2 / (2.1 * data["standard_error"]) < 1.25
+    assert abs(found.both.estimate - data["mean"]) < 0.5 * data["standard_error"]
+    assert 0.8 < np.sqrt(found.between + found.shared) / data["standard_error"] < 1.25
 
 
 @pytest.mark.parametrize("scale", [0.001, 1000])
 def test_the_interval_of_a_mean_has_the_units_of_its_ratings(scale):
     y, item, rater = ratings(3, n_items=12, n_raters=6)
-    one, other = (mean_over_raters(x, item, rater) for x in (y, scale * y))
+    one, other = (mean_over_raters(x, item, rater).both for x in (y, scale * y))
     np.testing.assert_allclose(np.array([other.ci_low, other.ci_high]), scale * np.array([one.ci_low, one.ci_high]))
     assert np.isfinite(one.ci_low)
 
 
-def test_three_raters_make_no_interval_and_say_so():
-    y = np.arange(30.0).reshape(3, 10)
+def test_five_raters_make_no_interval_and_say_so():
+    y = np.arange(50.0).reshape(5, 10)
     rater, item = (place.ravel() for place in np.indices(y.shape))
     for found in (
         mean_over_raters(y.ravel(), item, rater),
-        two_way_jackknife(lambda x, weights: weights @ x.mean(0) / weights.sum(1), y),
+        over_raters(lambda x, weights: weights @ x.mean(0) / weights.sum(1), y),
     ):
-        assert found.kind == "raters" and np.isnan(found.ci_low) and abs(found.estimate - 14.5) < 1e-9
+        assert found.both.kind == "raters" and np.isnan(found.both.ci_low) and abs(found.both.estimate - 24.5) < 1e-9
+        assert found.range_without() == pytest.approx((19.5, 29.5))  # without the last, and without the first
 
 
 def test_ratings_that_are_all_alike_have_no_interval():
-    rater, item = (place.ravel() for place in np.indices((5, 10)))
-    found = mean_over_raters(np.ones(50), item, rater, share=True)
+    rater, item = (place.ravel() for place in np.indices((6, 10)))
+    found = mean_over_raters(np.ones(60), item, rater, within=(0, 1)).both
     assert abs(found.estimate - 1) < 1e-9 and np.isnan(found.ci_low) and found.kind == "none"
 
 
@@ -189,19 +209,19 @@ def test_mentats_eight_raters(datasets):
     pooled = (again["var"] * (again["count"] - 1)).sum() / (again["count"] - 1).sum()
     np.testing.assert_allclose(found["sd"]["rest"] ** 2, pooled, rtol=1e-9)
     assert found["n_raters"].eq(8).all() and found["share"]["item"] > 0.6 and found["share"]["rater"] < 0.05
-    two = annotators_as_sample(ratings, n_boot=200, seed=1).set_index("random")
+    two = annotators_as_sample(ratings, seed=1).set_index("random")
     width = two["ci_high"] - two["ci_low"]
     assert width["items and raters"] > 1.2 * width["items"]
 
 
 def test_raters_who_all_say_the_same_leave_the_interval_of_items():
-    "Nothing is between raters: by hand, Student's t of the items."
-    item, rater = (place.ravel() for place in np.indices((9, 5)))
+    item, rater = (place.ravel() for place in np.indices((9, 6)))
     values = np.random.default_rng(0).normal(size=9)
     e = mean_over_raters(values[item], item, rater)
     half = stats.t.ppf(0.975, 8) * values.std(ddof=1) / 3
-    assert [e.ci_low, e.ci_high] == pytest.approx([values.mean() - half, values.mean() + half])
-    few = mean_over_raters(values[item[item < 5]], item[item < 5], rater[item < 5])
+    ends = min(e.items.ci_low, values.mean() - half), max(e.items.ci_high, values.mean() + half)
+    assert [e.both.ci_low, e.both.ci_high] == pytest.approx(ends) and e.between == pytest.approx(0)
+    few = mean_over_raters(values[item[item < 5]], item[item < 5], rater[item < 5]).both
     assert few.kind == "few" and np.isnan(few.ci_low)
 
 
@@ -209,22 +229,22 @@ def test_ratings_of_one_item_have_no_interval():
     def first(x, weights):
         return np.repeat(x[:, 0].mean(), len(weights))
 
-    alone = two_way_jackknife(first, np.arange(8.0)[:, None])
-    assert alone.estimate == 3.5 and np.isnan([alone.ci_low, alone.ci_high]).all()
+    alone = over_raters(first, np.arange(8.0)[:, None])
+    assert alone.both.estimate == 3.5 and np.isnan([*alone.both[3:5], *alone.items[3:5]]).all()
 
 
 def test_items_that_cannot_agree_are_in_no_count():
     "Kappa of five raters: forty items have their labels, and sixty more have one label or an abstention."
     rng = np.random.default_rng(5)
     truth = rng.random(40) < 0.5
-    labels = np.where(rng.random((5, 40)) < 0.8, truth, ~truth).astype(int).astype(str).astype(object)
-    more = np.full((5, 60), None, dtype=object)
+    labels = np.where(rng.random((6, 40)) < 0.8, truth, ~truth).astype(int).astype(str).astype(object)
+    more = np.full((6, 60), None, dtype=object)
     more[0], more[1] = "1", "Abstain"
     with_more = np.hstack([labels, more])
-    found = two_way_jackknife(mean_pairwise, with_more, least=2)
-    assert found == two_way_jackknife(mean_pairwise, labels, least=2)
-    assert found.n == found.n_clusters == 40
-    rows = number_rows(mean_pairwise, with_more, np.arange(100), {}, least=2, n_boot=50, seed=1)
+    found = over_raters(mean_pairwise, with_more, least=2)
+    assert found[:3] == over_raters(mean_pairwise, labels, least=2)[:3]
+    assert found.both.n == found.both.n_clusters == 40
+    rows = number_rows(mean_pairwise, with_more, np.arange(100), {}, least=2)
     assert [r["n"] for r in rows] == [40, 40]
-    nobody = two_way_jackknife(mean_pairwise, more, least=2)
+    nobody = over_raters(mean_pairwise, more, least=2).both
     assert np.isnan(nobody.estimate) and nobody.n == 0

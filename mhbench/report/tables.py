@@ -247,9 +247,7 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
     "raters": "there are too few raters to treat them as a sample",
     "rare": "too few answers have the rarer outcome",
     "diverged": "the training diverged: its scores are not finite",
-    "apart": "raters share too few items to be told apart from them",
     "unconnected": "no chain of comparisons connects it with the others",
-    "checks": "a check of the rater model failed",
     "refits": "the spread over refits of the model contains the true value too rarely to serve as one",
 }
 
@@ -299,7 +297,9 @@ def sampled(table: pd.DataFrame) -> str:  # two sentences; empty where a table h
         what = f"raters and {what}" if with_raters.all() else f"{what}, and of raters in rows that say so"
         given = [word for word in given if word != "raters"]
     fixed = ", ".join([*given, "the answers of this run"])
-    return f"The intervals reflect the sampling of {what}. Treated as fixed: {fixed}."
+    lacks = "of a kind that the panel lacks, the interval knows nothing"
+    holds = f" Other raters means such as are drawn like these: {lacks}." if with_raters.any() else ""
+    return f"The intervals reflect the sampling of {what}. Treated as fixed: {fixed}.{holds}"
 
 # %% ../../nbs/report/01_tables.ipynb #1beb5d87
 def standing(estimate: float, low: float, high: float, lines: Mapping[str, float]) -> str:

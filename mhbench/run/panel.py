@@ -85,7 +85,11 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
     "panel design",
     "how many raters and items, and who rates what, from a pilot's ratings",
     argument("ratings", help="the page's file of answers, or a table: item, rater, target, value or label"),
-    argument("--width", type=float, help="wanted width of the 95%% interval of one model's mean, in units of a rating"),
+    argument(
+        "--width",
+        type=float,
+        help="of the 95%% interval of one model's mean, in units of a rating, not exceeded in 80%% of studies",
+    ),
     argument("--difference", type=float, help="of two models, that is to be found"),
     argument("--power", type=float, default=0.8, help="how often it is to be found"),
     argument("--label", help="that is counted, where ratings are labels; by default the most frequent one"),
@@ -111,6 +115,8 @@ def _panel_design(a: argparse.Namespace) -> None:
     print(f"{mean.n_ratings} ratings of a target by {mean.n_raters} raters of {mean.n_items} items{counted}")
     print("variance: " + ", ".join(f"{k.replace('_', ' ')} {v:.0%}" for k, v in mean.shares().items()))
     limits = {"max_raters": a.max_raters, "max_items": a.max_items}
+    if lacks := design.pilot_lacks(mean):
+        return print(lacks)
     designs = design.with_more(design.panel_designs(mean, aim, pair=pair, minutes=minutes, **limits), pilot)
     if len(designs):
         print(designs.round(3).to_string(index=False))
@@ -118,10 +124,7 @@ def _panel_design(a: argparse.Namespace) -> None:
     print(design.design_sentence(designs, aim, **limits))
     same = design.same_raters(mean, aim, mean.n_raters, pair=pair, max_items=a.max_items)
     print(f"The same {mean.n_raters} raters: {f'{same} items each' if same else 'no number of items is enough'}.")
-    careful = pair and design.cautious(pair)
-    sure = design.panel_designs(design.cautious(mean), aim, pair=careful, minutes=minutes, **limits)
-    print(f"{mean.n_raters} raters say little of how much raters differ; with that at its upper 80% limit:")
-    print(design.design_sentence(sure, aim, **limits))
+    print(f"The width allows for what {mean.n_raters} raters of {mean.n_items} items leave open about other raters.")
 
 # %% ../../nbs/run/13_panel.ipynb #9fa82a79
 class _Known(NamedTuple):

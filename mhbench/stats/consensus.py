@@ -17,6 +17,7 @@ from ..errors import refuse
 from .agreement import ABSTAIN, contingency_tables, known_metric, label_matrix, mean_defined
 from .estimate import Estimate, fewest_clusters
 from .jackknife import Jackknife, coefficient_estimate, jackknife, lowest_value, range_limits
+from .multi_reader import FEWEST_RATERS, half_widths, two_way_variance
 from mhbench.stats.resample import (
     Interval,
     as_scalar,
@@ -28,8 +29,8 @@ from mhbench.stats.resample import (
 )
 
 # %% auto #0
-__all__ = ['FEWEST_COMPARED', 'FEWEST_MEMBERS', 'one_hot', 'majority', 'Ceiling', 'interval_column', 'leave_one_out_ceiling',
-           'Alignment', 'alignment', 'Members', 'beside_members', 'Ensemble', 'best_ensemble']
+__all__ = ['FEWEST_COMPARED', 'one_hot', 'majority', 'Ceiling', 'interval_column', 'leave_one_out_ceiling', 'Alignment',
+           'alignment', 'Members', 'beside_members', 'Ensemble', 'best_ensemble']
 
 # %% ../../nbs/stats/04_consensus.ipynb #01052182
 def one_hot(codes: np.ndarray, k: int) -> np.ndarray:
@@ -213,15 +214,12 @@ def alignment(
     return out[0] if np.ndim(annotator) == 1 else out
 
 # %% ../../nbs/stats/04_consensus.ipynb #b6memc00
-FEWEST_MEMBERS = 3
-
-
 class Members(NamedTuple):
     "An annotator compared with single members of a panel; raters and cases are a sample."
 
     agreement: float  # of the annotator with a member
     members: float  # of a member with another
-    difference: Estimate  # the first less the second; kind `raters` for fewer than three members
+    difference: Estimate  # the first less the second; kind `raters` for fewer than six members
     n_raters: int
     n_abstained: int  # answers with a member's label on which the annotator, who was asked, gave none
     between: float  # variance of the difference due to raters
@@ -229,9 +227,10 @@ class Members(NamedTuple):
 
     def needed(self, margin: float, most: int = 50) -> int | None:
         "The fewest such raters with whom the interval reaches less far than a margin; None where `most` do not."
-        for r in range(FEWEST_MEMBERS, most + 1):
-            variance = self.between * self.n_raters / r + self.shared
-            if stdtrit(r - 1, 0.5 + self.difference.level / 2) * np.sqrt(variance) < margin:
+        tail = 0.5 + self.difference.level / 2
+        of_cases = stdtrit(max(self.difference.n_clusters - 1, 1), tail) ** 2 * self.shared
+        for r in range(FEWEST_RATERS, most + 1):
+            if stdtrit(r - 1, tail) ** 2 * self.between * self.n_raters / r + of_cases < margin**2:
                 return r
         return None
 
@@ -239,7 +238,7 @@ class Members(NamedTuple):
         "Non-inferior, inferior, or undecided, and for want of what."
         e = self.difference
         if np.isnan(e.ci_low):
-            return f"undecided, for want of {'raters' if self.n_raters < FEWEST_MEMBERS else 'answers'}"
+            return f"undecided, for want of {'raters' if self.n_raters < FEWEST_RATERS else 'answers'}"
         if e.ci_low > -margin or e.ci_high < -margin:
             return "non-inferior" if e.ci_low > -margin else "inferior"
         if e.ci_high - e.ci_low < 2 * margin:
@@ -276,7 +275,7 @@ def beside_members(
     """An annotator's agreement with single members of a panel, less that of members with each other, with an interval
     for other raters and other answers; members with fewer than ten answers in common with the annotator are left out.
 
-    Source: Obuchowski and Rockette 1995 (raters and cases at random); Quenouille 1956 (pseudo-values).
+    Source: Obuchowski and Rockette 1995 (raters and cases at random); Banerjee 1961 (quantiles).
     """
     f = "beside_members"
     every = np.vstack([np.asarray(labels, dtype=object), np.asarray(annotator, dtype=object)[None]])
@@ -307,16 +306,11 @@ def beside_members(
         without.append(_less_members(left[0][:, at[0], at[1]], left[1][:, at[0], at[1]]))
     found = np.stack(whole), np.stack(without)
     theta, left_out = (y[..., 0] - y[..., 1] for y in found)
-    kind = "raters" if r < FEWEST_MEMBERS else "few" if len(same) < fewest_clusters(level) else "items and raters"
-    limits, between, shared = (np.nan, np.nan), np.nan, np.nan
-    if kind == "items and raters" and not (np.isnan(theta).any() or np.isnan(left_out).any()):
-        g = len(same)
-        pseudo = r * theta[0] - (r - 1) * theta[1:]
-        covariance = np.cov(r * left_out[0] - (r - 1) * left_out[1:]) * (g - 1) ** 2 / g
-        between = float(pseudo.var(ddof=1) / r)
-        shared = max(0.0, float((covariance.sum() - np.trace(covariance)) / (r * (r - 1))))
-        shared = max(shared, float((g - 1) * left_out[0].var()) - between)  # never narrower than with these raters
-        half = stdtrit(r - 1, 0.5 + level / 2) * np.sqrt(between + shared)
+    kind = "raters" if r < FEWEST_RATERS else "few" if len(same) < fewest_clusters(level) else "items and raters"
+    table = np.column_stack([theta, left_out])  # without each member, and each group of cases
+    limits, (between, shared, _) = (np.nan, np.nan), two_way_variance(table)
+    if kind == "items and raters" and not np.isnan(table).any():
+        half = half_widths(table, level)[2]
         limits = max(-1.0, theta[0] - half), min(1.0, theta[0] + half)
     e = Estimate.from_limits(theta[0], *limits, **about, kind=kind)
     e = e._replace(kind=kind) if np.isnan(e.ci_low) and kind in ("raters", "few") else e

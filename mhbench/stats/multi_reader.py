@@ -5,8 +5,8 @@
 # %% ../../nbs/stats/17_multi_reader.ipynb #1b07d65a
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise, product
+from collections.abc import Callable, Collection
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,12 +15,13 @@ from scipy.special import ndtri, stdtrit
 
 from ..errors import refuse
 from .agreement import ABSTAIN
-from .estimate import Estimate, wilson
-from .resample import Clusters, group_codes, without_each
+from .differences import mean_difference
+from .estimate import ESTIMATE_COLUMNS, Estimate, agresti_coull, estimate, fewest_clusters
+from .resample import Clusters, divide, group_codes, mean, without_each
 
 # %% auto #0
-__all__ = ['FEWEST_RATERS', 'FEWEST_ITEMS', 'RaterComponents', 'rater_components', 'mean_over_raters', 'rated_items',
-           'two_way_jackknife']
+__all__ = ['FEWEST_RATERS', 'RaterComponents', 'rater_components', 'OverRaters', 'two_way_variance', 'half_widths', 'rated_items',
+           'over_raters', 'mean_over_raters', 'severities']
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #33e697be
 def _codes(labels: Any, n: int, name: str) -> np.ndarray:
@@ -127,154 +128,193 @@ def rater_components(values: Any, items: Any, raters: Any) -> RaterComponents:
     found = {"item_by_rater": 0.0, **_solve(y, sources)}
     return RaterComponents(**found, n_items=counts[0], n_raters=counts[1], n_ratings=counts[2])
 
-# %% ../../nbs/stats/17_multi_reader.ipynb #affaa0ba
-def _covariances(w: np.ndarray, rater: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    "For a unit component: the covariance of the raters' parts of a mean, and each group's weight in the mean."
-    carried = np.zeros((int(source.max()) + 1, int(rater.max()) + 1))
-    np.add.at(carried, (source, rater), w)
-    of_group = carried.sum(1)
-    parts = carried - np.outer(of_group, np.bincount(rater, w))
-    return parts.T @ parts, of_group
+# %% ../../nbs/stats/17_multi_reader.ipynb #bec95d34
+FEWEST_RATERS = fewest_clusters()  # the rule for cases: fewer may all lie on one side of the middle of raters
 
 
-def _variance(y: np.ndarray, w: np.ndarray, sources: dict[str, np.ndarray]) -> tuple[float, float]:
-    "The variance of the weighted mean, and its degrees of freedom."
-    rater = sources["rater"]
-    component = {name: max(0.0, x) for name, x in _solve(y, sources).items()}
-    if not sum(component.values()) > 0:
-        return 0.0, np.nan
-    covariance, weight = {}, {}
-    for name, source in sources.items():
-        covariance[name], weight[name] = _covariances(w, rater, source)
-    by_rater = weight["rater"]
-    trace = {name: float((np.diag(x) / by_rater).sum()) for name, x in covariance.items()}
-    times = (by_rater**2).sum() / trace["rater"]
-    u = np.bincount(rater, w * (y - w @ y))
-    between = times * (u * u / by_rater).sum()
-    beyond = {name: component[name] * ((weight[name] ** 2).sum() - times * trace[name]) for name in sources}
-    shared = max(0.0, sum(beyond.values()))
-    omega = np.sum([component[name] * covariance[name] for name in sources], axis=0) / by_rater[:, None]
-    known = np.trace(omega)
-    df_raters = known**2 / (omega * omega.T).sum() if known > 0 else len(by_rater) - 1  # 0: raters are all alike
-    unit = weight[next(iter(sources))]  # items, or their cases
-    df_items = (unit**2).sum() ** 2 / (unit**4).sum() - 1
-    variance = between + shared
-    return variance, float(variance**2 / (between**2 / df_raters + shared**2 / df_items))
+class OverRaters(NamedTuple):
+    "A number of ratings with an interval for other items, for other raters, and for both."
 
-# %% ../../nbs/stats/17_multi_reader.ipynb #4c1e0279
-def _sources(item: np.ndarray, rater: np.ndarray, case: np.ndarray | None) -> dict[str, np.ndarray]:
-    "The sources of variance as codes, from cases to single ratings; of two that coincide, the narrower."
-    of_case = item if case is None else case
-    nested = {"case": of_case, "item": item}
-    crossed = {"case_by_rater": _joint(of_case, rater), "item_by_rater": _joint(item, rater)}
-    every = {**nested, "rater": rater, **crossed, "rest": np.arange(len(item))}
-    size = {name: len(np.unique(codes)) for name, codes in every.items()}
-    if size["case"] == size["item"]:
-        del every["case"]
-    for name, narrower in pairwise(("case_by_rater", "item_by_rater", "rest")):
-        if size[name] == size[narrower]:
-            del every[name]
-    return every
+    items: Estimate  # the same raters
+    raters: Estimate  # the same items; kind `raters` where raters are too few, as in `both`
+    both: Estimate
+    without: np.ndarray  # (R,) the number without each rater
+    between: float  # variance due to raters
+    shared: float  # and due to items, beyond what single raters make of them
 
-# %% ../../nbs/stats/17_multi_reader.ipynb #664c556d
-FEWEST_RATERS = 4  # with three, some intervals cover less than 92%
-FEWEST_ITEMS = 6  # of a mean, or their cases: with four, coverage was 89%
+    def range_without(self) -> tuple[float, float]:
+        "The lowest and the highest value when one rater is left out."
+        known = self.without[np.isfinite(self.without)]
+        return (float(known.min()), float(known.max())) if len(known) else (np.nan, np.nan)
 
 
-def _estimate(value: float, variance: float, df: float, n: int, n_units: int, level: float, share: bool) -> Estimate:
-    "Student's interval; for a share Wilson's, with the effective number of answers."
-    about: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
-    if not (variance > 1e-18 and df > 0):
-        return Estimate.from_limits(value, **about)
-    t = stdtrit(df, 0.5 + level / 2)
-    if not share or min(value, 1 - value) < 1e-9:
-        half = t * np.sqrt(variance)
-        return Estimate.from_limits(value, value - half, value + half, **about, kind="items and raters")
-    effective = value * (1 - value) / variance * (ndtri(0.5 + level / 2) / t) ** 2
-    return Estimate.from_limits(value, *wilson(value * effective, effective, level), **about, kind="items and raters")
+def two_way_variance(found: np.ndarray) -> tuple[float, float, float]:
+    """The variance due to raters, due to items beyond that, and due to items for the same raters, of a number
+    (R + 1, G + 1) without each rater (further rows) and each group of items (further columns).
 
-
-def _too_few(value: float, n: int, n_units: int, level: float, n_raters: int, fewest: int = FEWEST_RATERS) -> Estimate:
-    kind = "few" if 1 < n_units < FEWEST_ITEMS else "none"
-    kind = "raters" if n_raters < fewest else kind
-    return Estimate(n, n_units, value, np.nan, np.nan, level, kind)
-
-# %% ../../nbs/stats/17_multi_reader.ipynb #475f2b3f
-def mean_over_raters(
-    values: Any, items: Any, raters: Any, *, cases: Any = None, weights: Any = None, level: float = 0.95, share=False
-) -> Estimate:  # n counts items, n_clusters cases; kind "raters", "few" or "apart" without an interval
-    """A mean of ratings (K,), or of a rater's differences of two models, NaN left out, with an interval for other
-    raters and items; items, raters and cases (K,) are labels, and without `weights` (K,) items have equal weight.
-
-    Source: Obuchowski and Rockette 1995; Hillis 2007 (degrees of freedom); Gallas 2006 (ratings with holes); Dean and
-    Pagano 2015 (shares).
+    Source: Quenouille 1956 (pseudo-values); Obuchowski and Rockette 1995 (covariance of raters).
     """
-    y = np.asarray(values, float)
-    use = ~np.isnan(y)
-    item = _codes(items, len(y), "items")
-    rater = _codes(raters, len(y), "raters")
-    case = item if cases is None else _codes(cases, len(y), "cases")
-    y = y[use]
-    item, rater, case = (pd.factorize(codes[use])[0] for codes in (item, rater, case))
-    n, n_units, n_raters = (len(np.unique(x)) for x in (item, case, rater))
-    if not n:
-        return _too_few(np.nan, 0, 0, level, 0)
-    w = 1 / np.bincount(item)[item] if weights is None else np.asarray(weights, float)[use]
-    w = w / w.sum()
-    if n_raters < FEWEST_RATERS or n_units < FEWEST_ITEMS:
-        return _too_few(float(w @ y), n, n_units, level, n_raters)
-    try:
-        variance, df = _variance(y, w, _sources(item, rater, case))
-    except ValueError:  # the raters share too few items
-        return Estimate(n, n_units, float(w @ y), np.nan, np.nan, level, "apart")
-    return _estimate(float(w @ y), variance, df, n, n_units, level, share)
+    r, g = found.shape[0] - 1, found.shape[1] - 1
+    of_items = float((g - 1) * found[0, 1:].var()) if g > 1 else np.nan
+    if min(r, g) < 2:
+        return np.nan, np.nan, of_items
+    between = float((r * found[0, 0] - (r - 1) * found[1:, 0]).var(ddof=1) / r)
+    left = r * found[0, 1:] - (r - 1) * found[1:, 1:]
+    together = float(left.sum(0).var(ddof=1) - left.var(axis=1, ddof=1).sum())
+    return between, max(0.0, together * (g - 1) ** 2 / g / (r * (r - 1))), of_items
 
-# %% ../../nbs/stats/17_multi_reader.ipynb #bf9607f7
+# %% ../../nbs/stats/17_multi_reader.ipynb #4e56d72d
+def half_widths(found: np.ndarray, level: float = 0.95) -> tuple[float, float, float]:
+    """Half the width of the interval for other items, for other raters and for both, from the number (R + 1, G + 1)
+    without each rater and group of items.
+
+    Source: Banerjee 1961 (each variance with its own quantile of Student's t).
+    """
+    between, shared, of_items = two_way_variance(found)
+    t_raters, t_items = (stdtrit(max(k - 2, 1), 0.5 + level / 2) for k in found.shape)
+    alone = t_items**2 * of_items
+    both = np.sqrt(np.maximum(t_raters**2 * between + t_items**2 * shared, alone))
+    return float(np.sqrt(alone)), float(t_raters * np.sqrt(between)), float(both)
+
+
+def _ranged(value: float, half: float, within: tuple[float, float], level: float) -> tuple[float, float]:
+    "Limits of a value within a range, or symmetric ones where it has none."
+    low, high = within
+    if not np.isfinite(within).all():
+        return value - half, value + half
+    p, h = (value - low) / (high - low), half / (high - low)
+    if not (0 < p < 1 and h > 1e-9):
+        return np.nan, np.nan
+    found = agresti_coull(p, p * (1 - p) * (ndtri(0.5 + level / 2) / h) ** 2, level)
+    return low + (high - low) * found[0], low + (high - low) * found[1]
+
+
+def _of_number(
+    found: np.ndarray, n: int, n_units: int, within: tuple[float, float], level: float, items: Estimate | None = None
+) -> OverRaters:
+    "The intervals of a number (R + 1, G + 1); `items` is that for other items where a formula gives it."
+    value = float(found[0, 0])
+    about: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
+    halves = half_widths(found, level) if min(found.shape) > 2 else (np.nan,) * 3
+    if items is None:
+        limits = _ranged(value, halves[0], within, level)
+        items = Estimate.from_limits(value, *limits, **about, kind="jackknife")
+    between, shared, _ = two_way_variance(found)
+    few = "none" if n_units < 2 else "few" if n_units < fewest_clusters(level) else ""
+    why = "raters" if len(found) <= FEWEST_RATERS else few
+    raters = both = Estimate(n, n_units, value, np.nan, np.nan, level, why)
+    if not why:
+        limits, wider = (_ranged(value, half, within, level) for half in halves[1:])
+        raters = Estimate.from_limits(value, *limits, **about, kind="other raters")
+        if not np.isnan(wider[0]):
+            wider = float(np.fmin(items.ci_low, wider[0])), float(np.fmax(items.ci_high, wider[1]))
+        both = Estimate.from_limits(value, *wider, **about, kind="items and raters")
+    return OverRaters(items, raters, both, found[1:, 0].copy(), between, shared)
+
+# %% ../../nbs/stats/17_multi_reader.ipynb #c3293553
 def rated_items(ratings: Any, least: int = 1) -> np.ndarray:  # (R, N) to (N,) bool
     "The items with at least so many labels; an abstention is none."
     x = np.asarray(ratings)
     given = np.asarray(pd.notna(x))
     return (given & (x != ABSTAIN) if x.dtype.kind in "OUS" else given).sum(0) >= least
 
-# %% ../../nbs/stats/17_multi_reader.ipynb #7d53de02
-def two_way_jackknife(
+
+def over_raters(
     statistic: Callable,  # of ratings (R, N) and weights=(B, N) of items: (B,) numbers
     ratings: Any,  # (R, N)
     *,
     clusters: Clusters = None,
     level: float = 0.95,
-    share: bool = False,
-    below_one: bool = False,  # at most 1, as alpha and kappa: the interval is computed for ln(1 - theta)
-    fewest: int = FEWEST_RATERS,  # raters for an interval
+    within: tuple[float, float] = (-np.inf, np.inf),  # the range of the number: (0, 1) of a share, (-1, 1) of kappa
     least: int = 1,  # labels that an item needs to enter the statistic: two for agreement
-) -> Estimate:  # n counts the items that enter, n_clusters their cases; kind "raters" where raters are too few
-    """Any statistic of a table of ratings, with an interval for other raters and other items.
+) -> OverRaters:  # n counts the items that enter, n_clusters their cases
+    """Any number of a table of ratings, with intervals for other items, for other raters and for both; labels that
+    follow from ratings (a majority) are derived anew without each rater.
 
-    Source: Obuchowski and Rockette 1995 (jackknife covariances); Hillis 2007 (degrees of freedom).
+    Source: Obuchowski and Rockette 1995 (jackknife covariances); Banerjee 1961 (quantiles).
     """
     x = np.asarray(ratings)
     used = rated_items(x, least)
     of = group_codes(group_codes(clusters, x.shape[1], "clusters")[used], int(used.sum()), "clusters")
     x = x[:, used]
     if not len(of):
-        return _too_few(np.nan, 0, 0, level, len(x), fewest)
+        return _of_number(np.full((len(x) + 1, 1), np.nan), 0, 0, within, level)
     weights = np.vstack([np.ones(len(of)), *without_each(of, 200)])
-    r, u, n_units = len(x), len(weights) - 1, int(of.max()) + 1
-    if r < fewest or n_units < 2:
-        return _too_few(float(statistic(x, weights=weights[:1])[0]), len(of), n_units, level, r, fewest)
-    parts = [x, *(np.delete(x, k, 0) for k in range(r))]
+    parts = [x, *(np.delete(x, k, 0) for k in range(len(x)))] if len(x) > 1 else [x]
     found = np.stack([statistic(part, weights=weights) for part in parts])
-    if below_one:
-        with np.errstate(divide="ignore"):
-            found = np.log(1 - found)
-    pseudo = r * found[0] - (r - 1) * found[1:]
-    covariance = np.cov(pseudo[:, 1:]) * (u - 1) ** 2 / u
-    between = pseudo[:, 0].var(ddof=1) / r
-    shared = max(0.0, (covariance.sum() - np.trace(covariance)) / (r * (r - 1)))
-    variance = between + shared
-    df = variance**2 / (between**2 / (r - 1) + shared**2 / (u - 1)) if variance > 0 else np.nan
-    e = _estimate(float(found[0, 0]), variance, df, len(of), n_units, level, share)
-    if not below_one:
-        return e
-    value, high, low = (1 - float(np.exp(end)) for end in e[2:5])
-    return e._replace(estimate=value, ci_low=low, ci_high=high)
+    found = found if len(x) > 1 else np.vstack([found, np.full_like(found, np.nan)])
+    return _of_number(found, len(of), int(of.max()) + 1, within, level)
+
+# %% ../../nbs/stats/17_multi_reader.ipynb #2f2c5163
+def _means_without(cell: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N), (N,) to (R + 1, G + 1)
+    "The mean of the items' means, of cells that are NaN where a rater did not rate an item, without raters and cases."
+    has = ~np.isnan(cell)
+    total, count = np.where(has, cell, 0).sum(0), has.sum(0)
+    found = np.full((len(cell) + 1, int(case.max()) + 2), np.nan)
+    for r in range(len(found)):
+        left = count if not r else count - has[r - 1]
+        value = total if not r else total - np.where(has[r - 1], cell[r - 1], 0)
+        item = np.where(left > 0, value / np.maximum(left, 1), 0)
+        by_case = np.bincount(case, item), np.bincount(case, left > 0)
+        found[r, 0] = divide(by_case[0].sum(), by_case[1].sum())
+        found[r, 1:] = divide(by_case[0].sum() - by_case[0], by_case[1].sum() - by_case[1])
+    return found
+
+
+def mean_over_raters(
+    values: Any,  # (K,) ratings, or a rater's differences of two models on an item; NaN is left out
+    items: Any,  # (K,) labels
+    raters: Any,  # (K,) labels
+    *,
+    cases: Any = None,  # (K,) labels of items that are not independent; None: every item by itself
+    within: tuple[float, float] = (-np.inf, np.inf),  # the range of the values: (0, 1), a scale's ends, ...
+    level: float = 0.95,
+) -> OverRaters:  # n counts items, n_clusters cases
+    """A mean of ratings, or of differences, in which every item counts alike, with intervals for other items, for other
+    raters and for both.
+
+    Source: Obuchowski and Rockette 1995; Gallas 2006 (ratings with holes); Banerjee 1961; Dean and Pagano 2015 (range).
+    """
+    y = np.asarray(values, float)
+    item, rater = _codes(items, len(y), "items"), _codes(raters, len(y), "raters")
+    case = item if cases is None else _codes(cases, len(y), "cases")
+    use = ~np.isnan(y)
+    if not use.any():
+        return _of_number(np.full((2, 1), np.nan), 0, 0, within, level)
+    y = y[use]
+    item, rater, case = (pd.factorize(codes[use])[0] for codes in (item, rater, case))
+    shape = rater.max() + 1, item.max() + 1
+    at = rater * shape[1] + item
+    cell = divide(np.bincount(at, y, shape[0] * shape[1]), np.bincount(at, None, shape[0] * shape[1])).reshape(shape)
+    of_item = np.zeros(shape[1], int)
+    of_item[item] = case
+    found = _means_without(cell, of_item)
+    means = np.nansum(cell, 0) / (~np.isnan(cell)).sum(0)
+    alone = estimate(mean, means, clusters=of_item, seed=0, share=within == (0, 1), within=within, level=level)
+    return _of_number(found, len(means), int(case.max()) + 1, within, level, alone)
+
+# %% ../../nbs/stats/17_multi_reader.ipynb #f764278d
+def severities(
+    values: Any,  # (K,)
+    items: Any,  # (K,)
+    raters: Any,  # (K,)
+    *,
+    cases: Any = None,  # (K,)
+    reference: Collection | None = None,  # raters with whom each is compared, such as people; None: all
+    within: tuple[float, float] = (-np.inf, np.inf),
+    level: float = 0.95,
+) -> pd.DataFrame:  # rater, n (items shared with others), ..., estimate
+    "How far each rater lies below the mean of the others on the same items, with an interval over cases."
+    long = pd.DataFrame({"value": np.asarray(values, float), "item": items, "rater": raters})
+    long = long.assign(case=long["item"] if cases is None else cases).dropna(subset=["value"])
+    wide = long.pivot_table("value", "rater", "item", sort=False)
+    case = long.groupby("item", sort=False)["case"].first().reindex(wide.columns).to_numpy()
+    counted = wide.index.isin(list(wide.index if reference is None else reference))
+    cell = wide.to_numpy()
+    rows = []
+    for k, name in enumerate(wide.index):
+        others = cell[counted & (np.arange(len(cell)) != k)]
+        has = (~np.isnan(others)).sum(0)
+        below = np.where(has > 0, np.nansum(others, 0) / np.maximum(has, 1), np.nan) - cell[k]
+        rows.append({"rater": name} | mean_difference(below, case, largest=within[1] - within[0], level=level).row())
+    return pd.DataFrame(rows, columns=["rater", *ESTIMATE_COLUMNS])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import gammaincinv, stdtrit
+from scipy.special import fdtri, gammaincinv, stdtrit
 
 from ..errors import refuse
 from ..records.schema import Rating
@@ -23,9 +23,9 @@ from .multi_reader import FEWEST_RATERS, RaterComponents, rater_components
 from .soft_labels import FEWEST_RATINGS
 
 # %% auto #0
-__all__ = ['MINUTES', 'DESIGN_COLUMNS', 'pilot_table', 'pilot_components', 'mean_width', 'least_difference', 'Aim',
-           'panel_designs', 'cautious', 'design_sentence', 'with_more', 'same_raters', 'raters_of_each', 'share_width',
-           'cases_for_width']
+__all__ = ['MINUTES', 'DESIGN_COLUMNS', 'PILOT', 'pilot_table', 'pilot_components', 'mean_width', 'planned_width',
+           'least_difference', 'Aim', 'panel_designs', 'cautious', 'pilot_lacks', 'design_sentence', 'with_more',
+           'same_raters', 'raters_of_each', 'share_width', 'cases_for_width']
 
 # %% ../../nbs/stats/23_panel_design.ipynb #f6a9d441
 def pilot_table(ratings: Iterable[Rating], label: str | None = None) -> tuple[pd.DataFrame, str]:
@@ -79,27 +79,60 @@ def pilot_components(pilot: pd.DataFrame, *, difference: bool = False) -> RaterC
     return RaterComponents(*means.tolist(), *counts.tolist())
 
 # %% ../../nbs/stats/23_panel_design.ipynb #8f5925cf
-def _t_and_error(c: RaterComponents, n_items: float, n_raters: float, each: float, *tails: float) -> np.ndarray:
-    "Half-widths: quantiles of Student's t times the standard error."
-    se = c.standard_error(n_items, n_raters, each)
-    _, rater, crossed, rest = np.maximum(c[:4], 0.0)
-    between = rater / n_raters + (crossed + rest) / (n_items * each)
-    shared = max(se**2 - between, 0.0)
-    spread = between**2 / (n_raters - 1) + shared**2 / (n_items - 1)
-    df = se**4 / spread if spread > 0 else np.inf
-    return np.asarray(stdtrit(df, tails)) * se
+def _parts(c: RaterComponents, n_items: float, n_raters: float, each: float) -> tuple[float, float, float]:
+    "The variance of a mean between raters, shared by them, and over items for these raters."
+    item, rater, crossed, rest = np.maximum(c[:4], 0.0)
+    single = (crossed + rest) / (n_items * each)
+    return rater / n_raters + single, item / n_items, item / n_items + single
 
 
 def mean_width(
     components: RaterComponents, n_items: float, n_raters: float, per_item: float | None = None, level: float = 0.95
 ) -> float:
-    """The expected width of the interval of a mean over other items and other raters, `per_item` (or all) an item.
+    """The width of the interval of a mean over other items and other raters, `per_item` (or all) an item, where these
+    are the components.
 
-    Source: Brennan 2001, section 4.4; Hillis 2007 (degrees of freedom).
+    Source: Brennan 2001, section 4.4; Banerjee 1961 (quantiles).
     """
     if n_raters < 2 or n_items < 2:
         refuse(f"mean_width: raters and items must be two or more; got {n_raters} and {n_items}")
-    return float(2 * _t_and_error(components, n_items, n_raters, per_item or n_raters, 0.5 + level / 2)[0])
+    between, shared, alone = _parts(components, n_items, n_raters, per_item or n_raters)
+    of_raters, of_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
+    return float(2 * np.sqrt(max(of_raters * between + of_items * shared, of_items * alone)))
+
+
+def _upper(df: float, df_pilot: float, part: float) -> float:
+    "How many times its estimate from a pilot a variance is at most estimated, in this part of studies."
+    if df_pilot < 1:  # the variance is known
+        return float(2 * gammaincinv(df / 2, part) / df)
+    return float(fdtri(df, df_pilot, part))
+
+
+def planned_width(
+    pilot: RaterComponents,
+    n_items: float,
+    n_raters: float,
+    per_item: float | None = None,
+    level: float = 0.95,
+    studies: float = 0.8,
+) -> float:
+    """The width that the interval does not exceed in this part of studies, over pilots of this size: both the pilot's
+    and the study's own estimates vary. Without numbers of raters and items the components are known.
+
+    Source: Fisher 1924 (the ratio of two estimates of a variance).
+    """
+    each = per_item or n_raters
+    item, rater, crossed, rest = np.maximum(pilot[:4], 0.0)
+    noise = crossed + rest
+    before = noise * pilot.n_raters / max(pilot.n_ratings, 1)  # in a rater's mean in the pilot
+    own = noise * n_raters / (n_items * each)
+    times = _upper(n_raters - 1, pilot.n_raters - 1, studies)
+    of_rater = times * (rater + before) + _upper(n_raters - 1, 0, studies) * (own - before)
+    between = max(of_rater, rater + own) / n_raters
+    shared = item * _upper(n_items - 1, pilot.n_items - 1, studies) / n_items
+    alone = shared + own / n_raters
+    of_raters, of_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
+    return float(2 * np.sqrt(max(of_raters * between + of_items * shared, of_items * alone)))
 
 
 def least_difference(
@@ -109,8 +142,12 @@ def least_difference(
 
     Source: Hillis, Obuchowski and Berbaum 2011 (power of studies with several readers).
     """
-    mean_width(components, n_items, n_raters, per_item, level)  # refuses designs that are too small
-    return float(_t_and_error(components, n_items, n_raters, per_item or n_raters, 0.5 + level / 2, power).sum())
+    half = mean_width(components, n_items, n_raters, per_item, level) / 2
+    between, shared, alone = _parts(components, n_items, n_raters, per_item or n_raters)
+    variance = max(between + shared, alone)
+    spread = between**2 / (n_raters - 1) + shared**2 / (n_items - 1)
+    df = variance**2 / spread if spread > 0 else np.inf
+    return float(half + stdtrit(df, power) * np.sqrt(variance))
 
 # %% ../../nbs/stats/23_panel_design.ipynb #0f51c564
 MINUTES = 2.0  # that a rating takes, where it was not measured
@@ -120,17 +157,17 @@ DESIGN_COLUMNS = ["design", "raters", "items", "per_item", "ratings", "each", "w
 class Aim(NamedTuple):
     "The target precision of a study."
 
-    width: float | None = None  # of the interval of a mean
+    width: float | None = None  # of the interval of a mean, not exceeded in 80% of studies
     difference: float | None = None  # of two models, to be detected
     power: float = 0.8
     level: float = 0.95
 
     def reached(self, mean: RaterComponents, pair: RaterComponents | None, n: int, raters: int, each: int) -> bool:
-        if self.width is not None and mean_width(mean, n, raters, each, self.level) > self.width:
+        if self.width is not None and planned_width(mean, n, raters, each, self.level) > self.width:
             return False
         if self.difference is None or pair is None:
             return True
-        return least_difference(pair, n, raters, each, power=self.power, level=self.level) <= self.difference
+        return least_difference(cautious(pair), n, raters, each, power=self.power, level=self.level) <= self.difference
 
 
 def _fewest_items(aim: Aim, mean, pair, raters: int, each: int, most: int) -> int | None:
@@ -162,8 +199,8 @@ def panel_designs(
                 continue
             n = max(n, -(-raters // each))  # everybody has an item
             kind = {raters: "crossed", 1: "nested"}.get(each, "k of n")
-            found = least_difference(pair, n, raters, each, power=aim.power) if pair else np.nan
-            width = mean_width(mean, n, raters, each, aim.level)
+            found = least_difference(cautious(pair), n, raters, each, power=aim.power) if pair else np.nan
+            width = planned_width(mean, n, raters, each, aim.level)
             own = -(-n * each // raters)
             rows.append([kind, raters, n, each, n * each, own, width, found, n * each * minutes])
     table = pd.DataFrame(rows, columns=DESIGN_COLUMNS).sort_values(["minutes", "raters"], kind="stable")
@@ -179,13 +216,28 @@ def cautious(components: RaterComponents, confidence: float = 0.8) -> RaterCompo
     each = components.n_ratings / components.n_raters
     noise = (crossed + rest) / each  # what a rater's mean varies by without any severity
     df = components.n_raters - 1
+    if df < 1:  # the components are known
+        return components
     factor = df / (2 * gammaincinv(df / 2, 1 - confidence))  # a quantile of chi-square
     return components._replace(rater=float(max(0.0, (rater + noise) * factor - noise)))
 
 
+PILOT = (4, 20)  # raters and items of a pilot, at least
+
+
+def pilot_lacks(pilot: RaterComponents) -> str:  # empty where it has enough
+    "What a pilot must have before it can say how many raters and items are needed."
+    if pilot.n_raters >= PILOT[0] and pilot.n_items >= PILOT[1]:
+        return ""
+    return (
+        f"This pilot cannot say how many are needed: it has {pilot.n_raters} raters and {pilot.n_items} items, and must"
+        f" have {PILOT[0]} raters who share {PILOT[1]} items, or more."
+    )
+
+
 def design_sentence(designs: pd.DataFrame, aim: Aim, max_raters: int, max_items: int = 2000) -> str:
     "The answer to how many clinicians are needed."
-    wanted = [f"an interval no wider than {aim.width:g}"] if aim.width is not None else []
+    wanted = [f"an interval no wider than {aim.width:g} in 80% of studies"] if aim.width is not None else []
     if aim.difference is not None:
         wanted.append(f"a difference of {aim.difference:g} found in {aim.power:.0%} of studies")
     goal = " and ".join(wanted)

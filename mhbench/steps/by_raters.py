@@ -16,56 +16,41 @@ import pandas as pd
 from ..errors import say
 from ..records.schema import Item, Judgment, Rating, Response, column_of, letters
 from ..records.task import task_of
-from ..stats import rater_model
 from ..stats.calibration import cross_entropy
-from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
-from ..stats.multi_reader import mean_over_raters, rated_items, rater_components, two_way_jackknife
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, fewest_clusters
+from ..stats.multi_reader import OverRaters, mean_over_raters, over_raters, rated_items, rater_components
 from ..stats.preference import bradley_terry_of_each, connected_set, met_in
-from .rates import mean_of
 from .score import RUN
 from ..tasks.multiple_choice import probabilities
 
 # %% auto #0
-__all__ = ['RANDOM_COLUMNS', 'never_narrower', 'mean_rows', 'number_rows', 'component_shares', 'option_votes', 'values_by_rater',
-           'rater_sample_rows', 'scale_map', 'duels_of_all', 'people_duel_rows']
+__all__ = ['RANDOM_COLUMNS', 'FEW_RATERS', 'mean_rows', 'number_rows', 'component_shares', 'option_votes', 'values_by_rater',
+           'rater_sample_rows', 'duels_of_all', 'people_duel_rows']
 
 # %% ../../nbs/steps/15_by_raters.ipynb #004ddfde
-RANDOM_COLUMNS = ["random", "n_raters", *ESTIMATE_COLUMNS]
+RANDOM_COLUMNS = ["random", "n_raters", *ESTIMATE_COLUMNS, "without_low", "without_high"]
+FEW_RATERS = 8  # with fewer, one of them may decide a number: its range without each is shown
 
 
-def never_narrower(alone: Estimate, both: Estimate) -> Estimate:
-    """An interval for other items and other raters that holds the one for other items: two sources of variance are
-    never fewer than one. Without the latter there is none.
-    """
-    if np.isnan(both.ci_low):
-        return both
-    if np.isnan(alone.ci_low):
-        return both._replace(ci_low=np.nan, ci_high=np.nan, kind=alone.kind)
-    return both._replace(ci_low=min(alone.ci_low, both.ci_low), ci_high=max(alone.ci_high, both.ci_high))
-
-
-def _rows(head: dict[str, Any], n_raters: int, alone: Estimate, both: Estimate) -> list[dict[str, Any]]:
-    both = never_narrower(alone, both)
-    found = {"items": alone, "items and raters": both}
-    return [{**head, "random": random, "n_raters": n_raters, **e.row()} for random, e in found.items()]
+def _rows(head: dict[str, Any], found: OverRaters) -> list[dict[str, Any]]:
+    n = len(found.without)
+    low, high = found.range_without() if n < FEW_RATERS else (np.nan, np.nan)
+    rows = {"items": found.items.row(), "items and raters": found.both.row()}
+    rows["items and raters"] |= {"without_low": low, "without_high": high}
+    return [{**head, "random": random, "n_raters": n, **row} for random, row in rows.items()]
 
 
 def mean_rows(
     ratings: pd.DataFrame,  # value (NaN: none), item, rater, case
     head: dict[str, Any],  # columns that say which number it is
-    *,
-    share: bool = False,  # values are 0 and 1
-    **settings: Any,
+    within: tuple[float, float] = (-np.inf, np.inf),  # the range of values
 ) -> list[dict[str, Any]]:  # two rows, or none where nothing was rated
     "A mean in which every item counts alike, over items, and over items and raters."
     known = ratings.dropna(subset=["value"])
     if not len(known):
         return []
-    of_item = known.groupby("item", sort=False).agg(value=("value", "mean"), cluster=("case", "first"))
-    alone = mean_of(of_item, "value", share=share, **settings)
     columns = [known[name].to_numpy() for name in ("value", "item", "rater")]
-    both = mean_over_raters(*columns, cases=known["case"].to_numpy(), share=share)
-    return _rows(head, known["rater"].nunique(), alone, both)
+    return _rows(head, mean_over_raters(*columns, cases=known["case"].to_numpy(), within=within))
 
 # %% ../../nbs/steps/15_by_raters.ipynb #e809e08f
 def number_rows(
@@ -74,17 +59,13 @@ def number_rows(
     cases: np.ndarray,  # (N,) labels
     head: dict[str, Any],
     *,
-    n_boot: int = 1000,
-    seed: int,
-    **kwargs,  # share, below_one, fewest, least: as in two_way_jackknife
+    least: int = 1,  # labels that an item needs
+    within: tuple[float, float] = (-np.inf, np.inf),  # the range of the number
 ) -> list[dict[str, Any]]:  # two rows; n counts the items that enter
     "Any number of a table of ratings, over items, and over items and raters."
-    share = kwargs.get("share", False)
-    used = rated_items(ratings, kwargs.get("least", 1))
-    ratings = ratings[np.asarray(pd.notna(ratings[:, used])).any(1)][:, used]
-    cases = np.asarray(cases)[used]
-    alone = estimate(statistic, ratings, axis=1, clusters=cases, share=share, n_boot=n_boot, seed=seed)
-    return _rows(head, len(ratings), alone, two_way_jackknife(statistic, ratings, clusters=cases, **kwargs))
+    used = rated_items(ratings, least)
+    ratings = ratings[np.asarray(pd.notna(ratings[:, used])).any(1)]
+    return _rows(head, over_raters(statistic, ratings, clusters=cases, least=least, within=within))
 
 # %% ../../nbs/steps/15_by_raters.ipynb #59be82eb
 def component_shares(ratings: pd.DataFrame, head: dict[str, Any]) -> list[dict[str, Any]]:
@@ -168,7 +149,7 @@ def values_by_rater(
 _NAMED = {"right": "right by a rater's label", "cross_entropy": "cross-entropy against a rater's label"}
 
 
-def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = (), **settings: Any) -> pd.DataFrame:
+def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = ()) -> pd.DataFrame:
     """Each model, and each two in one way of asking, over items, and over items and raters.
 
     Columns: measure, RUN, against, random (items; items and raters), n_raters, n, estimate, ... No other is compared
@@ -177,37 +158,17 @@ def rater_sample_rows(values: pd.DataFrame, *, alone: Collection[str] = (), **se
     rows: list[dict] = []
     for column, measure in _NAMED.items():
         known = values.assign(value=values[column]).dropna(subset=["value"])
-        share = column == "right"
+        least, most = (0.0, 1.0) if column == "right" else (-np.inf, np.inf)
         for key, g in known.groupby(RUN, sort=False):
-            rows += mean_rows(g, {"measure": measure, **dict(zip(RUN, key)), "against": ""}, share=share, **settings)
+            rows += mean_rows(g, {"measure": measure, **dict(zip(RUN, key)), "against": ""}, within=(least, most))
         for way, g in known[~known["model"].isin(list(alone))].groupby(RUN[1:], sort=False):
             for one, other in combinations(dict.fromkeys(g["model"]), 2):
                 both = [g[g["model"] == m].set_index(["item", "rater"]) for m in (one, other)]
                 apart = both[0]["value"] - both[1]["value"]
                 paired = apart.rename("value").reset_index().merge(g[["item", "case"]].drop_duplicates(), on="item")
                 head = {"measure": measure, "model": one, **dict(zip(RUN[1:], way)), "against": other}
-                rows += mean_rows(paired, head, **settings)
+                rows += mean_rows(paired, head, within=(least - most, most - least))
     return pd.DataFrame(rows, columns=["measure", *RUN, "against", *RANDOM_COLUMNS])
-
-# %% ../../nbs/steps/15_by_raters.ipynb #d4d32e65
-_OWN = {"severity", "points below"}
-
-
-def scale_map(fit: rater_model.RaterFit, people: Collection[str], facet: str = "model") -> pd.DataFrame:
-    """Severities, 0 the mean person's, beside the worths of models, 0 their mean: logits, or points.
-
-    Columns: kind, name, quantity, the columns of an estimate.
-
-    Source: Wright and Masters 1982 (the map).
-    """
-    raters = rater_model.rater_quantities(fit, reference=list(people))
-    of_scale = set(raters["quantity"]) & _OWN - ({"points below"} if fit.steps is not None else set())
-    raters = raters[raters["quantity"].isin(of_scale)]
-    levels = rater_model.facet_levels(fit, facet).query("quantity == 'worth'")
-    kinds = raters["rater"].isin(list(people)).map({True: "person", False: "judge"})
-    rows = [raters.rename(columns={"rater": "name"}).assign(kind=kinds)]
-    rows.append(levels.rename(columns={facet: "name"}).assign(kind=facet))
-    return pd.concat(rows, ignore_index=True)[["kind", "name", "quantity", *ESTIMATE_COLUMNS]]
 
 # %% ../../nbs/steps/15_by_raters.ipynb #aa65d3a8
 def duels_of_all(ratings: Iterable[Rating], judgments: Iterable[Judgment] = ()) -> pd.DataFrame:
@@ -253,9 +214,10 @@ def _wins(g: pd.DataFrame, models: list[str]) -> np.ndarray:  # (R, U, K, K)
     return found
 
 # %% ../../nbs/steps/15_by_raters.ipynb #64e78b05
-def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float, settings: dict) -> list[dict]:
+def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) -> list[dict]:
     "The worths of contestants on one axis, over items, and over items and raters."
     rows: list[dict] = []
+    none = np.zeros(0)
     meetings = _wins(g, models).sum(0)
     meetings = meetings + meetings.swapaxes(1, 2)
     items, _ = met_in(meetings, np.arange(len(meetings)))
@@ -270,12 +232,12 @@ def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float, 
         about = {**head, "model": model, "against": ""}
         if model not in names:
             nothing = Estimate.from_limits(np.nan, n=int(n))._replace(kind="unconnected" if many else "few")
-            rows += _rows(about, 0, nothing, nothing)
+            rows += _rows(about, OverRaters(nothing, nothing, nothing, none, np.nan, np.nan))
             continue
         met = g[(g["first"] == model) | (g["second"] == model)]
         counts = {"n": met["item"].nunique(), "n_clusters": met["case"].nunique(), "n_raters": met["rater"].nunique()}
         statistic = partial(_worth, wins=wins, k=names.index(model), penalty=penalty)
-        for row in number_rows(statistic, who, of_item, about, share=True, **settings):
+        for row in number_rows(statistic, who, of_item, about, within=(0, 1)):
             if counts["n_clusters"] < fewest_clusters():
                 row |= {"ci_low": np.nan, "ci_high": np.nan, "interval": "few"}
             rows.append(row | counts)
@@ -283,7 +245,7 @@ def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float, 
 
 # %% ../../nbs/steps/15_by_raters.ipynb #79f8e89a
 def people_duel_rows(
-    duels: pd.DataFrame, *, cases: Mapping[str, Any] | None = None, penalty: float = 0.1, **settings: Any
+    duels: pd.DataFrame, *, cases: Mapping[str, Any] | None = None, penalty: float = 0.1
 ) -> pd.DataFrame:  # axis, measure, model, against, random (items; items and raters), n_raters, n, estimate, ...
     """Wins of every two contestants (a tie is half a win), and worths, over items, and over items and raters. The
     duels of judges are passed over; `cases` says of which case an item is; the penalty is on squared log worths. A
@@ -301,6 +263,6 @@ def people_duel_rows(
             points = met["outcome"].map(_POINTS)
             value = points.where(met["first"] == one, 1 - points)
             head = {"axis": axis, "measure": "wins, a tie is half", "model": one, "against": other}
-            rows += mean_rows(met.assign(value=value), head, share=True, **settings)
-        rows += _worth_rows(g, models, {"axis": axis, "measure": "worth"}, penalty, settings)
+            rows += mean_rows(met.assign(value=value), head, within=(0, 1))
+        rows += _worth_rows(g, models, {"axis": axis, "measure": "worth"}, penalty)
     return pd.DataFrame(rows, columns=["axis", "measure", "model", "against", *RANDOM_COLUMNS])

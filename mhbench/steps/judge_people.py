@@ -172,7 +172,7 @@ def _above_raters(one: pd.DataFrame, people: np.ndarray, level: float) -> Estima
     "The judge's points minus a rater's, with raters and cases as samples."
     above = one["points"].to_numpy(float) - people
     rater, answer = (place.ravel() for place in np.indices(above.shape))
-    return mean_over_raters(above.ravel(), answer, rater, cases=one["cluster"].to_numpy()[answer], level=level)
+    return mean_over_raters(above.ravel(), answer, rater, cases=one["cluster"].to_numpy()[answer], level=level).both
 
 # %% ../../nbs/steps/22_judge_people.ipynb #1882bc52
 def people_table(

@@ -22,7 +22,7 @@ from ...stats.bias import as_scores
 from ...stats.consensus import alignment, beside_members, majority
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.jackknife import agreement_estimate
-from ...stats.rater_model import RaterFit, fit_raters
+from ...stats.multi_reader import severities
 from ...stats.resample import as_scalar
 from ...steps.by_raters import RANDOM_COLUMNS, mean_rows, number_rows
 from ...steps.rates import numbers_by_name
@@ -32,7 +32,7 @@ from .panel import item_matches, label_array, student_accuracy, tied
 __all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', 'panel_of', 'core_items', 'part_of',
            'resolved_labels', 'majority_table', 'rater_agreement', 'rater_pairs', 'abstention_table', 'match_strata',
            'item_strata', 'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels',
-           'labels_by_judge', 'judge_labels', 'beside_majority', 'comparable', 'on_one_scale', 'with_majority',
+           'labels_by_judge', 'judge_labels', 'beside_majority', 'comparable', 'severity_table', 'with_majority',
            'alignment_table', 'people_as_sample', 'members_table', 'noninferior_count', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
@@ -329,21 +329,16 @@ def comparable(panel: Panel, said: JudgeLabels) -> JudgeLabels:
     return JudgeLabels([j for j, e in zip(said.judges, enough, strict=True) if e], said.labels[enough])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #286c833e
-def on_one_scale(panel: Panel, said: JudgeLabels) -> RaterFit:
-    """The model of raters of all labels of the panel's answers; items are a sample.
-
-    Raises: ValueError where only one label occurs.
-    """
-    every = np.concatenate([panel.labels, said.labels])
-    rater, student, item = np.nonzero((every == "Correct") | (every == "Incorrect"))
-    return fit_raters(
-        every[rater, student, item].tolist(),
-        student * len(panel.item_ids) + item,
-        np.array([*panel.raters, *said.judges])[rater],
-        categories=["Incorrect", "Correct"],
-        facets={"student": np.array(panel.students)[student]},
-        items=item,
-    )
+def severity_table(panel: Panel, said: JudgeLabels) -> pd.DataFrame:  # kind (person, judge), rater, n, estimate, ...
+    "How much smaller a share of answers each person and judge calls correct than the other people do of the same ones."
+    every = np.concatenate([panel.flat, said.flat])
+    rater, answer = np.nonzero((every == "Correct") | (every == "Incorrect"))
+    right = (every[rater, answer] == "Correct").astype(float)
+    who = np.array([*panel.raters, *said.judges], dtype=object)[rater]
+    how: dict[str, Any] = {"cases": panel.item[answer], "reference": panel.raters, "within": (0, 1)}
+    found = severities(right, answer, who, **how)
+    found.insert(0, "kind", np.where(found["rater"].isin(panel.raters), "person", "judge"))
+    return found
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #8f09c45c
 def _metric_rows(judge: str, item: np.ndarray, measured: Callable[..., Any], **counts: int) -> list[dict[str, Any]]:
@@ -393,24 +388,22 @@ def _with_people(labels: np.ndarray, weights: np.ndarray | None = None, own: np.
     return as_scalar(mean_defined(np.stack(each, -1)))  # over the raters with whom it is defined
 
 
-def people_as_sample(panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
+def people_as_sample(panel: Panel, said: JudgeLabels) -> pd.DataFrame:
     "Students, pairs of people and judges by single raters' labels: intervals over items, and over items and raters."
     rows: list[dict[str, Any]] = []
-    same: dict[str, Any] = {"n_boot": n_boot, "seed": seed}
     rater, item = (place.ravel() for place in np.indices(panel.labels[:, 0].shape))
     for k, name in enumerate(panel.students):
         value = as_scores(panel.labels[:, k]).ravel()
         long = pd.DataFrame({"value": value, "item": item, "rater": rater, "case": item})
-        rows += mean_rows(long, {"measure": "called correct by a rater", "who": name}, share=True, **same)
+        rows += mean_rows(long, {"measure": "called correct by a rater", "who": name}, within=(0, 1))
     pairs = {"measure": "Cohen's kappa of two raters", "who": "people"}
-    same |= {"below_one": True}
-    rows += number_rows(_with_people, panel.flat, panel.item, pairs, least=2, **same)
+    rows += number_rows(_with_people, panel.flat, panel.item, pairs, least=2, within=(-1, 1))
     known = comparable(panel, said)
     beside = beside_majority(known, majority(panel.flat))
     for judge, own, here in zip(known.judges, known.flat, beside, strict=True):
         head = {"measure": "Cohen's kappa with a rater", "who": judge}
         statistic = partial(_with_people, own=own[here])
-        rows += number_rows(statistic, panel.flat[:, here], panel.item[here], head, **same)
+        rows += number_rows(statistic, panel.flat[:, here], panel.item[here], head, within=(-1, 1))
     return pd.DataFrame(rows, columns=["measure", "who", *RANDOM_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #368aa7fc

@@ -90,7 +90,6 @@ def annotators_as_sample(
     ratings: Iterable[Rating],  # of options A, B, ...
     *,
     scale: str = "interval",
-    n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:  # measure, random (items; items and raters), n_raters, n (questions), ..., interval
     "The mean alpha over questions, for other questions, and for other questions and annotators."
@@ -108,7 +107,7 @@ def annotators_as_sample(
 
     who = np.repeat(names[:, None], len(questions), axis=1)
     head = {"measure": "Krippendorff's alpha, mean over questions"}
-    rows = number_rows(of_questions, who, questions, head, below_one=True, fewest=8, n_boot=n_boot, seed=seed)
+    rows = number_rows(of_questions, who, questions, head, within=(-1, 1))
     return pd.DataFrame(rows, columns=["measure", *RANDOM_COLUMNS])
 
 
