@@ -7,13 +7,13 @@ import pytest
 from conftest import ENV, ROOT
 
 FOLDER = ROOT / "benchmarks"
-SMALLEST = {
-    "frozen_shapes": ("--draws 2", "agrees"),  # file -> its arguments, and a text that it prints
+SMALLEST = {  # file -> its arguments, and a text that it prints
     "annotate": ("--raters 3 --seconds 1 --pause 0.1", "mhbench"),
     "cache": ("--rows 100", "rows/s"),
     "client": ("--bench BENCH --n 40 --repeat 1 --port PORT --many 100", "ratio|the same answers: True"),
     "corpus": ("200 10 20", "records of"),
     "coverage": ("share --draws 20 --part --to TMP", '"cases": 2'),
+    "frozen_shapes": ("--draws 2", "agrees"),
     "finetune": ("16", "the same weights: True"),
     "hierarchical_fit": ("--refits 1 --questions 2", "SLSQP"),
     "humans": ("--draws 1 --to TMP/humans.csv", ""),
