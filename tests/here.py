@@ -39,7 +39,7 @@ def stages_here():
     "Until its end, `run_stage` and `mhbench run` start no process."
     with pytest.MonkeyPatch.context() as m:
         m.setitem(papermill_engines._engines, "here", Here)
-        m.setattr(execute, "_by_command", partial(execute.run_stage, here=True))
-        m.setattr(cli, "apart", lambda words: cli.main(words, here=True))
+        m.setattr(execute, "_by_command", partial(execute.run_stage, in_process=True))
+        m.setattr(cli, "apart", lambda words: cli.main(words, in_process=True))
         m.setattr(cli, "settle", lambda: None)
         yield

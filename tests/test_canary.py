@@ -221,7 +221,7 @@ def everything(folder: Path) -> None:
         if not node.parameters:
             assert main([node.name]) == 0
         for _, study, model in jobs(run, {node.name: node}) if node.parameters else ():
-            run_stage(node.name, study, model, here=True)
+            run_stage(node.name, study, model, in_process=True)
 
 
 @pytest.fixture(scope="module")

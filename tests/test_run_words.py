@@ -268,7 +268,7 @@ def test_how_rows_were_read_is_told_by_kind_with_an_example():
         "open, a reference answer",
     ]
     long = item("f", question="w " * 80, key=[])
-    told = new_study.example(long, most=20).split("\n")
+    told = new_study.example(long, limit=20).split("\n")
     assert told == ["f.csv:2  " + "w " * 9 + "w…", "    A  a", "    B  b", "    right: not said"]
     assert new_study.example(item("a")).endswith("right: A")
     assert new_study._values(["x"] * 3) == "one value: x" and new_study._range([3, 5, 4]) == "3 to 5"

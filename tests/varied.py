@@ -212,7 +212,7 @@ def left_by(key: str, results: Path, given: dict) -> dict[str, dict[str, Table]]
         overrides = settled_parameters(given, Path(folder), server.url) | {"results": str(trial)}
         try:
             with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-                run_stage(*place.split("/"), overrides=overrides, here=True)
+                run_stage(*place.split("/"), overrides=overrides, in_process=True)
         except RuntimeError as e:
             if not variant.startswith("refused"):
                 raise

@@ -372,6 +372,6 @@ def _check(new: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) ->
     full = cost(model, Tokens(prompt, completion))
     usd = None if full is None else (1 - endpoint.batch_discount) * full
     if not budget.fits(usd, prompt + completion):
-        problem = f"got {budget!r}, and {len(new)} requests may take {in_dollars(usd)} and {prompt + completion} tokens"
+        actual = f"got {budget!r}, and {len(new)} requests may take {in_dollars(usd)} and {prompt + completion} tokens"
         rule = "the budget must leave room for the batch"
-        raise BudgetReached(f"ask_batch: {rule}; {problem}; raise the budget and run again")
+        raise BudgetReached(f"ask_batch: {rule}; {actual}; raise the budget and run again")

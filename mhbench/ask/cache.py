@@ -212,10 +212,10 @@ class AnswerFile(Database):
 
     def _set_aside(self, error: sqlite3.Error) -> NoReturn:
         self.close()
-        problem = f"got a damaged file or none of ours ('{error}'), which is left as it is"
+        actual = f"got a damaged file or none of ours ('{error}'), which is left as it is"
         save = f"save what can still be read of it (sqlite3 {self.path.name} .recover), or import an export"
         remedy = f"move it away and put a copy in its place, or {save}; what a new cache does not hold is asked again"
-        raise CacheError(f"Cache: {str(self.path)!r} must be a cache that is whole; {problem}; {remedy}") from None
+        raise CacheError(f"Cache: {str(self.path)!r} must be a cache that is whole; {actual}; {remedy}") from None
 
     def _must_be_there(self):
         if change := changed_under_us(self.path, self._stat):

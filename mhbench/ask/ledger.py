@@ -214,8 +214,8 @@ class Ledger:
             say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {differences}")
         if self.asking.some_must_come and 0 < self.handed_on == self.failed:
             rule = "at least one request must be answered"
-            problem = f"got none of {self.failed} ({self.asking.model.name}; {self.first_error})"
-            refuse(f"ask: {rule}; {problem}; remove the cause and run again", error=TooManyFailed)
+            actual = f"got none of {self.failed} ({self.asking.model.name}; {self.first_error})"
+            refuse(f"ask: {rule}; {actual}; remove the cause and run again", error=TooManyFailed)
 
     def readmit(self, jobs: list[Job]):
         for job in jobs:

@@ -186,10 +186,10 @@ class _Server:
         if not address.startswith("http"):
             self.child.wait()
             file = Path(self.settings["gguf"]).name
-            problem = f"got exit code {self.child.returncode} and {self.last_words()!r}"
+            actual = f"got exit code {self.child.returncode} and {self.last_words()!r}"
             remedy = f"see whether {file} is a GGUF file and the memory suffices"
             rule = f"the server must start within {self.start_s:g} s"
-            refuse(f"serve: {rule}; {problem}; {remedy}", error=RuntimeError)
+            refuse(f"serve: {rule}; {actual}; {remedy}", error=RuntimeError)
 
     def see_to(self) -> None:
         "Start the server, once more if it has died. Raises: RuntimeError with the end of its log if it dies again."
@@ -204,9 +204,9 @@ class _Server:
             self.died += 1
             code = self.child.returncode
             if self.died > 1:
-                problem = f"got exit code {code} for the second time, and {self.last_words()!r}"
+                actual = f"got exit code {code} for the second time, and {self.last_words()!r}"
                 remedy = "the answers so far are kept: see its log, give it less (n_ctx, parallel), and run again"
-                refuse(f"serve: the server must stay alive; {problem}; {remedy}", error=RuntimeError)
+                refuse(f"serve: the server must stay alive; {actual}; {remedy}", error=RuntimeError)
             say(f"the server of {self.settings['served']} ended with exit code {code}; it is started again, once")
             self._end_pipes()
             return self._begin()

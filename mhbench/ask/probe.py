@@ -122,11 +122,11 @@ def _letters(short: Answer, long: Answer, terms: Terms, thinks: bool) -> tuple[s
         return f"ok, {at}", "log-probabilities", f"{why} (mass {long.letter_mass:.2f}){comparison}"
     if text:
         return f"ok, {text} is read from the text", "text", first
-    problem = long.error or repr((long.text or "")[:60])
+    actual = long.error or repr((long.text or "")[:60])
     return (
-        f"unread: {long.status}, {problem}",
+        f"unread: {long.status}, {actual}",
         "none",
-        f"no letter is stated in what came ({long.status}: {problem:.60})",
+        f"no letter is stated in what came ({long.status}: {actual:.60})",
     )
 
 

@@ -45,9 +45,9 @@ def template_parts(template: str, place: str) -> tuple:
             inner = stack.pop()
             stack[-1].append(("[[", tuple(inner)))
         else:
-            problem = f"got {token!r} at character {m.start()} ({place})"
+            actual = f"got {token!r} at character {m.start()} ({place})"
             refuse(
-                f"render: template must be well formed; {problem}; write {{{{ for a brace, and close every [[ with ]]"
+                f"render: template must be well formed; {actual}; write {{{{ for a brace, and close every [[ with ]]"
             )
     if len(stack) > 1:
         refuse(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open ({place})")
@@ -219,9 +219,9 @@ def template(
         layout = {k: data.get(k, ours) for k, ours in _LAYOUT.items()}
         omit = frozenset(data.get("omit") or ())
         return Template(name, path, parts, layout, labels, omit, tuple(data.get("examples") or ()))
-    problem = f"got none in {', '.join(_candidates(item, language))} ({item.item_id})"
+    actual = f"got none in {', '.join(_candidates(item, language))} ({item.item_id})"
     remedy = "add one of these files to your prompts folder, or choose another mode"
-    refuse(f"template: there must be a prompt for mode {mode}; {problem}; {remedy}")
+    refuse(f"template: there must be a prompt for mode {mode}; {actual}; {remedy}")
 
 # %% ../../nbs/ask/01_prompts.ipynb #f9f8c6b2
 def field_label(field: str, labels: Mapping[str, str]) -> str:
@@ -277,9 +277,9 @@ def _check_fits(item: Item, t: Template, fields_of_template: set[str], mode: str
     if "context" in lost and all(f"context.{slug(k)}" in fields_of_template for k in item.context):
         lost.remove("context")
     if lost:
-        problem = f"got none for {', '.join(lost)} ({t.name}, {item.item_id})"
+        actual = f"got none for {', '.join(lost)} ({t.name}, {item.item_id})"
         remedy = f"add {{{lost[0]}}}, or say omit: [{', '.join(lost)}]"
-        refuse(f"build: template must have a place for every part of the item; {problem}", remedy=remedy)
+        refuse(f"build: template must have a place for every part of the item; {actual}", remedy=remedy)
 
 
 def _turn(item: Item, t: Template, fields_of_template: set[str]) -> dict[str, str]:

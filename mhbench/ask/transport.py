@@ -42,8 +42,8 @@ def _from_environment(variable: str, purpose: str, endpoint: Endpoint) -> str:
     "A secret, from the environment alone."
     value = os.environ.get(variable, "").strip()
     if not value or any(ord(c) < 32 for c in value):
-        problem = "a text of several lines" if value else "nothing"
-        rule = f"the environment variable {variable} must hold {purpose} endpoint {endpoint.name!r}; got {problem}"
+        actual = "a text of several lines" if value else "nothing"
+        rule = f"the environment variable {variable} must hold {purpose} endpoint {endpoint.name!r}; got {actual}"
         refuse(f"ask: {rule}; export {variable}=... and run again")
     return value
 
@@ -192,8 +192,8 @@ class Transport:
             raise Failed("again", f"no answer within {self.endpoint.timeout_s:g} s") from None
         except (aiohttp.ClientError, httpx2.HTTPError, OSError) as e:
             unreached = isinstance(e, aiohttp.ClientConnectorError)
-            problem = "the endpoint cannot be reached:" if unreached else f"the connection broke: {type(e).__name__}"
-            raise Failed("again", f"{problem} {e}".rstrip(), unreached=unreached) from None
+            cause = "the endpoint cannot be reached:" if unreached else f"the connection broke: {type(e).__name__}"
+            raise Failed("again", f"{cause} {e}".rstrip(), unreached=unreached) from None
 
     async def _failure(self, reply: Reply, job: Job, model: Model, base: str) -> Failed:
         kind = verdict(reply.status, reply.raw)

@@ -74,9 +74,9 @@ class Protected:
 _NO_LABEL = {"question", "item_id", "category", "topic", *ESTIMATE_COLUMNS, "estimate [95% interval]", "origin"}
 
 
-def may_be_shown(named: Collection[str], columns: Iterable[str], declared: bool) -> bool:
+def may_be_shown(item_ids: Collection[str], columns: Iterable[str], declared: bool) -> bool:
     "Whether a table about these items may be published, because the replication declares it."
-    return not named or (declared and set(columns) <= _NO_LABEL)
+    return not item_ids or (declared and set(columns) <= _NO_LABEL)
 
 
 def written_out(table: pd.DataFrame) -> str:
@@ -101,7 +101,7 @@ def _text(output: Mapping[str, Any]) -> str:
     "The text of an output: printed, or as text or HTML."
     data = output.get("data", {})
     parts = [output.get("text", ""), *(data.get(kind, "") for kind in ("text/plain", "text/html", "text/markdown"))]
-    return "\n".join("".join(part) for part in parts)
+    return "\n".join("".join(piece) for piece in parts)
 
 
 def _heads(output: Mapping[str, Any]) -> set[str]:
@@ -141,12 +141,12 @@ class ShownOf:
 
     def output(self, output: dict[str, Any], source: str) -> dict[str, Any]:
         "An output as it is shown."
-        named = _named(output, self.protected)
+        item_ids = _named(output, self.protected)
         png = "".join(output.get("data", {}).get("image/png", ""))
-        if may_be_shown(named, _heads(output), self.may(_made_by(source))) and self.picture(png):
+        if may_be_shown(item_ids, _heads(output), self.may(_made_by(source))) and self.picture(png):
             return output
-        said = _KEPT_BACK.format(f"results/{self.stage}")
-        return {"output_type": "stream", "name": "stdout", "text": [said + "\n"]}
+        note = _KEPT_BACK.format(f"results/{self.stage}")
+        return {"output_type": "stream", "name": "stdout", "text": [note + "\n"]}
 
     def notebook(self, nb: dict[str, Any]) -> dict[str, Any]:
         "An executed notebook with the outputs that may be shown; its cells' ids know no folder of a machine."
@@ -181,7 +181,7 @@ def publish_aggregates(
     protected = held_by(top, study)
     words = {f"{top}/": "", str(top): "."} | dict(places or {})
     longest_first = sorted(words, key=len, reverse=True)
-    made: dict[Path, str] = {}
+    texts: dict[Path, str] = {}
     for name, file in executed_notebooks(run).items():
         stage = name.removesuffix(".ipynb").split("/")[0]
         if not file.exists():
@@ -189,25 +189,25 @@ def publish_aggregates(
         drawn = top / "figures" / stage / study
         pictures = {as_saved(png): png.stem for png in sorted(drawn.glob("*.png"))}
         by_item = {f.stem for f in drawn.glob("*.svg") if protected.about_items(f.read_text(encoding="utf-8"))}
-        shown = ShownOf(stage, protected, declared, pictures, by_item)
+        filtered = ShownOf(stage, protected, declared, pictures, by_item)
         text = file.read_text(encoding="utf-8")
         for local in longest_first:
             text = text.replace(local, words[local])
         if stage != "report":
-            nb = shown.notebook(json.loads(text))
-            made[folder / f"{stage}.ipynb"] = json.dumps(nb, indent=1, ensure_ascii=False) + "\n"
+            nb = filtered.notebook(json.loads(text))
+            texts[folder / f"{stage}.ipynb"] = json.dumps(nb, indent=1, ensure_ascii=False) + "\n"
     for stage, _ in runs(run):
         for file in sorted((top / "results" / stage / study).glob("*.parquet")):
             table = pd.read_parquet(file)
-            named = about(table, protected)
-            if file.stem != "headline" and may_be_shown(named, table, f"{stage}/{file.stem}" in declared):
+            item_ids = about(table, protected)
+            if file.stem != "headline" and may_be_shown(item_ids, table, f"{stage}/{file.stem}" in declared):
                 name = "verdicts" if (stage, file.stem) == ("ledger", "verdicts") else f"{stage}-{file.stem}"
-                made[folder / f"{name}.csv"] = csv_text(_rounded(table))
+                texts[folder / f"{name}.csv"] = csv_text(_rounded(table))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for path, text in made.items():
+    for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
-    return list(made)
+    return list(texts)
 
 # %% ../../nbs/run/18_aggregates.ipynb #34a33e49
 def _rounded(table: pd.DataFrame) -> pd.DataFrame:
@@ -234,30 +234,32 @@ def _named_in(file: Path, protected: Protected, declared: Collection[str]) -> se
     "The items that a file names, without those in declared tables."
     if file.suffix == ".csv":
         table = pd.read_csv(file, dtype=str)
-        named = about(table, protected)
-        return set() if may_be_shown(named, table, file.stem.replace("-", "/", 1) in declared) else named
+        ids_in_output = about(table, protected)
+        return (
+            set() if may_be_shown(ids_in_output, table, file.stem.replace("-", "/", 1) in declared) else ids_in_output
+        )
     if file.suffix != ".ipynb":
         return protected.about_items(_readable(file))
-    found = set()
+    item_ids = set()
     for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
-        found |= protected.about_items(source)
+        item_ids |= protected.about_items(source)
         for output in cell.get("outputs", []):
-            named = _named(output, protected)
+            ids_in_output = _named(output, protected)
             name = f"{file.stem}/{_made_by(source)}"
-            found |= set() if may_be_shown(named, _heads(output), name in declared) else named
-    return found
+            item_ids |= set() if may_be_shown(ids_in_output, _heads(output), name in declared) else ids_in_output
+    return item_ids
 
 
 def check_shown(folder: str | Path, protected: Protected, declared: Collection[str] = ()) -> None:
     "Check published files. Raises: ValueError for a text of the corpus, an item, or a path of a machine."
     for file in sorted(f for f in Path(folder).rglob("*") if f.suffix in (".csv", ".ipynb", ".md", ".html", ".json")):
         text = _readable(file)
-        found = {
+        violations = {
             "no text of the corpus": len(protected.quoted_in(text)),
             "no item beside what is declared as shown": len(_named_in(file, protected, declared)),
             "no path of a machine": len(_OF_A_MACHINE.findall(text)),
         }
-        for rule, n in found.items():
+        for rule, n in violations.items():
             if n:
                 refuse(f"publish: a file must hold {rule}; got {n} ({file.name}); publish nothing of it")

@@ -101,23 +101,23 @@ def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
     host = socket.gethostname() if a.host in ("0.0.0.0", "::", "") else a.host
     outside = a.public_url.rstrip("/") or f"http://{f'[{host}]' if ':' in host else host}:{a.port}"
     for rater, token in tokens.items():
-        who = f"{names[rater]} ({rater})" if rater in names else rater
-        print(f"  {who}: {outside}/in/{token}")
+        label = f"{names[rater]} ({rater})" if rater in names else rater
+        print(f"  {label}: {outside}/in/{token}")
 
 # %% ../../nbs/run/11_annotate.ipynb #e5ef5b3c
 def _called(a: argparse.Namespace, store: Store, people: list[str]) -> list[str]:
     "The pseudonyms of people; new names are first saved in the key. Whoever is in the file of answers stays."
-    there = [r.rater for r in Register(store).raters()]
+    enrolled = [r.rater for r in Register(store).raters()]
     key = names_of(a)
-    shown = key.of((p for p in people if p not in there), taken=there)
+    pseudonyms = key.of((p for p in people if p not in enrolled), taken=enrolled)
     key.save()
-    return list(dict.fromkeys(shown.get(p, p) for p in people))
+    return list(dict.fromkeys(pseudonyms.get(p, p) for p in people))
 
 
 def _invited(a: argparse.Namespace, store: Store, people: list[str], role: str = "rater") -> dict[str, str]:
     "The tokens of people who had not been invited yet."
-    known = {r.rater for r in Register(store).raters()}
-    return enrol(store, store.study, [r for r in _called(a, store, people) if r not in known], role=role)
+    enrolled = {r.rater for r in Register(store).raters()}
+    return enrol(store, store.study, [r for r in _called(a, store, people) if r not in enrolled], role=role)
 
 
 def _prepare(a: argparse.Namespace) -> Path:
@@ -127,8 +127,8 @@ def _prepare(a: argparse.Namespace) -> Path:
         people = a.raters or ([] if Register(store).raters() else ["r1", "r2", "r3"])
         tokens = _invited(a, store, people) | _invited(a, store, a.resolver, "resolver")
         owner = enrol(store, study, ["owner"], role="owner")
-    asked = f"{len(study.of_role('item'))} questions of kind {study.settings.kind}"
-    print(f"{study.name}: {asked}; answers in {os.path.relpath(path)}")
+    summary = f"{len(study.of_role('item'))} questions of kind {study.settings.kind}"
+    print(f"{study.name}: {summary}; answers in {os.path.relpath(path)}")
     if study.omitted:
         print(f"answers that nobody is shown, by status: {dict(study.omitted)}")
     if tokens:
@@ -227,8 +227,8 @@ def _invite(a: argparse.Namespace) -> None:
 
 def _in_file(a: argparse.Namespace, store: Store) -> str:
     "A rater's pseudonym, where the name was given."
-    there = {r.rater for r in Register(store).raters()}
-    return a.rater if a.rater in there else names_of(a).called(a.rater)
+    enrolled = {r.rater for r in Register(store).raters()}
+    return a.rater if a.rater in enrolled else names_of(a).called(a.rater)
 
 
 @subcommand("annotate withdraw", "close a rater's link and hand on what was not begun", *STUDY, _RATER)
@@ -254,14 +254,14 @@ def _forget(a: argparse.Namespace) -> None:
 )
 def _who(a: argparse.Namespace) -> None:
     key = names_of(a)
-    found = {p: name for p, name in key.names.items() if not a.rater or key.called(a.rater) == p}
+    matches = {p: name for p, name in key.names.items() if not a.rater or key.called(a.rater) == p}
     place = os.path.relpath(names_file(_top()))
-    if a.rater and not found:
-        got = f"{a.rater!r}, and the key has {len(key.names)} names of {a.study} ({place})"
-        refuse(f"who: rater must be in the key; got {got}; the key stays where names were given")
-    if not found:
+    if a.rater and not matches:
+        actual = f"{a.rater!r}, and the key has {len(key.names)} names of {a.study} ({place})"
+        refuse(f"who: rater must be in the key; got {actual}; the key stays where names were given")
+    if not matches:
         print(f"{place} has no name of {a.study}: its raters were given as pseudonyms, or names were given elsewhere")
-    for pseudonym, name in found.items():
+    for pseudonym, name in matches.items():
         print(f"{pseudonym}  {name}")
 
 # %% ../../nbs/run/11_annotate.ipynb #ad318734
@@ -270,24 +270,24 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
     from mhbench.annotate.dashboard import further_in_words, overview
     from mhbench.annotate.pages import translator
 
-    found = overview(store, study)
-    table = pd.DataFrame(found["rows"], columns=[*found["columns"], "marks"])
+    state = overview(store, study)
+    table = pd.DataFrame(state["rows"], columns=[*state["columns"], "marks"])
     table["rater"] += table.pop("marks").map(lambda marks: "".join(f" ({m})" for m in marks))
     print(table.to_string(index=False))
-    open_to = [r for r in found["rows"] if not {"finished", "withdrawn"} & set(r["marks"])]
+    open_to = [r for r in state["rows"] if not {"finished", "withdrawn"} & set(r["marks"])]
     left = {r["rater"]: r["assigned"] - r["complete"] for r in open_to}
     print("pages left:", ", ".join(f"{rater} {n}" for rater, n in left.items() if n) or "none")
-    print(f"questions that nobody has completed: {found['untouched']} of {found['questions']}")
-    if found["conflicts"] is not None:
-        print(f"questions in conflict: {found['conflicts']}")
-    for m in found["agreement"]:
-        said = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
-        print(f"Krippendorff's alpha, {m.level}: {m.of}: {said} ({m.n} rated by two or more)")
+    print(f"questions that nobody has completed: {state['untouched']} of {state['questions']}")
+    if state["conflicts"] is not None:
+        print(f"questions in conflict: {state['conflicts']}")
+    for m in state["agreement"]:
+        value = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
+        print(f"Krippendorff's alpha, {m.level}: {m.of}: {value} ({m.n} rated by two or more)")
     t = translator("en")
-    asked = [f"{rater}, for review: {flag}" for rater, flag in found["flags"].items() if flag]
-    needed = further_in_words(found["further"], t) if found["further"] else [t("dashboard.further.few")]
-    print(*asked, t("dashboard.further"), *needed, sep="\n")
-    return found["rows"]
+    reviews = [f"{rater}, for review: {flag}" for rater, flag in state["flags"].items() if flag]
+    needed = further_in_words(state["further"], t) if state["further"] else [t("dashboard.further.few")]
+    print(*reviews, t("dashboard.further"), *needed, sep="\n")
+    return state["rows"]
 
 
 @subcommand("annotate status", "progress and agreement so far", *STUDY)
@@ -341,13 +341,13 @@ def _tasks(a: argparse.Namespace) -> None:
         register = Register(store)
         share_conflicts(store, study)
         ids = {q.question_id for q in study.of_role("item")}
-        asked = lambda rater: [
+        questions_of = lambda rater: [
             p.question_id for p in register.assigned(rater) if p.question_id in ids and not p.occasion
         ]
-        lists = {r.rater: asked(r.rater) for r in register.raters() if r.role != "owner" and r.active}
+        lists = {r.rater: questions_of(r.rater) for r in register.raters() if r.role != "owner" and r.active}
     answers = [r for r in responses_of(entry, corpus, folder) if r.item_id in ids]
-    made = label_studio_tasks(corpus.items, answers, lists, seed=study.settings.seed, language=study.settings.language)
-    print(*write_tasks(made, a.to), sep="\n")
+    tasks = label_studio_tasks(corpus.items, answers, lists, seed=study.settings.seed, language=study.settings.language)
+    print(*write_tasks(tasks, a.to), sep="\n")
 
 # %% ../../nbs/run/11_annotate.ipynb #80973ad7
 ROUND_KINDS = {  # kinds of question that a table gives by itself; the others are about models' answers
@@ -360,48 +360,52 @@ ROUND_KINDS = {  # kinds of question that a table gives by itself; the others ar
 _Ask = Callable[[str], str]
 
 
-def _answered(question: str, flag: str, given: str | None, otherwise: str | None, ask: _Ask) -> str:
+def _answered(question: str, flag: str, flag_value: str | None, otherwise: str | None, ask: _Ask) -> str:
     "The value of a flag, else the user's answer at the terminal, else the default; without a default it is required."
-    if given is not None or (otherwise is not None and not sys.stdin.isatty()):
-        return given or otherwise or ""
+    if flag_value is not None or (otherwise is not None and not sys.stdin.isatty()):
+        return flag_value or otherwise or ""
     if not sys.stdin.isatty():
         refuse(f"annotate new: {flag} must be given where nobody can be asked; got none; add it")
-    told = ask(f"{question}{f' [{otherwise}]' if otherwise else ''}: ").strip()
-    return told or otherwise or _answered(question, flag, None, otherwise, ask)
+    reply = ask(f"{question}{f' [{otherwise}]' if otherwise else ''}: ").strip()
+    return reply or otherwise or _answered(question, flag, None, otherwise, ask)
 
 
-def _number(text: str, flag: str, least: int) -> int:
-    if not text.isdecimal() or int(text) < least:
-        refuse(f"annotate new: {flag} must be a number from {least}; got {text!r}")
+def _number(text: str, flag: str, minimum: int) -> int:
+    if not text.isdecimal() or int(text) < minimum:
+        refuse(f"annotate new: {flag} must be a number from {minimum}; got {text!r}")
     return int(text)
 
 # %% ../../nbs/run/11_annotate.ipynb #34f0717b
-def _one_width(items: list[Item], given: str | None, ask: _Ask) -> list[str] | None:
+def _one_width(items: list[Item], n_options: str | None, ask: _Ask) -> list[str] | None:
     "The ids of the questions that sliders can rate in one round; None for the whole table."
     counts = Counter(len(i.options) for i in items if len(i.options) > 1)
     if not counts:
         refuse("annotate new: a question must have options for sliders; got none; --kind yes_no asks without options")
-    told = ", ".join(f"{n} with {k} options" for k, n in counts.most_common())
+    counts_text = ", ".join(f"{n} with {k} options" for k, n in counts.most_common())
     if len(counts) > 1:
         usual = str(counts.most_common(1)[0][0]) if sys.stdin.isatty() else None
-        if given is None and usual is None:
+        if n_options is None and usual is None:
             rule = "be said where questions have different numbers of options: they are compared in one table"
-            refuse(f"annotate new: --n-options must {rule}; got {told}; say --n-options, or make a study of each")
-        given = _answered(f"Options of the questions that are asked ({told})", "--n-options", given, usual, ask)
-    wanted = int(given) if given else next(iter(counts))
-    if not counts[wanted]:
-        refuse(f"annotate new: --n-options must be one that questions have; got {given} ({told})")
-    if counts[wanted] == len(items):
+            refuse(
+                f"annotate new: --n-options must {rule}; got {counts_text}; say --n-options, or make a study of each"
+            )
+        n_options = _answered(
+            f"Options of the questions that are asked ({counts_text})", "--n-options", n_options, usual, ask
+        )
+    width = int(n_options) if n_options else next(iter(counts))
+    if not counts[width]:
+        refuse(f"annotate new: --n-options must be one that questions have; got {n_options} ({counts_text})")
+    if counts[width] == len(items):
         return None
-    print(f"raters see {counts[wanted]} of {len(items)} questions: those with {wanted} options")
-    return [i.item_id for i in items if len(i.options) == wanted]
+    print(f"raters see {counts[width]} of {len(items)} questions: those with {width} options")
+    return [i.item_id for i in items if len(i.options) == width]
 
 # %% ../../nbs/run/11_annotate.ipynb #5fcb2116
-def _asks(given: list[str], ask: _Ask) -> dict[str, str]:
+def _asks(texts: list[str], ask: _Ask) -> dict[str, str]:
     "The questions of yes_no about each item, by short names."
-    if not given:
-        given = [_answered("What is asked about each item, e.g. relevant=Is it relevant?", "--ask", None, None, ask)]
-    pairs = [text.partition("=") for text in given]
+    if not texts:
+        texts = [_answered("What is asked about each item, e.g. relevant=Is it relevant?", "--ask", None, None, ask)]
+    pairs = [text.partition("=") for text in texts]
     if bad := [name for name, equals, words in pairs if not (equals and words.strip() and name.isidentifier())]:
         refuse(f"annotate new: --ask must be NAME=QUESTION with a word as NAME; got {bad[0]!r}")
     return {name: words.strip() for name, _, words in pairs}
@@ -410,14 +414,14 @@ def _asks(given: list[str], ask: _Ask) -> dict[str, str]:
 def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> tuple[dict[str, Any], list[str]]:
     "The section `annotate` and the raters, from flags or a terminal. Raises: ValueError for values that do not fit."
     if a.kind is None and sys.stdin.isatty():
-        print("Raters say", *(f"  {kind:8} {what}" for kind, what in ROUND_KINDS.items()), sep="\n")
+        print("Raters say", *(f"  {kind:8} {description}" for kind, description in ROUND_KINDS.items()), sep="\n")
     kind = _answered("Kind", "--kind", a.kind, "sliders", ask)
     if kind not in ROUND_KINDS:
-        got = f"{kind!r}; other kinds are about models' answers"
-        refuse(f"annotate new: --kind must be one of {', '.join(ROUND_KINDS)}; got {got}")
+        actual = f"{kind!r}; other kinds are about models' answers"
+        refuse(f"annotate new: --kind must be one of {', '.join(ROUND_KINDS)}; got {actual}")
     ids = _one_width(items, a.n_options, ask) if kind == "sliders" else None
-    named = comma_separated(_answered("Raters, with commas between", "--raters", a.raters, None, ask))
-    every = _answered("Raters of each question, or all", "--per-item", a.per_item, "all", ask)
+    raters = comma_separated(_answered("Raters, with commas between", "--raters", a.raters, None, ask))
+    raters_per_item = _answered("Raters of each question, or all", "--per-item", a.per_item, "all", ask)
     repeats = _answered("Questions that a rater answers again at the end", "--repeats", a.repeats, "0", ask)
     spoken = {i.language for i in items if i.language in LANGUAGES}
     usual = spoken.pop() if len(spoken) == 1 else "en"
@@ -426,12 +430,16 @@ def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> t
     if language not in LANGUAGES:
         refuse(f"annotate new: --page-language must be one of {choices}; got {language!r}")
     split = {"rule": "core_and_split", "n_core": 0}
-    rule = {"rule": "everyone"} if every == "all" else split | {"per_item": _number(every, "--per-item", 1)}
+    rule = (
+        {"rule": "everyone"}
+        if raters_per_item == "all"
+        else split | {"per_item": _number(raters_per_item, "--per-item", 1)}
+    )
     entry: dict[str, Any] = {"kind": kind, "title": _answered("Title of the page", "--title", a.title, a.study, ask)}
     entry |= {"language": language, "assignment": rule | {"repeats": _number(repeats, "--repeats", 0)}}
     entry |= {"item_ids": ids} if ids else {}
     entry |= {"asks": _asks(a.ask, ask)} if kind == "yes_no" else {}
-    return entry | ({"consent": a.consent} if a.consent else {}), named
+    return entry | ({"consent": a.consent} if a.consent else {}), raters
 
 # %% ../../nbs/run/11_annotate.ipynb #c8edc544
 @subcommand(
@@ -464,12 +472,12 @@ def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
         a.encoding = asked_encoding(a.path, ask)
     reading = {"loader": a.loader, "replace": a.replace, "params": params}
     stages: dict[str, Any] = {stage: {} for stage in QUESTION_KINDS["sliders"].stages}
-    read = propose(
+    first_reading = propose(
         a.study, a.path, besides=stages, options=asked_options(a), **reading
     )  # the kind is asked for once the rows have been seen
-    print(summary(read), end="\n\n")
-    page, people = page_entry(a, read.corpus.items, ask)
-    study = build_study(a.study, page, read.corpus.items)
+    print(summary(first_reading), end="\n\n")
+    page, people = page_entry(a, first_reading.corpus.items, ask)
+    study = build_study(a.study, page, first_reading.corpus.items)
     first = names_of(a).of(people)[people[0]]  # as the page is drawn for; nothing is saved yet
     print(f"\nA page as {people[0]} will see it:\n{'-' * 78}\n{page_text(study, first)}\n{'-' * 78}")
     texts = where_texts_may_stand(a, ask)
@@ -480,23 +488,25 @@ def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
     proposal = propose(a.study, a.path, besides=stages, options=asked_options(a, texts), **reading)
     with open_store(path, study) as store:
         tokens = _invited(a, store, people)
-    write_study(proposal, params, select=False, here=texts == "here")
+    write_study(proposal, params, select=False, texts_in_report=texts == "here")
     print(f"written to {a.params}; answers will be in {file}")
     print(said_of_texts(proposal.corpus.items, texts))
     print(f"Links, one a rater, shown this once (a new one: mhbench annotate invite {a.study} RATER):")
     print_links(a, tokens)
-    where = f" --public-url {a.public_url}" if a.public_url else ""
-    print(f"Serve the page, then look, then end the round:\n  mhbench annotate serve {a.study}{where}")
+    url_option = f" --public-url {a.public_url}" if a.public_url else ""
+    print(f"Serve the page, then look, then end the round:\n  mhbench annotate serve {a.study}{url_option}")
     print(f"  mhbench annotate status {a.study}\n  mhbench annotate close {a.study}")
 
 # %% ../../nbs/run/11_annotate.ipynb #a89e2c69
 def _select(study: str, params: Path) -> list[str]:  # sentences
     "Select this study alone for the next run, and no model if only the demo's models are selected."
     run = load_params(params)["run"]
-    asked = [] if run["models"] == DEMO["models"] else run["models"]
-    select([study], asked, params=params)
-    told = f"models: {', '.join(asked)}" if asked else "no model is asked; `mhbench select --models NAMES` asks some"
-    return [f"the next run takes {study} alone; {told}"]
+    models = [] if run["models"] == DEMO["models"] else run["models"]
+    select([study], models, params=params)
+    models_text = (
+        f"models: {', '.join(models)}" if models else "no model is asked; `mhbench select --models NAMES` asks some"
+    )
+    return [f"the next run takes {study} alone; {models_text}"]
 
 # %% ../../nbs/run/11_annotate.ipynb #359dd229
 @subcommand(
@@ -513,9 +523,9 @@ def close_round(a: argparse.Namespace, ask: _Ask = input) -> None:
     if "annotate" not in load_params(params, lists=False)["studies"].get(a.study, {}):
         refuse(f"close: study must have an entry annotate in {a.params}; got {a.study!r}; see mhbench annotate new")
     with open_store(path) as store, rater_key(names_file(_top()), a.study):
-        found = ratings(store)
+        exported = ratings(store)
         kind = store.study.settings.kind
-        if not found.ratings:
+        if not exported.ratings:
             remedy = "wait, or look at annotate status"
             refuse("close: a round must have a complete page; got none", place=path.name, remedy=remedy)
         rows = print_overview(store, store.study)
@@ -525,12 +535,12 @@ def close_round(a: argparse.Namespace, ask: _Ask = input) -> None:
             return print("the round goes on")
         closed = Register(store).end()
     print(f"closed: {', '.join(closed) or 'nobody was active'}; `mhbench annotate invite` opens a link again")
-    print(*left_out(found), *name_ratings(a.study, path, params=params), *_select(a.study, params), sep="\n")
+    print(*left_out(exported), *name_ratings(a.study, path, params=params), *_select(a.study, params), sep="\n")
     if not QUESTION_KINDS[kind].stages:
         tables = f"`mhbench annotate export {a.study}` writes them as tables"
         return print(f"no stage reads answers of kind {kind}: {tables}")
     if not a.run:
         return print("Labels, agreement, figures and the report:\n  mhbench run --all")
     if importlib.import_module("mhbench.run.cli").main(["run", "--all"]):
-        kept = "the round is closed and its answers are kept"
-        raise RuntimeError(f"close: a stage did not end well, as told above; {kept}")
+        reassurance = "the round is closed and its answers are kept"
+        raise RuntimeError(f"close: a stage did not end well, as told above; {reassurance}")

@@ -42,11 +42,11 @@ def cache_file(cache: str, results: Path) -> Path:
 def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
     "A model's entry without `n_items`, and the modes with that many items at most."
     entry = dict(entry)
-    most = entry.pop("n_items", None)
+    limit = entry.pop("n_items", None)
     out = {mode: dict(settings or {}) for mode, settings in modes.items()}
-    for settings in out.values() if most is not None else ():
+    for settings in out.values() if limit is not None else ():
         n = settings.get("n_items")
-        fewer = {k: min(most, v) for k, v in n.items()} if isinstance(n, dict) else min(most, n or most)
+        fewer = {k: min(limit, v) for k, v in n.items()} if isinstance(n, dict) else min(limit, n or limit)
         settings["n_items"] = fewer
     return entry, out
 
@@ -61,13 +61,13 @@ def asking(entry: dict, name: str, endpoints: dict) -> Iterator[tuple]:
         from mhbench.ask.local import serve
 
         log = clone_of(root()) / ".mhbench" / f"{entry['endpoint']}.log"  # of the latest server
-        known = {"name": entry["endpoint"], "served": model.served, "log": log, **settings}
-        with serve(start=False, **known) as endpoint:
+        server_settings = {"name": entry["endpoint"], "served": model.served, "log": log, **settings}
+        with serve(start=False, **server_settings) as endpoint:
             yield model, endpoint
     elif kind in HERE:
         rule = f"local, or one of {', '.join(presets())}, for a model that is asked"
-        got = f"{kind!r} (models.{name}); such a model chooses among options, and writes nothing"
-        refuse(f"asking: endpoints.{entry['endpoint']}.kind must be {rule}; got {got}")
+        actual = f"{kind!r} (models.{name}); such a model chooses among options, and writes nothing"
+        refuse(f"asking: endpoints.{entry['endpoint']}.kind must be {rule}; got {actual}")
     else:
         yield model, endpoint_of(entry["endpoint"], kind, **settings)
 
@@ -78,13 +78,13 @@ def trained_classifier(entry: Mapping, name: str, results: Path) -> MultipleChoi
     if study is None:
         return load_multiple_choice(entry["served"])
     file = Path(results) / "finetune" / study / "models.json"
-    made = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    folder = clone_of(root()) / made[name]["folder"] / "model" if name in made else None
+    trained = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    folder = clone_of(root()) / trained[name]["folder"] / "model" if name in trained else None
     if folder is None or not folder.exists():
-        got = f"no model in {file.name}" if folder is None else f"no folder {folder}"
+        actual = f"no model in {file.name}" if folder is None else f"no folder {folder}"
         remedy = f"name it in studies.{study}.finetune.asked, and run `dvc repro -f finetune@{study}`"
         rule = f"models.{name} must be trained by the stage finetune of {study}"
-        refuse(f"trained_classifier: {rule}; got {got}; {remedy}", error=FileNotFoundError)
+        refuse(f"trained_classifier: {rule}; got {actual}; {remedy}", error=FileNotFoundError)
     return load_multiple_choice(folder)
 
 # %% ../../nbs/run/06_asking.ipynb #4a666af2
@@ -105,25 +105,27 @@ def settled(
     results: Path | None = None,  # where a classifier that was trained is listed; None: the repository's results
 ) -> Iterator[Asked]:
     "The model of an entry, ready to be asked: behind its endpoint, an encoder, a classifier, or words alone."
-    rest, capped_modes = capped(entry, dict(modes or {}))
-    kind = endpoints[rest["endpoint"]]["kind"]
+    model_entry, capped_modes = capped(entry, dict(modes or {}))
+    kind = endpoints[model_entry["endpoint"]]["kind"]
     if Recorder.active and kind in HERE:
         yield Asked(name, capped_modes, encoder=FirstOption())
     elif kind == "encoder":
-        encoder = load_encoder(rest["served"], executor=Executor(**(executor or {})))
-        yield Asked(name, capped_modes, encoder=encoder, scale=rest.get("scale", 20.0))
+        encoder = load_encoder(model_entry["served"], executor=Executor(**(executor or {})))
+        yield Asked(name, capped_modes, encoder=encoder, scale=model_entry.get("scale", 20.0))
     elif kind == "classifier":
-        classifier = trained_classifier(rest, name, results or root() / "results")
+        classifier = trained_classifier(model_entry, name, results or root() / "results")
         yield Asked(name, capped_modes, classifier=classifier)
     elif kind == "words":
-        yield Asked(name, capped_modes, classifier=WordModel(rest["served"]))
+        yield Asked(name, capped_modes, classifier=WordModel(model_entry["served"]))
     else:
-        with asking(rest, name, endpoints) as (model, endpoint):
+        with asking(model_entry, name, endpoints) as (model, endpoint):
             yield Asked(name, capped_modes, model, endpoint)
 
 # %% ../../nbs/run/06_asking.ipynb #50a17ac8
 @contextmanager
-def settled_together(entries: Mapping[str, dict], endpoints: dict, *how: Any) -> Iterator[dict[str, Asked]]:  # by name
+def settled_together(
+    entries: Mapping[str, dict], endpoints: dict, *settings: Any
+) -> Iterator[dict[str, Asked]]:  # by name
     "Several models that are asked in turn, all of them ready."
     with ExitStack() as stack:
-        yield {name: stack.enter_context(settled(entry, name, endpoints, *how)) for name, entry in entries.items()}
+        yield {name: stack.enter_context(settled(entry, name, endpoints, *settings)) for name, entry in entries.items()}

@@ -54,7 +54,7 @@ def printed_tables(folder: Path, names: tuple[str, ...]) -> str:
 
 def _run(stage: str, a: argparse.Namespace) -> None:
     elsewhere = {} if a.results == "results" else {"results": a.results}
-    execute.run_stage(stage, a.study, params=a.params, overrides=elsewhere, here=True)
+    execute.run_stage(stage, a.study, params=a.params, overrides=elsewhere, in_process=True)
     print(printed_tables(place(a.results, stage, a.study), _SHOWN[stage]))
     print(os.path.relpath(place(a.results, "text", stage) / a.study))
     if not elsewhere:
@@ -101,9 +101,9 @@ def _sheets(a: argparse.Namespace) -> None:
     p = load_params(root() / a.params)
     items = bank_items(a.study, "composed", a.results)
     folder = private_folder(_new_folder(a.to), ignored=True)
-    made = write_key_files(items, folder, seed=p["seed"])
-    make_private(made, ignored=True)
-    print(*made, sep="\n")
+    files = write_key_files(items, folder, seed=p["seed"])
+    make_private(files, ignored=True)
+    print(*files, sep="\n")
     print(f"{len(items)} questions for each reader: a sheet (CSV), or tasks for a Label Studio project of their own,")
     print("with config.xml as its labelling interface. Name the completed sheets in params.yaml:")
     back = ", ".join(f"{r}: {folder / r}.csv" for r in ("first", "second", "resolver"))
@@ -126,16 +126,18 @@ def _card(a: argparse.Namespace) -> None:
     compose, keys = (p["studies"][a.study].get(s) or {} for s in ("compose", "keys"))
     composers = composers_of(items) or compose.get("asked", [])
     recipe = place(a.results, "collect", a.study) / "recipe.json"
-    more: dict[str, Any] = {"collected": json.loads(recipe.read_text(encoding="utf-8")) if recipe.exists() else None}
+    facts: dict[str, Any] = {"collected": json.loads(recipe.read_text(encoding="utf-8")) if recipe.exists() else None}
     if a.of == "gold" and keys.get("sheets"):
         decided = pd.read_parquet(place(a.results, "keys", a.study) / "decisions.parquet")
-        more["annotators"] = decisions_in_words(decided)
+        facts["annotators"] = decisions_in_words(decided)
     if any(i.origin.get("key") == "simulated readers" for i in items):
-        more["labels"] = "Keys were decided by simulated readers, as they were declared: no person has read them."
+        facts["labels"] = "Keys were decided by simulated readers, as they were declared: no person has read them."
     if a.of == "labelled":
-        more["labels"] = "Keys were compared with reference passages by a model, and changed where these say otherwise."
+        facts["labels"] = (
+            "Keys were compared with reference passages by a model, and changed where these say otherwise."
+        )
     spoken = sorted({i.language for i in items})
-    d = bank_description(compose.get("bank") or {}, n_items=len(items), composers=composers, languages=spoken, **more)
+    d = bank_description(compose.get("bank") or {}, n_items=len(items), composers=composers, languages=spoken, **facts)
     for file in write_bank(d, items, _new_folder(a.to)).values():
         print(file)
     print(f"{len(items)} questions; annotators: {d.annotators}")

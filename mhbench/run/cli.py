@@ -66,21 +66,21 @@ def _run(a):
     if a.all:
         return _run_all(a)
     k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
-    which = " ".join(filter(None, (a.stage, a.study, a.model)))
+    label = " ".join(filter(None, (a.stage, a.study, a.model)))
     try:
-        with Live(f"{which} (stage {k} in the order of {n})" if k else which):
-            done = run_stage(a.stage, a.study, a.model, params=a.params, overrides=a.overrides, here=True)
+        with Live(f"{label} (stage {k} in the order of {n})" if k else label):
+            notebook = run_stage(a.stage, a.study, a.model, params=a.params, overrides=a.overrides, in_process=True)
     except Exception as e:
         if os.environ.get(ROWS) != "rows" or not a.study:
             raise
         row = leave_failure(a.stage, a.study, a.model, e)
-        print(f"mhbench run: {which} {row.what}: {row.said}; the report has a row of it", file=sys.stderr)
+        print(f"mhbench run: {label} {row.what}: {row.said}; the report has a row of it", file=sys.stderr)
         return
-    print(f"{which}: {os.path.relpath(done)}")
+    print(f"{label}: {os.path.relpath(notebook)}")
     if os.environ.get(ROWS) == "stop" and a.study:
         if lost := [f for f in failures_left(root() / "results", [(a.stage, a.study, a.model)]) if f["again"]]:
-            got = "{what}: {said}".format_map(lost_in_words(lost[0]))
-            refuse(f"run: nothing may be lost where {ROWS} is stop; got {got}", place=which, error=RuntimeError)
+            actual = "{what}: {said}".format_map(lost_in_words(lost[0]))
+            refuse(f"run: nothing may be lost where {ROWS} is stop; got {actual}", place=label, error=RuntimeError)
 
 # %% ../../nbs/run/17_cli.ipynb #ed51b9ce
 @subcommand("inputs", "hash the corpora, answers and templates that the run reads, for DVC to compare", PARAMS)
@@ -92,7 +92,7 @@ def _inputs(a):
     for study, hashes in record_inputs(a.params).items():
         print(f"{study}: corpus {hashes['corpus'][:12]}")
     p = load_params(root() / a.params)
-    print(*(f"{said}\n" for said in unread_ratings(p)), sep="", end="")
+    print(*(f"{sentence}\n" for sentence in unread_ratings(p)), sep="", end="")
     _, n = position(p["run"], "inputs")
     print(f"{n} stages in the run's order; those that are up to date are passed over")
 
@@ -101,8 +101,8 @@ def _inputs(a):
 def _trained(a):
     from mhbench.run.inputs import record_trained
 
-    named = {model: made["run"] for model, made in record_trained(a.params).items() if made}
-    print(", ".join(f"{model}: run {run}" for model, run in named.items()) or "no model of the run was trained here")
+    runs = {model: record["run"] for model, record in record_trained(a.params).items() if record}
+    print(", ".join(f"{model}: run {run}" for model, run in runs.items()) or "no model of the run was trained here")
 
 
 @subcommand("outcome", "say what failed in the run, and end with 1 where a stage broke or a model gave no answer")
@@ -148,32 +148,32 @@ Tab completion: mhbench completion bash (or zsh, tcsh) says what to put where.""
 # %% ../../nbs/run/17_cli.ipynb #fccbce32
 def declaring() -> dict[str, tuple[str, set[str]]]:  # word -> its help, and the modules that declare its commands
     "Where the commands are declared, in the order of the alphabet; nothing is imported."
-    found: dict[str, tuple[str, set[str]]] = {}
+    commands: dict[str, tuple[str, set[str]]] = {}
     home = Path(str(mhbench.__file__)).parent
     files = {file: f"mhbench.run.{file.stem}" for file in (home / "run").glob("*.py")}
-    own = filter(None, os.environ.get("MHBENCH_STUDIES", "").split(os.pathsep))
-    for folder in (home / "studies", *map(Path, own)):
+    user_folders = filter(None, os.environ.get("MHBENCH_STUDIES", "").split(os.pathsep))
+    for folder in (home / "studies", *map(Path, user_folders)):
         files |= {file: "" for file in folder.glob("*/*.py")}  # "": by mhbench.registry
     for file, module in files.items():
         for words, text in declarations(file).items():
-            word, _, more = words.partition(" ")
-            known, modules = found.get(word, ("", set()))
-            found[word] = (known or text * (not more), modules | {module})
-    return dict(sorted(found.items()))
+            word, _, subcommand = words.partition(" ")
+            help_so_far, modules = commands.get(word, ("", set()))
+            commands[word] = (help_so_far or text * (not subcommand), modules | {module})
+    return dict(sorted(commands.items()))
 
 
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     "The parser of a command line: it has the commands of the first word, of the others the names; without words, all."
-    every = declaring()
-    chosen = [words[0]] if words and words[0] != "completion" else [*every]
-    modules = set().union(*(every[word][1] for word in chosen if word in every))
+    all_commands = declaring()
+    chosen = [words[0]] if words and words[0] != "completion" else [*all_commands]
+    modules = set().union(*(all_commands[word][1] for word in chosen if word in all_commands))
     for module in sorted(modules - {""}):
         importlib.import_module(module)
     if "" in modules:
         importlib.import_module("mhbench.registry").declare_commands()
     p = CommandParser(prog="mhbench", description="Evaluate language models in mental health, reproducibly.")
     p.add_argument("--version", action="version", version=f"mhbench {mhbench.__version__}")
-    add_subcommands(p, {word: text for word, (text, _) in every.items()})
+    add_subcommands(p, {word: text for word, (text, _) in all_commands.items()})
     return p
 
 # %% ../../nbs/run/17_cli.ipynb #69538b57
@@ -193,7 +193,7 @@ def _kept() -> str:
     return f"a fault of mhbench itself: {os.path.relpath(file)} says where, and makes a good report"
 
 # %% ../../nbs/run/17_cli.ipynb #cf71c0b7
-def main(argv: list[str] | None = None, *, here: bool = False) -> int:
+def main(argv: list[str] | None = None, *, in_process: bool = False) -> int:
     "The entry point: 0, or 1 with one message on standard error; here: in this process, which is for nothing else."
     words = list(sys.argv[1:] if argv is None else argv)
     if words in ([], ["--version"]):  # at once: nothing else is imported
@@ -201,9 +201,9 @@ def main(argv: list[str] | None = None, *, here: bool = False) -> int:
         return 0
     a = parser(words).parse_args(words)
     try:
-        if a.command in _APART and not here and not getattr(a, "all", False):
+        if a.command in _APART and not in_process and not getattr(a, "all", False):
             return apart(words)
-        if here:
+        if in_process:
             settle()
         a.function(a)
         sys.stdout.flush()
@@ -215,8 +215,8 @@ def main(argv: list[str] | None = None, *, here: bool = False) -> int:
         return 1
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
-        said = "interrupted; what was answered is kept, and the next run goes on from there"
-        print(f"mhbench {a.command}: {said}", file=sys.stderr)
+        message = "interrupted; what was answered is kept, and the next run goes on from there"
+        print(f"mhbench {a.command}: {message}", file=sys.stderr)
         return 130
     except Exception as e:
         print(f"mhbench {a.command}: {type(e).__name__}: {_without_controls(str(e))} ({_kept()})", file=sys.stderr)

@@ -39,7 +39,7 @@ __all__ = ['selection']
 )
 def _report(a):
     texts = {"private": load_params(root() / a.params)["run"]["studies"]} if a.private else None
-    execute.run_stage("report", params=a.params, overrides=texts, here=True)
+    execute.run_stage("report", params=a.params, overrides=texts, in_process=True)
     print("results/report.html", *(["results/private/report.html"] if a.private else []), sep="\n")
     if a.private:
         print("it contains texts of protected corpora: only for people who are allowed to read them; never publish it")
@@ -61,13 +61,13 @@ def _report(a):
 def _select(a):
     if a.items and not a.items.isdecimal():
         refuse(f"select: --items must be a number of items, 0 for all; got {a.items!r}")
-    for option, named in (("--studies", a.studies), ("--judges", a.judges)):
-        if named == []:
+    for option, values in (("--studies", a.studies), ("--judges", a.judges)):
+        if values == []:
             refuse(f"select: {option} must name something, or be left out; got ''")
-    given = {"studies": a.studies, "models": a.models, "judges": a.judges}
-    changes = a.demo or a.items or any(v is not None for v in given.values())
+    chosen = {"studies": a.studies, "models": a.models, "judges": a.judges}
+    changes = a.demo or a.items or any(v is not None for v in chosen.values())
     if changes:
-        edit.select(**given, items=int(a.items) if a.items else None, demo=a.demo, params=root() / a.params)
+        edit.select(**chosen, items=int(a.items) if a.items else None, demo=a.demo, params=root() / a.params)
     p = load_params(root() / a.params)
     if a.show or changes:
         print(*selection(p), sep="\n")
@@ -82,9 +82,9 @@ def selection(p: dict) -> list[str]:  # one a line
     out += [f"left out: {', '.join(simulated)}, who are simulated, beside models of your own"] if simulated else []
     for stage in [s for s in ASKED_IN if run.get(s)]:
         for study in run[stage]:
-            whom = asked_by(p, stage, study)
-            named = [f"{k} {', '.join(v) or 'nobody'}" for k, v in whom.items() if v is not None]
-            out.append(f"{stage} of {study}: {'; '.join(named) or 'the models of the run'}")
+            models_by_role = asked_by(p, stage, study)
+            roles = [f"{k} {', '.join(v) or 'nobody'}" for k, v in models_by_role.items() if v is not None]
+            out.append(f"{stage} of {study}: {'; '.join(roles) or 'the models of the run'}")
     gone: dict[str, list[str]] = {}
     for (stage, study), why in not_run(p).items():
         gone.setdefault(why, []).append(f"{stage} of {study}")
@@ -127,11 +127,11 @@ def _bring_in(study: str, source: str | Path, options: dict, params: str) -> Non
 def _import(a):
     path = root() / a.params
     if a.demo == bool(a.path or a.ratings) or (a.demo and a.option):
-        got = f"{a.path!r}{' and --demo' if a.demo else ''}"
-        refuse(f"import: PATH must be given, or --ratings, or --demo alone; got {got}")
+        actual = f"{a.path!r}{' and --demo' if a.demo else ''}"
+        refuse(f"import: PATH must be given, or --ratings, or --demo alone; got {actual}")
     if a.demo:
-        now = edit.forget_corpus(a.study, params=path)
-        return print(f"{a.study}: {now} again, as before the import; results of the other corpus are removed")
+        path_of_demo = edit.forget_corpus(a.study, params=path)
+        return print(f"{a.study}: {path_of_demo} again, as before the import; results of the other corpus are removed")
     if a.ratings:
         print(*edit.name_ratings(a.study, a.ratings, params=path), sep="\n")
     if not a.path:
@@ -140,10 +140,10 @@ def _import(a):
     release = fetch.releases().get(a.study)
     if release is None or not release.has_root(Path(a.path)):
         return _bring_in(a.study, a.path, options, a.params)
-    here = fetch.fetch_release(a.study, a.path)
-    print(*here.told(), sep="\n")
+    release_folder = fetch.fetch_release(a.study, a.path)
+    print(*release_folder.told(), sep="\n")
     fetch.unlock(a.study)
-    _bring_in(a.study, here.corpus, here.options | options, a.params)
+    _bring_in(a.study, release_folder.corpus, release_folder.options | options, a.params)
 
 # %% ../../nbs/run/21_commands.ipynb #cef42271
 @subcommand(
@@ -162,14 +162,14 @@ def _import(a):
 def _fetch(a):
     if a.name is None:
         return print(*fetch.release_lines(), sep="\n")
-    got = fetch.fetch_release(a.name, a.source, a.to, ["**"] if a.every else a.only)
-    print(*got.told(), sep="\n")
-    said = " ".join(f"--option {name}={value}" for name, value in got.options.items())
-    command = f"mhbench import {a.name} {got.corpus} {said}".rstrip()
+    fetched = fetch.fetch_release(a.name, a.source, a.to, ["**"] if a.every else a.only)
+    print(*fetched.told(), sep="\n")
+    options = " ".join(f"--option {name}={value}" for name, value in fetched.options.items())
+    command = f"mhbench import {a.name} {fetched.corpus} {options}".rstrip()
     if a.no_import or not (root() / a.params).is_file():
         return print(f"`{command}` points the study at it")
     fetch.unlock(a.name)
-    _bring_in(a.name, got.corpus, dict(got.options), a.params)
+    _bring_in(a.name, fetched.corpus, dict(fetched.options), a.params)
 
 # %% ../../nbs/run/21_commands.ipynb #65afaa4e
 _COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens"}
@@ -179,13 +179,13 @@ _COLUMNS |= {"completion_tokens": "answer tokens at most", "cost_usd": "USD, est
 def _requests(t: pd.DataFrame) -> str:  # of plan_run
     "The requests by stage, study and model, and all of them; money whose price is not known is unknown."
     usd = pd.to_numeric(t["cost_usd"])
-    told = usd.map("{:.4f}".format).where(usd.notna(), "unknown")
-    shown = t.assign(cost_usd=told).rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
-    total = {c: shown[c].sum() for c in list(_COLUMNS.values())[:-1]}
+    prices = usd.map("{:.4f}".format).where(usd.notna(), "unknown")
+    displayed = t.assign(cost_usd=prices).rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
+    total = {c: displayed[c].sum() for c in list(_COLUMNS.values())[:-1]}
     money = f"{usd.sum():.4f}" if usd.notna().any() or not len(usd) else ""
     money += (" and what is " if money else "") + "unknown" if usd.isna().any() else ""
     total |= {"stage": "all", "study": "", "model": "", _COLUMNS["cost_usd"]: money}
-    return pd.concat([shown, pd.DataFrame([total])]).to_string(index=False)
+    return pd.concat([displayed, pd.DataFrame([total])]).to_string(index=False)
 
 
 def _sizes(cases: Mapping[str, tuple[int, int]]) -> list[str]:
@@ -212,8 +212,8 @@ def _plan(a):
     print("\nPrompt tokens are estimated from the texts' lengths, and are no bound.", end=" ")
     print("Answers that judges would read and that are not there yet count at their longest.")
     if n := t["again"].sum():
-        of = ", ".join(t.loc[t["again"] > 0, "model"].unique())
-        print(f"Up to {n} requests to {of} are sent twice, and count in the cost: what was learnt is tried again.")
+        names = ", ".join(t.loc[t["again"] > 0, "model"].unique())
+        print(f"Up to {n} requests to {names} are sent twice, and count in the cost: what was learnt is tried again.")
     if n := t["unlimited"].sum():
         print(f"{n} of the requests to ask have no max_tokens, so that their answers are not in the bounds;", end=" ")
         print(f"set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}")
@@ -234,8 +234,8 @@ def _check(a):
         refuse(f"check: MODEL must be among {', '.join(p['models'])}; got {a.model!r}", place=a.params)
     entry, _ = capped(p["models"][a.model], {})
     with asking(entry, a.model, p["endpoints"]) as (model, endpoint):
-        where = p["endpoints"][model.endpoint]
-        report = check(model, endpoint, cache=cache.cache_path(root()), entry=where)
+        endpoint_entry = p["endpoints"][model.endpoint]
+        report = check(model, endpoint, cache=cache.cache_path(root()), entry=endpoint_entry)
     print(report, report.entry(), sep="\n")
     if not report.ok:
         raise RuntimeError(f"{a.model} cannot be used as it is entered; the lines above say why")
@@ -274,9 +274,9 @@ def _export_answers(a: argparse.Namespace) -> None:
 @subcommand("cache import", "read such a file in", _CACHE, _FILE)
 def _import_answers(a: argparse.Namespace) -> None:
     with _answers(a, readonly=False) as c:
-        got = cache.import_file(c, a.file)
-    kept = f"{len(got.kept)} differ from the stored ones, which stay"
-    print(f"{got.added} answers added, {got.already} were there already, {kept}")
+        imported = cache.import_file(c, a.file)
+    differing = f"{len(imported.kept)} differ from the stored ones, which stay"
+    print(f"{imported.added} answers added, {imported.already} were there already, {differing}")
 
 
 @subcommand("cache clear", "delete what models here have computed; it can be computed again", _CACHE)

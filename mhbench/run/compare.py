@@ -52,15 +52,15 @@ def _ran(text_of: Callable[[str], str]) -> Ran | None:
     chosen = (run or params).get("run")
     if not chosen:
         return None
-    known = Ran(chosen, params, {})
+    state = Ran(chosen, params, {})
     ends = {study: [study, *(f"{study}-{m}" for m in chosen.get("models") or [])] for study in chosen["studies"]}
-    of = {end: study for study, every in ends.items() for end in every}
+    study_of = {end: study for study, names in ends.items() for end in names}
     stages = {}
     for name, entry in ((lock or {}).get("stages") or {}).items():
-        stage, _, rest = name.partition("@")
-        if rest in of and known.has(stage, of[rest]):
+        stage, _, suffix = name.partition("@")
+        if suffix in study_of and state.has(stage, study_of[suffix]):
             stages[name] = entry
-    return known._replace(stages=stages)
+    return state._replace(stages=stages)
 
 
 class Results(NamedTuple):
@@ -120,20 +120,20 @@ def _read(
     belongs: Callable[[str, str], bool] | None = None,  # a stage and a study; None: as the selection has it
     left_out: tuple[str, ...] = (),
 ) -> Results:
-    own = belongs or (ran.has if ran else lambda stage, study: True)
-    _selected = lambda files: [f for f in sorted(files) if own(f.parts[-3], f.parts[-2])]
+    selected = belongs or (ran.has if ran else lambda stage, study: True)
+    _selected = lambda files: [f for f in sorted(files) if selected(f.parts[-3], f.parts[-2])]
     metrics = _metrics(folder / "metrics")
-    metrics = metrics[np.array([own(r.stage, r.study) for r in metrics.itertuples()], bool)]
+    metrics = metrics[np.array([selected(r.stage, r.study) for r in metrics.itertuples()], bool)]
     files = _selected(folder.glob("*/*/headline.parquet"))
-    found = [pd.read_parquet(f).assign(stage=f.parts[-3], study=f.parts[-2]) for f in files]
+    headlines = [pd.read_parquet(f).assign(stage=f.parts[-3], study=f.parts[-2]) for f in files]
     of_scores = _selected(folder.glob("score/*/scores.parquet"))
     scored = [pd.read_parquet(f, columns=_OF_SCORES) for f in of_scores]
-    if not found and not (gone and len(metrics)):
+    if not headlines and not (gone and len(metrics)):
         remedy = "run `dvc repro` there, or `dvc fetch` for a commit whose results are not in the cache"
-        got = "; ".join([f"none in {name!r}", *left_out[:2]])
-        refuse(f"compare: a run must hold main numbers; got {got}", remedy=remedy, error=FileNotFoundError)
+        actual = "; ".join([f"none in {name!r}", *left_out[:2]])
+        refuse(f"compare: a run must hold main numbers; got {actual}", remedy=remedy, error=FileNotFoundError)
     scores = pd.concat(scored, ignore_index=True) if scored else pd.DataFrame(columns=_OF_SCORES)
-    main = pd.concat(found, ignore_index=True) if found else metrics.iloc[:0]
+    main = pd.concat(headlines, ignore_index=True) if headlines else metrics.iloc[:0]
     served = _selected(folder.glob("score/*/served.parquet"))
     tables = {file.parts[-2]: pd.read_parquet(file) for file in served}
     return Results(name, main, scores, metrics, gone, _served(tables), ran, left_out)
@@ -177,10 +177,10 @@ def _served(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], tuple[s
     for study, table in tables.items():
         drawn = table["origin"] == "simulated" if "origin" in table else np.zeros(len(table), bool)
         for model, g in table[~drawn].groupby("model"):
-            named = g[[f"served_{name}" for name in SERVICE]].drop_duplicates().replace(NOT_SAID, "")
+            services = g[[f"served_{name}" for name in SERVICE]].drop_duplicates().replace(NOT_SAID, "")
             days = sorted({*g["first"], *g["last"]} - {NOT_SAID})
-            told = "; ".join(" ".join(filter(None, row)) or NOT_SAID for row in named.itertuples(index=False))
-            out[study, str(model)] = told, " to ".join(dict.fromkeys([days[0], days[-1]])) if days else NOT_SAID
+            models = "; ".join(" ".join(filter(None, row)) or NOT_SAID for row in services.itertuples(index=False))
+            out[study, str(model)] = models, " to ".join(dict.fromkeys([days[0], days[-1]])) if days else NOT_SAID
     return out
 
 
@@ -231,14 +231,14 @@ def _parameters(ran: Ran, stages: Iterable[str], of_both: Iterable[str]) -> dict
 
 def _hashes(ran: Ran, stages: Iterable[str], kind: str) -> dict[str, str]:
     "The hashes of the code, or of the files from outside, that stages were run with: by path."
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for stage in stages:
         for dep in ran.stages[stage].get("deps", []):
             path = dep["path"]
             code = not path.startswith(("results/", "data", "figures/")) or path in _CODE
             if (kind == "code") == code and (code or path.startswith(("results/inputs/", "data"))):
-                found[path] = dep.get("md5", "")
-    return found
+                hashes[path] = dep.get("md5", "")
+    return hashes
 
 
 _CODE = {"results/inputs/package.json": "the package", "results/inputs/asking.json": "the code that asks"}
@@ -247,8 +247,8 @@ _CODE = {"results/inputs/package.json": "the package", "results/inputs/asking.js
 _MOST = 20  # parameters that are listed
 
 
-def _in_words(found: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(found)) or "–"
+def _in_words(values: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(values)) or "–"
 
 
 def _modes(scores: pd.DataFrame, study: str) -> list[str]:
@@ -262,20 +262,22 @@ def what_differs(first: Results, second: Results) -> tuple[pd.DataFrame, list[st
         return pd.DataFrame(), [f"not known of {' and '.join(unknown)}: no run.yaml beside its results"]
     a, b = first.ran, second.ran
     rows: list[tuple] = []
-    for what in ("studies", "models"):
-        rows.append((what, "", _in_words(a.run.get(what) or []), _in_words(b.run.get(what) or [])))
+    for aspect in ("studies", "models"):
+        rows.append((aspect, "", _in_words(a.run.get(aspect) or []), _in_words(b.run.get(aspect) or [])))
     for study in [s for s in a.run["studies"] if s in b.run["studies"]]:
-        of = [_modes(run.scores, study) for run in (first, second)]
-        rows += [("modes", study, *map(_in_words, of))] if all(of) else []
+        modes_of_runs = [_modes(run.scores, study) for run in (first, second)]
+        rows += [("modes", study, *map(_in_words, modes_of_runs))] if all(modes_of_runs) else []
     stages = [name for name in a.stages if name in b.stages]
     of_both = [m for m in a.run.get("models") or [] if m in (b.run.get("models") or [])]
     values = [_parameters(ran, stages, of_both) for ran in (a, b)]
     changed = [name for name in dict.fromkeys(chain(*values)) if values[0].get(name) != values[1].get(name)]
     rows += [("parameter", name, *(v.get(name, "–") for v in values)) for name in changed[:_MOST]]
     for kind in ("code", "files"):
-        known = [_hashes(ran, stages, kind) for ran in (a, b)]
-        for path in dict.fromkeys(chain(*known)):
-            rows.append((kind, _CODE.get(path, path), *(of.get(path, "–")[:8] for of in known)))
+        hashes_of_runs = [_hashes(ran, stages, kind) for ran in (a, b)]
+        for path in dict.fromkeys(chain(*hashes_of_runs)):
+            rows.append(
+                (kind, _CODE.get(path, path), *(modes_of_runs.get(path, "–")[:8] for modes_of_runs in hashes_of_runs))
+            )
     unsaid = [f"and {len(changed) - _MOST} more parameters"] if len(changed) > _MOST else []
     if lost := [run.name for run, ran in ((first, a), (second, b)) if not ran.stages]:
         unsaid.append(f"parameters, code and files are not known of {' and '.join(lost)}: no stage of it in dvc.lock")
@@ -287,19 +289,19 @@ _RUN = ["study", "set", "model", "asked"]
 
 
 def _per_item(scores: pd.DataFrame) -> pd.DataFrame:  # study, set, model, asked, item_id, cluster, correct
-    known = where_read(scores, ["study", *RUN])
-    known = known.assign(asked=mode_names(scores)).dropna(subset=["correct"])
-    apart = known.assign(set=known["set"].fillna("").astype(str))
+    scored = where_read(scores, ["study", *RUN])
+    scored = scored.assign(asked=mode_names(scores)).dropna(subset=["correct"])
+    apart = scored.assign(set=scored["set"].fillna("").astype(str))
     several = apart.groupby("study")["set"].transform("nunique") > 1
-    both = pd.concat([apart[several], apart.assign(set="all")], ignore_index=True)
-    return both.groupby([*_RUN, "item_id", "cluster"], as_index=False)["correct"].mean()
+    long = pd.concat([apart[several], apart.assign(set="all")], ignore_index=True)
+    return long.groupby([*_RUN, "item_id", "cluster"], as_index=False)["correct"].mean()
 
 
 def paired_accuracies(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:  # estimate: second minus first
     "The difference in accuracy on the items that both runs scored: over all of them, and set by set."
-    both = _per_item(a).merge(_per_item(b).drop(columns="cluster"), on=[*_RUN, "item_id"], suffixes=("_a", "_b"))
+    matched = _per_item(a).merge(_per_item(b).drop(columns="cluster"), on=[*_RUN, "item_id"], suffixes=("_a", "_b"))
     rows = []
-    for run, g in both.groupby(_RUN, sort=False):
+    for run, g in matched.groupby(_RUN, sort=False):
         x = g["correct_b"].to_numpy(float)
         y = g["correct_a"].to_numpy(float)
         row = dict(zip(_RUN, run)) | {"n": len(g), "first": y.mean(), "second": x.mean(), "estimate": (x - y).mean()}
@@ -310,16 +312,16 @@ def paired_accuracies(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:  # esti
 # %% ../../nbs/run/14_compare.ipynb #80a7fc82
 def _numbers(main: pd.DataFrame) -> pd.DataFrame:
     "The main numbers that are the only ones of their name: of several it is not known which is which in another run."
-    kept = main.assign(mode=main["mode"].fillna(""), model=main["model"].fillna(""))[[*_NUMBER, "n", "estimate"]]
-    return kept.drop_duplicates(_NUMBER, keep=False)
+    numbers = main.assign(mode=main["mode"].fillna(""), model=main["model"].fillna(""))[[*_NUMBER, "n", "estimate"]]
+    return numbers.drop_duplicates(_NUMBER, keep=False)
 
 
 def _paired(row: Any, paired: pd.DataFrame) -> tuple[float, float]:
     "The interval of a difference in accuracy, if both runs scored the same items."
     if (row.stage, row.measure) != ("score", "accuracy") or row.n_first != row.n_second:
         return np.nan, np.nan
-    of = (paired["study"] == row.study) & (paired["model"] == row.model) & (paired["asked"] == row.mode)
-    same = paired[of & (paired["n"] == row.n_first)]
+    same_model = (paired["study"] == row.study) & (paired["model"] == row.model) & (paired["asked"] == row.mode)
+    same = paired[same_model & (paired["n"] == row.n_first)]
     same = same[np.isclose(same["estimate"], row.estimate, atol=1e-9)]
     return (same["ci_low"].iloc[0], same["ci_high"].iloc[0]) if len(same) else (np.nan, np.nan)
 
@@ -330,7 +332,7 @@ def with_metrics(first: Results, second: Results) -> tuple[Results, Results]:
 
     def both(run: Results) -> Results:
         tables = ((run.main, False), (run.metrics, True))
-        parts = [t[(t["stage"] + "/" + t["study"]).isin(gone) == kept] for t, kept in tables]
+        parts = [t[(t["stage"] + "/" + t["study"]).isin(gone) == from_metrics] for t, from_metrics in tables]
         return run._replace(main=pd.concat([t for t in parts if len(t)] or parts[:1], ignore_index=True))
 
     return both(first), both(second)
@@ -340,29 +342,31 @@ def main_numbers(a: Results, b: Results, paired: pd.DataFrame) -> pd.DataFrame:
     """Every main number of both runs, by its name; `estimate` is second minus first, with an interval if both scored
     the same items, `there` in which runs the number is.
     """
-    how: dict[str, Any] = {"on": _NUMBER, "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
-    both = _numbers(a.main).merge(_numbers(b.main), indicator="there", **how)
-    both["estimate"] = both["estimate_second"] - both["estimate_first"]
-    both[["ci_low", "ci_high"]] = [_paired(row, paired) for row in both.itertuples()]
-    named = both.rename(columns={"estimate_first": "first", "estimate_second": "second"})
-    named["there"] = named["there"].astype(str).map({"both": "both", "left_only": "first", "right_only": "second"})
-    return named[[*_NUMBER, "n_first", "n_second", "first", "second", "estimate", "ci_low", "ci_high", "there"]]
+    join: dict[str, Any] = {"on": _NUMBER, "how": "outer", "suffixes": ("_first", "_second"), "sort": False}
+    merged = _numbers(a.main).merge(_numbers(b.main), indicator="there", **join)
+    merged["estimate"] = merged["estimate_second"] - merged["estimate_first"]
+    merged[["ci_low", "ci_high"]] = [_paired(row, paired) for row in merged.itertuples()]
+    renamed = merged.rename(columns={"estimate_first": "first", "estimate_second": "second"})
+    renamed["there"] = renamed["there"].astype(str).map({"both": "both", "left_only": "first", "right_only": "second"})
+    return renamed[[*_NUMBER, "n_first", "n_second", "first", "second", "estimate", "ci_low", "ci_high", "there"]]
 
 # %% ../../nbs/run/14_compare.ipynb #what-ran4
 def _differing(main: pd.DataFrame) -> pd.DataFrame:  # of main_numbers
     "The numbers that both runs have and that are not the same; one that has become unknown is not."
-    both = main[main["there"] == "both"].drop(columns="there")
-    same = np.isclose(both["first"].astype(float), both["second"].astype(float), rtol=1e-5, atol=1e-9, equal_nan=True)
-    return both[~same]  # git keeps six digits
+    in_both = main[main["there"] == "both"].drop(columns="there")
+    same = np.isclose(
+        in_both["first"].astype(float), in_both["second"].astype(float), rtol=1e-5, atol=1e-9, equal_nan=True
+    )
+    return in_both[~same]  # git keeps six digits
 
 
 def _in_one(first: Results, second: Results, main: pd.DataFrame) -> list[str]:  # sentences
     "How many numbers only one run has, of which stages, and how many have a name that is not their own."
     out = []
-    for run, there in ((first, "first"), (second, "second")):
-        alone = main[main["there"] == there]
-        of = ", ".join(dict.fromkeys(f"{r.stage} of {r.study}" for r in alone.itertuples()))
-        out += [f"{len(alone)} are in {run.name} alone: {of}"] if len(alone) else []
+    for run, presence in ((first, "first"), (second, "second")):
+        alone = main[main["there"] == presence]
+        stages_of = ", ".join(dict.fromkeys(f"{r.stage} of {r.study}" for r in alone.itertuples()))
+        out += [f"{len(alone)} are in {run.name} alone: {stages_of}"] if len(alone) else []
         shared = int(run.main.fillna({"mode": "", "model": ""}).duplicated(_NUMBER, keep=False).sum())
         out += [f"{shared} of {run.name} share their name with another one, and are not compared"] if shared else []
     return out
@@ -375,14 +379,14 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
     Simulated examinees are left out, since they are the same in every run. So are numbers that mislead without an
     interval: those of one or two items, and those whose name has a semicolon, such as the largest of many differences.
     """
-    known = main[main["estimate"].notna() & (main["n"] > 2) & (main["origin"] != "simulated")]
-    known = known[~known["measure"].str.contains(";")]
-    most = known.sort_values("n", ascending=False, kind="stable")
-    score = most[most["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
-    others = most[most["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
-    others = others.groupby(["study", "stage"], sort=False).head(2).sort_index()
+    usable = main[main["estimate"].notna() & (main["n"] > 2) & (main["origin"] != "simulated")]
+    usable = usable[~usable["measure"].str.contains(";")]
+    by_size = usable.sort_values("n", ascending=False, kind="stable")
+    score = by_size[by_size["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
+    other_stages = by_size[by_size["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
+    other_stages = other_stages.groupby(["study", "stage"], sort=False).head(2).sort_index()
     out: dict = {}
-    for r in pd.concat([score, others]).to_dict("records"):
+    for r in pd.concat([score, other_stages]).to_dict("records"):
         words = [r[c] for c in ("measure", "model", "mode") if isinstance(r[c], str) and r[c]]
         name = ", ".join(words).replace(".", " ")
         out.setdefault(r["study"], {}).setdefault(r["stage"], {})[name] = float(r["estimate"])
@@ -411,13 +415,15 @@ def _compare(a):
     ran, unsaid = what_differs(first, second)
     paired = paired_accuracies(first.scores, second.scores)
     main = main_numbers(first, second, paired)
-    told = [f"{a.second} minus {a.first}. {_WHERE}"]
-    told += [_GONE.format(run=run.name, gone=", ".join(run.gone)) for run in (first, second) if run.gone]
-    told += [f"Not compared, of {run.name}: {'; '.join(run.left_out)}." for run in (first, second) if run.left_out]
-    what = [ran.to_string(index=False)] if len(ran) else [] if unsaid else [_SAME]
-    print("What was run, where it differs:", *what, *unsaid, "", *told, sep="\n")
-    both, changed = main[main["there"] == "both"], _differing(main)
-    print(f"\n{counted(len(changed), len(both), 'main numbers that both runs have differ')}{':' * bool(len(changed))}")
+    notes = [f"{a.second} minus {a.first}. {_WHERE}"]
+    notes += [_GONE.format(run=run.name, gone=", ".join(run.gone)) for run in (first, second) if run.gone]
+    notes += [f"Not compared, of {run.name}: {'; '.join(run.left_out)}." for run in (first, second) if run.left_out]
+    differences = [ran.to_string(index=False)] if len(ran) else [] if unsaid else [_SAME]
+    print("What was run, where it differs:", *differences, *unsaid, "", *notes, sep="\n")
+    in_both, changed = main[main["there"] == "both"], _differing(main)
+    print(
+        f"\n{counted(len(changed), len(in_both), 'main numbers that both runs have differ')}{':' * bool(len(changed))}"
+    )
     if len(changed):
         print(readable(changed.round({"first": 3, "second": 3})).to_string(index=False, na_rep="–"))
     print(*_in_one(first, second, main), sep="\n")
@@ -428,9 +434,14 @@ def _compare(a):
     same_names = "none: the same model answered under each name" if first.served and second.served else NOT_SAID
     print(answered.to_string(index=False) if len(answered) else same_names)
     if a.to:
-        shown = {"What was run": ran, "All main numbers": main, "Accuracy, item by item": paired, _WHO: answered}
-        told = [*unsaid, *told]
-        tables = [ReportTable(caption, table) for caption, table in shown.items()]
-        page = html_report(f"{a.first} and {a.second}", told, [Section("Two runs", tables=tables)])
+        tables_by_name = {
+            "What was run": ran,
+            "All main numbers": main,
+            "Accuracy, item by item": paired,
+            _WHO: answered,
+        }
+        notes = [*unsaid, *notes]
+        tables = [ReportTable(caption, table) for caption, table in tables_by_name.items()]
+        page = html_report(f"{a.first} and {a.second}", notes, [Section("Two runs", tables=tables)])
         Path(a.to).write_text(page, encoding="utf-8")
         print(a.to)

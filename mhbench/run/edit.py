@@ -60,34 +60,34 @@ def _found(text: str, entry: Place) -> tuple[Any, tuple[Any, Any] | None]:
     "The mapping around an entry, and the entry's own key and value if it exists."
     *inside, name = entry
     parent: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-    for part in inside:
-        parent = next(value for key, value in parent.value if key.value == part)
+    for key_name in inside:
+        parent = next(value for key, value in parent.value if key.value == key_name)
     return parent, next((pair for pair in parent.value if pair[0].value == name), None)
 
 
 def replaced(text: str, entry: Place, value: Any) -> str:
     "A file with another value of one entry, and every other character as it was."
-    parent, found = _found(text, entry)
+    parent, pair = _found(text, entry)
     dumped = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
-    said = " " + dumped.removesuffix("...\n").strip()
+    value_text = " " + dumped.removesuffix("...\n").strip()
     if value is None and not parent.flow_style:
-        said = ""
-    if found:
-        key, old = found
+        value_text = ""
+    if pair:
+        key, old = pair
         colon = key.end_mark.index + 1
         between = text[colon : old.start_mark.index].rstrip()
-        return text[:colon] + said + between + text[_end(text, old) :]
+        return text[:colon] + value_text + between + text[_end(text, old) :]
     at = f"{text}\n".index("\n", _end(text, parent))
-    return f"{text[:at]}\n{' ' * parent.value[0][0].start_mark.column}{entry[-1]}:{said}{text[at:]}"
+    return f"{text[:at]}\n{' ' * parent.value[0][0].start_mark.column}{entry[-1]}:{value_text}{text[at:]}"
 
 # %% ../../nbs/run/09_edit.ipynb #de614a67
-def study_entry(text: str, study: str, where: str) -> tuple[int, int]:
+def study_entry(text: str, study: str, file: str) -> tuple[int, int]:
     "The first character of a study's lines, and the one after its last; the end of all of them for a new study."
-    parent, found = _found(text, ("studies", study))
+    parent, pair = _found(text, ("studies", study))
     if parent.flow_style:
-        refuse("edit: studies must be entries on lines of their own; got one line of braces", place=where)
-    last = f"{text}\n".index("\n", _end(text, found[1] if found else parent))
-    return (text.rfind("\n", 0, found[0].start_mark.index) + 1 if found else last), last
+        refuse("edit: studies must be entries on lines of their own; got one line of braces", place=file)
+    last = f"{text}\n".index("\n", _end(text, pair[1] if pair else parent))
+    return (text.rfind("\n", 0, pair[0].start_mark.index) + 1 if pair else last), last
 
 
 def study_lines(study: str, entry: dict) -> str:
@@ -109,12 +109,12 @@ def edit(path: str | Path, changes: Mapping[Place, Any], entries: Mapping[str, s
     _put(p, lists)
     check_params(p, str(path))
     selection = path.with_name(RUN_FILE)
-    every = {**changes, **lists}
+    all_changes = {**changes, **lists}
     chosen = {}
     if selection.exists():
-        of_run = {at: every.pop(at) for at in [*every] if at[0] == "run"}
+        of_run = {at: all_changes.pop(at) for at in [*all_changes] if at[0] == "run"}
         chosen = {selection: _changed(selection, of_run, {}, {"run": p.pop("run")})}
-    text = _changed(path, every, entries, p)
+    text = _changed(path, all_changes, entries, p)
     for line in difference(path, text):
         print(line)
     for file, new in ({path: text} | chosen).items():  # a selection is of entries that are there
@@ -131,8 +131,8 @@ def difference(file: Path, text: str) -> list[str]:  # none where nothing change
     "The lines of a file that a new text takes out and puts in."
     before = file.read_text(encoding="utf-8").split("\n")
     changes = [*unified_diff(before, text.split("\n"), n=0, lineterm="")][2:]
-    shown = [f"  {line}" for line in changes if not line.startswith("@@")]
-    return [f"{file.name} changes:", *shown] if shown else []
+    lines = [f"  {line}" for line in changes if not line.startswith("@@")]
+    return [f"{file.name} changes:", *lines] if lines else []
 
 
 def replace_file(file: Path, text: str) -> None:
@@ -149,53 +149,53 @@ def replace_file(file: Path, text: str) -> None:
         new.unlink(missing_ok=True)
 
 
-def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str], wanted: dict) -> str:
+def _changed(file: Path, changes: Mapping[Place, Any], entries: Mapping[str, str], expected: dict) -> str:
     "The new text of a file, which holds the wanted parameters."
     before = text = file.read_text(encoding="utf-8")
     for study, lines in entries.items():
         first, last = study_entry(text, study, file.name)
         text = text[:first] + ("\n" if first == last else "") + lines + text[last:]
-    now = yaml.safe_load(text)
+    content = yaml.safe_load(text)
     for (*inside, name), value in changes.items():
-        if reduce(dict.__getitem__, inside, now).get(name, ...) != value:
+        if reduce(dict.__getitem__, inside, content).get(name, ...) != value:
             text = replaced(text, (*inside, name), value)
-    if text != before and yaml.safe_load(text) != wanted:
-        got = "entries that refer to each other"
-        refuse(f"edit: {file.name} must be without aliases and merged keys; got {got}; write them out")
+    if text != before and yaml.safe_load(text) != expected:
+        actual = "entries that refer to each other"
+        refuse(f"edit: {file.name} must be without aliases and merged keys; got {actual}; write them out")
     return text
 
 # %% ../../nbs/run/09_edit.ipynb #74da9891
 _WRITING = ("duels", "contamination", "approach", "compose", "keys", "profile")  # stages whose models have to write
 
 
-def _as_before(run: dict, part: str, models: list[str], now: list[str] | None) -> list[str] | None:
+def _as_before(run: dict, role: str, models: list[str], selected: list[str] | None) -> list[str] | None:
     "Models that had a part come first if they are still selected; new ones follow."
-    had = [m for m in run.get(part) or [] if m in models]
-    return [*had, *(m for m in now if m not in had)] if had and now is not None else now
+    had = [m for m in run.get(role) or [] if m in models]
+    return [*had, *(m for m in selected if m not in had)] if had and selected is not None else selected
 
 
-def _chosen(p: dict, kind: str, names: list[str], where: str) -> list[str]:
+def _chosen(p: dict, kind: str, names: list[str], option: str) -> list[str]:
     "Names of `studies` or `models`, in the order in which they are entered."
-    known = list(p[kind])
-    names = known if names == ["all"] else names
+    entered = list(p[kind])
+    names = entered if names == ["all"] else names
     for n in names:
-        if n not in known:
-            refuse(f"select: {kind} must be among {', '.join(known)}; got {n!r}", place=where)
-    return [n for n in known if n in names]
+        if n not in entered:
+            refuse(f"select: {kind} must be among {', '.join(entered)}; got {n!r}", place=option)
+    return [n for n in entered if n in names]
 
 
 def _following(p: dict, stages: tuple[str, ...], keys: tuple[str, ...], silent: tuple[str, ...]) -> list[str] | None:
     """The models of the run that take a part in place of those that the studies name: None if all of those are
     selected, else the selected ones among them, or all models of the run.
     """
-    named: list[str] = []
+    named_models: list[str] = []
     for study, stage, key in product(p["run"]["studies"], stages, keys):
-        named += (p["studies"][study].get(stage) or {}).get(key) or []
-    wanted = dict.fromkeys(m for m in named if m not in p["models"] or kind_of(p, m) not in silent)
+        named_models += (p["studies"][study].get(stage) or {}).get(key) or []
+    candidates = dict.fromkeys(m for m in named_models if m not in p["models"] or kind_of(p, m) not in silent)
     models = [m for m in p["run"]["models"] if kind_of(p, m) not in silent]
-    if wanted.keys() <= set(models):
+    if candidates.keys() <= set(models):
         return None
-    return [m for m in wanted if m in models] or models
+    return [m for m in candidates if m in models] or models
 
 # %% ../../nbs/run/09_edit.ipynb #358f0bd5
 _HEAD = """\
@@ -291,17 +291,19 @@ def read_what_fits(loader: str, path: str | Path, study: str, options: dict[str,
         raise
 
 # %% ../../nbs/run/09_edit.ipynb #8e4a075d
-def rows_aside(aside: list[dict], most: int) -> list[str]:
+def rows_aside(aside: list[dict], limit: int) -> list[str]:
     "The rows that are set aside, one a line: the place of each, and why it does not fit."
-    out = [f"  {b['place']}, {b['column']}: {b['rule']}; got {b['value'][:60]}" for b in aside[:most]]
-    return out + ([f"  and {len(aside) - most} more"] if len(aside) > most else [])
+    out = [f"  {b['place']}, {b['column']}: {b['rule']}; got {b['value'][:60]}" for b in aside[:limit]]
+    return out + ([f"  and {len(aside) - limit} more"] if len(aside) > limit else [])
 
 
 def corpus_lines(study: str, corpus: Corpus, aside: list[dict]) -> list[str]:  # one a line
     "The contents of a corpus, and the parts of its source that are left out, with the reasons."
     answers = Counter((r.model, r.mode) for r in corpus.responses)
-    held = f"{len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded answers"
-    out = [f"{study}: {held}"] + [f"  recorded: {model} in {mode}, {n} answers" for (model, mode), n in answers.items()]
+    counts = f"{len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded answers"
+    out = [f"{study}: {counts}"] + [
+        f"  recorded: {model} in {mode}, {n} answers" for (model, mode), n in answers.items()
+    ]
     if aside:
         out.append(f"  set aside: {len(aside)} rows that do not fit (--option strict=true refuses them)")
         out += [f"  {line}" for line in rows_aside(aside, 10)]
@@ -318,35 +320,35 @@ def recipe_of(loader: str) -> dict[str, dict] | None:  # stage -> its section
     return yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
-def _merged(one: Any, other: Any) -> Any:
+def _merged(first: Any, second: Any) -> Any:
     "Two mappings merged at every depth; where both have a value, the second's is taken."
-    if not (isinstance(one, dict) and isinstance(other, dict)):
-        return other
-    return one | {k: _merged(one.get(k), v) for k, v in other.items()}
+    if not (isinstance(first, dict) and isinstance(second, dict)):
+        return second
+    return first | {k: _merged(first.get(k), v) for k, v in second.items()}
 
 
 def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
     "A study's entry with its real corpus; an entry that was imported before keeps its settings."
-    made = recipe_of(entry["prepare"]["loader"])
-    if made is not None and not entry["prepare"].get("sha256"):
+    recipe = recipe_of(entry["prepare"]["loader"])
+    if recipe is not None and not entry["prepare"].get("sha256"):
         was = entry
         entry = {"prepare": was["prepare"]}
-        for stage in [s for s in made if s in was]:
-            entry[stage] = made[stage] | {k: was[stage][k] for k in _WHOM if k in (was[stage] or {})}
+        for stage in [s for s in recipe if s in was]:
+            entry[stage] = recipe[stage] | {k: was[stage][k] for k in _WHOM if k in (was[stage] or {})}
         entry |= {"annotate": was["annotate"]} if "annotate" in was else {}
     answers = entry["prepare"].get("answers") or {}
     demo = entry["prepare"]["path"]
     theirs = [n for n, file in answers.items() if Path(file).is_relative_to(demo) or all_simulated(top / file)]
     mine = {name: file for name, file in answers.items() if name not in theirs}
-    told = {stage: section for stage, section in settings.items() if stage in entry}
-    return _merged(entry | {"prepare": entry["prepare"] | {"answers": mine}}, told)
+    stage_settings = {stage: section for stage, section in settings.items() if stage in entry}
+    return _merged(entry | {"prepare": entry["prepare"] | {"answers": mine}}, stage_settings)
 
 # %% ../../nbs/run/09_edit.ipynb #27658824
 def _clear(study: str, top: Path) -> None:
     "Remove the tables and texts of a study's stages: they are about another corpus."
     for folder in ("results", "results/text"):
-        for made in (top / folder).glob(f"*/{study}"):
-            shutil.rmtree(made)
+        for folder_of_study in (top / folder).glob(f"*/{study}"):
+            shutil.rmtree(folder_of_study)
 
 # %% ../../nbs/run/09_edit.ipynb #098f9e87
 def import_corpus(
@@ -412,17 +414,17 @@ def name_ratings(study: str, file: str | Path, *, params: str | Path = "params.y
     if not path.is_file():
         rule = f"ratings must be a file of people's answers; got {str(file)!r}, which does not exist"
         refuse(f"name_ratings: {rule}", error=FileNotFoundError)
-    named = path_from(path, Path(params).resolve().parent)
-    known = load_params(params, lists=False)["studies"]
-    if study not in known:
-        refuse(f"name_ratings: study must be among {', '.join(known)}; got {study!r}", place=f"{params}")
-    found, why = rated_sections(ratings_of_file(path))
-    new = [stage for stage in found if stage not in known[study]]
-    changes: dict[Place, Any] = {("studies", study, stage): found[stage] for stage in new}
-    entry = edit(params, changes | {("studies", study, "prepare", "ratings"): named})["studies"][study]
+    stored_path = path_from(path, Path(params).resolve().parent)
+    studies = load_params(params, lists=False)["studies"]
+    if study not in studies:
+        refuse(f"name_ratings: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
+    stage_sections, why = rated_sections(ratings_of_file(path))
+    new = [stage for stage in stage_sections if stage not in studies[study]]
+    changes: dict[Place, Any] = {("studies", study, stage): stage_sections[stage] for stage in new}
+    entry = edit(params, changes | {("studies", study, "prepare", "ratings"): stored_path})["studies"][study]
     through = ", ".join(stage for stage in FOR_RATINGS if stage in entry)
     nowhere = f"no stage: {why or 'there is no complete answer yet, or none of a kind that a stage reads'}"
-    out = [f"{study}: ratings are those of {named} from now on; they go through {through or nowhere}"]
+    out = [f"{study}: ratings are those of {stored_path} from now on; they go through {through or nowhere}"]
     return out + ([f"added to studies.{study}: {', '.join(new)}"] if new else [])
 
 
@@ -436,8 +438,8 @@ def forget_corpus(study: str, *, params: str | Path = "params.yaml") -> str:  # 
     file = _before_import(study, params)
     if not file.exists():
         remedy = f"if params.yaml names another corpus, set studies.{study}.prepare.path to data/{study}, sha256: null"
-        said = f"forget_corpus: study must have been imported here; got {study!r}; {remedy}"
-        refuse(said, error=FileNotFoundError)
+        message = f"forget_corpus: study must have been imported here; got {study!r}; {remedy}"
+        refuse(message, error=FileNotFoundError)
     edit(params, {}, {study: file.read_text(encoding="utf-8").rstrip("\n")})
     file.unlink()
     _clear(study, Path(params).resolve().parent)

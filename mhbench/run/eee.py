@@ -55,9 +55,9 @@ class Scored(NamedTuple):
 
 
 def _date(rows: pd.DataFrame) -> datetime:
-    told = [x["date"] for x in rows["served"] if isinstance(x, dict) and x.get("date")]
-    if told:
-        return datetime.fromisoformat(max(told)).replace(tzinfo=UTC)
+    dates = [x["date"] for x in rows["served"] if isinstance(x, dict) and x.get("date")]
+    if dates:
+        return datetime.fromisoformat(max(dates)).replace(tzinfo=UTC)
     return datetime.fromtimestamp(int(rows["when"].iloc[0]), UTC)
 
 # %% ../../nbs/run/20_eee.ipynb #d9ae0198
@@ -67,23 +67,23 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
     text = results / "text"
     if not file.exists():
         return None
-    own = [text / "generate" / study / m / "responses.parquet" for m in models]
-    files = [f for f in (text / "prepare" / study / "recorded.parquet", *own) if f.exists()]
+    response_files = [text / "generate" / study / m / "responses.parquet" for m in models]
+    files = [f for f in (text / "prepare" / study / "recorded.parquet", *response_files) if f.exists()]
     stored = StoredRecords(files, Response)
-    said = pd.DataFrame({c: stored.column(c) for c in [*_ONE, *_SAID]})
+    recorded = pd.DataFrame({c: stored.column(c) for c in [*_ONE, *_SAID]})
     rows = pd.read_parquet(file).reset_index(drop=True)
-    rows = rows.merge(said.astype({"temperature": float, "sample": "int64"}), how="left", on=_ONE)
+    rows = rows.merge(recorded.astype({"temperature": float, "sample": "int64"}), how="left", on=_ONE)
     rows = rows.assign(became=what_became(rows), when=file.stat().st_mtime)
-    known = records_left(results, "prepare", study, Item) + records_left(results, "approach", study, Item)
-    items = {i.item_id: i for i in known}
+    all_items = records_left(results, "prepare", study, Item) + records_left(results, "approach", study, Item)
+    items = {i.item_id: i for i in all_items}
     ratings = records_left(results, "prepare", study, Rating)
     accuracy = pd.read_parquet(results / "score" / study / "accuracy.parquet")
     strange = rows[(rows["answered_by"] != "majority") & rows["served"].isna()]
     unknown = set(rows["item_id"]) - items.keys()
     if len(strange) or unknown:
-        got = f"scores of {len(strange)} answers and {len(unknown)} items that are not there"
+        actual = f"scores of {len(strange)} answers and {len(unknown)} items that are not there"
         remedy = "run `dvc repro`; scores alone, as `dvc pull` brings them, are not enough"
-        refuse(f"export: the answers of {study} must be those that were scored; got {got}", remedy=remedy)
+        refuse(f"export: the answers of {study} must be those that were scored; got {actual}", remedy=remedy)
     return Scored(study, rows, accuracy, items, ratings, core, *_judged(results, study))
 
 
@@ -109,17 +109,19 @@ def _uncertainty(row: Any, rows: pd.DataFrame | None = None) -> dict[str, Any]:
     out: dict[str, Any] = {"confidence_interval": limits, "num_samples": int(row.n)}
     if rows is None:
         return out
-    known = rows[rows["correct"].notna()].groupby("item_id", sort=False)
-    se = cluster_mean(known["correct"].mean().to_numpy(), known["cluster"].first().to_numpy()).se
+    by_item = rows[rows["correct"].notna()].groupby("item_id", sort=False)
+    se = cluster_mean(by_item["correct"].mean().to_numpy(), by_item["cluster"].first().to_numpy()).se
     return out | ({"standard_error": {"value": se, "method": _SE}} if se > 0 else {})
 
 # %% ../../nbs/run/20_eee.ipynb #ecd668b5
 def _rows_of(row: Any, rows: pd.DataFrame, core: str | None) -> pd.DataFrame:
     "The answers of a model that a row of the table of accuracies rests on."
-    own = rows[(rows["mode"] == row.mode) & (rows["answered_by"] == row.answered_by) & (rows["n_votes"] == row.n_votes)]
+    answers = rows[
+        (rows["mode"] == row.mode) & (rows["answered_by"] == row.answered_by) & (rows["n_votes"] == row.n_votes)
+    ]
     if core and row.by != "set":
-        own = own[own["set"] == core]
-    return own if row.by == "all" else own[own[row.by].astype(str) == row.group]
+        answers = answers[answers["set"] == core]
+    return answers if row.by == "all" else answers[answers[row.by].astype(str) == row.group]
 
 
 _BOUNDS = {"lower_is_better": False, "score_type": "continuous", "min_score": 0, "max_score": 1}
@@ -128,8 +130,8 @@ _BOUNDS = {"lower_is_better": False, "score_type": "continuous", "min_score": 0,
 def _result(row: Any, study: str, name: str, metric: dict, uncertainty: dict) -> dict[str, Any]:
     "A row of a table as a result, without how its answers were made."
     counts = {c: str(int(getattr(row, c))) for c in _COUNTED if pd.notna(getattr(row, c, None))}
-    of = "all items" if row.by == "all" else f"{row.by} {row.group}"
-    described = f"{metric['metric_name'].lower()}, {of}"
+    subset = "all items" if row.by == "all" else f"{row.by} {row.group}"
+    described = f"{metric['metric_name'].lower()}, {subset}"
     details = counts | {"interval": row.interval, "origin": str(getattr(row, "origin", "asked"))}
     score = {"score": row.estimate, "details": details}
     return {
@@ -168,15 +170,15 @@ def _as_shown(item: Item, order: Sequence[int] | None) -> tuple[list[str], dict[
     if order is None:
         return item.options, {}
     names = letters(len(item.options))
-    return [item.options[k] for k in order], {names[k]: shown for shown, k in zip(names, order)}
+    return [item.options[k] for k in order], {names[k]: shown_letter for shown_letter, k in zip(names, order)}
 
 
 def _input(item: Item, order: Sequence[int] | None, free: bool) -> dict[str, Any]:
     raw = asked_text(item.context, item.stems, item.question)
     if not free:
         return {"raw": f"sha256:{fingerprint([raw, item.options])}", "reference": [], "choices": None}
-    options, named = _as_shown(item, order)
-    return {"raw": raw, "reference": [named.get(a, a) for a in item.right], "choices": options or None}
+    options, letter_map = _as_shown(item, order)
+    return {"raw": raw, "reference": [letter_map.get(a, a) for a in item.right], "choices": options or None}
 
 # %% ../../nbs/run/20_eee.ipynb #95a60332
 _TOLD = {c: c for c in ("mode", "answered_by", "status", "origin", "task", "category", "topic", "set")}
@@ -196,31 +198,31 @@ def _metadata(row: Any, free: bool) -> dict[str, str]:
 def _attribution(row: Any, item: Item) -> list[dict[str, Any]]:
     if row.became != READ:
         return []
-    named = _as_shown(item, row.order)[1]
-    found = " ".join(named.get(a, a) for a in row.answer) or row.text or ""
-    how = {"turn_idx": 0, "source": "output.raw", "extraction_method": row.how, "is_terminal": True}
-    return [how | {"extracted_value": found}]
+    letter_map = _as_shown(item, row.order)[1]
+    extracted = " ".join(letter_map.get(a, a) for a in row.answer) or row.text or ""
+    turn = {"turn_idx": 0, "source": "output.raw", "extraction_method": row.how, "is_terminal": True}
+    return [turn | {"extracted_value": extracted}]
 
 # %% ../../nbs/run/20_eee.ipynb #19519592
 def _line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str, Any]:
-    asked = _input(item, row.order, free)
+    question = _input(item, row.order, free)
     thought = [row.reasoning] if free and row.reasoning else None
     tokens = {"input_tokens": int(row.prompt_tokens or 0), "output_tokens": int(row.completion_tokens or 0)}
     counted = all(tokens.values())  # 0 stands for a number that nobody told
     fault = None if row.became in (READ, JUDGED) else row.became
-    told = f"{fault}: {row.error}" if fault and row.error and free else fault
+    error = f"{fault}: {row.error}" if fault and row.error and free else fault
     return {
         "schema_version": _VERSION,
         **run,
         "sample_id": row.item_id,
-        "sample_hash": hashlib.sha256("".join([asked["raw"], *asked["reference"]]).encode()).hexdigest(),
+        "sample_hash": hashlib.sha256("".join([question["raw"], *question["reference"]]).encode()).hexdigest(),
         "interaction_type": "single_turn",
-        "input": asked,
+        "input": question,
         "output": {"raw": [row.text] if free and row.text is not None else [], "reasoning_trace": thought},
         "answer_attribution": _attribution(row, item) if free else [],
         "evaluation": None if row.correct is None else {"score": float(row.correct), "is_correct": row.correct == 1},
         "token_usage": tokens | {"total_tokens": sum(tokens.values())} if counted else None,
-        "error": told,
+        "error": error,
         "metadata": _metadata(row, free),
     }
 
@@ -259,9 +261,9 @@ def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]
 
 def _generation(entry: Mapping[str, Any]) -> dict[str, Any]:
     sampling = entry.get("sampling") or {}
-    most = entry.get("max_tokens")
+    token_limit = entry.get("max_tokens")
     args = {k: sampling[k] for k in ("temperature", "top_p", "top_k") if k in sampling}
-    tokens = most.get("answer") if isinstance(most, dict) else most
+    tokens = token_limit.get("answer") if isinstance(token_limit, dict) else token_limit
     args |= {"max_tokens": int(tokens)} if tokens else {}
     return {"args": args, "thinks": bool(entry.get("thinking"))}
 
@@ -301,11 +303,11 @@ def human_ratings(s: Scored, private: bool) -> Iterator[dict[str, Any]]:
     may_be_read = [i for i in s.items.values() if private or not i.protected]
     free = {i.item_id for i in may_be_read} | {i.base for i in may_be_read}
     for r in (r for r in s.ratings if r.item_id in free):
-        shown = r.variant | ({"order": ",".join(map(str, r.order))} if r.order else {})
+        presentation = r.variant | ({"order": ",".join(map(str, r.order))} if r.order else {})
         kind = "simulated" if r.origin == "simulated" else "person"
-        of = {"evaluation_name": r.study, "sample_id": r.item_id, "target": r.target, "session": r.session}
+        subject = {"evaluation_name": r.study, "sample_id": r.item_id, "target": r.target, "session": r.session}
         by = {"rater_id": r.rater, "rater_kind": "model" if r.by_model else kind}
-        yield HumanRating(**of, **by, score=r.value, label=r.label, shown=shown).model_dump()
+        yield HumanRating(**subject, **by, score=r.value, label=r.label, shown=presentation).model_dump()
 
 # %% ../../nbs/run/20_eee.ipynb #efd4ff32
 def _jsonl(lines: Sequence[dict]) -> bytes:
@@ -318,18 +320,23 @@ def _json(content: dict) -> bytes:
 
 def _check_means(lines: Sequence[dict], results: Sequence[dict]) -> None:
     "Check that the lines of a result are its answers: their number, and their mean over items."
-    known = [x for x in lines if x["evaluation"] is not None]
+    evaluated = [x for x in lines if x["evaluation"] is not None]
     scores = pd.DataFrame(
-        [(x.get("evaluation_result_id"), x["sample_id"], x["evaluation"]["score"]) for x in known], columns=[0, 1, 2]
+        [(x.get("evaluation_result_id"), x["sample_id"], x["evaluation"]["score"]) for x in evaluated],
+        columns=[0, 1, 2],
     )
-    of = scores.groupby([0, 1])[2].mean().groupby(level=0).agg(["mean", "size"])
+    means = scores.groupby([0, 1])[2].mean().groupby(level=0).agg(["mean", "size"])
     for r in results:
         name = r["evaluation_result_id"]
-        said = r["score_details"]
-        n = int(said["details"]["n"])
-        if name in of.index and (abs(of.loc[name, "mean"] - said["score"]) > 1e-9 or of.loc[name, "size"] != n):
-            got = f"{of.loc[name, 'mean']:.6f} of {of.loc[name, 'size']} for {said['score']:.6f} of {n}"
-            refuse(f"export: the lines of a result must come to its score; got {got}", place=name, error=RuntimeError)
+        details = r["score_details"]
+        n = int(details["details"]["n"])
+        if name in means.index and (
+            abs(means.loc[name, "mean"] - details["score"]) > 1e-9 or means.loc[name, "size"] != n
+        ):
+            actual = f"{means.loc[name, 'mean']:.6f} of {means.loc[name, 'size']} for {details['score']:.6f} of {n}"
+            refuse(
+                f"export: the lines of a result must come to its score; got {actual}", place=name, error=RuntimeError
+            )
 
 # %% ../../nbs/run/20_eee.ipynb #eb7525e2
 def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tuple[dict[str, Any], list[dict]]:
@@ -339,8 +346,8 @@ def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tup
     at = _date(rows)
     stamp = str(int(at.timestamp()))
     generation = _generation(p["models"].get(model) or {})
-    own = s.accuracy[(s.accuracy["model"] == model) & s.accuracy["estimate"].notna()]
-    results = [_of_accuracy(r, _rows_of(r, rows, s.core), s.study, generation) for r in own.itertuples()]
+    accuracy_rows = s.accuracy[(s.accuracy["model"] == model) & s.accuracy["estimate"].notna()]
+    results = [_of_accuracy(r, _rows_of(r, rows, s.core), s.study, generation) for r in accuracy_rows.itertuples()]
     results += _of_judges(model, s, p)
     names = {r["evaluation_result_id"] for r in results}
     run = {"evaluation_id": f"{s.study}/{info['id']}/{stamp}/{model}", "model_id": info["id"]}
@@ -349,8 +356,10 @@ def _of_model(model: str, s: Scored, p: Mapping[str, Any], private: bool) -> tup
         item = s.items[row.item_id]
         group = "all/all" if s.core is None or row.set == s.core else f"set/{row.set}"
         name = f"{s.study}/{_name(row)}/{group}"  # the result that the answer belongs to
-        own = {"evaluation_result_id": name} if row.correct is not None and name in names else {}
-        lines.append(_line(row, item, run | {"evaluation_name": s.study} | own, private or not item.protected))
+        accuracy_rows = {"evaluation_result_id": name} if row.correct is not None and name in names else {}
+        lines.append(
+            _line(row, item, run | {"evaluation_name": s.study} | accuracy_rows, private or not item.protected)
+        )
     _check_means(lines, results)
     head = {"evaluation_id": run["evaluation_id"], "evaluation_timestamp": at.isoformat(), "retrieved_timestamp": stamp}
     return head | {"model_info": info, "evaluation_results": results}, lines
@@ -377,11 +386,15 @@ def write_eee(
         source |= {"source_name": "mhbench", "evaluator_relationship": "other"}
         if ratings:
             out.append(write(rated, content))
-            of = {"file_path": rated, "sha256": hashlib.sha256(content).hexdigest(), "total_rows": str(len(ratings))}
-            of |= {"licence": licence, "consent": consent}
-            source["additional_details"] = {f"human_ratings.{k}": v for k, v in of.items()}
-        made = how_made(results, [s.study], p["seed"])
-        versions = {r.what: str(r.value) for r in made.itertuples() if r.what not in ("made on", "mhbench")}
+            details = {
+                "file_path": rated,
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "total_rows": str(len(ratings)),
+            }
+            details |= {"licence": licence, "consent": consent}
+            source["additional_details"] = {f"human_ratings.{k}": v for k, v in details.items()}
+        provenance = how_made(results, [s.study], p["seed"])
+        versions = {r.what: str(r.value) for r in provenance.itertuples() if r.what not in ("made on", "mhbench")}
         library = {"name": "mhbench", "version": __version__, "additional_details": versions}
         for model in dict.fromkeys(s.rows["model"]):
             run, lines = _of_model(model, s, p, private)
@@ -393,8 +406,8 @@ def write_eee(
             file = f"{folder}/{name}_samples.jsonl"
             detailed: dict[str, Any] = {"format": "jsonl", "file_path": file, "hash_algorithm": "sha256"}
             detailed |= {"checksum": hashlib.sha256(content).hexdigest(), "total_rows": len(lines)}
-            whole = {"schema_version": _VERSION} | run | {"source_metadata": source, "eval_library": library}
-            out.append(write(f"{folder}/{name}.json", _json(whole | {"detailed_evaluation_results": detailed})))
+            record = {"schema_version": _VERSION} | run | {"source_metadata": source, "eval_library": library}
+            out.append(write(f"{folder}/{name}.json", _json(record | {"detailed_evaluation_results": detailed})))
             out.append(write(file, content))
             if unscored:  # the schema has no place for an answer without a score
                 out.append(write(f"{folder}/{name}_unscored_samples.jsonl", _jsonl(unscored)))

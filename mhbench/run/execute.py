@@ -46,8 +46,10 @@ def _asking_part(notebook: Path, to: Path) -> Path:  # the file written
     import nbformat
 
     nb = nbformat.read(notebook, 4)
-    found = [k for k, cell in enumerate(nb.cells) if "with settled" in cell.source or "s.records(" in cell.source]
-    nb.cells = nb.cells[: found[-1] + 1]
+    asking_cells = [
+        k for k, cell in enumerate(nb.cells) if "with settled" in cell.source or "s.records(" in cell.source
+    ]
+    nb.cells = nb.cells[: asking_cells[-1] + 1]
     nbformat.write(nb, to)
     return to
 
@@ -68,9 +70,9 @@ def _by_command(
     words = [f"{option}={value}" for option, value in options.items() if value]
     command = [sys.executable, "-m", "mhbench", "run", stage, *words]
     nobody_watches = {**os.environ, "CI": "1"}
-    done = subprocess.run(command, env=nobody_watches, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().removeprefix("mhbench run: "))
+    process = subprocess.run(command, env=nobody_watches, capture_output=True, text=True)
+    if process.returncode:
+        raise RuntimeError(process.stderr.strip().removeprefix("mhbench run: "))
     return place(overrides.get("results", "results"), stage, study, model) / "notebook.ipynb"
 
 # %% ../../nbs/run/05_execute.ipynb #782a8772
@@ -81,7 +83,7 @@ def run_stage(
     *,
     params: str | Path = "params.yaml",
     overrides: dict | None = None,  # e.g. {"results": "trial"}: for trials and tests
-    here: bool = False,  # in this process, which is for nothing else; False: by `mhbench run`, in another one
+    in_process: bool = False,  # in this process, which is for nothing else; False: by `mhbench run`, in another one
     dry: bool = False,  # no further than the last cell that asks a model or keeps records
 ) -> Path:  # the executed notebook
     """Run one stage's notebook with the parameters of `params.yaml`.
@@ -89,7 +91,7 @@ def run_stage(
     Raises: ValueError for parameters that do not fit the notebook; RuntimeError where a cell failed, with its error,
     and for whatever goes wrong in another process.
     """
-    if not here:
+    if not in_process:
         return _by_command(stage, study, model, params=params, overrides=overrides or {})
     _home()
     with optional("run_stage", "mhbench[pipeline]"):
@@ -102,12 +104,12 @@ def run_stage(
     notebook = top / "nbs" / "stages" / f"{stage}.ipynb"
     takes = set(graph(top)[stage].parameters)
     if unknown := sorted(set(values) - takes):
-        got = f"unknown {unknown} ({stage}.ipynb)"
+        actual = f"unknown {unknown} ({stage}.ipynb)"
         remedy = "mend params.yaml, or declare them in the cell tagged parameters"
-        refuse(f"run_stage: parameters must be declared by the notebook; got {got}; {remedy}")
+        refuse(f"run_stage: parameters must be declared by the notebook; got {actual}; {remedy}")
     if missing := sorted(takes - set(values)):
-        got = f"none for {missing} ({stage}.ipynb); add them to the section {stage} of params.yaml"
-        refuse(f"run_stage: every parameter that the notebook declares must be given; got {got}")
+        actual = f"none for {missing} ({stage}.ipynb); add them to the section {stage} of params.yaml"
+        refuse(f"run_stage: every parameter that the notebook declares must be given; got {actual}")
     if place(values["results"], "text") == place("results", "text"):  # a trial in another folder leaves nothing here
         keep_private(top)
     out = place(values["results"], stage, study, model)
@@ -122,12 +124,12 @@ def run_stage(
         nb = papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
     except papermill.PapermillExecutionError as e:
         name = " ".join(x for x in (stage, study, model) if x)
-        said = e.evalue if len(e.evalue) <= 4000 else f"{e.evalue[:4000]} ..."
-        where = f"{name} ended in cell {e.cell_index} of {stage}.ipynb"
-        raise RuntimeError(f"run_stage: {where}: {e.ename}: {said}\n(the whole is in {failed})") from None
+        message = e.evalue if len(e.evalue) <= 4000 else f"{e.evalue[:4000]} ..."
+        cell_place = f"{name} ended in cell {e.cell_index} of {stage}.ipynb"
+        raise RuntimeError(f"run_stage: {cell_place}: {e.ename}: {message}\n(the whole is in {failed})") from None
     nbformat.write(_normalise(nb), failed)
-    done = failed.replace(out / "notebook.ipynb")
-    return done
+    executed = failed.replace(out / "notebook.ipynb")
+    return executed
 
 # %% ../../nbs/run/05_execute.ipynb #968c1e95
 ROWS = "MHBENCH_FAILURES"  # the environment variable by which `dvc.yaml` asks for rows in place of errors
@@ -148,7 +150,7 @@ def _outputs(stage: str, study: str, model: str | None) -> list[Path]:
 
 def failure_of(stage: str, study: str, model: str | None, error: BaseException) -> Failure:
     "The row of a stage that ended with an error."
-    said = re.sub(r"^run_stage: .*? ended in cell \d+ of \S+: ", "", str(error).split("\n")[0])
+    message = re.sub(r"^run_stage: .*? ended in cell \d+ of \S+: ", "", str(error).split("\n")[0])
     about: dict[str, Any] = {
         "stage": stage,
         "study": study,
@@ -156,12 +158,12 @@ def failure_of(stage: str, study: str, model: str | None, error: BaseException) 
         "mode": "",
         "withheld": "everything of this stage",
     }
-    if found := _FROM.search(said):
-        follows = f"{found[1]}, {found[2]}"
-        return Failure(**about, what=STAGE_FOLLOWS, said=in_one_line(said), follows=follows, broke=True)
-    remedy = "; ".join(said.split("; ")[2:]) or (f"mhbench check {model}" if model else "mend the cause")
-    more: dict[str, Any] = {"remedy": in_one_line(f"{remedy}, and run again"), "again": True, "broke": True}
-    return Failure(**about, what=STAGE_BROKE, said=in_one_line(said, 400), **more)
+    if cause := _FROM.search(message):
+        follows = f"{cause[1]}, {cause[2]}"
+        return Failure(**about, what=STAGE_FOLLOWS, said=in_one_line(message), follows=follows, broke=True)
+    remedy = "; ".join(message.split("; ")[2:]) or (f"mhbench check {model}" if model else "mend the cause")
+    details: dict[str, Any] = {"remedy": in_one_line(f"{remedy}, and run again"), "again": True, "broke": True}
+    return Failure(**about, what=STAGE_BROKE, said=in_one_line(message, 400), **details)
 
 
 def leave_failure(stage: str, study: str, model: str | None, error: BaseException) -> Failure:

@@ -63,30 +63,30 @@ def publish(
     for study in run["studies"]:
         items = records_left("results", "prepare", study, Item)
         if not items:
-            said = f"publish: every study must be prepared; got no items of {study}; dvc repro"
-            refuse(said, error=FileNotFoundError)
+            message = f"publish: every study must be prepared; got no items of {study}; dvc repro"
+            refuse(message, error=FileNotFoundError)
         if any(i.protected for i in items):
-            got = f"protected items of {study}; publish its report page by hand, if its authors agree"
-            refuse(f"publish: the corpora of the run must be free to publish; got {got}")
-    found = executed_notebooks(run) | {"report.html": top / "results" / "report.html"}
+            actual = f"protected items of {study}; publish its report page by hand, if its authors agree"
+            refuse(f"publish: the corpora of the run must be free to publish; got {actual}")
+    sources = executed_notebooks(run) | {"report.html": top / "results" / "report.html"}
     if stages:
-        found = {name: file for name, file in found.items() if Path(name).parts[0].removesuffix(".ipynb") in stages}
+        sources = {name: file for name, file in sources.items() if Path(name).parts[0].removesuffix(".ipynb") in stages}
     lost = [] if stages else [p.named for p in manifest(top, run) if p.state in ("failed", "stale")]
     if lost:
-        got = f"{len(lost)} that are not ({', '.join(lost[:5])})"
-        refuse(f"publish: every stage must be fresh; got {got}; `mhbench summary` says why")
-    if gone := [name for name, file in found.items() if not file.exists()]:
+        actual = f"{len(lost)} that are not ({', '.join(lost[:5])})"
+        refuse(f"publish: every stage must be fresh; got {actual}; `mhbench summary` says why")
+    if gone := [name for name, file in sources.items() if not file.exists()]:
         refuse(f"publish: every stage must have run; got none of {gone}; dvc repro", error=FileNotFoundError)
     for stage in [] if stages else graph():  # other files of the folder stay
         shutil.rmtree(folder / stage, ignore_errors=True)
-    for name, file in found.items():
+    for name, file in sources.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, folder / name)
     if not stages:
         page = folder / "report.html"
         text = undated(page.read_text(encoding="utf-8"))
         page.write_text(text.replace("/notebook.ipynb", ".ipynb"), encoding="utf-8")
-    return [folder / name for name in found]
+    return [folder / name for name in sources]
 
 # %% ../../nbs/run/16_export.ipynb #22f6809e
 Write = Callable[[str, bytes], Path]  # of mhbench.records.database.staged_folder
@@ -100,18 +100,18 @@ _WHOLE = ("stop", "end_turn", "stop_sequence", "complete", "completed", "eos", "
 
 def _stop(status: str | None, reason: str | None) -> str:
     "Why a reply ended, in inspect's words; unknown where nobody told."
-    whole = "stop" if str(reason).casefold() in _WHOLE else "unknown"
-    return _STOPS.get(str(status), whole)
+    complete_or_unknown = "stop" if str(reason).casefold() in _WHOLE else "unknown"
+    return _STOPS.get(str(status), complete_or_unknown)
 
 
 def _failure(message: str) -> dict:
     return {"message": message, "traceback": "", "traceback_ansi": ""}
 
 
-def _sample(row: Any, item: dict, said: dict) -> dict:
+def _sample(row: Any, item: dict, recorded: dict) -> dict:
     "A scored answer as a sample of an inspect log."
-    asked = asked_text(item.get("context", {}), item.get("stems", []), item.get("question", ""))
-    text = said.get("text") or row.answer or ""
+    prompt = asked_text(item.get("context", {}), item.get("stems", []), item.get("question", ""))
+    text = recorded.get("text") or row.answer or ""
     model = str(row.model)
     message = {"role": "assistant", "content": text, "source": "generate"}
     choice = {
@@ -119,19 +119,19 @@ def _sample(row: Any, item: dict, said: dict) -> dict:
         "stop_reason": _stop(getattr(row, "status", None), getattr(row, "finish_reason", None)),
     }
     value = "N" if pd.isna(row.correct) else _LETTERS.get(row.correct, float(row.correct))
-    seen = {"category": row.category, "set": row.set, "case": row.cluster, "became": row.what, "judged": row.judged}
-    sure = {} if pd.isna(row.confidence) else {"confidence": row.confidence}
-    score = {"value": value, "answer": row.answer, "explanation": row.judged, "metadata": sure}
+    metadata = {"category": row.category, "set": row.set, "case": row.cluster, "became": row.what, "judged": row.judged}
+    confidence = {} if pd.isna(row.confidence) else {"confidence": row.confidence}
+    score = {"value": value, "answer": row.answer, "explanation": row.judged, "metadata": confidence}
     return {
         "id": row.item_id,
         "epoch": int(row.sample) + 1,
-        "input": asked or f"(the text of {row.item_id} is not part of this log)",
+        "input": prompt or f"(the text of {row.item_id} is not part of this log)",
         "choices": list(item.get("options", [])) or None,
         "target": row.key or "",
         "messages": [],
         "output": {"model": model, "choices": [choice], "completion": text},
         "scores": {"mhbench": {k: v for k, v in score.items() if v is not None}},
-        "metadata": {k: v for k, v in seen.items() if isinstance(v, str)},
+        "metadata": {k: v for k, v in metadata.items() if isinstance(v, str)},
         "store": {},
         "events": [],
         "model_usage": {},
@@ -142,17 +142,17 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
     "A log for inspect of each study, model and mode, with the date of the answers."
     rows = answers.rows.astype(object).where(answers.rows.notna(), None)
     out = []
-    for (study, model, mode), part in rows.groupby(["study", "model", "mode"], sort=True):
+    for (study, model, mode), rows_of_log in rows.groupby(["study", "model", "mode"], sort=True):
         samples = [
             _sample(r, answers.items.get(f"{study}/{r.item_id}", {}), answers.texts.get(str(r.Index), {}))
-            for r in part.itertuples()
+            for r in rows_of_log.itertuples()
         ]
         scored = [s["scores"]["mhbench"]["value"] for s in samples if s["scores"]["mhbench"]["value"] != "N"]
         right = sum(_NUMBERS.get(v, v) for v in scored) / len(scored) if scored else 0.0
         ids = list(dict.fromkeys(s["id"] for s in samples))
         task = f"mhbench/{study}/{mode}".replace(" ", "_")
         key = hashlib.sha256(f"{study}/{model}/{mode}".encode()).hexdigest()[:22]
-        when = dates[str(study), str(model)].isoformat()
+        created = dates[str(study), str(model)].isoformat()
         counts = {"scored_samples": len(scored), "unscored_samples": len(samples) - len(scored)}
         metrics: dict[str, Any] = {"accuracy": {"name": "accuracy", "value": right, "params": {}}} if scored else {}
         n_failed = sum("error" in s for s in samples)
@@ -165,7 +165,7 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
                 "eval_id": key,
                 "run_id": key,
                 "task_id": key,
-                "created": when,
+                "created": created,
                 "task": task,
                 "task_version": 0,
                 "dataset": {"name": str(study), "samples": len(ids), "sample_ids": ids, "shuffled": False},
@@ -176,10 +176,10 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
             },
             "plan": {"name": "plan", "steps": [], "config": {}},
             "results": {"total_samples": len(samples), "completed_samples": len(samples) - n_failed, "scores": [score]},
-            "stats": {"started_at": when, "completed_at": when, "model_usage": {}},
+            "stats": {"started_at": created, "completed_at": created, "model_usage": {}},
             "samples": samples,
         } | failed
-        name = f"{when.replace(':', '-')}_{task.replace('/', '-')}-{model}_{key}.json"
+        name = f"{created.replace(':', '-')}_{task.replace('/', '-')}-{model}_{key}.json"
         out.append(write(name, json.dumps(log, ensure_ascii=False, indent=1).encode()))
     return out
 
@@ -192,14 +192,18 @@ _COUNTS = ["study", "measure", "model", "mode", "n", "n_not_asked", "n_missing",
 
 def _counted_rows(main: pd.DataFrame) -> pd.DataFrame:
     "The main results, each beside what it rests on; what nobody counted is empty."
-    shown = main.reindex(columns=[*_COUNTS, "estimate", "ci_low", "ci_high"])
-    return shown.rename(columns={"n_unread": "unparseable", "n_missing": "missing", "n_not_asked": "not asked"})
+    counted = main.reindex(columns=[*_COUNTS, "estimate", "ci_low", "ci_high"])
+    return counted.rename(columns={"n_unread": "unparseable", "n_missing": "missing", "n_not_asked": "not asked"})
 
 
 def _in_rows(table: pd.DataFrame) -> str:
     "A table as Markdown; a number to three digits, a missing one empty."
-    said = lambda x: "" if pd.isna(x) else (f"{x:.3g}" if isinstance(x, float) else str(x).replace("|", "/"))
-    rows = [list(table.columns), ["---"] * len(table.columns), *(map(said, r) for r in table.itertuples(index=False))]
+    cell_text = lambda x: "" if pd.isna(x) else (f"{x:.3g}" if isinstance(x, float) else str(x).replace("|", "/"))
+    rows = [
+        list(table.columns),
+        ["---"] * len(table.columns),
+        *(map(cell_text, r) for r in table.itertuples(index=False)),
+    ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -213,18 +217,20 @@ def dataset_folder(
 ) -> list[Path]:
     "A folder that the Hugging Face hub and its library `datasets` read: Parquet files and a card."
     rows = answers.rows.assign(text=[answers.texts.get(str(k), {}).get("text") for k in answers.rows.index])
-    of = [answers.items.get(f"{s}/{i}", {}) for s, i in zip(rows["study"], rows["item_id"])]
-    rows = rows.assign(question=[x.get("question") for x in of], options=[x.get("options") for x in of])
+    items_of_rows = [answers.items.get(f"{s}/{i}", {}) for s, i in zip(rows["study"], rows["item_id"])]
+    rows = rows.assign(
+        question=[x.get("question") for x in items_of_rows], options=[x.get("options") for x in items_of_rows]
+    )
     withheld = "Of items of a protected corpus there are ids and scores, and no text."
-    said = "Texts of protected items are here: do not publish this folder." if private else withheld
-    named = {
+    text_note = "Texts of protected items are here: do not publish this folder." if private else withheld
+    fields = {
         "licence": json.dumps(licence),
         "models": ", ".join(rows["model"].unique()),
         "studies": ", ".join(rows["study"].unique()),
         "n": len(rows),
     }
     card = _CARD.read_text(encoding="utf-8").format(
-        **named, texts=said, version=__version__, numbers=_in_rows(_counted_rows(main))
+        **fields, texts=text_note, version=__version__, numbers=_in_rows(_counted_rows(main))
     )
     tables = {"answers.parquet": rows, "headline.parquet": main}
     files = {"README.md": card.encode()} | {name: t.to_parquet(None, index=False) for name, t in tables.items()}
@@ -245,16 +251,16 @@ def bank_cards(results: str | Path, studies: Iterable[str], write: Write) -> lis
 def _by_study(a: Any, p: Mapping[str, Any], results: Path, write: Write) -> list[Path]:
     run = p["run"]
     core = lambda study: (p["studies"][study].get("score") or {}).get("core")
-    found = (scored(results, study, run["models"], core(study)) for study in run["studies"])
-    studies = [s for s in found if s is not None]
+    results_by_study = (scored(results, study, run["models"], core(study)) for study in run["studies"])
+    studies = [s for s in results_by_study if s is not None]
     if a.kind == "eee":
-        known = {"licence": a.license or "unknown", "consent": a.consent, "organization": a.organization}
-        return write_eee(studies, p, results, write, private=a.private, **known)
+        statements = {"licence": a.license or "unknown", "consent": a.consent, "organization": a.organization}
+        return write_eee(studies, p, results, write, private=a.private, **statements)
     texts = run["studies"] if a.private else ()
     answers = answers_of(results, run["studies"], run["models"], private=texts, most=None)
     dates: dict[tuple[str, str], datetime] = {}
     for s in studies:
-        dates |= {(s.study, model): when for model, when in s.dates().items()}
+        dates |= {(s.study, model): date for model, date in s.dates().items()}
     ended = [s.rows[["status", "finish_reason"]] for s in studies if len(s.rows)]  # in the order of the answers
     if ended:
         answers = answers._replace(rows=answers.rows.join(pd.concat(ended, ignore_index=True)))
@@ -299,12 +305,12 @@ def _export(a):
         if a.kind == "hf":
             texts = run["studies"] if a.private else ()
             answers = answers_of(results, run["studies"], run["models"], private=texts, most=None)
-            made = dataset_folder(
+            written = dataset_folder(
                 answers, headline(results, [x for x in runs(run) if x[1] in fresh]), write, a.license, private=a.private
             )
-            made += bank_cards(results, run["studies"], write)
+            written += bank_cards(results, run["studies"], write)
         else:
-            made = _by_study(a, p | {"run": run}, results, write)
-        if not made:
+            written = _by_study(a, p | {"run": run}, results, write)
+        if not written:
             refuse("export: answers must have been scored; got none in results/score; run `dvc repro`")
-    print(*made[:20], *([f"and {len(made) - 20} more"] if len(made) > 20 else []), sep="\n")
+    print(*written[:20], *([f"and {len(written) - 20} more"] if len(written) > 20 else []), sep="\n")

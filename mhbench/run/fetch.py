@@ -36,16 +36,18 @@ __all__ = ['RETRIES', 'release_of', 'corpora', 'Fetched', 'fetch_release', 'unlo
 # %% ../../nbs/run/27_fetch.ipynb #1620deb8
 def release_of(name: str) -> Release:
     "A study's release. Raises: ValueError for a study that has none."
-    known = releases()
-    if name not in known:
-        refuse(f"fetch: NAME must be among {', '.join(known)}; got {name!r}", remedy="`mhbench fetch` lists them")
-    return known[name]
+    all_releases = releases()
+    if name not in all_releases:
+        refuse(
+            f"fetch: NAME must be among {', '.join(all_releases)}; got {name!r}", remedy="`mhbench fetch` lists them"
+        )
+    return all_releases[name]
 
 # %% ../../nbs/run/27_fetch.ipynb #81b4a0e0
 def corpora() -> Path:
     "The folder of all releases: `$MHBENCH_CORPORA`, else one in the user's data folder."
-    if given := os.environ.get("MHBENCH_CORPORA"):
-        return Path(given).expanduser().resolve()
+    if folder := os.environ.get("MHBENCH_CORPORA"):
+        return Path(folder).expanduser().resolve()
     import platformdirs
 
     return platformdirs.user_data_path("mhbench") / "corpora"
@@ -75,15 +77,17 @@ class Fetched(NamedTuple):
         checked = len(self.files) - len(self.unregistered) - len(self.derived)
         out = [f"{self.name}: {files}, in {self.folder}; {checked} as the registry has them"]
         out += [f"  not in the registry: {path}, sha256 {self.files[path]}" for path in self.unregistered]
-        out += [f"  in no repository: {path}: {how}" for path, how in self.derived.items()]
+        out += [f"  in no repository: {path}: {reason}" for path, reason in self.derived.items()]
         if self.missing:
-            more = ", ..." if len(self.missing) > 5 else ""
-            out.append(f"  not there: {len(self.missing)} files of the release: {', '.join(self.missing[:5])}{more}")
+            ellipsis = ", ..." if len(self.missing) > 5 else ""
+            out.append(
+                f"  not there: {len(self.missing)} files of the release: {', '.join(self.missing[:5])}{ellipsis}"
+            )
         if self.passed_over:
             out.append(f"  {self.passed_over} files of the source are no part of what was asked for")
         if self.unasked:
-            asked = "`--all` brings them, `--only PATTERN` some"
-            out.append(f"  {self.unasked} more files in the authors' repository were not asked for; {asked}")
+            hint = "`--all` brings them, `--only PATTERN` some"
+            out.append(f"  {self.unasked} more files in the authors' repository were not asked for; {hint}")
         return out
 
 # %% ../../nbs/run/27_fetch.ipynb #d19bc551
@@ -102,28 +106,30 @@ def _fits(release: Release, path: PurePosixPath) -> str | None:  # its place her
 
 
 def _candidates(
-    release: Release, source: Path, wanted: Mapping[str, ReleasedFile]
+    release: Release, source: Path, files_to_find: Mapping[str, ReleasedFile]
 ) -> tuple[dict[str, dict[str, Path]], int]:
     "For each local path the files that match it, by hash; and the number of files that match none."
     of_digest: dict[str | None, list[str]] = defaultdict(list)  # places: two files may be the same
-    for here, file in wanted.items():
-        of_digest[file.digest].append(here)
-    by_name = {PurePosixPath(here).name: here for here, file in wanted.items() if file.digest is None}
-    by_sha = any(file.sha256 and not file.blob for file in wanted.values())
-    known = set(release.tree.paths_of) if release.tree else set()
-    found: dict[str, dict[str, Path]] = defaultdict(dict)
+    for place_of, file in files_to_find.items():
+        of_digest[file.digest].append(place_of)
+    by_name = {
+        PurePosixPath(place_of).name: place_of for place_of, file in files_to_find.items() if file.digest is None
+    }
+    by_sha = any(file.sha256 and not file.blob for file in files_to_find.values())
+    registered_blobs = set(release.tree.paths_of) if release.tree else set()
+    matches: dict[str, dict[str, Path]] = defaultdict(dict)
     passed_over = 0
     for path in (path for path in _files(source) if not path.with_name(path.name + ".aes").exists()):
         digests = [blob_id(path), *([sha256_file(path)] if by_sha else [])]
         places = [(place, digest) for digest in digests for place in of_digest.get(digest, [])]
         fits = _fits(release, PurePosixPath(path.as_posix())) or by_name.get(path.name)
-        if not places and fits and digests[0] not in known:
-            by_blob = fits in wanted and not wanted[fits].sha256
+        if not places and fits and digests[0] not in registered_blobs:
+            by_blob = fits in files_to_find and not files_to_find[fits].sha256
             places = [(fits, digests[0] if by_blob else digests[-1])]
         passed_over += not places
         for place, digest in places:
-            found[place].setdefault(digest, path)
-    return found, passed_over
+            matches[place].setdefault(digest, path)
+    return matches, passed_over
 
 
 def _chosen(place: str, files: Mapping[str, Path], expected: str | None) -> tuple[str, Path]:
@@ -132,26 +138,26 @@ def _chosen(place: str, files: Mapping[str, Path], expected: str | None) -> tupl
         return str(expected), files[str(expected)]
     digest, path = next(iter(files.items()))
     if expected:
-        got = f"{digest}, the registry has {expected}"
+        actual = f"{digest}, the registry has {expected}"
         remedy = "it was changed, or is of another commit: remove it from the folder, or fetch it from its authors"
-        refuse(f"fetch: {path.name} must have the hash of the release; got {got}", place=str(path), remedy=remedy)
+        refuse(f"fetch: {path.name} must have the hash of the release; got {actual}", place=str(path), remedy=remedy)
     if len(files) > 1:
-        others = ", ".join(map(str, files.values()))
-        refuse(f"fetch: {place} must be one file; got {len(files)} that differ ({others}); leave one of them")
+        paths = ", ".join(map(str, files.values()))
+        refuse(f"fetch: {place} must be one file; got {len(files)} that differ ({paths}); leave one of them")
     return digest, path
 
 # %% ../../nbs/run/27_fetch.ipynb #d709db56
-def _take(name: str, release: Release, source: Path, folder: Path, wanted: Mapping[str, ReleasedFile]) -> int:
+def _take(name: str, release: Release, source: Path, folder: Path, files_to_find: Mapping[str, ReleasedFile]) -> int:
     "Check the files of a release in a folder, then copy them; return the number that was passed over."
     if not source.is_dir():
         rule = "be a folder that holds files of the release"
         refuse(f"fetch: --from must {rule}; got {str(source)!r}", error=FileNotFoundError)
-    found, passed_over = _candidates(release, source, wanted)
-    if not found:
-        named = ", ".join(sorted({g.there for g in release.groups}))
-        refuse(f"fetch: --from must hold files of {name}; got {str(source)!r} with none of {named}")
-    expected = {here: file.digest for here, file in wanted.items()}
-    chosen = {place: _chosen(place, files, expected.get(place)) for place, files in found.items()}
+    matches, passed_over = _candidates(release, source, files_to_find)
+    if not matches:
+        names = ", ".join(sorted({g.there for g in release.groups}))
+        refuse(f"fetch: --from must hold files of {name}; got {str(source)!r} with none of {names}")
+    expected = {place_of: file.digest for place_of, file in files_to_find.items()}
+    chosen = {place: _chosen(place, files, expected.get(place)) for place, files in matches.items()}
     for place, (_, path) in chosen.items():
         private_folder((folder / place).parent)
         if path.resolve() != (folder / place).resolve():
@@ -184,17 +190,17 @@ class _Bar:
         self.counted = 0
 
 # %% ../../nbs/run/27_fetch.ipynb #a4353313
-def _failed(what: str, address: str, error: Exception) -> None:
+def _failed(subject: str, address: str, error: Exception) -> None:
     "Refuse a download that failed, with the reason."
     hashes = re.findall(r"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b", str(error))
     if len(hashes) == 2:
-        came, registered = hashes if str(error).startswith("got") else hashes[::-1]
+        received, registered = hashes if str(error).startswith("got") else hashes[::-1]
         remedy = "what the server has is not what was registered, and nothing of it is kept"
-        got = f"{came}, the registry has {registered}"
-        refuse(f"fetch: {what} must have the hash of the release; got {got}", place=address, remedy=remedy)
-    said = str(error).split("\n")[0]
+        actual = f"{received}, the registry has {registered}"
+        refuse(f"fetch: {subject} must have the hash of the release; got {actual}", place=address, remedy=remedy)
+    reason = str(error).split("\n")[0]
     remedy = "the same command goes on with what is not there; `--from FOLDER` takes the files from a folder"
-    refuse(f"fetch: {what} must be whole; got {said}", place=address, remedy=remedy, error=ConnectionError)
+    refuse(f"fetch: {subject} must be whole; got {reason}", place=address, remedy=remedy, error=ConnectionError)
 
 
 class _Checked:
@@ -205,26 +211,28 @@ class _Checked:
         self.file = file
 
     def __call__(self, url: str, output_file: str, pooch: Any, check_only: bool = False) -> Any:
-        done = self.get(url, output_file, pooch, check_only=check_only)
-        if self.file.blob and not check_only and (came := blob_id(output_file)) != self.file.blob:
-            raise ValueError(f"got {came} for {self.file.blob}")
-        return done
+        result = self.get(url, output_file, pooch, check_only=check_only)
+        if self.file.blob and not check_only and (received := blob_id(output_file)) != self.file.blob:
+            raise ValueError(f"got {received} for {self.file.blob}")
+        return result
 
 
-def _download(name: str, wanted: Mapping[str, tuple[str, ReleasedFile]], folder: Path) -> None:  # place -> URL, file
+def _download(
+    name: str, files_by_place: Mapping[str, tuple[str, ReleasedFile]], folder: Path
+) -> None:  # place -> URL, file
     "Download files to their paths; a file without a registered hash may be absent."
     with optional("fetch", "mhbench[sources]", "name a folder with --from"):
         import pooch
         import requests
         import tqdm
     pooch.get_logger().setLevel("WARNING")
-    known = {place: file.sha256 and f"sha256:{file.sha256}" for place, (_, file) in wanted.items()}
-    urls = {place: url for place, (url, _) in wanted.items()}
-    puppy = pooch.create(folder, base_url="", registry=known, urls=urls, retry_if_failed=RETRIES)
-    size = sum(file.size or 0 for _, file in wanted.values())
+    hashes = {place: file.sha256 and f"sha256:{file.sha256}" for place, (_, file) in files_by_place.items()}
+    urls = {place: url for place, (url, _) in files_by_place.items()}
+    puppy = pooch.create(folder, base_url="", registry=hashes, urls=urls, retry_if_failed=RETRIES)
+    size = sum(file.size or 0 for _, file in files_by_place.values())
     with tqdm.tqdm(total=size, unit="B", unit_scale=True, desc=name, disable=None) as bar:
         get = pooch.HTTPDownloader(progressbar=_Bar(bar), timeout=_TIMEOUT_S, chunk_size=1 << 16)
-        for place, (url, file) in wanted.items():
+        for place, (url, file) in files_by_place.items():
             private_folder((folder / place).parent)
             try:
                 puppy.fetch(place, downloader=_Checked(get, file))
@@ -236,13 +244,13 @@ def _download(name: str, wanted: Mapping[str, tuple[str, ReleasedFile]], folder:
 # %% ../../nbs/run/27_fetch.ipynb #2fc1a877
 def _fill(name: str, release: Release, folder: Path, only: Sequence[str]) -> None:
     "Download the files that the folder lacks."
-    wanted = {}
-    for place, there, file in release.files(only):
+    missing_files = {}
+    for place, remote_path, file in release.files(only):
         path = folder / place
         if not (path.is_file() and file.is_in(path)):
             path.unlink(missing_ok=True)
-            wanted[place] = (release.address(there), file)
-    _download(name, wanted, folder)
+            missing_files[place] = (release.address(remote_path), file)
+    _download(name, missing_files, folder)
 
 # %% ../../nbs/run/27_fetch.ipynb #97a3cb46
 def _writable(folder: Path) -> None:
@@ -252,8 +260,8 @@ def _writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as e:
-        got = f"{str(folder)!r} ({e.strerror}); name another one with --to, or set MHBENCH_CORPORA"
-        refuse(f"fetch: --to must be a folder that can be written; got {got}", error=PermissionError)
+        actual = f"{str(folder)!r} ({e.strerror}); name another one with --to, or set MHBENCH_CORPORA"
+        refuse(f"fetch: --to must be a folder that can be written; got {actual}", error=PermissionError)
 
 
 def _contents(folder: Path) -> dict[str, str]:  # path in the folder -> SHA-256
@@ -283,13 +291,13 @@ def fetch_release(
     if source is None:
         _fill(name, release, folder, only)
     else:
-        wanted = {place: file for place, _, file in release.files(only)}
-        passed_over = _take(name, release, Path(source).expanduser().resolve(), folder, wanted)
+        files_by_place = {place: file for place, _, file in release.files(only)}
+        passed_over = _take(name, release, Path(source).expanduser().resolve(), folder, files_by_place)
     files = _contents(folder)
-    every = {place: file for place, _, file in release.files(["**"])}
+    all_files = {place: file for place, _, file in release.files(["**"])}
     blobs = {place: blob_id(folder / place) for place in files}
-    unknown = [p for p in files if p not in every or every[p].digest not in (blobs[p], files[p])]
-    derived = {p: how.how for p in unknown if (how := release.how_derived(p))}
+    unknown = [p for p in files if p not in all_files or all_files[p].digest not in (blobs[p], files[p])]
+    derived = {p: derivation.how for p in unknown if (derivation := release.how_derived(p))}
     unregistered = [p for p in unknown if p not in derived]
     of_files = {p: {"sha256": files[p], "blob": blobs[p], "registered": p not in unknown} for p in files}
     record = {"release": name, "repository": release.repository, "commit": release.commit, "files": of_files}
@@ -300,7 +308,7 @@ def fetch_release(
             (folder / inside).chmod(0o700)
     corpus = folder / release.imported.get("path", "")
     missing = [place for place, *_ in release.files(only) if place not in files]
-    unasked = len(every) - sum(place in files for place in every) - len(missing)
+    unasked = len(all_files) - sum(place in files for place in all_files) - len(missing)
     options = dict(release.imported.get("options", {}))
     return Fetched(name, folder, corpus, options, files, unregistered, derived, missing, passed_over, unasked)
 
@@ -309,27 +317,27 @@ def unlock(name: str) -> None:
     "Ask for the password of a release's encrypted files, if it is not set and the input is a terminal."
     variable = release_of(name).password
     if variable and not os.environ.get(variable) and sys.stdin is not None and sys.stdin.isatty():
-        where = f"their authors tell researchers what it is: {release_of(name).repository}#readme"
-        os.environ[variable] = getpass.getpass(f"Password of the encrypted files ({where}): ").strip()
+        hint = f"their authors tell researchers what it is: {release_of(name).repository}#readme"
+        os.environ[variable] = getpass.getpass(f"Password of the encrypted files ({hint}): ").strip()
 
 # %% ../../nbs/run/27_fetch.ipynb #d3ed7cb1
 def _size(release: Release) -> str:
     "The number of files of a release, and their size as far as it is known."
     files = [file for *_, file in release.files()]
     unknown = sum(file.size is None for file in files)
-    more = f", {unknown} of them of unknown size" if unknown else ""
-    of = f" of {len(release.tree.files)}" if release.tree else ""
-    return f"{_counted(len(files))}{of}, {sum(file.size or 0 for file in files) / 1e6:.1f} MB{more}"
+    unknown_text = f", {unknown} of them of unknown size" if unknown else ""
+    total_text = f" of {len(release.tree.files)}" if release.tree else ""
+    return f"{_counted(len(files))}{total_text}, {sum(file.size or 0 for file in files) / 1e6:.1f} MB{unknown_text}"
 
 
 def release_lines() -> list[str]:
     "The releases: files, size, licence, terms, and the local folder if there is one."
     out = []
     for name, release in releases().items():
-        here = corpora() / name
+        local_folder = corpora() / name
         out += [f"{name}: {release.title}", f"  from     {release.repository} at {release.commit}"]
         out += [f"  files    {_size(release)}", f"  licence  {release.licence}", f"  terms    {release.terms}"]
-        out += [f"  here     {here if recorded(here) else 'not yet: mhbench fetch ' + name}"]
+        out += [f"  here     {local_folder if recorded(local_folder) else 'not yet: mhbench fetch ' + name}"]
     return out
 
 # %% ../../nbs/run/27_fetch.ipynb #51125b0c
@@ -341,11 +349,11 @@ def bibtex(
     fields: Mapping[str, str],  # as they are to be read; `title` keeps its capitals, `author` and `url` are as given
 ) -> str:
     "One entry, with LaTeX's special characters escaped."
-    said = []
+    lines = []
     for name, value in fields.items():
         text = value if name in ("author", "url") else "".join(_SPECIAL.get(c, c) for c in value)
-        said.append(f"  {name} = {{{{{text}}}}}," if name == "title" else f"  {name} = {{{text}}},")
-    return "\n".join([f"@misc{{{key},", *said, "}"])
+        lines.append(f"  {name} = {{{{{text}}}}}," if name == "title" else f"  {name} = {{{text}}},")
+    return "\n".join([f"@misc{{{key},", *lines, "}"])
 
 # %% ../../nbs/run/27_fetch.ipynb #bcbb8d5c
 def papers() -> dict[str, str]:  # study -> the entries of its `citation.bib`
@@ -356,9 +364,9 @@ def papers() -> dict[str, str]:  # study -> the entries of its `citation.bib`
 
 def _release(name: str, release: Release, paper: str, commit: str | None) -> str:
     author = re.search(r"^  author = \{(.*?)\},$", paper, re.MULTILINE | re.DOTALL)
-    came = f"commit {commit}" if commit else "imported from a folder without a record of its commit"
+    provenance = f"commit {commit}" if commit else "imported from a folder without a record of its commit"
     fields = {"title": f"{release.title} (data)", "author": re.sub(r"\s+", " ", author[1]) if author else ""}
-    fields |= {"url": release.repository, "note": f"{came}; licence: {release.licence}"}
+    fields |= {"url": release.repository, "note": f"{provenance}; licence: {release.licence}"}
     return bibtex(f"{name}_release", {k: v for k, v in fields.items() if v})
 
 
@@ -374,19 +382,19 @@ def software() -> str:
 # %% ../../nbs/run/27_fetch.ipynb #2d309193
 def citations(p: Mapping[str, Any]) -> str:  # a BibTeX file
     "The references of a run: papers, releases, software; its models in a comment."
-    known = releases()
+    all_releases = releases()
     written = papers()
     out = []
     for study in p["run"]["studies"]:
         out.append(written.get(study, f"% {study}: no paper is recorded"))
         prepare = p["studies"][study]["prepare"]
-        if study in known and prepare.get("sha256"):
+        if study in all_releases and prepare.get("sha256"):
             commit = recorded(root() / Path(prepare["path"]).expanduser()).get("commit")
-            out.append(_release(study, known[study], written.get(study, ""), commit))
-    named = [f"{m} ({p['models'][m].get('provider') or 'provider not stated'})" for m in p["run"]["models"]]
-    unknown = f"Models of the run, whose papers mhbench does not know: {', '.join(named)}."
-    told = unknown if named else "No model is run."
-    comment = textwrap.fill(told, 110, initial_indent="% ", subsequent_indent="% ")
+            out.append(_release(study, all_releases[study], written.get(study, ""), commit))
+    models_named = [f"{m} ({p['models'][m].get('provider') or 'provider not stated'})" for m in p["run"]["models"]]
+    unknown = f"Models of the run, whose papers mhbench does not know: {', '.join(models_named)}."
+    models_note = unknown if models_named else "No model is run."
+    comment = textwrap.fill(models_note, 110, initial_indent="% ", subsequent_indent="% ")
     return "\n\n".join([software(), *out, comment]) + "\n"
 
 # %% ../../nbs/run/27_fetch.ipynb #8674f8f0

@@ -29,19 +29,19 @@ __all__ = ['RUN_FILE', 'PRIVATE', 'root', 'write_json', 'place', 'items_file', '
 # %% ../../nbs/run/01_graph.ipynb #3c366475
 def root(start: str | Path | None = None) -> Path:  # the nearest folder upward that holds params.yaml and dvc.yaml
     "The repository that a notebook or a command works in; `MHBENCH_ROOT` names another. Refused outside of one."
-    here = Path(start or os.environ.get("MHBENCH_ROOT") or Path.cwd()).resolve()
-    for folder in (here, *here.parents):
+    start_folder = Path(start or os.environ.get("MHBENCH_ROOT") or Path.cwd()).resolve()
+    for folder in (start_folder, *start_folder.parents):
         if (folder / "params.yaml").exists() and (folder / "dvc.yaml").exists():
             return folder
-    got = f"{str(here)!r}, with no params.yaml and dvc.yaml in it or above"
+    actual = f"{str(start_folder)!r}, with no params.yaml and dvc.yaml in it or above"
     remedy = "change to the clone, or set MHBENCH_ROOT"
-    refuse(f"root: the folder must be inside a clone of mhbench; got {got}; {remedy}", error=FileNotFoundError)
+    refuse(f"root: the folder must be inside a clone of mhbench; got {actual}; {remedy}", error=FileNotFoundError)
 
 
-def write_json(value: Any, file: Path, **how: Any) -> None:
+def write_json(value: Any, file: Path, **options: Any) -> None:
     "Write a file as JSON is written in the results: indented, in UTF-8."
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(value, indent=1, ensure_ascii=False, **how) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(value, indent=1, ensure_ascii=False, **options) + "\n", encoding="utf-8")
 
 
 def place(results: str | Path, stage: str, study: str | None = None, model: str | None = None) -> Path:
@@ -96,11 +96,11 @@ class Node(NamedTuple):
 
 def declared(notebook: Path) -> tuple[str, ...]:
     "The names in the one cell tagged `parameters`."
-    every = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    cells = [c for c in every if "parameters" in c["metadata"].get("tags", [])]
+    all_cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    cells = [c for c in all_cells if "parameters" in c["metadata"].get("tags", [])]
     if len(cells) != 1:
-        got = f"{len(cells)} ({notebook.name}); tag the cell of literals, once"
-        refuse(f"declared: notebook must have one cell tagged 'parameters'; got {got}")
+        actual = f"{len(cells)} ({notebook.name}); tag the cell of literals, once"
+        refuse(f"declared: notebook must have one cell tagged 'parameters'; got {actual}")
     targets = [n.targets for n in ast.parse("".join(cells[0]["source"])).body if isinstance(n, ast.Assign)]
     return tuple(t.id for t in chain.from_iterable(targets) if isinstance(t, ast.Name))
 
@@ -108,8 +108,8 @@ def declared(notebook: Path) -> tuple[str, ...]:
 def graph(top: str | Path | None = None) -> dict[str, Node]:  # in the order of dvc.yaml
     "The stages of a repository."
     top = Path(top) if top is not None else root()
-    read = [top / "dvc.yaml", *sorted((top / "nbs" / "stages").glob("*.ipynb"))]
-    return _graph(top, tuple(f.stat().st_mtime_ns for f in read))
+    sources = [top / "dvc.yaml", *sorted((top / "nbs" / "stages").glob("*.ipynb"))]
+    return _graph(top, tuple(f.stat().st_mtime_ns for f in sources))
 
 
 def pipeline(top: str | Path) -> dict[str, dict]:
@@ -124,12 +124,12 @@ def _graph(top: Path, changed: tuple[int, ...]) -> dict[str, Node]:
     out = {}
     for name, s in stages.items():
         matrix = s.get("matrix", {})
-        over = re.fullmatch(r"\$\{run\.(\w+)\}", matrix.get("study", ""))  # ${run.judge}
-        of = [re.match(r"results/(?:text/)?(\w+)", d) for d in s.get("deps", [])]
-        reads = dict.fromkeys(m[1] for m in of if m and m[1] in stages)
+        study_list = re.fullmatch(r"\$\{run\.(\w+)\}", matrix.get("study", ""))  # ${run.judge}
+        dependencies = [re.match(r"results/(?:text/)?(\w+)", d) for d in s.get("deps", [])]
+        reads = dict.fromkeys(m[1] for m in dependencies if m and m[1] in stages)
         notebook = top / "nbs" / "stages" / f"{name}.ipynb"
         parameters = declared(notebook) if notebook.exists() else ()
-        out[name] = Node(name, over and over[1], "model" in matrix, tuple(reads), parameters)
+        out[name] = Node(name, study_list and study_list[1], "model" in matrix, tuple(reads), parameters)
     return out
 
 # %% ../../nbs/run/01_graph.ipynb #5de2fb7f
@@ -152,16 +152,18 @@ def jobs(run: dict, stages: dict[str, Node]) -> list[tuple[Node, str | None, str
     out = []
     for node in [n for n in stages.values() if n.parameters]:
         studies = (run.get(node.studies) or []) if node.studies else [None]
-        out += [(node, *of) for of in product(studies, run["models"] if node.models else [None])]
+        out += [
+            (node, *study_and_model) for study_and_model in product(studies, run["models"] if node.models else [None])
+        ]
     return out
 
 
 def before(stages: dict[str, Node], name: str) -> list[str]:  # in the order in which they run
     "All stages that a stage rests on."
-    todo, found = list(stages[name].reads), set()
+    todo, earlier = list(stages[name].reads), set()
     while todo:
-        one = todo.pop()
-        if one not in found:
-            found.add(one)
-            todo += stages[one].reads
-    return [n for n in stages if n in found]
+        stage = todo.pop()
+        if stage not in earlier:
+            earlier.add(stage)
+            todo += stages[stage].reads
+    return [n for n in stages if n in earlier]

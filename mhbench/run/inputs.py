@@ -39,13 +39,13 @@ __all__ = ['ASKED_AGAIN', 'PACKAGE', 'PACKAGE_FILE', 'ASKING_FILE', 'ASKING', 'N
 def sha256(path: str | Path) -> str:
     "SHA-256 of a file, or of a folder's files by name and content."
     path = Path(path)
-    got = f"sha256: path must be a file or a folder; got {str(path)!r}"
+    problem = f"sha256: path must be a file or a folder; got {str(path)!r}"
     if not path.exists():
-        refuse(f"{got}, which is not there", error=FileNotFoundError)
+        refuse(f"{problem}, which is not there", error=FileNotFoundError)
     if path.is_file():
         return sha256_file(path)
     if not path.is_dir():
-        refuse(f"{got}, which is a pipe or a device")
+        refuse(f"{problem}, which is a pipe or a device")
     h = hashlib.sha256()
     for f in sorted(x for x in path.rglob("*") if x.is_file() and x.parent.name != "__pycache__"):
         h.update(str(f.relative_to(path)).encode() + b"\0")
@@ -59,9 +59,9 @@ def check_source(path: str | Path, recorded: str | None, study: str) -> Path:
     "The path of a study's corpus; refused where it has another hash than the one that `mhbench import` recorded."
     source = root() / Path(path).expanduser()
     if recorded is not None and sha256(source) != recorded:
-        got = f"another SHA-256 than params.yaml records ({study})"
+        actual = f"another SHA-256 than params.yaml records ({study})"
         remedy = "look at what changed, then run `mhbench import` (or `new-study --replace`) again"
-        refuse(f"prepare: the source must be the file that was imported; got {got}; {remedy}")
+        refuse(f"prepare: the source must be the file that was imported; got {actual}; {remedy}")
     return source
 
 # %% ../../nbs/run/07_inputs.ipynb #52b4a539
@@ -74,10 +74,10 @@ def _hash(path: str | Path, top: Path) -> str:
 def deciding(endpoint: Mapping) -> dict:
     "The settings of an endpoint that decide its answers, its preset included: neither speed nor key."
     kind = endpoint.get("kind")
-    whole = (preset(kind) if kind in presets() else {}) | dict(endpoint)
-    if whole.get("identity"):  # it names the deployment, whatever its address
-        whole.pop("base_urls", None)
-    return {k: v for k, v in sorted(whole.items()) if k not in SPEED}
+    settings = (preset(kind) if kind in presets() else {}) | dict(endpoint)
+    if settings.get("identity"):  # it names the deployment, whatever its address
+        settings.pop("base_urls", None)
+    return {k: v for k, v in sorted(settings.items()) if k not in SPEED}
 
 # %% ../../nbs/run/07_inputs.ipynb #deb06a1a
 _NO_ANSWER = ("cache", "delivery", "budget")  # parameters of `generate` that decide no answer
@@ -90,23 +90,25 @@ def _write(file: Path, content: dict) -> None:
 def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> None:
     "Write the settings that decide answers: one file for each study, each model, and each stage that asks models."
     settings = {k: v for k, v in p["generate"].items() if k not in _NO_ANSWER}
-    for study, found in hashes.items():
-        own = p["studies"][study].get("generate") or {}
-        asks = {"seed": p["seed"], "settings": settings, "study": own, "inputs": found}
+    for study, input_hashes in hashes.items():
+        study_section = p["studies"][study].get("generate") or {}
+        asks = {"seed": p["seed"], "settings": settings, "study": study_section, "inputs": input_hashes}
         asks |= {} if p["run"].get("items") is None else {"limits_of_modes": "give way to the run's items"}
         _write(folder / "generate" / f"{study}.json", asks)
     for model in p["run"]["models"]:
-        where = p["models"][model]["endpoint"]
-        whom = {"entry": p["models"][model], "endpoint": deciding(p["endpoints"][where])}
-        _write(folder / "models" / f"{model}.json", whom)
+        endpoint_name = p["models"][model]["endpoint"]
+        asked_model = {"entry": p["models"][model], "endpoint": deciding(p["endpoints"][endpoint_name])}
+        _write(folder / "models" / f"{model}.json", asked_model)
     stages = graph()
     for name in [s for s in selective(stages) if {"entries", "lineages"} & set(stages[s].parameters)]:
         for study in p["run"].get(name) or []:
             v = stage_parameters(p, name, study)
-            kept = {k: v[k] for k in ("entries", "judges", "contestants", "asked", "examinees", "lineages") if k in v}
-            kept |= {"pool": _hash(v["pool"], top)} if v.get("pool") else {}
+            decisive = {
+                k: v[k] for k in ("entries", "judges", "contestants", "asked", "examinees", "lineages") if k in v
+            }
+            decisive |= {"pool": _hash(v["pool"], top)} if v.get("pool") else {}
             endpoints = {k: deciding(e) for k, e in v.get("endpoints", {}).items()}
-            _write(folder / name / f"{study}.json", kept | {"endpoints": endpoints})
+            _write(folder / name / f"{study}.json", decisive | {"endpoints": endpoints})
 
 
 def _record_claims(p: dict, folder: Path, top: Path) -> None:
@@ -114,8 +116,8 @@ def _record_claims(p: dict, folder: Path, top: Path) -> None:
     for study in p["run"].get("ledger") or []:
         v = stage_parameters(p, "ledger", study)
         file = v["claims"] or claims_file(study)
-        kept = {"claims": _hash(file, top), "release": v["release"] and _hash(v["release"], top)}
-        _write(folder / "ledger" / f"{study}.json", kept)
+        hashes = {"claims": _hash(file, top), "release": v["release"] and _hash(v["release"], top)}
+        _write(folder / "ledger" / f"{study}.json", hashes)
 
 # %% ../../nbs/run/07_inputs.ipynb #399110c7
 ASKED_AGAIN = (
@@ -148,17 +150,21 @@ NO_RESULT = (  # parts of the package that produce no result
 
 def code_files(package: Path) -> dict[str, str]:  # name -> SHA-256
     "The files of the package that produce results."
-    found = {f.relative_to(package).as_posix(): f for f in sorted(package.rglob("*")) if f.is_file()}
+    files = {f.relative_to(package).as_posix(): f for f in sorted(package.rglob("*")) if f.is_file()}
     apart = ("claims.yaml", "replication.yaml")  # a paper's printed numbers, and the parameters of a replication
-    found = {name: f for name, f in found.items() if f.suffix != ".pyc" and f.name not in apart}
-    kept = {name: f for name, f in found.items() if not name.startswith(NO_RESULT)}
-    return {name: hashlib.sha256(f.read_bytes()).hexdigest() for name, f in kept.items()}
+    files = {name: f for name, f in files.items() if f.suffix != ".pyc" and f.name not in apart}
+    deciding_files = {name: f for name, f in files.items() if not name.startswith(NO_RESULT)}
+    return {name: hashlib.sha256(f.read_bytes()).hexdigest() for name, f in deciding_files.items()}
 
 
-def _sha256(files: Mapping[str, str], part: str = "") -> str:
+def _sha256(files: Mapping[str, str], prefix: str = "") -> str:
     "SHA-256 over the files of a part of the package, by name and content."
-    of = [(name, known) for name, known in files.items() if not part or name == part or name.startswith(f"{part}/")]
-    return hashlib.sha256(json.dumps(of).encode()).hexdigest()
+    hashed = [
+        (name, digest)
+        for name, digest in files.items()
+        if not prefix or name == prefix or name.startswith(f"{prefix}/")
+    ]
+    return hashlib.sha256(json.dumps(hashed).encode()).hexdigest()
 
 
 def package_identity(files: Mapping[str, str]) -> dict[str, str]:  # version, sha256
@@ -174,7 +180,7 @@ def is_clone(top: str | Path) -> bool:
 def package_hashes(top: str | Path) -> dict[str, dict[str, str]]:  # file -> its content
     "The hashes on which stages depend: of the code that computes, and of the code that asks, part by part."
     files = code_files(Path(top) / "mhbench" if is_clone(top) else PACKAGE)
-    return {PACKAGE_FILE: package_identity(files), ASKING_FILE: {part: _sha256(files, part) for part in ASKING}}
+    return {PACKAGE_FILE: package_identity(files), ASKING_FILE: {folder: _sha256(files, folder) for folder in ASKING}}
 
 
 def record_package(top: str | Path) -> None:
@@ -186,15 +192,17 @@ def record_package(top: str | Path) -> None:
 def _make_places(top: Path, p: dict) -> None:
     "Make the folders that `dvc.yaml` names as dependencies; DVC warns of empty ones, so they hold a note instead."
     paths = set().union(*(stage.get("deps", []) for stage in pipeline(top).values()))
-    made = [x for x in paths if x.startswith(("results/", "figures")) and not x.endswith((".json", ".parquet"))]
-    for path, study in product(sorted(made), p["run"]["studies"]):
+    folders_to_make = [
+        x for x in paths if x.startswith(("results/", "figures")) and not x.endswith((".json", ".parquet"))
+    ]
+    for path, study in product(sorted(folders_to_make), p["run"]["studies"]):
         folder = top / path.replace("${item.study}", study)
         folder.mkdir(parents=True, exist_ok=True)
         through = {n.name: p["run"].get(n.studies) or [] for n in graph().values() if n.name in Path(path).parts}
         without = [name for name, studies in through.items() if study not in studies]
         if without and folder.name == study and not any(folder.iterdir()):
-            said = f"{study} does not go through {without[0]} in this run.\n"
-            (folder / "absent.txt").write_text(said, encoding="utf-8")
+            note = f"{study} does not go through {without[0]} in this run.\n"
+            (folder / "absent.txt").write_text(note, encoding="utf-8")
 
 # %% ../../nbs/run/07_inputs.ipynb #daa10f4a
 _WEIGHTS = (
@@ -211,25 +219,25 @@ _LARGE = 64 << 20  # bytes: the hash of a larger file is kept while its size and
 
 def _weights(file: Path, top: Path) -> str:
     "SHA-256 of a model's file or folder; that of a large file is not computed twice."
-    if file.is_dir() or (now := file.stat()).st_size < _LARGE:
+    if file.is_dir() or (status := file.stat()).st_size < _LARGE:
         return sha256(file)
     memory = top / ".mhbench" / "hashes.json"
-    mark = f"{file.resolve()}:{now.st_size}:{now.st_mtime_ns}:{now.st_ctime_ns}:{now.st_ino}"
-    known = {}
+    mark = f"{file.resolve()}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
+    hashes = {}
     with suppress(OSError, ValueError, TypeError):  # no hashes are kept, or the file is damaged
-        known = dict(json.loads(memory.read_text(encoding="utf-8")))
-    if mark not in known:
-        known[mark] = sha256(file)
-        private_file(memory).write_text(json.dumps(known, indent=1), encoding="utf-8")
-    return known[mark]
+        hashes = dict(json.loads(memory.read_text(encoding="utf-8")))
+    if mark not in hashes:
+        hashes[mark] = sha256(file)
+        private_file(memory).write_text(json.dumps(hashes, indent=1), encoding="utf-8")
+    return hashes[mark]
 
 
 def _model_files(section: dict) -> list[str]:
     "The models in a section that are written like a path."
-    named = [section.get(k) for k in _WEIGHTS]
-    for n in [n for n in named if isinstance(n, dict)]:
-        named += n.values()
-    return [n for n in named if isinstance(n, str) and ("/" in n or n.endswith(".gguf"))]
+    candidates = [section.get(k) for k in _WEIGHTS]
+    for n in [n for n in candidates if isinstance(n, dict)]:
+        candidates += n.values()
+    return [n for n in candidates if isinstance(n, str) and ("/" in n or n.endswith(".gguf"))]
 
 # %% ../../nbs/run/07_inputs.ipynb #4213f4d4
 _FILES = {"prepare": ("answers",), "finetune": ("train", "validation"), "contamination": ("completions",)}
@@ -266,19 +274,19 @@ def _sections(p: dict, study: str) -> dict[str, dict]:
 def source_files(p: dict, study: str) -> list[str]:
     "The paths of a study's corpus, of people's answers on it, and of the files and prompts that its sections name."
     prepare = p["studies"][study].get("prepare") or {}
-    named = [prepare["path"], prepare.get("ratings"), *_files(p, study)]
-    named += [section.get("prompts_dir") for section in _sections(p, study).values()]
-    return [*dict.fromkeys(filter(None, named))]
+    paths = [prepare["path"], prepare.get("ratings"), *_files(p, study)]
+    paths += [section.get("prompts_dir") for section in _sections(p, study).values()]
+    return [*dict.fromkeys(filter(None, paths))]
 
 
 def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
     "Hashes of the templates, presets and weights that a study's stages may read."
     sections = _sections(p, study)
     folders = {k: v["prompts_dir"] for k, v in sections.items() if v.get("prompts_dir")}
-    every = [*sections.values(), *p["endpoints"].values()]
-    weights = {n: top / Path(n).expanduser() for n in chain.from_iterable(map(_model_files, every))}
-    own = {name: os.environ.get(f"MHBENCH_{name.upper()}") for name in ("providers", "studies")}
-    out = {name: {"own": _hash(folder, top)} for name, folder in own.items() if folder}
+    all_sections = [*sections.values(), *p["endpoints"].values()]
+    weights = {n: top / Path(n).expanduser() for n in chain.from_iterable(map(_model_files, all_sections))}
+    user_folders = {name: os.environ.get(f"MHBENCH_{name.upper()}") for name in ("providers", "studies")}
+    out = {name: {"own": _hash(folder, top)} for name, folder in user_folders.items() if folder}
     out["templates"] = {k: _hash(v, top) for k, v in sorted(folders.items())}
     out["weights"] = {n: _weights(file, top) for n, file in sorted(weights.items()) if file.exists()}
     return out
@@ -334,8 +342,8 @@ def record_trained(params: str | Path = "params.yaml") -> dict[str, dict]:  # mo
     folder.mkdir(parents=True, exist_ok=True)  # empty where nobody is asked
     for model in p["run"]["models"]:
         file = top / "results" / "finetune" / str(p["models"][model].get("trained_on")) / "models.json"
-        made = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        out[model] = made.get(model) or {}
+        trained = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        out[model] = trained.get(model) or {}
         _write(folder / f"{model}.json", out[model])
     return out
 
@@ -348,8 +356,8 @@ def commit_of(top: str | Path) -> str:
     "The commit of a clone, and whether code or parameters differ from it."
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], cwd=top, capture_output=True, text=True, timeout=60)
-        return done.stdout.strip() if done.returncode == 0 else ""
+        process = subprocess.run(["git", *words], cwd=top, capture_output=True, text=True, timeout=60)
+        return process.stdout.strip() if process.returncode == 0 else ""
 
     try:
         head = git("rev-parse", "--short=12", "HEAD")
@@ -371,18 +379,18 @@ def how_made(results: str | Path, studies: Sequence[str], seed: int) -> pd.DataF
     top = root()
     facts = {"made on": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "commit": commit_of(top)}
     facts |= {"mhbench": mhbench.__version__, "Python": platform.python_version()}
-    facts |= {p: found for p in _PACKAGES if (found := _version(p))} | {"seed": str(seed)}
+    facts |= {p: version for p in _PACKAGES if (version := _version(p))} | {"seed": str(seed)}
     facts |= {f"SHA-256 of {name}": _hash(name, top) for name in ("params.yaml", "run.yaml")}
     for study in studies:
         file = Path(results) / "inputs" / f"{study}.json"
-        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        facts[f"SHA-256 of the corpus of {study}"] = known.get("corpus", "not taken")
+        input_hashes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        facts[f"SHA-256 of the corpus of {study}"] = input_hashes.get("corpus", "not taken")
     return pd.DataFrame(facts.items(), columns=["what", "value"])
 
 
-def made_in_words(made: pd.DataFrame) -> str:
+def made_in_words(facts: pd.DataFrame) -> str:
     "The same in one sentence, hashes left out."
-    v = dict(zip(made["what"], made["value"]))
+    v = dict(zip(facts["what"], facts["value"]))
     return (
         f"Made on {v['made on']} by mhbench {v['mhbench']} (commit {v['commit']}) with Python {v['Python']} and seed"
         f" {v['seed']}; versions and hashes stand at the end."

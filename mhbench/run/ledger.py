@@ -51,18 +51,18 @@ def check_claims(
     check_sources(claims)
     tables = tables_of_files(claims, folder or claims.path.parent) if claims.file.tables else no_tables
     verdicts = judge_claims(claims, tables)
-    said = [claims_by_place(claims).to_string(index=False)]
+    lines = [claims_by_place(claims).to_string(index=False)]
     n = len(claims.claims)
-    named = sum(bool(c.needs) and not (c.ours or c.conventions) for c in claims.claims)
+    n_named = sum(bool(c.needs) and not (c.ours or c.conventions) for c in claims.claims)
     never = sum(c.cannot is not None for c in claims.claims)
-    rest = f"{named} whose files alone are named, {never} that no file holds"
-    said.append(f"{claims.name}: {n} claims, {n - named - never} with what gives them, {rest}")
+    remainder = f"{n_named} whose files alone are named, {never} that no file holds"
+    lines.append(f"{claims.name}: {n} claims, {n - n_named - never} with what gives them, {remainder}")
     sourced = verdicts[verdicts["claim"].isin({c.id for c in claims.claims if c.ours or c.conventions})]
     without = claims_by_reason(sourced)
-    told = "".join(f", {r.claims} not: {r.reason.replace('_', ' ')}" for r in without.itertuples())
-    said.append(f"of those with what gives them, {len(sourced) - without['claims'].sum()} were computed here{told}")
-    said += [f"declared and never used: {name}" for name in unused_names(claims)]
-    return "\n".join(said)
+    reasons = "".join(f", {r.claims} not: {r.reason.replace('_', ' ')}" for r in without.itertuples())
+    lines.append(f"of those with what gives them, {len(sourced) - without['claims'].sum()} were computed here{reasons}")
+    lines += [f"declared and never used: {name}" for name in unused_names(claims)]
+    return "\n".join(lines)
 
 # %% ../../nbs/run/25_ledger.ipynb #a78d0364
 _MOST = 20  # differences that are listed
@@ -72,29 +72,29 @@ _NAMES = {"convention": "under a convention", "undecided": "not decided", "diffe
 def verdicts_told(verdicts: pd.DataFrame) -> str:
     "The counts of verdicts by what values are made of, the reasons of the others, and the differences, for a terminal."
     counts = claims_by_verdict(verdicts)
-    said = []
-    for paper, of in counts.groupby("paper", sort=False):
-        said.append(f"{paper}: {int((verdicts['paper'] == paper).sum())} printed numbers")
-        for row in of[of["claims"] > 0].itertuples():
+    lines = []
+    for paper, of_paper in counts.groupby("paper", sort=False):
+        lines.append(f"{paper}: {int((verdicts['paper'] == paper).sum())} printed numbers")
+        for row in of_paper[of_paper["claims"] > 0].itertuples():
             parts = [f"{row.equal} equal", *(f"{n} {name}" for key, name in _NAMES.items() if (n := getattr(row, key)))]
-            said.append(f"  {row.claims} {EVIDENCE_KINDS[row.kind]}: {', '.join(parts)}")
+            lines.append(f"  {row.claims} {EVIDENCE_KINDS[row.kind]}: {', '.join(parts)}")
         reasons = claims_by_reason(verdicts[verdicts["paper"] == paper])
-        told = ", ".join(f"{r.claims} {r.reason.replace('_', ' ')}" for r in reasons.itertuples())
-        said += [f"  {reasons['claims'].sum()} without a value here: {told}"] if len(reasons) else []
+        reasons_text = ", ".join(f"{r.claims} {r.reason.replace('_', ' ')}" for r in reasons.itertuples())
+        lines += [f"  {reasons['claims'].sum()} without a value here: {reasons_text}"] if len(reasons) else []
     for r in tolerances(verdicts).query("not decides").itertuples():
         worst = max(x for x in (r.across, r.along, 0) if x == x)
         why = f"accepts {worst:.0%} of wrong numbers"
         if worst <= MOST_ACCEPTED and r.p < LEAST_CHANCE:
             why = f"stands beside differences {r.spread:.1f} times as wide as between two runs"
-        said.append(f"  {r.paper}, {r.place}: {r.tolerance} {why}, and decides nothing")
+        lines.append(f"  {r.paper}, {r.place}: {r.tolerance} {why}, and decides nothing")
     differs = verdicts[verdicts["verdict"] == "differs"]
     if len(differs):
         listed = differs.head(_MOST)[["paper", "claim", "kind", "printed", "value", "difference"]]
-        said += ["", "differs:", listed.round({"value": 4, "difference": 4}).to_string(index=False)]
-        said += [f"and {len(differs) - _MOST} more"] if len(differs) > _MOST else []
+        lines += ["", "differs:", listed.round({"value": 4, "difference": 4}).to_string(index=False)]
+        lines += [f"and {len(differs) - _MOST} more"] if len(differs) > _MOST else []
     missing = verdicts.attrs.get("missing")
-    said += [f"not there: {', '.join(missing)}"] if missing else []
-    return "\n".join(said)
+    lines += [f"not there: {', '.join(missing)}"] if missing else []
+    return "\n".join(lines)
 
 # %% ../../nbs/run/25_ledger.ipynb #1605911a
 def _stored(study: str, top: Path | None, runs: bool = True) -> pd.DataFrame | None:
@@ -115,14 +115,16 @@ def merged_verdicts(
     claims: Claims, stored: pd.DataFrame | None, inventory: Inventory | None = None
 ) -> tuple[pd.DataFrame, int]:
     "The verdicts of a run, else those that need no run; and the number of claims that have changed since the run."
-    own = judge_claims(claims, no_tables, inventory)
+    recomputed = judge_claims(claims, no_tables, inventory)
     if stored is None or not {*VERDICT_COLUMNS} <= {*stored}:  # none, or one by an earlier version
-        return own, 0 if stored is None else len(own)
-    known = stored.set_index("claim")
-    same = own["claim"].isin(known.index) & (own["printed"] == own["claim"].map(known["printed"]))
-    kept = known.loc[own.loc[same, "claim"]].reset_index().reindex(columns=VERDICT_COLUMNS)
-    kept.index = own.index[same]
-    return pd.concat([kept, own[~same]]).sort_index(), int((~same).sum())
+        return recomputed, 0 if stored is None else len(recomputed)
+    stored_by_claim = stored.set_index("claim")
+    same = recomputed["claim"].isin(stored_by_claim.index) & (
+        recomputed["printed"] == recomputed["claim"].map(stored_by_claim["printed"])
+    )
+    unchanged = stored_by_claim.loc[recomputed.loc[same, "claim"]].reset_index().reindex(columns=VERDICT_COLUMNS)
+    unchanged.index = recomputed.index[same]
+    return pd.concat([unchanged, recomputed[~same]]).sort_index(), int((~same).sum())
 
 
 def all_verdicts_on_papers(
@@ -137,20 +139,22 @@ def all_verdicts_on_papers(
         verdicts, changed = merged_verdicts(claims, stored, inventory_of(study))
         tables.append(verdicts)
         files.append(claims)
-        again = f"`mhbench replicate {study}`"
+        command = f"`mhbench replicate {study}`"
         if changed:
-            notes.append(f"{claims.name}: {changed} claims were changed since its run: {again}")
+            notes.append(f"{claims.name}: {changed} claims were changed since its run: {command}")
         if stored is None and verdicts["reason"].isin(["no_run", "not_fetched"]).any():
-            notes.append(f"{claims.name}: no run here: `mhbench fetch {study}`, then {again}")
+            notes.append(f"{claims.name}: no run here: `mhbench fetch {study}`, then {command}")
     return pd.concat(tables, ignore_index=True), files, notes
 
 # %% ../../nbs/run/25_ledger.ipynb #38348ba1
 def front_papers(top: Path) -> tuple[list[FrontPaper], pd.DataFrame]:  # in the order of the page; the verdicts of all
     "What the first page is made of."
     verdicts, claims, _ = all_verdicts_on_papers(top, runs=False)
-    own = {c.path.parent.name: c for c in claims}
+    claims_of = {c.path.parent.name: c for c in claims}
     words = {study: load_front(file) for study, file in study_files("front.yaml").items()}
-    return [FrontPaper(own[s], words[s]) for s in sorted(words, key=lambda s: words[s].place) if s in own], verdicts
+    return [
+        FrontPaper(claims_of[s], words[s]) for s in sorted(words, key=lambda s: words[s].place) if s in claims_of
+    ], verdicts
 
 
 def first_page(top: Path) -> str:  # HTML
@@ -168,7 +172,7 @@ def _files_of(claims: Claims, top: Path | None) -> ReleaseFiles | None:
     report = top / "reports" / "replication" / study / "release.csv"
     if (top / "results" / "ledger" / study / "verdicts.parquet").exists():
         path = load_params(top / "params.yaml")["studies"][study]["prepare"]["path"]
-        files = {f: known["sha256"] for f, known in recorded(top / path).get("files", {}).items()}
+        files = {f: facts["sha256"] for f, facts in recorded(top / path).get("files", {}).items()}
     else:
         files = dict(pd.read_csv(report)[["file", "sha256"]].to_numpy()) if report.exists() else {}
     return ReleaseFiles(claims.name, release.repository, release.commit, files) if files else None
@@ -178,18 +182,18 @@ def _declared_files(claims: Claims, folder: Path) -> ReleaseFiles:
     "The files that a claims file declares, with their hashes."
     names: set[str] = set()
     for table in claims.file.tables.values():
-        for named in [table.file] if isinstance(table.file, str) else table.file.values():
-            names |= {named} if isinstance(named, str) else set(named)
-    there = {name: sha256_file(folder / name) for name in names if (folder / name).is_file()}
-    return ReleaseFiles(claims.name, "", "", there)
+        for declared in [table.file] if isinstance(table.file, str) else table.file.values():
+            names |= {declared} if isinstance(declared, str) else set(declared)
+    present = {name: sha256_file(folder / name) for name in names if (folder / name).is_file()}
+    return ReleaseFiles(claims.name, "", "", present)
 
 
 def _committed(claims: Claims, verdicts: pd.DataFrame) -> Tables | None:
     "The tables of a paper's replication in this clone; None outside of one."
-    here = _here()
-    folder = here / "reports" / "replication" if here else None
-    own = verdicts[verdicts["paper"] == claims.name]
-    return committed_tables(folder, claims.path.parent.name, own) if folder and folder.is_dir() else None
+    clone = _here()
+    folder = clone / "reports" / "replication" if clone else None
+    of_paper = verdicts[verdicts["paper"] == claims.name]
+    return committed_tables(folder, claims.path.parent.name, of_paper) if folder and folder.is_dir() else None
 
 
 def _write_verdicts(
@@ -202,8 +206,8 @@ def _write_verdicts(
     if to.suffix == ".csv":
         verdicts.to_csv(to, index=False, float_format="%.10g")
     elif to.suffix == ".html":
-        told = {c.name: conclusions_html(c, quantities(c, t)) for c, t in zip(claims, tables) if t}
-        to.write_text(ledger_page(verdicts, claims, [f for f in files if f], told), encoding="utf-8")
+        conclusions = {c.name: conclusions_html(c, quantities(c, t)) for c, t in zip(claims, tables) if t}
+        to.write_text(ledger_page(verdicts, claims, [f for f in files if f], conclusions), encoding="utf-8")
     else:
         refuse(f"ledger: --to must end in .csv or .html; got {to.name!r}")
     print(f"written: {to}")
@@ -245,8 +249,8 @@ def _ledger(a: argparse.Namespace) -> None:
     else:
         claims = [load_claims(a.file)]
         folder = Path(a.folder) if a.folder else claims[0].path.parent
-        own = tables_of_files(claims[0], folder)
-        tables, verdicts = [own], judge_claims(claims[0], own)
+        tables_of_file = tables_of_files(claims[0], folder)
+        tables, verdicts = [tables_of_file], judge_claims(claims[0], tables_of_file)
         files = [_declared_files(claims[0], folder)]
     print("\n".join([verdicts_told(verdicts), *notes]))
     if a.to:

@@ -34,13 +34,13 @@ def left_by(results: str | Path, stage: str, study: str, model: str | None = Non
 
 def named_parts(run: Mapping[str, Any], top: str | Path | None = None) -> list[Named]:
     "Every stage, study and model of a selection that is run for a study, in order."
-    of = [(node.name, study, model) for node, study, model in jobs(dict(run), graph(top))]
-    return [(stage, study, model) for stage, study, model in of if study is not None]
+    all_parts = [(node.name, study, model) for node, study, model in jobs(dict(run), graph(top))]
+    return [(stage, study, model) for stage, study, model in all_parts if study is not None]
 
 
 def failures_left(results: str | Path, parts: Iterable[Named]) -> list[dict[str, Any]]:  # fields of Failure
     "The failures of the parts of a run, causes before what follows from them."
-    rows = [f for part in parts for f in left_by(results, *part).get("failures", ())]
+    rows = [f for run_part in parts for f in left_by(results, *run_part).get("failures", ())]
     return sorted(rows, key=lambda f: bool(f["follows"]))
 
 
@@ -132,8 +132,8 @@ def _code_now(top: Path) -> dict[Path, str]:  # file -> MD5
     import mhbench
 
     home = top / "mhbench" if (top / "mhbench" / "__init__.py").exists() else Path(str(mhbench.__file__)).parent
-    known = top / "results" / "inputs" / "package.json"
-    if not known.exists() or max(f.stat().st_mtime for f in home.rglob("*.py")) <= known.stat().st_mtime:
+    hash_file = top / "results" / "inputs" / "package.json"
+    if not hash_file.exists() or max(f.stat().st_mtime for f in home.rglob("*.py")) <= hash_file.stat().st_mtime:
         return {}
     from mhbench.run.inputs import package_hashes
 
@@ -157,16 +157,16 @@ class _Lock:
             return ["it was not finished under DVC"]
         entry = self.entries[name]
         deps = entry.get("deps", [])
-        said = [_why(d["path"]) for d in deps if self.hashes.of(self.top / d["path"]) != d.get("md5")]
+        reasons = [_why(d["path"]) for d in deps if self.hashes.of(self.top / d["path"]) != d.get("md5")]
         for file, values in entry.get("params", {}).items():
             if file not in self.values:
                 self.values[file] = _loaded(self.top / file)
-            now = self.values[file]
-            said += [f"{key} has changed" for key, value in values.items() if not _same(_at(now, key), value)]
+            current = self.values[file]
+            reasons += [f"{key} has changed" for key, value in values.items() if not _same(_at(current, key), value)]
         for out in entry.get("outs", []):
             changed = self.hashes.of(self.top / out["path"]) != out.get("md5")
-            said += [f"{out['path']} is not what it left"] if changed else []
-        return list(dict.fromkeys(said))
+            reasons += [f"{out['path']} is not what it left"] if changed else []
+        return list(dict.fromkeys(reasons))
 
     def left(self, name: str, path: str) -> str:
         "The hash of what a stage left at a place."
@@ -229,15 +229,15 @@ def manifest(top: str | Path | None = None, run: Mapping[str, Any] | None = None
             out.append(RunPart(stage, study, model, "absent", "it has not been run", REPRO))
             continue
         folder = "/".join(filter(None, ("results", stage, study, model)))
-        when = datetime.fromtimestamp((top / folder / "contents.json").stat().st_mtime, UTC)
-        known = {"made": f"{when:%Y-%m-%d %H:%M}", "md5": lock.left(name, folder)}
+        made_at = datetime.fromtimestamp((top / folder / "contents.json").stat().st_mtime, UTC)
+        details = {"made": f"{made_at:%Y-%m-%d %H:%M}", "md5": lock.left(name, folder)}
         broke = [f for f in contents.get("failures", ()) if f["broke"]]
         if changes := lock.changes(name) if lock.entries else []:  # without dvc.lock nobody but the stages has told
-            out.append(RunPart(stage, study, model, "stale", "; ".join(changes[:3]), REPRO, **known))
+            out.append(RunPart(stage, study, model, "stale", "; ".join(changes[:3]), REPRO, **details))
         elif broke:
-            out.append(RunPart(stage, study, model, "failed", broke[0]["said"], broke[0]["remedy"] or REPRO, **known))
+            out.append(RunPart(stage, study, model, "failed", broke[0]["said"], broke[0]["remedy"] or REPRO, **details))
         else:
-            out.append(RunPart(stage, study, model, "fresh", **known))
+            out.append(RunPart(stage, study, model, "fresh", **details))
     return _with_what_follows([*out, _report(results, lock)], top)
 
 
@@ -300,10 +300,10 @@ def _served(file: Path) -> str:
 # %% ../../nbs/run/12_manifest.ipynb #d20b1ced
 def lost_in_words(f: Mapping[str, Any]) -> dict[str, str]:  # who, what, said, withheld, remedy
     "A failure for a page or a screen."
-    where = ", ".join(filter(None, (f["study"], f["stage"], f["mode"].replace("_", " "))))
-    what = f"{f['n_lost']} of {f['n_asked']} {f['what']}" if f["n_asked"] else f["what"]
-    who = f"{f['model']} ({where})" if f["model"] else where
-    return {"who": who, "what": what} | {name: f[name] for name in ("said", "withheld", "remedy")}
+    place = ", ".join(filter(None, (f["study"], f["stage"], f["mode"].replace("_", " "))))
+    loss = f"{f['n_lost']} of {f['n_asked']} {f['what']}" if f["n_asked"] else f["what"]
+    subject = f"{f['model']} ({place})" if f["model"] else place
+    return {"who": subject, "what": loss} | {name: f[name] for name in ("said", "withheld", "remedy")}
 
 
 def lost_rows(failures: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
@@ -311,22 +311,26 @@ def lost_rows(failures: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     failures = list(failures)
     out = [lost_in_words(f) for f in failures if not f["follows"]]
     if after := [f"{f['study']} {f['stage']}" for f in failures if f["follows"]]:
-        said = ", ".join(dict.fromkeys(after))
-        what = "rests on what failed, and has no table" if len(after) == 1 else "rest on what failed, and have no table"
-        out.append({"who": said, "what": what, "said": "", "withheld": "everything of these stages", "remedy": ""})
+        dependent = ", ".join(dict.fromkeys(after))
+        consequence = (
+            "rests on what failed, and has no table" if len(after) == 1 else "rest on what failed, and have no table"
+        )
+        out.append(
+            {"who": dependent, "what": consequence, "said": "", "withheld": "everything of these stages", "remedy": ""}
+        )
     return out
 
 # %% ../../nbs/run/12_manifest.ipynb #986b544d
 def states_in_words(parts: Iterable[RunPart]) -> list[str]:
     "What is stale or absent, a line a state and cause."
-    of: dict[tuple[str, str, str], list[str]] = {}
+    by_cause: dict[tuple[str, str, str], list[str]] = {}
     for p in parts:
         if p.state in ("stale", "absent"):
-            of.setdefault((p.state, p.cause, p.remedy), []).append(p.named)
+            by_cause.setdefault((p.state, p.cause, p.remedy), []).append(p.named)
     out = []
-    for (state, cause, remedy), names in of.items():
-        some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        out.append(f"{state}: {some} ({cause}): `{remedy}`")
+    for (state, cause, remedy), names in by_cause.items():
+        names_text = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        out.append(f"{state}: {names_text} ({cause}): `{remedy}`")
     return out
 
 # %% ../../nbs/run/12_manifest.ipynb #57dc68f1
@@ -342,10 +346,10 @@ def faults(failures: Iterable[Mapping[str, Any]]) -> list[str]:
         if f["n_asked"] and not f["n_answered"] and f["again"]:
             silent.setdefault((f["stage"], f["model"]), []).append(f)
     for (stage, model), lost in silent.items():
-        where = ", ".join(dict.fromkeys(f["study"] for f in lost))
+        studies = ", ".join(dict.fromkeys(f["study"] for f in lost))
         n = sum(f["n_asked"] for f in lost)
         out.append(
-            f"{model} ({stage}, {where}): none of {n} requests was answered: {lost[0]['said']}; {lost[0]['remedy']}"
+            f"{model} ({stage}, {studies}): none of {n} requests was answered: {lost[0]['said']}; {lost[0]['remedy']}"
         )
     return out
 
@@ -356,9 +360,9 @@ def check_outcome(top: str | Path | None = None) -> str:
     parts = named_parts(selected_run(top), top)
     failures = failures_left(top / "results", parts)
     if bad := faults(failures):
-        told = "\n  ".join(
+        message = "\n  ".join(
             ["the report is made, and has all other tables; what failed is asked again by the next run:", *bad]
         )
-        refuse(f"outcome: {told}", error=RuntimeError)
+        refuse(f"outcome: {message}", error=RuntimeError)
     lost = sum(1 for f in failures)
     return f"{len(parts)} parts ended well" + (f", {lost} of them with losses that the report lists" if lost else "")

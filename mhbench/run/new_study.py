@@ -51,8 +51,8 @@ def sections(
     keyless = [i for i in chosen if not i.key and i.soft_labels is None]
     if keyless and "preferences" not in rated:
         rule = "every question with options must have a key, soft labels or people's scores"
-        got = f"{len(keyless)} that have none ({keyless[0].item_id}, {keyless[0].source})"
-        refuse(f"new_study: {rule}; got {got}; name the column of the key with --column key=NAME")
+        actual = f"{len(keyless)} that have none ({keyless[0].item_id}, {keyless[0].source})"
+        refuse(f"new_study: {rule}; got {actual}; name the column of the key with --column key=NAME")
     out: dict[str, dict] = {"generate": {"modes": {"zero_shot": {}}}}
     out["score"] = {"soft_labels": True} if keyless else {}
     if "panel" in rated:
@@ -64,8 +64,8 @@ def sections(
 
 def default_judges(p: dict) -> list[str]:
     "The judges of the first study that has any, if they are entries of models; else the models of the run."
-    named = [s["judge"]["judges"] for s in p["studies"].values() if (s.get("judge") or {}).get("judges")]
-    return [j for j in (named[0] if named else p["run"]["models"]) if j in p["models"]]
+    judges_by_study = [s["judge"]["judges"] for s in p["studies"].values() if (s.get("judge") or {}).get("judges")]
+    return [j for j in (judges_by_study[0] if judges_by_study else p["run"]["models"]) if j in p["models"]]
 
 # %% ../../nbs/run/10_new_study.ipynb #4c8ffdd0
 def _lengths(texts: list[str]) -> str:
@@ -117,8 +117,8 @@ def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
             form[field] = (_lengths(texts), len(texts))
     for field, name in (("category", "category"), ("topic", "topic"), ("group", "group_id"), ("language", "language")):
         if texts := [v for i in items if (v := getattr(i, name))]:
-            made = field == "group" and "group" not in columns
-            form[field] = (f"{len(set(texts))} cases, by equal contexts" if made else _values(texts), len(texts))
+            derived = field == "group" and "group" not in columns
+            form[field] = (f"{len(set(texts))} cases, by equal contexts" if derived else _values(texts), len(texts))
     return form
 
 # %% ../../nbs/run/10_new_study.ipynb #3836883e
@@ -126,10 +126,10 @@ def understood(items: list[Item], layout: dict) -> pd.DataFrame:  # field, colum
     "For each field: its column, the form of its cells, and the number of items."
     columns, rows = layout["columns"], []
     for field, (form, n) in _forms(items, layout).items():
-        named = columns.get(field) or (columns.get("key") if field == "reference" else None) or "–"
-        names = [named] if isinstance(named, str) else named
-        shown = f"{names[0]} … {names[-1]}" if len(names) > 2 else ", ".join(names)
-        rows.append({"field": field, "column": shown, "form": form, "items": n})
+        column = columns.get(field) or (columns.get("key") if field == "reference" else None) or "–"
+        names = [column] if isinstance(column, str) else column
+        column_text = f"{names[0]} … {names[-1]}" if len(names) > 2 else ", ".join(names)
+        rows.append({"field": field, "column": column_text, "form": form, "items": n})
     return pd.DataFrame(rows, columns=["field", "column", "form", "items"])
 
 # %% ../../nbs/run/10_new_study.ipynb #6361eb38
@@ -142,15 +142,15 @@ def _kind(item: Item) -> str:
 
 def kinds_of_rows(items: list[Item]) -> dict[str, list[Item]]:
     "Items by how their rows were read, the commonest kind first."
-    found: dict[str, list[Item]] = {}
+    by_kind: dict[str, list[Item]] = {}
     for item in items:
-        found.setdefault(_kind(item), []).append(item)
-    return dict(sorted(found.items(), key=lambda kind: -len(kind[1])))
+        by_kind.setdefault(_kind(item), []).append(item)
+    return dict(sorted(by_kind.items(), key=lambda kind: -len(kind[1])))
 
 
-def example(item: Item, most: int = 90) -> str:  # characters of a text
+def example(item: Item, limit: int = 90) -> str:  # characters of a text
     "An item as it will be asked, its texts cut."
-    cut = lambda text: text if len(text) <= most else text[: most - 1] + "…"
+    cut = lambda text: text if len(text) <= limit else text[: limit - 1] + "…"
     lines = [f"{item.source}  {cut(' '.join(item.question.split()))}"]
     lines += [f"    {name}  {cut(o)}" for name, o in zip(letters(len(item.options)), item.options)]
     return "\n".join([*lines, f"    right: {', '.join(map(cut, item.key)) or 'not said'}"])
@@ -186,24 +186,26 @@ def _besides(entry: dict[str, Any]) -> dict[str, Any]:
     return stay | ({"ratings": file} if file else {})
 
 
-def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, list[str]]:
+def _table_options(path: Path, requested: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, list[str]]:
     "The options of the loader `table`, with everything that was guessed, and the columns that are not read."
-    asked = {k: v for k, v in asked.items() if v is not None}
-    reading = {k: asked.pop(k) for k in ("sheet", "encoding", "delimiter") if k in asked}
-    guessed = {k: asked.pop(k, None) for k in ("columns", "key", "separator", "language")}
+    requested = {k: v for k, v in requested.items() if v is not None}
+    reading = {k: requested.pop(k) for k in ("sheet", "encoding", "delimiter") if k in requested}
+    guessed = {k: requested.pop(k, None) for k in ("columns", "key", "separator", "language")}
     table = read_table(path, **reading)
-    options = guess_layout(table, guessed.pop("columns"), **guessed) | reading | asked
+    options = guess_layout(table, guessed.pop("columns"), **guessed) | reading | requested
     if ratings:
-        given = dict(ratings)
-        file = Path(given.pop("path")).expanduser()
-        columns = given.pop("columns", None)
-        declared = {k: given.pop(k) for k in ("scale", "not_rated") if k in given}
-        second = read_table(file, **given, stored=True)
-        found = guess_rating_columns(second.columns, columns, table=second, name=file.name)
-        check_scale(second, found.get("value"), declared.get("scale"), declared.get("not_rated", ()))
-        beside = os.path.relpath(file.resolve(), path.resolve().parent)
+        reading_options = dict(ratings)
+        file = Path(reading_options.pop("path")).expanduser()
+        columns = reading_options.pop("columns", None)
+        declared = {k: reading_options.pop(k) for k in ("scale", "not_rated") if k in reading_options}
+        second = read_table(file, **reading_options, stored=True)
+        rating_columns = guess_rating_columns(second.columns, columns, table=second, name=file.name)
+        check_scale(second, rating_columns.get("value"), declared.get("scale"), declared.get("not_rated", ()))
+        relative_path = os.path.relpath(file.resolve(), path.resolve().parent)
         options["ratings"] = (
-            {"path": Path(beside).as_posix(), "columns": found, "sha256": sha256(file)} | given | declared
+            {"path": Path(relative_path).as_posix(), "columns": rating_columns, "sha256": sha256(file)}
+            | reading_options
+            | declared
         )
     used = set[str]().union(*({c} if isinstance(c, str) else c for c in options["columns"].values()))
     return options, [c for c in table.columns if c not in used]
@@ -231,11 +233,11 @@ def propose(
     _check_name(name, p, replace)
     if gone := [j for j in judges or [] if j not in p["models"]]:
         refuse(f"new_study: judges must be entries of models ({', '.join(p['models'])}); got {', '.join(gone)}")
-    kept = _besides(p["studies"].get(name, {})) if besides is None else besides
+    retained = _besides(p["studies"].get(name, {})) if besides is None else besides
     if ratings:  # they take the place of those that the entry named before
-        kept = {k: v for k, v in kept.items() if k == "annotate"}
+        retained = {k: v for k, v in retained.items() if k == "annotate"}
     if ratings and Path(ratings["path"]).suffix in _OF_PAGE:
-        kept["ratings"] = path_from(Path(ratings["path"]), top)
+        retained["ratings"] = path_from(Path(ratings["path"]), top)
         ratings = None
     options = dict(options or {})
     unused: list[str] = []
@@ -248,14 +250,14 @@ def propose(
     if aside:
         options["strict"] = False
     source: dict[str, Any] = {"loader": loader, "path": path_from(path, top), "options": options}
-    source |= {"sha256": sha256(path), "ratings": kept.get("ratings"), "answers": {}, "n_items": None, "sets": []}
-    if kept.get("ratings") and (top / kept["ratings"]).exists():
-        rated = study_ratings(corpus.ratings, corpus.items, kept["ratings"], top)
+    source |= {"sha256": sha256(path), "ratings": retained.get("ratings"), "answers": {}, "n_items": None, "sets": []}
+    if retained.get("ratings") and (top / retained["ratings"]).exists():
+        rated = study_ratings(corpus.ratings, corpus.items, retained["ratings"], top)
         corpus = changed(corpus, ratings=rated.ratings)
-    stages, why = sections(corpus, judges or default_judges(p), {k: kept[k] for k in FOR_RATINGS if k in kept})
-    entry = {"prepare": source} | {k: kept[k] for k in ("annotate",) if k in kept} | stages
-    shown = understood(corpus.items, options) if loader == "table" else None
-    return Proposal(name, entry, corpus, shown, unused, aside, why)
+    stages, why = sections(corpus, judges or default_judges(p), {k: retained[k] for k in FOR_RATINGS if k in retained})
+    entry = {"prepare": source} | {k: retained[k] for k in ("annotate",) if k in retained} | stages
+    layout_table = understood(corpus.items, options) if loader == "table" else None
+    return Proposal(name, entry, corpus, layout_table, unused, aside, why)
 
 # %% ../../nbs/run/10_new_study.ipynb #09c7f9d0
 def summary(proposal: Proposal) -> str:
@@ -283,17 +285,20 @@ def summary(proposal: Proposal) -> str:
 
 # %% ../../nbs/run/10_new_study.ipynb #357cd9f5
 def write_study(
-    proposal: Proposal, params: str | Path = "params.yaml", *, select: bool = True, here: bool = False
+    proposal: Proposal, params: str | Path = "params.yaml", *, select: bool = True, texts_in_report: bool = False
 ) -> None:
-    """Add the entry to `studies`, and the study to those that the next `dvc repro` runs; `here`: its texts stand in the
-    report that stays on this machine."""
+    """Add the entry to `studies`, and the study to those that the next `dvc repro` runs; with `texts_in_report` its
+    texts stand in the report that stays on this machine."""
     p = load_params(params, lists=False)
-    run, shown = p["run"]["studies"], p["report"]["private"]
+    run, private_studies = p["run"]["studies"], p["report"]["private"]
     selected = [*run, proposal.name] if select and proposal.name not in run else run
-    shown = [*(study for study in shown if study != proposal.name), *([proposal.name] if here else [])]
+    private_studies = [
+        *(study for study in private_studies if study != proposal.name),
+        *([proposal.name] if texts_in_report else []),
+    ]
     edit(
         params,
-        {("run", "studies"): selected, ("report", "private"): shown},
+        {("run", "studies"): selected, ("report", "private"): private_studies},
         {proposal.name: study_lines(proposal.name, proposal.entry)},
     )
 
@@ -326,9 +331,9 @@ def asked_encoding(path: str | Path, confirm: Callable[[str], str] = input) -> s
     path = Path(path).expanduser()
     if path.suffix.lower() not in (".csv", ".tsv", ".txt", ".jsonl") or not path.is_file() or not sys.stdin.isatty():
         return None
-    if (seen := as_windows_1252(path)) is None:
+    if (line := as_windows_1252(path)) is None:
         return None
-    print(f"{path.name}:{seen[0]} is not UTF-8. As Windows-1252 the line is:\n  {seen[1][:200]}")
+    print(f"{path.name}:{line[0]} is not UTF-8. As Windows-1252 the line is:\n  {line[1][:200]}")
     return "cp1252" if confirm("Is this right? [y/N] ").strip().casefold() in _YES else None
 
 
@@ -338,8 +343,8 @@ _YES = ("y", "yes", "j", "ja", "o", "oui", "s", "sí", "si")
 def agreed(question: str, function: str, confirm: Callable[[str], str] = input) -> bool:
     "Whether the user agrees; refused if there is no terminal to ask at."
     if not sys.stdin.isatty():
-        got = "no terminal; look at the above"
-        refuse(f"{function}: --yes must be said where nobody can be asked ({question}); got {got}")
+        actual = "no terminal; look at the above"
+        refuse(f"{function}: --yes must be said where nobody can be asked ({question}); got {actual}")
     return confirm(f"{question} [y/N] ").strip().casefold() in _YES
 
 # %% ../../nbs/run/10_new_study.ipynb #56ae3d54
@@ -414,10 +419,10 @@ def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> N
         a.encoding = asked_encoding(a.path, confirm)
     ratings = None
     if a.ratings:
-        given = {"columns": _pairs(a.ratings_column, "--ratings-column") or None, "sheet": a.ratings_sheet}
-        given |= {"scale": a.ratings_scale, "not_rated": a.not_rated or None}
-        given["encoding"] = asked_encoding(a.ratings, confirm)
-        ratings = {"path": a.ratings} | {k: v for k, v in given.items() if v is not None}
+        rating_options = {"columns": _pairs(a.ratings_column, "--ratings-column") or None, "sheet": a.ratings_sheet}
+        rating_options |= {"scale": a.ratings_scale, "not_rated": a.not_rated or None}
+        rating_options["encoding"] = asked_encoding(a.ratings, confirm)
+        ratings = {"path": a.ratings} | {k: v for k, v in rating_options.items() if v is not None}
     settings = {"loader": a.loader, "ratings": ratings, "judges": a.judges or None, "replace": a.replace}
     proposal = propose(a.name, a.path, params=params, options=asked_options(a), **settings)
     print(summary(proposal))
@@ -428,6 +433,6 @@ def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> N
         return print("nothing was written")
     if texts == "shared":
         proposal = propose(a.name, a.path, params=params, options=asked_options(a, texts), **settings)
-    write_study(proposal, params, here=texts == "here")
+    write_study(proposal, params, texts_in_report=texts == "here")
     print(f"written to {a.params} and selected: `dvc repro` runs it (`mhbench select` takes other studies)")
     print(said_of_texts(proposal.corpus.items, texts))

@@ -35,10 +35,10 @@ class Printed(io.TextIOBase):
 
     encoding = "utf-8"
 
-    def __init__(self, name: str, outputs: list[NotebookNode], most: int = PRINTED):
+    def __init__(self, name: str, outputs: list[NotebookNode], limit: int = PRINTED):
         self.name = name
         self.outputs = outputs
-        self.most = self.left = most
+        self.most = self.left = limit
         self.pieces: list[str] = []
 
     def writable(self) -> bool:
@@ -71,10 +71,12 @@ class CellOutputs(Session):
 
     def send(self, stream: Any, msg_or_type: Any, content: Any = None, *_: Any, **__: Any) -> None:
         message = self.msg(msg_or_type, content) if isinstance(msg_or_type, str) else msg_or_type
-        told = message["content"] = json_unpacker(json_packer(message["content"]))  # as it would come through a wire
-        name = told.get("transient", {}).get("display_id")
+        content_sent = message["content"] = json_unpacker(
+            json_packer(message["content"])
+        )  # as it would come through a wire
+        name = content_sent.get("transient", {}).get("display_id")
         if message["msg_type"] == "update_display_data":
-            self.displays[name].update(data=told["data"], metadata=told["metadata"])
+            self.displays[name].update(data=content_sent["data"], metadata=content_sent["metadata"])
         elif message["msg_type"] == "clear_output":
             self.outputs.clear()
         else:
@@ -90,7 +92,7 @@ class _Forgets(dict):
 
 
 @contextmanager
-def _shell(shown: CellOutputs) -> Iterator[ZMQInteractiveShell]:
+def _shell(outputs: CellOutputs) -> Iterator[ZMQInteractiveShell]:
     "The shell of a kernel, which sends to nobody; one that runs already, as in Jupyter, is back afterwards."
     config = Config()
     config.HistoryManager.enabled = False
@@ -100,11 +102,11 @@ def _shell(shown: CellOutputs) -> Iterator[ZMQInteractiveShell]:
     if outer:
         type(outer).clear_instance()
     shell = ZMQInteractiveShell.instance(config=config)
-    shell.display_pub.session = shell.displayhook.session = shown
+    shell.display_pub.session = shell.displayhook.session = outputs
     shell.displayhook.topic = b"execute_result"
     shell.history_manager.outputs = _Forgets()
     shell.showtraceback = shell.showsyntaxerror = lambda *_, **__: None  # which fail for some errors
-    shell.set_custom_exc((BaseException,), lambda _, kind, error, *more, **how: shown.errors.append(error))
+    shell.set_custom_exc((BaseException,), lambda _, kind, error, *details, **options: outputs.errors.append(error))
     try:
         yield shell
     finally:
@@ -117,34 +119,34 @@ def _shell(shown: CellOutputs) -> Iterator[ZMQInteractiveShell]:
 def _in_words(error: BaseException, depth: int = 3) -> str:
     "What an exception says, a group with what its members say; that it says nothing where it cannot be asked."
     try:
-        said = str(error)
+        message = str(error)
         inside = getattr(error, "exceptions", ()) if issubclass(type(error), BaseExceptionGroup) and depth else ()
     except Exception as e:
         return f"(its text cannot be had: {type(e).__name__})"
-    return "; ".join([said, *(f"{type(x).__name__}: {_in_words(x, depth - 1)}" for x in inside)])
+    return "; ".join([message, *(f"{type(x).__name__}: {_in_words(x, depth - 1)}" for x in inside)])
 
 
 def _frames(error: BaseException) -> traceback.StackSummary:
     "The frames of an error from the cell on; none of a cell that is no Python."
-    every = traceback.extract_tb(object.__getattribute__(error, "__traceback__"))
-    first = next((k for k, frame in enumerate(every) if frame.filename.startswith("<ipython")), len(every))
-    return traceback.StackSummary.from_list(every[first:])
+    all_frames = traceback.extract_tb(object.__getattribute__(error, "__traceback__"))
+    first = next((k for k, frame in enumerate(all_frames) if frame.filename.startswith("<ipython")), len(all_frames))
+    return traceback.StackSummary.from_list(all_frames[first:])
 
 
 def _formatted(error: BaseException, frames: traceback.StackSummary) -> list[str]:
     "The traceback, with those of its causes, by Python's own means."
     try:
-        told = traceback.TracebackException.from_exception(error)
-        told.stack = frames
-        return list(told.format())
+        formatted = traceback.TracebackException.from_exception(error)
+        formatted.stack = frames
+        return list(formatted.format())
     except Exception:  # an exception that cannot be asked for its text, cause or notes
         return [*frames.format(), f"{type(error).__name__}: {_in_words(error)}"]
 
 
 def _place(frames: traceback.StackSummary) -> str:
     "The last place in code that is neither Python's nor another package's."
-    own = lambda parts: "mhbench" in parts or not {"site-packages", "lib"} & set(parts)
-    frame = next((f for f in reversed(frames) if own(Path(f.filename).parts)), None)
+    in_project = lambda parts: "mhbench" in parts or not {"site-packages", "lib"} & set(parts)
+    frame = next((f for f in reversed(frames) if in_project(Path(f.filename).parts)), None)
     if frame is None or frame.filename.startswith("<ipython"):
         return f"line {frame.lineno} of the cell" if frame else "in no code that is known"
     return f"{'/'.join(Path(frame.filename).parts[-3:])}:{frame.lineno}, in {frame.name}"
@@ -158,25 +160,25 @@ def error_output(error: BaseException) -> NotebookNode:
     of the code has its place behind what it says.
     """
     frames, name = _frames(error), type(error).__name__
-    said = _in_words(error)
+    message = _in_words(error)
     if frames and not issubclass(type(error), _SAYS_ITS_PLACE):
-        said = f"{said} ({_place(frames)})"
-    of = {"ename": name, "evalue": said, "traceback": _formatted(error, frames)}
+        message = f"{message} ({_place(frames)})"
+    fields = {"ename": name, "evalue": message, "traceback": _formatted(error, frames)}
     readable = lambda text: text[:PRINTED].encode("utf-8", "backslashreplace").decode()
-    shown = {k: readable(v) if isinstance(v, str) else list(map(readable, v)) for k, v in of.items()}
-    return new_output("error", **shown)
+    readable_fields = {k: readable(v) if isinstance(v, str) else list(map(readable, v)) for k, v in fields.items()}
+    return new_output("error", **readable_fields)
 
 
-def _run(source: str, shell: ZMQInteractiveShell, shown: CellOutputs) -> BaseException | None:
+def _run(source: str, shell: ZMQInteractiveShell, outputs_of_cell: CellOutputs) -> BaseException | None:
     "Run a cell: the error that ended it."
-    shown.outputs, shown.errors = [], []
-    with Printed("stderr", shown.outputs) as err, Printed("stdout", shown.outputs) as out:
+    outputs_of_cell.outputs, outputs_of_cell.errors = [], []
+    with Printed("stderr", outputs_of_cell.outputs) as err, Printed("stdout", outputs_of_cell.outputs) as out:
         with redirect_stdout(out), redirect_stderr(err):
             ran = shell.run_cell(source, store_history=True)
     noted = [e for e in (ran.error_before_exec, ran.error_in_exec) if e is not None]
-    if not (errors := shown.errors or noted):
+    if not (errors := outputs_of_cell.errors or noted):
         return None
-    shown.outputs.append(error_output(errors[0]))
+    outputs_of_cell.outputs.append(error_output(errors[0]))
     return errors[0]
 
 
@@ -188,14 +190,14 @@ class Here(Engine):
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # as a kernel has it
         pd.set_option("display.max_columns", 20)  # pandas may have taken a terminal's width before there was a shell
         pd.set_option("display.max_colwidth", 120)  # a cell may hold two numbers, each with its interval and n
-        shown = CellOutputs()
-        with _shell(shown) as shell:
+        outputs = CellOutputs()
+        with _shell(outputs) as shell:
             for index, cell in enumerate(nb_man.nb.cells):
                 if cell.cell_type != "code" or not cell.source.strip():
                     continue
                 cell.execution_count = shell.execution_count
-                error = _run(cell.source, shell, shown)
-                cell.outputs = shown.outputs
+                error = _run(cell.source, shell, outputs)
+                cell.outputs = outputs.outputs
                 if error is not None:
                     nb_man.cell_exception(cell, cell_index=index)
                     if issubclass(type(error), KeyboardInterrupt):

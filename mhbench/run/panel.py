@@ -46,18 +46,18 @@ def pilot_ratings(path: str | Path) -> tuple[list[Rating], float | None]:  # and
     table = read_table(path)
     at = guess_rating_columns(table.columns, {"item": "item_id"} if "item_id" in table.columns else None)
     out = []
-    for where, row in table.rows:
+    for row_place, row in table.rows:
         number, label = (cell_text(row, at.get(c)) for c in ("value", "label"))
         if not number and not label:
             continue
-        who = {c: cell_text(row, at[c]) for c in ("item", "rater", "target")}
-        about: dict[str, Any] = {"item_id": who["item"], "rater": who["rater"], "target": who["target"]}
+        names = {c: cell_text(row, at[c]) for c in ("item", "rater", "target")}
+        about: dict[str, Any] = {"item_id": names["item"], "rater": names["rater"], "target": names["target"]}
         try:
             about["value"] = float(number.replace(",", ".")) if number else None
             out.append(Rating(**about, label=label or None, study="pilot", source=path.name))
         except ValueError as e:
-            got = f"{str(e).splitlines()[-1].strip()} ({where})"
-            refuse(f"pilot_ratings: a row must hold one number or label; got {got}")
+            actual = f"{str(e).splitlines()[-1].strip()} ({row_place})"
+            refuse(f"pilot_ratings: a row must hold one number or label; got {actual}")
     return out, None
 
 # %% ../../nbs/run/13_panel.ipynb #14c59c48
@@ -71,14 +71,14 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
         refuse(f"panel design: --each needs a --width above 0; got {width}")
     c = rater_components(pilot["value"], pilot["item"] + " " + pilot["target"], pilot["rater"])
     needed = design.raters_of_each(c, width)
-    given = pilot.groupby("item")["rater"].nunique()
-    print(f"{c.n_ratings} ratings by {c.n_raters} raters of {len(given)} items")
+    n_raters = pilot.groupby("item")["rater"].nunique()
+    print(f"{c.n_ratings} ratings by {c.n_raters} raters of {len(n_raters)} items")
     interval = f"For an interval of a mean score no wider than {width:g}"
     if needed is None:
         return print(f"{interval} no number of raters up to 200 is enough.")
-    more = int((needed - given).clip(lower=0).sum())
-    hours = f"{more * minutes / 60:.1f} hours in all"
-    print(f"{interval}: {needed} raters an item; {more} answers are still to be given, {hours}.")
+    n_missing = int((needed - n_raters).clip(lower=0).sum())
+    hours = f"{n_missing * minutes / 60:.1f} hours in all"
+    print(f"{interval}: {needed} raters an item; {n_missing} answers are still to be given, {hours}.")
 
 # %% ../../nbs/run/13_panel.ipynb #33c45a65
 @subcommand(
@@ -104,8 +104,8 @@ def _panel_design(a: argparse.Namespace) -> None:
     aim = design.Aim(a.width, a.difference, a.power)
     if min(x for x in (a.width, a.difference) if x is not None) < _LOWER_LIMIT:
         refuse("panel design: --width and --difference must be above 0")
-    found, measured = pilot_ratings(a.ratings)
-    pilot, label = design.pilot_table(found, a.label)
+    pilot_rows, measured = pilot_ratings(a.ratings)
+    pilot, label = design.pilot_table(pilot_rows, a.label)
     minutes = a.minutes or measured or design.MINUTES
     if a.each:
         return _print_each(pilot, a.width, minutes)
@@ -149,22 +149,22 @@ def _from_table(path: str) -> _Known:
     table = read_table(Path(path).expanduser())
     at = {c.strip().lower(): c for c in table.columns}
     if gone := sorted({"people", "judge"} - set(at)):
-        got = f"none named {', '.join(gone)} ({path})"
-        refuse(f"plan --humans: the pilot must have columns people and judge; got {got}")
+        actual = f"none named {', '.join(gone)} ({path})"
+        refuse(f"plan --humans: the pilot must have columns people and judge; got {actual}")
     numbers = lambda c: np.array([_number(cell_text(row, at[c]), place) for place, row in table.rows], float)
     cases = [cell_text(row, at["case"]) if "case" in at else str(k) for k, (_, row) in enumerate(table.rows)]
     y, f = numbers("people"), numbers("judge")
-    both = ~np.isnan(y) & ~np.isnan(f)
-    share = bool(np.isin(y[both], (0, 1)).all() and np.isin(f[both], (0, 1)).all())
-    pilot = pilot_of(y[both], f[both], clusters=np.array(cases)[both], share=share)
+    complete = ~np.isnan(y) & ~np.isnan(f)
+    share = bool(np.isin(y[complete], (0, 1)).all() and np.isin(f[complete], (0, 1)).all())
+    pilot = pilot_of(y[complete], f[complete], clusters=np.array(cases)[complete], share=share)
     return _Known(Path(path).name, pilot, int((~np.isnan(f)).sum()))
 
 # %% ../../nbs/run/13_panel.ipynb #24d1c061
 def _recorded_labels(ratings: list[Rating]) -> list[Judgment]:
     "The labels of models that came with the corpus, as judgments."
-    said = lambda r: {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater, "label": r.label}
+    fields = lambda r: {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater, "label": r.label}
     about: dict[str, Any] = {"kind": "label", "rubric": "recorded", "attempts": 0}
-    return [Judgment(**said(r), **about) for r in ratings if r.by_model and r.label is not None]
+    return [Judgment(**fields(r), **about) for r in ratings if r.by_model and r.label is not None]
 
 
 def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
@@ -174,19 +174,19 @@ def _from_run(results: Path, studies: list[str]) -> Iterator[_Known]:
         if not ratings:
             continue
         items = records_left(results, "prepare", study, Item)
-        said = _recorded_labels(ratings) + records_left(results, "judge", study, Judgment)
+        judgments = _recorded_labels(ratings) + records_left(results, "judge", study, Judgment)
         for kind in ("score", "label"):
-            table = student_points(said, items, kind) if any(j.kind == kind for j in said) else pd.DataFrame()
+            table = student_points(judgments, items, kind) if any(j.kind == kind for j in judgments) else pd.DataFrame()
             for judge, g in table.dropna(subset=["points"]).groupby("judge") if len(table) else []:
                 rated = rated_points(ratings, set(g["model"])).mean(axis=1).rename("people").reset_index()
-                both = g.merge(rated, on=["item_id", "model"]).dropna(subset=["people"])
-                both = both[both["people"] != 50] if kind == "label" else both
-                if both["cluster"].nunique() < fewest_clusters():
+                merged = g.merge(rated, on=["item_id", "model"]).dropna(subset=["people"])
+                merged = merged[merged["people"] != 50] if kind == "label" else merged
+                if merged["cluster"].nunique() < fewest_clusters():
                     continue
-                y, f = both["people"].to_numpy(), both["points"].to_numpy()
+                y, f = merged["people"].to_numpy(), merged["points"].to_numpy()
                 if kind == "label":
                     y, f = (y > 50).astype(float), f / 100
-                pilot = pilot_of(y, f, clusters=both["cluster"].to_numpy(), share=kind == "label")
+                pilot = pilot_of(y, f, clusters=merged["cluster"].to_numpy(), share=kind == "label")
                 yield _Known(f"{study}, judge {judge}", pilot, len(g))
 
 # %% ../../nbs/run/13_panel.ipynb #66a163c8
@@ -201,16 +201,18 @@ def _sentence(row: Any) -> str:
     return f"{n} labels beside the judge are worth {worth} of people alone: {row.saved:.0%} of the labels are saved."
 
 
-def _lines(known: _Known, labels: list[int]) -> list[str]:
-    p, judged = known.pilot, known.judged
+def _lines(source: _Known, labels: list[int]) -> list[str]:
+    p, judged = source.pilot, source.judged
     counted = f"{p.n} labels of {p.n_clusters} cases beside the judge's; " if p.n else ""
-    out = [f"{known.name}: {counted}correlation {p.correlation:.2f}; {judged} answers judged"]
+    out = [f"{source.name}: {counted}correlation {p.correlation:.2f}; {judged} answers judged"]
     table = certificate(p, judged, labels)
     if not len(table):
-        given = ", ".join(map(str, labels))
-        return [*out, f"no number of labels among {given} is of six cases or more, and below {judged}"]
-    shown = table.assign(**{c: (100 * table[c]).round().astype(int).astype(str) + "%" for c in ("narrower", "saved")})
-    out.append(shown.round(3).to_string(index=False))
+        sizes = ", ".join(map(str, labels))
+        return [*out, f"no number of labels among {sizes} is of six cases or more, and below {judged}"]
+    percentages = table.assign(
+        **{c: (100 * table[c]).round().astype(int).astype(str) + "%" for c in ("narrower", "saved")}
+    )
+    out.append(percentages.round(3).to_string(index=False))
     row = table.iloc[(table["labels"] - 100).abs().argmin()]
     out.append(_sentence(row))
     if p.n:
@@ -249,15 +251,15 @@ def plan_humans(a: argparse.Namespace, studies: list[str]) -> list[str]:  # line
             rule = "be two numbers, of what is correct and of what is wrong"
             refuse(f"plan --humans: --rates must {rule}; got {a.rates!r}")
         card = pilot_of_card(a.correlation, a.sd, rates=(rates[0], rates[1]) if rates else None, correct=a.correct)
-        known = [_Known("the judge's card", card, a.judged or 1000)]
+        sources = [_Known("the judge's card", card, a.judged or 1000)]
     else:
-        known = [_from_table(a.humans)] if a.humans else list(_from_run(root() / "results", studies))
-    if not known:
+        sources = [_from_table(a.humans)] if a.humans else list(_from_run(root() / "results", studies))
+    if not sources:
         remedy = "give a table with columns people and judge, or --correlation or --rates from the judge's card"
         rule = "the run must hold labels of people beside a judge's; got none of six cases"
         refuse(f"plan --humans: {rule}", remedy=remedy)
     out = []
-    for k in known:
+    for k in sources:
         out += [*_lines(k._replace(judged=a.judged or k.judged), labels), ""]
     return out[:-1]
 
@@ -268,8 +270,8 @@ def run_answers(study: str, models: list[str], results: str | Path = "results") 
     files = [texts / "items.parquet", texts / "recorded.parquet"]
     files += [place(results, "text/generate", study, m) / "responses.parquet" for m in models]
     if gone := [f for f in files if not f.exists()]:
-        got = f"no {gone[0]}; run `dvc repro generate`"
-        refuse(f"run_answers: the answers to export must be there; got {got}", error=FileNotFoundError)
+        actual = f"no {gone[0]}; run `dvc repro generate`"
+        refuse(f"run_answers: the answers to export must be there; got {actual}", error=FileNotFoundError)
     items = read_records(files[0], Item)
     return items, [*chain.from_iterable(read_records(f, Response) for f in files[1:])]
 

@@ -50,17 +50,17 @@ def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
             yield (stage,), _map(section)
 
 # %% ../../nbs/run/03_params.ipynb #75d2cb06
-def _named(path: tuple, names: Any, known: Collection[str], rule: str, otherwise: str) -> Iterator[Fault]:
+def _named(path: tuple, names: Any, allowed: Collection[str], rule: str, otherwise: str) -> Iterator[Fault]:
     "Names that are not among the known ones."
-    for name in [n for n in _texts(names) if n not in known]:
-        yield Fault(path, f"{rule} ({listed(known) or 'none'})", shown(name), nearest(name, known, otherwise))
+    for name in [n for n in _texts(names) if n not in allowed]:
+        yield Fault(path, f"{rule} ({listed(allowed) or 'none'})", shown(name), nearest(name, allowed, otherwise))
 
 
 def _entries_named(p: dict) -> Iterator[Fault]:
     "Names of studies, models and endpoints that have no entry."
     run = _map(p.get("run"))
     uses: list[tuple[tuple, Any, str]] = [(("run", "studies"), run.get("studies"), "studies")]
-    uses += [(("run", part), run.get(part), "models") for part in ("models", "judges", "subjects")]
+    uses += [(("run", role), run.get(role), "models") for role in ("models", "judges", "subjects")]
     for name, m in _map(p.get("models")).items():
         uses.append((("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints"))
     for path, section in _sections(p):
@@ -108,15 +108,15 @@ def _settings(p: dict) -> Iterator[Fault]:
         if path[-1] == "annotate" and (asks := section.get("kind")) not in QUESTION_KINDS:
             near = nearest(asks, QUESTION_KINDS, "see docs/howto-raters.md")
             yield Fault((*path, "kind"), f"be one of {listed(QUESTION_KINDS)}", shown(asks), near)
-        known = _answering(p, path)
-        if known is None:
+        answering = _answering(p, path)
+        if answering is None:
             continue
         pairs = _map(section.get("prompt_pairs"))
         compared: dict[tuple, Any] = {("prompt_pairs",): [*pairs, *pairs.values()]}
         compared |= {("groups", group): names for group, names in _map(section.get("groups")).items()}
         for at, names in compared.items():
             rule = "name models, or tables of answers"
-            yield from _named((*path, *at), names, known, rule, "add its entry, or take it out")
+            yield from _named((*path, *at), names, answering, rule, "add its entry, or take it out")
 
 
 def _sets(p: dict) -> Iterator[Fault]:
@@ -124,12 +124,12 @@ def _sets(p: dict) -> Iterator[Fault]:
     for study, sections in _map(p.get("studies")).items():
         stage = {name: _map(section) for name, section in _map(sections).items()}
         prepare = stage.get("prepare", {})
-        made = _texts(prepare.get("sets")) + _texts(_map(prepare.get("options")).get("sets"))
+        declared_sets = _texts(prepare.get("sets")) + _texts(_map(prepare.get("options")).get("sets"))
         attributes = list(_map(stage.get("demographics", {}).get("attributes")))
         core = [stage.get("score", {}).get("core")]
         rule = f"name a set of studies.{study}.prepare.sets"
         for at, names in ((("demographics", "attributes"), attributes), (("score", "core"), core)):
-            yield from _named(("studies", study, *at), names, made, rule, "add it there, or take it out")
+            yield from _named(("studies", study, *at), names, declared_sets, rule, "add it there, or take it out")
 
 # %% ../../nbs/run/03_params.ipynb #5a0f811e
 ASKED_IN = {  # stage -> those of WHOM that it has; `asked` of finetune names models to train
@@ -172,22 +172,24 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     models asks no more of the run's than the study names. Examinees are those models of the run that the study names,
     else as many others.
     """
-    given = dict(p.get(stage) or {}) | dict(p["studies"][study].get(stage) or {})
+    settings = dict(p.get(stage) or {}) | dict(p["studies"][study].get(stage) or {})
     run = p["run"]
-    out = {k: given[k] for k in ASKED_IN.get(stage, ()) if k in given}
+    out = {k: settings[k] for k in ASKED_IN.get(stage, ()) if k in settings}
     chosen = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
-    most = {k: len(v or []) if stage in _NOBODY else None for k, v in out.items()}
-    named = given.get("asked") or []
-    sorting = [m for m in named if stage == "profile" and m in (run.get("models") or []) and kind_of(p, m) == "encoder"]
-    out |= {k: list(chosen[k])[: most[k]] for k in out if chosen.get(k) is not None}
+    limit = {k: len(v or []) if stage in _NOBODY else None for k, v in out.items()}
+    named_models = settings.get("asked") or []
+    sorting = [
+        m for m in named_models if stage == "profile" and m in (run.get("models") or []) and kind_of(p, m) == "encoder"
+    ]
+    out |= {k: list(chosen[k])[: limit[k]] for k in out if chosen.get(k) is not None}
     if chosen["asked"] is not None and "asked" in out:  # an encoder of the run sorts, whichever others are asked
         out["asked"] = list(dict.fromkeys([*(out["asked"] or []), *sorting]))
     silent = HERE[1:] if stage in ("judge", "judge_study", "profile") else HERE
     can = lambda m: m not in p["models"] or kind_of(p, m) not in silent
     out = {k: v and [*filter(can, v)] for k, v in out.items()}
-    if named := given.get("examinees"):
-        others = dict.fromkeys([*(m for m in run.get("subjects") or [] if m in run["models"]), *run["models"]])
-        out["examinees"] = [m for m in named if m in run["models"]] or [*others][: len(named)]
+    if named_models := settings.get("examinees"):
+        candidates = dict.fromkeys([*(m for m in run.get("subjects") or [] if m in run["models"]), *run["models"]])
+        out["examinees"] = [m for m in named_models if m in run["models"]] or [*candidates][: len(named_models)]
     return out
 
 
@@ -199,10 +201,10 @@ def somebody_writes(p: dict, study: str, modes: Collection[str] = ()) -> bool:
     if prepare.get("sha256") or any(m not in p["models"] or kind_of(p, m) not in HERE for m in p["run"]["models"]):
         return True
     tables = [root() / str(file) for file in _map(prepare.get("answers")).values()]
-    there = [t for t in tables if t.exists()]
-    if len(there) < len(tables) and modes:
+    existing = [t for t in tables if t.exists()]
+    if len(existing) < len(tables) and modes:
         return True  # the data are not pulled yet, so the study's section decides
-    return any(not all_simulated(t) or not modes_in(t).isdisjoint(modes) for t in there)
+    return any(not all_simulated(t) or not modes_in(t).isdisjoint(modes) for t in existing)
 
 
 def goes_through(p: dict, stage: str) -> list[str]:
@@ -222,10 +224,10 @@ def not_run(p: dict) -> dict[tuple[str, str], str]:  # (stage, study) -> why
         through = goes_through(p, stage)
         for study in [s for s in p["run"]["studies"] if stage in p["studies"][s] and s not in through]:
             empty = [k for k, v in asked_by(p, stage, study).items() if v == []]
-            who = "that it trains" if stage == "finetune" else f"that it can ask ({', '.join(empty)})"
+            role = "that it trains" if stage == "finetune" else f"that it can ask ({', '.join(empty)})"
             if stage in (*WRITTEN, *READ_IN) and not somebody_writes(p, study, READ_IN.get(stage, ())):
-                who = "that writes"
-            out[stage, study] = f"no model of the run is one {who}"
+                role = "that writes"
+            out[stage, study] = f"no model of the run is one {role}"
     return out
 
 
@@ -246,8 +248,8 @@ def _lists(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
         want = goes_through(p, stage)
         if list(p["run"].get(stage) or []) != want:
             rule = f"list the studies of the run that go through {stage}, in that order: [{', '.join(want)}]"
-            got = f"[{', '.join(p['run'].get(stage) or [])}]"
-            yield Fault(("run", stage), rule, got, "run `mhbench select`, which fills these lists in")
+            actual = f"[{', '.join(p['run'].get(stage) or [])}]"
+            yield Fault(("run", stage), rule, actual, "run `mhbench select`, which fills these lists in")
 
 
 def _ungiven(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
@@ -257,24 +259,24 @@ def _ungiven(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
             on = node.studies == "studies" or stage in p["studies"][study]
             if not ("study" in node.parameters and on):
                 continue
-            own = p["studies"][study].get(stage) or {}
-            given = {*(p.get(stage) or {}), *own, *GIVEN, "lineages"}
-            for name in (n for n in node.parameters if n not in given):
+            study_section = p["studies"][study].get(stage) or {}
+            with_value = {*(p.get(stage) or {}), *study_section, *GIVEN, "lineages"}
+            for name in (n for n in node.parameters if n not in with_value):
                 yield Fault(("studies", study, stage, name), "be given", "nothing", f"add it there, or to {stage}")
 
 # %% ../../nbs/run/03_params.ipynb #72a0fea0
 def check_params(
     p: dict,
-    where: str = "params.yaml",
+    file: str = "params.yaml",
     *,
     lines: Mapping[tuple, int] | None = None,  # entry -> its line
-    found: list[Fault] | None = None,  # mistakes in the file's keys
+    key_faults: list[Fault] | None = None,  # mistakes in the file's keys
     run_file: str | None = None,  # the file that holds the section `run`, if it is another
     lists: bool = True,  # False: the lists of `run` that follow from other entries are not checked
 ) -> None:
     "Refuse parameters with mistakes, in one message that lists them all."
     stages = graph()
-    wrong = list(found or [])
+    wrong = list(key_faults or [])
     if "run" not in p:
         wrong.append(Fault(("run",), f"be there, in {RUN_FILE} beside it", "nothing", "`mhbench select --demo`"))
     if not any(f.rule == TEXT_KEY for f in wrong):  # the schema knows only keys that are texts
@@ -282,8 +284,8 @@ def check_params(
     if not wrong:
         wrong = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
     if run_file and any(f.path[:1] == ("run",) for f in wrong):
-        where = run_file if all(f.path[:1] == ("run",) for f in wrong) else f"{where} and {run_file}"
-    refuse_all(wrong, where, lines or {})
+        file = run_file if all(f.path[:1] == ("run",) for f in wrong) else f"{file} and {run_file}"
+    refuse_all(wrong, file, lines or {})
 
 # %% ../../nbs/run/03_params.ipynb #60eadd20
 def load_params(path: str | Path = "params.yaml", *, lists: bool = True) -> dict:  # `lists` as for `check_params`
@@ -299,25 +301,32 @@ def load_params(path: str | Path = "params.yaml", *, lists: bool = True) -> dict
 
 @lru_cache(maxsize=4)
 def _loaded(path: Path, state: tuple, stages: int, lists: bool) -> dict:  # by which files, and which dvc.yaml
-    p, lines, found = read_tree(path)
+    p, lines, faults = read_tree(path)
     selection = path.with_name(RUN_FILE)
     if not selection.exists():
-        check_params(p, path.name, lines=lines, found=found, lists=lists)
+        check_params(p, path.name, lines=lines, key_faults=faults, lists=lists)
         return p
-    chosen, of_run, more = read_tree(selection)
+    chosen, of_run, faults_of_run = read_tree(selection)
     if "run" in p or set(chosen) != {"run"}:
-        got = "one in params.yaml too" if "run" in p else f"the entries {listed(chosen)}"
+        actual = "one in params.yaml too" if "run" in p else f"the entries {listed(chosen)}"
         remedy = f"the user's settings belong in {path.name}, the selection here"
-        refuse(f"load_params: {selection.name} must hold the entry run, and it alone; got {got}", remedy=remedy)
-    both = {**lines, **of_run}
-    check_params(p | chosen, path.name, lines=both, found=[*found, *more], run_file=selection.name, lists=lists)
+        refuse(f"load_params: {selection.name} must hold the entry run, and it alone; got {actual}", remedy=remedy)
+    all_lines = {**lines, **of_run}
+    check_params(
+        p | chosen,
+        path.name,
+        lines=all_lines,
+        key_faults=[*faults, *faults_of_run],
+        run_file=selection.name,
+        lists=lists,
+    )
     return p | chosen
 
 # %% ../../nbs/run/03_params.ipynb #ba04e440
-def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dict) -> dict:
+def _asked(p: dict, stage: str, study: str | None, model: str | None, settings: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
-    among = sum((given.get(k) or [] for k in ("judges", "asked", "examinees")), [])
-    names = list(dict.fromkeys([model] if model else among))
+    listed_models = sum((settings.get(k) or [] for k in ("judges", "asked", "examinees")), [])
+    names = list(dict.fromkeys([model] if model else listed_models))
     if gone := [m for m in names if m not in p["models"]]:
         rule = f"name entries of models ({', '.join(p['models'])})"
         refuse(f"stage_parameters: judges and asked must {rule}; got {gone} (studies.{study}.{stage})")
@@ -326,15 +335,15 @@ def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dic
     return {"entries": entries, "endpoints": {e: dict(p["endpoints"][e]) for e in endpoints}}
 
 
-def _families(p: dict, study: str | None, given: dict) -> dict[str, str]:
+def _families(p: dict, study: str | None, settings: dict) -> dict[str, str]:
     "The families of the models that a stage may meet: those of the run, the judges, and those of tables of answers."
     answers = (p["studies"][study].get("prepare") or {}).get("answers") or {} if study else {}
     judges = (asked_by(p, "judge", study).get("judges") or []) if study else []
-    met = [*p["run"]["models"], *judges, *(given.get("judges") or []), *(given.get("asked") or []), *answers]
-    known = {m: p["models"][m]["lineage"] for m in p["models"] if m in met and p["models"][m].get("lineage")}
+    met = [*p["run"]["models"], *judges, *(settings.get("judges") or []), *(settings.get("asked") or []), *answers]
+    families = {m: p["models"][m]["lineage"] for m in p["models"] if m in met and p["models"][m].get("lineage")}
     for section in (p["studies"][study] if study else {}).values():
-        known |= _map(_map(section).get("lineages"))
-    return known | dict(given.get("lineages") or {})
+        families |= _map(_map(section).get("lineages"))
+    return families | dict(settings.get("lineages") or {})
 
 # %% ../../nbs/run/03_params.ipynb #a90f9f7c
 def _same_model(p: dict, study: str | None) -> dict[str, str]:
@@ -347,10 +356,10 @@ def _same_model(p: dict, study: str | None) -> dict[str, str]:
         entry = p["models"][m]
         if entry.get("trained_on") or p["endpoints"][entry["endpoint"]].get("kind") == "classifier":
             continue
-        of = first.setdefault((entry["endpoint"], entry.get("served") or m), m)
-        out |= {m: of} if of != m else {}
-    own = _map(p["studies"][study].get("score")) if study else {}
-    pairs = own.get("prompt_pairs") or _map(p.get("score")).get("prompt_pairs") or {}
+        original = first.setdefault((entry["endpoint"], entry.get("served") or m), m)
+        out |= {m: original} if original != m else {}
+    score_section = _map(p["studies"][study].get("score")) if study else {}
+    pairs = score_section.get("prompt_pairs") or _map(p.get("score")).get("prompt_pairs") or {}
     return out | {k: out.get(v, v) for k, v in pairs.items()}
 
 
@@ -369,30 +378,30 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
             refuse(f"stage_parameters: {name} must be one of {kind} ({', '.join(p[kind])}); got {value!r}", place=stage)
         if name not in takes and value is not None:
             refuse(f"stage_parameters: {name} must be left out; got {value!r} ({stage} is not run by {name})")
-    given = dict(p.get(stage) or {})
+    values_given = dict(p.get(stage) or {})
     if study:
-        given |= (p["studies"][study].get(stage) or {}) | asked_by(p, stage, study)
+        values_given |= (p["studies"][study].get(stage) or {}) | asked_by(p, stage, study)
     if study and stage == "prepare" and (gone := simulated_left_out(p, study)):
-        given["answers"] = {name: file for name, file in given["answers"].items() if name not in gone}
-    most = p["run"].get("items")
-    if most is not None and stage == "prepare":
-        given["n_items"] = most or None
-    if most is not None and stage == "generate":  # the run's number replaces the limits of modes
+        values_given["answers"] = {name: file for name, file in values_given["answers"].items() if name not in gone}
+    item_limit = p["run"].get("items")
+    if item_limit is not None and stage == "prepare":
+        values_given["n_items"] = item_limit or None
+    if item_limit is not None and stage == "generate":  # the run's number replaces the limits of modes
         unlimited = lambda settings: settings and {k: v for k, v in settings.items() if k != "n_items"}
-        given["modes"] = {mode: unlimited(settings) for mode, settings in given["modes"].items()}
+        values_given["modes"] = {mode: unlimited(settings) for mode, settings in values_given["modes"].items()}
     facts = lambda m: {k: p["models"][m].get(k) for k in _FACTS}
-    known = {
+    run_values = {
         "seed": p["seed"],
         "results": "results",
         "study": study,
         "model": model,
         "models": list(p["run"]["models"]),
-        "lineages": _families(p, study, given),
+        "lineages": _families(p, study, values_given),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
         "registry": {m: facts(m) for m in p["run"]["models"]},
         "same_model": _same_model(p, study),
     }
     if "entries" in takes:
-        known |= _asked(p, stage, study, model, given)
-    return given | {k: v for k, v in known.items() if k in takes}
+        run_values |= _asked(p, stage, study, model, values_given)
+    return values_given | {k: v for k, v in run_values.items() if k in takes}

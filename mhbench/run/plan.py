@@ -42,11 +42,11 @@ def _link_results(stage: str, study: str | None, model: str | None, values: dict
     notebook = place("results", stage, study, model) / "notebook.ipynb"
     if not notebook.exists() or run_with(notebook) != values:
         return False
-    for part in (stage, f"text/{stage}"):
-        there, link = (place(results, part, study, model) for results in ("results", folder))
-        if there.exists():
+    for section in (stage, f"text/{stage}"):
+        target, link = (place(results, section, study, model) for results in ("results", folder))
+        if target.exists():
             link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(there)
+            link.symlink_to(target)
     return True
 
 # %% ../../nbs/run/08_plan.ipynb #3717ad11
@@ -64,28 +64,32 @@ class _DryRun:
     def run(self, node: Node, study: str | None, model: str | None) -> None:
         "Run a stage, or link its results; count the requests that it would send."
         values = stage_parameters(self.p, node.name, study, model)
-        asked = _who_is_asked(values)
-        known = not self.supposed & {(stage, study) for stage in node.reads}
-        if not asked and known and _link_results(node.name, study, model, values, self.folder):
+        models = _who_is_asked(values)
+        certain = not self.supposed & {(stage, study) for stage in node.reads}
+        if not models and certain and _link_results(node.name, study, model, values, self.folder):
             return
-        if not known and "replay" not in values:  # statistics of stand-ins decide no request
+        if not certain and "replay" not in values:  # statistics of stand-ins decide no request
             self.supposed.add((node.name, study))
             return
         if values.get("origin", "files") != "files":
             rule = "be collected before the requests about it are counted"
-            got = f"none that fits the parameters (studies.{study}.collect)"
-            refuse(f"plan: the literature must {rule}; got {got}; run `dvc repro collect@{study}`, which asks no model")
-        given: dict[str, Any] = {"results": str(self.folder)}
+            actual = f"none that fits the parameters (studies.{study}.collect)"
+            refuse(
+                f"plan: the literature must {rule}; got {actual}; run `dvc repro collect@{study}`, which asks no model"
+            )
+        overrides: dict[str, Any] = {"results": str(self.folder)}
         if "cache" in values:
-            given["cache"] = str(cache_file(values["cache"], root() / "results"))
-        if "near" in values and not known:
-            given["near"] = -1.0  # to a question that is not written yet, every passage counts as near
+            overrides["cache"] = str(cache_file(values["cache"], root() / "results"))
+        if "near" in values and not certain:
+            overrides["near"] = -1.0  # to a question that is not written yet, every passage counts as near
         self.recorder.calls.clear()
-        run_stage(node.name, study, model, params=self.params, overrides=given, here=True, dry="replay" in values)
-        for name in asked:
+        run_stage(
+            node.name, study, model, params=self.params, overrides=overrides, in_process=True, dry="replay" in values
+        )
+        for name in models:
             plans = [_NOTHING, *(call.plan for call in self.recorder.calls if call.model == name)]
             self.rows.append((node.name, study, name, *(None if None in x else sum(x) for x in zip(*plans))))
-        if not asked or any(call.plan.to_ask for call in self.recorder.calls):
+        if not models or any(call.plan.to_ask for call in self.recorder.calls):
             self.supposed.add((node.name, study))
 
 
@@ -107,22 +111,24 @@ class PlannedRun(NamedTuple):
 
 def _counted(p: dict, stages: dict[str, Node]) -> list[tuple[Node, str | None, str | None]]:
     "What asks somebody, what that rests on, and what prepares a study: of the notebooks of a run, in order."
-    kept, read = [], set[tuple]()
+    counted, needed = [], set[tuple]()
     for node, study, model in reversed(jobs(p["run"], stages)):
         asks = "replay" in node.parameters and _who_is_asked(stage_parameters(p, node.name, study, model))
-        if asks or node.name == "prepare" or (node.name, study) in read:
-            kept.append((node, study, model))
-            read |= {(stage, study) for stage in before(stages, node.name)}
-    return [job for job in reversed(kept) if job[0].name != "finetune"]  # what it trains answers with the first option
+        if asks or node.name == "prepare" or (node.name, study) in needed:
+            counted.append((node, study, model))
+            needed |= {(stage, study) for stage in before(stages, node.name)}
+    return [
+        job for job in reversed(counted) if job[0].name != "finetune"
+    ]  # what it trains answers with the first option
 
 
-def _with_what_is_left(said: str, folder: Path) -> str:
+def _with_what_is_left(message: str, folder: Path) -> str:
     "A failure, with the notebook that tells of it where it stays: the folder of the count is deleted."
     for failed in folder.rglob("notebook.failed.ipynb"):
-        kept = private_file(root() / ".mhbench" / "plan.failed.ipynb")
-        shutil.copyfile(failed, kept)
-        said = said.replace(str(failed), os.path.relpath(kept))
-    return said
+        copy = private_file(root() / ".mhbench" / "plan.failed.ipynb")
+        shutil.copyfile(failed, copy)
+        message = message.replace(str(failed), os.path.relpath(copy))
+    return message
 
 
 def _size(results: Path, study: str) -> tuple[int, int]:

@@ -29,12 +29,12 @@ from .graph import graph, jobs
 __all__ = ['EVERY_S', 'apart', 'settle', 'position', 'Live']
 
 # %% ../../nbs/run/24_process.ipynb #86563f78
-_STAGE = "from mhbench.run.cli import main; raise SystemExit(main(here=True))"
+_STAGE = "from mhbench.run.cli import main; raise SystemExit(main(in_process=True))"
 
 
-def _hold_interrupts(held: bool) -> None:
+def _hold_interrupts(blocked: bool) -> None:
     "Block interrupts, or unblock them: one that arrived meanwhile is delivered then."
-    signal.pthread_sigmask(signal.SIG_BLOCK if held else signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_BLOCK if blocked else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def apart(words: list[str]) -> int:  # the exit status
@@ -55,13 +55,13 @@ def apart(words: list[str]) -> int:  # the exit status
     return ended
 
 
-def _ended_by(which: signal.Signals, words: str) -> NoReturn:
+def _ended_by(signal_number: signal.Signals, words: str) -> NoReturn:
     "Report that a signal ended a stage, and what to do."
-    killed = which == signal.SIGKILL
+    killed = signal_number == signal.SIGKILL
     why = ", often for want of memory" if killed else ""
-    less = "give it more memory, or fewer items (n_items), and run it again" if killed else "run it again"
-    got = f"{which.name} from outside{why} ({words})"
-    refuse(f"run: the stage must end by itself; got {got}; what was answered is kept: {less}", error=RuntimeError)
+    remedy = "give it more memory, or fewer items (n_items), and run it again" if killed else "run it again"
+    actual = f"{signal_number.name} from outside{why} ({words})"
+    refuse(f"run: the stage must end by itself; got {actual}; what was answered is kept: {remedy}", error=RuntimeError)
 
 # %% ../../nbs/run/24_process.ipynb #14bd56fb
 def settle() -> None:
@@ -69,8 +69,8 @@ def settle() -> None:
     threading.Thread(target=_end_with_caller, name="caller", daemon=True).start()
     for fd, name in ((1, "stdout"), (2, "stderr")):
         old = getattr(sys, name)
-        how = {"encoding": old.encoding, "errors": old.errors, "line_buffering": True}
-        setattr(sys, name, io.TextIOWrapper(os.fdopen(os.dup(fd), "wb"), **how))
+        stream_options = {"encoding": old.encoding, "errors": old.errors, "line_buffering": True}
+        setattr(sys, name, io.TextIOWrapper(os.fdopen(os.dup(fd), "wb"), **stream_options))
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), fd)
     gc.set_threshold(100_000)
@@ -91,9 +91,9 @@ def _interrupted(*_: object) -> NoReturn:
 # %% ../../nbs/run/24_process.ipynb #7a402962
 def position(run: dict, stage: str, study: str | None = None, model: str | None = None) -> tuple[int, int]:
     "The position of a stage in the run, from 1, and the number of stages; 0 for a stage that is not in the run."
-    every = [(node.name, s, m) for node, s, m in jobs(run, graph())]
-    this = (stage, study, model)
-    return (every.index(this) + 1 if this in every else 0), len(every)
+    all_jobs = [(node.name, s, m) for node, s, m in jobs(run, graph())]
+    job = (stage, study, model)
+    return (all_jobs.index(job) + 1 if job in all_jobs else 0), len(all_jobs)
 
 # %% ../../nbs/run/24_process.ipynb #1ba2afde
 EVERY_S = 30.0  # between two lines of a log
@@ -130,14 +130,14 @@ class Live:
         self.thread.join()
         os.environ.pop(LIVE, None)
         os.environ |= {} if self.before is None else {LIVE: self.before}
-        how = "done" if kind is None else "ended with an error"
-        self._print(f"{self.title}: {how} after {time.monotonic() - self.began:.0f} s{self._spent()}")
+        outcome = "done" if kind is None else "ended with an error"
+        self._print(f"{self.title}: {outcome} after {time.monotonic() - self.began:.0f} s{self._spent()}")
         self.folder.cleanup()
 
     def _print(self, text: str, end: str = "\n"):
-        over = "\r\x1b[K" if self.moving else ""  # replaces the current line of a terminal
+        line_start = "\r\x1b[K" if self.moving else ""  # replaces the current line of a terminal
         with contextlib.suppress(OSError, ValueError):
-            print(f"{over}mhbench: {text}", end=end, file=self.out, flush=True)
+            print(f"{line_start}mhbench: {text}", end=end, file=self.out, flush=True)
 
     def _state(self) -> dict:
         "The latest progress of the process that asks models; {} before its first request."
@@ -147,22 +147,22 @@ class Live:
             return {}
 
     def _spent(self) -> str:
-        every = self._state().get("so_far")  # a stage may ask several times
-        if not every:
+        totals = self._state().get("so_far")  # a stage may ask several times
+        if not totals:
             return ""
-        refused = f", {every['declined']} refused" if every["declined"] else ""
-        counts = f"{every['done']} answers ({every['cached']} cached, {every['failed']} failed{refused})"
-        return f", {counts}, " + ("cost unknown" if every["usd"] is None else f"{every['usd']:.4f} USD")
+        refused = f", {totals['declined']} refused" if totals["declined"] else ""
+        counts = f"{totals['done']} answers ({totals['cached']} cached, {totals['failed']} failed{refused})"
+        return f", {counts}, " + ("cost unknown" if totals["usd"] is None else f"{totals['usd']:.4f} USD")
 
     def _watch(self):
         "Show new states until the end."
-        told: dict = {}
+        printed: dict = {}
         last = time.monotonic()
         while not self.done.wait(0.2):
             state, now = self._state(), time.monotonic()
             if self.moving:
                 width = shutil.get_terminal_size().columns - len("mhbench: ") - 1
                 self._print(state.get("line", f"{now - self.began:.0f} s")[:width], end="")
-            elif state != told and now - last >= self.every_s:
+            elif state != printed and now - last >= self.every_s:
                 self._print(f"{self.title}: {state['line']}")
-                told, last = state, now
+                printed, last = state, now

@@ -86,10 +86,10 @@ def _under_dvc(folder: Path) -> None:
         refuse("init: DVC must be installed; got none; pip install 'mhbench[pipeline]'", error=ImportError)
     ignored = _quietly("git", "check-ignore", "-q", str(folder), cwd=folder)  # by a repository around it
     if _quietly("git", "rev-parse", "--git-dir", cwd=folder) and not ignored:
-        how = ["--subdir"]
+        scm_option = ["--subdir"]
     else:
-        how = [] if _quietly("git", "init", "--quiet", cwd=folder) else ["--no-scm"]
-    if not (folder / ".dvc").exists() and not _quietly(*dvc, "init", "--quiet", *how, cwd=folder):
+        scm_option = [] if _quietly("git", "init", "--quiet", cwd=folder) else ["--no-scm"]
+    if not (folder / ".dvc").exists() and not _quietly(*dvc, "init", "--quiet", *scm_option, cwd=folder):
         _quietly(*dvc, "init", "--quiet", cwd=folder)  # the folder is the repository's top
     for name in ("core.analytics", "core.check_update", "core.autostage"):
         _quietly(*dvc, "config", name, "false", cwd=folder)
@@ -98,13 +98,13 @@ def _under_dvc(folder: Path) -> None:
 def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files written, relative to the folder
     "Set up a folder in which `dvc repro` runs, or update the stages of an existing one and keep its parameters."
     top = Path(folder).expanduser().resolve()
-    there = (top / "dvc.yaml").exists() or (top / "params.yaml").exists()
-    if there and not update:
+    existing = (top / "dvc.yaml").exists() or (top / "params.yaml").exists()
+    if existing and not update:
         remedy = "take another folder, or add --update, which replaces dvc.yaml and nbs/stages"
         refuse(f"init: the folder must hold no pipeline; got {folder}", remedy=remedy, error=FileExistsError)
-    if update and not there:
-        got = f"{folder}; leave --update out"
-        refuse(f"init: the folder must hold a pipeline; got {got}", error=FileNotFoundError)
+    if update and not existing:
+        actual = f"{folder}; leave --update out"
+        refuse(f"init: the folder must hold a pipeline; got {actual}", error=FileNotFoundError)
     if update and is_clone(top):
         refuse(f"init: the folder must be one that `mhbench init` made; got {folder}; a clone has git for this")
     texts = {name: file.read_bytes() for name, file in pipeline_files().items()}
@@ -134,8 +134,8 @@ def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files
     argument("--update", action="store_true", help="take over the stages of a newer mhbench; parameters stay"),
 )
 def _init(a) -> None:
-    made = init(a.folder, update=a.update)
-    print(f"{a.folder}: {len(made)} files, {sum(name.endswith('.ipynb') for name in made)} stages")
+    written = init(a.folder, update=a.update)
+    print(f"{a.folder}: {len(written)} files, {sum(name.endswith('.ipynb') for name in written)} stages")
     if not a.update:
         if find_spec("sentence_transformers") is None:
             print("first: pip install 'mhbench[metrics]', which brings the encoder minilm")
@@ -159,13 +159,13 @@ def replications() -> list[str]:
 
 def replication(name: str) -> Replication:
     "A study's replication. Raises: ValueError for a study without one, or an entry that does not fit."
-    known = study_files("replication.yaml")
-    if name not in known:
+    files = study_files("replication.yaml")
+    if name not in files:
         remedy = "`mhbench import` reads a corpus of every study; add a replication.yaml to the study's folder"
-        rule = f"be a study whose files are released ({', '.join(known)})"
+        rule = f"be a study whose files are released ({', '.join(files)})"
         refuse(f"replicate: NAME must {rule}; got {name!r}", remedy=remedy)
-    given = yaml.safe_load(known[name].read_text(encoding="utf-8"))
-    return settings_from(given, Replication, "replicate", str(known[name]))
+    fields = yaml.safe_load(files[name].read_text(encoding="utf-8"))
+    return settings_from(fields, Replication, "replicate", str(files[name]))
 
 # %% ../../nbs/run/26_replicate.ipynb #ab91f0dc
 _MADE_OF = Path(".mhbench") / "replication.json"  # in a working folder: the hashes that it was set up with
@@ -207,33 +207,39 @@ def _check_free(top: Path, name: str) -> dict[str, Any]:  # what it was made of;
         return {}
     before = json.loads((top / _MADE_OF).read_text(encoding="utf-8")) if (top / _MADE_OF).exists() else {}
     if before.get("study") != name:
-        got = f"one of {before['study']}" if before else "one with other files"
+        actual = f"one of {before['study']}" if before else "one with other files"
         remedy = "take another folder with --to"
-        refuse(f"replicate: --to must be new, or the folder of the same replication; got {got}", remedy=remedy)
+        refuse(f"replicate: --to must be new, or the folder of the same replication; got {actual}", remedy=remedy)
     return before
 
 # %% ../../nbs/run/26_replicate.ipynb #12c1af2d
-def _set_up(top: Path, made: dict[str, Any], before: dict[str, Any]) -> bool:  # whether it was up to date
+def _set_up(top: Path, made_of: dict[str, Any], before: dict[str, Any]) -> bool:  # whether it was up to date
     "Set up a folder with this version's pipeline and the demo's parameters, unless it is up to date."
-    if before == made:
+    if before == made_of:
         return True
-    there = (top / "params.yaml").exists()
-    init(top, update=there)
-    for file in ("params.yaml", "run.yaml") if there else ():
+    existing = (top / "params.yaml").exists()
+    init(top, update=existing)
+    for file in ("params.yaml", "run.yaml") if existing else ():
         (top / file).write_bytes(pipeline_files()[file].read_bytes())
     return False
 
 # %% ../../nbs/run/26_replicate.ipynb #8cced614
-def _enter(top: Path, name: str, release: Fetched, said: Replication) -> list[str]:  # a summary of the corpus
+def _enter(
+    top: Path, name: str, release: Fetched, settings_of_replication: Replication
+) -> list[str]:  # a summary of the corpus
     "Point a working folder's study at a release, and write the settings of its replication."
     params = top / "params.yaml"
     prepare = load_params(params)["studies"][name]["prepare"]
-    options = release.options | said.options
+    options = release.options | settings_of_replication.options
     corpus, aside = read_what_fits(prepare["loader"], release.corpus, name, options)
     import_corpus(name, release.corpus, options, corpus.settings, params=params)
     entry = load_params(params, lists=False)["studies"][name]
-    ours = {stage: own for stage, own in said.stages.items() if stage != "ledger" or name in study_files("claims.yaml")}
-    entry |= {stage: (entry.get(stage) or {}) | own for stage, own in ours.items() if own is not None}
+    ours = {
+        stage: settings
+        for stage, settings in settings_of_replication.stages.items()
+        if stage != "ledger" or name in study_files("claims.yaml")
+    }
+    entry |= {stage: (entry.get(stage) or {}) | settings for stage, settings in ours.items() if settings is not None}
     entry = {stage: section for stage, section in entry.items() if ours.get(stage, {}) is not None}
     if "ledger" in entry:
         entry["ledger"] = {"release": str(release.folder)} | entry["ledger"]
@@ -262,7 +268,7 @@ def replicate(
     Raises: ValueError for a study without a replication, or a folder with other files; the errors of `fetch_release`
     and of the study's loader; ImportError if packages of the pipeline are missing; RuntimeError if a stage fails.
     """
-    said = replication(name)
+    settings = replication(name)
     _check_installed()
     top = Path(to or Path("replication") / name).expanduser().resolve()
     before = _check_free(top, name)
@@ -270,14 +276,14 @@ def replicate(
         private_file(top / _MADE_OF).write_text(json.dumps({"study": name}), encoding="utf-8")
     unlock(name)
     release = _released(top, name, source)
-    made = _made_of(name, release)
+    made_of = _made_of(name, release)
     with _inside(top):
-        if not _set_up(top, made, before):
-            lines = _enter(top, name, release, said)
+        if not _set_up(top, made_of, before):
+            lines = _enter(top, name, release, settings)
             (top / _READ).write_text("\n".join(lines) + "\n", encoding="utf-8")
-            (top / _MADE_OF).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-        done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=top, stdout=subprocess.DEVNULL)
-    if done.returncode:
+            (top / _MADE_OF).write_text(json.dumps(made_of, indent=1) + "\n", encoding="utf-8")
+        process = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=top, stdout=subprocess.DEVNULL)
+    if process.returncode:
         remedy = "correct the error above and run the same command again; finished stages are kept"
         refuse(f"replicate: every stage must succeed; got an error of one ({top})", remedy=remedy, error=RuntimeError)
     return top
@@ -296,68 +302,70 @@ def _verdicts(top: Path, name: str) -> list[str]:
 
 def _main_numbers(top: Path) -> list[str]:
     main = headline(top / "results", runs(load_params(top / "params.yaml")["run"]))
-    told = ["", "main numbers [95% interval]"]
+    lines = ["", "main numbers [95% interval]"]
     for r in main.head(_MOST).itertuples():
         interval = f"{r.estimate:.3f} [{r.ci_low:.3f}, {r.ci_high:.3f}]"
-        told.append(f"  {r.measure}, {r.model}, {r.mode}: {interval}, n = {r.n}")
-    return told + ([f"  and {len(main) - _MOST} more on the page"] if len(main) > _MOST else [])
+        lines.append(f"  {r.measure}, {r.model}, {r.mode}: {interval}, n = {r.n}")
+    return lines + ([f"  and {len(main) - _MOST} more on the page"] if len(main) > _MOST else [])
 
 
 def replication_lines(top: Path, name: str) -> list[str]:  # one a line, at most a screen
     "A summary of a replication's results, with the paths of the page and the ledger."
-    read = (top / _READ).read_text(encoding="utf-8").rstrip("\n").split("\n")
-    answered = [line for line in read if line.startswith("  recorded: ")]
-    others = [line for line in read[1:] if line not in answered][:4]
-    rest = [f"  {shorten(line, 150, placeholder=' ...')}" for line in others]
-    asked = f"  recorded: {len(answered)} run{'s' * (len(answered) != 1)} of models; nobody is asked"
+    corpus_lines = (top / _READ).read_text(encoding="utf-8").rstrip("\n").split("\n")
+    answered = [line for line in corpus_lines if line.startswith("  recorded: ")]
+    other_lines = [line for line in corpus_lines[1:] if line not in answered][:4]
+    shortened = [f"  {shorten(line, 150, placeholder=' ...')}" for line in other_lines]
+    recorded_runs = f"  recorded: {len(answered)} run{'s' * (len(answered) != 1)} of models; nobody is asked"
     with _inside(top):
         main = _main_numbers(top)
     ledger = top / "results" / "ledger" / name / "verdicts.parquet"
-    where = ["", f"the page: {top / 'results' / 'report.html'}"]
-    where += [f"the ledger: {ledger}"] if ledger.exists() else []
-    return [read[0], asked, *rest, *_verdicts(top, name), *main, *where]
+    places = ["", f"the page: {top / 'results' / 'report.html'}"]
+    places += [f"the ledger: {ledger}"] if ledger.exists() else []
+    return [corpus_lines[0], recorded_runs, *shortened, *_verdicts(top, name), *main, *places]
 
 # %% ../../nbs/run/26_replicate.ipynb #5c3e7c60
 def _as_list(lines: Sequence[str]) -> str:
     "The counts of verdicts as a list in Markdown; nothing where there are none."
-    said = [f"{line}:\n" if line[:1].strip() else f"- {line.strip()}" for line in lines if line]
-    return "\n".join([*said, "", ""]) if said else ""
+    listed = [f"{line}:\n" if line[:1].strip() else f"- {line.strip()}" for line in lines if line]
+    return "\n".join([*listed, "", ""]) if listed else ""
 
 
 _INDEX = resources.files("mhbench.report") / "templates" / "replication.md"
 
 
 def _captions(top: Path, name: str) -> dict[str, str]:  # "stage-table" -> caption
-    found: dict[str, str] = {}
+    captions: dict[str, str] = {}
     for file in sorted((top / "results").glob(f"*/{name}/contents.json")):
         contents = json.loads(file.read_text(encoding="utf-8"))
-        found |= {f"{contents['stage']}-{table['name']}": table["caption"] for table in contents["tables"]}
-    return found
+        captions |= {f"{contents['stage']}-{table['name']}": table["caption"] for table in contents["tables"]}
+    return captions
 
 
-def _index(top: Path, name: str, made: Sequence[Path]) -> str:
+def _index(top: Path, name: str, published: Sequence[Path]) -> str:
     "The page that lists the published notebooks and tables."
-    known = release_of(name)
-    held = recorded(json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"])
-    shown = replication(name).shown
-    gone = [place for place, *_ in known.files() if place not in held["files"]]
-    derived = "; ".join(f"`{place}`: {how}" for place, how in check_clean(name, held["files"]).items())
+    release_facts = release_of(name)
+    recorded_files = recorded(json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"])
+    declared_tables = replication(name).shown
+    gone = [place for place, *_ in release_facts.files() if place not in recorded_files["files"]]
+    derived = "; ".join(
+        f"`{place}`: {derivation}" for place, derivation in check_clean(name, recorded_files["files"]).items()
+    )
     captions = _captions(top, name)
-    tables = [f for f in made if f.suffix == ".csv"]
+    tables = [f for f in published if f.suffix == ".csv"]
     rows = [(f"[{f.stem}]({f.name})", captions.get(f.stem, captions.get(f"ledger-{f.stem}", ""))) for f in tables]
-    notebooks = [f"[{f.stem}]({f.name})" for f in made if f.suffix == ".ipynb"]
+    notebooks = [f"[{f.stem}]({f.name})" for f in published if f.suffix == ".ipynb"]
     return _INDEX.read_text(encoding="utf-8").format(
-        title=known.title,
+        title=release_facts.title,
         name=name,
         version=mhbench.__version__,
-        n_files=len(held["files"]),
-        repository=known.repository,
-        commit=known.commit,
+        n_files=len(recorded_files["files"]),
+        repository=release_facts.repository,
+        commit=release_facts.commit,
         missing=f" Not fetched here: {len(gone)} files of the release, such as {gone[0]}." if gone else "",
         derived=f" In place of a file of the repository: {derived}." if derived else "",
-        licence=known.licence,
-        terms=known.terms,
-        shown=f" but {' and '.join(shown)}, without a label" if shown else "",
+        licence=release_facts.licence,
+        terms=release_facts.terms,
+        shown=f" but {' and '.join(declared_tables)}, without a label" if declared_tables else "",
         verdicts=_as_list(_verdicts(top, name)),
         notebooks=", ".join(notebooks),
         tables=markdown_table(pd.DataFrame(rows, columns=["table", "what it shows"])),
@@ -366,12 +374,12 @@ def _index(top: Path, name: str, made: Sequence[Path]) -> str:
 # %% ../../nbs/run/26_replicate.ipynb #af5ba640
 def _titles(top: Path, protected: Protected, name: str) -> dict[str, list[dict[str, str]]]:  # stage -> its figures
     "The titles of a run's figures, without those that name an item."
-    found = {}
+    titles = {}
     for file in sorted((top / "figures").glob(f"*/{name}/figures.json")):
         drawn = json.loads(file.read_text(encoding="utf-8"))
-        shown = [figure for figure in drawn if not protected.about_items(figure["title"])]
-        found[file.parts[-3]] = [{"name": figure["name"], "title": figure["title"]} for figure in shown]
-    return found
+        allowed = [figure for figure in drawn if not protected.about_items(figure["title"])]
+        titles[file.parts[-3]] = [{"name": figure["name"], "title": figure["title"]} for figure in allowed]
+    return titles
 
 
 def check_clean(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:  # place -> what it repeats
@@ -381,15 +389,15 @@ def check_clean(name: str, files: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     """
     release = release_of(name)
     same = {}
-    for place, known in files.items():
-        how = None if known["registered"] else release.how_derived(place)
-        if how and how.of:
-            same[place] = f"{how.how} ({how.of})"
-        elif not known["registered"]:
-            why = how.how if how else "the registry does not know it"
+    for place, facts in files.items():
+        derivation = None if facts["registered"] else release.how_derived(place)
+        if derivation and derivation.of:
+            same[place] = f"{derivation.how} ({derivation.of})"
+        elif not facts["registered"]:
+            why = derivation.how if derivation else "the registry does not know it"
             remedy = "take it out of the folder, and run the replication again"
-            got = f"{place}, which others do not have: {why}"
-            refuse(f"replicate: --publish must rest on files of the release alone; got {got}", remedy=remedy)
+            actual = f"{place}, which others do not have: {why}"
+            refuse(f"replicate: --publish must rest on files of the release alone; got {actual}", remedy=remedy)
     return same
 
 
@@ -399,14 +407,14 @@ def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # 
     folder = Path(to) / name
     check_clean(name, recorded(release)["files"])
     with _inside(top):
-        made = publish_aggregates(folder, name, declared=replication(name).shown, places={release: "RELEASE"})
-    table = pd.DataFrame([{"file": place} | known for place, known in recorded(release)["files"].items()])
+        written = publish_aggregates(folder, name, declared=replication(name).shown, places={release: "RELEASE"})
+    table = pd.DataFrame([{"file": place} | facts for place, facts in recorded(release)["files"].items()])
     table.to_csv(folder / "release.csv", index=False)
-    (folder / "README.md").write_text(_index(top, name, made), encoding="utf-8")
+    (folder / "README.md").write_text(_index(top, name, written), encoding="utf-8")
     protected = held_by(top, name)
     write_json(_titles(top, protected, name), folder / "figures.json")
     check_shown(folder, protected, replication(name).shown)
-    return [*made, *(folder / file for file in ("release.csv", "README.md", "figures.json"))]
+    return [*written, *(folder / file for file in ("release.csv", "README.md", "figures.json"))]
 
 # %% ../../nbs/run/26_replicate.ipynb #6f9c2879
 @subcommand(

@@ -57,10 +57,10 @@ def stage_classes() -> dict[str, type[Parameters]]:  # stage -> its class
     return classes
 
 # %% ../../nbs/run/02_shape.ipynb #abbed782
-def section(record: type[BaseModel], without: tuple[str, ...] = (), /, **more: Any) -> type[Closed]:
-    "The entries of a part of the file: the fields of a class and `more`, without its checks of how they fit together."
+def section(record: type[BaseModel], without: tuple[str, ...] = (), /, **further_fields: Any) -> type[Closed]:
+    "The entries of a part of the file: the fields of a class and `further_fields`, unchecked against each other."
     fields: dict[str, Any] = {k: (f.annotation, f) for k, f in record.model_fields.items() if k not in without}
-    return create_model(record.__name__, __base__=Closed, __doc__=record.__doc__, **(fields | more))
+    return create_model(record.__name__, __base__=Closed, __doc__=record.__doc__, **(fields | further_fields))
 
 # %% ../../nbs/run/02_shape.ipynb #c6b3a5d1
 class LocalServer(Closed):
@@ -125,14 +125,14 @@ class Selection(Closed):
 @cache
 def params_model(stages: tuple[str, ...], lists: tuple[str, ...]) -> type[Closed]:
     "The class of `params.yaml`, with the section `run` that stands in a file beside it."
-    known = stage_classes()
-    sections: dict[str, Any] = {name: (section(known[name], GIVEN) | None, None) for name in stages}
-    prepare = (section(known["prepare"], GIVEN), ...)
+    classes = stage_classes()
+    sections: dict[str, Any] = {name: (section(classes[name], GIVEN) | None, None) for name in stages}
+    prepare = (section(classes["prepare"], GIVEN), ...)
     annotate = (dict[str, Any] | None, field(None, "the page where people answer"))
     of_study = {"prepare": prepare, "annotate": annotate}
     study = create_model("Study", __base__=Closed, **(sections | of_study))
     run = section(Selection, (), **{k: (Names, []) for k in lists if k not in Selection.model_fields})
-    whole: dict[str, Any] = {
+    top_level: dict[str, Any] = {
         "seed": (Seed, ...),
         "run": (run, None),
         **_entries(),
@@ -140,14 +140,14 @@ def params_model(stages: tuple[str, ...], lists: tuple[str, ...]) -> type[Closed
         "executor": (section(Executor) | None, None),
         "store": (section(StoreSettings) | None, None),
     }
-    return create_model("Params", __base__=Closed, **(whole | sections))
+    return create_model("Params", __base__=Closed, **(top_level | sections))
 
 # %% ../../nbs/run/02_shape.ipynb #ae9916e5
 def model_of(top: str | Path | None = None) -> type[Closed]:
     "The class of a repository's `params.yaml`."
     nodes = [n for n in graph(top).values() if n.parameters]
-    known = stage_classes()
-    if bare := [n.name for n in nodes if n.name not in known]:
+    classes = stage_classes()
+    if bare := [n.name for n in nodes if n.name not in classes]:
         remedy = "declare one in nbs/steps/03_parameters.ipynb, or in `study` of its study's folder, and name it there"
         refuse(f"params: a stage must have a class of its parameters; got none for {', '.join(bare)}; {remedy}")
     lists = dict.fromkeys(n.studies for n in graph(top).values() if n.studies)
@@ -170,18 +170,18 @@ def params_schema(top: str | Path | None = None) -> dict[str, Any]:  # a JSON sc
 # %% ../../nbs/run/02_shape.ipynb #28a05334
 def parameters_cell(parameters: type[Parameters]) -> str:
     "The source of the cell tagged `parameters`."
-    own = [k for k in parameters.model_fields if k not in GIVEN]
-    given = [k for k in GIVEN if k in parameters.model_fields]
+    stage_fields = [k for k in parameters.model_fields if k not in GIVEN]
+    given_fields = [k for k in GIVEN if k in parameters.model_fields]
     out = []
-    for name in [*given, *sorted(own, key=lambda k: k not in parameters.__annotations__)]:
+    for name in [*given_fields, *sorted(stage_fields, key=lambda k: k not in parameters.__annotations__)]:
         f = parameters.model_fields[name]
         words = get_args(f.annotation) if get_origin(f.annotation) is Literal else ()
         line = f"{name} = {f.default!r}"
-        told = ": ".join(filter(None, [", ".join(words), f.description]))
-        if told and len(line) + len(told) > 116:
-            line = f"{textwrap.fill(told, 118, initial_indent='# ', subsequent_indent='# ')}\n{line}"
-        elif told:
-            line += f"  # {told}"
+        comment = ": ".join(filter(None, [", ".join(words), f.description]))
+        if comment and len(line) + len(comment) > 116:
+            line = f"{textwrap.fill(comment, 118, initial_indent='# ', subsequent_indent='# ')}\n{line}"
+        elif comment:
+            line += f"  # {comment}"
         out.append(line)
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "cell.py", "-"]
     text = subprocess.run(command, input="\n".join(out), capture_output=True, text=True, check=True, cwd=root())
@@ -197,9 +197,9 @@ def stale_cells(top: str | Path | None = None) -> dict[Path, dict[str, Any]]:  #
             continue
         nb = json.loads(notebook.read_text(encoding="utf-8"))
         cell = next(c for c in nb["cells"] if "parameters" in c["metadata"].get("tags", []))
-        wanted = parameters_cell(parameters).splitlines(keepends=True)
-        if cell["source"] != wanted:
-            cell["source"] = wanted
+        declared_cell = parameters_cell(parameters).splitlines(keepends=True)
+        if cell["source"] != declared_cell:
+            cell["source"] = declared_cell
             out[notebook] = nb
     return out
 
@@ -237,9 +237,9 @@ class Written(NamedTuple):
     faults: list[Fault]  # keys that are wrong by themselves
 
 
-def _unreadable(path: Path, rule: str, got: str, remedy: str, place: str = "") -> NoReturn:
+def _unreadable(path: Path, rule: str, actual: str, remedy: str, place: str = "") -> NoReturn:
     anew = ", or say `mhbench select --demo`, which writes it anew" if path.name == RUN_FILE else ""
-    refuse(f"load_params: {path.name} must {rule}; got {got}", place=place, remedy=remedy + anew)
+    refuse(f"load_params: {path.name} must {rule}; got {actual}", place=place, remedy=remedy + anew)
 
 
 def _text(path: Path) -> str:
@@ -283,8 +283,8 @@ def _keys(node: yaml.Node | None) -> tuple[dict[tuple, int], list[Fault]]:
         if tag not in ("", "str"):
             faults.append(Fault(path, TEXT_KEY, f"{path[-1]}", f'put it in quotes: "{path[-1]}"'))
         elif tag and path in lines:
-            got = f"it again, first in line {lines[path]}"
-            faults.append(Fault(path, "stand once", got, "take one of the two out"))
+            repetition = f"it again, first in line {lines[path]}"
+            faults.append(Fault(path, "stand once", repetition, "take one of the two out"))
         lines[path] = line
         if len(lines) > _MOST_ENTRIES:
             raise OverflowError
@@ -306,18 +306,18 @@ def _read(path: Path, text: str) -> Written:
     except (yaml.YAMLError, ValueError) as e:
         _unreadable(path, "be YAML", plain(str(e))[:100], "take the odd character out")
     except (RecursionError, OverflowError):
-        got = "aliases of aliases, or entries in entries without end"
-        _unreadable(path, "be of a size that can be read", got, "write the entries out")
+        actual = "aliases of aliases, or entries in entries without end"
+        _unreadable(path, "be of a size that can be read", actual, "write the entries out")
 
 
 def read_tree(path: Path) -> Written:
     "The content of a YAML file and the lines of its entries; tags that would run code are refused."
     written = _read(path, _text(path))
     if not isinstance(written.content, dict):
-        got = {type(None): "nothing", list: "a list"}.get(type(written.content), "a text")
+        actual = {type(None): "nothing", list: "a list"}.get(type(written.content), "a text")
         of_run = path.name == RUN_FILE
         rule = "hold the entry run" if of_run else "hold the entries seed, run, studies, models, endpoints"
-        _unreadable(path, rule, got, f"compare it with `git diff {path.name}`")
+        _unreadable(path, rule, actual, f"compare it with `git diff {path.name}`")
     return written._replace(content=copy.deepcopy(written.content))
 
 # %% ../../nbs/run/02_shape.ipynb #f233cd9a
@@ -362,8 +362,8 @@ def nearest(word: Any, words: Any, otherwise: str) -> str:
 
 def listed(words: Any) -> str:
     "Words in a row, the first twenty of them."
-    named = ["null" if w is None else str(w) for w in words]
-    return ", ".join(named[:20]) + (f" and {len(named) - 20} more" if len(named) > 20 else "")
+    words_as_text = ["null" if w is None else str(w) for w in words]
+    return ", ".join(words_as_text[:20]) + (f" and {len(words_as_text) - 20} more" if len(words_as_text) > 20 else "")
 
 # %% ../../nbs/run/02_shape.ipynb #4bc1661d
 def _placed(error: Any, p: Any) -> dict[str, Any]:
@@ -371,11 +371,11 @@ def _placed(error: Any, p: Any) -> dict[str, Any]:
     tried, or that a key does not fit.
     """
     path: list[str | int] = []
-    here = p
-    for part in error["loc"]:
-        if (isinstance(here, dict) and part in here) or (isinstance(here, list) and isinstance(part, int)):
-            here = here[part]
-            path.append(part)
+    level = p
+    for key in error["loc"]:
+        if (isinstance(level, dict) and key in level) or (isinstance(level, list) and isinstance(key, int)):
+            level = level[key]
+            path.append(key)
     if error["loc"][-1] == "[key]":
         path.pop()
     if error["type"] == "missing":
@@ -383,34 +383,34 @@ def _placed(error: Any, p: Any) -> dict[str, Any]:
     return error | {"loc": tuple(path)}
 
 
-def _told_apart(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _told_apart(errors: list[dict[str, Any]]) -> list[dict[str, Any]]:
     "One error for an entry that fits no member of a union: the most specific, or all types in one."
     out = []
-    for f in found:
+    for f in errors:
         path = f["loc"]
-        types = [g for g in found if g["loc"] == path and g["type"].endswith("_type")]
+        types = [g for g in errors if g["loc"] == path and g["type"].endswith("_type")]
         if f not in types:
             out.append(f)
-        elif f is types[0] and not any(g["loc"][: len(path)] == path and g not in types for g in found):
-            others = [_RULES[g["type"]].removeprefix("be ") for g in types[1:]]
-            out.append(f | {"msg": " or ".join([_RULES[f["type"]], *others])})
+        elif f is types[0] and not any(g["loc"][: len(path)] == path and g not in types for g in errors):
+            other_types = [_RULES[g["type"]].removeprefix("be ") for g in types[1:]]
+            out.append(f | {"msg": " or ".join([_RULES[f["type"]], *other_types])})
     return out
 
 # %% ../../nbs/run/02_shape.ipynb #76abb1f2
 def _of_type(path: tuple, rule: str, value: Any) -> Fault:
     date = isinstance(value, datetime.date)
     name = str(path[-1]) if path else ""
-    got = f"{value}, which YAML takes for a date" if date else shown(value, name)
+    actual = f"{value}, which YAML takes for a date" if date else shown(value, name)
     remedy = ""
     if date or ("a text" in rule and isinstance(value, (int, float))):
         remedy = f'put it in quotes: "{value}"'
     elif "number" in rule and isinstance(value, str):
         remedy = "write a number, without quotes" + ("; null stands for none" if value in ("none", "None") else "")
     elif "a list" in rule and isinstance(value, str):
-        remedy = f"put it in brackets: [{got.strip(chr(39))}]"
+        remedy = f"put it in brackets: [{actual.strip(chr(39))}]"
     elif value is None:
         remedy = "give it a value, or take the entry out"
-    return Fault(path, rule, got, remedy)
+    return Fault(path, rule, actual, remedy)
 
 
 def _fault(f: dict[str, Any], schema: dict) -> Fault:
@@ -438,16 +438,16 @@ def _fault(f: dict[str, Any], schema: dict) -> Fault:
     return Fault(path, _RULES[kind].format(**numbers), shown(value, name), "add it" if kind == "missing" else "")
 
 # %% ../../nbs/run/02_shape.ipynb #1ea14abb
-def _unknown(path: tuple, known: Mapping[str, Any]) -> Fault:
+def _unknown(path: tuple, allowed: Mapping[str, Any]) -> Fault:
     "An entry that is not known in its place."
     name = str(path[-1])
-    if secret_header(name) and "api_key_env" in known:
+    if secret_header(name) and "api_key_env" in allowed:
         remedy = "take it out of this file, and name the environment variable that holds it in api_key_env"
         return Fault(path, "not stand in an entry", "a value that is not shown", remedy)
     if name in GIVEN and len(path) > 1 and path[0] != "models":
         return Fault(path, "be left to the run", "an entry", "seed and executor stand at the top of the file")
-    remedy = nearest(name, known, "take it out, or mend the spelling")
-    return Fault(path, f"be one of {listed(known)}", shown(name), remedy)
+    remedy = nearest(name, allowed, "take it out, or mend the spelling")
+    return Fault(path, f"be one of {listed(allowed)}", shown(name), remedy)
 
 
 def _declared(schema: dict, path: tuple) -> dict[str, Any]:
@@ -492,9 +492,9 @@ def misshapen(p: dict, top: Path | None = None) -> list[Fault]:
     try:
         model.model_validate(p)
     except ValidationError as e:
-        found = [_placed(x, p) for x in e.errors(include_url=False)]
+        errors = [_placed(x, p) for x in e.errors(include_url=False)]
         schema = model.model_json_schema()
-        out = [_fault(f, schema) for f in _told_apart(found)]
+        out = [_fault(f, schema) for f in _told_apart(errors)]
     bad = {f.path[:2] for f in out}
     if {("models",), ("endpoints",)} & bad:
         return out
@@ -507,12 +507,12 @@ def misshapen(p: dict, top: Path | None = None) -> list[Fault]:
     return out
 
 # %% ../../nbs/run/02_shape.ipynb #76422ee1
-def refuse_all(found: list[Fault], where: str, lines: Mapping[tuple, int]) -> None:
+def refuse_all(mistakes: list[Fault], file: str, lines: Mapping[tuple, int]) -> None:
     "One message about all mistakes, in the order of the file."
-    faults = sorted(dict.fromkeys(found), key=lambda f: f.line(lines))
+    faults = sorted(dict.fromkeys(mistakes), key=lambda f: f.line(lines))
     if len(faults) == 1:
         [f] = faults
-        place = f"{where}, line {f.line(lines)}" if f.line(lines) else where
+        place = f"{file}, line {f.line(lines)}" if f.line(lines) else file
         refuse(f"check_params: {f}", place=place, remedy=f.remedy)
     rows = []
     for f in faults[:50]:
@@ -520,4 +520,4 @@ def refuse_all(found: list[Fault], where: str, lines: Mapping[tuple, int]) -> No
         rows.append(line + "; ".join(filter(None, [str(f), f.remedy])))
     rows += [f"and {len(faults) - 50} more"] if len(faults) > 50 else []
     if rows:
-        refuse(f"check_params: {where} must hold together; got {len(faults)} mistakes:\n  " + "\n  ".join(rows))
+        refuse(f"check_params: {file} must hold together; got {len(faults)} mistakes:\n  " + "\n  ".join(rows))

@@ -81,19 +81,21 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
     stages = graph()
     sections = load_params(root() / "params.yaml")["studies"]
     small: dict[str, Mapping] = {"prepare": {"n_items": n_items}, "judge": {"n_items": 2}}
-    for known in registered():
-        small |= known.demo
+    for registered_study in registered():
+        small |= registered_study.demo
     for node in [stages[s] for s in before(stages, name) if "study" in stages[s].parameters]:
-        given: dict[str, Any] = {"results": str(folder), "models": list(models)} | dict(small.get(node.name, {}))
-        given = {k: v for k, v in given.items() if k in node.parameters}
+        overrides: dict[str, Any] = {"results": str(folder), "models": list(models)} | dict(small.get(node.name, {}))
+        overrides = {k: v for k, v in overrides.items() if k in node.parameters}
         for study in studies:
-            named = (sections[study].get(node.name) or {}).get("asked")  # nobody: it has something to say all the same
-            for_others = named and not set(named) & set(models)
+            named_models = (sections[study].get(node.name) or {}).get(
+                "asked"
+            )  # nobody: it has something to say all the same
+            for_others = named_models and not set(named_models) & set(models)
             # the report and the ledger of so small a run have what every study has
             chosen = node.name in sections[study] and name not in ("report", "ledger")
             if not for_others and (node.studies == "studies" or chosen):
                 for model in models if node.models else [None]:
-                    run_stage(node.name, study, model, overrides=given)
+                    run_stage(node.name, study, model, overrides=overrides)
     return folder
 
 
@@ -104,28 +106,30 @@ def known_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]
     """The origins of answers that the run did not ask for: of models whose answers or labels came in a file, and of
     everybody simulated. People's ratings always come in a file, and are left out unless they were simulated.
     """
-    found: list[tuple[str, str]] = []
+    name_origins: list[tuple[str, str]] = []
     for study in studies:
         prepared = Path(results) / "text" / "prepare" / study
         if (prepared / "recorded.parquet").exists():
             answers = StoredRecords([prepared / "recorded.parquet"], Response)
-            found += zip(answers.column("model"), answers.column("origin"))
+            name_origins += zip(answers.column("model"), answers.column("origin"))
         if (prepared / "ratings.parquet").exists():
             ratings = StoredRecords([prepared / "ratings.parquet"], Rating)
             by_model = [v.get("annotator") == "model" for v in ratings.column("variant")]
-            given = zip(ratings.column("rater"), ratings.column("origin"), by_model)
-            found += [(rater, origin) for rater, origin, model in given if model or origin == "simulated"]
-    by_weight = sorted(dict.fromkeys(found), key=lambda known: ORIGINS.index(known[1]))
+            ratings_by = zip(ratings.column("rater"), ratings.column("origin"), by_model)
+            name_origins += [(rater, origin) for rater, origin, model in ratings_by if model or origin == "simulated"]
+    by_weight = sorted(dict.fromkeys(name_origins), key=lambda pair: ORIGINS.index(pair[1]))
     return {name: origin for name, origin in dict(by_weight).items() if origin != "asked"}  # the weightiest of each
 
 
-def origin_column(frame: pd.DataFrame, known: Mapping[str, str]) -> list[str]:  # one a row
+def origin_column(frame: pd.DataFrame, origins: Mapping[str, str]) -> list[str]:  # one a row
     "Where each row of a table comes from: the weightiest origin of the names in it, and of those that head columns."
-    heads = [known[c] for c in frame.columns if c in known]
+    heads = [origins[c] for c in frame.columns if c in origins]
     rank = np.full(len(frame), max(map(ORIGINS.index, heads), default=0))
     for column in frame.columns.intersection(_NAMED):
-        named = frame[column].map({x: known.get(who(x), "asked") for x in frame[column].dropna().unique()})
-        rank = np.maximum(rank, named.map(ORIGINS.index, na_action="ignore").fillna(0).to_numpy(int))
+        origins_of_column = frame[column].map(
+            {x: origins.get(who(x), "asked") for x in frame[column].dropna().unique()}
+        )
+        rank = np.maximum(rank, origins_of_column.map(ORIGINS.index, na_action="ignore").fillna(0).to_numpy(int))
     return [ORIGINS[k] for k in rank]
 
 # %% ../../nbs/run/04_stage.ipynb #15607ed1
@@ -184,8 +188,8 @@ class Stage:
         self.alone = not results
         # a stage that reads a model's answers needs one that answers at once where it runs by itself
         demo = self.models or [model or "minilm"]
-        of = [study] if study else studies
-        self.results = _demo(name, of, demo, n_items) if self.alone else root() / results
+        demo_studies = [study] if study else studies
+        self.results = _demo(name, demo_studies, demo, n_items) if self.alone else root() / results
         home = self.results == root() / "results"
         self.figures = (root() if home else self.results).joinpath("figures", *self._where)
         self.out.mkdir(parents=True, exist_ok=True)
@@ -197,7 +201,7 @@ class Stage:
         self._first: dict[str, str] = {}  # which main numbers the study's first screen draws, and what they come to
         self._main: list[pd.DataFrame] = []
         params = load_params(root() / "params.yaml")
-        self.origins = known_origins(self.results, of)
+        self.origins = known_origins(self.results, demo_studies)
         self._everybody = list(params["models"])  # they keep their looks in every figure
         self._run = params["run"]
         self._best_first = self._by_accuracy(params) if study else []
@@ -224,13 +228,13 @@ class Stage:
         "The folder of its records with texts, which is never pushed."
         return self.results.joinpath("text", *self._where)
 
-    def parameters(self, **shown: Any) -> pd.DataFrame:
+    def parameters(self, **further: Any) -> pd.DataFrame:
         "What the run was given, for a reader to see first, below a sentence on whom it did not ask."
         if banner := origin_banner(self.origins):
             print(banner)
-        every = {"study": self.study, "model": self.model, "models": ", ".join(self.models)} | shown
-        there = {k.replace("_", " "): v for k, v in every.items() if v not in (None, "", [], {})}
-        return pd.Series(there, name="parameter", dtype=object).to_frame()
+        values = {"study": self.study, "model": self.model, "models": ", ".join(self.models)} | further
+        filled = {k.replace("_", " "): v for k, v in values.items() if v not in (None, "", [], {})}
+        return pd.Series(filled, name="parameter", dtype=object).to_frame()
 
     # ---------------------------------------------------------------- what it reads
 
@@ -240,9 +244,9 @@ class Stage:
         if not file.exists():
             stage = folder.removeprefix("text/")
             self._refuse_failed(stage)
-            got = f"no {file.relative_to(self.results)} ({self.study})"
+            actual = f"no {file.relative_to(self.results)} ({self.study})"
             remedy = f"run `dvc repro`, or the stage {stage} first"
-            refuse(f"Stage {self.name}: what it reads must be there; got {got}; {remedy}", error=FileNotFoundError)
+            refuse(f"Stage {self.name}: what it reads must be there; got {actual}; {remedy}", error=FileNotFoundError)
         return file
 
     def texts_of(self, stage: str, name: str, record: type[Record]) -> list:
@@ -258,15 +262,15 @@ class Stage:
         written = items_file(self.results, self._one)
         if written.parent.parent.name != "approach" or "approach" not in before(graph(), self.name):
             return prepared
-        asked = read_records(written, Item)
+        written_items = read_records(written, Item)
         waited = {i.item_id for i in prepared if i.awaits_question}
-        there = {i.item_id for i in asked}
-        known = {i.item_id for i in prepared}
-        if (there ^ known) - waited:
+        written_ids = {i.item_id for i in written_items}
+        prepared_ids = {i.item_id for i in prepared}
+        if (written_ids ^ prepared_ids) - waited:
             rule = "be those that were prepared, but for cases without a question"
-            got = f"{len(there)} items of {len(known)} ({self._one}); run `dvc repro approach` again"
-            refuse(f"Stage {self.name}: the items of approach must {rule}; got {got}")
-        return asked
+            actual = f"{len(written_ids)} items of {len(prepared_ids)} ({self._one}); run `dvc repro approach` again"
+            refuse(f"Stage {self.name}: the items of approach must {rule}; got {actual}")
+        return written_items
 
     @cached_property
     def ratings(self) -> list[Rating]:
@@ -281,17 +285,17 @@ class Stage:
     def _refuse_failed(self, stage: str) -> None:
         "Refuse to go on where a stage that this one rests on has failed for the study; the row says so."
         if ended_badly(self.results, stage, self._one):
-            got = f"none, since {stage} of {self.study} failed"
-            refuse(f"Stage {self.name}: what it rests on must be there; got {got}", error=RuntimeError)
+            actual = f"none, since {stage} of {self.study} failed"
+            refuse(f"Stage {self.name}: what it rests on must be there; got {actual}", error=RuntimeError)
 
     @property
     def _answered(self) -> list[str]:
         "The models of the run that were asked; of one whose stage ended with an error there are no answers."
-        there = [m for m in self.models if not ended_badly(self.results, "generate", self._one, m)]
-        if self.models and not there and not self.recorded:
-            got = f"none, since generate of {self.study} failed"
-            refuse(f"Stage {self.name}: answers must be there; got {got}", error=RuntimeError)
-        return there
+        answering = [m for m in self.models if not ended_badly(self.results, "generate", self._one, m)]
+        if self.models and not answering and not self.recorded:
+            actual = f"none, since generate of {self.study} failed"
+            refuse(f"Stage {self.name}: answers must be there; got {actual}", error=RuntimeError)
+        return answering
 
     @cached_property
     def answers(self) -> list[Response]:
@@ -301,8 +305,8 @@ class Stage:
     @property
     def stored(self) -> StoredRecords[Response]:
         "The same as `responses`, by column: for what goes through a million of them."
-        own = [self._left("text/generate", f"{m}/responses") for m in self._answered]
-        return StoredRecords([self._left("text/prepare", "recorded"), *own], Response)
+        response_files = [self._left("text/generate", f"{m}/responses") for m in self._answered]
+        return StoredRecords([self._left("text/prepare", "recorded"), *response_files], Response)
 
     @cached_property
     def responses(self) -> list[Response]:
@@ -391,10 +395,10 @@ class Stage:
         if not soft_labels:
             return self.items
         if not (self.results / "preferences" / self._one / "labels.parquet").exists():
-            got = f"no labels.parquet ({self.study})"
+            actual = f"no labels.parquet ({self.study})"
             remedy = f"run that stage, or say soft_labels: false in studies.{self.study}.{self.name}"
             rule = f"{self.name}: soft_labels must have the labels of the preferences stage"
-            refuse(f"{rule}; got {got}", remedy=remedy, error=FileNotFoundError)
+            refuse(f"{rule}; got {actual}", remedy=remedy, error=FileNotFoundError)
         return with_soft_labels(self.items, self.read("preferences", "labels"))
 
     # ---------------------------------------------------------------- what it leaves
@@ -423,8 +427,8 @@ class Stage:
         "Show and keep what failed, one row a study, model and mode: the report has it on its first screen."
         rows = [f._asdict() for f in failures]
         self._failures += rows
-        shown = pd.DataFrame(rows, columns=list(Failure._fields)).drop(columns=["stage", "study", "broke", "follows"])
-        return shown if rows else "nothing failed"
+        table = pd.DataFrame(rows, columns=list(Failure._fields)).drop(columns=["stage", "study", "broke", "follows"])
+        return table if rows else "nothing failed"
 
     def absent(self, name: str, why: str) -> str:
         "Record why something is absent; the report says it too."
@@ -456,8 +460,8 @@ class Stage:
         self._tables.append(entry | {"hide": list(hide), "show": show} | ({"card": card} if card else {}))
         if not show:
             return f"{name}: {len(frame)} rows kept"
-        kept = frame.drop(columns=list(hide))
-        return with_interval(kept) if {"estimate", "ci_low", "ci_high"} <= set(kept) else kept
+        visible = frame.drop(columns=list(hide))
+        return with_interval(visible) if {"estimate", "ci_low", "ci_high"} <= set(visible) else visible
 
     def _with_origin(self, frame: pd.DataFrame, rated: bool) -> pd.DataFrame:
         "A table with its column `origin`, where not all of it was asked."
@@ -484,12 +488,12 @@ class Stage:
             return self.absent(caption, absent) if absent else "none"
         drawing.saved_as, _ = save(drawing, name, self.figures)
         _let_figures_show()
-        told = {"title": title_of(drawing) or caption, "caption": caption, "alt": str(drawing.get_label() or caption)}
-        self._figures.append({"name": name, **told})
+        texts = {"title": title_of(drawing) or caption, "caption": caption, "alt": str(drawing.get_label() or caption)}
+        self._figures.append({"name": name, **texts})
         return drawing
 
-    def added(self, *, of: str = "", **found: Any) -> None:
-        """Show and keep the tables and figures that studies add to this stage; what the stage `found` is theirs to use.
+    def added(self, *, of: str = "", **results: Any) -> None:
+        """Show and keep the tables and figures that studies add to this stage; they are given `results` of it.
         The docstring of what adds them is their prose: its first line is the heading.
         """
         from IPython.display import Markdown, display
@@ -498,8 +502,8 @@ class Stage:
             before = len(self._tables)
             heading, _, text = (inspect.getdoc(add) or "").partition("\n\n")
             display(Markdown(f"## {heading}\n\n{text}"))
-            for shown in add(self, **found):
-                display(shown)
+            for output in add(self, **results):
+                display(output)
             about = {"heading": heading, "text": text, "functions": [f"{add.__module__}.{add.__name__}"]}
             for entry in self._tables[before:]:
                 entry["about"] = about

@@ -50,18 +50,18 @@ def _bar(row: Mapping[str, Any], chance: float | None) -> str:  # "......|......
 
 def _line(row: Mapping[str, Any], chance: float | None = None) -> str:
     "A main number in at most 100 characters: estimate, interval, both drawn, n, model, mode and measure."
-    known = pd.notna([row["ci_low"], row["ci_high"]]).all()
-    ends = f"[{number(row['ci_low'])}, {number(row['ci_high'])}]" if known else "no interval"
+    bounded = pd.notna([row["ci_low"], row["ci_high"]]).all()
+    ends = f"[{number(row['ci_low'])}, {number(row['ci_high'])}]" if bounded else "no interval"
     origin = "" if row.get("origin") in (None, "asked") or pd.isna(row.get("origin")) else f" ({row['origin']})"
     unread = f", {int(row['n_unread'])} unread" if pd.notna(row["n_unread"]) and row["n_unread"] > 0 else ""
-    what = f"{row['model']}{origin}{unread}, {spaced(row['mode'])}: {spaced(row['measure'])}"
+    label = f"{row['model']}{origin}{unread}, {spaced(row['mode'])}: {spaced(row['measure'])}"
     n = f"n {int(row['n'])}" if pd.notna(row["n"]) else ""
-    own = chance if row["stage"] == "score" and row["measure"] == "accuracy" else None
-    head = f"  {number(row['estimate']):>6} {ends:<16} {_bar(row, own)} {n:<6} "
+    chance_level = chance if row["stage"] == "score" and row["measure"] == "accuracy" else None
+    head = f"  {number(row['estimate']):>6} {ends:<16} {_bar(row, chance_level)} {n:<6} "
     room = 100 - len(head)
-    if len(what) > room:  # measures differ in their last words, too
-        what = f"{what[: room - room // 3 - 3]}...{what[-(room // 3) :]}"
-    return head + what
+    if len(label) > room:  # measures differ in their last words, too
+        label = f"{label[: room - room // 3 - 3]}...{label[-(room // 3) :]}"
+    return head + label
 
 
 def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | None = None) -> list[str]:
@@ -74,18 +74,18 @@ def brief(main: pd.DataFrame, lines: int = 34, chance: Mapping[str, float] | Non
     for k, study in enumerate(studies):
         rows = order[order["study"] == study].to_dict("records")
         room = max(1, (lines - len(out)) // (len(studies) - k) - 1)
-        more = f", the first {room} of {len(rows)} main numbers" if len(rows) > room else ""
-        out += [f"{study}{more}", *(_line(r, (chance or {}).get(study)) for r in rows[:room])]
+        shortened = f", the first {room} of {len(rows)} main numbers" if len(rows) > room else ""
+        out += [f"{study}{shortened}", *(_line(r, (chance or {}).get(study)) for r in rows[:room])]
     return out
 
 # %% ../../nbs/run/19_summary.ipynb #5a11a009
 def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
     "The main numbers of one study or stage; None: of all."
-    there = list(dict.fromkeys(main[column]))
-    if name is not None and name not in there:
-        near = get_close_matches(name, there, n=1)
+    values = list(dict.fromkeys(main[column]))
+    if name is not None and name not in values:
+        near = get_close_matches(name, values, n=1)
         remedy = f"did you mean {near[0]}?" if near else "`mhbench summary --csv` prints all"
-        refuse(f"summary: --{column} must be one of {', '.join(there)}; got {name!r}; {remedy}")
+        refuse(f"summary: --{column} must be one of {', '.join(values)}; got {name!r}; {remedy}")
     return main if name is None else main[main[column] == name]
 
 
@@ -162,8 +162,8 @@ def _main_numbers(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
     if parts[-1].state != "fresh":
         left = [pd.DataFrame(columns=["study", "stage", "measure", "model", "mode", "n", "n_unread", "origin"])]
         for stage, study in good:
-            kept = results / stage / study / "headline.parquet"
-            left += [pd.read_parquet(kept).assign(study=study, stage=stage)] if kept.exists() else []
+            file_of_stage = results / stage / study / "headline.parquet"
+            left += [pd.read_parquet(file_of_stage).assign(study=study, stage=stage)] if file_of_stage.exists() else []
         main = pd.concat([t for t in left[1:] if len(t)] or left, ignore_index=True).drop(
             columns="n_clusters", errors="ignore"
         )
@@ -177,9 +177,9 @@ def _ratings(results: Path, studies: Sequence[str]) -> list[str]:
     out = []
     for study in studies:
         file = results / "metrics" / "prepare" / f"{study}.json"
-        made = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        of = ", ".join(ratings_in_words(made))
-        out += [f"rated: {study}, {of} of {made['n_items']} questions"] if of else []
+        metrics = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        counts = ", ".join(ratings_in_words(metrics))
+        out += [f"rated: {study}, {counts} of {metrics['n_items']} questions"] if counts else []
     return out
 
 
@@ -190,12 +190,12 @@ def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str
     "The studies that ran, the models that were asked, what failed, what is out of date, and what went wrong."
     out = [_cut(f"ran: {', '.join(run['studies'])}; asked: {', '.join(run['models']) or 'nobody'}")]
     out += [_cut(line) for line in _ratings(results, run["studies"])]
-    there = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
-    lost = lost_rows(failures_left(results, there))
+    finished = [(p.stage, p.study, p.model) for p in parts if p.study and p.state in ("fresh", "failed")]
+    lost = lost_rows(failures_left(results, finished))
     for row in lost[:_ROOM]:
         out.append(_cut(f"failed: {row['who']}: {row['what']}" + (f': "{row["said"]}"' if row["said"] else "")))
-        more = [f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]]
-        out += [_cut(f"        {'; '.join(more)}")] if more else []
+        details = [f"{name}: {row[key]}" for name, key in (("withheld", "withheld"), ("to mend", "remedy")) if row[key]]
+        out += [_cut(f"        {'; '.join(details)}")] if details else []
     out += [f"        and {len(lost) - _ROOM} more, on the page"] if len(lost) > _ROOM else []
     out += [_cut(line, 160) for line in states_in_words(parts)[:_ROOM]]
     file = results / "report" / "wrong.json"
@@ -206,6 +206,6 @@ def _how_it_went(results: Path, run: dict, parts: Sequence[RunPart]) -> list[str
     return out
 
 
-def _cut(line: str, most: int = 120) -> str:
+def _cut(line: str, limit: int = 120) -> str:
     "A line that fits the screen, its indentation kept."
-    return line if len(line) <= most else f"{line[: most - 4]} ..."
+    return line if len(line) <= limit else f"{line[: limit - 4]} ..."

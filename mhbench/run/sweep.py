@@ -37,11 +37,11 @@ def grid(axes: Sequence[str]) -> list[tuple[str, ...]]:  # NAME=VALUE of each ax
     if wrong := [text for text in axes if not re.fullmatch(r"[^=]+=.+", text)]:
         refuse(f"sweep: an axis must be NAME=V1,V2; got {', '.join(wrong)}")
     parts = [text.partition("=") for text in axes]
-    return [*itertools.product(*([f"{name}={value}" for value in given.split(",")] for name, _, given in parts))]
+    return [*itertools.product(*([f"{name}={value}" for value in values.split(",")] for name, _, values in parts))]
 
 # %% ../../nbs/run/15_sweep.ipynb #cff15fdd
-def _git(top: Path, *words: str, **how: Any) -> str:
-    return subprocess.run(["git", *words], cwd=top, stdout=subprocess.PIPE, text=True, **how).stdout.strip()
+def _git(top: Path, *words: str, **options: Any) -> str:
+    return subprocess.run(["git", *words], cwd=top, stdout=subprocess.PIPE, text=True, **options).stdout.strip()
 
 
 def refuse_unknown(top: Path) -> None:
@@ -51,8 +51,8 @@ def refuse_unknown(top: Path) -> None:
     lost = _git(top, "ls-files", "-o", "--exclude-standard", "mhbench", "nbs").splitlines()
     p = load_params(top / "params.yaml")
     for study, path in [(study, path) for study in p["run"]["studies"] for path in source_files(p, study)]:
-        known = [path, *(f"{folder}.dvc" for folder in (Path(path), *Path(path).parents))]  # to git, or to DVC
-        if not path.startswith(("/", "~", "results/")) and not _git(top, "ls-files", *known):
+        tracked = [path, *(f"{folder}.dvc" for folder in (Path(path), *Path(path).parents))]  # to git, or to DVC
+        if not path.startswith(("/", "~", "results/")) and not _git(top, "ls-files", *tracked):
             lost.append(f"{path} (studies.{study})")
     if lost:
         remedy = "git add it; or write the whole path, /.../answers.csv, of a file that must not be in git"
@@ -63,8 +63,8 @@ def _copy(top: Path, folder: Path) -> str:  # a hash of its files
     "Clone a repository with what is changed and not committed, and with the same cache of DVC."
     from dvc.repo import Repo
 
-    who = ["-c", "user.name=mhbench", "-c", "user.email=mhbench@localhost"]
-    state = _git(top, *who, "stash", "create") or "HEAD"  # a commit of the changes, which alters nothing
+    identity = ["-c", "user.name=mhbench", "-c", "user.email=mhbench@localhost"]
+    state = _git(top, *identity, "stash", "create") or "HEAD"  # a commit of the changes, which alters nothing
     _git(top, "clone", "-q", "--shared", "--no-checkout", str(top), str(folder), check=True)
     _git(folder, "checkout", "-q", "--detach", _git(top, "rev-parse", state), check=True)
     cache = Repo(top).cache.local_cache_dir
@@ -82,25 +82,25 @@ def sweep(axes: Sequence[str], targets: Sequence[str] = ()) -> tuple[pd.DataFram
         state = _copy(top, copy)
         data = _git(copy, "ls-files", "*.dvc").split() if targets else []  # DVC brings no others for targets
         for point in points:
-            shown, settings = ", ".join(point), itertools.chain.from_iterable(("-S", setting) for setting in point)
-            name = "sweep-" + hashlib.sha256(f"{state} {shown} {[*targets]}".encode()).hexdigest()[:12]
-            there = _git(top, "for-each-ref", f"refs/exps/*/*/{name}")
-            print(f"{shown}{': there already' if there else ''}", flush=True)
+            label, settings = ", ".join(point), itertools.chain.from_iterable(("-S", setting) for setting in point)
+            name = "sweep-" + hashlib.sha256(f"{state} {label} {[*targets]}".encode()).hexdigest()[:12]
+            existing = _git(top, "for-each-ref", f"refs/exps/*/*/{name}")
+            print(f"{label}{': there already' if existing else ''}", flush=True)
             run = [sys.executable, "-m", "dvc", "exp", "run", "--quiet", "--temp", "--name", name]
             run += [*settings, *targets, *data]
-            if not there and subprocess.run(run, cwd=copy, env=env).returncode:
-                failed.append(shown)
+            if not existing and subprocess.run(run, cwd=copy, env=env).returncode:
+                failed.append(label)
                 continue
             _git(top, "fetch", "-q", str(copy), "refs/exps/*:refs/exps/*", check=True)
-            rows.append(results_of(name).main.assign(point=shown, experiment=name))
+            rows.append(results_of(name).main.assign(point=label, experiment=name))
     return (pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()), failed
 
 # %% ../../nbs/run/15_sweep.ipynb #abebc7c3
 def moved(table: pd.DataFrame) -> pd.DataFrame:  # a row a number, a column a point
     "The main numbers that are not the same at all points; one that a point lacks is not the same there."
     keys = ["study", "stage", "measure", "model", "mode"]
-    named = table.fillna({name: "" for name in keys}).drop_duplicates([*keys, "point"], keep=False)
-    wide = named.set_index([*keys, "point"])["estimate"].unstack("point", sort=False)
+    numbered = table.fillna({name: "" for name in keys}).drop_duplicates([*keys, "point"], keep=False)
+    wide = numbered.set_index([*keys, "point"])["estimate"].unstack("point", sort=False)
     return wide[wide.nunique(axis=1, dropna=False) > 1]
 
 # %% ../../nbs/run/15_sweep.ipynb #d3960a5a
@@ -115,9 +115,9 @@ def _sweep(a):
     if len(table):
         (root() / "results").mkdir(exist_ok=True)
         table.to_csv(root() / "results" / "sweep.csv", index=False)
-        shown = moved(table)
-        of = table.drop_duplicates(["study", "stage", "measure", "model", "mode"])
-        print(f"\n{counted(len(shown), len(of), 'main numbers differ between the points')}")
-        print(shown.to_string(na_rep="–"), "results/sweep.csv has every main number of every point", sep="\n\n")
+        differing = moved(table)
+        numbers = table.drop_duplicates(["study", "stage", "measure", "model", "mode"])
+        print(f"\n{counted(len(differing), len(numbers), 'main numbers differ between the points')}")
+        print(differing.to_string(na_rep="–"), "results/sweep.csv has every main number of every point", sep="\n\n")
     if failed:
         raise RuntimeError(f"sweep: {len(failed)} points failed: {'; '.join(failed)}; the same command runs them again")

@@ -49,7 +49,7 @@ def voyage(clone, tmp_path_factory):
 
         enter("http://127.0.0.1:9/v1")
         mhbench("select", "--studies", STUDY, "--models", ",".join(f["name"] for f in FORMS), cwd=folder)
-        run_stage("prepare", STUDY, here=True)
+        run_stage("prepare", STUDY, in_process=True)
         items = read_records(folder / "results" / "text" / "prepare" / STUDY / "items.parquet", Item)
         known = [(i.question, dict(zip(letters(len(i.options)), i.options)), i.key[0]) for i in items]
         with Fleet(FORMS, known) as server:
@@ -59,9 +59,9 @@ def voyage(clone, tmp_path_factory):
                 with asking(entry, name, where) as (model, endpoint):
                     reports[name] = check(model, endpoint)
                 asked[name] = -len(server.asked[name])
-                run_stage("generate", STUDY, name, here=True)
+                run_stage("generate", STUDY, name, in_process=True)
                 asked[name] += len(server.asked[name])
-        run_stage("score", STUDY, here=True)
+        run_stage("score", STUDY, in_process=True)
     scores = pd.read_parquet(folder / "results" / "score" / STUDY / "scores.parquet")
     table = pd.DataFrame(
         {
