@@ -17,6 +17,7 @@ from here import stages_here
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits for it
 
 ROOT = Path(__file__).resolve().parent.parent
+os.environ.setdefault("MHBENCH_CORPORA", str(ROOT / ".mhbench" / "corpora"))  # no test writes into a user's folder
 SECONDS: dict[str, float] = {}  # file -> what its tests took in this run
 
 # The part that a file belongs to: those of `form` and `whole` are named here, every other one is `fast`. A test of a

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from .. import __version__
 from ..errors import optional, refuse
 from ..ledger.inventory import blob_id
-from ..ledger.release import RECORD, Release, ReleasedFile, recorded, releases
+from ..ledger.release import RECORD, Release, ReleasedFile, corpora, recorded, releases
 from ..records.database import make_private, private_folder, sha256_file
 from ..registry import study_files
 from .graph import root
@@ -30,8 +30,8 @@ from .params import load_params
 from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0
-__all__ = ['RETRIES', 'release_of', 'corpora', 'Fetched', 'fetch_release', 'unlock', 'release_lines', 'bibtex', 'papers',
-           'software', 'citations']
+__all__ = ['RETRIES', 'release_of', 'Fetched', 'fetch_release', 'unlock', 'release_lines', 'bibtex', 'papers', 'software',
+           'citations']
 
 # %% ../../nbs/run/27_fetch.ipynb #1620deb8
 def release_of(name: str) -> Release:
@@ -42,15 +42,6 @@ def release_of(name: str) -> Release:
             f"fetch: NAME must be among {', '.join(all_releases)}; got {name!r}", remedy="`mhbench fetch` lists them"
         )
     return all_releases[name]
-
-# %% ../../nbs/run/27_fetch.ipynb #81b4a0e0
-def corpora() -> Path:
-    "The folder of all releases: `$MHBENCH_CORPORA`, else one in the user's data folder."
-    if folder := os.environ.get("MHBENCH_CORPORA"):
-        return Path(folder).expanduser().resolve()
-    import platformdirs
-
-    return platformdirs.user_data_path("mhbench") / "corpora"
 
 # %% ../../nbs/run/27_fetch.ipynb #a3da5d4c
 def _counted(n: int) -> str:

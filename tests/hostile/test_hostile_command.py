@@ -18,7 +18,7 @@ from faults.server import FaultServer
 from mhbench.ask.cache import Cache
 from mhbench.records.schema import Item
 from mhbench.run import cli
-from mhbench.studies.mentat.pickled import pickled_table
+from mhbench.studies.mentat.pickled import pickled_table, pickled_values
 
 ITEMS = [
     Item(item_id=f"q{n}", study="mhqa", task="open", question=f"What helps {n}?", key=["sleep"], source="made")
@@ -211,10 +211,10 @@ def test_a_pickle_of_answers_runs_nothing(protocol, tmp_path):
         inside = pd.DataFrame([[bomb]], columns=plain, dtype=object)
         for data in (pickle.dumps(bomb, protocol), pickle.dumps(inside, protocol)):
             with pytest.raises(ValueError, match="which no table needs"):
-                pickled_table(data, "bomb.pkl")
+                pickled_values(data)
     assert not list(tmp_path.iterdir())
     if protocol >= 4:  # as the release's are: a table without a call is read
-        pd.testing.assert_frame_equal(pickled_table(pickle.dumps(table, protocol)), table)
+        assert pickled_table(pickle.dumps(table, protocol)).to_dict("list") == {"a": [1, 2]}
 
 
 def test_the_check_sees_what_it_is_for():

@@ -16,7 +16,7 @@ from ...corpus.load import Corpus
 from ...errors import refuse
 from ...records.schema import Item, Response, validate
 from .annotations import Reading, load_annotations, reading_note
-from .pickled import Described, pickled_table
+from .pickled import pickled_table
 from mhbench.studies.mentat.questions import (
     PROMPT_COLUMNS,
     RELEASE_SETS,
@@ -42,25 +42,17 @@ def result_files(folder: Path) -> dict[Path, tuple[str, str]]:  # file -> the mo
     return {f: (m[1], sets[m[2]]) for f, m in named.items() if m and m[2] in sets}
 
 
-def _values(note: Any) -> dict[str, Any]:
-    "The values of an object of the endpoint's client."
-    return note.state["__dict__"]
-
-
 def _reply(reply: Any, place: str) -> dict:
     "A reply as fields of a Response."
     if isinstance(reply, str):
         return {"text": reply}
     try:
-        choice = _values(_values(reply)["choices"][0])
-        usage = _values(reply).get("usage")
-        counts = _values(usage) if usage else {}
-        text = _values(choice["message"])["content"]
-        reason = choice["finish_reason"]
+        choice = reply["choices"][0]
+        counts = reply.get("usage") or {}
+        text, reason = choice["message"]["content"], choice["finish_reason"]
     except (AttributeError, IndexError, KeyError, TypeError):
-        rule = "be a text or the reply of a chat endpoint"
-        got = reply.name if isinstance(reply, Described) else type(reply).__name__
-        refuse(f"load_mentat_results: model_response must {rule}; got {got}", place=place)
+        rule = f"be a text or the reply of a chat endpoint; got {type(reply).__name__}"
+        refuse(f"load_mentat_results: model_response must {rule}", place=place)
     spent = {f"{k}_tokens": int(counts.get(f"{k}_tokens") or 0) for k in ("prompt", "completion")}
     if not text:
         return spent | {"status": "error", "error": "the file has no text", "finish_reason": reason}
