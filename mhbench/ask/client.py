@@ -24,8 +24,8 @@ from .scheduler import Scheduler
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['STAND_IN', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan', 'LoopThread', 'recorded_file', 'ask',
-           'as_far_as_it_goes', 'not_asked']
+__all__ = ['STAND_IN', 'RECORDED', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan', 'LoopThread', 'recorded_file',
+           'ask', 'as_far_as_it_goes', 'not_asked']
 
 # %% ../../nbs/ask/17_client.ipynb #2ef6e5d6
 class Plan(NamedTuple):
@@ -175,14 +175,14 @@ class LoopThread:
         await self.loop.shutdown_asyncgens()  # an abandoned iterator ends like a closed one
 
 # %% ../../nbs/ask/17_client.ipynb #caa08291
-_RECORDED = Path(__file__).parent / "recorded" if "__file__" in globals() else Path("../../mhbench/ask/recorded")
+RECORDED = Path(__file__).parent / "recorded" if "__file__" in globals() else Path("../../mhbench/ask/recorded")
 
 
 def recorded_file(record: str, served: str) -> Path:  # an endpoint's `record`; a model's id
     "The file of recorded answers that an endpoint names; `demo` are those that come with mhbench."
-    file = _RECORDED / f"{served}.jsonl.gz" if record == "demo" else Path(record).expanduser()
+    file = RECORDED / f"{served}.jsonl.gz" if record == "demo" else Path(record).expanduser()
     if not file.is_file():
-        there = ", ".join(sorted(f.name.removesuffix(".jsonl.gz") for f in _RECORDED.glob("*.gz")))
+        there = ", ".join(sorted(f.name.removesuffix(".jsonl.gz") for f in RECORDED.glob("*.gz")))
         remedy = f"name a file of `mhbench cache export`, or demo for one of {there}"
         refuse(f"ask: record must be a file; got {str(file)!r}, which is not there", remedy=remedy)
     return file

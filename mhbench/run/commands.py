@@ -24,6 +24,7 @@ from .graph import root
 from .panel import PLAN_OPTIONS, plan_humans
 from .params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
 from .plan import plan_run
+from .record import record
 from ..stats.panel_design import cases_for_width, share_width
 from ..subcommand import PARAMS, argument, comma_separated, command_group, several, subcommand
 
@@ -277,6 +278,17 @@ def _import_answers(a: argparse.Namespace) -> None:
         imported = cache.import_file(c, a.file)
     differing = f"{len(imported.kept)} differ from the stored ones, which stay"
     print(f"{imported.added} answers added, {imported.already} were there already, {differing}")
+
+
+@subcommand(
+    "cache record",
+    "ask what the selected stages ask, and write the answers of models whose endpoint says `record: demo`",
+    PARAMS,
+    argument("--stage", default="", help="this stage alone, where those before it have run"),
+)
+def _record(a: argparse.Namespace) -> None:
+    for line in record(a.params, only=a.stage):
+        print(line, flush=True)
 
 
 @subcommand("cache clear", "delete what models here have computed; it can be computed again", _CACHE)

@@ -146,7 +146,7 @@ DEMO: dict[str, Any] = {  # the selection that the repository comes with
     "subjects": None,
     "items": None,
 }
-BUNDLED = {"gemma", *DEMO["models"]}  # entries that the repository comes with
+BUNDLED = {"gemma", "qwen-0.5b", "qwen-1.5b", *DEMO["models"]}  # entries that the repository comes with
 FOR_RATINGS = tuple(chain.from_iterable(kind.stages for kind in QUESTION_KINDS.values()))  # they read ratings
 WRITTEN = ("approach", "classification", "standings", "duels")  # stages about texts that models write
 READ_IN = {"freeform": {"free_form"}, "reasoning": {"cot", "few_shot_cot"}}  # stages about answers in these modes

@@ -25,7 +25,7 @@ from .graph import Node, before, graph, jobs, place, records_left, root
 from .params import load_params, stage_parameters
 
 # %% auto #0
-__all__ = ['run_with', 'PlannedRun', 'plan_run']
+__all__ = ['run_with', 'PlannedRun', 'jobs_that_ask', 'plan_run']
 
 # %% ../../nbs/run/08_plan.ipynb #c687c8f9
 def run_with(notebook: Path) -> dict:
@@ -109,7 +109,7 @@ class PlannedRun(NamedTuple):
     cases: dict[str, tuple[int, int]]  # study -> its items, and their cases
 
 
-def _counted(p: dict, stages: dict[str, Node]) -> list[tuple[Node, str | None, str | None]]:
+def jobs_that_ask(p: dict, stages: dict[str, Node]) -> list[tuple[Node, str | None, str | None]]:
     "What asks somebody, what that rests on, and what prepares a study: of the notebooks of a run, in order."
     counted, needed = [], set[tuple]()
     for node, study, model in reversed(jobs(p["run"], stages)):
@@ -144,7 +144,7 @@ def plan_run(params: str | Path = "params.yaml") -> PlannedRun:
     p = load_params(root() / params)
     with tempfile.TemporaryDirectory(prefix="mhbench-plan-") as folder, Recorder() as recorder:
         dry = _DryRun(p, params, Path(folder), recorder)
-        for node, study, model in _counted(p, graph()):
+        for node, study, model in jobs_that_ask(p, graph()):
             try:
                 dry.run(node, study, model)
             except RuntimeError as e:
