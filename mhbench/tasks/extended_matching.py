@@ -47,9 +47,9 @@ def _of_line(line: str, numbered: bool) -> list[tuple[int, str]]:
     "The pairs in a line that holds nothing else; or the scenario that it begins with and what it says of it."
     plain = undecorated(line)
     pair = _pair(numbered)
-    said = re.sub(r"^[^:\d]{1,60}:(?=\s)", "", led_in(plain))  # die Antworten lauten:
-    pairs = [*pair.finditer(said)]
-    if len(pairs) > 1 and not re.search(r"\w", pair.sub("", said)):
+    statement = re.sub(r"^[^:\d]{1,60}:(?=\s)", "", led_in(plain))  # die Antworten lauten:
+    pairs = [*pair.finditer(statement)]
+    if len(pairs) > 1 and not re.search(r"\w", pair.sub("", statement)):
         return [(int(m[1]), m[2]) for m in pairs]
     m = _OF_SCENARIO.fullmatch(plain)
     return [(int(m[1]), m[2])] if m else []
@@ -60,9 +60,9 @@ _NUMBER = re.compile(rf"(?i)\W*(?:{_NAME[3:-1]}|number|id|index|n)(?:[ _-]?(?:nu
 
 def _of_object(data: dict[str, Any]) -> tuple[int | None, str]:
     "The number of a scenario in an object about it, and its answer."
-    named = {k: re.fullmatch(r"\D{0,20}(\d{1,3})\W*", str(v)) for k, v in data.items() if _NUMBER.fullmatch(k)}
-    number = next((int(m[1]) for m in named.values() if m), None)
-    return number, _written(answer_field({k: v for k, v in data.items() if k not in named}))
+    numbered = {k: re.fullmatch(r"\D{0,20}(\d{1,3})\W*", str(v)) for k, v in data.items() if _NUMBER.fullmatch(k)}
+    number = next((int(m[1]) for m in numbered.values() if m), None)
+    return number, _written(answer_field({k: v for k, v in data.items() if k not in numbered}))
 
 
 def _written(value: Any) -> str:
@@ -74,14 +74,14 @@ def _of_json(data: Any, n_stems: int) -> list[tuple[int, str]]:
     "The number of each scenario and what JSON says of it."
     if isinstance(data, dict):
         numbers = [(re.search(r"\d+", str(k)), v) for k, v in data.items()]
-        said = [(int(m[0]), _written(v)) for m, v in numbers if m]
-        return said if said or n_stems > 1 else [(1, _written(data))]
+        pairs = [(int(m[0]), _written(v)) for m, v in numbers if m]
+        return pairs if pairs or n_stems > 1 else [(1, _written(data))]
     if not all(isinstance(x, dict) for x in data):
         return list(enumerate(map(str, data), 1)) if len(data) == n_stems else []
-    each = [_of_object(x) for x in data]
-    if all(number is None for number, _ in each) and len(each) == n_stems:
-        return [(k, text) for k, (_, text) in enumerate(each, 1)]
-    return [(number, text) for number, text in each if number is not None]
+    answers = [_of_object(x) for x in data]
+    if all(number is None for number, _ in answers) and len(answers) == n_stems:
+        return [(k, text) for k, (_, text) in enumerate(answers, 1)]
+    return [(number, text) for number, text in answers if number is not None]
 
 
 def _of_scenarios(answer: str, n_stems: int, numbered: bool) -> list[tuple[int, str]]:
@@ -94,14 +94,14 @@ def _of_scenarios(answer: str, n_stems: int, numbered: bool) -> list[tuple[int, 
     if isinstance(data, dict | list):
         return _of_json(data, n_stems)
     inside = data if isinstance(data, str) else inside
-    said = [pair for line in inside.splitlines() for pair in _of_line(line, numbered)]
+    pairs = [pair for line in inside.splitlines() for pair in _of_line(line, numbered)]
     listed = led_in(undecorated(inside))
-    if not said and re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), listed):
+    if not pairs and re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), listed):
         return list(enumerate(re.findall(r"[A-Za-z]", listed), 1))
     run = listed.strip(" .*")
-    if not said and 1 < len(run) == n_stems and re.fullmatch("[A-Z]+", run) and not numbered:
+    if not pairs and 1 < len(run) == n_stems and re.fullmatch("[A-Z]+", run) and not numbered:
         return list(enumerate(run, 1))
-    return said or ([(1, inside)] if n_stems == 1 else [])
+    return pairs or ([(1, inside)] if n_stems == 1 else [])
 
 
 def parse_extended_matching(
@@ -114,10 +114,10 @@ def parse_extended_matching(
     """
     if n_stems < 1:
         refuse(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
-    said = _of_scenarios(answer_part(text, numbered=True, questions=False), n_stems, numbered)
+    pairs = _of_scenarios(answer_part(text, numbered=True, questions=False), n_stems, numbered)
     out = []
     for stem in range(1, n_stems + 1):
-        texts = [t for number, t in said if number == stem]
+        texts = [t for number, t in pairs if number == stem]
         parts = [parse_choice(t, options, numbered=numbered) for t in texts]
         chosen = [p for p in parts if p.letters]
         if any(p.how == "conflict" for p in parts) or len({p.letters for p in chosen}) > 1:
@@ -136,9 +136,9 @@ class ExtendedMatchingTask(Task):
     lettered = per_stem = True
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
-        each = parse_extended_matching(response.text, len(item.stems), item.options, numbered=response.numbered)
-        answer = [got.letter or "" for got in each]
-        return (answer if any(answer) else []), ", ".join(dict.fromkeys(got.how for got in each))
+        parsed = parse_extended_matching(response.text, len(item.stems), item.options, numbered=response.numbered)
+        answer = [choice.letter or "" for choice in parsed]
+        return (answer if any(answer) else []), ", ".join(dict.fromkeys(choice.how for choice in parsed))
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
         return float(np.mean([a == k for a, k in zip(answer, key)])) if len(answer) == len(key) else 0.0
@@ -148,5 +148,5 @@ class ExtendedMatchingTask(Task):
 
     def drawn(self, item: Item, right: Sequence[bool] | np.ndarray, rng: np.random.Generator) -> list[str]:
         names = letters(len(item.options))
-        other = [str(rng.choice([a for a in names if a != k])) for k in item.key]
-        return [k if ok else o for k, ok, o in zip(item.key, right, other)]
+        wrong = [str(rng.choice([a for a in names if a != k])) for k in item.key]
+        return [k if ok else o for k, ok, o in zip(item.key, right, wrong)]

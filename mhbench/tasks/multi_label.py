@@ -51,7 +51,7 @@ def _remarks(text: str) -> set[str]:
 def _contradicts(text: str, name: str) -> bool:
     "Whether a text and a name have different codes, or different remarks in brackets."
     pairs = [(_codes(text), _codes(name)), (_remarks(text), _remarks(name))]
-    return any(said and own and said.isdisjoint(own) for said, own in pairs)
+    return any(of_text and of_name and of_text.isdisjoint(of_name) for of_text, of_name in pairs)
 
 
 _DENIED = re.compile(
@@ -76,54 +76,54 @@ def _loose_keys(text: str) -> set[str]:
 @lru_cache(maxsize=64)
 def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) -> dict[str, str]:
     "From a key to its name: names, aliases, then looser forms that fit only one name."
-    known: dict[str, str] = {}
+    name_by_key: dict[str, str] = {}
     for n in names:
-        first = known.setdefault(_label_key(n), n)
+        first = name_by_key.setdefault(_label_key(n), n)
         if first != n:
             refuse(f"parse_labels: names must differ by more than case and punctuation; got {first!r} and {n!r}")
     for alias, n in aliases:
         if n not in names:
             refuse(f"parse_labels: aliases must stand for a name of the list; got {alias!r} for {n!r}")
-        known.setdefault(_label_key(alias), n)
+        name_by_key.setdefault(_label_key(alias), n)
     spellings = [*zip(names, names), *aliases]
     for n in names:
-        spellings += [(said, n) for said in re.findall(r"\(([^()]{4,})\)", n)]  # Trichotillomania (Hair-Pulling)
+        spellings += [(aside, n) for aside in re.findall(r"\(([^()]{4,})\)", n)]  # Trichotillomania (Hair-Pulling)
     loose: dict[str, set[str]] = {}
     for written, n in spellings:
         for key in _loose_keys(written):
             loose.setdefault(key, set()).add(n)
-    return {key: of.pop() for key, of in loose.items() if len(of) == 1} | known
+    return {key: fitting.pop() for key, fitting in loose.items() if len(fitting) == 1} | name_by_key
 
 
-def _named(text: str, known: Mapping[str, str]) -> str | None:
+def _named(text: str, name_by_key: Mapping[str, str]) -> str | None:
     "The name that a text means: literally, else in a looser form, or by its code alone."
-    name = known.get(_label_key(text))
+    name = name_by_key.get(_label_key(text))
     if name is None and not _DENIED.search(text):
-        found = {known[key] for key in _loose_keys(text) if key in known}
-        if not found and re.fullmatch(rf"\W*{_CODE}\W*", text):
-            found = {n for n in known.values() if _codes(text) <= _codes(n)}
-        name = found.pop() if len(found) == 1 else None
+        fitting = {name_by_key[key] for key in _loose_keys(text) if key in name_by_key}
+        if not fitting and re.fullmatch(rf"\W*{_CODE}\W*", text):
+            fitting = {n for n in name_by_key.values() if _codes(text) <= _codes(n)}
+        name = fitting.pop() if len(fitting) == 1 else None
     return None if name is None or _contradicts(text, name) else name
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #8b4a7054
 _SEPARATOR = re.compile(r"\s{0,9}(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s{0,9}")
 
 
-def _look_up(part: str, known: Mapping[str, str]) -> list[tuple[str | None, str]]:
+def _look_up(text: str, name_by_key: Mapping[str, str]) -> list[tuple[str | None, str]]:
     "Labels of one piece of text: as a whole, else split into as few known names as possible."
-    if (whole := _named(part, known)) is not None:
-        return [(whole, part)]
-    starts = [0, *(m.end() for m in _SEPARATOR.finditer(part))]
-    ends = [*(m.start() for m in _SEPARATOR.finditer(part)), len(part)]
-    spans = [(start, end) for start, end in zip(starts, ends) if part[start:end].strip()]
-    longest = max((len(re.split(_SEPARATOR, n)) for n in known.values()), default=1)
+    if (name_of_text := _named(text, name_by_key)) is not None:
+        return [(name_of_text, text)]
+    starts = [0, *(m.end() for m in _SEPARATOR.finditer(text))]
+    ends = [*(m.start() for m in _SEPARATOR.finditer(text)), len(text)]
+    spans = [(start, end) for start, end in zip(starts, ends) if text[start:end].strip()]
+    longest = max((len(re.split(_SEPARATOR, n)) for n in name_by_key.values()), default=1)
     out, i = [], 0
     while i < len(spans):
         for j in range(min(len(spans), i + longest), i, -1):  # a name may hold commas, and the word `and`
-            said = part[spans[i][0] : spans[j - 1][1]]
-            if (name := _named(said, known)) is not None:
+            span = text[spans[i][0] : spans[j - 1][1]]
+            if (name := _named(span, name_by_key)) is not None:
                 break
-        out.append((name, part[slice(*spans[i])] if name is None else said))
+        out.append((name, text[slice(*spans[i])] if name is None else span))
         i = i + 1 if name is None else j
     return out
 
@@ -179,9 +179,9 @@ def _json_parts(data: Any) -> list[str]:
     out = []
     for x in data if isinstance(data, list) else [data]:
         if isinstance(x, dict):
-            said = [v for k, v in x.items() if _APPLIES.search(k)]
+            affirmed = [v for k, v in x.items() if _APPLIES.search(k)]
             denied = [v for k, v in x.items() if _DENIES.search(k)]
-            if not all(map(_said_of, said)) or any(map(_said_of, denied)):
+            if not all(map(_said_of, affirmed)) or any(map(_said_of, denied)):
                 continue
             x = next((x[k] for k in _FIELDS if k in x), x)
         out.append(str(x))
@@ -198,21 +198,21 @@ def _line_parts(answer: str) -> Iterator[str]:
             if denied or _ONLY_NOUN.fullmatch(title):
                 continue
         denied = denied and bool(line.strip())
-        name, colon, rest = line.partition(":")
-        if not denied and not (colon and rest.strip() and _DENIED.search(name)):
-            line = rest if rest.strip() and _PRIMARY.fullmatch(name) else line
+        name, colon, remark = line.partition(":")
+        if not denied and not (colon and remark.strip() and _DENIED.search(name)):
+            line = remark if remark.strip() and _PRIMARY.fullmatch(name) else line
             yield re.sub(r"^[\s*•>#-]*(?:\[[xX✓✔]\]\s*|[✓✔✅☑]\s*)?(?:\d{1,2}[.)]\s+)?", "", line)
 
 
-def _present(part: str, known: Mapping[str, str]) -> str | None:
+def _present(text: str, name_by_key: Mapping[str, str]) -> str | None:
     "A piece of text without its verdict; None where the verdict is no."
-    if _named(part, known) is not None:
-        return part
-    m = _VERDICT.search(part)
-    if m and _named(part[: m.start()], known) is not None:
-        return part[: m.start()] if m[1] or m[2] else None
-    without = _DENIED.sub(" ", part).strip(" ()[]:;,.–—-")
-    return None if _DENIED.search(part) and _named(without, known) is not None else part
+    if _named(text, name_by_key) is not None:
+        return text
+    m = _VERDICT.search(text)
+    if m and _named(text[: m.start()], name_by_key) is not None:
+        return text[: m.start()] if m[1] or m[2] else None
+    without = _DENIED.sub(" ", text).strip(" ()[]:;,.–—-")
+    return None if _DENIED.search(text) and _named(without, name_by_key) is not None else text
 
 
 def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str, str] | None = None) -> Labels:
@@ -220,27 +220,31 @@ def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str
 
     Raises: ValueError where two names of the list cannot be distinguished, or an alias stands for no name.
     """
-    known = _known_labels(tuple(names), tuple((aliases or {}).items()))
+    name_by_key = _known_labels(tuple(names), tuple((aliases or {}).items()))
     answer = unwrap(answer_part(text))
     if not answer.strip():
         return Labels((), (), "none")
     data = json_in(answer)
-    how = "lines" if data is None else "json"
+    method = "lines" if data is None else "json"
     if data is not None:
         parts = _json_parts(data)
     else:
         answer = undecorated(answer)
         marked = _MARKED.findall(answer)
-        how = "marked" if marked else how
+        method = "marked" if marked else method
         parts = marked or [*_line_parts(answer)]
-    found: list[tuple[str | None, str]] = []
-    for part in filter(str.strip, parts):
-        part = part.strip().strip("*_`\"'“”. ")
-        if (whole := _present(part, known)) is not None:
-            found += [(n, p) for n, p in _look_up(whole, known) if n is not None or _present(p, known) is not None]
-    labels = tuple(dict.fromkeys(n for n, _ in found if n is not None))
-    unknown = tuple(dict.fromkeys(p.strip() for n, p in found if n is None))
-    return Labels(labels, unknown, how if found else "none")
+    pairs: list[tuple[str | None, str]] = []
+    for text_part in filter(str.strip, parts):
+        text_part = text_part.strip().strip("*_`\"'“”. ")
+        if (present := _present(text_part, name_by_key)) is not None:
+            pairs += [
+                (n, p)
+                for n, p in _look_up(present, name_by_key)
+                if n is not None or _present(p, name_by_key) is not None
+            ]
+    labels = tuple(dict.fromkeys(n for n, _ in pairs if n is not None))
+    unknown = tuple(dict.fromkeys(p.strip() for n, p in pairs if n is None))
+    return Labels(labels, unknown, method if pairs else "none")
 
 # %% ../../nbs/tasks/03_multi_label.ipynb #c6d3fb81
 _NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "normal", "no disorder", "keine", "nichts"}
@@ -259,10 +263,10 @@ class MultiLabelTask(Task):
             raise ValueError(f"key must hold names from options for task {self.name}; got {bad}")
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
-        named = parse_labels(response.text, item.options, aliases=item.aliases)
-        if not named.labels and named.unknown and all(u.strip(" .").casefold() in _NOTHING for u in named.unknown):
-            return [NOTHING], named.how
-        return [*named.labels, *(f"{UNKNOWN}{u}" for u in named.unknown)], named.how
+        parsed = parse_labels(response.text, item.options, aliases=item.aliases)
+        if not parsed.labels and parsed.unknown and all(u.strip(" .").casefold() in _NOTHING for u in parsed.unknown):
+            return [NOTHING], parsed.how
+        return [*parsed.labels, *(f"{UNKNOWN}{u}" for u in parsed.unknown)], parsed.how
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
         return float(set(answer) == set(key or [NOTHING]))

@@ -29,12 +29,12 @@ def probabilities(response: Response, n_options: int) -> np.ndarray | None:  # (
     return p if response.order is None else p[np.argsort(response.order)]
 
 
-def as_in_item(shown: Sequence[str], response: Response) -> list[str]:
+def as_in_item(answer: Sequence[str], response: Response) -> list[str]:
     "Letters as shown, mapped to those of the item; anything else is kept."
     if response.order is None:
-        return list(shown)
+        return list(answer)
     places = dict(zip(letters(len(response.order)), response.order))
-    return [chr(65 + places[a]) if a in places else a for a in shown]
+    return [chr(65 + places[a]) if a in places else a for a in answer]
 
 
 def as_shown(item: Item, response: Response) -> list[str]:
@@ -48,9 +48,9 @@ def token_agrees(item: Item, response: Response) -> bool | None:
     p = probabilities(response, len(item.options)) if task.choice and response.chosen_by == "language model" else None
     if p is None or not response.text:
         return None
-    said = parse_choice(response.text, as_shown(item, response), numbered=response.numbered).letters
+    stated = parse_choice(response.text, as_shown(item, response), numbered=response.numbered).letters
     likeliest = letters(len(p))[int(p.argmax())]
-    return as_in_item(said, response) == [likeliest] if len(said) == 1 else None
+    return as_in_item(stated, response) == [likeliest] if len(stated) == 1 else None
 
 # %% ../../nbs/tasks/01_multiple_choice.ipynb #6d190463
 class MultipleChoiceTask(Task):
@@ -74,8 +74,8 @@ class MultipleChoiceTask(Task):
             top = np.flatnonzero(p == p.max())
             return ([letters(len(p))[top[0]]], "logprobs") if len(top) == 1 else ([], "logprobs: tie")
         parse = parse_choices if several else parse_choice
-        got = parse(response.text, as_shown(item, response), numbered=response.numbered)
-        return as_in_item(got.letters, response), got.how
+        parsed = parse(response.text, as_shown(item, response), numbered=response.numbered)
+        return as_in_item(parsed.letters, response), parsed.how
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
         return float(bool(answer) and set(answer) == set(key))

@@ -85,8 +85,8 @@ def _placed(entries: list[dict[str, Any]]) -> list[str]:
     places = [x[k] if k else None for x, k in zip(entries, of_place)]
     options = []
     for x, k in zip(entries, of_place):
-        rest = answer_field({name: v for name, v in x.items() if name != k})
-        options.append(str(next(iter(rest.values()), "") if isinstance(rest, dict) else rest))
+        answer = answer_field({name: v for name, v in x.items() if name != k})
+        options.append(str(next(iter(answer.values()), "") if isinstance(answer, dict) else answer))
     if all(p is None for p in places):
         return options
     if sorted(map(str, places)) != [str(n) for n in range(1, len(places) + 1)]:
@@ -98,7 +98,7 @@ def _split(line: str) -> list[str]:
     "The entries of a line, split at the strongest separator in it; letters that are run together, one by one."
     line = _ASIDE.sub("", line)
     for sign in (r">|→|≻", "<", ";", r",|、|\band\b|\bund\b"):
-        parts = [part.strip() for part in re.split(sign, line) if part.strip()]
+        parts = [entry.strip() for entry in re.split(sign, line) if entry.strip()]
         if len(parts) > 1:
             return parts
     run = line.strip(" .*")
@@ -127,13 +127,13 @@ _PLACED = re.compile(r"(?i)(\S.{0,80}?)\s*(?:[:=–—]|\s-)\s*#?(\d{1,3})(?:st|
 
 def _by_place(parts: list[str]) -> list[str] | None:
     "Options that each name their place, in this order; none where the numbers are no places, None without numbers."
-    each = [_PLACED.fullmatch(part) for part in parts]
-    if len(parts) < 2 or not all(each):
+    matches = [_PLACED.fullmatch(entry) for entry in parts]
+    if len(parts) < 2 or not all(matches):
         return None
-    numbers = [int(m[2]) for m in each if m]
+    numbers = [int(m[2]) for m in matches if m]
     if sorted(numbers) != list(range(1, len(numbers) + 1)):
         return []
-    return [option for _, option in sorted((int(m[2]), m[1]) for m in each if m)]
+    return [option for _, option in sorted((int(m[2]), m[1]) for m in matches if m)]
 
 
 def _reversed(text: str) -> bool | None:  # None: it cannot be told
@@ -143,9 +143,9 @@ def _reversed(text: str) -> bool | None:  # None: it cannot be told
     lines = [line for line in text.splitlines() if line.strip()]
     announced = [k for k, line in enumerate(lines) if _ASCENDING.search(line)]
     heads = announced == [0] and re.search(rf"(?i)(?:{_ASCENDING.pattern[4:]})[^.\n]{{0,40}}:\W*$", lines[0])
-    whole = len(lines) == 1 or bool(heads)
-    here = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announced)
-    return None if _DESCENDING.search(text) or not (whole or here) else True
+    applies = len(lines) == 1 or bool(heads)
+    marked = all(_MARKED.match(lines[k]) or _ASIDE.search(lines[k]) for k in announced)
+    return None if _DESCENDING.search(text) or not (applies or marked) else True
 
 
 def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = False) -> Ranked:
@@ -153,26 +153,26 @@ def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = 
     answer = answer_part(text, numbered=True)  # numbered lines are places here, not the start of another question
     inside = unwrap(answer)
 
-    def entry(part: str) -> str:
-        return parse_choice(part, options, numbered=numbered).letter or f"{UNKNOWN}{part.strip()}"
+    def entry(text_part: str) -> str:
+        return parse_choice(text_part, options, numbered=numbered).letter or f"{UNKNOWN}{text_part.strip()}"
 
     listed = _json_entries(json_in(inside))
-    found = []
-    for parts, how in _candidates(inside) if listed is None else [(listed, "json")]:
+    rankings = []
+    for parts, method in _candidates(inside) if listed is None else [(listed, "json")]:
         parts = parts if (placed := _by_place(parts)) is None else placed
-        entries = [entry(part) for part in parts]
-        known = [x for x in entries if not x.startswith(UNKNOWN)]
-        if known and (how != "line" or known == entries):
-            found.append((entries, known, how))
-    if not found:
+        entries = [entry(text_part) for text_part in parts]
+        letters = [x for x in entries if not x.startswith(UNKNOWN)]
+        if letters and (method != "line" or letters == entries):
+            rankings.append((entries, letters, method))
+    if not rankings:
         return Ranked((), "none")
-    entries, known, how = found[-1]
+    entries, letters, method = rankings[-1]
     turned = _reversed(answer)
-    if turned is False and "<" in inside and ">" not in inside and how in ("line", "marked"):
+    if turned is False and "<" in inside and ">" not in inside and method in ("line", "marked"):
         turned = None  # nothing says which end is the best
-    if len(set(known)) < len(known) or any(other != entries for other, *_ in found) or turned is None:
+    if len(set(letters)) < len(letters) or any(earlier != entries for earlier, *_ in rankings) or turned is None:
         return Ranked((), "conflict")
-    return Ranked(tuple(entries[::-1] if turned else entries), how)
+    return Ranked(tuple(entries[::-1] if turned else entries), method)
 
 # %% ../../nbs/tasks/05_ranking.ipynb #78bd3031
 def among_first(item: Item, answer: Sequence[str], k: int) -> float:  # NaN where the item has no more than k options
@@ -189,9 +189,9 @@ def _places(item: Item, ranked: Sequence[str]) -> np.ndarray:  # (n,) one an opt
 def kendall_tau(item: Item, answer: Sequence[str]) -> float:  # -1 to 1
     "Kendall's tau-b of key and answer; 0 where the answer orders no pair of options. Source: Kendall 1945."
     key = _places(item, item.key)
-    said = _places(item, answer)
+    places_given = _places(item, answer)
     above = np.triu_indices(len(key), 1)
-    x, y = (np.sign(places[:, None] - places)[above] for places in (key, said))
+    x, y = (np.sign(places[:, None] - places)[above] for places in (key, places_given))
     ordered = np.sqrt(np.sum(x != 0) * np.sum(y != 0))  # pairs not tied in the key, and in the answer
     return float(x @ y / ordered) if ordered else 0.0
 
@@ -214,8 +214,8 @@ class RankingTask(Task):
             raise ValueError(f"key must rank options, each once and the best first; got {item.key}")
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
-        got = parse_ranking(response.text, as_shown(item, response), numbered=response.numbered)
-        return as_in_item(got.entries, response), got.how
+        parsed = parse_ranking(response.text, as_shown(item, response), numbered=response.numbered)
+        return as_in_item(parsed.entries, response), parsed.how
 
     def correct(self, key: Sequence[str], answer: Sequence[str]) -> float:
         return float(list(answer[:1]) == list(key[:1]))

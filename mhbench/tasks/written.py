@@ -63,8 +63,8 @@ def terms_of(text: str | None) -> Iterator[str]:
     answer = unicodedata.normalize("NFKC", _with_powers(undecorated(inside)))
     answer = _MARKDOWN.sub("", answer).strip()
     stated = _LEAD_IN.findall(answer)[-1:] or _EXPLAINED.findall(answer)
-    for said in [answer, *stated]:
-        term = said.strip(_OUTSIDE)
+    for stated_term in [answer, *stated]:
+        term = stated_term.strip(_OUTSIDE)
         yield bare_term(term)
         if article := _ARTICLE.match(term):
             yield bare_term(term[article.end() :])
