@@ -131,7 +131,7 @@ def test_a_reply_without_end_is_given_up_and_its_words_are_plain(client, server)
 
 
 def test_every_record_that_is_announced_comes_once_with_all_its_topics(client, server, tmp_path):
-    found, slices = collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=5, batch=2)
+    found, slices = collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, limit=5, batch=2)
     assert {a.pmid for a in found["Depression"]} == expected(["depression"])
     assert slices["records"].max() <= 5 and slices.groupby("topic").size().min() > 1
     merged = merge_topics(found)
@@ -144,7 +144,7 @@ def test_every_record_that_is_announced_comes_once_with_all_its_topics(client, s
 def test_a_server_that_misbehaves_costs_time_and_no_record(client, server, tmp_path):
     server.faults = ["429", None, "500", "html", None, "cut", "drop", "cut"]
     found, _ = collect_literature(
-        client, {"Depression": QUERIES["Depression"]}, SINCE, UNTIL, tmp_path, most=50, batch=5
+        client, {"Depression": QUERIES["Depression"]}, SINCE, UNTIL, tmp_path, limit=50, batch=5
     )
     assert {a.pmid for a in found["Depression"]} == expected(["depression"]) and not server.faults
 
@@ -152,25 +152,25 @@ def test_a_server_that_misbehaves_costs_time_and_no_record(client, server, tmp_p
 def test_a_slice_that_announces_more_than_it_gives_is_refused_and_kept_by_nobody(client, server, tmp_path):
     server.short = 1
     with pytest.raises(RuntimeError, match="a slice must give the .* records that it announces; got"):
-        collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=50)
+        collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, limit=50)
     assert not list(tmp_path.rglob("*.parquet"))
     server.short = 0
-    assert collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=50)[0]
+    assert collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, limit=50)[0]
 
 
 def test_a_run_that_was_stopped_goes_on(client, server, tmp_path):
     server.faults = [None] * 12 + ["400"]
     with pytest.raises(RuntimeError, match="400"):
-        collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=10)
+        collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, limit=10)
     kept = {f: f.stat().st_mtime_ns for f in tmp_path.rglob("*.parquet")}
     assert kept
     (tmp_path / "depression" / "2000-01-01_x.part").write_bytes(b"half")  # what a kill leaves
     server.asked.clear()
-    found, _ = collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=10)
+    found, _ = collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, limit=10)
     assert {f: f.stat().st_mtime_ns for f in kept} == kept
     assert {a.pmid for a in found["Anxiety"]} == expected(["anxiety", "panic"])
     server.asked.clear()
-    assert collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=10)[0] == found and not server.asked
+    assert collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, limit=10)[0] == found and not server.asked
 
 
 COLLECTING = """
@@ -192,7 +192,7 @@ def test_a_process_that_was_killed_costs_one_slice(client, server, tmp_path):
     assert process.returncode == -9, "killed while it was collecting"
     kept = {f: f.stat().st_mtime_ns for f in tmp_path.rglob("*.parquet")}
     server.asked.clear()
-    found, slices = collect_literature(client, {"Depression": QUERIES["Depression"]}, SINCE, UNTIL, tmp_path, most=3)
+    found, slices = collect_literature(client, {"Depression": QUERIES["Depression"]}, SINCE, UNTIL, tmp_path, limit=3)
     assert {f: f.stat().st_mtime_ns for f in kept} == kept and 3 <= len(kept) < len(slices)
     assert sum(name == "esearch" for name, _ in server.asked) == len(slices) - len(kept)
     assert sorted(a.pmid for a in found["Depression"]) == sorted(expected(["depression"]))

@@ -164,13 +164,13 @@ def test_dates_are_cut_until_each_slice_can_be_fetched():
     first, last = datetime.date(2020, 1, 1), datetime.date(2020, 1, 12)
     of_day = {first + datetime.timedelta(days=k): n for k, n in enumerate([4, 0, 3, 3, 0, 0, 5, 1, 0, 0, 2, 3])}
     count = lambda a, b: sum(n for day, n in of_day.items() if a <= day <= b)
-    found = list(pubmed.date_slices(count, first, last, most=5))
+    found = list(pubmed.date_slices(count, first, last, limit=5))
     assert sum(n for *_, n in found) == 21 and max(n for *_, n in found) == 5 and min(n for *_, n in found) > 0
     assert [n for *_, n in found] == [count(a, b) for a, b, _ in found]
     assert all(b < c for (_, b, _), (c, _, _) in zip(found, found[1:]))
-    assert list(pubmed.date_slices(count, first, last, most=21)) == [(first, last, 21)]
+    assert list(pubmed.date_slices(count, first, last, limit=21)) == [(first, last, 21)]
     with pytest.raises(ValueError, match="a day must have 4 records at most; got 5 .2020-01-07"):
-        list(pubmed.date_slices(count, first, last, most=4))
+        list(pubmed.date_slices(count, first, last, limit=4))
 
 
 @pytest.mark.parametrize(("first", "last", "n"), [(None, None, 3), (2019, None, 2), (None, 2019, 2), (2020, 2021, 1)])

@@ -50,20 +50,20 @@ def read_key_sheet(sheet: pd.DataFrame, items: Sequence[Item]) -> dict[str, str]
     Raises: ValueError for an item that is not known or stands twice, or an answer that is no option.
     """
     rows = enumerate(sheet.fillna({"answer": ""}).to_dict("records"), 2)
-    said = ((f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in rows)
-    return _letters(said, items, "read_key_sheet")
+    answers = ((f"row {n}", str(row["item_id"]), str(row["answer"]).strip()) for n, row in rows)
+    return _letters(answers, items, "read_key_sheet")
 
 
-def _letters(said: Iterable[tuple[str, str, str]], items: Sequence[Item], function: str) -> dict[str, str]:
+def _letters(answers: Iterable[tuple[str, str, str]], items: Sequence[Item], function: str) -> dict[str, str]:
     "The letters that place, item_id and answer give; an empty answer is open."
     by_id = {i.item_id: i for i in items}
     out: dict[str, str] = {}
-    seen: set[str] = set()
-    for place, name, answer in said:
-        if name not in by_id or name in seen:
-            got = f"{name!r}" + (" twice" if name in seen else "")
-            refuse(f"{function}: item_id must be an item of the bank, once; got {got} ({place})")
-        seen.add(name)
+    seen_ids: set[str] = set()
+    for place, name, answer in answers:
+        if name not in by_id or name in seen_ids:
+            actual = f"{name!r}" + (" twice" if name in seen_ids else "")
+            refuse(f"{function}: item_id must be an item of the bank, once; got {actual} ({place})")
+        seen_ids.add(name)
         item = by_id[name]
         letter = item.key[0] if answer.casefold() == "agree" else answer.upper()
         if answer and letter not in letters(len(item.options)):
@@ -76,14 +76,14 @@ def _letters(said: Iterable[tuple[str, str, str]], items: Sequence[Item], functi
 def key_page(n_options: int) -> str:  # XML
     "The labelling configuration of a page with one question, its options and its proposed key."
     names = letters(n_options)
-    shown = "\n".join(f'  <Text name="option_{a}" value="$option_{a}"/>' for a in names)
+    option_texts = "\n".join(f'  <Text name="option_{a}" value="$option_{a}"/>' for a in names)
     choice = "".join(f"<Choice value={quoteattr(a)} alias={quoteattr(a)}/>" for a in names)
     agree = '<Choice value="I agree with the proposed answer" alias="agree"/>'
     return f"""<View>
   <Header value="Question"/>
   <Text name="question" value="$question"/>
   <Header value="Options"/>
-{shown}
+{option_texts}
   <Header value="Proposed answer"/>
   <Text name="proposed" value="$proposed"/>
   <Header value="Is it right? If not, which option is?"/>
@@ -96,12 +96,12 @@ def key_page(n_options: int) -> str:  # XML
 # %% ../../nbs/corpus/05_adjudicate.ipynb #dc902d28
 def key_tasks(items: Sequence[Item], rater: str, *, seed: int) -> list[dict[str, Any]]:  # for a reader's project
     "A reader's tasks: what stands on the reader's sheet."
-    most = letters(max((len(i.options) for i in items), default=0))
+    names = letters(max((len(i.options) for i in items), default=0))
     tasks = []
     for i in _in_order(items, rater, seed):
         options = {a: f"{a}. {o}" for a, o in zip(letters(len(i.options)), i.options)}
         data = {"item_id": i.item_id, "rater": rater, "question": i.question}
-        data |= {f"option_{a}": options.get(a, "") for a in most} | {"proposed": options[i.key[0]]}
+        data |= {f"option_{a}": options.get(a, "") for a in names} | {"proposed": options[i.key[0]]}
         tasks.append({"data": data})
     return tasks
 
@@ -114,19 +114,21 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
     """
     path = Path(path)
     people: set[str] = set()
-    said = []
+    answers = []
     for n, task in enumerate(exported_tasks(path), 1):
         place = f"{path.name}, task {n}"
-        given = [a for a in task["annotations"] if not a.get("was_cancelled")]
-        people |= {json.dumps(a.get("completed_by"), sort_keys=True) for a in given}
+        annotations = [a for a in task["annotations"] if not a.get("was_cancelled")]
+        people |= {json.dumps(a.get("completed_by"), sort_keys=True) for a in annotations}
         if len(people) > 1:
-            got = f"{len(people)} people's ({place}); give each reader a project of their own"
-            refuse(f"read_key_tasks: an export must hold one reader's annotations; got {got}")
-        given.sort(key=lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0), reverse=True)
-        last = given[0].get("result", []) if given else []
+            actual = f"{len(people)} people's ({place}); give each reader a project of their own"
+            refuse(f"read_key_tasks: an export must hold one reader's annotations; got {actual}")
+        annotations.sort(
+            key=lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0), reverse=True
+        )
+        last = annotations[0].get("result", []) if annotations else []
         answer = {r["from_name"]: value_of(r, place) for r in last}.get("answer")
-        said.append((place, task["data"]["item_id"], answer or ""))
-    return _letters(said, items, "read_key_tasks")
+        answers.append((place, task["data"]["item_id"], answer or ""))
+    return _letters(answers, items, "read_key_tasks")
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #680f352b
 def read_keys(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  # item_id -> letter
@@ -198,28 +200,28 @@ def decided_items(items: Sequence[Item], decisions: Sequence[Decision], by: str 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #1e95e4bf
 def _said(decisions: Sequence[Decision]) -> tuple[np.ndarray, np.ndarray]:
     "The letters of both readers (2, N), and whether each is the proposed one."
-    said = np.array([[d.first for d in decisions], [d.second for d in decisions]], dtype=object)
-    return said, said == np.array([d.proposed for d in decisions], dtype=object)
+    chosen = np.array([[d.first for d in decisions], [d.second for d in decisions]], dtype=object)
+    return chosen, chosen == np.array([d.proposed for d in decisions], dtype=object)
 
 
 def key_agreement(decisions: Sequence[Decision]) -> pd.DataFrame:  # measure, and the columns of an estimate
     "The readers' agreement with the key and with each other: on the letter, and on agreeing with the key."
-    both, agrees = _said([d for d in decisions if d.first is not None and d.second is not None])
+    chosen, agrees = _said([d for d in decisions if d.first is not None and d.second is not None])
     rows = []
-    for who, right in zip(("first", "second"), agrees):
+    for reader, right in zip(("first", "second"), agrees):
         row = proportion(int(right.sum()), len(right)).row()
-        rows.append({"measure": f"{who} reader agrees with the key"} | row)
-    for name, x in (("letter", both), ("agree or disagree", agrees)):
-        for measure, of in (("agreement", "percent_agreement"), ("kappa", "cohen_kappa")):
-            rows.append({"measure": f"{measure}, {name}"} | agreement_estimate(x, of).row())
+        rows.append({"measure": f"{reader} reader agrees with the key"} | row)
+    for name, x in (("letter", chosen), ("agree or disagree", agrees)):
+        for measure, statistic in (("agreement", "percent_agreement"), ("kappa", "cohen_kappa")):
+            rows.append({"measure": f"{measure}, {name}"} | agreement_estimate(x, statistic).row())
     return pd.DataFrame(rows)
 
 
 def reader_flags(decisions: Sequence[Decision]) -> pd.DataFrame:  # rater, n, agreement, ..., flag
     "Readers who always agreed, or always disagreed, with the proposed key although the other did not."
-    said, agrees = _said(decisions)
+    chosen, agrees = _said(decisions)
     words = np.where(agrees, "agrees", "disagrees").astype(object)
-    words[np.asarray(pd.isna(said))] = None
+    words[np.asarray(pd.isna(chosen))] = None
     return rater_flags(words, ["first", "second"])
 
 
@@ -257,8 +259,8 @@ def simulate_readers(
     for (item, composed, right), errs in zip(questions, drawn):
         out["first"][item] = out["second"][item] = right
         if errs:
-            others = [a for a in "ABCD" if a != right]
-            wrong = composed if composed != right else str(rng.choice(others))
+            wrong_letters = [a for a in "ABCD" if a != right]
+            wrong = composed if composed != right else str(rng.choice(wrong_letters))
             out[("first", "second")[turn % 2]][item] = wrong
             out["resolver"][item] = right
             turn += 1

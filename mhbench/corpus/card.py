@@ -41,15 +41,15 @@ class BankDescription(Record):
 
 def collection_in_words(recipe: Mapping[str, Any]) -> str:
     "The literature of a bank, for its card: where it comes from, its years, and the queries."
-    named = {"eutils": "PubMed, by E-utilities", "files": "Files in PubMed's form"}
-    where = named.get(recipe["origin"], recipe["origin"])
+    origins = {"eutils": "PubMed, by E-utilities", "files": "Files in PubMed's form"}
+    origin = origins.get(recipe["origin"], recipe["origin"])
     queries = "\n".join(f"- {topic}: `{query}`" for topic, query in recipe["queries"].items())
     articles = f"{recipe['articles']} articles of {recipe['first']} to {recipe['last']}"
-    return f"{where}: {articles}, found by these queries:\n\n{queries}"
+    return f"{origin}: {articles}, found by these queries:\n\n{queries}"
 
 # %% ../../nbs/corpus/06_card.ipynb #ff0a01dd
 def bank_description(
-    given: Mapping[str, Any],  # of params.yaml: name, version, licence, and whatever else of BankDescription
+    entry: Mapping[str, Any],  # of params.yaml: name, version, licence, and whatever else of BankDescription
     *,
     n_items: int,
     composers: Sequence[str],
@@ -75,7 +75,7 @@ def bank_description(
         "languages": [*languages],
         "sensitive": "Made from published abstracts; whether one of them describes a patient was not checked.",
     }
-    return settings_from(facts | dict(given), BankDescription, "bank_description", "bank")
+    return settings_from(facts | dict(entry), BankDescription, "bank_description", "bank")
 
 # %% ../../nbs/corpus/06_card.ipynb #4670118f
 _COLUMNS = [
@@ -94,8 +94,8 @@ def bank_table(items: Sequence[Item]) -> pd.DataFrame:  # the columns of a publi
     rows = []
     for i in items:
         options = json.dumps(i.options, ensure_ascii=False)
-        made = {"fingerprint": item_fingerprint(i), "options": options, "key": "".join(i.key)}
-        rows.append(i.model_dump() | made)
+        derived = {"fingerprint": item_fingerprint(i), "options": options, "key": "".join(i.key)}
+        rows.append(i.model_dump() | derived)
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 # %% ../../nbs/corpus/06_card.ipynb #19d11737
@@ -105,9 +105,9 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (np.in
 def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown with a YAML head
     "The page that people read."
     head = {"pretty_name": d.name, "license": d.licence, "language": list(d.languages), "version": d.version}
-    asked = sorted({task_of(i).hub for i in items})
-    size = next(name for most, name in _SIZES if len(items) < most)
-    head |= {"task_categories": asked, "size_categories": [size]}
+    tasks = sorted({task_of(i).hub for i in items})
+    size = next(name for limit, name in _SIZES if len(items) < limit)
+    head |= {"task_categories": tasks, "size_categories": [size]}
     by = Counter((i.topic or "–", i.category or "–", i.split or "–") for i in items)
     rows = [f"| {t} | {c} | {s} | {n} |" for (t, c, s), n in sorted(by.items())]
     sections = {"Source": d.source, "How it was made": d.making, "Who checked it": d.annotators}

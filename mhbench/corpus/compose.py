@@ -65,10 +65,10 @@ class Candidate(Record):
 # %% ../../nbs/corpus/03_compose.ipynb #4e7e7194
 def making_recipe(path: str | Path) -> dict[str, Any]:
     "A recipe's texts. Raises: ValueError where a text is missing."
-    found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    if not isinstance(found, dict) or not {"system", "user"} <= set(found):
+    texts = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(texts, dict) or not {"system", "user"} <= set(texts):
         refuse(f"making_recipe: the recipe must hold the texts system and user; got {path}")
-    return found
+    return texts
 
 
 def _filled(template: str, /, **values: Any) -> str:
@@ -101,14 +101,14 @@ def compose_requests(
     text = {"type": "string"}
     kinds = {"topic": {"enum": [*recipe["topics"], ""]}, "type": {"enum": [*recipe["types"], ""]}}
     options = {"type": "array", "items": text}
-    one = whole_object(id=text, valid={"type": "boolean"}, **kinds, question=text, options=options, correct=text)
-    schema = whole_object(questions={"type": "array", "items": one})
+    question = whole_object(id=text, valid={"type": "boolean"}, **kinds, question=text, options=options, correct=text)
+    schema = whole_object(questions={"type": "array", "items": question})
     limit = {"max_tokens": max_tokens} if max_tokens else {}
     with_text = [a for a in articles if a.text]
     for start in range(0, len(with_text), together):
         group = with_text[start : start + together]
-        shown = "\n".join(_filled(recipe["abstract"], **a.model_dump()) for a in group)
-        messages = recipe_messages(recipe, n=len(group), topics=", ".join(recipe["topics"]), abstracts=shown)
+        abstracts = "\n".join(_filled(recipe["abstract"], **a.model_dump()) for a in group)
+        messages = recipe_messages(recipe, n=len(group), topics=", ".join(recipe["topics"]), abstracts=abstracts)
         yield group, Request(f"compose/{group[0].pmid}", messages, limit, schema=schema)
 
 # %% ../../nbs/corpus/03_compose.ipynb #8d4636b6
@@ -123,8 +123,8 @@ _ALL = re.compile(r"^\W*(all|none|both|some|neither)\b.*\b(above|these|options)\
 
 def wording_fault(question: str, options: Sequence[str]) -> str:  # "" where there is none
     "What a reviewer would reject: a reference to the study, a question for a number, an option about the others."
-    if found := _STUDY.search(question):
-        return f"it names its study: {found[0].lower()}"
+    if match := _STUDY.search(question):
+        return f"it names its study: {match[0].lower()}"
     if _NUMBER.search(question) or sum(bool(re.fullmatch(r"\W*[\d.,]+\s*\S{0,6}", o)) for o in options) > 1:
         return "it asks for a number"
     if any(_ALL.search(o) for o in options):
@@ -149,8 +149,8 @@ def _form_fault(c: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
 # %% ../../nbs/corpus/03_compose.ipynb #c9562ad5
 def _supposed(c: Candidate, answer: Answer, recipe: Mapping[str, Any]) -> Candidate:
     "In a dry run, a stand-in for the question, as long as the answer that would hold it."
-    made = {"question": f"{c.pmid} {'?' * len(answer.text or '')}", "options": list("1234"), "key": "A"}
-    return c.model_copy(update={**made, "topic": recipe["topics"][0], "category": recipe["types"][0], "raw": ""})
+    fields = {"question": f"{c.pmid} {'?' * len(answer.text or '')}", "options": list("1234"), "key": "A"}
+    return c.model_copy(update={**fields, "topic": recipe["topics"][0], "category": recipe["types"][0], "raw": ""})
 
 
 def read_composed(
@@ -158,44 +158,44 @@ def read_composed(
 ) -> list[Candidate]:  # one an abstract
     "The candidates in an answer: kept, or rejected with the reason."
     data = answer.data if isinstance(answer.data, dict) else {}
-    said: dict[str, Any] = {}
-    for one in data.get("questions") or []:
-        if isinstance(one, dict):
-            said.setdefault(str(one.get("id")), one)
-    if len(group) == 1 and len(said) == 1:
-        said = {group[0].pmid: next(iter(said.values()))}  # of one abstract, the id is not worth a rejection
+    by_id: dict[str, Any] = {}
+    for question in data.get("questions") or []:
+        if isinstance(question, dict):
+            by_id.setdefault(str(question.get("id")), question)
+    if len(group) == 1 and len(by_id) == 1:
+        by_id = {group[0].pmid: next(iter(by_id.values()))}  # of one abstract, the id is not worth a rejection
     about: dict[str, Any] = {"composer": composer, "seed": seed, "prompt": prompt_hash(request.messages)}
     out = []
     for a in group:
-        one = said.get(a.pmid)
-        raw = json.dumps(one, ensure_ascii=False) if one else (answer.text or "")
+        question = by_id.get(a.pmid)
+        raw = json.dumps(question, ensure_ascii=False) if question else (answer.text or "")
         c = Candidate(candidate_id=f"{composer}-{a.pmid}", pmid=a.pmid, raw=raw, **about)
         if answer.finish_reason == STAND_IN:
             out.append(_supposed(c, answer, recipe))
         elif answer.status != "ok":
             out.append(c.rejected("composing", f"the request failed: {answer.status}"))
-        elif one is None:
+        elif question is None:
             out.append(c.rejected("composing", "no answer for this abstract"))
-        elif one.get("valid") is not True:
+        elif question.get("valid") is not True:
             out.append(c.rejected("composing", "no valid question, by the model's word"))
         else:
-            out.append(_formed(c, one, recipe))
+            out.append(_formed(c, question, recipe))
     return out
 
 # %% ../../nbs/corpus/03_compose.ipynb #3559f686
-def _formed(c: Candidate, one: Mapping[str, Any], recipe: Mapping[str, Any]) -> Candidate:
-    one = {"topic": "", "type": "", "question": "", "options": [], "correct": ""} | dict(one)
-    if fault := _form_fault(one, recipe):
+def _formed(c: Candidate, fields: Mapping[str, Any], recipe: Mapping[str, Any]) -> Candidate:
+    fields = {"topic": "", "type": "", "question": "", "options": [], "correct": ""} | dict(fields)
+    if fault := _form_fault(fields, recipe):
         return c.rejected("form", fault)
-    options = [str(o).strip() for o in one["options"]]
-    right = [folded(o) for o in options].index(folded(str(one["correct"])))
+    options = [str(o).strip() for o in fields["options"]]
+    right = [folded(o) for o in options].index(folded(str(fields["correct"])))
     digest = hashlib.sha256(f"{c.seed}:{c.candidate_id}".encode()).digest()
     order = np.random.default_rng(list(digest[:8])).permutation(4).tolist()
-    shown = {"question": str(one["question"]).strip(), "options": [options[k] for k in order]}
-    about = {"key": letters(4)[order.index(right)], "topic": one["topic"], "category": one["type"]}
-    made = c.model_copy(update=shown | about)
-    fault = wording_fault(made.question, made.options)
-    return made.rejected("wording", fault) if fault else made
+    texts = {"question": str(fields["question"]).strip(), "options": [options[k] for k in order]}
+    about = {"key": letters(4)[order.index(right)], "topic": fields["topic"], "category": fields["type"]}
+    composed = c.model_copy(update=texts | about)
+    fault = wording_fault(composed.question, composed.options)
+    return composed.rejected("wording", fault) if fault else composed
 
 # %% ../../nbs/corpus/03_compose.ipynb #c831f3a4
 def _plain(text: str) -> str:
@@ -205,8 +205,8 @@ def _plain(text: str) -> str:
 def snippet_stands(snippet: str, text: str) -> bool:
     "Whether every passage of a snippet is in the abstract, word for word."
     parts = [p for p in map(_plain, re.split(r"\.\.\.|…|\[\.\.\.\]", snippet)) if p]
-    whole = _plain(text)
-    return bool(parts) and all(p.rstrip(".") in whole for p in parts)
+    abstract = _plain(text)
+    return bool(parts) and all(p.rstrip(".") in abstract for p in parts)
 
 
 def reading_requests(
@@ -222,8 +222,8 @@ def reading_requests(
     limit = {"max_tokens": max_tokens} if max_tokens else {}
     for c in candidates:
         if c.kept:
-            shown = {"options": "; ".join(c.options), "correct": c.options[ord(c.key) - 65], "id": c.pmid}
-            pair = _filled(recipe["pair"], **shown, question=c.question, text=articles[c.pmid].text)
+            fields = {"options": "; ".join(c.options), "correct": c.options[ord(c.key) - 65], "id": c.pmid}
+            pair = _filled(recipe["pair"], **fields, question=c.question, text=articles[c.pmid].text)
             yield c, Request(f"validate/{c.candidate_id}", recipe_messages(recipe, pairs=pair), limit, schema=schema)
 
 # %% ../../nbs/corpus/03_compose.ipynb #7ab02832
@@ -232,21 +232,21 @@ def read_verdict(c: Candidate, answer: Answer, abstract: Abstract, *, reader: st
     if answer.finish_reason == STAND_IN:
         return c
     d = answer.data if isinstance(answer.data, dict) else {}
-    said = {k: str(d.get(k) or "") for k in ("snippet", "justification", "decision")}
-    read = c.model_copy(update=said | {"reader": reader})
-    if answer.status != "ok" or said["decision"] not in ("Valid", "Not Valid"):
-        return read.rejected("reading", "no verdict")
-    if said["decision"] == "Not Valid":
-        return read.rejected("reading", "not valid, by the reader's word")
-    if not snippet_stands(said["snippet"], abstract.text):
-        return read.rejected("reading", "the passage does not stand in the abstract")
-    return read
+    fields = {k: str(d.get(k) or "") for k in ("snippet", "justification", "decision")}
+    verdict = c.model_copy(update=fields | {"reader": reader})
+    if answer.status != "ok" or fields["decision"] not in ("Valid", "Not Valid"):
+        return verdict.rejected("reading", "no verdict")
+    if fields["decision"] == "Not Valid":
+        return verdict.rejected("reading", "not valid, by the reader's word")
+    if not snippet_stands(fields["snippet"], abstract.text):
+        return verdict.rejected("reading", "the passage does not stand in the abstract")
+    return verdict
 
 # %% ../../nbs/corpus/03_compose.ipynb #0ddc3cc0
 def _origin(c: Candidate) -> dict[str, str]:
     "Where the key comes from: a model, or a simulated composer, whose keys are declared right or wrong."
-    known = {"key": "simulated", "declared key": c.declared} if c.origin == "simulated" else {"key": "composed"}
-    return {"composed by": c.composer} | known
+    key_origin = {"key": "simulated", "declared key": c.declared} if c.origin == "simulated" else {"key": "composed"}
+    return {"composed by": c.composer} | key_origin
 
 
 def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | None = None) -> list[Item]:
@@ -273,8 +273,8 @@ def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | N
 
 def composers_of(items: Iterable[Item]) -> list[str]:  # of `candidate_items`
     "Who composed the questions, as a card says it."
-    named = {"a simulated composer" if "declared key" in i.origin else i.origin.get("composed by", "") for i in items}
-    return sorted(named - {""})
+    names = {"a simulated composer" if "declared key" in i.origin else i.origin.get("composed by", "") for i in items}
+    return sorted(names - {""})
 
 # %% ../../nbs/corpus/03_compose.ipynb #562fd0b0
 def compose_with(
@@ -310,9 +310,9 @@ def read_with(
     "The candidates after a model has read those that were kept."
     pairs = list(reading_requests(candidates, articles, recipe, max_tokens=max_tokens))
     answers = ask([r for _, r in pairs], model, endpoint, some_must_come=True, **asking)
-    done = [read_verdict(c, a, articles[c.pmid], reader=model.name) for (c, _), a in zip(pairs, answers)]
-    read = {c.candidate_id: c for c in done}
-    return [read.get(c.candidate_id, c) for c in candidates]
+    verdicts = [read_verdict(c, a, articles[c.pmid], reader=model.name) for (c, _), a in zip(pairs, answers)]
+    by_id = {c.candidate_id: c for c in verdicts}
+    return [by_id.get(c.candidate_id, c) for c in candidates]
 
 # %% ../../nbs/corpus/03_compose.ipynb #2b24e1d3
 def recorded_candidates(
@@ -373,6 +373,6 @@ def funnel_counts(table: pd.DataFrame) -> tuple[dict[str, int], str]:  # what is
     steps = ["abstracts", *STEPS]
     left = table.groupby("step")["left"].min().reindex(steps).ffill().astype(int).tolist()
     took = table[table["step"].isin(STEPS)].groupby("step", sort=False)["rejected"].sum()
-    seen = f"{left[-1]} of {left[0]} abstracts yielded an accepted question"
-    seen += f"; most rejections by {took.idxmax()} ({took.max()})" if len(took) and took.max() else ""
-    return dict(zip(["asked about", *(f"after {s}" for s in STEPS)], left)), seen
+    summary = f"{left[-1]} of {left[0]} abstracts yielded an accepted question"
+    summary += f"; most rejections by {took.idxmax()} ({took.max()})" if len(took) and took.max() else ""
+    return dict(zip(["asked about", *(f"after {s}" for s in STEPS)], left)), summary

@@ -30,12 +30,12 @@ def demo_path(study: str) -> Path:
     Raises: ValueError for an unknown study; FileNotFoundError where the package was installed without its data.
     """
     if study not in DEMO_STUDIES:
-        got = f"{study!r}; demo_files lists the files of all"
-        refuse(f"demo_path: study must be one of {', '.join(DEMO_STUDIES)}; got {got}")
+        actual = f"{study!r}; demo_files lists the files of all"
+        refuse(f"demo_path: study must be one of {', '.join(DEMO_STUDIES)}; got {actual}")
     path = _PACKAGE / "studies" / study / "demo"
     if not path.is_dir():
-        got = f"none for {study}; install it from the repository or a complete wheel"
-        refuse(f"demo_path: the package must hold its demonstration banks; got {got}", error=FileNotFoundError)
+        actual = f"none for {study}; install it from the repository or a complete wheel"
+        refuse(f"demo_path: the package must hold its demonstration banks; got {actual}", error=FileNotFoundError)
     return path
 
 
@@ -44,8 +44,8 @@ def demo_files() -> dict[str, Path]:
     out = {"README.md": _README}
     for study in DEMO_STUDIES:
         folder = demo_path(study)
-        found = sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-        out |= {f"{study}/{p.relative_to(folder).as_posix()}": p for p in found}
+        files = sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+        out |= {f"{study}/{p.relative_to(folder).as_posix()}": p for p in files}
     return out
 
 # %% ../../nbs/corpus/08_demo.ipynb #1687fe32
@@ -63,30 +63,30 @@ def is_demo(path: str | Path) -> bool:
 # %% ../../nbs/corpus/08_demo.ipynb #5d84418e
 def demo_canary() -> str:
     "The string that every file of the banks carries: what a corpus for training should be searched for."
-    found = re.search(r"mhbench-canary-[0-9a-f-]{36}", _README.read_text(encoding="utf-8"))
-    if found is None:
+    match = re.search(r"mhbench-canary-[0-9a-f-]{36}", _README.read_text(encoding="utf-8"))
+    if match is None:
         refuse("demo_canary: demo.md must hold the canary; got a text without it; install the package again")
-    return found.group()
+    return match.group()
 
 
 def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, tuple[int, int]]:
     "How many items of each study of a run were written for this project, by the canary, and of how many."
     files = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
     marks = {s: list(StoredRecords([f], Item).column("canary")) for s, f in files.items() if f.exists()}
-    return {s: (of.count(demo_canary()), len(of)) for s, of in marks.items()}
+    return {s: (canaries.count(demo_canary()), len(canaries)) for s, canaries in marks.items()}
 
 # %% ../../nbs/corpus/08_demo.ipynb #e6838ae9
 def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML head
     "The dataset card of a demonstration bank. Raises: ValueError for an unknown study."
     demo_path(study)
     text = _README.read_text(encoding="utf-8")
-    [(named, holds)] = re.findall(rf"(?m)^\| `{study}/` \| ([^|]*) \| (.*) \|$", text)
+    [(study_name, holds)] = re.findall(rf"(?m)^\| `{study}/` \| ([^|]*) \| (.*) \|$", text)
     limits = "nothing clinical follows from a number on these items. No medical device, no advice."
     making = "Each item was written or simulated for mhbench, in the form of the study's own data"
     described = BankDescription(
-        name=f"mhbench demonstration bank: {named}",
+        name=f"mhbench demonstration bank: {study_name}",
         version=__version__,
-        about=f"**Synthetic**, in the form of {named}'s data; no item of that study is in it. {holds}.",
+        about=f"**Synthetic**, in the form of {study_name}'s data; no item of that study is in it. {holds}.",
         licence="MIT",
         languages=sorted({i.language for i in items}),
         source="Written for mhbench; no corpus, no literature.",

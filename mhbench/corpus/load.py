@@ -46,12 +46,12 @@ class Corpus:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # stage -> what its section says of this corpus
 
 
-def corpus_of(got: Validated) -> Corpus:
+def corpus_of(validated: Validated) -> Corpus:
     "A corpus of validated items; a note says how many rows were set aside, and why the first one was."
-    corpus = Corpus(got.records)
-    for first in got.set_aside[:1]:
-        said = f"{first['place']}, {first['column']}: {first['rule']}"
-        corpus.notes.append(f"{len(got.set_aside)} rows do not fit and are set aside, the first: {said}")
+    corpus = Corpus(validated.records)
+    for first in validated.set_aside[:1]:
+        reason = f"{first['place']}, {first['column']}: {first['rule']}"
+        corpus.notes.append(f"{len(validated.set_aside)} rows do not fit and are set aside, the first: {reason}")
     return corpus
 
 # %% ../../nbs/corpus/07_load.ipynb #92cc90d6
@@ -59,15 +59,15 @@ def items_of_rows(
     rows: Iterable[tuple[str, dict]],  # (place, fields)
     record: type[Record],  # the study's own, one a row
     item: Callable[[str, Any], dict[str, Any]],  # place and record -> the fields of an item
-    **how: Any,  # of validate: strict, set_aside, unique
+    **options: Any,  # of validate: strict, set_aside, unique
 ) -> Validated:  # items, and the rows set aside
     "Rows of a release as items. Raises: ValueError at the first row that does not fit, if `strict`."
     rows = list(rows)
-    got = validate(rows, record, **how)
-    refused = {b["place"] for b in got.set_aside}
-    kept = [place for place, _ in rows if place not in refused]
-    made = [(place, item(place, r)) for place, r in zip(kept, got.records, strict=True)]
-    return got._replace(records=validate(made, Item, unique="item_id").records)
+    validated = validate(rows, record, **options)
+    refused = {b["place"] for b in validated.set_aside}
+    places = [place for place, _ in rows if place not in refused]
+    fields = [(place, item(place, r)) for place, r in zip(places, validated.records, strict=True)]
+    return validated._replace(records=validate(fields, Item, unique="item_id").records)
 
 # %% ../../nbs/corpus/07_load.ipynb #4d141012
 def one_file(path: Path, pattern: str) -> Path:
@@ -76,8 +76,8 @@ def one_file(path: Path, pattern: str) -> Path:
         return path
     files = sorted(path.glob(pattern))
     if len(files) != 1:
-        got = f"{[f.name for f in files]} ({path}); name the file itself"
-        refuse(f"load_corpus: path must be a file, or a folder with one {pattern}; got {got}")
+        actual = f"{[f.name for f in files]} ({path}); name the file itself"
+        refuse(f"load_corpus: path must be a file, or a folder with one {pattern}; got {actual}")
     return files[0]
 
 
@@ -88,14 +88,14 @@ def load_items(path: Path) -> Corpus:
 # %% ../../nbs/corpus/07_load.ipynb #cf2808c4
 def _rated(path: Path, ratings: dict[str, Any]) -> Table:
     "The table of ratings, from the folder of the questions; refused where it is not the file that was recorded."
-    beside = path.parent / Path(ratings["path"]).expanduser()
+    file = path.parent / Path(ratings["path"]).expanduser()
     recorded = ratings.get("sha256")
-    how = {k: v for k, v in ratings.items() if k in ("sheet", "encoding", "delimiter")}
-    table = read_table(beside, **how, stored=True)
-    if recorded is not None and hashlib.sha256(beside.read_bytes()).hexdigest() != recorded:
+    layout = {k: v for k, v in ratings.items() if k in ("sheet", "encoding", "delimiter")}
+    table = read_table(file, **layout, stored=True)
+    if recorded is not None and hashlib.sha256(file.read_bytes()).hexdigest() != recorded:
         remedy = "look at what changed, then run `mhbench new-study` again with --replace"
         rule = "ratings must be the file that was recorded"
-        refuse(f"load_table: {rule}; got another SHA-256", place=beside.name, remedy=remedy)
+        refuse(f"load_table: {rule}; got another SHA-256", place=file.name, remedy=remedy)
     return table
 
 # %% ../../nbs/corpus/07_load.ipynb #e01e64bb
@@ -116,9 +116,9 @@ def load_table(
 
     Raises: ValueError at the first row that does not fit, if `strict`; what `read_table` refuses.
     """
-    how: dict[str, Any] = {"strict": strict, "set_aside": set_aside}
+    checks: dict[str, Any] = {"strict": strict, "set_aside": set_aside}
     table = read_table(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
-    questions = load_questions(table, study, columns, **layout, **how)
+    questions = load_questions(table, study, columns, **layout, **checks)
     rated = Validated([], [])
     notes = list(table.notes)
     if ratings:
@@ -126,7 +126,7 @@ def load_table(
         second = _rated(path, ratings)
         check_scale(second, at.get("value"), scale, codes)
         second = without_codes(second, at.get("value"), codes)
-        rated = load_ratings(second, questions.records, study, at, scale=scale, **how)
+        rated = load_ratings(second, questions.records, study, at, scale=scale, **checks)
         notes += second.notes
     aside = [*questions.set_aside, *rated.set_aside]
     if set_aside is not None:
@@ -139,14 +139,14 @@ GROUP = "mhbench.studies"  # of entry points, by which other packages offer load
 
 def _offered(name: str) -> list[EntryPoint]:
     "The entry points of that name, in any installed package; one that is found twice on the path counts once."
-    found = {(e.value, e.dist.name if e.dist else ""): e for e in entry_points(group=GROUP, name=name)}
-    return list(found.values())
+    distinct = {(e.value, e.dist.name if e.dist else ""): e for e in entry_points(group=GROUP, name=name)}
+    return list(distinct.values())
 
 
 def own_loaders() -> dict[str, Callable[[], Callable[..., Corpus]]]:  # name -> what imports the function
     "The loaders of the studies in the registry, and of the two layouts that are no study's."
-    found = {name: partial(study.find, at) for study in studies() for name, at in study.loaders.items()}
-    return found | {"table": lambda: load_table, "items": lambda: load_items}
+    loaders = {name: partial(study.find, at) for study in studies() for name, at in study.loaders.items()}
+    return loaders | {"table": lambda: load_table, "items": lambda: load_items}
 
 # %% ../../nbs/corpus/07_load.ipynb #839b4e3f
 def find_loader(
@@ -156,25 +156,25 @@ def find_loader(
 
     Raises: ValueError for an unknown name, one that several packages offer, or a loader that cannot be imported.
     """
-    offered, own = _offered(name), own_loaders()
-    if name not in own and not offered:
-        others = sorted({e.name for e in entry_points(group=GROUP)} - set(own))
-        got = f"{name!r}; mend studies.*.prepare.loader in params.yaml"
-        refuse(f"load_corpus: loader must be one of {', '.join([*own, *others])}; got {got}")
-    if len(offered) + (name in own) > 1:
-        sources = [*(["mhbench"] if name in own else []), *(e.dist.name if e.dist else e.value for e in offered)]
-        got = f"{name!r}, which {' and '.join(sorted(sources))} offer"
+    offered, built_in = _offered(name), own_loaders()
+    if name not in built_in and not offered:
+        offered_elsewhere = sorted({e.name for e in entry_points(group=GROUP)} - set(built_in))
+        actual = f"{name!r}; mend studies.*.prepare.loader in params.yaml"
+        refuse(f"load_corpus: loader must be one of {', '.join([*built_in, *offered_elsewhere])}; got {actual}")
+    if len(offered) + (name in built_in) > 1:
+        sources = [*(["mhbench"] if name in built_in else []), *(e.dist.name if e.dist else e.value for e in offered)]
+        actual = f"{name!r}, which {' and '.join(sorted(sources))} offer"
         remedy = "rename it in the package that is your own, or uninstall one"
-        refuse(f"load_corpus: loader must be a name that one package offers; got {got}", remedy=remedy)
-    if name in own:
-        return own[name]()
+        refuse(f"load_corpus: loader must be a name that one package offers; got {actual}", remedy=remedy)
+    if name in built_in:
+        return built_in[name]()
     [entry] = offered
     try:
         return entry.load()
     except Exception as e:  # whatever the other package raises while it is imported
         place = f"entry point of {entry.dist.name if entry.dist else 'a package'}"
-        got = f"{name!r}, {entry.value}: {type(e).__name__}: {e} ({place}); mend that package and install it again"
-        refuse(f"load_corpus: loader must be a function that can be imported; got {got}")
+        actual = f"{name!r}, {entry.value}: {type(e).__name__}: {e} ({place}); mend that package and install it again"
+        refuse(f"load_corpus: loader must be a function that can be imported; got {actual}")
 
 # %% ../../nbs/corpus/07_load.ipynb #480390d3
 _OF_A_FILE = (  # what a broken file makes Python's own readers raise
@@ -186,10 +186,10 @@ _OF_A_FILE = (  # what a broken file makes Python's own readers raise
 def _unread(loader: str, path: Path, error: Exception) -> NoReturn:
     "Refuse a source that is not what its loader reads; where in the loader that was seen is for who mends it."
     frames = traceback.extract_tb(error.__traceback__)
-    seen = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "the loader"
-    got = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-    remedy = f"export it again, name its encoding, or report this with the place in the loader ({seen})"
-    refuse(f"load_corpus: the source must be what loader {loader} reads; got {got}", place=path.name, remedy=remedy)
+    source = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "the loader"
+    actual = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    remedy = f"export it again, name its encoding, or report this with the place in the loader ({source})"
+    refuse(f"load_corpus: the source must be what loader {loader} reads; got {actual}", place=path.name, remedy=remedy)
 
 # %% ../../nbs/corpus/07_load.ipynb #755194be
 def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | None, options: dict) -> Corpus:
@@ -207,10 +207,10 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
         if "keyword" not in str(e):
             _unread(loader, path, e)
         option = (re.findall(r"'(\w+)'", str(e)) or ["NAME"])[0]
-        got = f"one that it does not know, {option!r} ({path.name}); leave it out"
+        actual = f"one that it does not know, {option!r} ({path.name}); leave it out"
         if "missing" in str(e):
-            got = f"no {option} ({path.name}); say --option {option}=VALUE"
-        refuse(f"load_corpus: options must be those that loader {loader} takes; got {got}")
+            actual = f"no {option} ({path.name}); say --option {option}=VALUE"
+        refuse(f"load_corpus: options must be those that loader {loader} takes; got {actual}")
     except _OF_A_FILE as e:
         _unread(loader, path, e)
     if not isinstance(getattr(corpus, "items", None), list):
@@ -220,10 +220,10 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
 # %% ../../nbs/corpus/07_load.ipynb #2c62cc57
 def _recorded(record: Any) -> Any:
     "What came with a corpus was not asked by this run, whatever its loader says; what an answer cost is not known."
-    known: dict[str, Any] = {"origin": "recorded" if record.origin == "asked" else record.origin}
+    update: dict[str, Any] = {"origin": "recorded" if record.origin == "asked" else record.origin}
     if isinstance(record, Response) and not record.completion_tokens:
-        known |= {"cost_usd": None}
-    return record.model_copy(update=known)
+        update |= {"cost_usd": None}
+    return record.model_copy(update=update)
 
 # %% ../../nbs/corpus/07_load.ipynb #2c54ba74
 LICENCES = (  # that allow texts to be passed on; "own": texts of one's own, which are to be shared
@@ -246,8 +246,8 @@ def load_corpus(
     load = find_loader(loader)
     path = Path(path).expanduser()
     if not path.exists():
-        got = f"{str(path)!r}, which is not there; for the demo banks run `dvc pull`, for your own `mhbench import`"
-        refuse(f"load_corpus: path must be a file or a folder; got {got}", error=FileNotFoundError)
+        actual = f"{str(path)!r}, which is not there; for the demo banks run `dvc pull`, for your own `mhbench import`"
+        refuse(f"load_corpus: path must be a file or a folder; got {actual}", error=FileNotFoundError)
     if licence is not None and licence not in LICENCES:
         remedy = "leave it out: the texts are then protected, and `mhbench report --private` shows them on this machine"
         refuse(f"load_corpus: licence must be one of {', '.join(LICENCES)}; got {licence!r}", remedy=remedy)
@@ -257,8 +257,8 @@ def load_corpus(
         refuse("load_corpus: the source must hold a question; got none", place=f"{path}", remedy=remedy)
     ids = Counter(i.item_id for i in corpus.items)
     if twice := [name for name, n in ids.items() if n > 1]:
-        got = f"{twice[:5]} more than once ({path}); give the rows ids of their own"
-        refuse(f"load_corpus: item_id must be unique; got {got}")
+        actual = f"{twice[:5]} more than once ({path}); give the rows ids of their own"
+        refuse(f"load_corpus: item_id must be unique; got {actual}")
     if licence is not None or not is_demo(path):
         corpus.items = [i.model_copy(update={"protected": licence is None}) for i in corpus.items]
     corpus.ratings = [_recorded(r) for r in corpus.ratings]

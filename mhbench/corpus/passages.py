@@ -76,10 +76,10 @@ def read_passages(
         if not pieces:
             refuse("read_passages: a passage must have a text; got none", place=name, remedy="take it out")
         for n, piece in enumerate(pieces, 1):
-            own = name if len(pieces) == 1 else f"{name}-{n}"
-            if own in out:
-                refuse(f"read_passages: passage_id must stand once; got {own!r} twice ({home.name})")
-            out[own] = Passage(passage_id=own, source=str(row["source"]), text=piece)
+            passage_id = name if len(pieces) == 1 else f"{name}-{n}"
+            if passage_id in out:
+                refuse(f"read_passages: passage_id must stand once; got {passage_id!r} twice ({home.name})")
+            out[passage_id] = Passage(passage_id=passage_id, source=str(row["source"]), text=piece)
     return list(out.values())
 
 # %% ../../nbs/corpus/04_passages.ipynb #c657ae65
@@ -99,15 +99,15 @@ def nearest_passages(
         best_c = cosines[a : a + block]
         best_p = places[a : a + block]
         for b in range(0, m, width):
-            found = questions[a : a + block] @ passages[b : b + width].T
-            few = min(k, found.shape[1])
-            beats = found.max(axis=1) > best_c[:, -1]  # others keep what they have
+            similarity = questions[a : a + block] @ passages[b : b + width].T
+            few = min(k, similarity.shape[1])
+            beats = similarity.max(axis=1) > best_c[:, -1]  # others keep what they have
             if not beats.any():
                 continue
-            rows = found[beats]
+            rows = similarity[beats]
             top = np.argpartition(-rows, few - 1, axis=1)[:, :few]
-            least = np.take_along_axis(rows, top, 1).min(axis=1, keepdims=True)
-            tied = (rows >= least).sum(axis=1) > few  # more are as near as the last: the earlier ones count
+            threshold = np.take_along_axis(rows, top, 1).min(axis=1, keepdims=True)
+            tied = (rows >= threshold).sum(axis=1) > few  # more are as near as the last: the earlier ones count
             top[tied] = np.argsort(-rows[tied], axis=1, kind="stable")[:, :few]
             both_c = np.hstack([best_c[beats], np.take_along_axis(rows, top, 1)])
             both_p = np.hstack([best_p[beats], top + b])
@@ -121,8 +121,8 @@ def near_table(
 ) -> pd.DataFrame:  # item_id, passage_id, cosine; best first
     "The nearest passages of each question, by id."
     rows = []
-    for i, where, near in zip(items, places, cosines):
-        rows += [(i.item_id, passages[j].passage_id, float(c)) for j, c in zip(where, near) if j >= 0]
+    for i, ranked, near in zip(items, places, cosines):
+        rows += [(i.item_id, passages[j].passage_id, float(c)) for j, c in zip(ranked, near) if j >= 0]
     return pd.DataFrame(rows, columns=["item_id", "passage_id", "cosine"])
 
 # %% ../../nbs/corpus/04_passages.ipynb #bfa73eda
@@ -137,17 +137,17 @@ def passage_requests(
     max_tokens: int | None = None,
 ) -> Iterator[tuple[Item, list[Passage], Request | None]]:  # no request where no passage is near
     "What is asked about each item, and the passages that it is asked with."
-    for item, where, near in zip(items, places, cosines):
-        use = [passages[j] for j, c in zip(where, near) if j >= 0 and c >= threshold]
+    for item, ranked, near in zip(items, places, cosines):
+        use = [passages[j] for j, c in zip(ranked, near) if j >= 0 and c >= threshold]
         if not use:
             yield item, [], None
             continue
         names = letters(len(item.options))
         schema = whole_object(answered={"type": "boolean"}, option={"enum": [*names, ""]})
-        shown = {"question": item.question, "correct": item.key[0]}
-        shown["options"] = "\n".join(f"{a}. {o}" for a, o in zip(names, item.options))
-        shown["passages"] = "\n".join(f"[{n}] {x.text}" for n, x in enumerate(use, 1))
-        messages = recipe_messages(recipe, **shown)
+        fields = {"question": item.question, "correct": item.key[0]}
+        fields["options"] = "\n".join(f"{a}. {o}" for a, o in zip(names, item.options))
+        fields["passages"] = "\n".join(f"[{n}] {x.text}" for n, x in enumerate(use, 1))
+        messages = recipe_messages(recipe, **fields)
         limit = {"max_tokens": max_tokens} if max_tokens else {}
         yield item, use, Request(f"pseudolabel/{item.item_id}", messages, limit, schema=schema)
 
@@ -165,24 +165,24 @@ def pseudo_label(item: Item, answer: Answer | None) -> tuple[str, str]:  # the k
     key = item.key[0]
     if answer is None:
         return key, NOT_NEAR
-    said = answer.data if isinstance(answer.data, dict) else {}
-    if answer.status != "ok" or not isinstance(said.get("answered"), bool):
+    fields = answer.data if isinstance(answer.data, dict) else {}
+    if answer.status != "ok" or not isinstance(fields.get("answered"), bool):
         return key, UNREAD
-    option = said.get("option")
-    if not said["answered"] or option not in letters(len(item.options)):
+    option = fields.get("option")
+    if not fields["answered"] or option not in letters(len(item.options)):
         return key, UNANSWERED
     return (key, CONFIRMED) if option == key else (str(option), CHANGED)
 
 
 def pseudo_labels(
-    found: Sequence[tuple[Item, list[Passage], Request | None]],  # of passage_requests
+    requests: Sequence[tuple[Item, list[Passage], Request | None]],  # of passage_requests
     answers: Mapping[str, Answer],  # item_id -> the model's; those that were not asked are in none
 ) -> list[tuple[str, str]]:  # the key; what became of it
     "The keys of all questions; one with near passages that was not asked keeps its key, and its outcome says so."
     out = []
-    for item, _, request in found:
-        asked = request is None or item.item_id in answers
-        out.append(pseudo_label(item, answers.get(item.item_id)) if asked else (item.key[0], NOT_ASKED))
+    for item, _, request in requests:
+        complete = request is None or item.item_id in answers
+        out.append(pseudo_label(item, answers.get(item.item_id)) if complete else (item.key[0], NOT_ASKED))
     return out
 
 # %% ../../nbs/corpus/04_passages.ipynb #dc860f62
@@ -192,9 +192,9 @@ def pseudo_label_table(items: Sequence[Item], outcomes: Sequence[str]) -> pd.Dat
     for by in ("all", "topic", "category"):
         groups = ["all" if by == "all" else getattr(i, by) for i in items]
         for group in dict.fromkeys(groups):
-            of = [o for o, g in zip(outcomes, groups) if g == group]
+            of_group = [o for o, g in zip(outcomes, groups) if g == group]
             for outcome in (NOT_NEAR, UNANSWERED, CONFIRMED, CHANGED, UNREAD, NOT_ASKED):
-                e = proportion(of.count(outcome), len(of))
+                e = proportion(of_group.count(outcome), len(of_group))
                 rows.append({"by": by, "group": group, "outcome": outcome} | e.row())
     return pd.DataFrame(rows)
 

@@ -63,8 +63,8 @@ def _text(node: Any) -> str:
 
 def _year(article: Any) -> int | None:
     for path in (".//JournalIssue/PubDate/Year", ".//ArticleDate/Year", ".//JournalIssue/PubDate/MedlineDate"):
-        if found := re.search(r"\d{4}", _text(article.find(path))):
-            return int(found[0])
+        if match := re.search(r"\d{4}", _text(article.find(path))):
+            return int(match[0])
     return None
 
 
@@ -139,11 +139,11 @@ def newer(a: Abstract, b: Abstract) -> bool:
     return (a.version, a.revised or "") >= (b.version, b.revised or "")
 
 
-def merge_topics(found: Mapping[str, Iterable[Abstract]]) -> list[Abstract]:  # by PubMed id
+def merge_topics(by_topic: Mapping[str, Iterable[Abstract]]) -> list[Abstract]:  # by PubMed id
     "One record an article, with all its topics."
     newest: dict[str, Abstract] = {}
     topics: dict[str, list[str]] = {}
-    for topic, articles in found.items():
+    for topic, articles in by_topic.items():
         for a in articles:
             if a.pmid not in newest or newer(a, newest[a.pmid]):
                 newest[a.pmid] = a
@@ -160,13 +160,13 @@ def literature_table(articles: Sequence[Abstract]) -> pd.DataFrame:  # a row a t
     "What was collected, by topic and in all: an article of two topics counts in both, and once in all."
     rows = []
     for topic in [*dict.fromkeys(chain.from_iterable(a.topics for a in articles)), "all"]:
-        of = [a for a in articles if topic == "all" or topic in a.topics]
-        texts = [a.text for a in of if a.text]
-        years = [a.year for a in of if a.year is not None]
-        row = {"topic": topic, "articles": len(of), "with_abstract": len(texts)}
-        other = sum(bool(a.languages) and "eng" not in a.languages for a in of)
-        row |= {"retracted": sum(a.retracted for a in of), "not_english": other}
-        if unknown := sum(not a.languages for a in of):
+        of_topic = [a for a in articles if topic == "all" or topic in a.topics]
+        texts = [a.text for a in of_topic if a.text]
+        years = [a.year for a in of_topic if a.year is not None]
+        row = {"topic": topic, "articles": len(of_topic), "with_abstract": len(texts)}
+        foreign = sum(bool(a.languages) and "eng" not in a.languages for a in of_topic)
+        row |= {"retracted": sum(a.retracted for a in of_topic), "not_english": foreign}
+        if unknown := sum(not a.languages for a in of_topic):
             row["language_not_said"] = unknown
         row |= {"first_year": min(years, default=None), "last_year": max(years, default=None)}
         row["mean_words"] = pd.Series([len(t.split()) for t in texts], dtype=float).mean()
@@ -196,8 +196,8 @@ def keyword_filter(keywords: Sequence[str]) -> Callable[[Abstract], bool]:
     "The same as a filter of records: whole words, ignoring case, with any hyphen or space between them."
     parts = [map(re.escape, re.split(_BETWEEN, k.strip())) for k in keywords]
     words = "|".join(map(_BETWEEN.join, parts))
-    found = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
-    return lambda a: bool(found.search(a.title) or found.search(a.text))
+    pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
+    return lambda a: bool(pattern.search(a.title) or pattern.search(a.text))
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #24cfd6fd
 _HOST = "https://eutils.ncbi.nlm.nih.gov/entrez/eutils"
@@ -239,13 +239,13 @@ class Eutils:
             raise IncompleteRead(raw, reply.length)
         return raw
 
-    def get(self, name: str, **given: Any) -> bytes:
+    def get(self, name: str, **parameters: Any) -> bytes:
         "A reply of status 200. Raises: RuntimeError after as many tries as are allowed, in the service's own words."
-        body = urllib.parse.urlencode(self.same | {k: str(v) for k, v in given.items()}).encode()
-        said, asked = "", None
+        body = urllib.parse.urlencode(self.same | {k: str(v) for k, v in parameters.items()}).encode()
+        message, retry_s = "", None
         for n in range(self.tries):
             if n:
-                time.sleep(pause(n, asked, random.random(), first=self.first_pause))
+                time.sleep(pause(n, retry_s, random.random(), first=self.first_pause))
             time.sleep(max(0.0, self.last + self.gap - time.monotonic()))
             self.last = time.monotonic()
             self.requests += 1
@@ -255,15 +255,15 @@ class Eutils:
                     return self._body(reply)
             except urllib.error.HTTPError as e:
                 raw = e.read(1 << 16)
-                said = f"{e.code}: {raw[:300].decode('utf-8', 'replace')}"
-                asked = retry_after(e.headers)
+                message = f"{e.code}: {raw[:300].decode('utf-8', 'replace')}"
+                retry_s = retry_after(e.headers)
                 if verdict(e.code, raw) == "refused":
                     break
             except (OSError, HTTPException) as e:  # no connection, or a reply that is cut
-                said = f"{type(e).__name__}: {e}"
-                asked = None
-        what = self.secrets.clean(plain(said))
-        refuse(f"Eutils: the service must answer {name}; got {what}; run it again: it goes on", error=RuntimeError)
+                message = f"{type(e).__name__}: {e}"
+                retry_s = None
+        detail = self.secrets.clean(plain(message))
+        refuse(f"Eutils: the service must answer {name}; got {detail}; run it again: it goes on", error=RuntimeError)
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #b0b470f8
 def search(client: Eutils, query: str, first: datetime.date, last: datetime.date) -> tuple[int, dict[str, str]]:
@@ -273,34 +273,34 @@ def search(client: Eutils, query: str, first: datetime.date, last: datetime.date
     for _ in range(3):
         raw = client.get("esearch", term=query, **dates, usehistory="y", retmax=0, retmode="json")
         try:
-            got = json.loads(raw)["esearchresult"]
-            return int(got["count"]), {"WebEnv": str(got["webenv"]), "query_key": str(got["querykey"])}
+            result = json.loads(raw)["esearchresult"]
+            return int(result["count"]), {"WebEnv": str(result["webenv"]), "query_key": str(result["querykey"])}
         except (ValueError, KeyError, TypeError):
             continue
-    said = client.secrets.clean(plain(raw[:200].decode("utf-8", "replace")))
-    refuse(f"search: the reply must hold a count; got {said}; look at the query", error=RuntimeError)
+    excerpt = client.secrets.clean(plain(raw[:200].decode("utf-8", "replace")))
+    refuse(f"search: the reply must hold a count; got {excerpt}; look at the query", error=RuntimeError)
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #8e5a61d4
 MOST = 9_999  # records of one ESearch; what lies beyond is never given
 
 
 def date_slices(
-    count: Callable[[datetime.date, datetime.date], int], first: datetime.date, last: datetime.date, most: int = MOST
+    count: Callable[[datetime.date, datetime.date], int], first: datetime.date, last: datetime.date, limit: int = MOST
 ) -> Iterator[tuple[datetime.date, datetime.date, int]]:  # first, last, count; empty ones left out
     """Halve the interval of dates until no slice holds more records than the service gives.
 
     Raises: ValueError where one day alone holds more.
     """
     n = count(first, last)
-    if n <= most:
+    if n <= limit:
         if n:
             yield first, last, n
         return
     if first == last:
-        refuse(f"date_slices: a day must have {most} records at most; got {n} ({first}); narrow the query")
+        refuse(f"date_slices: a day must have {limit} records at most; got {n} ({first}); narrow the query")
     middle = first + (last - first) // 2
-    yield from date_slices(count, first, middle, most)
-    yield from date_slices(count, middle + datetime.timedelta(days=1), last, most)
+    yield from date_slices(count, first, middle, limit)
+    yield from date_slices(count, middle + datetime.timedelta(days=1), last, limit)
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #8ef17c7d
 def fetch(
@@ -310,10 +310,10 @@ def fetch(
     announced = books = 0  # chapters of books are announced, too, and are no articles
     records: dict[str, Abstract] = {}
     for n in range(3):  # less may come than was announced
-        announced, where = search(client, query, first, last)
+        announced, history = search(client, query, first, last)
         records, books = {}, 0
         for start in range(0, announced, batch):
-            raw = client.get("efetch", rettype="abstract", retmode="xml", **where, retstart=start, retmax=batch)
+            raw = client.get("efetch", rettype="abstract", retmode="xml", **history, retstart=start, retmax=batch)
             books += len(re.findall(rb"<PubmedBookArticle[\s>]", raw))
             try:
                 records |= {a.pmid: a for a in read_pubmed(raw)}
@@ -322,8 +322,8 @@ def fetch(
         if len(records) + books == announced:
             return list(records.values()), announced
         time.sleep(pause(n + 1, first=client.first_pause))
-    got = f"{len(records) + books} ({first} to {last}); run it again later; whole slices are kept"
-    refuse(f"fetch: a slice must give the {announced} records that it announces; got {got}", error=RuntimeError)
+    actual = f"{len(records) + books} ({first} to {last}); run it again later; whole slices are kept"
+    refuse(f"fetch: a slice must give the {announced} records that it announces; got {actual}", error=RuntimeError)
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #29cfefb1
 def collect_literature(
@@ -334,7 +334,7 @@ def collect_literature(
     folder: str | Path,  # slices are kept here; what is here is not fetched again
     *,
     batch: int = 200,
-    most: int = MOST,
+    limit: int = MOST,
 ) -> tuple[dict[str, list[Abstract]], pd.DataFrame]:  # topic -> records; a row a slice: topic, first, last, records
     """All records of all topics, slice by slice; a run that was stopped continues.
 
@@ -346,23 +346,23 @@ def collect_literature(
         mine = Path(folder) / re.sub(r"\W+", "-", topic.lower())
         mine.mkdir(parents=True, exist_ok=True)
         plan = mine / "slices.json"
-        asked = {"query": query, "first": str(first), "last": str(last), "most": most}
-        asked["fields"] = [*Abstract.model_fields]
-        known = json.loads(plan.read_text(encoding="utf-8")) if plan.exists() else {}
-        if known.get("asked") != asked:
-            cut = date_slices(lambda a, b, q=query: search(client, q, a, b)[0], first, last, most)  # type: ignore[misc]
-            known = {"asked": asked, "slices": [[str(a), str(b), n] for a, b, n in cut]}
+        request = {"query": query, "first": str(first), "last": str(last), "most": limit}
+        request["fields"] = [*Abstract.model_fields]
+        state = json.loads(plan.read_text(encoding="utf-8")) if plan.exists() else {}
+        if state.get("asked") != request:
+            cut = date_slices(lambda a, b, q=query: search(client, q, a, b)[0], first, last, limit)  # type: ignore[misc]
+            state = {"asked": request, "slices": [[str(a), str(b), n] for a, b, n in cut]}
             for old in mine.glob("*.parquet"):
                 old.unlink()
-            plan.with_suffix(".part").write_text(json.dumps(known), encoding="utf-8")
+            plan.with_suffix(".part").write_text(json.dumps(state), encoding="utf-8")
             os.replace(plan.with_suffix(".part"), plan)
         out[topic] = []
-        for a, b, _ in known["slices"]:
+        for a, b, _ in state["slices"]:
             file = mine / f"{a}_{b}.parquet"
             if not file.exists():
                 since, until = map(datetime.date.fromisoformat, (a, b))
-                got, _ = fetch(client, query, since, until, batch=batch)
-                write_records(got, file.with_suffix(".part"), Abstract)
+                fetched, _ = fetch(client, query, since, until, batch=batch)
+                write_records(fetched, file.with_suffix(".part"), Abstract)
                 os.replace(file.with_suffix(".part"), file)
             records = read_records(file, Abstract)
             out[topic] += records
@@ -381,44 +381,44 @@ def collect_baseline(
 
     Raises: ValueError where a file is cut, or differs from its MD5.
     """
-    wanted = {topic: keyword_filter(words) for topic, words in keywords.items()}
-    kept: dict[str, Abstract] = {}
+    filters = {topic: keyword_filter(words) for topic, words in keywords.items()}
+    retained: dict[str, Abstract] = {}
     counts = {"revised": 0, "withdrawn": 0}
     undated = set[str]()  # of a topic, and of no known year
     for file in map(Path, files):
-        beside = file.with_name(file.name + ".md5")
-        if beside.exists():
-            said = re.findall(r"[0-9a-f]{32}", beside.read_text())[-1:]
-            if said != [hashlib.md5(file.read_bytes()).hexdigest()]:
+        digest_file = file.with_name(file.name + ".md5")
+        if digest_file.exists():
+            digests = re.findall(r"[0-9a-f]{32}", digest_file.read_text())[-1:]
+            if digests != [hashlib.md5(file.read_bytes()).hexdigest()]:
                 refuse("collect_baseline: a file must have the MD5 beside it; got another", place=file.name)
         withdrawn: list[tuple[str, int]] = []
         for a in read_pubmed(file, withdrawn):
-            if a.pmid in kept and not newer(a, kept[a.pmid]):
+            if a.pmid in retained and not newer(a, retained[a.pmid]):
                 continue
             year = int(a.entered[:4]) if a.entered else a.year
             within = year is None or (first_year or 0) <= year <= (last_year or 9999)
-            topics = [topic for topic, has in wanted.items() if within and has(a)]
-            counts["revised"] += kept.pop(a.pmid, None) is not None
+            topics = [topic for topic, has in filters.items() if within and has(a)]
+            counts["revised"] += retained.pop(a.pmid, None) is not None
             if topics and year is None and (first_year or last_year):
                 undated.add(a.pmid)
             elif topics:
-                kept[a.pmid] = a.model_copy(update={"topics": topics})
+                retained[a.pmid] = a.model_copy(update={"topics": topics})
         for pmid, version in withdrawn:
-            if pmid in kept and kept[pmid].version == version:
-                del kept[pmid]
+            if pmid in retained and retained[pmid].version == version:
+                del retained[pmid]
                 counts["withdrawn"] += 1
-    if undated - set(kept):
-        counts["year_not_known"] = len(undated - set(kept))
-    counts["entry_not_said"] = sum(a.entered is None for a in kept.values())
-    found: dict[str, list[Abstract]] = {topic: [] for topic in keywords}
-    for a in kept.values():
+    if undated - set(retained):
+        counts["year_not_known"] = len(undated - set(retained))
+    counts["entry_not_said"] = sum(a.entered is None for a in retained.values())
+    by_topic: dict[str, list[Abstract]] = {topic: [] for topic in keywords}
+    for a in retained.values():
         for topic in a.topics:
-            found[topic].append(a)
-    return found, counts
+            by_topic[topic].append(a)
+    return by_topic, counts
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #3ff22469
-def recipe(queries: Mapping[str, str], articles: Sequence[Abstract], **more: Any) -> dict[str, Any]:
+def recipe(queries: Mapping[str, str], articles: Sequence[Abstract], **details: Any) -> dict[str, Any]:
     "How a literature was collected, so that others can repeat it: queries and counts, no text."
     n = Counter(chain.from_iterable(a.topics for a in articles))
     by_topic = {topic: n[topic] for topic in queries}
-    return {"queries": dict(queries), "articles": len(articles), "by_topic": by_topic, **more}
+    return {"queries": dict(queries), "articles": len(articles), "by_topic": by_topic, **details}

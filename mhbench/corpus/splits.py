@@ -39,15 +39,15 @@ def shared_items(test: Sequence[Item], train: Sequence[Item]) -> pd.DataFrame:  
         groups.setdefault(i.group_id, []).append(i.item_id)
     groups.pop(None, None)
     cases.pop("", None)
-    found = []
+    rows = []
     for i in test:
         if same := questions.get((folded(i.question), case(i))):
-            found.append((i.item_id, "question", same))
+            rows.append((i.item_id, "question", same))
         elif case(i) in cases:
-            found.append((i.item_id, "case", cases[case(i)]))
+            rows.append((i.item_id, "case", cases[case(i)]))
         elif i.group_id in groups:
-            found.append((i.item_id, "abstract", groups[i.group_id]))
-    return pd.DataFrame(found, columns=["item_id", "kind", "also"])
+            rows.append((i.item_id, "abstract", groups[i.group_id]))
+    return pd.DataFrame(rows, columns=["item_id", "kind", "also"])
 
 
 def without_shared(items: Sequence[Item], held_out: Sequence[Item]) -> tuple[list[Item], pd.DataFrame]:
@@ -68,13 +68,13 @@ def split_by_group(items: Sequence[Item], shares: Mapping[str, float], *, seed: 
     groups = sorted(rank, key=lambda g: rank[g])
     parts: dict[str, list[Item]] = {}
     start, total = 0, 0.0
-    for part, share in shares.items():
+    for name, share in shares.items():
         total += share
         stop = round(total * len(groups))
-        own = set(groups[start:stop])
-        parts[part] = [i for i in items if i.cluster in own]
-        if share and not own:
-            say(f"{len(groups)} groups are too few for a part of {share:g}: {part} has no question")
+        groups_of_part = set(groups[start:stop])
+        parts[name] = [i for i in items if i.cluster in groups_of_part]
+        if share and not groups_of_part:
+            say(f"{len(groups)} groups are too few for a part of {share:g}: {name} has no question")
         start = stop
     return parts
 
@@ -83,8 +83,8 @@ def item_fingerprint(item: Item) -> str:  # 16 hexadecimal digits
     "What an item asks, as a hash."
     right = task_of(item).key_texts(item)
     key = [*map(folded, right)] if task_of(item).ordered else sorted(map(folded, right))
-    asked = [folded(item.question), sorted(map(folded, item.options)), key, item.context]
-    return fingerprint([*asked, *([[*map(folded, item.stems)]] if item.stems else [])])[:16]
+    content = [folded(item.question), sorted(map(folded, item.options)), key, item.context]
+    return fingerprint([*content, *([[*map(folded, item.stems)]] if item.stems else [])])[:16]
 
 # %% ../../nbs/corpus/01_splits.ipynb #da224249
 def _keyed(items: Sequence[Item]) -> list[Item]:
@@ -141,7 +141,7 @@ def near_duplicates(items: Sequence[Item], threshold: float = 0.7) -> pd.DataFra
     for name, mine in sets.items():
         digest = MinHash(num_perm=128, seed=1)
         digest.update_batch([s.encode() for s in mine])
-        near = [(len(mine & sets[other]) / len(mine | sets[other]), other) for other in index.query(digest)]
+        near = [(len(mine & sets[earlier]) / len(mine | sets[earlier]), earlier) for earlier in index.query(digest)]
         share, first = max(near, default=(0, ""))
         if near and share >= threshold:
             rows.append((name, first, share))
