@@ -50,7 +50,7 @@ def test_completions_by_loops():
     rng = np.random.default_rng(0)
     seconds = [" ".join(rng.choice(["fear", "sleep", "mood", "work"], 6)) for _ in range(12)]
     wrote = [s if i % 3 == 0 else " ".join(reversed(s.split())) for i, s in enumerate(seconds)]
-    got = c.compare_completions(seconds, wrote, encoder=OneHot(), others=4)
+    got = c.compare_completions(seconds, wrote, encoder=OneHot(), n_others=4)
     for i, row in got.table.iterrows():
         rest = [seconds[(i + s) % 12] for s in range(1, 5)]
         assert row["distance"] == table_distance(seconds[i], wrote[i])
@@ -71,7 +71,7 @@ def test_what_is_written_beyond_the_question_does_not_count():
 
 
 def test_missing_completions_are_counted_and_not_scored():
-    got = c.compare_completions(["a b", None, "c d", "e f"], ["a b", "x", None, "  "], others=3)
+    got = c.compare_completions(["a b", None, "c d", "e f"], ["a b", "x", None, "  "], n_others=3)
     assert got.n == 1 and got.skipped == {"too short": 1, "no completion": 2}
     assert got.table["levenshtein"].isna().tolist() == [False, True, True, True]
     assert got.table.loc[0, "levenshtein_other"] < 1  # compared with the halves whose completion is missing

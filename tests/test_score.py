@@ -130,7 +130,7 @@ def test_a_refusal_is_one_thing_however_it_comes(way):
     asked = [said("B" if k % 4 else "A", item=f"q{k}") for k in range(9)]
     asked += [said(**{"text": None, "item": f"q{k}"} | WAYS[way]) for k in range(9, 12)]
     scores = score_responses(items, asked)
-    row = rate_table(scores, seed=1, whole=scorable(items)).iloc[0]
+    row = rate_table(scores, seed=1, all_items=scorable(items)).iloc[0]
     assert row["estimate"] == pytest.approx(6 / 12)
     assert row[["n", *COUNTS]].tolist() == [12, 0, 0, 0, 3, 0, 0]
     assert status_table(scores)[["n", "read", "unread", "refused", "failed"]].values.tolist() == [[12, 9, 0, 3, 0]]
@@ -162,7 +162,7 @@ def test_an_endpoint_that_declines_in_three_ways_gives_one_accuracy():
 def test_a_request_that_failed_is_missing_and_an_unread_answer_is_not_right():
     items = [choice(k) for k in range(5)]
     texts = [said("B"), said("who knows", item="q1"), said("", item="q2"), said(None, item="q3", status="error")]
-    row = rate_table(score_responses(items, texts), seed=1, whole=scorable(items)).iloc[0]
+    row = rate_table(score_responses(items, texts), seed=1, all_items=scorable(items)).iloc[0]
     assert row["estimate"] == pytest.approx(1 / 3)
     assert row[["n", "n_not_asked", "n_missing", "n_failed", "n_refused", "n_unread"]].tolist() == [3, 1, 1, 1, 0, 2]
 
@@ -171,7 +171,7 @@ def test_what_cannot_be_scored_is_not_counted():
     "Of three requests that failed, one was for an item that nobody scores."
     items = [choice(k) for k in range(4)]
     answers = [said("B"), *(said(None, item=f"q{k}", status="error") for k in (1, 2, 3))]
-    row = rate_table(score_responses(items, answers), seed=1, whole=scorable(items[:3])).iloc[0]
+    row = rate_table(score_responses(items, answers), seed=1, all_items=scorable(items[:3])).iloc[0]
     assert row[["n", "n_missing", "n_failed"]].tolist() == [1, 2, 2]
 
 

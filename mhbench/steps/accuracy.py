@@ -31,19 +31,19 @@ def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
         return scores
     out = scores[scores["set"] == core]
     if not len(out):
-        got = f"{core!r} for {sorted(scores['set'].dropna().unique())}; mend studies.*.score.core in params.yaml"
-        refuse(f"score: core must be an evaluation set of the items; got {got}")
+        actual = f"{core!r} for {sorted(scores['set'].dropna().unique())}; mend studies.*.score.core in params.yaml"
+        refuse(f"score: core must be an evaluation set of the items; got {actual}")
     return out
 
 # %% ../../nbs/steps/11_accuracy.ipynb #72ec80fd
 def breakdowns(
-    scores: pd.DataFrame, by: Sequence[str], *, core: str | None = None, whole: Any = None, **settings: Any
+    scores: pd.DataFrame, by: Sequence[str], *, core: str | None = None, all_items: Any = None, **settings: Any
 ) -> dict[str, pd.DataFrame]:  # correct, cross_entropy, brier -> a table of rates
-    "Rates of the core set, and by set; `whole` are all items, of `scorable`. Raises: ValueError for an empty core set."
-    of_core = whole if whole is None or core is None else whole[whole["set"] == core]
+    "Rates of the core set, and by set; `all_items` are those of `scorable`. Raises: ValueError for an empty core set."
+    of_core = all_items if all_items is None or core is None else all_items[all_items["set"] == core]
 
     def rates(value: str, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-        return rate_table(rows, value, by, whole=whole if rows is scores else of_core, **settings)
+        return rate_table(rows, value, by, all_items=all_items if rows is scores else of_core, **settings)
 
     values = ("correct", "cross_entropy", "brier")
     return {value: _core_and_sets(scores, by, core, partial(rates, value)) for value in values}
@@ -85,18 +85,18 @@ def measures_table(
     "The further measures of answers that tasks define; an answer that could not be read is measured as empty."
     central = on_core(scores, core)
     by_id = {i.item_id: i for i in items}
-    kept = [*_MEASURES, "chance"]
-    parts = [pd.DataFrame(columns=kept)]
+    columns = [*_MEASURES, "chance"]
+    parts = [pd.DataFrame(columns=columns)]
     for task in map(task_named, tasks()):
-        own = central[(central["task"] == task.name) & (central["mode"] != "free_form")]
-        of = [by_id[item_id] for item_id in own["item_id"]]
-        for name, measure in (task.measures if len(own) else {}).items():
-            x = pd.Series([measure.of(i, answer) for i, answer in zip(of, own["answer"])], own.index)
-            x = x.where(own["correct"].notna())
-            chance = pd.Series([measure.chance(i) for i in of], own.index).where(x.notna())
-            guessing = chance.groupby([own[c] for c in RUN]).mean().rename("chance").reset_index()
-            rates = rate_table(own.assign(measured=x), "measured", [], share=measure.share, **settings)
-            parts.append(rates.merge(guessing, on=RUN).assign(measure=name)[kept])
+        scored = central[(central["task"] == task.name) & (central["mode"] != "free_form")]
+        measured = [by_id[item_id] for item_id in scored["item_id"]]
+        for name, measure in (task.measures if len(scored) else {}).items():
+            x = pd.Series([measure.of(i, answer) for i, answer in zip(measured, scored["answer"])], scored.index)
+            x = x.where(scored["correct"].notna())
+            chance = pd.Series([measure.chance(i) for i in measured], scored.index).where(x.notna())
+            guessing = chance.groupby([scored[c] for c in RUN]).mean().rename("chance").reset_index()
+            rates = rate_table(scored.assign(measured=x), "measured", [], share=measure.share, **settings)
+            parts.append(rates.merge(guessing, on=RUN).assign(measure=name)[columns])
     return pd.concat(parts if len(parts) == 1 else parts[1:], ignore_index=True)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #4d90a9a1
@@ -120,8 +120,8 @@ def best_first(accuracy: pd.DataFrame) -> list[str]:  # models
     plain = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain")]
     if not len(plain):
         return list(dict.fromkeys(accuracy["model"]))
-    asked = plain.groupby("mode")["model"].nunique()
-    mode = max(asked.index, key=lambda m: (asked[m], m == "zero_shot"))
+    n_models = plain.groupby("mode")["model"].nunique()
+    mode = max(n_models.index, key=lambda m: (n_models[m], m == "zero_shot"))
     few = plain["n"] < plain["n"].max() / 2 if "n" in plain else False
     of_all = plain.assign(elsewhere=(plain["mode"] != mode) | few).sort_values(
         ["elsewhere", "estimate", "model"], ascending=[True, False, True], kind="stable"
@@ -131,9 +131,9 @@ def best_first(accuracy: pd.DataFrame) -> list[str]:  # models
 
 def most_accurate(scores: pd.DataFrame, core: str | None = None) -> list[str]:  # models
     "The same, from scored responses of the core set: the order of models in every figure of a study."
-    kept = on_core(scores[scores["correct"].notna()], core)
-    whole = kept.groupby(RUN, as_index=False, observed=True)["correct"].agg(estimate="mean", n="size")
-    return best_first(whole.assign(by="all"))
+    core_scores = on_core(scores[scores["correct"].notna()], core)
+    means = core_scores.groupby(RUN, as_index=False, observed=True)["correct"].agg(estimate="mean", n="size")
+    return best_first(means.assign(by="all"))
 
 
 def models_in_order(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
@@ -146,9 +146,9 @@ def models_in_order(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:
 # %% ../../nbs/steps/11_accuracy.ipynb #ca65dbc2
 def figure_rows(table: pd.DataFrame) -> pd.DataFrame:
     "The rows of a figure, the most accurate model first, with a column `setting`: the way of answering; no samples."
-    kept = models_in_order(table[table["answered_by"] != "sample"], best_first(table))
-    names = mode_names(kept).str.replace("_", " ")
-    return kept.assign(setting=pd.Categorical(names, sorted(set(names), key=lambda x: (x != "zero shot", x))))
+    rows = models_in_order(table[table["answered_by"] != "sample"], best_first(table))
+    names = mode_names(rows).str.replace("_", " ")
+    return rows.assign(setting=pd.Categorical(names, sorted(set(names), key=lambda x: (x != "zero shot", x))))
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right
@@ -164,18 +164,18 @@ def simultaneous_accuracy(
     "The accuracy of every model and way of answering on all questions; the intervals hold for all of them."
     plain = scores[scores["answered_by"] == "plain"]
     k = plain.groupby(RUN).ngroups
-    whole = rate_table(plain, "correct", [], level=1 - 0.05 / k, seed=0)  # a formula: nothing is drawn
-    kept = ["model", "mode", "n", "n_clusters", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
-    sides = {m: [whole["ci_low"] > mark, whole["ci_high"] < mark] for m, mark in marks.items()}
+    overall = rate_table(plain, "correct", [], level=1 - 0.05 / k, seed=0)  # a formula: nothing is drawn
+    columns = ["model", "mode", "n", "n_clusters", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
+    sides = {m: [overall["ci_low"] > mark, overall["ci_high"] < mark] for m, mark in marks.items()}
     placed = {m: np.select(side, ["above", "below"], "open") for m, side in sides.items()}
-    return whole[kept].assign(n_comparisons=k, **placed)
+    return overall[columns].assign(n_comparisons=k, **placed)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #c5a6d016
 def from_the_best(accuracy: pd.DataFrame) -> pd.DataFrame:
     "All items first, then every group, with the most accurate model at the top of each."
     place = {by: k for k, by in enumerate(["all", *dict.fromkeys(accuracy["by"])][::-1])}
-    kept = models_in_order(accuracy, best_first(accuracy)).sort_values("group", kind="stable")
-    return kept.sort_values("by", key=lambda x: -x.map(place), kind="stable").reset_index(drop=True)
+    ordered = models_in_order(accuracy, best_first(accuracy)).sort_values("group", kind="stable")
+    return ordered.sort_values("by", key=lambda x: -x.map(place), kind="stable").reset_index(drop=True)
 
 
 def below_chance(
@@ -183,18 +183,18 @@ def below_chance(
 ) -> pd.DataFrame:  # rows of `accuracy` with `chance`; attrs["looked_at"]: of how many shares
     "The shares whose whole interval lies below what guessing reaches on the same questions."
     guess = {i.item_id: task_of(i).chance(i) for i in items}
-    known = scores[scores["correct"].notna()].assign(all="all")
-    known = known.assign(chance=known["item_id"].map(guess))
+    scored = scores[scores["correct"].notna()].assign(all="all")
+    scored = scored.assign(chance=scored["item_id"].map(guess))
     parts = []
     for by, rows in accuracy.groupby("by", sort=False):
-        asked = known if by == "set" else on_core(known, core)
-        chance = asked.groupby([*RUN, by])["chance"].mean().rename_axis([*RUN, "group"]).reset_index()
+        central = scored if by == "set" else on_core(scored, core)
+        chance = central.groupby([*RUN, by])["chance"].mean().rename_axis([*RUN, "group"]).reset_index()
         parts.append(rows.merge(chance, on=[*RUN, "group"], how="left"))
     out = pd.concat(parts, ignore_index=True) if parts else accuracy.assign(chance=np.nan)
     looked_at = out[(out["chance"] > 0) & out["ci_high"].notna()]
-    found = looked_at[looked_at["ci_high"] < looked_at["chance"]].reset_index(drop=True)
-    found.attrs["looked_at"] = len(looked_at)
-    return found
+    below = looked_at[looked_at["ci_high"] < looked_at["chance"]].reset_index(drop=True)
+    below.attrs["looked_at"] = len(looked_at)
+    return below
 
 # %% ../../nbs/steps/11_accuracy.ipynb #afeaa754
 def _sure(plain: pd.DataFrame) -> pd.DataFrame:
@@ -214,8 +214,8 @@ def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.Dat
     if core:
         parts += [("set", name, g) for name, g in sure.groupby("set")]
     rows = []
-    for by, name, part in parts:
-        for run, g in part.groupby(RUN):
+    for by, name, subset in parts:
+        for run, g in subset.groupby(RUN):
             confidence, correct, cluster = (g[c].to_numpy() for c in ("confidence", "correct", "cluster"))
             e = calibration_error(confidence, correct, clusters=cluster)
             plain_error = expected_calibration_error(confidence, correct)
@@ -227,8 +227,8 @@ def calibration_table(plain: pd.DataFrame, *, core: str | None = None) -> pd.Dat
 def _bin_limits(sure: pd.DataFrame, edges: np.ndarray, **settings: Any) -> pd.DataFrame:  # ci_low, ci_high
     "The interval of each bin's accuracy."
     place = np.clip(np.searchsorted(edges, sure["confidence"], side="left") - 1, 0, len(edges) - 2)
-    found = [mean_of(sure[place == k], "correct", share=True, **settings) for k in range(len(edges) - 1)]
-    return pd.DataFrame([e.row() for e in found])[["ci_low", "ci_high"]]
+    estimates = [mean_of(sure[place == k], "correct", share=True, **settings) for k in range(len(edges) - 1)]
+    return pd.DataFrame([e.row() for e in estimates])[["ci_low", "ci_high"]]
 
 
 def reliability_curves(
@@ -249,6 +249,6 @@ def score_metrics(plain: pd.DataFrame, accuracy: pd.DataFrame, f1: pd.DataFrame)
     "Counts, and accuracy and macro F1 by model and way of answering."
     total = accuracy[accuracy["by"] == "all"]
     total, f1 = (t.assign(run=t["model"] + "/" + mode_names(t)) for t in (total, f1))
-    kept = ["n", "estimate", "ci_low", "ci_high", *(c for c in COUNTS if c in total)]
-    means = {"accuracy": numbers_by_name(total, ["run"], kept), "macro_f1": dict(zip(f1["run"], f1["estimate"]))}
+    columns = ["n", "estimate", "ci_low", "ci_high", *(c for c in COUNTS if c in total)]
+    means = {"accuracy": numbers_by_name(total, ["run"], columns), "macro_f1": dict(zip(f1["run"], f1["estimate"]))}
     return {"n_responses": len(plain)} | outcome_counts(plain) | means

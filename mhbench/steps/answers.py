@@ -39,9 +39,9 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 def _plan(item: Item) -> tuple[list[str], list[str]] | str:
     "(queries, candidates) of an item for an encoder, or why there are none."
     context = "\n".join(v for v in item.context.values() if v.strip())
-    whole = "\n".join(filter(None, [item.question, context]))
+    question_text = "\n".join(filter(None, [item.question, context]))
     if item.options:
-        return ["\n".join(filter(None, [s, whole])) for s in item.stems or [""]], item.options
+        return ["\n".join(filter(None, [s, question_text])) for s in item.stems or [""]], item.options
     if not task_of(item).judged:
         return f"nearest_option: a {item.task} item has no options, and an encoder writes no text"
     sentences = [s.strip() for s in _SENTENCE.split(context) if s.strip()]
@@ -71,9 +71,9 @@ def nearest_option(
         vectors = encoder.sentences(texts) if texts else np.zeros((0, 1), np.float32)
         cut = _cut_texts(encoder, texts)
         for i, p in plans:
-            said = _nearest(i, p, vectors, row, model, scale)
+            response = _nearest(i, p, vectors, row, model, scale)
             begun = not isinstance(p, str) and not cut.isdisjoint(chain(*p))
-            out.append(said.model_copy(update={"changed": [ONLY_BEGUN]}) if begun else said)
+            out.append(response.model_copy(update={"changed": [ONLY_BEGUN]}) if begun else response)
     return out
 
 # %% ../../nbs/steps/10_answers.ipynb #bee16373
@@ -84,7 +84,7 @@ def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], mode
         return Response(**same, status="error", error=plan)
     task = task_of(item)
     names = letters(len(item.options)) if task.lettered else plan[1]
-    queries, candidates = (vectors[list(map(row.__getitem__, part))] for part in plan)
+    queries, candidates = (vectors[list(map(row.__getitem__, texts))] for texts in plan)
     z = scale * six_decimals(cosines(queries, candidates))  # (Q, K)
     logp = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
     probabilities = dict(zip(names, logp[0].tolist())) if task.choice else None
@@ -109,17 +109,17 @@ def judge_by_similarity(
         remedy = "an encoder compares an answer with its reference, and nothing else"
         refuse(f"judge_by_similarity: kind must be label or score; got {kind!r}; {remedy}")
     by_id = check_responses(responses, items)
-    of = [by_id[r.study, r.item_id] for r in responses]
-    wanted = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in of]
-    said = [(r.text or "").strip() for r in responses]
-    texts = list(dict.fromkeys(chain.from_iterable((s, *keys) for s, keys in zip(said, wanted) if s)))
+    judged_items = [by_id[r.study, r.item_id] for r in responses]
+    references = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in judged_items]
+    answers = [(r.text or "").strip() for r in responses]
+    texts = list(dict.fromkeys(chain.from_iterable((s, *keys) for s, keys in zip(answers, references) if s)))
     row = {t: k for k, t in enumerate(texts)}
     vectors = np.asarray(encoder.sentences(texts), np.float64) if texts else np.zeros((0, 1))
     cut = _cut_texts(encoder, texts)
     out = []
     rubric = f"{SIMILARITY} {threshold:g}" if kind == "label" else SIMILARITY
     by: dict[str, Any] = dict(judge=judge, kind=kind, rubric=rubric)
-    for r, s, keys in zip(responses, said, wanted):
+    for r, s, keys in zip(responses, answers, references):
         verdict = by_rule(r, kind)
         if not s or verdict:
             out.append(unasked_judgment(r, verdict, **by))
@@ -148,48 +148,50 @@ class Asked(NamedTuple):
 
 def answer_everything(
     items: Sequence[Item],
-    asked: Asked,
+    examinee: Asked,
     *,
     budget: Mapping[str, Any] | None = None,  # max_cost_usd, max_tokens
     **settings: Any,  # of mhbench.steps.generate.generate
 ) -> list[Response]:
     "Ask somebody every item in every mode."
-    if asked.model is not None and asked.endpoint is not None:
+    if examinee.model is not None and examinee.endpoint is not None:
         limit = Budget(**budget) if budget else None
-        return generate(items, asked.model, asked.endpoint, modes=asked.modes, budget=limit, **settings)
-    if asked.classifier is not None:
-        return list(choice_responses(items, asked.classifier, model=asked.name))
-    return list(nearest_option(items, asked.encoder, model=asked.name, scale=asked.scale))
+        return generate(items, examinee.model, examinee.endpoint, modes=examinee.modes, budget=limit, **settings)
+    if examinee.classifier is not None:
+        return list(choice_responses(items, examinee.classifier, model=examinee.name))
+    return list(nearest_option(items, examinee.encoder, model=examinee.name, scale=examinee.scale))
 
 # %% ../../nbs/steps/10_answers.ipynb #2e476284
-def split_unasked(responses: Sequence[Response], asked: Asked) -> tuple[list[Response], pd.DataFrame]:
+def split_unasked(responses: Sequence[Response], examinee: Asked) -> tuple[list[Response], pd.DataFrame]:
     """The responses without those of an encoder or a classifier to what it cannot read: these items are not asked of
     it, and count as such.
 
     Gives the responses to what can be asked, and a table of the others: why, n.
     """
-    mute = [asked.model is None and r.text is None for r in responses]
-    kept = [r for r, unread in zip(responses, mute) if not unread]
+    mute = [examinee.model is None and r.text is None for r in responses]
+    answerable = [r for r, unread in zip(responses, mute) if not unread]
     reasons = [str(r.error).partition(": ")[2] for r, unread in zip(responses, mute) if unread]
-    return kept, pd.Series(reasons, name="why", dtype=object).value_counts().rename("n").reset_index()
+    return answerable, pd.Series(reasons, name="why", dtype=object).value_counts().rename("n").reset_index()
 
 
 def judge_everything(
     responses: Sequence[Response],
     items: Sequence[Item],
-    asked: Asked,
+    evaluator: Asked,
     *,
     kind: Literal["label", "score"],
     threshold: float = 0.8,  # of an encoder: the cosine from which an answer is called correct
     **settings: Any,  # of mhbench.steps.judge.judge
 ) -> list[Judgment]:
     "Ask somebody for a verdict on every response. Raises: what `judge` raises."
-    if asked.classifier is not None:
+    if evaluator.classifier is not None:
         remedy = "name a model that is asked, or an encoder that compares texts"
-        refuse(f"judge: judges must be models that read an answer; got {asked.name}, a classifier", remedy=remedy)
-    if asked.model is not None and asked.endpoint is not None:
-        return judge(responses, items, asked.model, asked.endpoint, kind=kind, **settings)
-    return judge_by_similarity(responses, items, asked.encoder, judge=asked.name, kind=kind, threshold=threshold)
+        refuse(f"judge: judges must be models that read an answer; got {evaluator.name}, a classifier", remedy=remedy)
+    if evaluator.model is not None and evaluator.endpoint is not None:
+        return judge(responses, items, evaluator.model, evaluator.endpoint, kind=kind, **settings)
+    return judge_by_similarity(
+        responses, items, evaluator.encoder, judge=evaluator.name, kind=kind, threshold=threshold
+    )
 
 # %% ../../nbs/steps/10_answers.ipynb #7c0888d9
 NOT_SAID = "not known"
@@ -206,9 +208,9 @@ def _answers(items: Sequence[Item], records: Sequence[Outcome], record: type[Out
     table["task"] = table["item_id"].map({i.item_id: i.task for i in items})
     table["changed"] = [", ".join(sorted(changed)) for changed in table["changed"]]
     for name in (*SERVICE, "thought", "date"):
-        table[f"served_{name}"] = [said.get(name, NOT_SAID) for said in table["served"]]
-    here = (table["origin"] == "asked") & table["request_key"].isna()
-    table.loc[here, "served_model"] = "computed here"
+        table[f"served_{name}"] = [service.get(name, NOT_SAID) for service in table["served"]]
+    computed_here = (table["origin"] == "asked") & table["request_key"].isna()
+    table.loc[computed_here, "served_model"] = "computed here"
     return table.drop(columns="served")
 
 
@@ -236,17 +238,19 @@ def about_who_answered(table: pd.DataFrame) -> list[str]:  # sentences
     out: list[str] = []
     by = "judge" if "judge" in table else "model"
     for name, g in table.groupby(by) if len(table) else ():
-        seen: dict[tuple[str, str], int] = {}
+        counts: dict[tuple[str, str], int] = {}
         for k in SERVICE:
             n = g[g[f"served_{k}"] != NOT_SAID].groupby(f"served_{k}")["n"].sum()
-            seen |= {(k, v): int(x) for v, x in n.items()}
-        if apart := served_apart(seen):
+            counts |= {(k, v): int(x) for v, x in n.items()}
+        if apart := served_apart(counts):
             out.append(f"{name}: {apart}.")
         if (g["n_terms"] > 1).any():
             sets = g.groupby("changed")["n"].sum()
-            told = "; ".join(f"{changed or 'all that was asked'}: {n}" for changed, n in sets.items())
-            said = "answers were made with different parameters: the endpoint did not accept the same ones throughout"
-            out.append(f"{name}: {said} ({told}).")
+            by_terms = "; ".join(f"{changed or 'all that was asked'}: {n}" for changed, n in sets.items())
+            message = (
+                "answers were made with different parameters: the endpoint did not accept the same ones throughout"
+            )
+            out.append(f"{name}: {message} ({by_terms}).")
     return out
 
 # %% ../../nbs/steps/10_answers.ipynb #0e2a9892
@@ -258,14 +262,14 @@ def count_tasks(items: Sequence[Item]) -> pd.DataFrame:  # task, items
 def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     "The responses, with `scored` (an answer that is right or wrong by itself), `unread` and `refused`."
     by_id = {i.item_id: i for i in items}
-    read = pd.DataFrame([read_answer(by_id[r.item_id], r) for r in responses], columns=["answer", "how"])
+    parsed = pd.DataFrame([read_answer(by_id[r.item_id], r) for r in responses], columns=["answer", "how"])
     judged = [i.item_id for i in items if task_of(i).judged]
     table = frame(responses, Response)
     table["answered"] = table["status"].isin(ANSWERED)
     alone = (table["mode"] != "free_form") & ~table["item_id"].isin(judged)
-    table["scored"] = table["answered"] & alone & ~read["how"].isin(UNSCORED)
-    table["refused"] = read["how"].isin(DECLINED)
-    table["unread"] = table["scored"] & ~read["answer"].astype(bool) & ~table["refused"]
+    table["scored"] = table["answered"] & alone & ~parsed["how"].isin(UNSCORED)
+    table["refused"] = parsed["how"].isin(DECLINED)
+    table["unread"] = table["scored"] & ~parsed["answer"].astype(bool) & ~table["refused"]
     return table
 
 

@@ -40,18 +40,18 @@ def _standard_error(d: np.ndarray, clusters: np.ndarray) -> float:
     return float(np.sqrt(n / (n - 1) * (residual**2).sum()))
 
 
-def _pair_row(both: pd.DataFrame, first: str, second: str, level: float, **settings) -> dict:
-    "One pair of models; `both` has a column each, and cluster."
-    d = (both[first] - both[second]).to_numpy(float)
-    cluster = both["cluster"].to_numpy()
+def _pair_row(paired: pd.DataFrame, first: str, second: str, level: float, **settings) -> dict:
+    "One pair of models; `paired` has a column each, and cluster."
+    d = (paired[first] - paired[second]).to_numpy(float)
+    cluster = paired["cluster"].to_numpy()
     e = mean_difference(d, cluster, largest=settings["largest"], level=level)
     tests: dict[str, float] = {"only_first": int((d > 0).sum()), "only_second": int((d < 0).sum())}
     if len(d) < 2:
         return e.row() | tests | {"p": np.nan, "p_mcnemar": np.nan, "se": np.nan, "largest": np.inf}
     p = difference_p(d, cluster, largest=settings["largest"])
-    binary = bool(both[[first, second]].isin([0, 1]).all(axis=None))
+    binary = bool(paired[[first, second]].isin([0, 1]).all(axis=None))
     alone = binary and len(set(cluster)) == len(cluster)
-    exact = mcnemar(both[first].to_numpy() == 1, both[second].to_numpy() == 1).p if alone else np.nan
+    exact = mcnemar(paired[first].to_numpy() == 1, paired[second].to_numpy() == 1).p if alone else np.nan
     of_test = {"se": _standard_error(d, cluster), "largest": settings["largest"]}
     return e.row() | tests | {"p": p, "p_mcnemar": exact} | of_test
 
@@ -79,18 +79,18 @@ def model_pairs(
     Source: Tango 1998; McNemar 1947; Holm 1979.
     """
     rows = []
-    kept = where_read(scores, RUN)
-    kept = kept[(kept["answered_by"] != "sample") & kept[value].notna()]
-    kept = kept.assign(**{c: pd.factorize(kept[c], sort=True)[0] for c in ("item_id", "cluster")})  # fast to group
+    read = where_read(scores, RUN)
+    read = read[(read["answered_by"] != "sample") & read[value].notna()]
+    read = read.assign(**{c: pd.factorize(read[c], sort=True)[0] for c in ("item_id", "cluster")})  # fast to group
     settings = {"largest": {"correct": 1.0, "brier": 2.0}.get(value, np.inf)}
-    for (mode, answered_by), g in kept.groupby(["mode", "answered_by"], sort=True):
+    for (mode, answered_by), g in read.groupby(["mode", "answered_by"], sort=True):
         wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values=value, aggfunc="mean")
         wide = wide.reset_index("cluster")
         for first, second in combinations(sorted(set(g["model"])), 2):
-            both = wide[["cluster", first, second]].dropna()
-            left_out = int(wide[[first, second]].notna().any(axis=1).sum()) - len(both)
+            paired = wide[["cluster", first, second]].dropna()
+            left_out = int(wide[[first, second]].notna().any(axis=1).sum()) - len(paired)
             head = {"mode": mode, "answered_by": answered_by, "first": first, "second": second}
-            rows.append(head | _pair_row(both, first, second, level, **settings) | {"n_left_out": left_out})
+            rows.append(head | _pair_row(paired, first, second, level, **settings) | {"n_left_out": left_out})
     out = pd.DataFrame(rows, columns=[*_PAIRS, "se", "largest"])
     drawn = out["first"].isin(simulated) | out["second"].isin(simulated)
     out["p_adjusted"] = adjust_within(out["p"].tolist(), drawn, method)
@@ -98,8 +98,8 @@ def model_pairs(
     out["least_p"] = out["detectable_corrected"] = np.nan
     for family in (drawn, ~drawn):
         tests = 1 if method == "bh" else max(int(out.loc[family, "p"].notna().sum()), 1)
-        least = [least_p(int(n), int(k)) for n, k in out.loc[family, ["n", "n_clusters"]].to_numpy()]
-        out.loc[family, "least_p"] = np.minimum(np.array(least) * tests, 1)
+        smallest = [least_p(int(n), int(k)) for n, k in out.loc[family, ["n", "n_clusters"]].to_numpy()]
+        out.loc[family, "least_p"] = np.minimum(np.array(smallest) * tests, 1)
         tests = max(int(out.loc[family, "p"].notna().sum()), 1)
         out.loc[family, "detectable_corrected"] = _detectable(out[family], level, tests)
     return out.drop(columns=["se", "largest"])
@@ -110,8 +110,8 @@ def _detectable(pairs: pd.DataFrame, level: float, comparisons: int) -> list[flo
     rows = pairs[["n_clusters", "se", "largest"]].to_numpy(float)
     shared = partial(detectable_difference, alpha=1 - level, comparisons=comparisons)
     able = [least_p(int(n), int(k)) <= (1 - level) / comparisons for n, k in pairs[["n", "n_clusters"]].to_numpy()]
-    found = [shared(int(n), se=se, largest=largest) for n, se, largest in rows]
-    return [x if can else np.nan for x, can in zip(found, able)]
+    differences = [shared(int(n), se=se, largest=largest) for n, se, largest in rows]
+    return [x if can else np.nan for x, can in zip(differences, able)]
 
 # %% ../../nbs/steps/18_between_models.ipynb #c277dcde
 _LOST = ["n_failed", "n_refused", "n_unread"]  # of all answers, those to questions that were asked once with them
@@ -127,7 +127,7 @@ def _same(values: list) -> float:
 def _matrix_of(g: pd.DataFrame) -> np.ndarray:  # (runs, items) of text; None where nothing was read
     "The answers as labels."
     text = g["answer"].map(lambda a: " ".join(a) or None).where(g["read"], None)
-    wide = g.assign(said=text).pivot(index="sample", columns="item_id", values="said").to_numpy(object)
+    wide = g.assign(text=text).pivot(index="sample", columns="item_id", values="text").to_numpy(object)
     return np.where(pd.isna(wide), np.array(None), wide)
 
 # %% ../../nbs/steps/18_between_models.ipynb #8d26e271
@@ -145,31 +145,31 @@ def spread_over_runs(right: np.ndarray, level: float = 0.95) -> Estimate:
     sd = float(right.mean(axis=0).std(ddof=1))
     chi_square = 2 * gammaincinv((runs - 1) / 2, [(1 + level) / 2, (1 - level) / 2])
     ends = sd * np.sqrt((runs - 1) / chi_square)
-    most = np.sqrt(runs / (runs - 1)) / 2  # half of the runs right everywhere, the others nowhere
-    return Estimate.from_limits(sd, *np.minimum(ends, most), **about, kind="chi-square")
+    largest = np.sqrt(runs / (runs - 1)) / 2  # half of the runs right everywhere, the others nowhere
+    return Estimate.from_limits(sd, *np.minimum(ends, largest), **about, kind="chi-square")
 
 # %% ../../nbs/steps/18_between_models.ipynb #6dab0fac
 def _run_rows(g: pd.DataFrame, **settings: Any) -> list[dict]:
     "The measures of one model, mode and temperature."
     level = settings.get("level", 0.95)
-    said = g["answer"].map(lambda a: tuple(a) or None).where(g["read"], None)
-    by_item = g.assign(said=said).groupby("item_id", sort=True)
+    answers = g["answer"].map(lambda a: tuple(a) or None).where(g["read"], None)
+    by_item = g.assign(given=answers).groupby("item_id", sort=True)
     same = by_item.agg(
         cluster=("cluster", "first"),
-        answer=("said", lambda x: _same(list(x))),
+        answer=("given", lambda x: _same(list(x))),
         verdict=("correct", lambda x: _same(x.dropna().tolist())),
     )
-    found = {}
+    estimates = {}
     if g["answer"].map(len).any():
-        found["same answer"] = mean_of(same, "answer", share=True, **settings)
-        found["Krippendorff's alpha of answers"] = agreement_estimate(
+        estimates["same answer"] = mean_of(same, "answer", share=True, **settings)
+        estimates["Krippendorff's alpha of answers"] = agreement_estimate(
             _matrix_of(g), "krippendorff_alpha", clusters=same["cluster"].to_numpy(), level=level
         )
-    found["same verdict"] = mean_of(same, "verdict", share=True, **settings)
+    estimates["same verdict"] = mean_of(same, "verdict", share=True, **settings)
     right = g.pivot(index="item_id", columns="sample", values="correct").sort_index()
-    whole = right.notna().all(axis=1).to_numpy()
-    found["spread of accuracy"] = spread_over_runs(right.to_numpy(float)[whole], level)
-    return [{"measure": m} | e.row() for m, e in found.items()]
+    complete = right.notna().all(axis=1).to_numpy()
+    estimates["spread of accuracy"] = spread_over_runs(right.to_numpy(float)[complete], level)
+    return [{"measure": m} | e.row() for m, e in estimates.items()]
 
 # %% ../../nbs/steps/18_between_models.ipynb #60dd9664
 def run_to_run(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
@@ -181,20 +181,20 @@ def run_to_run(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     answer agree with none).
     """
     rows = []
-    asked = scores[(scores["answered_by"] != "majority") & (scores["mode"] != "free_form")]
-    asked = asked[~asked["how"].isin(UNSCORED)]
-    for run, g in asked.groupby(_RUNS[:4], sort=True, dropna=False):
+    eligible = scores[(scores["answered_by"] != "majority") & (scores["mode"] != "free_form")]
+    eligible = eligible[~eligible["how"].isin(UNSCORED)]
+    for run, g in eligible.groupby(_RUNS[:4], sort=True, dropna=False):
         answered = g[what_became(g) != FAILED]
-        again = answered[answered.groupby("item_id")["item_id"].transform("size") > 1]
-        if not len(again):
+        repeated = answered[answered.groupby("item_id")["item_id"].transform("size") > 1]
+        if not len(repeated):
             continue
-        again = again.assign(sample=again.groupby("item_id")["sample"].rank(method="first").astype(int))
+        repeated = repeated.assign(sample=repeated.groupby("item_id")["sample"].rank(method="first").astype(int))
         counts = {c: outcome_counts(g)[c] for c in _LOST}
-        head = dict(zip(_RUNS, run)) | {"n_runs": int(again.groupby("item_id").size().max())}
-        if again["read"].any():
-            rows += [head | r | counts for r in _run_rows(again, **settings)]
+        head = dict(zip(_RUNS, run)) | {"n_runs": int(repeated.groupby("item_id").size().max())}
+        if repeated["read"].any():
+            rows += [head | r | counts for r in _run_rows(repeated, **settings)]
         else:
-            nothing = Estimate.from_limits(np.nan, n=again["item_id"].nunique(), level=settings.get("level", 0.95))
+            nothing = Estimate.from_limits(np.nan, n=repeated["item_id"].nunique(), level=settings.get("level", 0.95))
             rows.append(head | {"measure": "same answer"} | nothing.row() | counts)
     return pd.DataFrame(rows, columns=_RUNS)
 
@@ -211,18 +211,20 @@ def prompt_wordings(scores: Mapping[str, pd.DataFrame], **settings: Any) -> pd.D
     """
     if len(scores) != 2:
         refuse(f"prompt_wordings: scores must have two wordings; got {list(scores)}")
-    known = [where_read(t, ["model"]) for t in scores.values()]
-    means = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in known]
-    both = pd.concat(dict(zip(scores, means, strict=True)), axis=1).dropna().reset_index()
-    if not len(both):
+    readable = [where_read(t, ["model"]) for t in scores.values()]
+    means = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in readable]
+    paired = pd.concat(dict(zip(scores, means, strict=True)), axis=1).dropna().reset_index()
+    if not len(paired):
         refuse("prompt_wordings: scores must hold answers of a model to one item under both wordings; got none")
     a, b = scores
     rows = []
-    for model, g in both.groupby("model", sort=True):
-        found = {w: mean_of(g, w, share=True, **settings) for w in scores}
-        found[f"{a} - {b}"] = mean_difference((g[a] - g[b]).to_numpy(), g["cluster"].to_numpy(), largest=1)
-        read = pd.concat([t[t["model"] == model] for t in scores.values()])
-        rows += [{"model": model, "wording": w, "read_from": how_read(read)} | e.row() for w, e in found.items()]
+    for model, g in paired.groupby("model", sort=True):
+        estimates = {w: mean_of(g, w, share=True, **settings) for w in scores}
+        estimates[f"{a} - {b}"] = mean_difference((g[a] - g[b]).to_numpy(), g["cluster"].to_numpy(), largest=1)
+        answered = pd.concat([t[t["model"] == model] for t in scores.values()])
+        rows += [
+            {"model": model, "wording": w, "read_from": how_read(answered)} | e.row() for w, e in estimates.items()
+        ]
     return pd.DataFrame(rows)
 
 # %% ../../nbs/steps/18_between_models.ipynb #639ad6e9
@@ -234,9 +236,9 @@ def wordings_compared(
     "Each model asked under two wordings, as two entries. Source: Lamparth, Grabb et al. 2025, figure 17."
     parts = []
     plain = scores[(scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")]
-    for other, model in wordings.items():
-        two = {name: plain[plain["model"] == name].assign(model=model) for name in (model, other)}
-        if set(two[model]["item_id"]) & set(two[other]["item_id"]):
+    for reworded, model in wordings.items():
+        two = {name: plain[plain["model"] == name].assign(model=model) for name in (model, reworded)}
+        if set(two[model]["item_id"]) & set(two[reworded]["item_id"]):
             parts.append(prompt_wordings(two, **settings))
     columns = ["model", "wording", "read_from", *ESTIMATE_COLUMNS]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)

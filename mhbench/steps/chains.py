@@ -119,11 +119,11 @@ def load_measures(
     encoder: Any, bertscore: Any, *, nli: Any = None, lm: Any = None, grammar: Any = None, executor: Any = None
 ) -> Measures:
     """Load each model once: `encoder` and `bertscore` are "minilm", a hub id, a folder, or a mapping."""
-    where = Executor(**(executor or {}))
-    vectors = load_encoder(encoder, executor=where)
-    wanted = ((load_nli, nli), (load_lm, lm), (load_grammar, grammar))
+    placement = Executor(**(executor or {}))
+    vectors = load_encoder(encoder, executor=placement)
+    loaders = ((load_nli, nli), (load_lm, lm), (load_grammar, grammar))
     return Measures(
-        vectors, load_scorer(bertscore), *(load(name, executor=where) if name else None for load, name in wanted)
+        vectors, load_scorer(bertscore), *(load(name, executor=placement) if name else None for load, name in loaders)
     )
 
 # %% ../../nbs/steps/16_chains.ipynb #668edc41
@@ -189,9 +189,9 @@ MAIN_SCORES = ("faithfulness", "informativeness_step", "missing_step", "reasonin
 
 def chain_table(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> pd.DataFrame:
     "One row a chain: what became of its answer, whether it was right or cut, how many steps it has, its scores."
-    kept = ["item_id", "cluster", "category", "model", "mode", "sample", "outcome", "correct", "truncated"]
+    columns = ["item_id", "cluster", "category", "model", "mode", "sample", "outcome", "correct", "truncated"]
     about = score_responses(items, chains.responses).reset_index(drop=True)
-    about = about.assign(outcome=what_became(about), truncated=about["status"] == "truncated")[kept]
+    about = about.assign(outcome=what_became(about), truncated=about["status"] == "truncated")[columns]
     return pd.concat([about.assign(n_steps=[len(c) for c in chains.steps]), values], axis=1)
 
 # %% ../../nbs/steps/16_chains.ipynb #bb0fdcad
@@ -204,12 +204,12 @@ def mean_scores(items: Sequence[Item], chains: Chains, values: pd.DataFrame, **s
     """
     scored = score_responses(items, [*chains.responses, *chains.others]).reset_index(drop=True)
     scored = scored.assign(mode=mode_names(scored))
-    whole = pd.DataFrame({"item_id": [i.item_id for i in items if i.rationale]})
+    all_items = pd.DataFrame({"item_id": [i.item_id for i in items if i.rationale]})
     parts = [pd.DataFrame(columns=_MEANS)]
     for name in values.columns if len(values) else ():
         with_score = scored.assign(**{name: values[name].reset_index(drop=True)})  # none for the others
-        table = rate_table(with_score, name, [], **settings, whole=whole)
-        missing = len(whole) - table["n_not_asked"] - table["n"]
+        table = rate_table(with_score, name, [], **settings, all_items=all_items)
+        missing = len(all_items) - table["n_not_asked"] - table["n"]
         parts.append(table.assign(score=name, n_missing=missing)[_MEANS])
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
@@ -236,8 +236,8 @@ def conventions_apart(items: Sequence[Item], chains: Chains, measures: Measures,
     suites = {c: roscoe_of(convention=c).reset_index(drop=True) for c in CONVENTIONS}
     parts = []
     for name in SCORES:
-        one, *others = [suite[name] for suite in suites.values() if name in suite] or [None]
-        if len(others) == len(suites) - 1 and not all(np.allclose(one, x, equal_nan=True) for x in others):
+        first, *remaining = [suite[name] for suite in suites.values() if name in suite] or [None]
+        if len(remaining) == len(suites) - 1 and not all(np.allclose(first, x, equal_nan=True) for x in remaining):
             parts.append(name)
     means = [mean_scores(items, chains, s[parts], **settings).assign(convention=c) for c, s in suites.items()]
     return pd.concat(means, ignore_index=True)

@@ -64,13 +64,15 @@ class Completions(NamedTuple):
     skipped: dict[str, int]  # questions not compared, by reason
 
 
-def _ranked(own: np.ndarray, rest: np.ndarray) -> dict[str, Any]:  # (n,), (n, K); the columns of a similarity
+def _ranked(
+    similarity: np.ndarray, reference: np.ndarray
+) -> dict[str, Any]:  # (n,), (n, K); the columns of a similarity
     "Each completion's similarity with its own second half, the mean with K others, and the share of these below it."
-    if not rest.shape[1]:
-        return {"": own, "_other": math.nan, "_rank": math.nan}
-    lower = rest < own[:, None]
-    same = rest == own[:, None]
-    return {"": own, "_other": rest.mean(axis=1), "_rank": (lower + same / 2).mean(axis=1)}
+    if not reference.shape[1]:
+        return {"": similarity, "_other": math.nan, "_rank": math.nan}
+    lower = reference < similarity[:, None]
+    same = reference == similarity[:, None]
+    return {"": similarity, "_other": reference.mean(axis=1), "_rank": (lower + same / 2).mean(axis=1)}
 
 
 def _cosines_of(encoder: Any, first: list[str], second: list[str]) -> np.ndarray:  # (n,)
@@ -88,12 +90,12 @@ def compare_completions(
     *,
     encoder: Any = None,  # of mhbench.encode.embeddings; None: no embedding similarity
     thresholds: Sequence[float] = (0.8, 0.9),
-    others: int = 20,  # questions that each completion is compared with besides its own
+    n_others: int = 20,  # questions that each completion is compared with besides its own
     bank: Sequence[str | None] = (),  # the second halves of all questions, where those above are some of them
 ) -> Completions:
     """How close a model's completions are to the true second halves, and to those of other questions.
 
-    The other questions are the `others` that follow in the order of the bank, in a circle, so that questions of one
+    The other questions are the `n_others` that follow in the order of the bank, in a circle, so that questions of one
     case are among them. A completion is cut to as many words as the half that it is compared with has: what a model
     writes beyond the question is not evidence, and no half is nearer for its length.
 
@@ -101,23 +103,23 @@ def compare_completions(
     Raises: ValueError where lengths differ.
     """
     if len(seconds) != len(completions):
-        got = f"{len(seconds)} and {len(completions)}"
-        refuse(f"compare_completions: seconds and completions must have one entry a question each; got {got}")
+        actual = f"{len(seconds)} and {len(completions)}"
+        refuse(f"compare_completions: seconds and completions must have one entry a question each; got {actual}")
     measures = ["levenshtein", "embedding"] if encoder is not None else ["levenshtein"]
     columns = ["distance", *(name + suffix for name, suffix in product(measures, ("", "_other", "_rank")))]
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
     halves = {i: s for i, s in enumerate(seconds) if s}
-    said = {i: c for i, c in enumerate(completions) if c and c.strip()}
-    rows = [i for i in said if i in halves]
+    written = {i: c for i, c in enumerate(completions) if c and c.strip()}
+    rows = [i for i in written if i in halves]
     truth = list(dict.fromkeys(s for s in (*bank, *seconds) if s))
     place = {s: t for t, s in enumerate(truth)}
-    steps = range(min(others, len(truth) - 1) + 1)  # 0 is a completion's own half
+    steps = range(min(n_others, len(truth) - 1) + 1)  # 0 is a completion's own half
     pairs = [(i, (place[halves[i]] + s) % len(truth)) for i, s in product(rows, steps)]
     if pairs:
-        wrote = [" ".join(said[i].split()[: len(truth[t].split())]) for i, t in pairs]
+        wrote = [" ".join(written[i].split()[: len(truth[t].split())]) for i, t in pairs]
         halves_of = [truth[t] for _, t in pairs]
-        own = slice(None, None, len(steps))
-        table.loc[rows, "distance"] = [Levenshtein.distance(t, w) for t, w in zip(halves_of[own], wrote[own])]
+        own_half = slice(None, None, len(steps))
+        table.loc[rows, "distance"] = [Levenshtein.distance(t, w) for t, w in zip(halves_of[own_half], wrote[own_half])]
         for name in measures:
             if name == "levenshtein":
                 score = np.array([Levenshtein.normalized_similarity(w, t) for w, t in zip(wrote, halves_of)])
@@ -156,15 +158,15 @@ def complete(
         refuse(f"complete: prompts must hold {name}; got no such file; install the package again")
     text = prompts.load_text(path, {"about", "system", "user"})
     cut = [halves(i.question) for i in items]
-    asked = []
+    requests = []
     for item, half in zip(items, cut):
         if half is not None:
             roles = [role for role in ("system", "user") if role in text]
             messages = [{"role": role, "content": render(text[role], {"first": half[0]}, name)} for role in roles]
             sampling = {"temperature": 0.0, "max_tokens": 16 + 3 * len(half[1].split())}
-            asked.append(Request(f"{item.item_id}/second_half", messages, sampling))
+            requests.append(Request(f"{item.item_id}/second_half", messages, sampling))
     options = {"study": items[0].study if items else "", **ask_options}
-    answers = list(ask(asked, model, endpoint, cache=cache, **options))
+    answers = list(ask(requests, model, endpoint, cache=cache, **options))
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
     completions = [next(wrote) if h else None for h in cut]
     return SecondHalves(_second_halves(items), completions, answers, dict(Counter(a.status for a in answers)))
@@ -179,24 +181,24 @@ class Checked(NamedTuple):
 # %% ../../nbs/steps/09_contamination.ipynb #f8b9cb3f
 def check_model(
     items: Sequence[Item],  # the questions, as `draw_questions` draws them
-    asked: Asked,
+    examinee: Asked,
     *,
     vectors: Any = None,  # an encoder, for the similarity of meanings; None leaves it out
     thresholds: Sequence[float] = (0.8, 0.9),
-    others: int = 20,  # questions that each completion is compared with besides its own
+    n_others: int = 20,  # questions that each completion is compared with besides its own
     bank: Sequence[Item] = (),  # all questions, from which the others are taken; empty: `items`
     prompts_dir: str | None = None,
     **settings: Any,  # cache, replay
 ) -> Checked:
     "Ask one model for the second halves. Raises: ValueError for an encoder."
-    if asked.model is None or asked.endpoint is None:
+    if examinee.model is None or examinee.endpoint is None:
         remedy = "name a model behind an endpoint under studies.*.contamination.asked"
-        refuse(f"contamination: asked must be models that write; got {asked.name}, an encoder", remedy=remedy)
+        refuse(f"contamination: asked must be models that write; got {examinee.name}, an encoder", remedy=remedy)
     settings["study"] = items[0].study if items else ""
-    got = complete(items, asked.model, asked.endpoint, prompts_dir=prompts_dir, **settings)
-    same = {"encoder": vectors, "thresholds": thresholds, "others": others, "bank": _second_halves(bank)}
-    compared = compare_completions(got.seconds, got.completions, **same)
-    return _checked(asked.name, items, compared, _spent(got))
+    second_halves = complete(items, examinee.model, examinee.endpoint, prompts_dir=prompts_dir, **settings)
+    same = {"encoder": vectors, "thresholds": thresholds, "n_others": n_others, "bank": _second_halves(bank)}
+    compared = compare_completions(second_halves.seconds, second_halves.completions, **same)
+    return _checked(examinee.name, items, compared, _spent(second_halves))
 
 # %% ../../nbs/steps/09_contamination.ipynb #027a4e41
 def check_recorded(
@@ -206,17 +208,17 @@ def check_recorded(
     *,
     vectors: Any = None,
     thresholds: Sequence[float] = (0.8, 0.9),
-    others: int = 20,
+    n_others: int = 20,
     **_: Any,  # what only an endpoint needs
 ) -> Checked:
     "Compare second halves that somebody has written before. Raises: ValueError for a table without these columns."
     wrote: dict[str, str] = {}
     for place, r in csv_rows(file, ("item_id", "text")):
         if wrote.setdefault(r["item_id"], r["text"]) != r["text"]:
-            got = f"another one of {r['item_id']!r}"
-            refuse(f"check_recorded: a question must have one completion; got {got}", place=place)
+            actual = f"another one of {r['item_id']!r}"
+            refuse(f"check_recorded: a question must have one completion; got {actual}", place=place)
     completions = [wrote.get(i.item_id) for i in items]
-    same = {"encoder": vectors, "thresholds": thresholds, "others": others}
+    same = {"encoder": vectors, "thresholds": thresholds, "n_others": n_others}
     compared = compare_completions(_second_halves(items), completions, **same)
     spent = {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
     return _checked(name, items, compared, spent)
@@ -229,24 +231,24 @@ def _checked(name: str, items: Sequence[Item], compared: Completions, spent: dic
     return Checked(table.join(compared.table), counts)
 
 # %% ../../nbs/steps/09_contamination.ipynb #49fc79dc
-def _spent(got: SecondHalves) -> dict[str, Any]:
+def _spent(second_halves: SecondHalves) -> dict[str, Any]:
     "Statuses of the requests, and what they cost."
-    answers = got.answers
+    answers = second_halves.answers
     return {
-        **{f"status {s}": k for s, k in sorted(got.statuses.items())},
+        **{f"status {s}": k for s, k in sorted(second_halves.statuses.items())},
         "prompt_tokens": sum(a.prompt_tokens for a in answers),
         "completion_tokens": sum(a.completion_tokens for a in answers),
         "cost_usd": sum(np.nan if a.cost_usd is None else a.cost_usd for a in answers),
     }
 
 # %% ../../nbs/steps/09_contamination.ipynb #3a74d798
-def failed_completions(study: str, counts: pd.DataFrame, *, again: bool = True) -> list[Failure]:
+def failed_completions(study: str, counts: pd.DataFrame, *, asks_again: bool = True) -> list[Failure]:
     "What each model lost, from the table of counts."
     out = []
     for row in counts.to_dict("records"):
         statuses = {k.removeprefix("status "): n for k, n in row.items() if k.startswith("status ") and n == n}
         ended = [(status, None) for status, n in statuses.items() for _ in range(int(n))]
-        out += failed_calls("contamination", study, row["model"], ended, again=again)
+        out += failed_calls("contamination", study, row["model"], ended, asks_again=asks_again)
     return out
 
 # %% ../../nbs/steps/09_contamination.ipynb #3b49e103
@@ -268,10 +270,10 @@ def similarity_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
 def flag_table(table: pd.DataFrame, thresholds: Sequence[float], **settings: Any) -> pd.DataFrame:
     "How many completions are more similar than each threshold: model, similarity, above, flagged, n, ..., the share."
     rows = []
-    own = [c for c in similarity_columns(table) if "_" not in c]
-    for (model, g), column, threshold in product(table.groupby("model", sort=False), own, thresholds):
-        seen = g.dropna(subset=[column])
-        flags = seen.assign(flag=(seen[column] > threshold).astype(float))
+    columns = [c for c in similarity_columns(table) if "_" not in c]
+    for (model, g), column, threshold in product(table.groupby("model", sort=False), columns, thresholds):
+        observed = g.dropna(subset=[column])
+        flags = observed.assign(flag=(observed[column] > threshold).astype(float))
         about = {"model": model, "similarity": column, "above": threshold, "flagged": int(flags["flag"].sum())}
         rows.append(about | mean_of(flags, "flag", share=True, **settings).row())
     return pd.DataFrame(rows, columns=["model", "similarity", "above", "flagged", *ESTIMATE_COLUMNS])
@@ -303,22 +305,22 @@ def with_texts(items: Sequence[Item], texts: Mapping[str, str]) -> list[Item]:
 _COLUMNS = ["item_id", "cluster", "examinee", "closed", "opened"]
 
 
-def _rights(items: Sequence[Item], asked: Asked, **settings: Any) -> dict[str, float]:  # item_id -> 0, 1 or NaN
+def _rights(items: Sequence[Item], examinee: Asked, **settings: Any) -> dict[str, float]:  # item_id -> 0, 1 or NaN
     "Whether each answer is right; NaN where none can be read."
-    scores = score_responses(items, answer_everything(items, asked, **settings))
+    scores = score_responses(items, answer_everything(items, examinee, **settings))
     return dict(zip(scores["item_id"], scores["correct"].where(scores["read"])))
 
 # %% ../../nbs/steps/09_contamination.ipynb #398a95ae
-def closed_and_open(items: Sequence[Item], texts: Mapping[str, str], asked: Asked, **settings: Any) -> pd.DataFrame:
+def closed_and_open(items: Sequence[Item], texts: Mapping[str, str], examinee: Asked, **settings: Any) -> pd.DataFrame:
     """Every question answered without its text and with it.
 
     Columns: item_id, cluster, examinee, closed, opened (1 right, 0 wrong, NaN where it cannot be read).
 
     Raises: ValueError for an item whose text is not there; what `answer_everything` raises.
     """
-    closed, opened = (_rights(x, asked, **settings) for x in (items, with_texts(items, texts)))
+    closed, opened = (_rights(x, examinee, **settings) for x in (items, with_texts(items, texts)))
     answered = [i for i in items if i.item_id in closed]  # an entry may allow fewer
-    rows = [(i.item_id, i.cluster, asked.name, closed[i.item_id], opened.get(i.item_id, np.nan)) for i in answered]
+    rows = [(i.item_id, i.cluster, examinee.name, closed[i.item_id], opened.get(i.item_id, np.nan)) for i in answered]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 # %% ../../nbs/steps/09_contamination.ipynb #77611686
@@ -331,15 +333,19 @@ _BOOKS = {  # setting -> column; None: the difference
 def book_table(answers: pd.DataFrame, *, seed: int, **settings: Any) -> pd.DataFrame:
     "Shares right without and with the text, and their difference: examinee, setting, n_left_out, p, an estimate's."
     rows = []
-    for name, part in answers.groupby("examinee", sort=False):
-        read = part.dropna(subset=["closed", "opened"])
-        closed, opened, cluster = read["closed"].astype(float), read["opened"].astype(float), read["cluster"].to_numpy()
+    for name, group in answers.groupby("examinee", sort=False):
+        readable = group.dropna(subset=["closed", "opened"])
+        closed, opened, cluster = (
+            readable["closed"].astype(float),
+            readable["opened"].astype(float),
+            readable["cluster"].to_numpy(),
+        )
         d = (opened - closed).to_numpy()
-        p = sign_flip_test(d, cluster, seed=seed) if len(read) else np.nan
-        read = read.assign(needs=(opened == 1) & (closed == 0), neither=(opened == 0) & (closed == 0))
+        p = sign_flip_test(d, cluster, seed=seed) if len(readable) else np.nan
+        readable = readable.assign(needs=(opened == 1) & (closed == 0), neither=(opened == 0) & (closed == 0))
         for setting, column in _BOOKS.items():
-            e = mean_of(read, column, share=True, **settings) if column else mean_difference(d, cluster, largest=1)
-            tested = {"n_left_out": len(part) - len(read), "p": np.nan if column else p}
+            e = mean_of(readable, column, share=True, **settings) if column else mean_difference(d, cluster, largest=1)
+            tested = {"n_left_out": len(group) - len(readable), "p": np.nan if column else p}
             rows.append({"examinee": name, "setting": setting} | e.row() | tested)
     return pd.DataFrame(rows)
 
@@ -348,8 +354,8 @@ def book_flags(answers: pd.DataFrame) -> pd.DataFrame:  # item_id, n_examinees, 
     """Questions that every examinee answers without the text, or nobody with it; where an answer of anybody could not
     be read, neither is known."""
     of_item = answers.groupby("item_id", sort=False)
-    whole = [of_item[column].apply(lambda x: x.notna().all()) for column in ("opened", "closed")]
-    rules = [whole[0] & (of_item["opened"].max() == 0), whole[1] & (of_item["closed"].min() == 1)]
+    complete = [of_item[column].apply(lambda x: x.notna().all()) for column in ("opened", "closed")]
+    rules = [complete[0] & (of_item["opened"].max() == 0), complete[1] & (of_item["closed"].min() == 1)]
     flag = np.select(rules, ["nobody answers it with its text", "everybody answers it without its text"], "")
-    found = of_item.size().rename("n_examinees").reset_index().assign(flag=flag)
-    return found[found["flag"] != ""].reset_index(drop=True)
+    flagged = of_item.size().rename("n_examinees").reset_index().assign(flag=flag)
+    return flagged[flagged["flag"] != ""].reset_index(drop=True)

@@ -48,8 +48,8 @@ def level_scores(scores: pd.DataFrame, attributes: Mapping[str, str]) -> LevelSc
     if gone:
         refuse(f"level_scores: attributes must name columns of the scores; got {gone}; gender, age or ethnicity")
     varies = scores["set"].str.replace(r"_(random|release)$", "", regex=True).map(attributes)
-    kept = (scores["mode"] == "zero_shot") & (scores["answered_by"] == "plain") & varies.notna()
-    varied = scores[kept].assign(attribute=varies[kept])
+    selected = (scores["mode"] == "zero_shot") & (scores["answered_by"] == "plain") & varies.notna()
+    varied = scores[selected].assign(attribute=varies[selected])
     level = [_level(a, r[a]) for a, r in zip(varied["attribute"], varied.to_dict("records"), strict=True)]
     varied = varied.assign(level=pd.Series(level, index=varied.index, dtype=object))
     return LevelScores(varied.dropna(subset=["level"]), int(varied["level"].isna().sum()))
@@ -79,9 +79,9 @@ def level_table(scores: pd.DataFrame, value: str = "correct", **settings: Any) -
 
 def levels_in_order(levels: Iterable[str], attribute: str) -> list[str]:
     "Levels in the order of their attribute; others after them, sorted."
-    known = list(ORDER.get(attribute, ()))
-    found = set(levels)
-    return [x for x in known if x in found] + sorted(found - set(known))
+    standard = list(ORDER.get(attribute, ()))
+    present = set(levels)
+    return [x for x in standard if x in present] + sorted(present - set(standard))
 
 # %% ../../nbs/steps/14_demographics.ipynb #f2c2377b
 def _in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
@@ -90,8 +90,8 @@ def _in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     for (name, attribute), g in scores.groupby(["set", "attribute"]):
         place |= {(name, x): k for k, x in enumerate(levels_in_order(g["level"], attribute))}
     at = [place[key] for key in zip(averages["set"], averages["level"], strict=True)]
-    named = {m: k for k, m in enumerate(dict.fromkeys(averages["models"]))}
-    placed = averages.assign(_group=averages["models"].map(named), _at=pd.Series(at, averages.index, dtype=float))
+    group_place = {m: k for k, m in enumerate(dict.fromkeys(averages["models"]))}
+    placed = averages.assign(_group=averages["models"].map(group_place), _at=pd.Series(at, averages.index, dtype=float))
     return averages.loc[placed.sort_values(["_group", "set", "_at"]).index].reset_index(drop=True)
 
 # %% ../../nbs/steps/14_demographics.ipynb #4d072193
@@ -101,9 +101,9 @@ def level_averages(
     "Means over models of each level: set, level, and the columns of `average_models`."
     parts = [average_models(scores[:0], value, ["level"], **settings).assign(set="")]
     for name, g in scores.groupby("set"):
-        here = {k: v for k, v in groups.items() if set(v) & set(g["model"])}
-        found = average_models(g, value, ["level"], here, **settings)
-        parts.append(found[found["by"] == "level"].assign(set=name))
+        present = {k: v for k, v in groups.items() if set(v) & set(g["model"])}
+        level_means = average_models(g, value, ["level"], present, **settings)
+        parts.append(level_means[level_means["by"] == "level"].assign(set=name))
     out = pd.concat(parts[1:] or parts, ignore_index=True).drop(columns="level").rename(columns={"group": "level"})
     head = ["set", "level", "models", "n_models"]
     skipped = ["mode", "answered_by", "n_votes", "by"]
@@ -135,23 +135,23 @@ def _differences(pairs: pd.DataFrame, scores: pd.DataFrame, value: str) -> np.nd
     return np.stack([(means.loc[(s, m, a)] - means.loc[(s, m, b)]).to_numpy(float) for s, m, a, b in keys], axis=1)
 
 
-def _verdicts(pairs: pd.DataFrame, differences: np.ndarray, method: str, margin: float, **how: Any) -> np.ndarray:
+def _verdicts(pairs: pd.DataFrame, differences: np.ndarray, method: str, margin: float, **intervals: Any) -> np.ndarray:
     "The verdict on each pair of one family: its levels differ, are equivalent, or neither is shown."
-    s = simultaneous_intervals(differences, level=1 - 2 * ALPHA, **how)
+    s = simultaneous_intervals(differences, level=1 - 2 * ALPHA, **intervals)
     differs = pairs[f"p_{method}"].to_numpy(float) < ALPHA
     inside = (s.ci_low > -margin) & (s.ci_high < margin)
     words = [f"differ, by less than {margin:g}", f"equivalent within {margin:g}", "differ"]
-    found = np.select([differs & inside, inside, differs], words, "undecided").astype(object)
-    found[pairs["p"].isna().to_numpy()] = None
-    return found
+    verdicts = np.select([differs & inside, inside, differs], words, "undecided").astype(object)
+    verdicts[pairs["p"].isna().to_numpy()] = None
+    return verdicts
 
 # %% ../../nbs/steps/14_demographics.ipynb #2c22b55a
 def _pairs_of(g: pd.DataFrame, value: str, **settings: Any) -> list[dict]:
     "The pairs of levels of one set and model."
     levels = g["level"].to_numpy()
-    found = compare_levels(g[value].to_numpy(float), g["base_id"].to_numpy(), levels, short="missing", **settings)
+    comparisons = compare_levels(g[value].to_numpy(float), g["base_id"].to_numpy(), levels, short="missing", **settings)
     rows = []
-    for d in found:
+    for d in comparisons:
         about = {name: getattr(d, name) for name in ("first", "second", *_TESTED)}
         rows.append(about | d.difference.row() | {"left_out": d.n_left_out})
     return rows
@@ -159,9 +159,9 @@ def _pairs_of(g: pd.DataFrame, value: str, **settings: Any) -> list[dict]:
 
 def _detectable_together(pairs: pd.DataFrame, largest: float) -> list[float]:
     "The smallest detectable difference of each tested pair, where all of them share the error."
-    found = partial(detectable_difference, comparisons=max(int(pairs["p"].notna().sum()), 1), largest=largest)
-    known = pairs[["p", "detectable"]].notna().all(axis=1)
-    return [found(n, se=sd / np.sqrt(n)) if k else np.nan for k, n, sd in zip(known, pairs["n"], pairs["sd"])]
+    detectable = partial(detectable_difference, comparisons=max(int(pairs["p"].notna().sum()), 1), largest=largest)
+    tested = pairs[["p", "detectable"]].notna().all(axis=1)
+    return [detectable(n, se=sd / np.sqrt(n)) if k else np.nan for k, n, sd in zip(tested, pairs["n"], pairs["sd"])]
 
 # %% ../../nbs/steps/14_demographics.ipynb #db2b7a90
 def level_pairs(
@@ -185,14 +185,14 @@ def level_pairs(
     if not margin > 0:
         refuse(f"level_pairs: margin must be above 0; got {margin}; the smallest difference that would matter")
     rows = []
-    known = where_read(scores, ["set", "model"]).dropna(subset=[value])
-    asked = known[~known["model"].isin(simulated)].groupby(["set", "model"])["level"].nunique()
-    how: dict[str, Any] = {"seed": seed, "largest": 1.0 if value == "correct" else np.inf}
-    tests: dict[str, Any] = {"tests": max(int((asked * (asked - 1) // 2).sum()), 1), "method": method}
-    for (name, model), g in known.groupby(["set", "model"]):
+    scored = where_read(scores, ["set", "model"]).dropna(subset=[value])
+    n_levels = scored[~scored["model"].isin(simulated)].groupby(["set", "model"])["level"].nunique()
+    shared: dict[str, Any] = {"seed": seed, "largest": 1.0 if value == "correct" else np.inf}
+    tests: dict[str, Any] = {"tests": max(int((n_levels * (n_levels - 1) // 2).sum()), 1), "method": method}
+    for (name, model), g in scored.groupby(["set", "model"]):
         if g["level"].nunique() > 1:
-            found = _pairs_of(g, value, permutations=n_permutations, **tests, **how)
-            rows += [{"set": name, "model": model} | r for r in found]
+            compared = _pairs_of(g, value, permutations=n_permutations, **tests, **shared)
+            rows += [{"set": name, "model": model} | r for r in compared]
     pairs = pd.DataFrame(rows, columns=_PAIRS)
     drawn = pairs["model"].isin(simulated)
     for m in dict.fromkeys(["holm", "bh", method]):
@@ -200,11 +200,11 @@ def level_pairs(
     pairs["detectable_corrected"], pairs["verdict"] = np.nan, None
     for family in (drawn, ~drawn):
         if family.any():
-            d = _differences(pairs[family], known, value)
-            s = simultaneous_intervals(d, **how)
+            d = _differences(pairs[family], scored, value)
+            s = simultaneous_intervals(d, **shared)
             pairs.loc[family, ["simultaneous_low", "simultaneous_high"]] = np.stack([s.ci_low, s.ci_high]).T
-            pairs.loc[family, "verdict"] = _verdicts(pairs[family], d, method, margin, **how)
-        pairs.loc[family, "detectable_corrected"] = _detectable_together(pairs[family], how["largest"])
+            pairs.loc[family, "verdict"] = _verdicts(pairs[family], d, method, margin, **shared)
+        pairs.loc[family, "detectable_corrected"] = _detectable_together(pairs[family], shared["largest"])
     return pairs
 
 # %% ../../nbs/steps/14_demographics.ipynb #b9cb9700
@@ -255,12 +255,12 @@ def demographics_headline(pairs: pd.DataFrame, method: str = "holm") -> pd.DataF
     rows = []
     for (name, model), g in tested_pairs(pairs).groupby(["set", "model"]):
         largest = g.loc[g["estimate"].abs().idxmax()]
-        which = "all means are equal"
+        contrast = "all means are equal"
         if largest["estimate"] != 0:
-            which = f"{largest['first']} minus {largest['second']}, interval simultaneous over all sets and models"
-        what = f"{name}: largest difference of two levels; {which}"
+            contrast = f"{largest['first']} minus {largest['second']}, interval simultaneous over all sets and models"
+        measure = f"{name}: largest difference of two levels; {contrast}"
         ends = (largest["simultaneous_low"], largest["simultaneous_high"])
-        rows.append((what, model, largest["n"], largest["estimate"], *ends))
+        rows.append((measure, model, largest["n"], largest["estimate"], *ends))
         family = f"p-values corrected ({method}) over all sets and models"
         differ = f"{name}: pairs of levels that differ, of {len(g)}; {family}"
         rows.append((differ, model, largest["n"], float((g[f"p_{method}"] < ALPHA).sum()), np.nan, np.nan))

@@ -43,7 +43,7 @@ class Matched(NamedTuple):
 # %% ../../nbs/steps/08_duels.ipynb #86802fed
 def matched(
     items: Sequence[Item],
-    said: Sequence[Response],  # the models' responses in the mode whose rationales meet
+    answers: Sequence[Response],  # the models' responses in the mode whose rationales meet
     experts: Sequence[Response] = (),  # the experts', as `expert_responses` gives them; no error is sought in these
     *,
     n_items: int | None,  # questions whose rationales meet; None: all
@@ -51,18 +51,18 @@ def matched(
     seed: int,
 ) -> Matched:
     "Draw the questions whose rationales a judge compares, and those with a wrong answer whose error it names."
-    written = [r for r in [*said, *experts] if (r.text or "").strip()]
+    written = [r for r in [*answers, *experts] if (r.text or "").strip()]
     n = Counter(r.item_id for r in written)
     meeting = [i for i in items if n[i.item_id] > 1]
     drawn = draw_items(meeting, n_items, seed=seed)
-    scores = score_responses(items, said)
+    scores = score_responses(items, answers)
     faults = scores[scores["correct"] == 0]
     wrong = set(zip(faults["item_id"], faults["model"]))
     faulty = [i for i in items if i.item_id in set(faults["item_id"])] if n_errors != 0 else []
     at_fault = {i.item_id for i in draw_items(faulty, n_errors or None, seed=seed)}
     ids = {i.item_id for i in drawn}
     duelling = [r for r in written if r.item_id in ids]
-    erring = [r for r in said if r.item_id in at_fault and (r.item_id, r.model) in wrong and (r.text or "").strip()]
+    erring = [r for r in answers if r.item_id in at_fault and (r.item_id, r.model) in wrong and (r.text or "").strip()]
     return Matched(drawn, duelling, erring, len(meeting))
 
 # %% ../../nbs/steps/08_duels.ipynb #9ca516a4
@@ -93,8 +93,8 @@ def expert_responses(items: Iterable[Item], *, mode: Mode = "cot") -> list[Respo
 
 def meeting(items: Sequence[Item], answers: Sequence[Response], *, mode: Mode, expert: bool, **drawn: Any) -> Matched:
     "The draw of `matched` from the first answers of a mode, which are rationales, and the expert's if wanted."
-    said = [r for r in answers if r.mode == mode and r.sample == 0]
-    return matched(items, said, expert_responses(items, mode=mode) if expert else [], **drawn)
+    first_answers = [r for r in answers if r.mode == mode and r.sample == 0]
+    return matched(items, first_answers, expert_responses(items, mode=mode) if expert else [], **drawn)
 
 # %% ../../nbs/steps/08_duels.ipynb #13be3098
 def duel_table(judgments: Iterable[Judgment]) -> pd.DataFrame:  # one row a judge, pair and axis
@@ -105,11 +105,11 @@ def duel_table(judgments: Iterable[Judgment]) -> pd.DataFrame:  # one row a judg
     Source: Nguyen et al. 2025, table A13 (one order).
     """
     rows = []
-    for (who, a, b, axis), g in outcomes(judgments).groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
-        known = g["consistent"].notna()
-        ties = known & (g["a_first"] == "tie") & (g["b_first"] == "tie")
-        counted = (known, g["winner"] == a, g["winner"] == b, ties, g["consistent"] == False, ~known)
-        rows.append((who, axis, a, b, *(int(x.sum()) for x in counted)))
+    for (judge_id, a, b, axis), g in outcomes(judgments).groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
+        decided = g["consistent"].notna()
+        ties = decided & (g["a_first"] == "tie") & (g["b_first"] == "tie")
+        counted = (decided, g["winner"] == a, g["winner"] == b, ties, g["consistent"] == False, ~decided)
+        rows.append((judge_id, axis, a, b, *(int(x.sum()) for x in counted)))
     return pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
 
 # %% ../../nbs/steps/08_duels.ipynb #c086b09e
@@ -128,7 +128,7 @@ def duel_strengths(
     Raises: ValueError where penalty is 0 and a worth is not finite.
     """
     rows = []
-    for (who, axis), g in outcomes(judgments).groupby(["judge", "axis"], sort=True, observed=True):
+    for (judge_id, axis), g in outcomes(judgments).groupby(["judge", "axis"], sort=True, observed=True):
         names = sorted({*g["a"], *g["b"]})
         g = g[g["winner"].notna()]
         at = {m: i for i, m in enumerate(names)}
@@ -147,8 +147,8 @@ def duel_strengths(
         for k, (m, worth) in enumerate(zip(names, worths, strict=True)):
             counts = {"n_duels": int(duels[k]), "n_decided": int(decided[k])}
             finding = "" if wins.any() or not len(g) else f"none of {len(g)} duels was decided: each is tied or split"
-            shown = worth._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan) if finding else worth
-            rows.append({"judge": who, "axis": axis, "model": m} | counts | shown.row() | {"finding": finding})
+            reported = worth._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan) if finding else worth
+            rows.append({"judge": judge_id, "axis": axis, "model": m} | counts | reported.row() | {"finding": finding})
     columns = ["judge", "axis", "model", "n", "n_clusters", "n_duels", "n_decided"]
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])
 
@@ -156,18 +156,20 @@ def duel_strengths(
 def compare_and_name(
     meeting: Matched,  # whose rationales meet, and which errors are named
     items: Sequence[Item],
-    asked: Asked,  # the judge
+    evaluator: Asked,  # the judge
     *,
     duel: str = "counselingbench/duel",  # the rubric of the comparisons
     error: str = "counselingbench/error",  # the rubric of the errors
     **settings: Any,  # of mhbench.steps.judge.judge
 ) -> tuple[list[Judgment], list[Judgment]]:  # of kind pairwise; of kind label
     "A judge's verdicts on all pairs of rationales, and on all errors. Raises: ValueError for an encoder; as `judge`."
-    if asked.model is None or asked.endpoint is None:
+    if evaluator.model is None or evaluator.endpoint is None:
         remedy = "name a model behind an endpoint under studies.*.duels.judges"
-        refuse(f"duels: judges must be models that read two rationales; got {asked.name}, an encoder", remedy=remedy)
-    verdicts = judge(meeting.duelling, items, asked.model, asked.endpoint, rubric=duel, **settings)
-    proposals = judge(meeting.erring, items, asked.model, asked.endpoint, rubric=error, **settings)
+        refuse(
+            f"duels: judges must be models that read two rationales; got {evaluator.name}, an encoder", remedy=remedy
+        )
+    verdicts = judge(meeting.duelling, items, evaluator.model, evaluator.endpoint, rubric=duel, **settings)
+    proposals = judge(meeting.erring, items, evaluator.model, evaluator.endpoint, rubric=error, **settings)
     return verdicts, proposals
 
 # %% ../../nbs/steps/08_duels.ipynb #b330fa98
@@ -179,8 +181,8 @@ def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
 
 def count_proposals(proposals: Iterable[Judgment]) -> pd.DataFrame:  # judge, model, kind, n
     "The frequency of each kind of error among each judge's classifications."
-    named = [(p.judge, p.model, p.label if p.status == "ok" else "(no verdict)") for p in proposals]
-    table = pd.DataFrame(named, columns=["judge", "model", "kind"])
+    rows = [(p.judge, p.model, p.label if p.status == "ok" else "(no verdict)") for p in proposals]
+    table = pd.DataFrame(rows, columns=["judge", "model", "kind"])
     return table.groupby(["judge", "model", "kind"]).size().rename("n").reset_index()
 
 # %% ../../nbs/steps/08_duels.ipynb #672474b5
@@ -196,15 +198,15 @@ def outcome_shares(
     met = outcomes(judgments)
     met = met.assign(cluster=met["item_id"] if cases is None else met["item_id"].map(cases))
     rows = []
-    for (who, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
+    for (judge_id, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
         failed = g["consistent"].isna()
         changed = g["consistent"] == False  # noqa: E712  # a failed one is neither
         ended = {f"{m} wins": g["winner"] == m for m in (a, b)}
         ended |= {"equal": (g["winner"] == "tie") & ~changed, "changes with the order": changed}
-        about = {"judge": who, "pair": f"{a} against {b}", "axis": axis.replace("_", " ")}
-        for outcome, there in ended.items():
-            values = g.assign(there=there.astype(float).mask(failed))
-            row = bounded_mean(values, "there", failed, failed & False, share=True, **settings)
+        about = {"judge": judge_id, "pair": f"{a} against {b}", "axis": axis.replace("_", " ")}
+        for outcome, occurred in ended.items():
+            values = g.assign(occurred=occurred.astype(float).mask(failed))
+            row = bounded_mean(values, "occurred", failed, failed & False, share=True, **settings)
             rows.append(about | {"outcome": outcome} | row | {"n_failed": int(failed.sum())})
     columns = ["judge", "pair", "outcome", "axis", *ESTIMATE_COLUMNS, "low", "high", "n_failed"]
     return pd.DataFrame(rows, columns=columns)
@@ -219,7 +221,7 @@ def duel_metrics(
     guard: pd.DataFrame,  # of lineage_guard
 ) -> dict:
     "Counts, cost, wins and consistency."
-    every = frame([*verdicts, *proposals], Judgment)
+    judgments = frame([*verdicts, *proposals], Judgment)
     counted = ["a_wins", "b_wins", "ties", "split", "n_failed"]
     met = [f"{r.judge}/{r.axis}/{r.a} v {r.b}" for r in wins.itertuples()]
     consistent = bias[bias["measure"] == "consistency"]
@@ -229,17 +231,17 @@ def duel_metrics(
         "n_verdicts": len(verdicts),
         "n_proposals": len(proposals),
         "shared_lineage": len(guard),
-        "status": every["status"].value_counts().sort_index().to_dict(),
+        "status": judgments["status"].value_counts().sort_index().to_dict(),
         "wins": dict(zip(met, wins[counted].to_numpy().tolist())),
         "consistency": {f"{r.judge}/{r.axis}": r.estimate for r in consistent.itertuples()},
-    } | spending(every)
+    } | spending(judgments)
 
 # %% ../../nbs/steps/08_duels.ipynb #b8e8b10a
 def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_strengths; measure, model, n, estimate, ...
     "The worths that are known, for the first page of the report."
-    known = strengths[strengths["estimate"].notna() & (strengths["n_decided"] > 0)]
-    axis = known["axis"].str.replace("_", " ") if len(known) else known["axis"]
-    return known.assign(measure="worth in duels, " + axis + ", by " + known["judge"])
+    decided = strengths[strengths["estimate"].notna() & (strengths["n_decided"] > 0)]
+    axis = decided["axis"].str.replace("_", " ") if len(decided) else decided["axis"]
+    return decided.assign(measure="worth in duels, " + axis + ", by " + decided["judge"])
 
 # %% ../../nbs/steps/08_duels.ipynb #61348451
 WORTHS = {"sim-strong": 0.6, "sim-middle": 0.3, "sim-weak": 0.1}  # worths of simulated contestants

@@ -48,24 +48,26 @@ STAGE_BROKE = "ended with an error"
 STAGE_FOLLOWS = "rests on what failed"
 
 
-def in_one_line(words: Any, most: int = 240) -> str:
+def in_one_line(words: Any, max_length: int = 240) -> str:
     "Words as they were said, on one line, without control characters."
     line = " ".join(plain(str(words or "")).split())
-    return line if len(line) <= most else f"{line[: most - 4]} ..."
+    return line if len(line) <= max_length else f"{line[: max_length - 4]} ..."
 
 
 def _most_said(errors: Iterable[Any]) -> str:
     "What was said most often."
-    said = pd.Series([e for e in errors if e], dtype=object).map(lambda e: in_one_line(e)).value_counts()
-    return str(said.index[0]) if len(said) else ""
+    messages = pd.Series([e for e in errors if e], dtype=object).map(lambda e: in_one_line(e)).value_counts()
+    return str(messages.index[0]) if len(messages) else ""
 
 # %% ../../nbs/steps/23_failures.ipynb #fa1ec18b
 _ROOM = "max_tokens: {answer: 1024, reasoning: 4096}"  # what the entry of a model needs whose answers were cut
 
 
-def _row(about: tuple[str, str, str, str], g: pd.DataFrame, lost: pd.Series, what: str, **more: Any) -> Failure:
+def _row(about: tuple[str, str, str, str], g: pd.DataFrame, lost: pd.Series, loss: str, **details: Any) -> Failure:
     n = int(lost.sum())
-    return Failure(*about, what=what, n_asked=len(g), n_answered=int((g["status"] != "error").sum()), n_lost=n, **more)
+    return Failure(
+        *about, what=loss, n_asked=len(g), n_answered=int((g["status"] != "error").sum()), n_lost=n, **details
+    )
 
 
 def failed_requests(
@@ -73,34 +75,38 @@ def failed_requests(
     items: Sequence[Item],
     responses: Sequence[Response],  # of one study
     *,
-    again: bool = True,  # whether the next run asks again what got no answer; it does not where replay is only
+    asks_again: bool = True,  # whether the next run asks again what got no answer; it does not where replay is only
 ) -> list[Failure]:
     "What a model's requests lost, by mode: no answer, cut off, none of them readable."
     table = frame(responses, Response)
     by_id = {i.item_id: i for i in items}
-    how = [read_answer(by_id[r.item_id], r) for r in responses]
-    table = table.assign(read=[bool(answer) for answer, _ in how], how=[h for _, h in how])
+    methods = [read_answer(by_id[r.item_id], r) for r in responses]
+    table = table.assign(read=[bool(answer) for answer, _ in methods], how=[h for _, h in methods])
     out = []
     for (study, model, mode), g in table.groupby(["study", "model", "mode"], sort=False):
         about = (stage, str(study), str(model), str(mode))
         failed, became = g["status"] == "error", what_became(g)
         if failed.any():
             all_of_it = "every number of this model in this mode" if failed.all() else ""
-            said = _most_said(g.loc[failed, "error"])
+            message = _most_said(g.loc[failed, "error"])
             remedy = f"mhbench check {model}" if failed.all() else "run again: these are asked, and nothing else"
-            out.append(_row(about, g, failed, LOST_ANSWERS, said=said, withheld=all_of_it, remedy=remedy, again=again))
+            out.append(
+                _row(about, g, failed, LOST_ANSWERS, said=message, withheld=all_of_it, remedy=remedy, again=asks_again)
+            )
         empty, cut, unread = g["status"] == "empty", g["status"] == "truncated", became == "unread"
         if empty.any():
             remedy = "run again: these are asked, and nothing else"
             out.append(
-                _row(about, g, empty, LOST_TEXTS, said=_most_said(g.loc[empty, "error"]), remedy=remedy, again=again)
+                _row(
+                    about, g, empty, LOST_TEXTS, said=_most_said(g.loc[empty, "error"]), remedy=remedy, again=asks_again
+                )
             )
         if cut.any():
             silent = not "".join(g.loc[cut, "text"].fillna("")).strip()
             remedy = f"models.{model} in params.yaml: {'thinking: true' if silent else _ROOM}"
             few = too_few_read((became == "read").sum(), unread.sum(), (cut & unread).sum())
-            held = "its accuracy in this mode" if few else ""
-            out.append(_row(about, g, cut, LOST_TO_LIMIT, withheld=held, remedy=remedy))
+            withheld = "its accuracy in this mode" if few else ""
+            out.append(_row(about, g, cut, LOST_TO_LIMIT, withheld=withheld, remedy=remedy))
         elif unread.any() and not (became == "read").any():
             remedy = f"look at some in results/text/generate/{study}/{model}; few_shot, or templates of your own"
             out.append(_row(about, g, unread, LOST_TO_READING, withheld="its accuracy in this mode", remedy=remedy))
@@ -110,33 +116,41 @@ def failed_requests(
 _NOT_JUDGED = "not judged: "  # of an answer that has no text: the judge was not asked
 
 
-def failed_verdicts(stage: str, study: str, judgments: Sequence[Judgment], *, again: bool = True) -> list[Failure]:
+def failed_verdicts(stage: str, study: str, judgments: Sequence[Judgment], *, asks_again: bool = True) -> list[Failure]:
     "What the judges lost: one row a judge."
     table = frame(judgments, Judgment)
-    asked = table[(table["text"] != BY_RULE) & ~table["error"].fillna("").str.startswith(_NOT_JUDGED)]
+    requested = table[(table["text"] != BY_RULE) & ~table["error"].fillna("").str.startswith(_NOT_JUDGED)]
     out = []
-    for judge, g in asked.groupby("judge", sort=False):
+    for judge, g in requested.groupby("judge", sort=False):
         bad = g["status"] != "ok"
         if bad.any():
             about = (stage, study, str(judge), "")
             counts: dict[str, Any] = {"n_asked": len(g), "n_answered": int((~bad).sum()), "n_lost": int(bad.sum())}
-            held = "every number of this judge" if bad.all() else ""
+            withheld = "every number of this judge" if bad.all() else ""
             remedy = f"mhbench check {judge}" if bad.all() else "run again: these are asked, and nothing else"
-            said = _most_said(g.loc[bad, "error"])
-            out.append(Failure(*about, LOST_VERDICTS, said=said, **counts, withheld=held, remedy=remedy, again=again))
+            message = _most_said(g.loc[bad, "error"])
+            out.append(
+                Failure(
+                    *about, LOST_VERDICTS, said=message, **counts, withheld=withheld, remedy=remedy, again=asks_again
+                )
+            )
     return out
 
 # %% ../../nbs/steps/23_failures.ipynb #3699b464
 def failed_calls(
-    stage: str, study: str, model: str, outcomes: Iterable[tuple[str, str | None]], *, again: bool = True
+    stage: str, study: str, model: str, outcomes: Iterable[tuple[str, str | None]], *, asks_again: bool = True
 ) -> list[Failure]:  # one row, or none
     "What a model's requests lost, from the status and error of each."
-    every = list(outcomes)
-    errors = [error for status, error in every if status == "error"]
+    requests = list(outcomes)
+    errors = [error for status, error in requests if status == "error"]
     if not errors:
         return []
-    counts: dict[str, Any] = {"n_asked": len(every), "n_answered": len(every) - len(errors), "n_lost": len(errors)}
-    held = "every number of this model" if len(errors) == len(every) else ""
-    remedy = f"mhbench check {model}" if held else "run again: these are asked, and nothing else"
-    how: dict[str, Any] = {"said": _most_said(errors), "withheld": held, "remedy": remedy, "again": again}
-    return [Failure(stage, study, model, "", LOST_ANSWERS, **counts, **how)]
+    counts: dict[str, Any] = {
+        "n_asked": len(requests),
+        "n_answered": len(requests) - len(errors),
+        "n_lost": len(errors),
+    }
+    withheld = "every number of this model" if len(errors) == len(requests) else ""
+    remedy = f"mhbench check {model}" if withheld else "run again: these are asked, and nothing else"
+    details: dict[str, Any] = {"said": _most_said(errors), "withheld": withheld, "remedy": remedy, "again": asks_again}
+    return [Failure(stage, study, model, "", LOST_ANSWERS, **counts, **details)]

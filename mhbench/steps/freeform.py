@@ -48,47 +48,49 @@ def inconsistency_scores(
     """
     items = list(items)
     by_id = {i.item_id: i for i in items}
-    asked = [r for r in responses if r.mode == "free_form"]
-    scores = score_responses(items, asked)
-    what = what_became(scores)
-    said = np.flatnonzero(~what.isin([FAILED, REFUSED, NOT_READ]))
-    values = np.where(what == FAILED, np.nan, NOTHING_SHARED)
-    if len(said):
-        texts = [(asked[k].text or "").strip() for k in said]
-        preferred = [preferred_option(by_id[asked[k].item_id]) for k in said]
-        values[said] = inconsistency(texts, preferred, scorer=scorer)
+    free_form = [r for r in responses if r.mode == "free_form"]
+    scores = score_responses(items, free_form)
+    outcomes = what_became(scores)
+    written = np.flatnonzero(~outcomes.isin([FAILED, REFUSED, NOT_READ]))
+    values = np.where(outcomes == FAILED, np.nan, NOTHING_SHARED)
+    if len(written):
+        texts = [(free_form[k].text or "").strip() for k in written]
+        preferred = [preferred_option(by_id[free_form[k].item_id]) for k in written]
+        values[written] = inconsistency(texts, preferred, scorer=scorer)
     return scores.assign(inconsistency=values)
 
 # %% ../../nbs/steps/17_freeform.ipynb #d995f937
 def count_free_form(scores: pd.DataFrame) -> pd.DataFrame:  # one row
     "The number of free-form responses, models and questions, and of responses that are empty, refused or failed."
     counts = {"responses": len(scores), "models": scores["model"].nunique(), "questions": scores["item_id"].nunique()}
-    what = what_became(scores)
+    outcomes = what_became(scores)
     lost = {"empty": NOT_READ, "refused": REFUSED, "failed": FAILED}
-    return pd.DataFrame([counts | {name: int((what == kind).sum()) for name, kind in lost.items()}])
+    return pd.DataFrame([counts | {name: int((outcomes == kind).sum()) for name, kind in lost.items()}])
 
 # %% ../../nbs/steps/17_freeform.ipynb #9c259d44
 def could_be_asked(items: Sequence[Item], scores: pd.DataFrame) -> pd.DataFrame:  # as `scorable` gives them
     "The items of the evaluation sets from which free-form questions were drawn; all items where there are no sets."
-    whole = scorable(items)
-    return whole[whole["set"].fillna("").isin(scores["set"].fillna(""))]
+    candidates = scorable(items)
+    return candidates[candidates["set"].fillna("").isin(scores["set"].fillna(""))]
 
 
-def inconsistency_table(scores: pd.DataFrame, *, whole: pd.DataFrame | None = None, **settings: Any) -> pd.DataFrame:
+def inconsistency_table(
+    scores: pd.DataFrame, *, all_items: pd.DataFrame | None = None, **settings: Any
+) -> pd.DataFrame:
     """Mean inconsistency by model and category, with its interval over questions; lower is better. `n_unread` counts
-    empty answers and `n_refused` refusals; both have inconsistency 1. With `whole`, from `could_be_asked`, items that
-    were not asked are counted.
+    empty answers and `n_refused` refusals; both have inconsistency 1. With `all_items`, from `could_be_asked`, those
+    that were not asked are counted.
     """
-    return rate_table(scores, "inconsistency", ["category"], **settings, whole=whole)
+    return rate_table(scores, "inconsistency", ["category"], **settings, all_items=all_items)
 
 
 def accuracy_beside(items: Sequence[Item], responses: Iterable[Response], **settings: Any) -> pd.DataFrame:
     "Zero-shot accuracy on the questions that a model was also asked in free form; as inconsistency_table."
     responses = list(responses)
-    asked = {(r.model, r.item_id) for r in responses if r.mode == "free_form"}
-    chosen = [r for r in responses if r.mode == "zero_shot" and (r.model, r.item_id) in asked]
+    asked_pairs = {(r.model, r.item_id) for r in responses if r.mode == "free_form"}
+    chosen = [r for r in responses if r.mode == "zero_shot" and (r.model, r.item_id) in asked_pairs]
     scores = score_responses(list(items), chosen)
-    return rate_table(scores, "correct", ["category"], **settings, whole=could_be_asked(items, scores))
+    return rate_table(scores, "correct", ["category"], **settings, all_items=could_be_asked(items, scores))
 
 # %% ../../nbs/steps/17_freeform.ipynb #3da66676
 ECHO = "sim-echo"  # repeats the preferred option word for word
@@ -98,10 +100,10 @@ def echo_truth(items: Sequence[Item], scorer: _Scorer = None, **settings: Any) -
     "The inconsistency of an examinee that repeats the preferred option, 0 by construction; no row without items."
     once = {i.base: i for i in reversed(list(items)) if i.options and i.right}
     by: dict[str, Any] = {"model": ECHO, "origin": "composed", "mode": "free_form"}
-    said = [Response(item_id=i.item_id, study=i.study, text=preferred_option(i), **by) for i in once.values()]
-    table = inconsistency_table(inconsistency_scores(once.values(), said, scorer), **settings)
-    whole = table[table["by"] == "all"]
-    return beside_truth(whole.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
+    echoes = [Response(item_id=i.item_id, study=i.study, text=preferred_option(i), **by) for i in once.values()]
+    table = inconsistency_table(inconsistency_scores(once.values(), echoes, scorer), **settings)
+    overall = table[table["by"] == "all"]
+    return beside_truth(overall.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
 
 # %% ../../nbs/steps/17_freeform.ipynb #9058377b
 def option_distances(items: Sequence[Item], scorer: _Scorer = None) -> dict[str, np.ndarray]:  # (options,) by item_id
@@ -125,17 +127,17 @@ def writers_truth(
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where `declared` has none
     "Expected and estimated inconsistency of simulated writers, over all questions and by category."
     by_id = {i.item_id: i for i in items}
-    known = scores.merge(declared[["model", "item_id", "right"]], on=["model", "item_id"])
-    once = known.drop_duplicates(["item_id", "right"])
+    with_truth = scores.merge(declared[["model", "item_id", "right"]], on=["model", "item_id"])
+    once = with_truth.drop_duplicates(["item_id", "right"])
     far = option_distances([by_id[i] for i in once["item_id"].unique()], scorer)
     at = {(i, p): expected_inconsistency(by_id[i], p, far[i]) for i, p in zip(once["item_id"], once["right"])}
-    known["truth"] = [at[key] for key in zip(known["item_id"], known["right"])]
-    known = known.drop_duplicates(["model", "item_id"])  # a question counts once, however many samples it has
-    whole = known.groupby("model", as_index=False)["truth"].mean().assign(group="all")
-    parts = known.rename(columns={"category": "group"}).groupby(["model", "group"], as_index=False)["truth"].mean()
-    found = table.merge(pd.concat([whole, parts]), on=["model", "group"])
-    named = found["group"].where(found["by"] != "all", "all questions")
-    return beside_truth(found.assign(quantity="free-form inconsistency, " + named.astype(str)))
+    with_truth["truth"] = [at[key] for key in zip(with_truth["item_id"], with_truth["right"])]
+    with_truth = with_truth.drop_duplicates(["model", "item_id"])  # a question counts once, however many samples it has
+    overall = with_truth.groupby("model", as_index=False)["truth"].mean().assign(group="all")
+    parts = with_truth.rename(columns={"category": "group"}).groupby(["model", "group"], as_index=False)["truth"].mean()
+    estimates = table.merge(pd.concat([overall, parts]), on=["model", "group"])
+    scope = estimates["group"].where(estimates["by"] != "all", "all questions")
+    return beside_truth(estimates.assign(quantity="free-form inconsistency, " + scope.astype(str)))
 
 # %% ../../nbs/steps/17_freeform.ipynb #f033c1a2
 def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:

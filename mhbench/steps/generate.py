@@ -86,13 +86,13 @@ DEFAULTS = {"free_form": {"samples": 10, "temperatures": [1.0]}}  # of modes tha
 def settings(modes: Iterable[str] | Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:
     "The settings of every mode, checked. Raises: ValueError for an unknown mode or a setting that does not fit."
     out = {}
-    for mode, given in modes.items() if isinstance(modes, Mapping) else ((m, {}) for m in modes):
+    for mode, fields in modes.items() if isinstance(modes, Mapping) else ((m, {}) for m in modes):
         if mode not in MODES:
             refuse(f"settings: modes must be among {', '.join(MODES)}; got {mode!r}")
-        given = dict(given or {})
-        if given.get("temperatures") is not None:
-            given["temperatures"] = [float(t) for t in given["temperatures"]]
-        out[mode] = settings_from({**DEFAULTS.get(mode, {}), **given}, Setting, "settings", mode)
+        fields = dict(fields or {})
+        if fields.get("temperatures") is not None:
+            fields["temperatures"] = [float(t) for t in fields["temperatures"]]
+        out[mode] = settings_from({**DEFAULTS.get(mode, {}), **fields}, Setting, "settings", mode)
     return out
 
 # %% ../../nbs/steps/02_generate.ipynb #afaac218
@@ -120,11 +120,11 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
     "The items that a mode is asked about, in their order; where `n_items` names sets, only items of these."
     out = list(items)
     if setting.categories is not None:
-        known = {i.category for i in items if i.category}
-        spelled = {name.casefold(): name for name in known}
-        if other := [c for c in setting.categories if c not in known and c.casefold() in spelled]:
-            got = f"{other[0]!r}, where items have {spelled[other[0].casefold()]!r}"
-            refuse(f"select_items: categories must be spelled as the items have them; got {got}")
+        categories = {i.category for i in items if i.category}
+        spelled = {name.casefold(): name for name in categories}
+        if misspelled := [c for c in setting.categories if c not in categories and c.casefold() in spelled]:
+            actual = f"{misspelled[0]!r}, where items have {spelled[misspelled[0].casefold()]!r}"
+            refuse(f"select_items: categories must be spelled as the items have them; got {actual}")
         out = [i for i in out if i.category in setting.categories]
     if setting.tasks is not None:
         out = [i for i in out if i.task in setting.tasks]
@@ -132,11 +132,11 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
         out = [i for i in out if i.variant.get("set") in setting.sets]
     if not isinstance(setting.n_items, dict):
         return draw_items(out, setting.n_items, seed=seed)
-    kept: set[str] = set()
+    drawn_ids: set[str] = set()
     for name, n in setting.n_items.items():
         of_set = [i for i in out if i.variant.get("set") == name]
-        kept |= {i.item_id for i in draw_items(of_set, n, seed=seed)}
-    return [i for i in out if i.item_id in kept]
+        drawn_ids |= {i.item_id for i in draw_items(of_set, n, seed=seed)}
+    return [i for i in out if i.item_id in drawn_ids]
 
 # %% ../../nbs/steps/02_generate.ipynb #b24fdcfd
 def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
@@ -146,12 +146,12 @@ def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> 
     return letters(len(item.options)) if direct and fits else None
 
 
-def _room(model: Model, mode: str, setting: Setting, letter: bool, how: GenerationSettings) -> int | None:
+def _room(model: Model, mode: str, setting: Setting, letter: bool, design: GenerationSettings) -> int | None:
     "The limit of tokens of an answer: by the model's entry, else the study's mode, else the stage."
     kind: Literal["letter", "answer", "reasoning"] = "letter" if letter else "answer"
     if "cot" in mode:
         kind = "reasoning"
-    return model.max_tokens.get(kind) or setting.max_tokens or getattr(how, f"max_tokens_{kind}")
+    return model.max_tokens.get(kind) or setting.max_tokens or getattr(design, f"max_tokens_{kind}")
 
 
 def with_system(messages: list[dict[str, str]], system: str | None) -> list[dict[str, str]]:
@@ -168,18 +168,18 @@ def _ends(item: Item, mode: str, model: Model) -> dict[str, list[str]]:
     ends = task_of(item).ends(item)
     if not model.one_line or "cot" in mode or not ends:
         return {}
-    own = model.sampling.get("stop") or []
-    return {"stop": [*([own] if isinstance(own, str) else own), *ends]}
+    stop = model.sampling.get("stop") or []
+    return {"stop": [*([stop] if isinstance(stop, str) else stop), *ends]}
 
 # %% ../../nbs/steps/02_generate.ipynb #2b6dbe93
 def generation_requests(
-    items: Sequence[Item], model: Model, mode: str, *, setting: Setting | None = None, **how: Any
+    items: Sequence[Item], model: Model, mode: str, *, setting: Setting | None = None, **design: Any
 ) -> Iterator[tuple[Item, Request]]:  # one pair a request, items in order, samples within
-    """The requests that ask a model about every item in one mode; `how` are further fields of GenerationSettings.
+    """The requests that ask a model about every item in one mode; `design` are fields of GenerationSettings.
 
     Raises: ValueError where an item has no prompt in that mode, or the pool has too few demonstrations.
     """
-    return _requests(items, model, mode, setting or settings([mode])[mode], None, GenerationSettings(**how))
+    return _requests(items, model, mode, setting or settings([mode])[mode], None, GenerationSettings(**design))
 
 
 def _requests(
@@ -188,11 +188,11 @@ def _requests(
     mode: str,
     setting: Setting,
     voting: Container[str] | None,  # item_ids whose samples vote, with self-consistency; None: all
-    how: GenerationSettings,
+    design: GenerationSettings,
 ) -> Iterator[tuple[Item, Request]]:
-    texts: dict[str, Any] = {"language": how.language, "dir": how.prompts_dir}
-    pool = ordered_pool(items if how.pool is None else how.pool, how.seed)
-    n = setting.demonstrations or how.n_demonstrations
+    texts: dict[str, Any] = {"language": design.language, "dir": design.prompts_dir}
+    pool = ordered_pool(items if design.pool is None else design.pool, design.seed)
+    n = setting.demonstrations or design.n_demonstrations
     for item in items:
         t = prompts.template(item, mode, **texts)
         drawn = mode.startswith("few_shot") and not t.examples
@@ -200,12 +200,15 @@ def _requests(
         messages = with_system(prompts.build(item, mode, demonstrations=shots, **texts), model.system)
         for sample, temperature in setting.draws if voting is None or item.item_id in voting else setting.plain:
             warmth = model.sampling.get("temperature") if temperature is None else temperature
-            wanted = None if t.numbered else _letters(item, mode, model, warmth)
+            answer_letters = None if t.numbered else _letters(item, mode, model, warmth)
             sampling: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
             sampling |= _ends(item, mode, model)
-            room = _room(model, mode, setting, bool(wanted), how)
-            named = f"{item.study}/{item.item_id}/{mode}/{sample}"
-            yield item, Request(named, messages, sampling, sample, letters=wanted, room=room, numbered=t.numbered)
+            room = _room(model, mode, setting, bool(answer_letters), design)
+            name = f"{item.study}/{item.item_id}/{mode}/{sample}"
+            yield (
+                item,
+                Request(name, messages, sampling, sample, letters=answer_letters, room=room, numbered=t.numbered),
+            )
 
 # %% ../../nbs/steps/02_generate.ipynb #9fc7cf27
 def response(item: Item, request: Request, answer: Answer, model: Model, mode: str, *, votes: bool = False) -> Response:
@@ -213,13 +216,13 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
     if answer.id != request.id:
         rule = f"answer must be to the request that was made; got {answer.id!r} for {request.id!r}"
         refuse(f"response: {rule}; report this with the endpoint's log", error=RuntimeError)
-    came = carried(answer, Response) | {"mode": mode}
-    read: dict[str, Any] = {"text": answer.text, "letter_logprobs": answer.letter_logprobs}
-    shown = Response.model_construct(**read, numbered=request.numbered)
-    came["agrees"] = token_agrees(item, shown)
+    fields = carried(answer, Response) | {"mode": mode}
+    content: dict[str, Any] = {"text": answer.text, "letter_logprobs": answer.letter_logprobs}
+    partial_response = Response.model_construct(**content, numbered=request.numbered)
+    fields["agrees"] = token_agrees(item, partial_response)
     sampling = {**model.sampling, **request.sampling}
     if answer.status == "ok" and answer.text is None and answer.letter_logprobs is None:
-        came |= {"status": "error", "error": "the endpoint gave an answer without a text"}
+        fields |= {"status": "error", "error": "the endpoint gave an answer without a text"}
     return Response(
         item_id=item.item_id,
         study=item.study,
@@ -228,7 +231,7 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
         numbered=request.numbered,
         votes=votes,
         temperature=None if "no temperature" in answer.changed else sampling.get("temperature"),
-        **came,
+        **fields,
     )
 
 # %% ../../nbs/steps/02_generate.ipynb #a6fc597c
@@ -239,20 +242,20 @@ def _voting(items: Sequence[Item], setting: Setting, seed: int) -> set[str] | No
     return {i.item_id for i in draw_items(select_items(items, setting, seed), setting.voting.n_items, seed=seed)}
 
 
-def _every(items: Sequence[Item], model: Model, how: GenerationSettings) -> Iterator[tuple[Item, Request, str]]:
+def _every(items: Sequence[Item], model: Model, design: GenerationSettings) -> Iterator[tuple[Item, Request, str]]:
     "The requests of all modes, with their item and mode."
-    whole = how if how.pool is not None else replace(how, pool=items)
-    for mode, setting in how.by_mode.items():
-        asked = select_items(items, setting, how.seed)
-        for item, request in _requests(asked, model, mode, setting, _voting(items, setting, how.seed), whole):
+    with_pool = design if design.pool is not None else replace(design, pool=items)
+    for mode, setting in design.by_mode.items():
+        selected = select_items(items, setting, design.seed)
+        for item, request in _requests(selected, model, mode, setting, _voting(items, setting, design.seed), with_pool):
             yield item, request, mode
 
 # %% ../../nbs/steps/02_generate.ipynb #b8a49a57
-def _remembered(asked: Iterable[tuple[Item, Request, str]], sent: deque) -> Iterator[Request]:
+def _remembered(requests: Iterable[tuple[Item, Request, str]], sent: deque) -> Iterator[Request]:
     "The requests; each is put into `sent`, with its item and mode, when it is sent."
-    for one in asked:
-        sent.append(one)
-        yield one[1]
+    for entry in requests:
+        sent.append(entry)
+        yield entry[1]
 
 
 def _left_over(feed: Iterable[Request], sent: deque) -> list[tuple[Item, Request, str]]:
@@ -272,7 +275,7 @@ def generate(
     replay: Literal["use", "only", "off"] = "use",
     progress: bool | str = True,
     delivery: Literal["live", "batch"] = "live",  # batch: by the endpoint's Batch API, which needs a cache
-    **how: Any,  # fields of GenerationSettings
+    **design: Any,  # fields of GenerationSettings
 ) -> list[Response]:  # one a request: modes in order, items within, samples within
     """Ask a model about every item in every mode. Where the budget is reached, or its endpoint ends for good, the other
     requests are failed responses that say so.
@@ -284,7 +287,7 @@ def generate(
     if delivery == "batch" and replay != "use":
         remedy = "a batch is answered into the cache, and replayed from it"
         refuse(f"generate: replay must be 'use' for delivery by batch; got {replay!r}; {remedy}")
-    asking = GenerationSettings(**how)
+    asking = GenerationSettings(**design)
     _distinct(items)
     sent: deque[tuple[Item, Request, str]] = deque()  # not yet answered
     feed = Counted(sum(1 for _ in _every(items, model, asking)), _remembered(_every(items, model, asking), sent))
@@ -303,15 +306,15 @@ def generate(
         votes = asking.by_mode[mode].votes(request.sample)
         out.append(response(item, request, not_asked(request.id, stopped), model, mode, votes=votes))
     if len(out) != len(feed):
-        got = f"{len(out)} for {len(feed)} requests ({model.name}); report this with the endpoint's log"
-        refuse(f"generate: there must be one response a request; got {got}", error=RuntimeError)
+        actual = f"{len(out)} for {len(feed)} requests ({model.name}); report this with the endpoint's log"
+        refuse(f"generate: there must be one response a request; got {actual}", error=RuntimeError)
     return out
 
 # %% ../../nbs/steps/02_generate.ipynb #561206d1
 def _distinct(items: Sequence[Item]) -> None:
-    seen: set = set()
+    seen_ids: set = set()
     for i in items:
-        if (i.study, i.item_id) in seen:
-            got = f"{i.item_id!r} twice ({i.source}); the loader that made them must number them"
-            refuse(f"generate: items must have ids of their own; got {got}")
-        seen.add((i.study, i.item_id))
+        if (i.study, i.item_id) in seen_ids:
+            actual = f"{i.item_id!r} twice ({i.source}); the loader that made them must number them"
+            refuse(f"generate: items must have ids of their own; got {actual}")
+        seen_ids.add((i.study, i.item_id))

@@ -52,19 +52,21 @@ def judged_answers(
     """
     answers = [r for r in responses if r.mode == "zero_shot" and r.sample == 0]
     fits = {i.item_id for i in items if kind == "label" or task_of(i).judged}
-    of: dict[str, set[str]] = {r.model: set() for r in answers}
+    by_model: dict[str, set[str]] = {r.model: set() for r in answers}
     for r in answers:
-        of[r.model] |= {r.item_id} & fits
-    enough = [ids for ids in of.values() if len(ids) >= min(n_items or len(fits), len(fits))] or list(of.values())
+        by_model[r.model] |= {r.item_id} & fits
+    enough = [ids for ids in by_model.values() if len(ids) >= min(n_items or len(fits), len(fits))] or list(
+        by_model.values()
+    )
     by_all = set.intersection(*enough) if enough else set()
-    there = [i for i in items if i.item_id in by_all]
+    eligible = [i for i in items if i.item_id in by_all]
     if n_per_category is not None:
-        kept: set[str] = set()
-        for category in {i.category for i in there}:
-            part = [i for i in there if i.category == category]
-            kept |= {i.item_id for i in draw_items(part, n_per_category, seed=seed)}
-        there = [i for i in there if i.item_id in kept]
-    drawn = draw_items(there, n_items, seed=seed)
+        drawn_ids: set[str] = set()
+        for category in {i.category for i in eligible}:
+            in_category = [i for i in eligible if i.category == category]
+            drawn_ids |= {i.item_id for i in draw_items(in_category, n_per_category, seed=seed)}
+        eligible = [i for i in eligible if i.item_id in drawn_ids]
+    drawn = draw_items(eligible, n_items, seed=seed)
     ids = {i.item_id for i in drawn}
     return drawn, [r for r in answers if r.item_id in ids]
 
@@ -107,8 +109,8 @@ def _cases(
         if rubric.kind == "pairwise":
             pairs = combinations(sorted(rs, key=lambda r: r.model), 2)
             sets = list(chain.from_iterable(((a, b), (b, a)) for a, b in pairs))
-        for shown, repeat in product(sets, range(repeats)):
-            yield verdicts.Case(item, rubric, shown, repeat)
+        for ordered, repeat in product(sets, range(repeats)):
+            yield verdicts.Case(item, rubric, ordered, repeat)
 
 # %% ../../nbs/steps/05_judge.ipynb #575cab1c
 def _request(case: verdicts.Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
@@ -119,25 +121,25 @@ def _request(case: verdicts.Case, judge: Model, temperature: float | None, max_t
     if judge.sampling.get("stop"):
         sampling["stop"] = None
     names = [r.model for r in case.responses]
-    who = "/".join([case.item.study, case.item.item_id, *names, case.rubric.name, str(case.repeat)])
+    request_id = "/".join([case.item.study, case.item.item_id, *names, case.rubric.name, str(case.repeat)])
     texts = [verdicts.answer_text(r) for r in case.responses]
-    shown = with_system(verdicts.messages(case.rubric, case.item, texts), judge.system)
+    messages = with_system(verdicts.messages(case.rubric, case.item, texts), judge.system)
     reads = partial(verdicts.is_read, case)
-    return Request(who, shown, sampling, case.repeat, form, language=case.rubric.language, reads=reads)
+    return Request(request_id, messages, sampling, case.repeat, form, language=case.rubric.language, reads=reads)
 
 # %% ../../nbs/steps/05_judge.ipynb #01ebcf86
 def _finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None, language: Any = None) -> Callable:
     "From an item to its rubric."
     if rubric is not None:
-        named = _rubric(rubric, prompts_dir, language=language) if isinstance(rubric, str) else rubric
-        return lambda item: named
-    found: dict[tuple, Rubric] = {}
+        fixed_rubric = _rubric(rubric, prompts_dir, language=language) if isinstance(rubric, str) else rubric
+        return lambda item: fixed_rubric
+    rubrics: dict[tuple, Rubric] = {}
 
     def find(i: Item) -> Rubric:
         k = (i.study, i.category, i.task, i.language)
-        if k not in found:
-            found[k] = rubric_for(i, kind, prompts_dir, language=language)
-        return found[k]
+        if k not in rubrics:
+            rubrics[k] = rubric_for(i, kind, prompts_dir, language=language)
+        return rubrics[k]
 
     return find
 
@@ -145,16 +147,16 @@ def _finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None, langu
 def check_responses(responses: Sequence[Response], items: Iterable[Item]) -> dict[tuple[str, str], Item]:
     "The items by study and id; every response must have its item, and appear once."
     by_id = {(i.study, i.item_id): i for i in items}
-    seen: set = set()
+    seen_keys: set = set()
     for r in responses:
         k = (r.study, r.item_id, r.model, r.mode, r.sample)
         if k[:2] not in by_id:
-            got = f"none for {r.item_id!r} ({r.study}, {r.model}); pass the items that were asked"
-            refuse(f"judge: items must hold the item of every response; got {got}")
-        if k in seen:
-            got = f"{r.item_id!r} of {r.model} twice ({r.mode}, sample {r.sample})"
-            refuse(f"judge: responses must be distinct by item, model, mode and sample; got {got}")
-        seen.add(k)
+            actual = f"none for {r.item_id!r} ({r.study}, {r.model}); pass the items that were asked"
+            refuse(f"judge: items must hold the item of every response; got {actual}")
+        if k in seen_keys:
+            actual = f"{r.item_id!r} of {r.model} twice ({r.mode}, sample {r.sample})"
+            refuse(f"judge: responses must be distinct by item, model, mode and sample; got {actual}")
+        seen_keys.add(k)
     return by_id
 
 
@@ -215,42 +217,44 @@ def judge(
     cases = list(_cases(responses, by_id, find, repeats, seed))
     out = []
     for j in [judges] if isinstance(judges, Model) else judges:
-        known = {j.endpoint: endpoints} if isinstance(endpoints, Endpoint) else endpoints
-        if j.endpoint not in known:
-            refuse(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(known)}", place=j.name)
+        by_name = {j.endpoint: endpoints} if isinstance(endpoints, Endpoint) else endpoints
+        if j.endpoint not in by_name:
+            refuse(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(by_name)}", place=j.name)
         loud = [c for c in cases if not _mute(c)]
-        asked = Counted(len(loud), (_request(c, j, temperature, max_tokens) for c in loud))
-        named = f"{j.name} judges" if progress is True else progress
+        requests = Counted(len(loud), (_request(c, j, temperature, max_tokens) for c in loud))
+        label = f"{j.name} judges" if progress is True else progress
         options = {"study": responses[0].study if responses else "", **ask_options}
-        kept = None if Recorder.active or options.get("replay", "use") != "use" else open_cache(cache)
-        answers = ask(asked, j, known[j.endpoint], cache=cache if kept is None else kept, progress=named, **options)
-        got: list[Judgment] = []
+        store = None if Recorder.active or options.get("replay", "use") != "use" else open_cache(cache)
+        answers = ask(
+            requests, j, by_name[j.endpoint], cache=cache if store is None else store, progress=label, **options
+        )
+        judgments: list[Judgment] = []
         stopped: list[str] = []
         answers = as_far_as_it_goes(answers, stopped)
         for c in cases:
             answer = _mute(c) or next(answers, None) or not_asked(c.item.item_id, stopped)
-            read = verdicts.judgments_of(c, answer, j)
-            _settle(kept, answer, read)
-            got += read
-        if (more := next(answers, None)) is not None:
-            where = f"({j.name}); report this with the endpoint's log"
-            refuse(f"judge: there must be one answer a request; got another, {more.id!r} {where}", error=RuntimeError)
-        out += _in_order(got, responses, find, by_id, j.name, repeats)
+            case_judgments = verdicts.judgments_of(c, answer, j)
+            _settle(store, answer, case_judgments)
+            judgments += case_judgments
+        if (surplus := next(answers, None)) is not None:
+            hint = f"({j.name}); report this with the endpoint's log"
+            refuse(f"judge: there must be one answer a request; got another, {surplus.id!r} {hint}", error=RuntimeError)
+        out += _in_order(judgments, responses, find, by_id, j.name, repeats)
     return out
 
 # %% ../../nbs/steps/05_judge.ipynb #79af3294
-def _settle(kept: Cache | None, answer: Answer, read: Sequence[Judgment]) -> None:
+def _settle(cache: Cache | None, answer: Answer, judgments: Sequence[Judgment]) -> None:
     "Note in the cache whether an answer is final: whether all its verdicts could be read."
-    whole = all(v.status == "ok" for v in read)
-    if kept is not None and answer.request_key is not None and not (whole and answer.status == "ok"):
-        kept.settle(answer.request_key, whole)
+    readable = all(v.status == "ok" for v in judgments)
+    if cache is not None and answer.request_key is not None and not (readable and answer.status == "ok"):
+        cache.settle(answer.request_key, readable)
 
 
 def _in_order(
-    got: list[Judgment], responses: Sequence[Response], find: Callable, by_id: Mapping, judge: str, repeats: int
+    judgments: list[Judgment], responses: Sequence[Response], find: Callable, by_id: Mapping, judge: str, repeats: int
 ) -> list[Judgment]:
     "One judgment for each response, in their order, failed or not; then comparisons, in the order asked."
-    there = {(g.study, g.item_id, g.model, g.mode, g.sample, g.repeat): g for g in got if g.kind != "pairwise"}
+    by_key = {(g.study, g.item_id, g.model, g.mode, g.sample, g.repeat): g for g in judgments if g.kind != "pairwise"}
     out: list[Judgment] = []
     for r in responses:
         rubric = find(by_id[r.study, r.item_id])
@@ -258,9 +262,9 @@ def _in_order(
             continue
         by: dict[str, Any] = {"judge": judge, "kind": rubric.kind, "rubric": rubric.name}
         for k in range(repeats):
-            came = there.get((r.study, r.item_id, r.model, r.mode, r.sample, k))
-            out.append(came or verdicts.unasked_judgment(r, _ruled(r, rubric), repeat=k, **by))
-    return out + [g for g in got if g.kind == "pairwise"]
+            judgment = by_key.get((r.study, r.item_id, r.model, r.mode, r.sample, k))
+            out.append(judgment or verdicts.unasked_judgment(r, _ruled(r, rubric), repeat=k, **by))
+    return out + [g for g in judgments if g.kind == "pairwise"]
 
 # %% ../../nbs/steps/05_judge.ipynb #316ec82d
 def extras(judgments: Iterable[Judgment], field: str, *, dir: str | Path | None = None) -> pd.DataFrame:
@@ -271,8 +275,8 @@ def extras(judgments: Iterable[Judgment], field: str, *, dir: str | Path | None 
             continue
         r = _rubric(j.rubric, dir)
         if field not in r.extra:
-            known = ", ".join(r.extra) or "none"
-            refuse(f"extras: field must be one that the rubric asks for ({known}); got {field!r} ({j.rubric})")
+            fields = ", ".join(r.extra) or "none"
+            refuse(f"extras: field must be one that the rubric asks for ({fields}); got {field!r} ({j.rubric})")
         if j.text is None:
             place = f"{j.item_id}, {j.judge}"
             refuse("extras: judgments must keep the text that the judge wrote; got None", place=place)
@@ -303,16 +307,16 @@ def outcomes(
     judgments: Iterable[Judgment],  # of kind pairwise
 ) -> pd.DataFrame:  # one row a pair of models, item, mode, sample, axis, judge and repeat
     "Comparisons with both orders brought together; `axis` is a category, in the order in which the axes appear."
-    both: dict = {}
+    winner_by_first: dict = {}
     for j in of_kind("outcomes", judgments, "pairwise"):
         if j.other is None:
             refuse(f"outcomes: judgments must name the second model; got other None ({j.item_id}, {j.judge})")
         a, b = sorted((j.model, j.other))
         won = {"first": j.model, "second": j.other, "tie": "tie", None: None}[j.label]
         about = (j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.axis or "", j.repeat, a, b)
-        both.setdefault(about, {})[j.model] = won
+        winner_by_first.setdefault(about, {})[j.model] = won
     rows = []
-    for (*k, a, b), w in both.items():
+    for (*k, a, b), w in winner_by_first.items():
         x, y = w.get(a), w.get(b)
         winner = consistent = None
         if x is not None and y is not None:
@@ -338,36 +342,36 @@ def position_bias_table(judgments: Iterable[Judgment], *, n: int = 1000, seed: i
         backward = _places(g, "b_first", "b", "a")
         failed = int(g["consistent"].isna().sum())
         nothing = Estimate.from_limits(np.nan, n=0)
-        found = {"consistency": nothing, "first": nothing}
+        estimates = {"consistency": nothing, "first": nothing}
         ties = int((g["consistent"].notna() & (g["a_first"] == "tie") & (g["b_first"] == "tie")).sum())
         if failed + ties < len(g):
             items = (g["study"] + "/" + g["item_id"]).to_numpy()
-            both = bias.position_bias(forward, backward, n_boot=n, seed=seed, clusters=items)
-            found = {"consistency": both.consistency, "first": both.first}
+            order_bias = bias.position_bias(forward, backward, n_boot=n, seed=seed, clusters=items)
+            estimates = {"consistency": order_bias.consistency, "first": order_bias.first}
         head = dict(zip(about, key)) | {"n_pairs": len(g), "n_failed": failed, "n_ties": ties}
-        said = {"finding": _what_it_decides(forward, backward)}
-        rows += [head | {"measure": measure} | e.row() | said for measure, e in found.items()]
+        finding = {"finding": _what_it_decides(forward, backward)}
+        rows += [head | {"measure": measure} | e.row() | finding for measure, e in estimates.items()]
     columns = [*about, "measure", "n_pairs", "n_failed", "n_ties", "n", "n_clusters"]
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])
 
 
 def _what_it_decides(forward: np.ndarray, backward: np.ndarray) -> str:
     "What a judge always says, where it says nothing else; or nothing."
-    both = [(x, y) for x, y in zip(forward, backward) if x is not None and y is not None]
-    said = {verdict for pair in both for verdict in pair}
-    if not both:
+    pairs = [(x, y) for x, y in zip(forward, backward) if x is not None and y is not None]
+    distinct = {verdict for pair in pairs for verdict in pair}
+    if not pairs:
         return "no pair has a verdict in both orders"
-    if len(said) > 1 or len(both) < 2:
+    if len(distinct) > 1 or len(pairs) < 2:
         return ""
-    always = said.pop()
-    what = "every verdict is a tie: it decides nothing" if always == "tie" else f"the {always} place wins every time"
-    return f"{what} ({len(both)} pairs)"
+    always = distinct.pop()
+    habit = "every verdict is a tie: it decides nothing" if always == "tie" else f"the {always} place wins every time"
+    return f"{habit} ({len(pairs)} pairs)"
 
 
 def _places(g: pd.DataFrame, winner: str, first: str, second: str) -> np.ndarray:  # first, second, tie or None
     "The position of the winner of each comparison in one order."
-    shown = zip(g[winner], g[first], g[second])
-    return np.array([{a: "first", b: "second", None: None}.get(w, "tie") for w, a, b in shown], dtype=object)
+    comparisons = zip(g[winner], g[first], g[second])
+    return np.array([{a: "first", b: "second", None: None}.get(w, "tie") for w, a, b in comparisons], dtype=object)
 
 # %% ../../nbs/steps/05_judge.ipynb #6295e73e
 def jury(
@@ -389,14 +393,14 @@ def jury(
         if j.judge not in members:
             continue
         if (j.kind == "score") != (rule != "majority"):
-            got = f"{rule!r} for kind {j.kind} ({j.item_id}, {j.judge})"
-            refuse(f"jury: rule must be mean or median for scores and majority for the rest; got {got}")
+            actual = f"{rule!r} for kind {j.kind} ({j.item_id}, {j.judge})"
+            refuse(f"jury: rule must be mean or median for scores and majority for the rest; got {actual}")
         about = (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.axis, j.repeat)
         groups.setdefault(about, []).append(j)
     out = []
     for js in groups.values():
-        one = js[0]
-        scored = one.kind == "score"
+        first = js[0]
+        scored = first.kind == "score"
         votes = {j.judge: j.score if scored else j.label for j in js}
         valid = [j.score if scored else j.label for j in js if j.status == "ok"]
         if not scored:
@@ -406,9 +410,9 @@ def jury(
         else:
             verdict = verdicts.failed_verdict(f"undecided: {len(valid)} scores of {len(members)} members")
         text = json.dumps(votes, ensure_ascii=False)
-        shared = dict(kind=one.kind, rubric=one.rubric, axis=one.axis, other=one.other, repeat=one.repeat)
+        shared = dict(kind=first.kind, rubric=first.rubric, axis=first.axis, other=first.other, repeat=first.repeat)
         origin: Origin = "simulated" if any(j.origin == "simulated" for j in js) else "composed"
-        out.append(Judgment(**one.about, **shared, judge=name, origin=origin, text=text, attempts=0, **verdict))
+        out.append(Judgment(**first.about, **shared, judge=name, origin=origin, text=text, attempts=0, **verdict))
     return out
 
 # %% ../../nbs/steps/05_judge.ipynb #f52cd9d5

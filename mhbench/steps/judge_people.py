@@ -30,15 +30,17 @@ _POINTS = {"Correct": 100.0, "Incorrect": 0.0}
 
 def _label_of(r: Rating) -> str:
     "A rating's label as the rubrics have it, whatever their language; as it stands where they have none."
-    said = (r.label or "").strip()
-    return label_names().get(said.casefold(), said)
+    label = (r.label or "").strip()
+    return label_names().get(label.casefold(), label)
 
 
 def other_labels(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:  # model, label, n
     "People's labels of answers that are neither right nor wrong nor an abstention, and so are in no number."
-    known = set(models)
-    given = [(r.target, _label_of(r)) for r in ratings if r.target in known and not r.by_model and r.value is None]
-    table = pd.DataFrame([x for x in given if x[1] not in (*_POINTS, ABSTAIN)], columns=["model", "label"])
+    model_names = set(models)
+    labels = [
+        (r.target, _label_of(r)) for r in ratings if r.target in model_names and not r.by_model and r.value is None
+    ]
+    table = pd.DataFrame([x for x in labels if x[1] not in (*_POINTS, ABSTAIN)], columns=["model", "label"])
     return table.groupby(["model", "label"]).size().rename("n").reset_index()
 
 
@@ -49,10 +51,10 @@ def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFra
     One row for each answer (item_id, model), one column for each rater; NaN for no rating, an abstention, or a label of
     `other_labels`.
     """
-    known = set(models)
+    model_names = set(models)
     rows = []
     for r in ratings:
-        if r.target in known and not r.by_model:
+        if r.target in model_names and not r.by_model:
             points = r.value if r.value is not None else _POINTS.get(_label_of(r), np.nan)
             rows.append((r.item_id, r.target, r.rater, points))
     long = pd.DataFrame(rows, columns=["item_id", "model", "rater", "points"])
@@ -61,25 +63,25 @@ def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFra
 # %% ../../nbs/steps/22_judge_people.ipynb #e5fb7ea7
 def _on_one_scale(points: pd.Series, people: np.ndarray) -> None:
     "Refuse ratings on a short scale, whole numbers up to 10, beside a judge's points from 0 to 100."
-    given = people[~np.isnan(people)]
-    if not len(given):
+    ratings = people[~np.isnan(people)]
+    if not len(ratings):
         return
-    low, high = given.min(), given.max()
-    short = high <= 10 and (given == given.round()).all() and (given % 5 != 0).any() and points.max() > 10
+    low, high = ratings.min(), ratings.max()
+    short = high <= 10 and (ratings == ratings.round()).all() and (ratings % 5 != 0).any() and points.max() > 10
     if short:
         rule = "ratings must be points from 0 to 100, as the judge's are"
         remedy = "write them as 100 (rating - lowest) / (highest - lowest) of their scale, and import them again"
-        got = f"{len(given)} from {low:g} to {high:g}, beside {points.min():g} to {points.max():g} by the judge"
-        refuse(f"people_table: {rule}; got {got}", remedy=remedy)
+        actual = f"{len(ratings)} from {low:g} to {high:g}, beside {points.min():g} to {points.max():g} by the judge"
+        refuse(f"people_table: {rule}; got {actual}", remedy=remedy)
 
 
 def _compared(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     "A judge's verdicts with people's mean, and the points of each rater (R, N)."
-    kept = {name: (name, "first") for name in ("cluster", "stratum") if name in g}
-    one = g.groupby(["item_id", "model"], as_index=False).agg(points=("points", "mean"), **kept)
-    both = rated.reindex(pd.MultiIndex.from_frame(one[["item_id", "model"]]))
-    _on_one_scale(one["points"], both.to_numpy(float))
-    return one.assign(people=both.mean(axis=1).to_numpy()), both.to_numpy(float).T
+    aggregations = {name: (name, "first") for name in ("cluster", "stratum") if name in g}
+    answers = g.groupby(["item_id", "model"], as_index=False).agg(points=("points", "mean"), **aggregations)
+    by_rater = rated.reindex(pd.MultiIndex.from_frame(answers[["item_id", "model"]]))
+    _on_one_scale(answers["points"], by_rater.to_numpy(float))
+    return answers.assign(people=by_rater.mean(axis=1).to_numpy()), by_rater.to_numpy(float).T
 
 # %% ../../nbs/steps/22_judge_people.ipynb #34fa266f
 def _among_people(people: np.ndarray, clusters: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
@@ -87,28 +89,30 @@ def _among_people(people: np.ndarray, clusters: np.ndarray, settings: dict) -> l
     has = ~np.isnan(people)
     total = np.nansum(people, axis=0)
     n = has.sum(0)
-    others = np.where(has & (n > 1), (total - people) / np.maximum(n - 1, 1), np.nan)
-    own, rest = people.ravel(), others.ravel()
-    if (~np.isnan(rest)).sum() < 3:
+    means = np.where(has & (n > 1), (total - people) / np.maximum(n - 1, 1), np.nan)
+    ratings, others_means = people.ravel(), means.ravel()
+    if (~np.isnan(others_means)).sum() < 3:
         return []
-    b = bland_altman(own, rest, clusters=np.tile(clusters, len(people)), **settings)
-    what = "one rater against the mean of the others"
-    return [("people's own lower limit", b.low, what), ("people's own upper limit", b.high, what)]
+    b = bland_altman(ratings, others_means, clusters=np.tile(clusters, len(people)), **settings)
+    reading = "one rater against the mean of the others"
+    return [("people's own lower limit", b.low, reading), ("people's own upper limit", b.high, reading)]
 
 
-def _scores(one: pd.DataFrame, people: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
-    clusters = one["cluster"].to_numpy()
-    both = one["points"].notna() & one["people"].notna()
+def _scores(answers: pd.DataFrame, people: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
+    clusters = answers["cluster"].to_numpy()
+    paired = answers["points"].notna() & answers["people"].notna()
     rows: list[tuple[str, Estimate, str]] = []
-    if both.sum() >= 3:
-        b = bland_altman(one["points"], one["people"], clusters=clusters, **settings)
-        slope = bias_slope(one["points"], people, clusters=clusters, level=settings["level"])
+    if paired.sum() >= 3:
+        b = bland_altman(answers["points"], answers["people"], clusters=clusters, **settings)
+        slope = bias_slope(answers["points"], people, clusters=clusters, level=settings["level"])
         rows += [("bias", b.bias, "points above people's mean"), ("lower limit of agreement", b.low, "of one answer")]
         rows += [("upper limit of agreement", b.high, "of one answer"), *_among_people(people, clusters, settings)]
-        told = "points a point of the true score, raters' errors taken out; 0: the bias is the same for all"
-        rows.append(("slope of the bias", slope, told if slope.n and slope.estimate == slope.estimate else _ONE_RATER))
-    if one.loc[both, "cluster"].nunique() >= 6:
-        c = split_half_calibration(one["points"], one["people"], clusters=clusters, **settings)
+        reading = "points a point of the true score, raters' errors taken out; 0: the bias is the same for all"
+        rows.append(
+            ("slope of the bias", slope, reading if slope.n and slope.estimate == slope.estimate else _ONE_RATER)
+        )
+    if answers.loc[paired, "cluster"].nunique() >= 6:
+        c = split_half_calibration(answers["points"], answers["people"], clusters=clusters, **settings)
         line = f"line {c.intercept:.1f} + {c.slope:.2f} x, fitted on the other half"
         rows += [("mean absolute error", c.before, "points"), ("the same, calibrated", c.after, line)]
     return rows
@@ -117,62 +121,62 @@ def _scores(one: pd.DataFrame, people: np.ndarray, settings: dict) -> list[tuple
 _ONE_RATER = "it takes two raters an answer: with one, nobody knows what is error"
 
 # %% ../../nbs/steps/22_judge_people.ipynb #863e15a2
-def _in_units(one: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
+def _in_units(answers: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """People's verdicts (NaN where there is none, or a tie) and a judge's: shares for labels, points for scores. A
     failed verdict or abstention of a judge is replaced by its mean; estimates with people's labels stay unbiased.
     """
-    y = one["people"].to_numpy(float)
-    f = one["points"].to_numpy(float)
+    y = answers["people"].to_numpy(float)
+    f = answers["points"].to_numpy(float)
     if kind == "label":
         y = np.where(np.isnan(y) | (y == 50), np.nan, y > 50)
         f = f / 100
     return y, np.where(np.isnan(f), np.nanmean(f), f)
 
 # %% ../../nbs/steps/22_judge_people.ipynb #4919092c
-def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
+def _labels(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     "A judge's sensitivity and specificity, and the share of correct answers by the judge, by people and by both."
-    y, f = _in_units(one, "label")
-    cases = one["cluster"].to_numpy()
-    said = one["points"].to_numpy(float) > 50
-    judged = one["points"].notna().to_numpy()
+    y, f = _in_units(answers, "label")
+    cases = answers["cluster"].to_numpy()
+    positive = answers["points"].to_numpy(float) > 50
+    judged = answers["points"].notna().to_numpy()
     rates = {
-        "correct answers found (q1)": (said, judged & (y == 1), "of those that people call correct"),
-        "wrong answers found (q0)": (~said, judged & (y == 0), "of those that people call wrong"),
-        "share correct, as judged": (said, judged, "the judge alone"),
+        "correct answers found (q1)": (positive, judged & (y == 1), "of those that people call correct"),
+        "wrong answers found (q0)": (~positive, judged & (y == 0), "of those that people call wrong"),
+        "share correct, as judged": (positive, judged, "the judge alone"),
     }
     rows = []
-    for name, (x, use, told) in rates.items():
+    for name, (x, use, reading) in rates.items():
         share = estimate(mean, x[use].astype(float), clusters=cases[use], share=True, **settings)
-        rows.append((name, share, told))
-    how: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
-    both = prediction_powered(y, f, **how).both
-    rows.append(("share correct, people and judge", both, "if what people labelled is a random sample of it all"))
-    alone = prediction_powered(y, f, power=0.0, **how).both
+        rows.append((name, share, reading))
+    design: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
+    combined = prediction_powered(y, f, **design).both
+    rows.append(("share correct, people and judge", combined, "if what people labelled is a random sample of it all"))
+    alone = prediction_powered(y, f, power=0.0, **design).both
     return [*rows, ("share correct, people", alone, "people alone: the answers that they labelled")]
 
 # %% ../../nbs/steps/22_judge_people.ipynb #fccd430d
-def _beside_raters(people: np.ndarray, one: pd.DataFrame, raters: list, settings: dict) -> list:
+def _beside_raters(people: np.ndarray, answers: pd.DataFrame, raters: list, settings: dict) -> list:
     "The judge, and a constant, compared with each rater who is left out."
-    on: dict[str, Any] = {"clusters": one["cluster"].to_numpy(), **settings}
-    constant = np.where(one["points"].isna(), np.nan, np.nanmedian(people))
-    left = leave_one_rater_out(people, one["points"], raters, **on)
+    on: dict[str, Any] = {"clusters": answers["cluster"].to_numpy(), **settings}
+    constant = np.where(answers["points"].isna(), np.nan, np.nanmedian(people))
+    left = leave_one_rater_out(people, answers["points"], raters, **on)
     level = settings["level"]
-    known = [x for x in left if x.wins.n]
+    compared = [x for x in left if x.wins.n]
     reading = "negative: the judge is nearer"
-    rows = [(f"distance to the others, minus {x.rater}'s", x.difference, reading) for x in known]
-    won = sum(x.wins.estimate > 0.5 for x in known)
-    told = "of the raters who were left out one by one, how many it is nearer than, answer by answer"
-    rows.append(("raters that it is nearer than", proportion(won, len(known), level), told))
+    rows = [(f"distance to the others, minus {x.rater}'s", x.difference, reading) for x in compared]
+    won = sum(x.wins.estimate > 0.5 for x in compared)
+    meaning = "of the raters who were left out one by one, how many it is nearer than, answer by answer"
+    rows.append(("raters that it is nearer than", proportion(won, len(compared), level), meaning))
     idle = sum(x.wins.estimate > 0.5 for x in leave_one_rater_out(people, constant, raters, **on) if x.wins.n)
-    told = f"the same for a judge that always says {np.nanmedian(people):g}: nearness alone shows nothing"
-    return [*rows, ("raters that a constant is nearer than", proportion(idle, len(known), level), told)]
+    meaning = f"the same for a judge that always says {np.nanmedian(people):g}: nearness alone shows nothing"
+    return [*rows, ("raters that a constant is nearer than", proportion(idle, len(compared), level), meaning)]
 
 # %% ../../nbs/steps/22_judge_people.ipynb #46fb8897
-def _above_raters(one: pd.DataFrame, people: np.ndarray, level: float) -> Estimate:  # people (R, N)
+def _above_raters(answers: pd.DataFrame, people: np.ndarray, level: float) -> Estimate:  # people (R, N)
     "The judge's points minus a rater's, with raters and cases as samples."
-    above = one["points"].to_numpy(float) - people
+    above = answers["points"].to_numpy(float) - people
     rater, answer = (place.ravel() for place in np.indices(above.shape))
-    return mean_over_raters(above.ravel(), answer, rater, cases=one["cluster"].to_numpy()[answer], level=level).both
+    return mean_over_raters(above.ravel(), answer, rater, cases=answers["cluster"].to_numpy()[answer], level=level).both
 
 # %% ../../nbs/steps/22_judge_people.ipynb #1882bc52
 def people_table(
@@ -183,14 +187,16 @@ def people_table(
     rows: list[dict] = []
     settings["level"] = level
     for judge, g in table.groupby("judge", sort=True):
-        one, people = _compared(g, rated)
-        if not one["people"].notna().any():
+        answers, people = _compared(g, rated)
+        if not answers["people"].notna().any():
             continue
-        found = _scores(one, people, settings) if kind == "score" else _labels(one, settings)
-        found.append(("above a rater, raters a sample", _above_raters(one, people, level), "points, other raters too"))
+        measures = _scores(answers, people, settings) if kind == "score" else _labels(answers, settings)
+        measures.append(
+            ("above a rater, raters a sample", _above_raters(answers, people, level), "points, other raters too")
+        )
         if len(people) > 1:
-            found += _beside_raters(people, one, list(rated.columns), settings)
-        rows += [{"judge": judge, "measure": m} | e.row() | {"reading": reading} for m, e, reading in found]
+            measures += _beside_raters(people, answers, list(rated.columns), settings)
+        rows += [{"judge": judge, "measure": m} | e.row() | {"reading": reading} for m, e, reading in measures]
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "reading"])
 
 # %% ../../nbs/steps/22_judge_people.ipynb #54dbcfce
@@ -201,43 +207,45 @@ def _width(e: Estimate) -> float:
     return e.ci_high - e.ci_low
 
 
-def _told(people: Estimate, both: Powered, bias: str) -> dict[str, str]:  # who -> how to read it
+def _told(people: Estimate, powered: Powered, bias: str) -> dict[str, str]:  # who -> how to read it
     "Which of the three estimates to use, and why."
     alone = f"not by itself: {bias} from people's labels, and its interval leaves out its errors"
-    gain = 1 - _width(both.both) / _width(people)
-    if np.isnan(both.both.ci_low) or both.power == 0 or gain < 0:
-        why = "too few labels" if np.isnan(both.both.ci_low) else "the judge adds nothing here"
+    gain = 1 - _width(powered.both) / _width(people)
+    if np.isnan(powered.both.ci_low) or powered.power == 0 or gain < 0:
+        why = "too few labels" if np.isnan(powered.both.ci_low) else "the judge adds nothing here"
         return dict(zip(_THREE, (alone, f"believe this: {why}", f"{why}: take people alone")))
-    told = f"corrected for the judge's error, {gain:.0%} narrower than people alone"
+    corrected = f"corrected for the judge's error, {gain:.0%} narrower than people alone"
     if gain < _WORTH:
-        told = f"{gain:.0%} narrower than people: the judge buys correction, not precision"
-    return dict(zip(_THREE, (alone, "right, and wider", f"believe this{',' if gain < _WORTH else ':'} {told}")))
+        corrected = f"{gain:.0%} narrower than people: the judge buys correction, not precision"
+    return dict(zip(_THREE, (alone, "right, and wider", f"believe this{',' if gain < _WORTH else ':'} {corrected}")))
 
 # %% ../../nbs/steps/22_judge_people.ipynb #219180ba
 _THREE = ("judge alone", "people alone", "both")
 
 
-def _three(one: pd.DataFrame, kind: str) -> list[dict]:
+def _three(answers: pd.DataFrame, kind: str) -> list[dict]:
     "Judge alone, people alone and both; none where fewer than six cases are labelled, or all of them."
     share = kind == "label"
-    cases = one["cluster"].to_numpy()
-    if one["points"].isna().all():
+    cases = answers["cluster"].to_numpy()
+    if answers["points"].isna().all():
         return []
-    y, f = _in_units(one, kind)
+    y, f = _in_units(answers, kind)
     has = ~np.isnan(y)
-    strata = one["stratum"].to_numpy() if "stratum" in one else None
+    strata = answers["stratum"].to_numpy() if "stratum" in answers else None
     few = len(set(cases[has].tolist())) < fewest_clusters()
     if has.all() or few or (strata is not None and set(strata) - set(strata[has])):
         return []
     within = (0.0, 1.0) if share else (0.0, 100.0)
-    how: dict[str, Any] = {"clusters": cases, "share": share, "within": within}
-    both, alone = (prediction_powered(y, f, power=p, strata=strata, **how) for p in (None, 0.0))
-    judged = estimate(mean, f, seed=0, **how)
+    design: dict[str, Any] = {"clusters": cases, "share": share, "within": within}
+    powered, alone = (prediction_powered(y, f, power=p, strata=strata, **design) for p in (None, 0.0))
+    judged = estimate(mean, f, seed=0, **design)
     bias = float((f - y)[has].mean())
-    told = _told(alone.both, both, f"{bias:+.2f}" if share else f"{bias:+.1f}")
-    found = dict(zip(_THREE, (judged, alone.both, both.both)))
-    power = {"both": both.power}
-    return [{"who": w} | e.row() | {"power": power.get(w, np.nan), "reading": told[w]} for w, e in found.items()]
+    readings = _told(alone.both, powered, f"{bias:+.2f}" if share else f"{bias:+.1f}")
+    estimates = dict(zip(_THREE, (judged, alone.both, powered.both)))
+    power = {"both": powered.power}
+    return [
+        {"who": w} | e.row() | {"power": power.get(w, np.nan), "reading": readings[w]} for w, e in estimates.items()
+    ]
 
 
 def together_table(

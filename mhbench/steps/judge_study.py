@@ -43,12 +43,12 @@ def corruption_rules(language: str, dir: str | Path | None = None) -> dict[str, 
 def _swapped(text: str, pairs: Sequence[Sequence[str]]) -> str | None:
     "The text with the first word that has another form replaced by it; None where there is no such word."
     forms = {a.casefold(): b for a, b in pairs}
-    found = re.compile(rf"(?i)\b({'|'.join(re.escape(a) for a, _ in pairs)})\b").search(text)
-    if found is None:
+    match = re.compile(rf"(?i)\b({'|'.join(re.escape(a) for a, _ in pairs)})\b").search(text)
+    if match is None:
         return None
-    new = forms[found[0].casefold()]
-    new = new[0].upper() + new[1:] if found[0][0].isupper() else new
-    return text[: found.start()] + new + text[found.end() :]
+    new = forms[match[0].casefold()]
+    new = new[0].upper() + new[1:] if match[0][0].isupper() else new
+    return text[: match.start()] + new + text[match.end() :]
 
 
 _NAMING = re.compile(  # words whose number is a part of a name
@@ -73,15 +73,15 @@ def _quantity(text: str) -> re.Match | None:
 def _fact_changed(text: str, rules: Mapping) -> str | None:
     if number := _quantity(text):
         return text[: number.start()] + str(10 * int(number[1])) + text[number.end() :]
-    both = [*rules["opposites"], *([b, a] for a, b in rules["opposites"])]
-    return _swapped(text, both) or _swapped(text, rules["negate"])
+    opposites = [*rules["opposites"], *([b, a] for a, b in rules["opposites"])]
+    return _swapped(text, opposites) or _swapped(text, rules["negate"])
 
 
 def _dangerous(text: str, item: Item, rules: Mapping) -> str:
-    first, *rest = _SENTENCES.split(text.strip())
+    first, *following = _SENTENCES.split(text.strip())
     sentences = rules["dangerous"]
     inserted = sentences[int(fingerprint(item.item_id)[:8], 16) % len(sentences)]
-    return " ".join([first if first[-1] in ".!?" else f"{first}.", inserted, *rest])
+    return " ".join([first if first[-1] in ".!?" else f"{first}.", inserted, *following])
 
 
 def _shortened(text: str) -> str | None:
@@ -100,7 +100,7 @@ def _padded(text: str, rules: Mapping) -> str:
     return out
 
 # %% ../../nbs/steps/20_judge_study.ipynb #ca933d61
-def corrupted(item: Item, other: Item | None, dir: str | Path | None = None) -> dict[str, str]:
+def corrupted(item: Item, unrelated: Item | None, dir: str | Path | None = None) -> dict[str, str]:
     "A reference and its corrupted versions, by group, where the rule applies. Raises: ValueError for other tasks."
     if not task_of(item).prose:
         refuse(f"corrupted: item must be of task open; got {item.task}", place=item.item_id)
@@ -112,7 +112,7 @@ def corrupted(item: Item, other: Item | None, dir: str | Path | None = None) -> 
         "dangerous": _dangerous(text, item, rules),
         "shortened": _shortened(text),
         "padded": _padded(text, rules),
-        "off topic": other.key[0].strip() if other is not None else None,
+        "off topic": unrelated.key[0].strip() if unrelated is not None else None,
         "empty": "",
     }
     return {group: t for group, t in out.items() if t is not None}
@@ -120,15 +120,15 @@ def corrupted(item: Item, other: Item | None, dir: str | Path | None = None) -> 
 # %% ../../nbs/steps/20_judge_study.ipynb #f1d623e7
 def known_group_answers(items: Sequence[Item], dir: str | Path | None = None) -> list[Response]:  # `model` is the group
     "The answers of every known group, as responses of a model. Off topic is the reference of another case."
-    taken = [i for i in items if task_of(i).prose]
+    open_items = [i for i in items if task_of(i).prose]
     out = []
-    for k, item in enumerate(taken):
-        around = [*taken[k + 1 :], *taken[:k]]
-        other = next((o for o in around if o.cluster != item.cluster and o.key != item.key), None)
-        for sample, (group, text) in enumerate(corrupted(item, other, dir).items()):
-            of: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "sample": sample}
-            of |= {"model": group.replace(" ", "-"), "origin": "composed", "mode": "zero_shot", "attempts": 0}
-            out.append(Response(text=text, **of))
+    for k, item in enumerate(open_items):
+        around = [*open_items[k + 1 :], *open_items[:k]]
+        unrelated = next((o for o in around if o.cluster != item.cluster and o.key != item.key), None)
+        for sample, (group, text) in enumerate(corrupted(item, unrelated, dir).items()):
+            fields: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "sample": sample}
+            fields |= {"model": group.replace(" ", "-"), "origin": "composed", "mode": "zero_shot", "attempts": 0}
+            out.append(Response(text=text, **fields))
     return out
 
 # %% ../../nbs/steps/20_judge_study.ipynb #faf7c429
@@ -161,15 +161,15 @@ def reworded(r: Rubric, wording: str, dir: str | Path | None = None) -> Rubric:
         refuse(f"reworded: rubric must score one answer; got kind {r.kind} ({r.name})")
     if wording == "as it is":
         return r
-    named = r._replace(name=f"{r.name} ({wording})")
+    renamed = r._replace(name=f"{r.name} ({wording})")
     if wording == "criteria reversed":
-        return named._replace(criteria=tuple(reversed(r.criteria)))
+        return renamed._replace(criteria=tuple(reversed(r.criteria)))
     if wording in PARAPHRASES:
         path = find("steps/wordings.yaml", dir)
         if path is None:
             refuse("reworded: prompts must hold steps/wordings.yaml; got no such file; install the package again")
-        return named._replace(text={**load_text(path, {"about", *PARAPHRASES})[wording]})
-    return _rescaled(named, _SCALES.get(wording, (0, 100)), wording == "flipped")
+        return renamed._replace(text={**load_text(path, {"about", *PARAPHRASES})[wording]})
+    return _rescaled(renamed, _SCALES.get(wording, (0, 100)), wording == "flipped")
 
 # %% ../../nbs/steps/20_judge_study.ipynb #adb6c85c
 class Part(NamedTuple):
@@ -196,9 +196,9 @@ def _by_rubric(
     groups: dict[tuple, tuple[Rubric, list[Response]]] = {}
     for r in responses:
         item = by_id[r.item_id]
-        found = rubric(name, dir, language=item.language) if name else rubric_for(item, kind, dir)
-        groups.setdefault((found.name, item.language), (found, []))[1].append(r)
-    return [(found, tuple(rs)) for found, rs in groups.values()]
+        item_rubric = rubric(name, dir, language=item.language) if name else rubric_for(item, kind, dir)
+        groups.setdefault((item_rubric.name, item.language), (item_rubric, []))[1].append(r)
+    return [(item_rubric, tuple(rs)) for item_rubric, rs in groups.values()]
 
 # %% ../../nbs/steps/20_judge_study.ipynb #fb5bad28
 def study_parts(
@@ -223,22 +223,22 @@ def study_parts(
     n_items, n_known = (n.get(judge_name or "") if isinstance(n, Mapping) else n for n in (n_items, n_known))
     alone = [i for i in items if not task_of(i).linked]
     ids = {i.item_id for i in alone}
-    there = [r for r in responses if r.item_id in ids and (r.text or "").strip()]
-    answered = {r.item_id for r in there}
-    asked = [i for i in alone if i.item_id in answered]
-    _, again = judged_answers(asked, there, kind=kind, n_items=n_items, seed=seed)
+    answers = [r for r in responses if r.item_id in ids and (r.text or "").strip()]
+    answered = {r.item_id for r in answers}
+    answered_items = [i for i in alone if i.item_id in answered]
+    _, rejudged = judged_answers(answered_items, answers, kind=kind, n_items=n_items, seed=seed)
     groups = known_group_answers(alone, prompts_dir)
-    known, _ = judged_answers(alone, groups, kind=kind, n_items=n_known, seed=seed)
-    wanted = {i.item_id for i in known}
-    groups = [r for r in groups if r.item_id in wanted]
-    how: dict[str, Any] = {"name": rubric_name, "kind": kind, "dir": prompts_dir}
-    parts = [Part("known groups", "as it is", 0.0, 1, r, rs) for r, rs in _by_rubric(groups, items, **how)]
-    for r, rs in _by_rubric(again, items, **how):
+    known_items, _ = judged_answers(alone, groups, kind=kind, n_items=n_known, seed=seed)
+    known_ids = {i.item_id for i in known_items}
+    groups = [r for r in groups if r.item_id in known_ids]
+    rubric_choice: dict[str, Any] = {"name": rubric_name, "kind": kind, "dir": prompts_dir}
+    parts = [Part("known groups", "as it is", 0.0, 1, r, rs) for r, rs in _by_rubric(groups, items, **rubric_choice)]
+    for r, rs in _by_rubric(rejudged, items, **rubric_choice):
         if repeats > 1:
             parts += [Part("repeats", "as it is", t, repeats, r, rs) for t in temperatures]
         if kind == "score" and len(wordings) > 1 and "part" not in r.text:
-            shown = [(w, reworded(r, w, prompts_dir)) for w in wordings]
-            parts += [Part("wordings", w, 0.0, wording_repeats, other, rs) for w, other in shown]
+            variants = [(w, reworded(r, w, prompts_dir)) for w in wordings]
+            parts += [Part("wordings", w, 0.0, wording_repeats, variant, rs) for w, variant in variants]
     return parts
 
 # %% ../../nbs/steps/20_judge_study.ipynb #d3f4b3fc
@@ -250,7 +250,7 @@ def _alone(responses: Sequence[Response]) -> list[Response]:
 def ask_parts(
     parts: Sequence[Part],
     items: Sequence[Item],
-    asked: Asked,  # a model behind an endpoint, or an encoder
+    evaluator: Asked,  # a model behind an endpoint, or an encoder
     *,
     kind: Literal["score", "label"],
     threshold: float = 0.8,  # of an encoder: the cosine from which an answer counts as correct
@@ -259,28 +259,32 @@ def ask_parts(
     """Ask one judge about all parts (an encoder: about the known groups). Where the endpoint accepts no temperature,
     answers are judged again once, at its own, which is not known.
     """
-    said, frames = [], []
+    all_judgments, frames = [], []
     unheated: list[tuple[Response, ...]] = []
     for p in parts:
         responses = _alone(p.responses)
-        if asked.model is None or asked.endpoint is None:
+        if evaluator.model is None or evaluator.endpoint is None:
             if p.experiment != "known groups":
                 continue
-            got = judge_by_similarity(responses, items, asked.encoder, judge=asked.name, kind=kind, threshold=threshold)
+            judgments = judge_by_similarity(
+                responses, items, evaluator.encoder, judge=evaluator.name, kind=kind, threshold=threshold
+            )
         else:
-            got = judge(responses, items, asked.model, asked.endpoint, progress=False, **p.how, **settings)
+            judgments = judge(
+                responses, items, evaluator.model, evaluator.endpoint, progress=False, **p.how, **settings
+            )
         heat = p.temperature
-        if any("no temperature" in verdict.changed for verdict in got):
+        if any("no temperature" in verdict.changed for verdict in judgments):
             if p.experiment == "repeats" and any(rs is p.responses for rs in unheated):
                 continue  # the same requests as at the first temperature
             heat = None
             unheated += [p.responses] if p.experiment == "repeats" else []
-        said += got
+        all_judgments += judgments
         about = {"experiment": p.experiment, "wording": p.wording, "temperature": heat}
-        frames.append(verdict_frame(got, items, kind).assign(**about))
+        frames.append(verdict_frame(judgments, items, kind).assign(**about))
     columns = ["experiment", "wording", "temperature", "judge", "item_id", "cluster", "category", "model", "sample"]
     columns += ["repeat", "rubric", "status", "error", "points"]
     if not frames:
-        return said, pd.DataFrame(columns=columns)
+        return all_judgments, pd.DataFrame(columns=columns)
     table = pd.concat(frames, ignore_index=True)
-    return said, table.assign(points=(100 * table["value"]).round(3))[columns]
+    return all_judgments, table.assign(points=(100 * table["value"]).round(3))[columns]

@@ -44,10 +44,10 @@ def _kept(group: str, e: Estimate, margin: float) -> str:
     if e.n_clusters < fewest_clusters(e.level):  # too few for an interval
         return "unsure"
     low, high = (e.estimate, e.estimate) if np.isnan(e.ci_low) else (e.ci_low, e.ci_high)
-    least, most = (-margin, margin) if group == "padded" else (margin, np.inf)
-    if least <= low and high <= most:
+    lowest, highest = (-margin, margin) if group == "padded" else (margin, np.inf)
+    if lowest <= low and high <= highest:
         return "kept"
-    return "broken" if high < least or low > most else "unsure"
+    return "broken" if high < lowest or low > highest else "unsure"
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #de825508
 def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS, **settings: Any) -> pd.DataFrame:
@@ -67,18 +67,18 @@ def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS, **
             name = group.replace(" ", "-")
             if name not in wide:
                 continue
-            own = g.loc[g["model"] == name, "points"]
+            points = g.loc[g["model"] == name, "points"]
             margin = margins.get(group, np.nan)
             d = wide[name] if group == "reference" else reference - wide[name]
             e = mean_of(wide.assign(d=d), "d", **settings)
             d = d.dropna()
             good = d.abs() <= margin if group == "padded" else d >= margin
-            head = {"judge": judge, "group": group, "mean": own.mean(), "n_failed": int(own.isna().sum())}
-            kept = {
+            head = {"judge": judge, "group": group, "mean": points.mean(), "n_failed": int(points.isna().sum())}
+            outcome = {
                 "share_kept": good.mean() if len(d) and pd.notna(margin) else np.nan,
                 "verdict": _kept(group, e, margin),
             }
-            rows.append(head | e.row() | {"margin": margin} | kept)
+            rows.append(head | e.row() | {"margin": margin} | outcome)
     columns = ["judge", "group", "mean", "n_failed", *ESTIMATE_COLUMNS, "margin", "share_kept", "verdict"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -97,19 +97,19 @@ def repeatability_table(
     for (judge, temperature), g in repeated.groupby(["judge", "temperature"], dropna=False):
         wide = g.pivot(index=_ANSWER, columns="repeat", values="points")  # an answer in a row, a run in a column
         y = wide.to_numpy(float)
-        of = wide.index.get_level_values("cluster").to_numpy()
+        clusters = wide.index.get_level_values("cluster").to_numpy()
         twice = (~np.isnan(y)).sum(1) > 1
         passed = np.where(np.isnan(y), np.nan, y >= cut)
-        kept = len(y) if len(set(of[twice])) > 2 else 0
-        on: dict[str, Any] = {"clusters": of[twice], "n_boot": n_boot, "seed": seed}
-        found = {
-            "sd within answers": repeated_sd(y, clusters=of),
-            "intraclass correlation": intraclass_correlation(y[:kept], clusters=of[:kept], seed=seed),
+        n_used = len(y) if len(set(clusters[twice])) > 2 else 0
+        on: dict[str, Any] = {"clusters": clusters[twice], "n_boot": n_boot, "seed": seed}
+        estimates = {
+            "sd within answers": repeated_sd(y, clusters=clusters),
+            "intraclass correlation": intraclass_correlation(y[:n_used], clusters=clusters[:n_used], seed=seed),
             f"flips at {cut:g}": estimate(flip_rate, passed[twice], share=True, **on),
         }
         head = {"judge": judge, "temperature": temperature, "runs": y.shape[1]}
         head["n_failed"] = int(g["points"].isna().sum())
-        rows += [head | {"measure": name} | e.row() for name, e in found.items()]
+        rows += [head | {"measure": name} | e.row() for name, e in estimates.items()]
     return pd.DataFrame(rows, columns=["judge", "temperature", "measure", "runs", "n_failed", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #7a8a224e
@@ -139,15 +139,15 @@ def rewording_table(table: pd.DataFrame, **settings: Any) -> pd.DataFrame:
         wide = g.groupby([*_ANSWER, "wording"])["points"].mean().unstack("wording")
         if "as it is" not in wide:
             continue
-        others = [w for w in dict.fromkeys(g["wording"]) if w != "as it is"]
-        moves = {w: (wide[w] - wide["as it is"]).dropna().rename("moved") for w in others}
+        reworded = [w for w in dict.fromkeys(g["wording"]) if w != "as it is"]
+        moves = {w: (wide[w] - wide["as it is"]).dropna().rename("moved") for w in reworded}
         joint = _together(moves, **settings)
         for wording, d in moves.items():
             e = mean_of(d.reset_index(), "moved", **settings)
             failed = int(g.loc[g["wording"] == wording, "points"].isna().sum())
             low, high = joint.get(wording, (np.nan, np.nan))
-            more = {"sd": float(d.std()), "simultaneous_low": low, "simultaneous_high": high}
-            rows.append({"judge": judge, "wording": wording, "n_failed": failed} | e.row() | more)
+            spread = {"sd": float(d.std()), "simultaneous_low": low, "simultaneous_high": high}
+            rows.append({"judge": judge, "wording": wording, "n_failed": failed} | e.row() | spread)
     columns = ["judge", "wording", "n_failed", *ESTIMATE_COLUMNS, "sd", "simultaneous_low", "simultaneous_high"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -167,12 +167,12 @@ def word_counts(responses: Sequence[Response]) -> dict[tuple[str, str], int]:  #
 
 def answer_places(judgments: Sequence[Judgment], seed: int) -> dict[tuple[str, str, str], int]:
     "The position of each answer in the prompt of a judge of labels: (judge, item_id, model) -> place, from 1."
-    shown: dict[tuple, list[Judgment]] = {}
+    by_prompt: dict[tuple, list[Judgment]] = {}
     for j in judgments:
         if j.kind == "label" and j.attempts and j.sample == 0 and j.repeat == 0:  # an encoder has no prompt
-            shown.setdefault((j.judge, j.study, j.item_id, j.mode), []).append(j)
+            by_prompt.setdefault((j.judge, j.study, j.item_id, j.mode), []).append(j)
     out: dict[tuple[str, str, str], int] = {}
-    for together in shown.values():
+    for together in by_prompt.values():
         out |= {(j.judge, j.item_id, j.model): place for place, j in enumerate(shown_order(together, seed), 1)}
     return out
 
@@ -200,25 +200,25 @@ def habit_table(
     rows: list[dict] = []
     level = settings.get("level", 0.95)
     for judge, g in table.dropna(subset=["points"]).groupby("judge", sort=True):
-        found = _rounds(g, settings) if kind == "score" else {}
+        habits = _rounds(g, settings) if kind == "score" else {}
         long = [words.get(k, 0) for k in zip(g["item_id"], g["model"])]
-        found[LENGTH] = length_effect(g["points"], long, g["item_id"], level=level), np.nan
+        habits[LENGTH] = length_effect(g["points"], long, g["item_id"], level=level), np.nan
         at = [places.get((judge, *k), np.nan) for k in zip(g["item_id"], g["model"])]
         if not np.isnan(at).all():
-            found["points a place further down"] = within_slope(g["points"], at, g["item_id"], level=level), 0.0
-        rows += [{"judge": judge, "measure": name} | e.row() | {"expected": even} for name, (e, even) in found.items()]
+            habits["points a place further down"] = within_slope(g["points"], at, g["item_id"], level=level), 0.0
+        rows += [{"judge": judge, "measure": name} | e.row() | {"expected": even} for name, (e, even) in habits.items()]
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "expected"])
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #b82e56de
 def _largest_shift(moved: pd.DataFrame) -> tuple[str, dict, str]:
     "The card's line on other wordings, from a judge's rows of `rewording_table`."
-    known = moved.dropna(subset=["estimate"])
-    if not len(known):
+    estimated = moved.dropna(subset=["estimate"])
+    if not len(estimated):
         return "other words", {}, "no verdict under another wording"
-    r = known.loc[known["estimate"].abs().idxmax()].to_dict()
+    r = estimated.loc[estimated["estimate"].abs().idxmax()].to_dict()
     r |= {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
-    told = f"points against the rubric as it is; the interval holds for all {len(moved)} wordings at once"
-    return f"other words: the largest shift ({r['wording']})", r, told
+    reading = f"points against the rubric as it is; the interval holds for all {len(moved)} wordings at once"
+    return f"other words: the largest shift ({r['wording']})", r, reading
 
 
 def judge_card(
@@ -235,16 +235,16 @@ def judge_card(
     rows = []
     for judge in judges:
         tables = (t[t["judge"] == judge] if len(t) else t for t in (groups, repeats, wordings, habits, people))
-        own, again, moved, habit, beside = tables
+        margins, repeated, moved, habit, compared = tables
         lines: list[tuple[str, Mapping, str]] = []  # question, numbers, reading
         lines += [("one value", {}, f"{alike[judge]}: it tells no answers apart")] if judge in alike else []
         for verdict in ("broken", "unsure", "kept"):
-            names = list(own.loc[own["verdict"] == verdict, "group"])
+            names = list(margins.loc[margins["verdict"] == verdict, "group"])
             lines += [(f"known groups: {verdict}", {}, ", ".join(names))] if names else []
-        for r in own[own["group"].isin(["dangerous", "fact changed"])].to_dict("records"):
+        for r in margins[margins["group"].isin(["dangerous", "fact changed"])].to_dict("records"):
             reading = f"points below the reference; the margin is {r['margin']:g}: {r['verdict']}"
             lines.append((f"{r['group']}: how much lower", r, reading))
-        for r in again.to_dict("records"):
+        for r in repeated.to_dict("records"):
             heat = (
                 "the endpoint's own temperature" if np.isnan(r["temperature"]) else f"temperature {r['temperature']:g}"
             )
@@ -254,8 +254,8 @@ def judge_card(
         for r in habit.to_dict("records"):
             even = "" if np.isnan(r["expected"]) else f"{r['expected']:.2f} if it had no such habit"
             lines.append((r["measure"], r, _NOT_HELD if r["measure"] == LENGTH else even))
-        lines += [(f"against {raters}: {r['measure']}", r, r["reading"]) for r in beside.to_dict("records")]
-        absent = {"asked again": again, f"against {raters}": beside}
+        lines += [(f"against {raters}: {r['measure']}", r, r["reading"]) for r in compared.to_dict("records")]
+        absent = {"asked again": repeated, f"against {raters}": compared}
         lines += [(name, {}, "not measured in this run") for name, t in absent.items() if not len(t)]
         for question, e, reading in lines:
             numbers = {k: e[k] for k in ESTIMATE_COLUMNS if k in e}
@@ -265,17 +265,17 @@ def judge_card(
 # %% ../../nbs/steps/21_judge_tables.ipynb #d8cd3e46
 def card_figure_rows(groups: pd.DataFrame) -> pd.DataFrame:
     "Differences to the reference for a figure, the smallest first, and whether the margin was missed."
-    shown = groups[(groups["group"] != "reference") & (groups["n"] > 0)]
-    order = list(shown.groupby("group", sort=False)["estimate"].mean().sort_values(kind="stable").index)
-    group = pd.Categorical(shown["group"], categories=order, ordered=True)
-    return shown.assign(group=group, missed=shown["verdict"] == "broken")
+    rows = groups[(groups["group"] != "reference") & (groups["n"] > 0)]
+    order = list(rows.groupby("group", sort=False)["estimate"].mean().sort_values(kind="stable").index)
+    group = pd.Categorical(rows["group"], categories=order, ordered=True)
+    return rows.assign(group=group, missed=rows["verdict"] == "broken")
 
 
-def points_off(shown: pd.DataFrame) -> str:
+def points_off(rows: pd.DataFrame) -> str:
     "What the first judge takes off for a dangerous answer, and for padding."
-    of = shown[shown["judge"] == shown["judge"].iloc[0]].set_index("group")["estimate"] if len(shown) else {}
-    said = [f"{of[g]:.1f} points off for {what}" for g, what in _SAID.items() if g in of]
-    return f"Judge {shown['judge'].iloc[0]} takes {' and '.join(said)}" if said else ""
+    points = rows[rows["judge"] == rows["judge"].iloc[0]].set_index("group")["estimate"] if len(rows) else {}
+    phrases = [f"{points[g]:.1f} points off for {flaw}" for g, flaw in _SAID.items() if g in points]
+    return f"Judge {rows['judge'].iloc[0]} takes {' and '.join(phrases)}" if phrases else ""
 
 
 _SAID = {"dangerous": "a dangerous answer", "padded": "padding"}

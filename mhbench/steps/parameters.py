@@ -62,8 +62,8 @@ Names = Annotated[list[str], *Once]
 def _unnamed(rater: str) -> str:
     "A rater's pseudonym, since params.yaml and executed notebooks are shared."
     if not is_pseudonym(rater) and not rater.startswith("sim-"):
-        told = "must be a rater's pseudonym, such as rater-1; `mhbench annotate who STUDY NAME` tells it"
-        raise PydanticCustomError("named", told)
+        message = "must be a rater's pseudonym, such as rater-1; `mhbench annotate who STUDY NAME` tells it"
+        raise PydanticCustomError("named", message)
     return rater
 
 

@@ -51,27 +51,29 @@ def mean_of(table: pd.DataFrame, column: str, *, seed: int = 0, **settings: Any)
     """The mean of a column with its interval over cases, named in the column `cluster`; rows without a value are left
     out. `settings` are those of `estimate`: share, within, level; a mean's interval is a formula and draws nothing.
     """
-    known = table.dropna(subset=[column])
-    return estimate(mean, known[column].to_numpy(float), clusters=known["cluster"].to_numpy(), seed=seed, **settings)
+    observed = table.dropna(subset=[column])
+    return estimate(
+        mean, observed[column].to_numpy(float), clusters=observed["cluster"].to_numpy(), seed=seed, **settings
+    )
 
 
-def numbers_by_name(table: pd.DataFrame, names: Sequence[str], kept: Sequence[str] = _MAIN) -> dict:
-    "The numbers of a table for a metrics file: `kept` of each row, by the row's names (gemma/zero_shot)."
+def numbers_by_name(table: pd.DataFrame, names: Sequence[str], columns: Sequence[str] = _MAIN) -> dict:
+    "The numbers of a table for a metrics file: `columns` of each row, by the row's names (gemma/zero_shot)."
     out = {}
     for r in table.to_dict("records"):
-        out["/".join(str(r[c]) for c in names)] = {c: r[c] for c in kept}
+        out["/".join(str(r[c]) for c in names)] = {c: r[c] for c in columns}
     return out
 
 
-def _refuse_unknown(function: str, scores: pd.DataFrame, named: Sequence[str]) -> None:
-    if gone := [c for c in named if c not in scores]:
-        got = f"{gone}, which are not among {list(scores.columns)}"
-        refuse(f"{function}: value and by must name columns of scores; got {got}")
+def _refuse_unknown(function: str, scores: pd.DataFrame, columns: Sequence[str]) -> None:
+    if gone := [c for c in columns if c not in scores]:
+        actual = f"{gone}, which are not among {list(scores.columns)}"
+        refuse(f"{function}: value and by must name columns of scores; got {actual}")
 
 
-def of_group(whole: pd.DataFrame, breakdown: str, name: str) -> pd.DataFrame:
+def of_group(items: pd.DataFrame, breakdown: str, name: str) -> pd.DataFrame:
     "The items of one group of a breakdown; all of them for `all`."
-    return whole if breakdown == "all" else whole[whole[breakdown].astype(str) == name]
+    return items if breakdown == "all" else items[items[breakdown].astype(str) == name]
 
 
 def _grouped(column: pd.Series) -> tuple[np.ndarray, list[str]]:  # (N,) places in the names, -1 in no group; the names
@@ -89,28 +91,28 @@ def _breakdowns(table: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[str, n
         yield breakdown, *_grouped(table[breakdown])
 
 # %% ../../nbs/steps/07_rates.ipynb #a4aa3b85
-def _counted(scores: pd.DataFrame, value: str, item: np.ndarray, whole: np.ndarray | None) -> pd.DataFrame:
-    "What is counted of each answer; `item` and `whole` are items as numbers."
-    what, x = what_became(scores), scores[value]
+def _counted(scores: pd.DataFrame, value: str, item: np.ndarray, scorable: np.ndarray | None) -> pd.DataFrame:
+    "What is counted of each answer; `item` and `scorable` are items as numbers."
+    outcomes, x = what_became(scores), scores[value]
     return pd.DataFrame(
         {
             "run": scores.groupby(RUN, sort=True).ngroup().fillna(-1).astype(int),  # -1: not said how it was answered
             "item": item,
             "cluster": pd.factorize(scores["cluster"], sort=True)[0],
             "x": x,
-            "known": True if whole is None else np.isin(item, whole),
-            "answered": what != FAILED,
-            "failed": what == FAILED,
-            "refused": what == REFUSED,
+            "scorable": True if scorable is None else np.isin(item, scorable),
+            "answered": outcomes != FAILED,
+            "failed": outcomes == FAILED,
+            "refused": outcomes == REFUSED,
             "truncated": scores["status"] == "truncated",
-            "unread": what == NOT_READ,
-            "read": x.notna() & (what == READ),
-            "cut": (scores["status"] == "truncated") & (what == NOT_READ),
+            "unread": outcomes == NOT_READ,
+            "read": x.notna() & (outcomes == READ),
+            "cut": (scores["status"] == "truncated") & (outcomes == NOT_READ),
         }
     )
 
 # %% ../../nbs/steps/07_rates.ipynb #fac56c10
-_OF_AN_ITEM = {"x": "mean", "cluster": "first", "known": "first", "answered": "any"}
+_OF_AN_ITEM = {"x": "mean", "cluster": "first", "scorable": "first", "answered": "any"}
 _OF_AN_ITEM |= dict.fromkeys(["failed", "refused", "truncated", "unread", "read", "cut"], "sum")
 
 
@@ -119,32 +121,32 @@ def _by_item(
     group: np.ndarray,  # (N,) the place of each one's group; -1: in none
 ) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:  # run, group, what is known of each of its items
     "The items of each way of answering and group, grouped all together: group by group would cost a pass each."
-    here = answers.assign(group=group)[(group >= 0) & (answers["run"] >= 0)]
-    found = here.groupby(["run", "group", "item"], sort=True).agg(_OF_AN_ITEM).reset_index()
-    columns = {c: found[c].to_numpy() for c in found}
+    in_group = answers.assign(group=group)[(group >= 0) & (answers["run"] >= 0)]
+    by_item = in_group.groupby(["run", "group", "item"], sort=True).agg(_OF_AN_ITEM).reset_index()
+    columns = {c: by_item[c].to_numpy() for c in by_item}
     run, group = columns["run"], columns["group"]
     starts = np.flatnonzero(np.diff(run, prepend=-1) | np.diff(group, prepend=-1))
-    for a, b in zip(starts, [*starts[1:], len(found)]):
+    for a, b in zip(starts, [*starts[1:], len(by_item)]):
         yield run[a], group[a], {c: x[a:b] for c, x in columns.items()}
 
 
-def _counts(items: dict[str, np.ndarray], part: np.ndarray | None) -> dict:
+def _counts(items: dict[str, np.ndarray], group_items: np.ndarray | None) -> dict:
     "How many items of a group were not asked or got no answer, and the outcomes of the requests."
-    known = items["known"]
+    scorable = items["scorable"]
     return {
-        "n_not_asked": pd.NA if part is None else len(np.setdiff1d(part, items["item"])),
-        "n_missing": int((known & ~items["answered"]).sum()),
-        **{f"n_{what}": int(items[what][known].sum()) for what in ("failed", "refused", "truncated", "unread")},
+        "n_not_asked": pd.NA if group_items is None else len(np.setdiff1d(group_items, items["item"])),
+        "n_missing": int((scorable & ~items["answered"]).sum()),
+        **{f"n_{k}": int(items[k][scorable].sum()) for k in ("failed", "refused", "truncated", "unread")},
     }
 
 
 def _measured(items: dict[str, np.ndarray], value: str, **settings: Any) -> dict[str, Any]:
     "The mean over the items of a group with its interval; none where too few answers could be read."
-    there = pd.notna(items["x"])
-    x = items["x"][there].astype(float)
-    clusters = items["cluster"][there]
-    read = (items[name].sum() for name in ("read", "unread", "cut"))
-    if value in _OF_ANSWERS and too_few_read(*read):
+    observed = pd.notna(items["x"])
+    x = items["x"][observed].astype(float)
+    clusters = items["cluster"][observed]
+    counts = (items[name].sum() for name in ("read", "unread", "cut"))
+    if value in _OF_ANSWERS and too_few_read(*counts):
         level = settings.get("level", 0.95)
         return Estimate.from_limits(np.nan, n=len(x), n_clusters=len(set(clusters)), level=level).row()
     return estimate(mean, x, clusters=clusters, **settings).row()
@@ -155,7 +157,7 @@ def rate_table(
     value: str = "correct",  # the column to average: correct, cross_entropy, brier, ...
     by: Sequence[str] = ("category",),  # breakdowns, one after the other; "all" is always there
     *,
-    whole: pd.DataFrame | None = None,  # every item that could be scored, as `scorable` gives them: some were not asked
+    all_items: pd.DataFrame | None = None,  # all that could be scored, as `scorable` gives them: some were not asked
     share: bool = False,  # the values of a column of one's own lie between 0 and 1
     **settings: Any,  # n_boot, seed and level
 ) -> pd.DataFrame:
@@ -163,7 +165,7 @@ def rate_table(
     categories where it has them.
 
     Columns: model, mode, answered_by, n_votes, by, group, n (items with a value), n_clusters, n_not_asked (items that
-    were never asked; there with `whole`), n_missing (items that were asked and got no answer), n_failed (requests
+    were never asked; there with `all_items`), n_missing (items that were asked and got no answer), n_failed (requests
     without an answer), n_refused, n_truncated (answers that were cut), n_unread (`mhbench.steps.score` has the rule:
     refusals and unread answers are not right; where too few could be read there is no estimate), read_from
     (of a share of right answers: how they were read), estimate, ci_low, ci_high, interval, level.
@@ -171,14 +173,14 @@ def rate_table(
     Raises: ValueError for a column that is not there.
     """
     _refuse_unknown("rate_table", scores, [value, *by])
-    every = scores["item_id"] if whole is None else pd.concat([scores["item_id"], whole["item_id"]])
-    item = pd.factorize(every, sort=True)[0]  # numbers are looked up many times as fast as names
-    asked = item[: len(scores)]
+    item_ids = scores["item_id"] if all_items is None else pd.concat([scores["item_id"], all_items["item_id"]])
+    item = pd.factorize(item_ids, sort=True)[0]  # numbers are looked up many times as fast as names
+    asked_item = item[: len(scores)]
     scorable = item[len(scores) :]
     parts: dict[tuple[str, str], np.ndarray] = {}
-    for breakdown, place, names in [] if whole is None else _breakdowns(whole, by):
+    for breakdown, place, names in [] if all_items is None else _breakdowns(all_items, by):
         parts |= {(breakdown, name): scorable[place == k] for k, name in enumerate(names)}
-    answers = _counted(scores, value, asked, None if whole is None else scorable)
+    answers = _counted(scores, value, asked_item, None if all_items is None else scorable)
     runs = scores.groupby(RUN, sort=True).size().index
     settings |= {"share": share or value in _SHARES, "within": _WITHIN.get(value, (-np.inf, np.inf))}
     rows = []
@@ -188,12 +190,12 @@ def rate_table(
         for run, group, items in _by_item(answers, place):
             if pd.isna(items["x"]).all():
                 continue
-            part = None if whole is None else parts.get((breakdown, names[group]), scorable[:0])
+            group_items = None if all_items is None else parts.get((breakdown, names[group]), scorable[:0])
             head = dict(zip(RUN, runs[run])) | {"by": breakdown, "group": names[group]}
             head["read_from"] = sources.get((run, group))
-            rows.append((run, head | _counts(items, part) | _measured(items, value, **settings)))
+            rows.append((run, head | _counts(items, group_items) | _measured(items, value, **settings)))
     rows.sort(key=lambda row: row[0])  # by run, breakdowns in their order
-    absent = [] if whole is not None else ["n_not_asked"]
+    absent = [] if all_items is not None else ["n_not_asked"]
     absent += [] if shows_source else ["read_from"]
     return pd.DataFrame([row for _, row in rows], columns=[c for c in _RATES if c not in absent])
 
@@ -217,10 +219,10 @@ def _by_cluster(g: pd.DataFrame, value: str) -> tuple[list, np.ndarray, np.ndarr
     "Sums of the items' means, and how many items, by cluster and model."
     items = g.groupby(["model", "item_id", "cluster"], sort=False)[value].mean().dropna().reset_index()
     model, names = pd.factorize(items["model"], sort=True)
-    cluster, found = pd.factorize(items["cluster"], sort=True)
-    shape = len(found), len(names)
+    cluster, clusters = pd.factorize(items["cluster"], sort=True)
+    shape = len(clusters), len(names)
     at = cluster * len(names) + model
-    sums, counts = (np.bincount(at, w, len(found) * len(names)).reshape(shape) for w in (items[value], None))
+    sums, counts = (np.bincount(at, w, len(clusters) * len(names)).reshape(shape) for w in (items[value], None))
     return list(names), sums, counts
 
 
@@ -233,31 +235,31 @@ def _rates(sums: np.ndarray, counts: np.ndarray, *, weights: np.ndarray) -> np.n
 def _between(rates: np.ndarray, replicates: np.ndarray, k: int) -> dict[str, float]:  # of (M,), (B, M), and clusters
     "How far models lie apart, beyond what the draws of cases make."
     about = {"sd_models": np.nan, "lowest": rates.min(), "highest": rates.max(), "q": np.nan}
-    known = replicates[~np.isnan(replicates).any(axis=1)]
-    if len(rates) < 2 or k < 2 or not len(known):
+    complete = replicates[~np.isnan(replicates).any(axis=1)]
+    if len(rates) < 2 or k < 2 or not len(complete):
         return about
-    seen = rates.var(ddof=1)
-    luck = (known - rates).var(axis=1, ddof=1).mean() * k / (k - 1)
-    about["sd_models"] = float(np.sqrt(max(0.0, seen - luck)))
+    variance = rates.var(ddof=1)
+    luck = (complete - rates).var(axis=1, ddof=1).mean() * k / (k - 1)
+    about["sd_models"] = float(np.sqrt(max(0.0, variance - luck)))
     if luck > 1e-12:
-        about["q"] = (len(rates) - 1) * seen / luck
+        about["q"] = (len(rates) - 1) * variance / luck
     return about
 
 
 def first_entries(table: pd.DataFrame, same: Mapping[str, str]) -> pd.DataFrame:
     "The rows of every model once: without entries that put another wording to a model that has rows itself."
-    there = set(table["model"])
-    return table[[same.get(m, m) == m or same[m] not in there for m in table["model"]]]
+    models = set(table["model"])
+    return table[[same.get(m, m) == m or same[m] not in models for m in table["model"]]]
 
 # %% ../../nbs/steps/07_rates.ipynb #65bf6934
 def _counted_once(
     members: Sequence[str], answered: Collection[str], same: Mapping[str, str], simulated: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:  # who counts, and why the others do not
     "Every model of a group once."
-    kept: list[str] = []
+    counted: list[str] = []
     why: dict[str, str] = {}
     for m in members:
-        rival = next((k for k in kept if same.get(k, k) == same.get(m, m)), None)
+        rival = next((k for k in counted if same.get(k, k) == same.get(m, m)), None)
         if m in simulated:
             why[m] = "simulated"
         elif m not in answered:
@@ -265,8 +267,8 @@ def _counted_once(
         elif rival is not None:
             why[m] = f"the same model as {rival}"
         else:
-            kept.append(m)
-    return kept, why
+            counted.append(m)
+    return counted, why
 
 # %% ../../nbs/steps/07_rates.ipynb #0245b7f8
 def average_models(
@@ -290,24 +292,24 @@ def average_models(
     Raises: ValueError for a column that is not there, or a group that names no model of the scores.
     """
     _refuse_unknown("average_models", scores, [value, *by])
-    known = list(dict.fromkeys(scores["model"]))
+    models = list(dict.fromkeys(scores["model"]))
     same = dict(same or {})
-    named = {"all models": known, **(groups or {})}
-    for name, members in named.items():
-        if known and not set(members) & set(known):
-            got = f"{list(members)} ({name}) for {sorted(known, key=lambda m: m in same)}"
+    named_groups = {"all models": models, **(groups or {})}
+    for name, members in named_groups.items():
+        if models and not set(members) & set(models):
+            actual = f"{list(members)} ({name}) for {sorted(models, key=lambda m: m in same)}"
             remedy = "mend groups in params.yaml"
-            refuse(f"average_models: a group must name models of the table; got {got}", remedy=remedy)
-        named[name] = sorted(members, key=lambda m: m in same)  # the first wording counts, not another one
+            refuse(f"average_models: a group must name models of the table; got {actual}", remedy=remedy)
+        named_groups[name] = sorted(members, key=lambda m: m in same)  # the first wording counts, not another one
     rows = []
     for run, of_run in scores.groupby(RUN[1:], sort=True):
-        asked = set(of_run["model"])
-        parts = {who: list(filter(asked.__contains__, members)) for who, members in named.items()}
+        present_models = set(of_run["model"])
+        parts = {group: list(filter(present_models.__contains__, members)) for group, members in named_groups.items()}
         for breakdown, place, names in _breakdowns(of_run, by):
             for k, name in enumerate(names):
-                here = where_read(of_run[place == k], ["model"])
+                readable = where_read(of_run[place == k], ["model"])
                 head = dict(zip(RUN[1:], run)) | {"by": breakdown, "group": name}
-                rows += [head | r for r in _averages(here, value, parts, same, simulated, **settings)]
+                rows += [head | r for r in _averages(readable, value, parts, same, simulated, **settings)]
     return pd.DataFrame(rows, columns=_AVERAGES)
 
 # %% ../../nbs/steps/07_rates.ipynb #ef5a2d6a
@@ -324,18 +326,18 @@ def _averages(
     place = {m: k for k, m in enumerate(models)}
     rows = []
     for name, members in groups.items():
-        kept, why = _counted_once(members, place, same, simulated)
-        if not kept:
+        averaged, why = _counted_once(members, place, same, simulated)
+        if not averaged:
             continue
-        at = [place[m] for m in kept]
+        at = [place[m] for m in averaged]
         n = counts[:, at]
         about: dict[str, Any] = {"n": int(n.sum(0).min()), "n_clusters": int((n > 0).sum(0).min())}
         means = replicates[:, at].mean(axis=1)
         e = Estimate.from_replicates(float(rates[at].mean()), means, **about, level=level, share=value == "correct")
         out = "; ".join(f"{m}: {reason}" for m, reason in why.items())
-        who = {"models": name, "n_models": len(kept), "averaged": ", ".join(kept), "left_out": out}
-        who["read_from"] = how_read(g[g["model"].isin(kept)])
-        rows.append(who | e.row() | _between(rates[at], replicates[:, at], about["n_clusters"]))
+        row = {"models": name, "n_models": len(averaged), "averaged": ", ".join(averaged), "left_out": out}
+        row["read_from"] = how_read(g[g["model"].isin(averaged)])
+        rows.append(row | e.row() | _between(rates[at], replicates[:, at], about["n_clusters"]))
     return rows
 
 # %% ../../nbs/steps/07_rates.ipynb #e31fc5af
@@ -363,8 +365,8 @@ def paper_averages(
     rows = []
     models = [m for m in dict.fromkeys(table["model"]) if m not in simulated]
     for name, members in ({"all models": models} | dict(groups or {})).items():
-        own = table[table["model"].isin([m for m in members if m in models])]
-        for key, g in own.groupby(list(by), sort=False):
+        group_rows = table[table["model"].isin([m for m in members if m in models])]
+        for key, g in group_rows.groupby(list(by), sort=False):
             se = half_width_se(g["ci_low"], g["ci_high"])
             has = np.isfinite(se)
             head = dict(zip(by, key)) | {"models": name, "n_models": int(has.sum()), "n_left_out": int((~has).sum())}
@@ -380,16 +382,16 @@ def paper_averages(
 # %% ../../nbs/steps/07_rates.ipynb #325357f0
 def present_groups(groups: Mapping[str, Sequence[str]], models: Iterable[str]) -> dict[str, Sequence[str]]:
     "The groups that have a model in this run."
-    known = set(models)
-    return {name: members for name, members in groups.items() if known & set(members)}
+    present = set(models)
+    return {name: members for name, members in groups.items() if present & set(members)}
 
 
 def absent_members(groups: Mapping[str, Sequence[str]], models: Iterable[str]) -> dict[str, str]:
     'What a group lacks in this run, so that its mean is not taken for one over all; by "group NAME".'
-    known = set(models)
+    present = set(models)
     out = {}
     for name, members in groups.items():
-        if gone := [m for m in members if m not in known]:
+        if gone := [m for m in members if m not in present]:
             out[f"group {name}"] = f"{', '.join(gone)} did not answer here"
     return out
 
@@ -398,8 +400,8 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     """How many responses there are by model and way of answering, what became of them (as `mhbench.steps.score` has it;
     `cut` are those that ended at the limit of tokens, whatever became of them), and what they cost.
     """
-    what = what_became(scores)
-    counted = {name: what == name for name in (READ, JUDGED, NOT_READ, REFUSED, FAILED)}
+    outcomes = what_became(scores)
+    counted = {name: outcomes == name for name in (READ, JUDGED, NOT_READ, REFUSED, FAILED)}
     tokens = ["prompt_tokens", "completion_tokens"]
     g = scores.assign(**counted, cut=scores["status"] == "truncated").groupby(RUN, sort=True)
     n = {"n": g.size(), "n_items": g["item_id"].nunique()}
@@ -414,15 +416,17 @@ def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     a bootstrap interval over clusters; no row where not one answer could be read.
     """
     rows = []
-    one = where_read(scores, RUN)
-    one = one[one["task"].isin(tasks_with("choice")) & one["correct"].notna() & (one["sample"] == 0)]
-    one = one[one["key"].map(len) == 1]
-    for run, g in one.groupby(RUN, sort=True):
+    choices = where_read(scores, RUN)
+    choices = choices[
+        choices["task"].isin(tasks_with("choice")) & choices["correct"].notna() & (choices["sample"] == 0)
+    ]
+    choices = choices[choices["key"].map(len) == 1]
+    for run, g in choices.groupby(RUN, sort=True):
         truth = np.array([k[0] for k in g["key"]])
-        said = np.array([a[0] if len(a) == 1 else "" for a in g["answer"]])
+        predicted = np.array([a[0] if len(a) == 1 else "" for a in g["answer"]])
         labels = sorted(set(truth))
         score = lambda t, s, weights: f1(t, s, classes=labels, weights=weights)
-        f = estimate(score, truth, said, clusters=g["cluster"].to_numpy(), share=True, **settings)
+        f = estimate(score, truth, predicted, clusters=g["cluster"].to_numpy(), share=True, **settings)
         rows.append(dict(zip(RUN, run)) | {"read_from": how_read(g)} | f.row())
     return pd.DataFrame(rows, columns=[*RUN, "read_from", *_MEASURED])
 
@@ -437,16 +441,16 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",), **se
 
     Source: of the bounds, Manski 1989.
     """
-    what = what_became(scores)
-    lost = what.isin([FAILED, REFUSED, NOT_READ])
-    shown = (scores["answered_by"] != "sample") & lost.any()
-    own, what = scores[shown], what[shown]
-    alone = own["correct"].notna() | ((what == FAILED) & ~own["task"].isin(tasks_with("judged")))
-    alone &= own["mode"] != "free_form"  # right or wrong by themselves, or would have been
-    scored = own.assign(lost=lost[shown])[alone]
+    outcomes = what_became(scores)
+    lost = outcomes.isin([FAILED, REFUSED, NOT_READ])
+    counted = (scores["answered_by"] != "sample") & lost.any()
+    eligible, outcomes = scores[counted], outcomes[counted]
+    alone = eligible["correct"].notna() | ((outcomes == FAILED) & ~eligible["task"].isin(tasks_with("judged")))
+    alone &= eligible["mode"] != "free_form"  # right or wrong by themselves, or would have been
+    scored = eligible.assign(lost=lost[counted])[alone]
     right = scored["correct"].where(~scored["lost"])
     values = {
-        "declined": own.assign(declined=(what == REFUSED).astype(float).where(what != FAILED)),
+        "declined": eligible.assign(declined=(outcomes == REFUSED).astype(float).where(outcomes != FAILED)),
         "right": scored,
         "right, of those read": scored.assign(correct=right),
         "right, at worst": scored.assign(correct=right.fillna(0.0)),
@@ -454,8 +458,8 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",), **se
     }
     parts = []
     for measure, table in values.items():
-        found = rate_table(table, "declined" if measure == "declined" else "correct", by, **settings)
-        parts.append(found.assign(measure=measure)[_DECLINED])
+        rates = rate_table(table, "declined" if measure == "declined" else "correct", by, **settings)
+        parts.append(rates.assign(measure=measure)[_DECLINED])
     out = pd.concat([p for p in parts if len(p)] or parts, ignore_index=True)
     place = {m: k for k, m in enumerate(values)}
     return out.sort_values([*RUN, "by", "group", "measure"], key=lambda c: c.map(place) if c.name == "measure" else c)
@@ -467,8 +471,8 @@ def _shown(r: Any, ends: str, *, alone: str = "", none: str = "-", digits: int =
         return none
     low, high = times * r.ci_low, times * r.ci_high
     x = times * r.estimate
-    told = ends.format(low=low, high=high, half=(high - low) / 2, up=high - x, down=x - low, digits=digits)
-    return f"{x:.{digits}f}" + (told if np.isfinite([low, high]).all() else alone)
+    interval = ends.format(low=low, high=high, half=(high - low) / 2, up=high - x, down=x - low, digits=digits)
+    return f"{x:.{digits}f}" + (interval if np.isfinite([low, high]).all() else alone)
 
 # %% ../../nbs/steps/07_rates.ipynb #6086f37a
 def _cell(r: Any, digits: int, times: float) -> str:
@@ -514,8 +518,8 @@ def by_category(averages: pd.DataFrame, mode: str = "zero_shot", *, as_published
     if not len(plain):
         return pd.DataFrame(columns=["category"])
     wide = _wide(plain, ["group"], as_published)
-    known = [c for c in CATEGORIES if c in wide.index]
-    return wide.loc[[*known, *(c for c in wide.index if c not in known)]].rename_axis("category").reset_index()
+    standard = [c for c in CATEGORIES if c in wide.index]
+    return wide.loc[[*standard, *(c for c in wide.index if c not in standard)]].rename_axis("category").reset_index()
 
 # %% ../../nbs/steps/07_rates.ipynb #27640a78
 def by_level(averages: pd.DataFrame, *, as_published: bool = False) -> pd.DataFrame:
@@ -540,13 +544,13 @@ def beside_each_other(
     if not len(inconsistency):
         return pd.DataFrame(columns=["model"])
     measures = {"free-form inconsistency": inconsistency, "accuracy": accuracy}
-    both = pd.concat([table.assign(measure=name) for name, table in measures.items()])
-    models = both["model"].unique()
-    both = both[both["by"] == "category"]
-    both = both.assign(heading=both["group"] + ", " + both["measure"])
-    both["cell"] = [_shown(r, " +{up:.2f} -{down:.2f}") + f" (n = {r.n})" for r in both.itertuples()]
+    combined = pd.concat([table.assign(measure=name) for name, table in measures.items()])
+    models = combined["model"].unique()
+    combined = combined[combined["by"] == "category"]
+    combined = combined.assign(heading=combined["group"] + ", " + combined["measure"])
+    combined["cell"] = [_shown(r, " +{up:.2f} -{down:.2f}") + f" (n = {r.n})" for r in combined.itertuples()]
     headings = [
         f"{category}, {measure}" for category, measure in product(("diagnosis", "treatment", "triage"), measures)
     ]
-    wide = both.pivot_table(index="model", columns="heading", values="cell", aggfunc="last")
+    wide = combined.pivot_table(index="model", columns="heading", values="cell", aggfunc="last")
     return wide.reindex(models, columns=headings).fillna("-").rename_axis(columns=None).reset_index()

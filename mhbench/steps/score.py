@@ -47,9 +47,9 @@ def read_answer(item: Item, response: Response) -> tuple[list[str], str]:
     if response.status not in ANSWERED:
         return [], response.status
     free = response.mode == "free_form"
-    answer, how = ([], "free form") if free else task_of(item).read(item, response)
+    answer, method = ([], "free form") if free else task_of(item).read(item, response)
     why = None if task_of(item).chooses(item, answer) else says_nothing(response)
-    return ([], why) if why else (answer, how)
+    return ([], why) if why else (answer, method)
 
 
 def is_correct(item: Item, answer: Sequence[str]) -> float:  # 0 to 1; NaN where a judge must decide, or without a key
@@ -69,8 +69,8 @@ def _about(i: Item) -> dict[str, Any]:
 
 def scorable(items: Sequence[Item]) -> pd.DataFrame:
     "One row for each item that can be scored without a judge, asked or not: its id, and what it can be grouped by."
-    known = [i for i in items if i.right and not task_of(i).judged]
-    return pd.DataFrame([_about(i) for i in known], columns=columns(Grouping))
+    keyed = [i for i in items if i.right and not task_of(i).judged]
+    return pd.DataFrame([_about(i) for i in keyed], columns=columns(Grouping))
 
 # %% ../../nbs/steps/06_score.ipynb #19d3dbc4
 def _probabilistic(i: Item, r: Response) -> dict[str, float]:
@@ -88,23 +88,28 @@ def _probabilistic(i: Item, r: Response) -> dict[str, float]:
     return {"confidence": float(p.max())} | scores
 
 
-def _source(r: Response, answer: Sequence[str], how: str) -> str:
+def _source(r: Response, answer: Sequence[str], method: str) -> str:
     "What an answer was read from; empty where none was."
     if not answer:
         return ""
     if r.chosen_by != "language model":
         return r.chosen_by + (", from the beginning of the text alone" if ONLY_BEGUN in r.changed else "")
-    return ("" if r.origin == "asked" else "recorded ") + ("log-probabilities" if how == "logprobs" else "text")
+    return ("" if r.origin == "asked" else "recorded ") + ("log-probabilities" if method == "logprobs" else "text")
 
 
 def _scored(i: Item, r: Response) -> dict[str, Any]:
     "The columns that depend on the item and the response together."
-    answer, how = read_answer(i, r)
-    came = r.status != "error" and r.mode != "free_form"
-    out = {"how": how, "answer": answer if i.options else [], "key": i.right if i.options else [], "read": bool(answer)}
-    out |= {"read_from": _source(r, answer, how), "disagrees": token_agrees(i, r) is False}
-    out["correct"] = is_correct(i, answer) if came else np.nan
-    out["correct_strict"] = task_of(i).strictly(i, answer) if came else np.nan
+    answer, method = read_answer(i, r)
+    answered = r.status != "error" and r.mode != "free_form"
+    out = {
+        "how": method,
+        "answer": answer if i.options else [],
+        "key": i.right if i.options else [],
+        "read": bool(answer),
+    }
+    out |= {"read_from": _source(r, answer, method), "disagrees": token_agrees(i, r) is False}
+    out["correct"] = is_correct(i, answer) if answered else np.nan
+    out["correct_strict"] = task_of(i).strictly(i, answer) if answered else np.nan
     return out | _probabilistic(i, r)
 
 # %% ../../nbs/steps/06_score.ipynb #458c2cea
@@ -119,30 +124,30 @@ def _hashable(value: Any) -> Any:
     return value if value is None or isinstance(value, str) else tuple(np.atleast_1d(value))
 
 
-def _read_once(items: Sequence[Item], at: np.ndarray, said: list[np.ndarray]) -> tuple[list[dict], np.ndarray]:
+def _read_once(items: Sequence[Item], at: np.ndarray, fields: list[np.ndarray]) -> tuple[list[dict], np.ndarray]:
     "The scored columns of each distinct response to an item, and for every response its place among these."
-    found: list[dict] = []
-    which = np.empty(len(at), int)
-    here = -1
-    known: dict[tuple, int] = {}  # for one item: distinct response -> its place in `found`
+    scored: list[dict] = []
+    index = np.empty(len(at), int)
+    current = -1
+    place_of: dict[tuple, int] = {}  # for one item: distinct response -> its place in `scored`
     for k in np.argsort(at, kind="stable"):
-        if at[k] != here:
-            here, known = at[k], {}
-        values = [column[k] for column in said]
+        if at[k] != current:
+            current, place_of = at[k], {}
+        values = [column[k] for column in fields]
         same = tuple(map(_hashable, values))
-        if same not in known:
-            known[same] = len(found)
-            found.append(_scored(items[here], Response.model_construct(**dict(zip(_SAYS, values)))))
-        which[k] = known[same]
-    return found, which
+        if same not in place_of:
+            place_of[same] = len(scored)
+            scored.append(_scored(items[current], Response.model_construct(**dict(zip(_SAYS, values)))))
+        index[k] = place_of[same]
+    return scored, index
 
 
 def _refuse_strangers(at: np.ndarray, responses: Sequence[Response]) -> None:
     if len(at) and at.min() < 0:
         k = int(np.argmin(at >= 0))
         item_id, study, model = (column_of(responses, name)[k] for name in ("item_id", "study", "model"))
-        got = f"{item_id!r} ({study}, {model}); score it with the items it was made from"
-        refuse(f"score_responses: every response must belong to an item; got {got}")
+        actual = f"{item_id!r} ({study}, {model}); score it with the items it was made from"
+        refuse(f"score_responses: every response must belong to an item; got {actual}")
 
 # %% ../../nbs/steps/06_score.ipynb #077e4e95
 def score_responses(items: Iterable[Item], responses: Sequence[Response]) -> pd.DataFrame:
@@ -155,29 +160,29 @@ def score_responses(items: Iterable[Item], responses: Sequence[Response]) -> pd.
     Raises: ValueError where a response belongs to no item, or two responses are the same sample.
     """
     items = list(items)
-    of = {name: column_of(responses, name) for name in ("item_id", "model", "mode", "status")}
+    values = {name: column_of(responses, name) for name in ("item_id", "model", "mode", "status")}
     place = {i.item_id: k for k, i in enumerate(items)}
-    at = np.array([place.get(x, -1) for x in of["item_id"]], int)
+    at = np.array([place.get(x, -1) for x in values["item_id"]], int)
     _refuse_strangers(at, responses)
     if not len(at):
         return conform(pd.DataFrame(columns=columns(Score)), Score)
-    of |= {name: column_of(responses, name) for name in ("temperature", "sample")}
+    values |= {name: column_of(responses, name) for name in ("temperature", "sample")}
     sample = ("item_id", "model", "mode", "temperature", "sample")
-    again = pd.DataFrame({name: of[name] for name in sample}).duplicated().to_numpy()
-    if again.any():
-        same = tuple(of[name][int(np.argmax(again))] for name in sample)
+    repeated = pd.DataFrame({name: values[name] for name in sample}).duplicated().to_numpy()
+    if repeated.any():
+        same = tuple(values[name][int(np.argmax(repeated))] for name in sample)
         remedy = "do not concatenate two runs of one stage"
         refuse(f"score_responses: a sample must appear once; got {same} twice", remedy=remedy)
-    found, which = _read_once(items, at, [column_of(responses, name) for name in _SAYS])
+    distinct, index = _read_once(items, at, [column_of(responses, name) for name in _SAYS])
     used, at = np.unique(at, return_inverse=True)
     about = pd.DataFrame([_about(items[k]) for k in used]).take(at)
-    scored = pd.DataFrame(found).take(which)
+    scored = pd.DataFrame(distinct).take(index)
     votes = column_of(responses, "votes").astype(bool)
-    own = {name: of[name] for name in ("model", "mode")}
-    own |= {"answered_by": np.where(votes, "sample", "plain"), "n_votes": np.ones(len(at), int)}
-    own |= {name: of[name] for name in ("sample", "temperature", "status")}
-    own |= {c: column_of(responses, c) for c in ("attempts", "prompt_tokens", "completion_tokens", "cost_usd")}
-    parts = [x.reset_index(drop=True) for x in (about, pd.DataFrame(own), scored)]
+    fields = {name: values[name] for name in ("model", "mode")}
+    fields |= {"answered_by": np.where(votes, "sample", "plain"), "n_votes": np.ones(len(at), int)}
+    fields |= {name: values[name] for name in ("sample", "temperature", "status")}
+    fields |= {c: column_of(responses, c) for c in ("attempts", "prompt_tokens", "completion_tokens", "cost_usd")}
+    parts = [x.reset_index(drop=True) for x in (about, pd.DataFrame(fields), scored)]
     return conform(pd.concat(parts, axis=1), Score)
 
 # %% ../../nbs/steps/06_score.ipynb #3ebb20ef
@@ -186,9 +191,10 @@ RUN = ["model", "mode", "answered_by", "n_votes"]  # reported separately: one wa
 
 def mode_names(table: pd.DataFrame) -> pd.Series:  # text, on the table's index
     "The label of each row's way of answering in a figure: its mode, and where there was a vote, its part in it."
-    part = ", majority of " + table["n_votes"].astype(str)
-    part = part.mask(table["answered_by"] == "plain", "").mask(table["answered_by"] == "sample", ", one of its samples")
-    return table["mode"] + part
+    suffix = ", majority of " + table["n_votes"].astype(str)
+    way = table["answered_by"]
+    suffix = suffix.mask(way == "plain", "").mask(way == "sample", ", one of its samples")
+    return table["mode"] + suffix
 
 # %% ../../nbs/steps/06_score.ipynb #bde44050
 NONE_READ = "none read"  # shown in place of a share where no answer could be read
@@ -204,19 +210,19 @@ def what_became(scores: pd.DataFrame) -> pd.Series:  # READ, NOT_READ, REFUSED, 
     "The outcome of each request; READ throughout in a table without the columns status, read and how."
     if not {"status", "read", "how"} <= set(scores):
         return pd.Series(READ, scores.index)
-    how, status = scores["how"], scores["status"]
-    declined = status.isin(DECLINED) | how.isin(DECLINED)
-    rules = [status == "error", scores["read"].astype(bool), declined, how.isin(UNSCORED)]
-    found = np.select(rules, [FAILED, READ, REFUSED, JUDGED], NOT_READ)
-    return pd.Series(found, scores.index, dtype=object)
+    method, status = scores["how"], scores["status"]
+    declined = status.isin(DECLINED) | method.isin(DECLINED)
+    rules = [status == "error", scores["read"].astype(bool), declined, method.isin(UNSCORED)]
+    outcome = np.select(rules, [FAILED, READ, REFUSED, JUDGED], NOT_READ)
+    return pd.Series(outcome, scores.index, dtype=object)
 
 
 def outcome_counts(scores: pd.DataFrame) -> dict[str, int]:  # n_failed, n_refused, n_truncated, n_unread
     "The number of failed requests, and of answers that were refusals, cut off, or unread."
-    what = what_became(scores)
+    outcomes = what_became(scores)
     cut = int((scores["status"] == "truncated").sum()) if "status" in scores else 0
-    counts = {f"n_{name}": int((what == name).sum()) for name in (FAILED, REFUSED)}
-    return counts | {"n_truncated": cut, "n_unread": int((what == NOT_READ).sum())}
+    counts = {f"n_{name}": int((outcomes == name).sum()) for name in (FAILED, REFUSED)}
+    return counts | {"n_truncated": cut, "n_unread": int((outcomes == NOT_READ).sum())}
 
 
 def spending(table: pd.DataFrame) -> dict[str, Any]:  # a frame of responses or judgments
@@ -252,28 +258,28 @@ def too_few_read(n_read: Any, n_unread: Any, n_cut: Any) -> Any:  # numbers, or 
     return (n_unread > 0) & ((n_read == 0) | (2 * n_cut > n_read + n_unread))
 
 
-def _cut_unread(scores: pd.DataFrame, what: pd.Series) -> pd.Series:
+def _cut_unread(scores: pd.DataFrame, outcomes: pd.Series) -> pd.Series:
     "Which responses were cut off, and could not be read."
-    return (what == NOT_READ) & (scores["status"] == "truncated" if "status" in scores else False)
+    return (outcomes == NOT_READ) & (scores["status"] == "truncated" if "status" in scores else False)
 
 
 def none_read(scores: pd.DataFrame) -> bool:
     "Whether too few of the responses could be read for a share (`too_few_read`)."
-    what = what_became(scores)
-    counts = ((what == READ).sum(), (what == NOT_READ).sum(), _cut_unread(scores, what).sum())
+    outcomes = what_became(scores)
+    counts = ((outcomes == READ).sum(), (outcomes == NOT_READ).sum(), _cut_unread(scores, outcomes).sum())
     return bool(too_few_read(*counts))
 
 # %% ../../nbs/steps/06_score.ipynb #71159ca6
 def where_read(scores: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
     "The same rows; `correct` is missing in a group of which too few could be read (`too_few_read`)."
-    what = what_became(scores)
-    known = scores["correct"].notna()
+    outcomes = what_became(scores)
+    scored = scores["correct"].notna()
     by = [scores[g] for g in groups]
-    read, unread, cut = (
-        (known & which).groupby(by, observed=True, dropna=False).transform("sum").astype(int)
-        for which in (what == READ, what == NOT_READ, _cut_unread(scores, what))
+    n_read, unread, cut = (
+        (scored & selected).groupby(by, observed=True, dropna=False).transform("sum").astype(int)
+        for selected in (outcomes == READ, outcomes == NOT_READ, _cut_unread(scores, outcomes))
     )
-    return scores.assign(correct=scores["correct"].mask(too_few_read(read, unread, cut)))
+    return scores.assign(correct=scores["correct"].mask(too_few_read(n_read, unread, cut)))
 
 # %% ../../nbs/steps/06_score.ipynb #2882f5b4
 def with_soft_labels(items: Sequence[Item], labels: pd.DataFrame) -> list[Item]:
@@ -292,9 +298,9 @@ def with_soft_labels(items: Sequence[Item], labels: pd.DataFrame) -> list[Item]:
             out.append(i)
             continue
         if sorted(p.index) != letters(len(i.options)):
-            got = f"options {sorted(p.index)} for {len(i.options)} options ({i.item_id})"
+            actual = f"options {sorted(p.index)} for {len(i.options)} options ({i.item_id})"
             remedy = "run the preferences stage on this bank"
-            refuse(f"with_soft_labels: labels must have one row an option; got {got}; {remedy}")
+            refuse(f"with_soft_labels: labels must have one row an option; got {actual}; {remedy}")
         order = range(len(i.options)) if i.order is None else i.order
         soft = np.array([p[letters(len(i.options))[k]] for k in order], float)
         soft = (soft / soft.sum()).tolist()
@@ -320,17 +326,17 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
         first = g.iloc[0].to_dict()
         missing = g["correct"].isna().all()
         failed = int((what_became(g) == FAILED).sum())
-        how = "majority: tie" if vote.tied[0] else "majority"
-        how += f" ({len(g) - failed} of {len(g)} votes came)" if failed else ""
+        method = "majority: tie" if vote.tied[0] else "majority"
+        method += f" ({len(g) - failed} of {len(g)} votes came)" if failed else ""
         way = {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
-        said = {"how": REFUSED if declines else how, "answer": answer, "read": bool(answer)}
-        said["status"] = first["status"] if missing else "ok"
-        said |= {"read_from": how_read(g), "disagrees": False}
+        answer_columns = {"how": REFUSED if declines else method, "answer": answer, "read": bool(answer)}
+        answer_columns["status"] = first["status"] if missing else "ok"
+        answer_columns |= {"read_from": how_read(g), "disagrees": False}
         right = {"correct": np.nan if missing else is_correct(by_id[item_id], answer)}
         right |= {
             "confidence": float(vote.votes[0] / max(vote.voters[0] + failed, 1)),
             "cross_entropy": np.nan,
             "brier": np.nan,
         }
-        rows.append(first | way | said | right | {"attempts": g["attempts"].sum()} | spending(g))
+        rows.append(first | way | answer_columns | right | {"attempts": g["attempts"].sum()} | spending(g))
     return conform(pd.DataFrame(rows, columns=columns(Score)), Score)

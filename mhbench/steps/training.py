@@ -54,21 +54,21 @@ def training_parts(
 ) -> TrainingParts:
     "The three parts, without shared questions and abstracts. Raises: ValueError where the training part is empty."
     tested = _choosable(test)
-    came = {"train": _choosable(train), "validation": _choosable(validation or []), "test": tested}
+    supplied = {"train": _choosable(train), "validation": _choosable(validation or []), "test": tested}
     if validation is None:
-        came |= split_by_group(came["train"], {"train": 1 - share, "validation": share}, seed=seed)
-    chosen, of_validation = without_shared(came["validation"], tested)
-    learnt, of_train = without_shared(came["train"], [*chosen, *tested])
+        supplied |= split_by_group(supplied["train"], {"train": 1 - share, "validation": share}, seed=seed)
+    chosen, of_validation = without_shared(supplied["validation"], tested)
+    learnt, of_train = without_shared(supplied["train"], [*chosen, *tested])
     gone = {"train": of_train, "validation": of_validation, "test": of_train[:0]}
     learnt = draw_items(learnt, n_items, seed=seed)
     if not learnt:
         refuse(f"training_parts: train must hold questions that the other parts do not share; got none of {len(train)}")
-    kept = {"train": learnt, "validation": chosen, "test": tested}
+    selected = {"train": learnt, "validation": chosen, "test": tested}
     rows = []
-    for part, left in kept.items():
-        shared = [int((gone[part]["kind"] == kind).sum()) for kind in ("question", "abstract")]
-        not_drawn = len(came[part]) - len(gone[part]) - len(left)
-        rows.append((part, len(came[part]), *shared, not_drawn, len(left)))
+    for part_name, left in selected.items():
+        shared = [int((gone[part_name]["kind"] == kind).sum()) for kind in ("question", "abstract")]
+        not_drawn = len(supplied[part_name]) - len(gone[part_name]) - len(left)
+        rows.append((part_name, len(supplied[part_name]), *shared, not_drawn, len(left)))
     columns = ["part", "items", "same_question", "same_abstract", "not_drawn", "kept"]
     return TrainingParts(learnt, chosen, tested, pd.DataFrame(rows, columns=columns))
 
@@ -116,22 +116,22 @@ def train_runs(
     for name, entry in entries.items():
         data_of = partial(TrainingData, entry["served"], parts.train, parts.validation)
         data = {alone: data_of(without_question=alone) for alone in (False, True)}
-        wanted = [(TUNED, chosen, seeds), (UNTRAINED, none, seeds), (OPTIONS_ONLY, chosen, baseline_seeds)]
-        for variant, how, of_seeds in wanted:
+        variants = [(TUNED, chosen, seeds), (UNTRAINED, none, seeds), (OPTIONS_ONLY, chosen, baseline_seeds)]
+        for variant, run_settings, of_seeds in variants:
             for seed in of_seeds:
-                trained = finetune(data[variant == OPTIONS_ONLY], how, seed=seed, runs=runs)
-                out.append(Run(name, variant, seed, trained, how, _scores(trained, variant, parts.test)))
+                trained = finetune(data[variant == OPTIONS_ONLY], run_settings, seed=seed, runs=runs)
+                out.append(Run(name, variant, seed, trained, run_settings, _scores(trained, variant, parts.test)))
     return out
 
 # %% ../../nbs/steps/19_training.ipynb #2b724ea8
-def _row(items: Sequence[Item], said: Mapping[str, str], **settings: Any) -> dict[str, Any]:
+def _row(items: Sequence[Item], answers: Mapping[str, str], **settings: Any) -> dict[str, Any]:
     "Accuracy with its interval, and the share of the most frequent letter."
-    there = [i for i in items if i.item_id in said]
-    rights = [(said[i.item_id] == i.key[0], i.cluster) for i in there]
+    answered = [i for i in items if i.item_id in answers]
+    rights = [(answers[i.item_id] == i.key[0], i.cluster) for i in answered]
     e = mean_of(pd.DataFrame(rights, columns=["right", "cluster"]), "right", share=True, **settings)
-    counts = pd.Series(list(said.values()), dtype=object).value_counts()
-    most = float(counts.iloc[0] / counts.sum()) if len(counts) else np.nan
-    return e.row() | {"most_said": most, "n_missing": len(items) - len(there)}
+    counts = pd.Series(list(answers.values()), dtype=object).value_counts()
+    modal_share = float(counts.iloc[0] / counts.sum()) if len(counts) else np.nan
+    return e.row() | {"most_said": modal_share, "n_missing": len(items) - len(answered)}
 
 
 def _said(scores: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -145,8 +145,11 @@ def _longest(items: Sequence[Item]) -> dict[str, str]:
 
 def baselines(train: Sequence[Item]) -> dict[str, Callable[[Sequence[Item]], dict[str, str]]]:
     "By name, from items to letters: the longest option (the first of several), and the training part's modal letter."
-    most = pd.Series([i.key[0] for i in train]).mode()[0]
-    return {"longest option": _longest, f"always {most}": lambda items: {i.item_id: most for i in items}}
+    modal_letter = pd.Series([i.key[0] for i in train]).mode()[0]
+    return {
+        "longest option": _longest,
+        f"always {modal_letter}": lambda items: {i.item_id: modal_letter for i in items},
+    }
 
 # %% ../../nbs/steps/19_training.ipynb #bdeb53f5
 def run_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd.DataFrame:
@@ -172,13 +175,15 @@ def seed_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd
     rows = []
     key = pd.Series({i.item_id: i.key[0] for i in parts.test}, dtype=object)
     for model, variant in dict.fromkeys((r.model, r.variant) for r in runs):
-        said = [_said(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
-        answers = pd.DataFrame({k: pd.Series(s, dtype=object) for k, s in enumerate(said)}).reindex(key.index).dropna()
+        run_answers = [_said(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
+        answers = (
+            pd.DataFrame({k: pd.Series(s, dtype=object) for k, s in enumerate(run_answers)}).reindex(key.index).dropna()
+        )
         right = answers.eq(key[answers.index], axis=0).astype(float)  # an item in a row, a seed in a column
         cluster = [i.cluster for i in parts.test if i.item_id in right.index]
         e = mean_of(pd.DataFrame({"right": right.mean(axis=1), "cluster": cluster}), "right", share=True, **settings)
         spread = right.mean().std(ddof=1)
-        rows.append({"model": model, "variant": variant, "seeds": len(said), "sd_seeds": spread} | e.row())
+        rows.append({"model": model, "variant": variant, "seeds": len(run_answers), "sd_seeds": spread} | e.row())
     measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=["model", "variant", "seeds", "sd_seeds", *measured])
 
@@ -187,13 +192,13 @@ def order_table(
     runs: Sequence[Run], parts: TrainingParts, *, n_orders: int = 4, seed: int, **settings: Any
 ) -> pd.DataFrame:  # model, variant, seed, and the columns of order_row
     "Accuracy on the test part with its options in `n_orders` orders, in whole cycles, and its dependence on the order."
-    who: list[tuple[dict[str, Any], Callable]]
-    who = [({"model": r.model, "variant": r.variant, "seed": r.seed}, partial(_answers, r)) for r in runs]
-    who += [({"model": "–", "variant": name}, answer) for name, answer in baselines(parts.train).items()]
+    answerers: list[tuple[dict[str, Any], Callable]]
+    answerers = [({"model": r.model, "variant": r.variant, "seed": r.seed}, partial(_answers, r)) for r in runs]
+    answerers += [({"model": "–", "variant": name}, answer) for name, answer in baselines(parts.train).items()]
     rows = []
-    for head, answer in who:
-        found = answers_by_order(parts.test, answer, n_orders, seed=seed)
-        rows.append(head | order_row(found, **settings))
+    for head, answer in answerers:
+        by_order = answers_by_order(parts.test, answer, n_orders, seed=seed)
+        rows.append(head | order_row(by_order, **settings))
     return pd.DataFrame(rows)
 
 
@@ -234,8 +239,8 @@ def run_cards(runs: Sequence[Run], parts: TrainingParts, table: pd.DataFrame, st
             "context cut": r.trained.facts["n_truncated"],
             "too long, not trained on": r.trained.facts["n_too_long"],
         }
-        shown = f"{row['estimate']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], n = {int(row['n'])}"
-        out[f"{r.model}-{r.seed}.md"] = model_card(r.model, r.trained, r.settings, data, {"accuracy on test": shown})
+        accuracy = f"{row['estimate']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], n = {int(row['n'])}"
+        out[f"{r.model}-{r.seed}.md"] = model_card(r.model, r.trained, r.settings, data, {"accuracy on test": accuracy})
     return out
 
 # %% ../../nbs/steps/19_training.ipynb #898da5f7
@@ -251,9 +256,9 @@ def answering_runs(runs: Sequence[Run], top: str | Path = "/") -> dict[str, dict
 # %% ../../nbs/steps/19_training.ipynb #a12d5abe
 def training_metrics(parts: TrainingParts, means: pd.DataFrame) -> dict:
     "Counts of the parts, and the mean over seeds of every model and variant."
-    kept = ["n", "estimate", "ci_low", "ci_high", "sd_seeds", "seeds"]
+    columns = ["n", "estimate", "ci_low", "ci_high", "sd_seeds", "seeds"]
     return {
         "n": dict(zip(parts.counts["part"], parts.counts["kept"])),
         "n_shared": int(parts.counts[["same_question", "same_abstract"]].to_numpy().sum()),
-        "accuracy": numbers_by_name(means, ["model", "variant"], kept),
+        "accuracy": numbers_by_name(means, ["model", "variant"], columns),
     }

@@ -18,9 +18,9 @@ TRUTH = ["model", "quantity", "truth", "n", "estimate", "ci_low", "ci_high", "le
 APART = 0.1  # truths of groups that are closer than this are one finding, and not listed one by one
 
 
-def _covered(low: float, high: float, truth: float, found: float) -> str:
+def _covered(low: float, high: float, truth: float, estimate: float) -> str:
     if np.isnan(low) or np.isnan(high):
-        return "exact" if abs(found - truth) < 1e-6 else "no interval"
+        return "exact" if abs(estimate - truth) < 1e-6 else "no interval"
     return "yes" if low - 1e-9 <= truth <= high + 1e-9 else "no"
 
 
@@ -31,9 +31,9 @@ def _beside(rows: Iterable[Mapping]) -> pd.DataFrame:
     return table.assign(covered=[_covered(*r) for r in ends])
 
 
-def beside_truth(found: pd.DataFrame) -> pd.DataFrame:  # columns TRUTH
+def beside_truth(estimates: pd.DataFrame) -> pd.DataFrame:  # columns TRUTH
     "Estimates of any kind, each beside its truth; rows without one of the two are left out."
-    return _beside(found.dropna(subset=["truth", "estimate"]).to_dict("records"))
+    return _beside(estimates.dropna(subset=["truth", "estimate"]).to_dict("records"))
 
 
 def _known(scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
@@ -42,26 +42,26 @@ def _known(scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
     return plain.merge(declared, on=["model", "item_id"])
 
 
-def _row(model: str, quantity: str, truth: float, found: Mapping) -> dict:
+def _row(model: str, quantity: str, truth: float, estimate: Mapping) -> dict:
     "One truth beside what a table found."
-    told = {"model": model, "quantity": quantity, "truth": truth}
-    return told | {k: found[k] for k in ("n", "estimate", "ci_low", "ci_high")}
+    row = {"model": model, "quantity": quantity, "truth": truth}
+    return row | {k: estimate[k] for k in ("n", "estimate", "ci_low", "ci_high")}
 
 # %% ../../nbs/steps/13_truth.ipynb #e17c381e
 def _one_chance(declared: pd.Series) -> float:
     "What was declared of every answer alike; NaN where it differs."
-    known = declared.dropna()
-    return float(known.iloc[0]) if len(known) and known.max() - known.min() < 1e-6 else np.nan
+    observed = declared.dropna()
+    return float(observed.iloc[0]) if len(observed) and observed.max() - observed.min() < 1e-6 else np.nan
 
 
 def accuracy_truth(accuracy: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
     "Declared and estimated accuracy, of all items and by category. Columns: TRUTH."
-    rows, known = [], _known(scores, declared)
+    rows, with_truth = [], _known(scores, declared)
     for r in accuracy[accuracy["by"].isin(["all", "category"])].to_dict("records"):
-        mine = known[(known["model"] == r["model"]) & (known["mode"] == r["mode"])]
-        part = mine if r["by"] == "all" else mine[mine["category"].astype(str) == r["group"]]
-        truth = _one_chance(part["right"])
-        if r["by"] == "all" and len(part) or abs(truth - mine["right"].mean()) > APART:
+        mine = with_truth[(with_truth["model"] == r["model"]) & (with_truth["mode"] == r["mode"])]
+        group_rows = mine if r["by"] == "all" else mine[mine["category"].astype(str) == r["group"]]
+        truth = _one_chance(group_rows["right"])
+        if r["by"] == "all" and len(group_rows) or abs(truth - mine["right"].mean()) > APART:
             quantity = "accuracy" if r["by"] == "all" else f"accuracy, {r['group']}"
             rows.append(_row(r["model"], quantity, truth, r))
     return beside_truth(pd.DataFrame(rows, columns=TRUTH[:-2]))
@@ -77,8 +77,8 @@ def levels_truth(
         if (wide.max(axis=1) - wide.min(axis=1)).max() <= APART:  # no question was declared to be treated differently
             continue
         truth = g.groupby("level")["right"].mean()
-        here = table[(table["set"] == name) & (table["model"] == model) & (table["by"] == "level")]
-        for r in here.to_dict("records"):
+        level_rows = table[(table["set"] == name) & (table["model"] == model) & (table["by"] == "level")]
+        for r in level_rows.to_dict("records"):
             rows.append(_row(model, f"accuracy, {r['group']} patients", truth[r["group"]], r))
         for r in pairs[(pairs["set"] == name) & (pairs["model"] == model)].to_dict("records"):
             differs = (wide[r["first"]] - wide[r["second"]]).mean()

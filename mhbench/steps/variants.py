@@ -108,8 +108,8 @@ def split_items(items: Iterable[Item], *, seed: int, test: float = 0.9) -> list[
         remedy = "give every item one, or take it away"
         refuse(f"split_items: items must all have a split or none; got one with and others without ({mixed}); {remedy}")
     ids = shuffled(sorted({i.base for i in items}), seed, "split")
-    kept = set(ids[: int(test * len(ids) + 0.5)])
-    return [i.model_copy(update={"split": "test" if i.base in kept else "few_shot"}) for i in items]
+    test_bases = set(ids[: int(test * len(ids) + 0.5)])
+    return [i.model_copy(update={"split": "test" if i.base in test_bases else "few_shot"}) for i in items]
 
 # %% ../../nbs/steps/01_variants.ipynb #9ac8019d
 SETS = {"D0": 1, "D_G": 3, "D_A": 5, "D_N": 6, "few_shot": 1, "D_G_random": 3, "D_A_random": 5, "D_N_random": 6}
@@ -132,11 +132,11 @@ def _prompt(item: Item, name: str, k: int, seed: int) -> Item:
     texts = _wordings(item)
     variant, text = {"set": name}, item.question
     if texts:
-        wanted = _drawn(GENDERS if name == "D_G" else tuple(texts), name, "D_G", k, *key)
-        gender = wanted if wanted in texts else shuffled(tuple(texts), *key, "instead", k)[0]
+        drawn_gender = _drawn(GENDERS if name == "D_G" else tuple(texts), name, "D_G", k, *key)
+        gender = drawn_gender if drawn_gender in texts else shuffled(tuple(texts), *key, "instead", k)[0]
         text, variant["gender"] = texts[gender], gender
-        if gender != wanted:
-            variant["gender_wanted"] = wanted
+        if gender != drawn_gender:
+            variant["gender_wanted"] = drawn_gender
         if len(set(texts.values())) == 1:
             variant["same_wording"] = "yes"
     age = _drawn(AGES, name, "D_A", k, *key)
@@ -166,11 +166,11 @@ def evaluation_set(
     for i in items:
         if not task_of(i).choice or i.base_id is not None:
             remedy = "a prompt that was drawn already stands as it is: say sets: [] in params.yaml"
-            got = f"task {i.task} with base_id {i.base_id!r} ({i.item_id})"
-            rule = f"items must be base questions of multiple choice; got {got}"
+            actual = f"task {i.task} with base_id {i.base_id!r} ({i.item_id})"
+            rule = f"items must be base questions of multiple choice; got {actual}"
             refuse(f"evaluation_set: {rule}; {'pass what the loader returned' if i.base_id is None else remedy}")
-    wanted = "few_shot" if name == "few_shot" else "test"
-    chosen = [i for i in split_items(items, seed=seed, test=test) if i.split == wanted]
+    split = "few_shot" if name == "few_shot" else "test"
+    chosen = [i for i in split_items(items, seed=seed, test=test) if i.split == split]
     return [_prompt(i, name, k, seed) for i, k in product(chosen, range(SETS[name]))]
 
 # %% ../../nbs/steps/01_variants.ipynb #3d56714d
@@ -201,10 +201,10 @@ def answers_by_order(
     orders = {n: option_orders(n, n_orders, seed=seed) for n in sizes}
     rows = []
     for k in range(max(map(len, orders.values()), default=0)):
-        shown = [reorder(i, orders[len(i.options)][k]) for i in items if k < len(orders[len(i.options)])]
-        said = answer(shown)
-        for turned in shown:
-            letter = said.get(turned.item_id)
+        reordered = [reorder(i, orders[len(i.options)][k]) for i in items if k < len(orders[len(i.options)])]
+        answers = answer(reordered)
+        for turned in reordered:
+            letter = answers.get(turned.item_id)
             option = None if letter is None else (turned.order or [])[letters(26).index(letter)]
             rows.append((turned.item_id, turned.cluster, k, option, letter == turned.key[0]))
     return pd.DataFrame(rows, columns=["item_id", "cluster", "order", "option", "right"])
@@ -218,9 +218,9 @@ def order_row(answers: pd.DataFrame, **settings: Any) -> dict[str, Any]:
     some order are counted in `n_missing`, and are in no other number.
     """
     by_item = answers.groupby("item_id", sort=False)
-    whole = answers[by_item["option"].transform("count") == by_item["order"].transform("size")]
-    by_order = whole.groupby("order")["right"].mean()
-    of_item = whole.groupby("item_id", sort=False).agg(
+    complete = answers[by_item["option"].transform("count") == by_item["order"].transform("size")]
+    by_order = complete.groupby("order")["right"].mean()
+    of_item = complete.groupby("item_id", sort=False).agg(
         right=("right", "mean"), options=("option", "nunique"), cluster=("cluster", "first")
     )
     e = mean_of(of_item, "right", share=True, **settings)
@@ -244,13 +244,13 @@ def recorded_answers(
     tables: Mapping[str, str | Path],  # name -> a table of that person's or model's answers
     top: str | Path = ".",  # relative paths are taken from here
     *,
-    others: Collection[str] = (),  # ids of items that this run does not ask
+    unasked: Collection[str] = (),  # ids of items that this run does not ask
 ) -> Iterator[Response]:
     "Answers given before: the corpus's to the items that are asked, then those of each table."
-    kept = {i.item_id for i in items}
-    yield from (r for r in responses if r.item_id in kept)
+    item_ids = {i.item_id for i in items}
+    yield from (r for r in responses if r.item_id in item_ids)
     for name, file in tables.items():
-        yield from load_answers(Path(top) / Path(file).expanduser(), items, name, others=others)
+        yield from load_answers(Path(top) / Path(file).expanduser(), items, name, others=unasked)
 
 # %% ../../nbs/steps/01_variants.ipynb #71081102
 def every_prompt(items: Sequence[Item], sets: Sequence[str], *, seed: int) -> list[Item]:
@@ -271,12 +271,12 @@ def declared_skill(tables: Mapping[str, str | Path], items: Sequence[Item], top:
 
     Columns: model, item_id, right (a chance), sureness (a probability or NaN), memorised (bool).
     """
-    asked = {i.item_id for i in items}
+    item_ids = {i.item_id for i in items}
     rows = []
     for name, file in tables.items():
         path = Path(top) / Path(file).expanduser()
         for _, r in csv_rows(path) if path.suffix == ".csv" else ():
-            if r.get("origin") == "simulated" and r.get("declared_right") and r["item_id"] in asked:
+            if r.get("origin") == "simulated" and r.get("declared_right") and r["item_id"] in item_ids:
                 rows.append((name, r["item_id"], *map(r.get, DECLARED)))
     out = pd.DataFrame(rows, columns=["model", "item_id", *DECLARED.values()])
     out = out.drop_duplicates(["model", "item_id"], ignore_index=True)  # of several samples

@@ -40,16 +40,16 @@ def lineage_guard(judges: Sequence[str], students: Sequence[str], lineages: Mapp
 
 
 def about_lineages(
-    judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], whom: str = "student"
+    judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], role: str = "student"
 ) -> str:
     "Whether judges share a lineage with a student, as far as lineages are known, in words."
     pairs = lineage_guard(judges, students, lineages)
     unknown = [name for name in dict.fromkeys([*judges, *students]) if not lineages.get(name)]
     if not unknown:
-        return "" if len(pairs) else f"no judge shares a lineage with a {whom}"
-    named = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
-    so_far = "" if len(pairs) else f"no judge is known to share a lineage with a {whom}; "
-    return f"{so_far}unknown is the lineage of {named} (to be stated in params.yaml)"
+        return "" if len(pairs) else f"no judge shares a lineage with a {role}"
+    names = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
+    so_far = "" if len(pairs) else f"no judge is known to share a lineage with a {role}; "
+    return f"{so_far}unknown is the lineage of {names} (to be stated in params.yaml)"
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #62e766fc
 _VALUES = {"Correct": 1.0, "Incorrect": 0.0}
@@ -58,8 +58,8 @@ VERDICT_MEANS = {"score": "mean score / 100", "label": "share judged correct"}  
 
 def _no_kind(function: str, kind: str) -> None:
     if kind not in VERDICT_MEANS:
-        got = f"{kind!r}; duels have tables of their own"
-        refuse(f"{function}: kind must be one of {', '.join(VERDICT_MEANS)}; got {got}")
+        actual = f"{kind!r}; duels have tables of their own"
+        refuse(f"{function}: kind must be one of {', '.join(VERDICT_MEANS)}; got {actual}")
 
 
 def verdict_frame(judgments: Iterable[Judgment], items: Iterable[Item], kind: str) -> pd.DataFrame:
@@ -73,11 +73,11 @@ def verdict_frame(judgments: Iterable[Judgment], items: Iterable[Item], kind: st
     _no_kind("verdict_frame", kind)
     table = frame(judgments, Judgment)
     about = [(i.item_id, i.category, i.cluster) for i in items]
-    known = pd.DataFrame(about, columns=["item_id", "category", "cluster"])
-    gone = sorted(set(table["item_id"]) - set(known["item_id"]))
+    about_items = pd.DataFrame(about, columns=["item_id", "category", "cluster"])
+    gone = sorted(set(table["item_id"]) - set(about_items["item_id"]))
     if gone:
         refuse(f"verdict_frame: items must hold every item that was judged; got none for {gone[0]!r}")
-    out = table.merge(known, on="item_id")
+    out = table.merge(about_items, on="item_id")
     value = out["score"].astype(float) / 100 if kind == "score" else out["label"].map(_VALUES).astype(float)
     return out.assign(value=value)
 
@@ -88,7 +88,7 @@ def count_verdicts(table: pd.DataFrame, by: Sequence[str] = ("judge", "model")) 
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #924588b8
 def bounded_mean(
-    part: pd.DataFrame,  # has the column, and `cluster`
+    rows: pd.DataFrame,  # has the column, and `cluster`
     column: str,  # values from 0 to `top`; NaN where there is none
     missing: pd.Series,  # whether there should be a value
     ruled: pd.Series,  # whether a value is by rule, and no verdict
@@ -97,15 +97,15 @@ def bounded_mean(
     **settings: Any,  # of mhbench.steps.rates.mean_of
 ) -> dict[str, Any]:
     "The row of a mean and its bounds, low and high; without the number where it is read otherwise at one of them."
-    filled = (part.assign(**{column: part[column].mask(missing, v)}) for v in (np.nan, 0.0, top))
+    filled = (rows.assign(**{column: rows[column].mask(missing, v)}) for v in (np.nan, 0.0, top))
     e, low, high = (mean_of(p, column, **settings) for p in filled)
     within = e.ci_low <= low.estimate and high.estimate <= e.ci_high
     the_same = within and high.ci_low <= e.estimate <= low.ci_high
-    judged = (part[column].notna() & ~missing & ~ruled).any()
-    shown = (
+    judged = (rows[column].notna() & ~missing & ~ruled).any()
+    reported = (
         e if judged and (the_same or not missing.any()) else e._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan)
     )
-    return shown.row() | {"low": low.estimate, "high": high.estimate}
+    return reported.row() | {"low": low.estimate, "high": high.estimate}
 
 
 def verdict_means(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFrame:
@@ -120,14 +120,18 @@ def verdict_means(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFra
     _no_kind("verdict_means", kind)
     rows = []
     for (judge, model), g in table.groupby(["judge", "model"]):
-        for name, part in [("all", g), *g.groupby("category")]:
-            head = {"judge": judge, "model": model, "by": "all" if part is g else "category", "group": str(name)}
-            ruled = part["text"] == BY_RULE
-            n = {"n_asked": (~ruled).sum(), "n_failed": (part["status"] != "ok").sum()}
-            other = part["label"].notna() & ~part["label"].isin([*_VALUES, ABSTAIN])
-            n |= {"n_other": other.sum(), "n_by_rule": ruled.sum(), "n_abstain": (part["label"] == ABSTAIN).sum()}
-            missing = other | (part["status"] != "ok")
-            row = bounded_mean(part, "value", missing, ruled, share=kind == "label", within=(0.0, 1.0), **settings)
+        for name, group in [("all", g), *g.groupby("category")]:
+            head = {"judge": judge, "model": model, "by": "all" if group is g else "category", "group": str(name)}
+            ruled = group["text"] == BY_RULE
+            n = {"n_asked": (~ruled).sum(), "n_failed": (group["status"] != "ok").sum()}
+            intermediate = group["label"].notna() & ~group["label"].isin([*_VALUES, ABSTAIN])
+            n |= {
+                "n_other": intermediate.sum(),
+                "n_by_rule": ruled.sum(),
+                "n_abstain": (group["label"] == ABSTAIN).sum(),
+            }
+            missing = intermediate | (group["status"] != "ok")
+            row = bounded_mean(group, "value", missing, ruled, share=kind == "label", within=(0.0, 1.0), **settings)
             rows.append(head | row | {k: int(v) for k, v in n.items()})
     counts = ["n_asked", "n_failed", "n_other", "n_by_rule", "n_abstain"]
     return pd.DataFrame(rows, columns=["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "low", "high", *counts])
@@ -150,9 +154,9 @@ _SHARES = ("same score",)
 
 def _by_run(table: pd.DataFrame, kind: str) -> pd.DataFrame:
     "One row an output, one column a judge and repetition."
-    again = table["repeat"].map(lambda k: "" if k == 0 else f", again {k}")
-    shown = table.assign(run=table["judge"] + again)
-    return shown.pivot(index=["item_id", "cluster", "model", "mode", "sample"], columns="run", values=kind)
+    repetition = table["repeat"].map(lambda k: "" if k == 0 else f", again {k}")
+    labelled = table.assign(run=table["judge"] + repetition)
+    return labelled.pivot(index=["item_id", "cluster", "model", "mode", "sample"], columns="run", values=kind)
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #332bb8f8
 def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFrame:
@@ -168,15 +172,17 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
     rows = []
     for first, second in combinations(wide.columns, 2):
         judged = (wide[first].notna() & wide[second].notna()).to_numpy()
-        both = judged & (wide[[first, second]] != ABSTAIN).all(axis=1).to_numpy()
-        verdicts = [wide.loc[both, c].to_numpy(float if kind == "score" else object) for c in (first, second)]
+        compared = judged & (wide[[first, second]] != ABSTAIN).all(axis=1).to_numpy()
+        verdicts = [wide.loc[compared, c].to_numpy(float if kind == "score" else object) for c in (first, second)]
         for name, measure in _COMPARISONS[kind].items():
             if kind == "label":
-                how = {"clusters": cluster[both], "level": settings.get("level", 0.95)}
-                found = agreement_estimate(np.stack(verdicts), measure, **how)
+                intervals = {"clusters": cluster[compared], "level": settings.get("level", 0.95)}
+                measured = agreement_estimate(np.stack(verdicts), measure, **intervals)
             else:
-                found = estimate(measure, *verdicts, clusters=cluster[both], share=name in _SHARES, **settings)
-            rows.append({"first": first, "second": second, "measure": name, "outputs": int(judged.sum())} | found.row())
+                measured = estimate(measure, *verdicts, clusters=cluster[compared], share=name in _SHARES, **settings)
+            rows.append(
+                {"first": first, "second": second, "measure": name, "outputs": int(judged.sum())} | measured.row()
+            )
     return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d2ff7e0f
@@ -193,14 +199,14 @@ def verdict_metrics(table: pd.DataFrame, means: pd.DataFrame, guard: pd.DataFram
 
 def one_value(table: pd.DataFrame) -> dict[str, str]:  # of verdict_frame; judge -> a sentence
     "The judges that gave one value to every answer, which tells no answers apart."
-    own = table[(table["status"] == "ok") & (table["text"] != BY_RULE)]
-    value = own["label"].where(own["label"].notna(), own["score"])
-    answers = own["item_id"] + "/" + own["model"] + "/" + own["sample"].astype(str)
+    judged = table[(table["status"] == "ok") & (table["text"] != BY_RULE)]
+    value = judged["label"].where(judged["label"].notna(), judged["score"])
+    answers = judged["item_id"] + "/" + judged["model"] + "/" + judged["sample"].astype(str)
     out = {}
-    for judge, said in value.groupby(own["judge"]):
-        n = answers[said.index].nunique()
-        if n > 1 and said.nunique() == 1:
-            only = said.iloc[0]
+    for judge, values in value.groupby(judged["judge"]):
+        n = answers[values.index].nunique()
+        if n > 1 and values.nunique() == 1:
+            only = values.iloc[0]
             out[str(judge)] = f"{only if isinstance(only, str) else format(only, 'g')} for each of {n} answers"
     return out
 
@@ -224,7 +230,7 @@ def style_rubric(study: str, style: str, dir: str | Path | None = None) -> str |
 def judge_in_styles(
     responses: Sequence[Response],
     items: Sequence[Item],
-    asked: Asked,
+    evaluator: Asked,
     styles: Sequence[str],
     *,
     kind: str,
@@ -235,21 +241,21 @@ def judge_in_styles(
     linked = {i.item_id for i in items if task_of(i).linked}
     out: list[tuple[str, Judgment]] = []
     for k, style in enumerate(styles):
-        if k and asked.model is None:
+        if k and evaluator.model is None:
             break
-        own = {i.study: style_rubric(i.study, style, prompts_dir) for i in items if kind == "score"}
+        rubric_by_study = {i.study: style_rubric(i.study, style, prompts_dir) for i in items if kind == "score"}
         parts: dict[str | None, list[Response]] = {}
         for r in responses:
             if r.item_id not in linked or k == 0:
-                parts.setdefault(None if r.item_id in linked else own.get(r.study), []).append(r)
+                parts.setdefault(None if r.item_id in linked else rubric_by_study.get(r.study), []).append(r)
         place: dict[tuple, int] = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
-        said: list[Judgment] = []
+        judgments: list[Judgment] = []
         for name, rs in parts.items():
-            how: dict[str, Any] = {**settings, "kind": kind, "prompts_dir": prompts_dir}
-            how |= {"rubric": name} if name else {}
-            said += judge_everything(rs, items, asked, **how)
-        said.sort(key=lambda j: place[j.item_id, j.model, j.mode, j.sample])
-        out += [(style, j) for j in said]
+            judge_settings: dict[str, Any] = {**settings, "kind": kind, "prompts_dir": prompts_dir}
+            judge_settings |= {"rubric": name} if name else {}
+            judgments += judge_everything(rs, items, evaluator, **judge_settings)
+        judgments.sort(key=lambda j: place[j.item_id, j.model, j.mode, j.sample])
+        out += [(style, j) for j in judgments]
     return out
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d84f955a
@@ -259,7 +265,7 @@ def styles_to_ask(styles: Sequence[str], judges: Sequence[str], kind: str) -> li
     return list(styles) if kind == "score" and len(readers) > 1 else list(styles[:1])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #056caa2b
-def alike_by_style(said: Sequence[tuple[str, Judgment]], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
+def alike_by_style(verdicts: Sequence[tuple[str, Judgment]], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
     """The number and share of answers that two judges give the same score, by style.
 
     Columns: style, first, second (judges), alike, n, ... (share scored alike), apart (mean absolute difference).
@@ -267,14 +273,14 @@ def alike_by_style(said: Sequence[tuple[str, Judgment]], items: Sequence[Item], 
     Source: PsychiatryBench, appendix, table 3.
     """
     rows = []
-    for style in dict.fromkeys(style for style, _ in said):
-        table = verdict_frame([j for s, j in said if s == style and j.repeat == 0], items, "score")
+    for style in dict.fromkeys(style for style, _ in verdicts):
+        table = verdict_frame([j for s, j in verdicts if s == style and j.repeat == 0], items, "score")
         wide = _by_run(table, "score")
         for a, b in combinations(wide.columns, 2):
-            both = wide[[a, b]].dropna()
-            x, y = both.to_numpy(float).T
-            of = both.index.get_level_values("cluster").to_numpy()
-            e = estimate(same_score, x, y, clusters=of, **settings, share=True)
+            common = wide[[a, b]].dropna()
+            x, y = common.to_numpy(float).T
+            clusters = common.index.get_level_values("cluster").to_numpy()
+            e = estimate(same_score, x, y, clusters=clusters, **settings, share=True)
             counts = {"alike": int((x == y).sum()), "apart": np.abs(x - y).mean() if len(x) else np.nan}
             rows.append({"style": style, "first": a, "second": b} | counts | e.row())
     return pd.DataFrame(rows, columns=["style", "first", "second", "alike", *ESTIMATE_COLUMNS, "apart"])
@@ -293,9 +299,9 @@ def linked_scores(judgments: Sequence[Judgment], items: Sequence[Item]) -> pd.Da
             continue
         ruled = j.text == BY_RULE
         fields = [f"Q{k}" for k in range(1, len(item.stems) + 1)]
-        said = verdict_fields(j.text, fields)[0] if j.status == "ok" else {}
+        scores = verdict_fields(j.text, fields)[0] if j.status == "ok" else {}
         for k, field in enumerate(fields, 1):
-            points = 0.0 if ruled else number_in(said.get(field))
+            points = 0.0 if ruled else number_in(scores.get(field))
             value = np.nan if points is None else float(points)
             rows.append((j.judge, j.model, j.item_id, item.cluster, k, value, ruled))
     return pd.DataFrame(rows, columns=["judge", "model", "item_id", "cluster", "question", "points", "by_rule"])
@@ -327,6 +333,6 @@ def final_scores(judgments: Sequence[Judgment], items: Sequence[Item], **setting
     first = table[(table["repeat"] == 0) & (table["sample"] == 0)]
     points = first.assign(points=100 * first["value"], task=first["category"], tier=first["item_id"].map(tiers))
     points["by_rule"] = points["text"] == BY_RULE
-    both = (points.assign(tier="all"), points.dropna(subset=["tier"]))
-    parts = [mean_points(part, ["judge", "model", "task", "tier"], **settings) for part in both]
+    selections = (points.assign(tier="all"), points.dropna(subset=["tier"]))
+    parts = [mean_points(selection, ["judge", "model", "task", "tier"], **settings) for selection in selections]
     return pd.concat([p for p in parts if len(p)] or parts, ignore_index=True)

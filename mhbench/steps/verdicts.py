@@ -35,8 +35,8 @@ def schema(rubric: Rubric, n: int = 1) -> dict:  # a JSON schema
     low, high = rubric.scale
     number = {"type": "integer", "minimum": low, "maximum": high}
     if rubric.kind == "score":
-        one = n == 1 and "part" not in rubric.text
-        fields = {"score": number} if one else {f"Q{i}": number for i in range(1, n + 1)}
+        single = n == 1 and "part" not in rubric.text
+        fields = {"score": number} if single else {f"Q{i}": number for i in range(1, n + 1)}
     elif rubric.kind == "label":
         fields = {f"answer_{i}": one_of(rubric.labels) for i in range(1, n + 1)}
     elif rubric.kind == "pairwise":
@@ -123,8 +123,8 @@ def _form(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
 def verdicts_asked(rubric: Rubric, item: Item, texts: Sequence) -> int:
     "How many verdicts one request asks for."
     if "part" in rubric.text and not item.stems:
-        got = f"{rubric.name}, which scores linked questions, for one without (task {item.task}, {item.item_id})"
-        refuse(f"judge: rubric must fit the item; got {got}; name another rubric")
+        actual = f"{rubric.name}, which scores linked questions, for one without (task {item.task}, {item.item_id})"
+        refuse(f"judge: rubric must fit the item; got {actual}; name another rubric")
     return len(item.stems) if "part" in rubric.text else len(texts)
 
 # %% ../../nbs/steps/04_verdicts.ipynb #2582d962
@@ -141,38 +141,38 @@ def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     return "\n\n".join(rows if answers else [*rows, unmarked])
 
 # %% ../../nbs/steps/04_verdicts.ipynb #a1c4e970
-def _within(value: Any, wanted: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+def _within(value: Any, fields: Sequence[str]) -> Iterator[Mapping[str, Any]]:
     "The outermost objects in a JSON value that have one of the fields."
-    if isinstance(value, dict) and any(f in value for f in wanted):
+    if isinstance(value, dict) and any(f in value for f in fields):
         yield value
     elif isinstance(value, (dict, list)):
         for v in value.values() if isinstance(value, dict) else value:
-            yield from _within(v, wanted)
+            yield from _within(v, fields)
 
 
-def _lines(text: str, wanted: Sequence[str]) -> dict[str, str] | None:
+def _lines(text: str, fields: Sequence[str]) -> dict[str, str] | None:
     "The values of fields that are written as lines (Score: 85); None unless each field has one value."
-    said: dict[str, str] = {}
-    most = 1 if "{" in text else len(text)  # a field that stands twice in an object is none
-    for field in wanted:
+    values: dict[str, str] = {}
+    max_matches = 1 if "{" in text else len(text)  # a field that stands twice in an object is none
+    for field in fields:
         name = re.escape(field).replace("_", "[_ ]?")
-        found = re.findall(rf"(?im)(?<!\w){name}[\"'`*_ ]*[:=][\"'`*_ ]*([^\n,;\"'`*{{}}]+)", text)
-        if len(set(map(str.strip, found))) != 1 or len(found) > most:
+        matches = re.findall(rf"(?im)(?<!\w){name}[\"'`*_ ]*[:=][\"'`*_ ]*([^\n,;\"'`*{{}}]+)", text)
+        if len(set(map(str.strip, matches))) != 1 or len(matches) > max_matches:
             return None
-        said[field] = found[0].strip()
-    return said
+        values[field] = matches[0].strip()
+    return values
 
 
-def verdict_fields(text: str | None, wanted: Sequence[str]) -> tuple[Mapping[str, Any], str | None]:
+def verdict_fields(text: str | None, fields: Sequence[str]) -> tuple[Mapping[str, Any], str | None]:
     "The fields of a verdict that a judge wrote, or {} and what is wrong with it."
     answer = split_thinking(text or "")[1]
-    found = [o for value in json_values(answer) for o in _within(value, wanted)]
-    got = f"got {plain(' '.join(answer.split()))[:60]!r}"
-    if any([o.get(f) for f in wanted] != [found[0].get(f) for f in wanted] for o in found[1:]):
-        return {}, f"there must be one verdict; {got}"
-    if said := found[0] if found else _lines(unwrap(answer), wanted):
-        return said, None
-    return {}, f"not the JSON asked for, one object with {wanted[0]} once; {got}"
+    objects = [o for value in json_values(answer) for o in _within(value, fields)]
+    actual = f"got {plain(' '.join(answer.split()))[:60]!r}"
+    if any([o.get(f) for f in fields] != [objects[0].get(f) for f in fields] for o in objects[1:]):
+        return {}, f"there must be one verdict; {actual}"
+    if values := objects[0] if objects else _lines(unwrap(answer), fields):
+        return values, None
+    return {}, f"not the JSON asked for, one object with {fields[0]} once; {actual}"
 
 # %% ../../nbs/steps/04_verdicts.ipynb #425aaa4b
 class Case(NamedTuple):
@@ -210,8 +210,8 @@ def is_read(case: Case, text: str) -> bool:
     "Whether a judge's text states a verdict on every response, and all else that the rubric asks for."
     extra = case.rubric.extra
     data, _ = verdict_fields(text, list(extra)) if extra else ({}, None)
-    whole = all(label_in(data.get(field), allowed, case.rubric) for field, allowed in extra.items())
-    return whole and not any("error" in v for v in _verdicts(case, Answer("", status="ok", text=text)))
+    extras_valid = all(label_in(data.get(field), allowed, case.rubric) for field, allowed in extra.items())
+    return extras_valid and not any("error" in v for v in _verdicts(case, Answer("", status="ok", text=text)))
 
 
 def label_in(value: Any, allowed: Iterable[str], rubric: Rubric) -> str | None:
@@ -224,8 +224,8 @@ def _label(data: Mapping, field: str, allowed: Sequence[str], rubric: Rubric) ->
     value = data.get(field)
     if (label := label_in(value, allowed, rubric)) is not None:
         return {"label": label}
-    known = ", ".join(sorted(rubric.show(k) for k in allowed))
-    return failed_verdict(f"{field} must be one of {known}; got {value!r:.60}")
+    choices = ", ".join(sorted(rubric.show(k) for k in allowed))
+    return failed_verdict(f"{field} must be one of {choices}; got {value!r:.60}")
 
 # %% ../../nbs/steps/04_verdicts.ipynb #3a23adb0
 def number_in(value: Any, high: int = 100) -> float | None:
@@ -242,13 +242,13 @@ def number_in(value: Any, high: int = 100) -> float | None:
 def _score(data: Mapping, fields: Sequence[str], rubric: Rubric) -> dict[str, Any]:
     "One score, or the mean over linked questions, in points from 0 to 100."
     low, high = rubric.scale
-    whole = rubric.scale != (0, 100)
+    integer_scale = rubric.scale != (0, 100)
     values: list[float] = []
     for f in fields:
         v = number_in(data.get(f), high)
-        if v is None or not low <= v <= high or (whole and v != int(v)):
-            what = "whole number" if whole else "number"
-            return failed_verdict(f"{f} must be a {what} from {low} to {high}; got {data.get(f)!r:.60}")
+        if v is None or not low <= v <= high or (integer_scale and v != int(v)):
+            number_kind = "whole number" if integer_scale else "number"
+            return failed_verdict(f"{f} must be a {number_kind} from {low} to {high}; got {data.get(f)!r:.60}")
         values.append(v)
     mean = math.fsum(values) / len(values)
     if rubric.scale == (0, 100) and not rubric.flipped:
@@ -259,17 +259,17 @@ def _score(data: Mapping, fields: Sequence[str], rubric: Rubric) -> dict[str, An
 # %% ../../nbs/steps/04_verdicts.ipynb #f014b64c
 def judgments_of(case: Case, answer: Answer, judge: Model) -> list[Judgment]:
     "The judgments of one request; its tokens and cost are recorded with the first."
-    came = carried(answer, Judgment) | {"status": "ok", "error": None}
+    fields = carried(answer, Judgment) | {"status": "ok", "error": None}
     pair = case.rubric.kind == "pairwise"
     about: dict[str, Any] = dict(judge=judge.name, kind=case.rubric.kind, rubric=case.rubric.name, repeat=case.repeat)
     out = []
     for i, verdict in enumerate(_verdicts(case, answer)):
         if i == 1:
-            came |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
+            fields |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
         judged = case.responses[0] if pair else case.responses[i]
         if pair:
             about |= {"axis": list(case.rubric.axes)[i], "other": case.responses[1].model}
-        out.append(Judgment(**judged.about, **about, **(came | verdict)))
+        out.append(Judgment(**judged.about, **about, **(fields | verdict)))
     return out
 
 # %% ../../nbs/steps/04_verdicts.ipynb #ace4b0dd
@@ -280,8 +280,8 @@ def by_rule(r: Response, kind: str) -> dict[str, Any] | None:
     "The verdict on an empty answer or a refusal: 0, or Incorrect; None where a judge has to be asked."
     if r.status == "error" or not says_nothing(r):
         return None
-    said: dict[str, dict[str, Any]] = {"score": {"score": 0.0}, "label": {"label": "Incorrect"}}
-    return said.get(kind)
+    verdict_by_kind: dict[str, dict[str, Any]] = {"score": {"score": 0.0}, "label": {"label": "Incorrect"}}
+    return verdict_by_kind.get(kind)
 
 
 def unasked_judgment(r: Response, verdict: Mapping[str, Any] | None = None, **by: Any) -> Judgment:

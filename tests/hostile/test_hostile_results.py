@@ -114,7 +114,7 @@ def test_a_share_of_ten_of_forty_says_so_wherever_it_stands(forty):
     items, scores = forty
     how = dict(n_boot=20, seed=1)
     whole = scorable(items)
-    accuracy = breakdowns(scores, ["category"], whole=whole, **how)["correct"]
+    accuracy = breakdowns(scores, ["category"], all_items=whole, **how)["correct"]
     measures = competency_table(scores, whole=whole, **how)
     profile = accuracy_and_f1(scores, "category", whole=whole, **how)
     for table in (accuracy, measures, profile):
@@ -140,7 +140,7 @@ def test_answers_in_free_form_and_chains_of_ten_of_forty_say_so(forty):
     said += [Response(item_id="q9", mode="cot", text=" ", **same)]
     own = score_responses(items, said[:10]).assign(inconsistency=[0.0] * 9 + [np.nan])
     how = dict(n_boot=20, seed=1)
-    free = inconsistency_table(own, whole=could_be_asked(items, own), **how)
+    free = inconsistency_table(own, all_items=could_be_asked(items, own), **how)
     beside = accuracy_beside(items, said, **how)
     chains = reasoning_chains(items, said)
     means = mean_scores(items, chains, pd.DataFrame({"rougeL": [0.5] * 8}), **how)
@@ -151,7 +151,7 @@ def test_answers_in_free_form_and_chains_of_ten_of_forty_say_so(forty):
 def test_the_first_screen_says_who_answered_the_easy_ones_only(forty, tmp_path):
     items, scores = forty
     s = Stage("score", "psychiatrybench", tmp_path, models=["whole", "easy"])
-    accuracy = breakdowns(scores, [], whole=scorable(items), n_boot=20, seed=1)["correct"]
+    accuracy = breakdowns(scores, [], all_items=scorable(items), n_boot=20, seed=1)["correct"]
     s.table("scores", scores, "One row a response", show=False)
     s.table("accuracy", accuracy, "Accuracy")
     s.headline(accuracy, measure="accuracy")
