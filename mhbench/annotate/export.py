@@ -163,7 +163,8 @@ def all_events(store: Store) -> pd.DataFrame:  # one row per change, in the orde
 
 # %% ../../nbs/annotate/07_export.ipynb #2ab37cc2
 def _rows(records: Iterable[Rating]) -> pd.DataFrame:
-    rows = [r.model_dump() | {"variant": json.dumps(r.variant, ensure_ascii=False)} for r in records]
+    packed = lambda r: {c: json.dumps(getattr(r, c), ensure_ascii=False) for c in ("variant", "within")}
+    rows = [r.model_dump() | packed(r) for r in records]
     return pd.DataFrame(rows, columns=list(Rating.model_fields))
 
 
@@ -214,15 +215,18 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
         wrong(rule, list(table.columns), path.name)
     rows = []
     lines = table.to_dict("records")
-    made = {r["rater"] for r in lines if r.get("origin") == "simulated" or '"simulated"' in r.get("variant", "")}
+    roles = ("judge", "panel", "reference")  # nobody's names
+    simulated = lambda r: r.get("origin") == "simulated" or '"simulated"' in r.get("variant", "")
+    made = {r["rater"] for r in lines if simulated(r) or r.get("kind") in roles}
     shown = pseudonyms(r["rater"] for r in lines if r["rater"].strip() and r["rater"] not in made)
     for k, row in enumerate(lines, 2):
-        present = [c for c in Rating.model_fields if c in row and (row[c] or c != "origin")]
+        present = [c for c in Rating.model_fields if c in row and (row[c] or c not in ("origin", "kind", "within"))]
         given: dict[str, Any] = {c: as_typed(row[c]) or None for c in present}
         given["rater"] = shown.get(row["rater"], row["rater"])
         try:
-            given["value"] = float(row["value"]) if row.get("value") else None
-            given["variant"] = json.loads(row.get("variant") or "{}")
+            given |= {c: float(row[c]) if row.get(c) else None for c in ("value", "sd") if c in row or c == "value"}
+            given |= {"n": int(row["n"])} if row.get("n") else {}
+            given |= {c: json.loads(row.get(c) or "{}") for c in ("variant", "within")}
         except ValueError as e:
             wrong("a row must hold numbers in value and JSON in variant", e, f"{path.name}:{k}")
         given["source"] = given.get("source") or path.name  # the same for all rows: it distinguishes annotations

@@ -25,17 +25,18 @@ from ..errors import refuse
 from .task import task_of
 
 # %% auto #0
-__all__ = ['Mode', 'Origin', 'Status', 'MODES', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Count', 'Probability', 'AWAITING', 'R',
-           'OR_WITHOUT', 'ROW_GROUP', 'letters', 'most_probable', 'Record', 'Item', 'Outcome', 'carried', 'Response',
-           'Judgment', 'of_kind', 'Rating', 'origins', 'origin_banner', 'Grouping', 'Score', 'columns', 'conform',
-           'Validated', 'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'StoredRecords',
-           'read_records', 'column_of', 'fingerprint']
+__all__ = ['Mode', 'Origin', 'RaterKind', 'Status', 'MODES', 'ORIGINS', 'STATUSES', 'RATER_KINDS', 'Name', 'Id', 'Count',
+           'Probability', 'AWAITING', 'R', 'OR_WITHOUT', 'ROW_GROUP', 'letters', 'most_probable', 'Record', 'Item',
+           'Outcome', 'carried', 'Response', 'Judgment', 'of_kind', 'Rating', 'origins', 'origin_banner', 'Grouping',
+           'Score', 'columns', 'conform', 'Validated', 'write_set_aside', 'validate', 'arrow_schema', 'frame',
+           'write_records', 'StoredRecords', 'read_records', 'column_of', 'fingerprint']
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
 Mode = Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]  # how an item is asked
 Origin = Literal["asked", "recorded", "composed", "simulated"]  # in the order in which one outweighs another
+RaterKind = Literal["person", "panel", "adjudicator", "reference", "judge"]  # only persons are raters among others
 Status = Literal["ok", "refused", "filtered", "truncated", "empty", "error"]
-MODES, ORIGINS, STATUSES = (typing.get_args(names) for names in (Mode, Origin, Status))
+MODES, ORIGINS, STATUSES, RATER_KINDS = (typing.get_args(names) for names in (Mode, Origin, Status, RaterKind))
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]  # a study, a model, a rater
 Id = Annotated[str, Field(pattern=r"^[^\s]+$")]  # an item: no white space
@@ -244,10 +245,16 @@ class Rating(Record):
     study: Name
     rater: Name  # a pseudonym
     origin: Origin = "asked"
+    kind: RaterKind = "person"
     target: str  # what is rated: an option's letter, a student's name, "difficulty"
+    criterion: str | None = None  # in what respect it is rated; None: as a whole
     value: Annotated[float, Field(allow_inf_nan=False)] | None = None
     label: str | None = None
+    n: Count | None = None  # of a panel: ratings that the value is the mean of, and their standard deviation
+    sd: Annotated[float, Field(ge=0)] | None = None
     session: str | None = None
+    repeat: str | None = None  # a judge's run or seed
+    within: dict[str, str] = {}  # what makes ratings alike: persona, patient's model, conversation, run
     variant: dict[str, str] = {}  # e.g. the wording that the rater saw
     order: list[int] | None = None  # the order of options that the rater saw; as of an item
     comment: str | None = None
@@ -256,7 +263,7 @@ class Rating(Record):
     @property
     def by_model(self) -> bool:
         "Whether a model gave it, whose verdicts came in a file beside people's: no person, and counted with none."
-        return self.variant.get("annotator") == "model"
+        return self.kind == "judge" or self.variant.get("annotator") == "model"
 
     @model_validator(mode="after")
     def _one_verdict(self):

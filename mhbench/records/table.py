@@ -29,8 +29,8 @@ from .schema import OR_WITHOUT, Record, Validated, letters, validate, write_set_
 
 # %% auto #0
 __all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_LIST', 'MOST_CELLS', 'MOST_CHARACTERS', 'MOST_OF_A_WORKBOOK', 'Rows', 'file_encoding',
-           'as_windows_1252', 'csv_rows', 'Unreadable', 'cell', 'Table', 'file_text', 'json_rows', 'marked_text',
-           'read_table', 'rows_as_csv', 'Misfit', 'cell_value', 'cell_text', 'folded', 'validate_table']
+           'as_windows_1252', 'text_rows', 'csv_rows', 'Unreadable', 'cell', 'Table', 'file_text', 'json_rows',
+           'marked_text', 'read_table', 'rows_as_csv', 'Misfit', 'cell_value', 'cell_text', 'folded', 'validate_table']
 
 # %% ../../nbs/records/02_table.ipynb #949eb3ec
 def file_encoding(path: Path, encoding: str = "utf-8-sig") -> str:
@@ -117,6 +117,14 @@ def _best_delimiters(path: Path, encoding: str) -> list[str]:
             found[d] = len(next(_records(path, encoding, d), (1, []))[1])
     most = max(found.values(), default=0)
     return [d for d, n in found.items() if n == most] if most > 1 else [","]
+
+
+def text_rows(
+    path: str | Path, encoding: str = "utf-8-sig", delimiter: str | None = None
+) -> Iterator[tuple[int, list]]:
+    "The lines of a CSV file with what their cells hold, the header first; rows of any length."
+    path = Path(path)
+    return _records(path, encoding, delimiter or _best_delimiters(path, encoding)[0])
 
 
 def csv_rows(

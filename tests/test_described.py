@@ -1,0 +1,398 @@
+"""Ratings as they were released: every layout by its description, and what bad input gets.
+
+Each refusal and each count is a test of its own that fails without the line that makes it.
+"""
+
+import json
+import time
+from pathlib import Path
+
+import openpyxl
+import pytest
+import yaml
+from conftest import ROOT
+
+from mhbench.annotate.export import ratings_of_file
+from mhbench.records.described import RatingTable, read_ratings
+from mhbench.records.guessed import guess_description
+from mhbench.run.ratings import ratings_csv
+
+DESCRIBED = ROOT / "docs" / "ratings"
+LONG = {"files": "r.csv", "item": "item", "rater": "rater", "value": "score", "scale": "1..5"}
+HEAD = "item,rater,score\n"
+
+
+def reads(folder: Path, text: str, name: str = "r.csv", **more) -> RatingTable:
+    (folder / name).write_text(text, encoding="utf-8")
+    return read_ratings(LONG | {"files": name} | more, folder)
+
+
+def refused(folder: Path, text: str, *words: str, name: str = "r.csv", **more) -> str:
+    said = pytest.raises((ValueError, OSError), reads, folder, text, name, **more).value.args[0]
+    assert all(w in said for w in words), said
+    return said
+
+
+def counted(table: RatingTable) -> dict:
+    return {k: int(n) for k, n in table.counts.sum(numeric_only=True).items() if n}
+
+
+def named(given: RatingTable, *columns: str) -> list[tuple]:
+    return [tuple(row) for row in given.frame[list(columns)].to_numpy()]
+
+
+# ---------------------------------------------------------------- layouts
+
+
+def test_every_description_is_short():
+    for file in DESCRIBED.glob("*.yaml"):
+        given = yaml.load(file.read_text(), yaml.BaseLoader)
+        parts = given.get("parts", [{}])
+        lines = len(file.read_text().splitlines())
+        assert lines <= 15 * len(parts), file.name
+
+
+def test_wide_with_captures_and_labels_beside_the_scale(tmp_path):
+    text = "conversation_id,clinician_id,clinician_a,clinician_b,age\nc1,x1,NA,None,51\nc2,x1,N/A,NA,51\n"
+    more = {
+        "item": "conversation_id",
+        "rater": "clinician_id",
+        "value": "clinician_{criterion}",
+        "criterion": ["a", "b"],
+    }
+    got = reads(tmp_path, text, **more, scale={"steps": ["None", "N/A"], "beside": ["NA"]})
+    assert named(got, "item", "criterion", "label")[0] == ("c1", "a", "NA") and counted(got) == {
+        "rated": 4,
+        "beside": 2,
+    }
+    assert got.frame["score"].tolist()[1:3] == [1.0, 2.0] and "51" not in got.frame.to_csv()
+
+
+def test_one_file_a_rater_and_seed(tmp_path):
+    for rater, seed in (("gpt", 1), ("gpt", 2), ("o3", 1)):
+        (tmp_path / f"{rater}_seed_{seed}_all.csv").write_text(f"item,score\ni1,{seed}\n")
+    given = LONG | {"files": "{rater}_seed_{repeat}_{rest}.csv", "kind": "judge"}
+    got = read_ratings({k: v for k, v in given.items() if k != "rater"}, tmp_path)
+    assert named(got, "rater", "repeat", "label") == [("gpt", "1", "1"), ("gpt", "2", "2"), ("o3", "1", "1")]
+
+
+def test_lists_in_step_and_names_with_dots(tmp_path):
+    row = {
+        "id": "p1",
+        "c1.responses": [1, 5],
+        "c1.responses.users": ["a", "b"],
+        "c2.responses": [],
+        "c2.responses.users": [],
+    }
+    more = {"item": "id", "rater": "{criterion}.responses.users", "value": "{criterion}.responses"}
+    got = reads(tmp_path, json.dumps(row) + "\n", "r.jsonl", **more)
+    assert named(got, "rater", "criterion", "score") == [("a", "c1", 1.0), ("b", "c1", 5.0)]
+
+
+def test_levels_of_nested_objects(tmp_path):
+    whole = {"q1": {"m1": {"who": ["s1", "s2"], "overall_score": [4, 5], "fact_score": ["I am not sure", 2]}}}
+    more = {"keys": ["item", "target"], "rater": "who", "value": "{criterion}_score", "missing": ["I am not sure"]}
+    given = {k: v for k, v in (LONG | more).items() if k != "item"}
+    (tmp_path / "r.json").write_text(json.dumps(whole))
+    got = read_ratings(given | {"files": "r.json"}, tmp_path)
+    assert named(got, "item", "target", "rater", "criterion", "score")[1] == ("q1", "m1", "s2", "overall", 5.0)
+    assert counted(got) == {"rated": 3, "missing": 1, "declared missing": 1}
+
+
+def test_a_list_below_a_parent(tmp_path):
+    (tmp_path / "round1").mkdir()
+    (tmp_path / "round1" / "R1.json").write_text(
+        '{"reviewer": "R1", "ratings": [{"p": "a", "v": "Y"}, {"p": "b", "v": "N"}]}'
+    )
+    given = {"files": "{round}/R{n}.json", "each": "ratings", "item": "p", "rater": "reviewer", "session": "round"}
+    got = read_ratings(given | {"value": "v", "scale": ["Y", "N"]}, tmp_path)
+    assert named(got, "item", "rater", "session", "label") == [("a", "R1", "round1", "Y"), ("b", "R1", "round1", "N")]
+
+
+def test_json_in_a_cell_fenced_cut_or_with_other_quotes(tmp_path):
+    book = openpyxl.Workbook()
+    cut = '```json\n{"Safety": 4, "Empathy": 3, "Overall": 4'
+    for row in (
+        ["id", " by_m1", "by_m2"],
+        ["1", cut, "{\u201cSafety\u201d: 5, \u201cEmpathy\u201d: 1}"],
+        [2, "I cannot.", None],
+    ):
+        book.active.append(row)
+    book.save(tmp_path / "j.xlsx")
+    given = {"files": "j.xlsx", "item": "id", "rater": "=gpt", "kind": "judge", "value": "by_{target} > {criterion}"}
+    got = read_ratings(given | {"criterion": ["Safety", "Empathy", "Overall"], "scale": "1..5"}, tmp_path)
+    assert named(got, "target", "criterion", "score") == [
+        ("m1", "Safety", 4),
+        ("m1", "Empathy", 3),
+        ("m2", "Safety", 5),
+        ("m2", "Empathy", 1),
+    ]
+    assert counted(got) == {"rated": 4, "missing": 8, "no JSON": 3, "no key": 2}
+    assert got.notes == ["2 cells hold JSON that is cut or has other quotes; what stands before the cut is read"]
+
+
+def test_captures_in_a_cell(tmp_path):
+    text = "filename,judge,detects\n2b_Elias_g5.2_run3.txt,haiku,3\n"
+    more = {"cells": {"filename": "{item}_{persona}_{patient}_run{run}.txt"}, "rater": "judge", "value": "{criterion}"}
+    within = {w: w for w in ("persona", "patient", "run")}
+    got = reads(tmp_path, text, **more, item="item", criterion=["detects"], within=within)
+    assert named(got, "item", "within.persona", "within.patient", "within.run") == [("2b", "Elias", "g5.2", "3")]
+    refused(
+        tmp_path, text.replace("_run3", "-3"), "a cell of filename must fit", "r.csv:2", **more, criterion=["detects"]
+    )
+
+
+def test_checkboxes_of_redcap(tmp_path):
+    text = "record_id,rater,q001___1,q001___2,q001____99,q002___1\n1,7,1,1,0,0\n2,8,0,0,1,1\n3,9,,,,\n"
+    more = {"value": "q{item}___{option}", "scale": {"options": ["1", "2"]}, "missing": ["-99"]}
+    got = reads(tmp_path, text, **more, item="")
+    assert named(got, "item", "rater", "label") == [("001", "7", "1 + 2"), ("002", "7", "(none)"), ("002", "8", "1")]
+    assert counted(got) == {"rated": 3, "missing": 3, "declared missing": 1}
+    refused(tmp_path, text.replace("7,1,1", "7,1,5"), "a box must be 1 or 0", "r.csv:2", **more, item="")
+
+
+def test_three_header_rows_of_qualtrics(tmp_path):
+    text = 'ResponseId,Q1,Q2\n"Response, ID","a\nb?",c\n"{""ImportId"":""x""}",y,z\nR_1,A,B\n'
+    got = reads(tmp_path, text, skip=["2", "3"], rater="ResponseId", value="Q{item}", item="", scale=["A", "B"])
+    assert named(got, "item", "rater", "label") == [("1", "R_1", "A"), ("2", "R_1", "B")]
+
+
+def test_two_files_joined_and_a_reference_of_its_own(tmp_path):
+    (tmp_path / "answers.csv").write_text("answer,item,model\na1,i1,m1\na2,i1,m2\n")
+    (tmp_path / "r.csv").write_text("answer,rater,score\na1,r1,3\na2,r1,4\na9,r1,5\n")
+    (tmp_path / "experts.csv").write_text("item,m,k,s\ni1,3.25,4,0.5\n")
+    judged = LONG | {"target": "model", "join": {"file": "answers.csv", "on": "answer"}}
+    means = {
+        "files": "experts.csv",
+        "item": "item",
+        "rater": "=experts",
+        "value": "m",
+        "n": "k",
+        "sd": "s",
+        "scale": "1..5",
+    }
+    got = read_ratings({"release": "two files", "parts": [judged, means]}, tmp_path)
+    assert named(got, "item", "target", "rater", "kind")[1:] == [
+        ("i1", "m2", "r1", "person"),
+        ("i1", "answer", "experts", "panel"),
+    ]
+    assert len(got.single) == 2 and any(
+        "1 values are means of several ratings, and are never counted" in n for n in got.notes
+    )
+    assert any("1 rows of r.csv whose key has no partner in answers.csv" in n for n in got.notes)
+    [mean] = [r for r in got.records() if r.kind == "panel"]
+    assert (mean.value, mean.n, mean.sd) == (3.25, 4, 0.5)
+
+
+# ---------------------------------------------------------------- what bad input gets
+
+
+def test_a_rating_given_twice_is_refused_with_both_places(tmp_path):
+    for k, score in ((1, 3), (2, 4)):
+        (tmp_path / f"gpt_seed_1_part{k}.csv").write_text(f"item,score\ni1,{score}\n")
+    given = {**LONG, "files": "{rater}_seed_{repeat}_{rest}.csv", "rater": ""}
+    said = pytest.raises(ValueError, read_ratings, given, tmp_path).value.args[0]
+    assert (
+        "'3' and '4' at gpt_seed_1_part1.csv:2 and gpt_seed_1_part2.csv:2" in said
+        and "name what tells them apart" in said
+    )
+    refused(tmp_path, HEAD + "i,r,3\ni,r,3\n", "the same at r.csv:2 and r.csv:3")
+
+
+def test_a_name_twice_in_a_header(tmp_path):
+    refused(tmp_path, "item,rater,score,score\ni,r,3,4\n", "'score' twice (r.csv:1)", "rename one")
+
+
+def test_a_column_or_a_file_that_is_not_there(tmp_path):
+    refused(
+        tmp_path, HEAD + "i,r,3\n", "got 'scroe', nearest to it 'score' (r.csv:2)", "it has item, rater", value="scroe"
+    )
+    refused(tmp_path, HEAD + "i,r,3\n", "nearest to it 'rater'", rater="ratr")
+    said = pytest.raises(FileNotFoundError, read_ratings, LONG | {"files": "none.csv"}, tmp_path).value.args[0]
+    assert "a file must be there; got 'none.csv'" in said
+    refused(tmp_path, HEAD + "i,r,3\n", "columns must fit value 'x_{criterion}'", value="x_{criterion}")
+    refused(tmp_path, "item,rater,x_a\ni,r,3\n", "none for b", value="x_{criterion}", criterion=["a", "b"])
+
+
+def test_lists_of_unequal_length(tmp_path):
+    refused(
+        tmp_path,
+        '{"item": "i", "rater": ["a"], "score": [1, 2]}\n',
+        "2 of value, 1 of rater (r.jsonl:1)",
+        name="r.jsonl",
+    )
+
+
+def test_a_file_name_that_does_not_fit_its_template(tmp_path):
+    (tmp_path / "gpt_seed_x_all.csv").write_text("item,score\ni1,3\n")
+    given = {**LONG, "files": "{rater}_seed_{repeat:[0-9]+}_{rest}.csv", "rater": ""}
+    said = pytest.raises(ValueError, read_ratings, given, tmp_path).value.args[0]
+    assert "a file's name must fit" in said and "'gpt_seed_x_all.csv'" in said
+    (tmp_path / "gpt_seed_x_all.csv").rename(tmp_path / "a_b_c.csv")
+    said = pytest.raises(ValueError, read_ratings, {**given, "files": "{rater}_{repeat}.csv"}, tmp_path).value.args[0]
+    assert "in one way" in said and "say what may stand in a place" in said
+
+
+def test_more_cells_than_columns_and_fewer(tmp_path):
+    refused(tmp_path, HEAD + "i,r,3,4\n", "got 4 cells for 3 columns (r.csv:2)")
+    got = reads(tmp_path, HEAD + "i,r,3\nj,r\n")
+    assert counted(got) == {"rated": 1, "missing": 1}
+
+
+def test_outside_text_and_missing_are_counted_by_name(tmp_path):
+    got = reads(tmp_path, HEAD + "a,r,3\nb,r,6\nc,r,three\nd,r,\ne,r,99\nf,r,4.5\n", missing=["99"])
+    assert counted(got) == {"rated": 2, "missing": 2, "outside": 2, "declared missing": 1, "no number": 1}
+    assert "1 times '6' lies outside the scale (1 to 5) and is left out" in got.notes
+
+
+def test_a_code_in_bulk_is_asked_about_and_not_guessed(tmp_path):
+    body = "".join(f"i{k},r,{0 if k < 4 else 3},{0 if k < 4 else 2}\n" for k in range(9))
+    more = {"value": "s_{criterion}", "criterion": ["a", "b"]}
+    got = reads(tmp_path, "item,rater,s_a,s_b\n" + body, **more)
+    assert counted(got) == {"rated": 10, "outside": 8}
+    assert got.asks == [
+        "Does 0 mean that nobody rated? It stands 8 times outside 1 to 5, in all 2 criteria of an answer at once for 4 "
+        "answers: say `missing: [0]` if so, or widen the scale."
+    ]
+    assert not reads(tmp_path, "item,rater,s_a,s_b\n" + body, **more, missing=["0"]).asks
+
+
+def test_ids_are_text_and_words_are_words(tmp_path):
+    got = reads(tmp_path, HEAD + "12345678901234567890,007,NA\n1,007,None\n", scale=["NA", "None"])
+    assert named(got, "item", "rater", "label")[0] == ("12345678901234567890", "007", "NA")
+    got = reads(tmp_path, '{"item": 12345678901234567890, "rater": "a", "score": 3}\n', name="r.jsonl")
+    assert got.frame["item"].tolist() == ["12345678901234567890"]
+
+
+def test_yes_no_and_on_are_words(tmp_path):
+    (tmp_path / "r.csv").write_text(HEAD + "a,r,Yes\nb,r,No\nc,r,on\n")
+    (tmp_path / "d.yaml").write_text("files: r.csv\nitem: item\nrater: rater\nvalue: score\nscale: [Yes, No, on]\n")
+    assert read_ratings(tmp_path / "d.yaml").frame["label"].tolist() == ["Yes", "No", "on"]
+
+
+def test_descriptions_that_do_not_fit(tmp_path):
+    text = HEAD + "i,r,3\n"
+    refused(tmp_path, text, "colour must fit", colour="red")
+    refused(tmp_path, text, "scale must be the least and the largest number", scale="5")
+    refused(tmp_path, text, "scale must be declared", scale=None)
+    refused(tmp_path, text, "one pattern that fits each rater; got 0 for 'r'", kind={"judge": "x.*"})
+    refused(tmp_path, text, "rater must not be empty", rater="=")
+    refused(tmp_path, text, "criterion must be the list of columns", value="{criterion}")
+
+
+def test_a_fixed_kind_is_declared_and_a_column_may_hold_it(tmp_path):
+    got = reads(tmp_path, "item,rater,score,what\ni,r,3,person\ni,j,3,judge\n", kind="what")
+    assert got.frame["kind"].tolist() == ["person", "judge"]
+    refused(tmp_path, "item,rater,score,what\ni,r,3,boss\n", "kind must be of person", "r.csv:2", kind="what")
+
+
+# ---------------------------------------------------------------- out again, guesses, and speed
+
+
+def test_the_record_goes_out_as_csv_and_comes_back_the_same(tmp_path):
+    text = "item,rater,score,persona,note\ni 1,clinician_a,3,Lena,x\ni 1,expert_b,2.5,Lena,y\n"
+    kinds = {"person": "clinician_.*", "adjudicator": "expert_.*"}
+    got = reads(tmp_path, text, kind=kinds, within={"persona": "persona"}, release="A release", criterion="=whole")
+    ratings_csv(got, tmp_path / "out.csv")
+    assert ratings_of_file(tmp_path / "out.csv") == got.records()
+    assert {r.kind for r in got.records()} == {"person", "adjudicator"} and got.records()[0].item_id == "i-1"
+
+
+def test_guesses_are_read_as_they_stand(tmp_path):
+    file = tmp_path / "r.csv"
+    file.write_text(
+        "conversation_id,clinician_id,by_a,by_b,age\n"
+        + "".join(f"c{k},x{k % 3},{k % 5 + 1},{k % 4 + 1},5{k}\n" for k in range(9))
+    )
+    guess = guess_description(file)
+    (tmp_path / "d.yaml").write_text(guess.text())
+    assert counted(read_ratings(tmp_path / "d.yaml")) == {"rated": 18}
+
+
+def plain_reader(folder: Path, files, criteria) -> tuple[list[dict], dict]:
+    "What one would write for this release alone: every cell checked, every rating a row, twins refused, all counted."
+    rows, counts, seen = [], {}, set()
+    for file, rater in files:
+        book = openpyxl.load_workbook(folder / file, read_only=True, data_only=True)
+        lines = book[book.sheetnames[0]].iter_rows(values_only=True)
+        header = [str(c).strip() for c in next(lines)]
+        for n, line in enumerate(lines, 2):
+            row = dict(zip(header, line))
+            for column, cell in row.items():
+                if not column.startswith("judge_response_"):
+                    continue
+                target = column.removeprefix("judge_response_")
+                text = (cell or "").strip()
+                try:
+                    found = json.loads(text.removeprefix("```json").removesuffix("```"))
+                except ValueError:
+                    found = {}
+                for criterion in criteria:
+                    value = found.get(criterion)
+                    key = (str(row["ConvID"]), target, rater, criterion)
+                    why = "rated" if isinstance(value, int | float) and 1 <= value <= 5 else "missing"
+                    counts[rater, criterion, why] = counts.get((rater, criterion, why), 0) + 1
+                    if why != "rated":
+                        continue
+                    if key in seen:
+                        raise ValueError(f"twice: {key}")
+                    seen.add(key)
+                    rows.append(
+                        dict(
+                            zip(("item", "target", "rater", "criterion"), key), score=float(value), place=f"{file}:{n}"
+                        )
+                    )
+        book.close()
+    return rows, counts
+
+
+@pytest.mark.whole
+def test_280_000_ratings_in_four_workbooks_take_as_long_as_a_plain_reader(tmp_path):
+    criteria = ["Guidance", "Informativeness", "Relevance", "Safety", "Empathy", "Helpfulness", "Understanding"]
+    files = [(f"{r}_llm_judge.xlsx", r) for r in ("a", "b", "c", "d")]
+    for file, rater in files:
+        book = openpyxl.Workbook(write_only=True)
+        sheet = book.create_sheet()
+        sheet.append(["ConvID", "context", *(f"judge_response_m{k}" for k in range(10))])
+        for n in range(1000):
+            said = lambda k: {c: (n + k + j) % 5 + 1 for j, c in enumerate(criteria)} | {"Explanation": "w " * 120}
+            sheet.append([n, "text " * 60, *("```json\n" + json.dumps(said(k), indent=1) + "\n```" for k in range(10))])
+        book.save(tmp_path / file)
+    given = {
+        "files": "{rater}_llm_judge.xlsx",
+        "item": "ConvID",
+        "kind": "judge",
+        "scale": "1..5",
+        "criterion": criteria,
+    }
+    spent = {}
+    for _ in range(2):
+        for name, reader in (
+            ("plain", lambda: len(plain_reader(tmp_path, files, criteria)[0])),
+            (
+                "ours",
+                lambda: len(read_ratings(given | {"value": "judge_response_{target} > {criterion}"}, tmp_path).frame),
+            ),
+        ):
+            start = time.process_time()
+            assert reader() == 280_000
+            spent[name] = min(spent.get(name, 1e9), time.process_time() - start)
+    print(spent)
+    assert spent["ours"] <= 1.2 * spent["plain"], spent
+
+
+@pytest.mark.whole
+def test_the_releases_at_hand(datasets):
+    here = Path(datasets) / "ratings"
+    if not here.is_dir():
+        pytest.skip("no real corpora at datasets/ratings")
+    vera = read_ratings(DESCRIBED / "vera-clinicians.yaml", here / "vera-mh")
+    assert vera.counts[["rated", "missing", "outside"]].sum().tolist() == [1350, 0, 0]
+    assert counted(read_ratings(DESCRIBED / "vera-judge.yaml", here / "vera-mh"))["rated"] == 40
+    people = yaml.load((DESCRIBED / "mentalbench.yaml").read_text(), yaml.BaseLoader)
+    people = {k: v for k, v in people.items() if k != "parts"} | people["parts"][0]
+    got = read_ratings(people, here / "mentalbench")
+    assert got.counts[["rated", "missing", "outside"]].sum().tolist() == [69352, 640, 8] and not got.asks
+    got = read_ratings(people | {"missing": []}, here / "mentalbench")
+    assert got.counts[["rated", "missing", "outside"]].sum().tolist() == [69352, 409, 239]
+    assert "Does 0 mean that nobody rated? It stands 231 times" in got.asks[0] and "for 33 answers" in got.asks[0]
