@@ -8,6 +8,7 @@ from conftest import ENV, ROOT
 
 FOLDER = ROOT / "benchmarks"
 SMALLEST = {  # file -> its arguments, and a text that it prints
+    "frozen": ("ties four_raters --draws 3 --to TMP/frozen.csv", "four_raters"),
     "annotate": ("--raters 3 --seconds 1 --pause 0.1", "mhbench"),
     "cache": ("--rows 100", "rows/s"),
     "client": ("--bench BENCH --n 40 --repeat 1 --port PORT --many 100", "ratio|the same answers: True"),
@@ -24,7 +25,6 @@ SMALLEST = {  # file -> its arguments, and a text that it prints
     "parallel": ("--items 40", "equal results: True"),
     "parse": ("", "microseconds an answer"),
     "psychiatrybench": ("--draws 2", '"ratio"'),
-    "rater_model": ("--sizes 1", "2,400 ratings"),
     "raters": ("--loops 1 --items 300", "greatest difference"),
     "repro": ("CLONE --stage inputs --rounds 1", "CPU s"),
     "roscoe": ("--chains 12 --peer 1 --repeats 1", "12 chains a context"),

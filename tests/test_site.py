@@ -198,7 +198,7 @@ WANTED = {  # what somebody asks who does not know a name -> functions of which 
     "soft labels": {"soft_labels"},
     "inconsistency of free text": {"inconsistency_scores", "inconsistency"},
     "position bias": {"position_bias"},
-    "recover severity": {"fit_raters"},
+    "recover severity": {"severities"},
     "export to inspect": {"inspect_logs"},
     "is my judge biased": {"leave_one_rater_out", "bland_altman", "self_enhancement", "family_bias"},
 }

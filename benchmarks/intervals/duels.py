@@ -34,7 +34,7 @@ def worth_of_the_first(own: float) -> float:
 
 
 def worth_by_people(sample, seed):
-    found = people_duel_rows(sample, n_boot=100, seed=seed).query("measure == 'worth' and model == 0")
+    found = people_duel_rows(sample).query("measure == 'worth' and model == 0")
     return found[found["random"] == "items and raters"].iloc[0]
 
 
@@ -45,7 +45,7 @@ KINDS = [
         stages="duels",
         settings=settings(
             "people items each own",
-            *((4, 30, 2, 0.0), (4, 100, 2, 0.7), (8, 30, 2, 0.4), (8, 100, 2, 0.7), (8, 60, 8, 0.4)),
+            *((6, 30, 2, 0.0), (6, 100, 2, 0.7), (8, 30, 2, 0.4), (8, 100, 2, 0.7), (8, 60, 8, 0.4)),
         ),
         draw=draw_duels,
         truth=lambda own, **_: worth_of_the_first(own),

@@ -5,7 +5,7 @@ from functools import cache, partial
 import numpy as np
 from scipy import stats
 
-from mhbench.stats.multi_reader import mean_over_raters, two_way_jackknife
+from mhbench.stats.multi_reader import mean_over_raters, over_raters
 
 from .kind import Kind, cases_of
 
@@ -13,7 +13,10 @@ PARTS = {
     "few know": (0.05, 0.3),
     "most know": (0.3, 0.7),
 }  # share of variance of items where raters have none, and some
-ACTIVE = {8: [0.95, 0.9, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3], 4: [1.0, 0.8, 0.7, 0.5]}  # share of items that each rates
+ACTIVE = {
+    8: [0.95, 0.9, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3],
+    6: [1.0, 0.9, 0.8, 0.7, 0.6, 0.5],
+}  # share of items that each rates
 
 
 def who_rated(rng: np.random.Generator, items: int, raters: int, design: str) -> np.ndarray:  # (items, raters) bool
@@ -41,6 +44,47 @@ def draw_scores(
     y = y if cut is None else (y > cut).astype(float)
     at = np.nonzero(who_rated(rng, items, raters, design))
     return y[at], *at
+
+
+def range_of(values: np.ndarray) -> tuple[float, float]:
+    return (0, 1) if np.isin(values, (0, 1)).all() else (-np.inf, np.inf)
+
+
+def severity_of(rng: np.random.Generator, raters: int, shape: str) -> np.ndarray:
+    "Of mean 0 and variance 1, but for workloads that go with severity."
+    z = rng.normal(size=raters)
+    if shape == "skewed":
+        return (np.exp(0.8 * z) - np.exp(0.32)) / np.sqrt(np.exp(1.28) - np.exp(0.64))
+    if shape == "one in six":
+        return (0.3 * z + (rng.random(raters) < 1 / 6) - 1 / 6) / np.sqrt(0.09 + 5 / 36)
+    if shape == "camps":
+        return (0.3 * z + rng.choice([-1.0, 1.0], raters)) / np.sqrt(1.09)
+    if shape == "schools":
+        return 0.6 * z + 0.8 * np.repeat(rng.normal(size=2), -(-raters // 2))[:raters]
+    return z
+
+
+def draw_shape(rng, *, items: int, raters: int, rater: float, shape: str, cut: float | None = None):
+    "Severities of a shape; where workload is unequal or goes with severity, each rates a part."
+    own = severity_of(rng, raters, shape)
+    rest = rng.normal(0, np.sqrt(0.3), (items, 1)) + rng.normal(0, np.sqrt(0.7 - rater), (items, raters))
+    y = rest + np.sqrt(rater) * own
+    y = y if cut is None else (y < cut).astype(float)
+    seen = np.ones(y.shape, bool)
+    if "workload" in shape:
+        order = own if shape == "informative workload" else rng.random(raters)
+        seen = rng.random(y.shape) < np.linspace(1, 0.3, raters)[order.argsort().argsort()]
+        seen[~seen.any(1), 0] = True
+    at = np.nonzero(seen)
+    return y[at], *at
+
+
+@cache
+def mean_of_shape(*, rater: float, shape: str, cut: float | None = None, **_) -> float:
+    if cut is None:
+        return 0.0
+    own = severity_of(np.random.default_rng(0), 400_000, shape if shape != "schools" else "normal")
+    return float(stats.norm.cdf((cut - np.sqrt(rater) * own) / np.sqrt(1 - rater)).mean())
 
 
 def mean_score(*, cut: float | None = None, **_) -> float:
@@ -98,17 +142,17 @@ def kappa_of_any_two(item: float, rater: float) -> float:
 
 CROSSED = [
     {"items": items, "raters": raters, "item": item, "rater": rater}
-    for raters in (4, 5, 8, 10, 30)
+    for raters in (4, 6, 8, 10, 30)
     for items, item, rater in ((20, 0.3, 0.0), (20, 0.05, 0.5), (200, 0.3, 0.1), (200, 0.05, 0.0), (200, 0.3, 0.5))
 ]
 HOLES = [
     {"items": items, "raters": raters, "item": item, "rater": rater, "design": design}
-    for items, raters, design in ((200, 9, "two each"), (60, 5, "two each"), (60, 8, "a part"), (60, 4, "a part"))
+    for items, raters, design in ((200, 9, "two each"), (60, 6, "two each"), (60, 8, "a part"), (60, 6, "a part"))
     for item, rater in ((0.3, 0.0), (0.3, 0.1), (0.3, 0.5))
 ]
 LABELS = [
     {"items": items, "raters": raters, "item": 0.5, "rater": rater, "judge": judge}
-    for raters in (4, 5, 8, 10, 30)
+    for raters in (4, 6, 8, 10, 30)
     for items, item, rater, judge in (
         (30, 0.5, 0.0, 0.5),
         (30, 0.5, 0.3, 0.5),
@@ -125,12 +169,28 @@ KINDS = [
         settings=[
             *CROSSED,
             {"items": 1000, "raters": 8, "item": 0.2, "rater": 0.44},
-            *({"items": 50, "raters": r, "item": 0.3, "rater": 0.2, "cut": c} for r in (4, 8) for c in (0.0, 1.3)),
+            *({"items": 50, "raters": r, "item": 0.3, "rater": 0.2, "cut": c} for r in (6, 8) for c in (0.0, 1.3)),
             *HOLES,
         ],
         draw=draw_scores,
         truth=mean_score,
-        interval=lambda sample, seed: mean_over_raters(*sample, share=set(sample[0]) <= {0.0, 1.0}),
+        interval=lambda sample, seed: mean_over_raters(*sample, within=range_of(sample[0])).both,
+    ),
+    Kind(
+        name="mean_over_raters_shapes",
+        about="A mean of ratings of raters whose severities are skewed, of kinds or schools, at a ceiling, or tied to"
+        " their workload; raters and items are a sample.",
+        stages="agreement, panel, judge_study, score, duels",
+        settings=[
+            {"items": 40, "raters": raters, "rater": rater, "shape": shape, **more}
+            for shape in ("skewed", "one in six", "camps", "schools", "workload", "informative workload")
+            for raters in (6, 8)
+            for rater, more in ((0.1, {}), (0.4, {}), (0.1, {"cut": 1.5}))
+        ],
+        draw=draw_shape,
+        truth=lambda **setting: mean_of_shape(**setting),
+        interval=lambda sample, seed: mean_over_raters(*sample, within=range_of(sample[0])).both,
+        wide="near the ceiling: few ratings have the rarer value",
     ),
     Kind(
         name="mean_over_raters_cases",
@@ -139,12 +199,12 @@ KINDS = [
         settings=[
             {"cases": cases, "items": items, "raters": raters, "case": case, "item": 0.2, "rater": rater}
             for cases, items in ((6, 10), (20, 5))
-            for raters in (4, 8)
+            for raters in (6, 8)
             for case, rater in ((0.3, 0.0), (0.3, 0.3))
         ],
         draw=draw_cases,
         truth=mean_score,
-        interval=lambda sample, seed: mean_over_raters(*sample[:3], cases=sample[3]),
+        interval=lambda sample, seed: mean_over_raters(*sample[:3], cases=sample[3]).both,
     ),
     Kind(
         name="kappa_with_people",
@@ -153,7 +213,9 @@ KINDS = [
         settings=LABELS,
         draw=draw_labels,
         truth=lambda items, **setting: kappa_of_people(**{**setting, "raters": 0}),
-        interval=lambda sample, seed: two_way_jackknife(partial(judge_with_people, own=sample[1]), sample[0]),
+        interval=lambda sample, seed: (
+            over_raters(partial(judge_with_people, own=sample[1]), sample[0], within=(-1, 1)).both
+        ),
     ),
     Kind(
         name="kappa_of_two_people",
@@ -161,11 +223,11 @@ KINDS = [
         stages="panel",
         settings=[
             {"items": items, "raters": raters, "item": 0.5, "rater": rater}
-            for raters in (4, 8, 10)
+            for raters in (6, 8, 10)
             for items, rater in ((30, 0.0), (200, 0.3))
         ],
         draw=lambda rng, **setting: draw_labels(rng, **setting)[0],
         truth=lambda items, raters, item, rater: kappa_of_any_two(item, rater),
-        interval=lambda people, seed: two_way_jackknife(kappa_of_pairs, people),
+        interval=lambda people, seed: over_raters(kappa_of_pairs, people, within=(-1, 1)).both,
     ),
 ]

@@ -112,6 +112,9 @@ def _share_limits(x: np.ndarray, of: np.ndarray, level: float) -> tuple[float, f
         rarer = np.bincount(of, x if p < 0.5 else 1 - x) > NO_WIDTH
         df = max(1.0, min(m.df, rarer.sum() + 1.0))  # with the two cases that Agresti and Coull add of each outcome
         part += stdtrit(df, tail) ** 2 * max(0.0, m.se**2 - alone)
+        size = np.bincount(of)
+        whole = p * (1 - p) * float(size @ size) / n**2  # where all items of a case are equal: known, and the most
+        part = min(part, stdtrit(cases - 1, tail) ** 2 * whole)
     return agresti_coull(p, ndtri(tail) ** 2 * p * (1 - p) / part, level)
 
 # %% ../../nbs/stats/02_estimate.ipynb #94248f68

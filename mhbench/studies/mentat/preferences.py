@@ -18,16 +18,16 @@ from ...records.schema import Item, letters
 from ...records.task import task_of
 from ...stats.estimate import estimate
 from ...stats.hierarchical import PreferenceRefits
-from ...stats.rater_model import RaterFit, fit_raters
+from ...stats.multi_reader import severities
 from ...stats.resample import mean
 from ...stats.soft_labels import group_means
 from .annotations import AnnotationArrays, score_rows
 from .labels import wording_distances
 
 # %% auto #0
-__all__ = ['OFFSETS', 'THIRD', 'T', 'rater_table', 'slider_raters', 'wording_table', 'read_wrong_options', 'named_wrong_options',
-           'of_rated', 'Creators', 'creators_of', 'same_as_source', 'chosen_labels', 'preference_metrics',
-           'SliderPanel', 'simulated_panel']
+__all__ = ['OFFSETS', 'THIRD', 'T', 'rater_table', 'slider_severities', 'wording_table', 'read_wrong_options',
+           'named_wrong_options', 'of_rated', 'Creators', 'creators_of', 'same_as_source', 'chosen_labels',
+           'preference_metrics', 'SliderPanel', 'simulated_panel']
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #eb4e0c9a
 OFFSETS = ("paper", "symmetric")
@@ -72,16 +72,14 @@ def rater_table(arrays: AnnotationArrays, fits: Mapping[str, PreferenceRefits]) 
     return pd.concat(parts, ignore_index=True).reindex(columns=_OF_RATERS).fillna({"bound": ""})
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #426d12ad
-def slider_raters(arrays: AnnotationArrays) -> RaterFit:
-    """The model of raters of the sliders; an answer is an option of a question. Intervals count questions: a rater's
+def slider_severities(arrays: AnnotationArrays) -> pd.DataFrame:  # rater, n (options), n_clusters (questions), ...
+    """How far each rater's sliders stand below the others' of the same options. Intervals count questions: a rater's
     options of a question, and annotations of it again, are not independent.
-
-    Raises: ValueError for sliders that all stand at one place.
     """
     rows = score_rows(arrays).dropna(subset=["value"])
     question, option, who = (rows[column].to_numpy(str) for column in ("question", "option", "rater"))
     answer = np.char.add(np.char.add(question, " "), option)
-    return fit_raters(rows["value"].to_numpy(), answer, who, clusters=question)
+    return severities(rows["value"].to_numpy(), answer, who, cases=question, within=(0, 100))
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #754f1e20
 def wording_table(arrays: AnnotationArrays, *, n: int, seed: int) -> pd.DataFrame:  # one row a pair of wordings
