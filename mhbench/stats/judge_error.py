@@ -46,7 +46,7 @@ def _mean_and_sd(d: np.ndarray, of: np.ndarray, *, weights: np.ndarray) -> np.nd
     found = []
     for w, n, m in zip(weights, total, middle):
         about = w * (d - m)
-        k = np.count_nonzero(np.bincount(of, w, cases))
+        k = int(np.count_nonzero(np.bincount(of, w, cases)))
         between = float((np.bincount(of, about, cases) ** 2).sum()) / n**2
         found.append((m, np.sqrt(about @ (d - m) / n + k / max(k - 1, 1) * between)))
     return np.array(found)
