@@ -130,11 +130,12 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
     older.parent.mkdir(parents=True)
     shutil.copy(small / "figures" / drawn[0], older)
     said = command("summary", cwd=small)
-    assert "accuracy" in said and f"{len(drawn)} figures in figures/" in said
+    assert "accuracy" in said and f"{len(drawn)} figures in figures/" in said and "\nstale: report" in said
+    shutil.rmtree(older.parent)
+    said = command("summary", cwd=small)
     assert len(said.splitlines()) <= 40 < len(everything.splitlines())
     assert "\nran: " in said and "; asked: " in said and "\nwhat went wrong: " in said
     assert max(map(len, said.splitlines())) <= 100 and re.search(r"\n +0\.\d{3} \[.*\] +[.-]*[|o][.|o-]* n \d+", said)
-    shutil.rmtree(older.parent)
     of_one = pd.read_csv(
         io.StringIO(command("summary", "--study", "mentat", "--stage", "freeform", "--csv", cwd=small))
     )
