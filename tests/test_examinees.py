@@ -64,7 +64,7 @@ def test_answers_hold_under_another_seed(root, banks):
     asked = every_prompt(banks["mentat"], ["D0", "D_G"], seed=1)  # options in another order
     file = demo_path("mentat") / "examinees" / "sim-gap.csv"
     others = {i.item_id for i in every_prompt(banks["mentat"], SETS["mentat"], seed=1)}
-    scores = score_responses(asked, load_answers(file, asked, "sim-gap", others=others))
+    scores = score_responses(asked, load_answers(file, asked, "sim-gap", other_ids=others))
     shares = scores[scores["set"] == "D_G"].groupby("gender")["correct"].mean()
     assert shares["nonbinary"] < 0.3 < 0.8 < shares["male"]
 
@@ -86,7 +86,7 @@ def test_a_table_may_hold_probabilities_and_answers_to_items_that_are_not_asked(
     p = json.dumps({"A": -0.1, "B": -2.4}).replace('"', '""')
     file = tmp_path / "a.csv"
     file.write_text(f'item_id,text,letter_logprobs\nq1,A,"{p}"\nq2,B,\n', encoding="utf-8")
-    said = load_answers(file, [item("q1")], "m", others={"q2"})
+    said = load_answers(file, [item("q1")], "m", other_ids={"q2"})
     assert [r.letter_logprobs for r in said] == [{"A": -0.1, "B": -2.4}]
     assert "1 of 2 answers of a.csv are to items that are not asked here" in capsys.readouterr().out
     with pytest.raises(ValueError, match="item_id must name items of this run; got 1 that do not, the first 'q2'"):

@@ -47,7 +47,7 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
     Source: Anki's parser (rslib/src/cloze.rs), which follows ten levels.
     """
     stack: list[list] = []  # of every open deletion its opening, and the first "::" that is not inside an inner one
-    found: list[Deletion] = []
+    deletions: list[Deletion] = []
     for m in _TOKEN.finditer(text):
         if m[0] == "::":
             if stack and stack[-1][1] is None:
@@ -59,10 +59,10 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
             opened, cut = stack.pop()
             answer = text[opened.end() : (cut or m).start()]
             hint = text[cut.end() : m.start()] if cut else None
-            found.append(Deletion(opened.start(), m.end(), answer, hint or None, len(stack)))
+            deletions.append(Deletion(opened.start(), m.end(), answer, hint or None, len(stack)))
     if stack:
         refuse(f"parse_cloze: every deletion must be closed with }}}}; got {text[stack[-1][0].start() :][:60]!r}")
-    return sorted(found)
+    return sorted(deletions)
 
 # %% ../../nbs/records/05_anki.ipynb #90466e11
 _BLOCKS = set("br div p li ul ol tr table h1 h2 h3 h4 h5 h6 hr blockquote section pre".split())
@@ -122,33 +122,33 @@ _COLLECTIONS = ("collection.anki21b", "collection.anki21", "collection.anki2")
 MOST_BYTES = 512 << 20  # of a collection, unpacked: pictures lie outside of it
 
 
-def _decompressed(data: bytes, most: int, path: Path) -> bytes:
+def _decompressed(data: bytes, limit: int, path: Path) -> bytes:
     "At most so many bytes of what a compressed collection holds."
     with optional("load_anki", "mhbench[sources]", "export with support for older Anki versions"):
         import zstandard
     try:
-        return zstandard.ZstdDecompressor().stream_reader(data).read(most)
+        return zstandard.ZstdDecompressor().stream_reader(data).read(limit)
     except zstandard.ZstdError as e:
         refuse(f"load_anki: {path.name} must hold an intact collection; got {e}; export it again")
 
 
-def _open(path: Path, most: int) -> tuple[sqlite3.Connection, str]:
+def _open(path: Path, limit: int) -> tuple[sqlite3.Connection, str]:
     "The newest collection of a package, opened in memory."
     try:
         with zipfile.ZipFile(path) as z:
             name = next((n for n in _COLLECTIONS if n in z.namelist()), None)
             if name is None:
-                got = f"{z.namelist()[:5]} ({path}); export the deck from Anki again"
-                refuse(f"load_anki: a package must hold one of {', '.join(_COLLECTIONS)}; got {got}")
-            data = z.open(name).read(most + 1)  # what a package says of its size is not believed
+                actual = f"{z.namelist()[:5]} ({path}); export the deck from Anki again"
+                refuse(f"load_anki: a package must hold one of {', '.join(_COLLECTIONS)}; got {actual}")
+            data = z.open(name).read(limit + 1)  # what a package says of its size is not believed
     except zipfile.BadZipFile as e:
-        got = f"{str(path)!r} ({e}); export the deck again"
-        refuse(f"load_anki: path must be a zip that Anki wrote; got {got}")
-    if name.endswith("b") and len(data) <= most:
-        data = _decompressed(data, most + 1, path)
-    if len(data) > most:
-        got = f"more ({path.name}); say --option max_bytes=N where it is meant to be so large"
-        refuse(f"load_anki: the collection must be under {most >> 20} MiB, unpacked; got {got}")
+        actual = f"{str(path)!r} ({e}); export the deck again"
+        refuse(f"load_anki: path must be a zip that Anki wrote; got {actual}")
+    if name.endswith("b") and len(data) <= limit:
+        data = _decompressed(data, limit + 1, path)
+    if len(data) > limit:
+        actual = f"more ({path.name}); say --option max_bytes=N where it is meant to be so large"
+        refuse(f"load_anki: the collection must be under {limit >> 20} MiB, unpacked; got {actual}")
     collection = bytearray(data)
     if collection[:16] != b"SQLite format 3\x00":
         refuse(f"load_anki: {name} must be an SQLite collection; got {bytes(collection[:16])!r} ({path})")
@@ -163,30 +163,30 @@ def _decks(db: sqlite3.Connection, tables: set[str], path: Path) -> dict[int, st
     "The names of the decks: a table, or in older collections JSON in the first row of `col`."
     if "decks" in tables:
         return {i: n.replace("\x1f", "::") for i, n in db.execute("select id, name from decks")}
-    told = db.execute("select decks from col").fetchone()
+    row = db.execute("select decks from col").fetchone()
     try:
-        return {int(i): str(d["name"]) for i, d in json.loads(told[0]).items()}
+        return {int(i): str(d["name"]) for i, d in json.loads(row[0]).items()}
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError):
         refuse(f"load_anki: col.decks must be the decks as Anki writes them; got something else ({path.name})")
 
 
-def _package_notes(path: Path, most: int = MOST_BYTES) -> Iterator[Note]:
-    db, name = _open(path, most)
+def _package_notes(path: Path, limit: int = MOST_BYTES) -> Iterator[Note]:
+    db, name = _open(path, limit)
     try:
         tables = {t for (t,) in db.execute("select name from sqlite_master where type = 'table'")}
         if "notes" not in tables:
             refuse(f"load_anki: a collection must have a table of notes; got {sorted(tables)} ({path})")
         decks = _decks(db, tables, path)
         deck_of = db.execute("select nid, min(did) from cards group by nid") if "cards" in tables else []
-        of = {note: decks.get(deck) for note, deck in deck_of}
+        deck_names = {note: decks.get(deck) for note, deck in deck_of}
         for i, guid, tags, fields in db.execute("select id, guid, tags, flds from notes order by id"):
             if not isinstance(fields, str) or not isinstance(tags, str):
-                got = f"{type(fields).__name__} ({path.name}:note {i}); export the deck again"
-                refuse(f"load_anki: a note must have fields and tags that are text; got {got}")
-            yield Note(guid, fields.split("\x1f"), of.get(i), tags.split(), f"{path.name}:{name}:note {i}")
+                actual = f"{type(fields).__name__} ({path.name}:note {i}); export the deck again"
+                refuse(f"load_anki: a note must have fields and tags that are text; got {actual}")
+            yield Note(guid, fields.split("\x1f"), deck_names.get(i), tags.split(), f"{path.name}:{name}:note {i}")
     except sqlite3.DatabaseError as e:
-        got = f"{e} ({path}); export the deck again"
-        refuse(f"load_anki: {name} must be an intact SQLite collection; got {got}")
+        actual = f"{e} ({path}); export the deck again"
+        refuse(f"load_anki: {name} must be an intact SQLite collection; got {actual}")
     finally:
         db.close()
 
@@ -202,8 +202,8 @@ def _headed(path: Path) -> tuple[dict[str, str], list[str], int]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as e:
-        got = f"byte {e.start} that is not ({path.name}); export the notes again, as text in UTF-8"
-        refuse(f"load_anki: a text export must be UTF-8; got {got}")
+        actual = f"byte {e.start} that is not ({path.name}); export the notes again, as text in UTF-8"
+        refuse(f"load_anki: a text export must be UTF-8; got {actual}")
     lines = io.StringIO(text, newline="").readlines()  # a field may hold what else ends a line
     head: dict[str, str] = {}
     n = next((k for k, line in enumerate(lines) if not _HEADER.match(line)), len(lines))
@@ -220,8 +220,8 @@ def _text_rows(lines: list[str], separator: str, skipped: int, path: Path) -> li
     try:
         return [(f"{path.name}:{skipped + reader.line_num}", row) for row in reader if row]
     except csv.Error as e:
-        got = f"{e} ({path}:{skipped + reader.line_num})"
-        refuse(f"load_anki: a text export must be one note a line, as Anki writes it; got {got}")
+        actual = f"{e} ({path}:{skipped + reader.line_num})"
+        refuse(f"load_anki: a text export must be one note a line, as Anki writes it; got {actual}")
     finally:
         csv.field_size_limit(limit)
 
@@ -230,13 +230,13 @@ def _text_notes(path: Path) -> Iterator[Note]:
     head, lines, skipped = _headed(path)
     separator = _SEPARATORS.get(head.get("separator", "tab").lower(), head.get("separator", "\t"))
     if len(separator) != 1:
-        got = f"{separator!r} ({path}:1)"
-        refuse(f"load_anki: #separator must be one of {sorted(_SEPARATORS)} or one character; got {got}")
-    named = {k: head[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in head}
-    odd = [f"#{k} column:{v}" for k, v in named.items() if not v.isdecimal() or v == "0"]
+        actual = f"{separator!r} ({path}:1)"
+        refuse(f"load_anki: #separator must be one of {sorted(_SEPARATORS)} or one character; got {actual}")
+    column_numbers = {k: head[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in head}
+    odd = [f"#{k} column:{v}" for k, v in column_numbers.items() if not v.isdecimal() or v == "0"]
     if odd:
         refuse(f"load_anki: a column must be a number from 1; got {odd[0]!r} ({path.name}); export it again")
-    special = {k: int(v) - 1 for k, v in named.items()}
+    special = {k: int(v) - 1 for k, v in column_numbers.items()}
     is_html = head.get("html", "true").lower() == "true"
     for place, row in _text_rows(lines, separator, skipped, path):
         at = {k: row[c] for k, c in special.items() if c < len(row)}
@@ -266,19 +266,19 @@ def cloze_question(note: Note) -> tuple[str, str, str | None, int] | str:
     "Question with a gap, answer, hint, and media in the question; or the reason why there is none."
     if sum(map(len, note.fields)) > _MOST_OF_A_NOTE:
         return "too_long"
-    found = []
+    deletions = []
     try:
         for field in note.fields:
-            found += [(field, d) for d in parse_cloze(field)]
+            deletions += [(field, d) for d in parse_cloze(field)]
     except ValueError:
         return "unclosed_cloze"
-    if not found:
+    if not deletions:
         return "no_cloze"
-    if any(d.depth for _, d in found):
+    if any(d.depth for _, d in deletions):
         return "nested_cloze"
-    if len(found) > 1:
+    if len(deletions) > 1:
         return "several_clozes"
-    ((field, d),) = found
+    ((field, d),) = deletions
     answer, media = field_text(d.answer, note.is_html)
     if (media and not answer) or answer.startswith("image-occlusion:"):
         return "answer_is_media"
@@ -313,28 +313,28 @@ def load_anki(
     path = Path(path)
     kind = path.suffix.lower()
     if not path.is_file():
-        got = f"{str(path)!r}, which is not there"
-        refuse(f"load_anki: path must be an .apkg, .colpkg or .txt file; got {got}", error=FileNotFoundError)
+        actual = f"{str(path)!r}, which is not there"
+        refuse(f"load_anki: path must be an .apkg, .colpkg or .txt file; got {actual}", error=FileNotFoundError)
     if kind not in (".apkg", ".colpkg", ".txt"):
-        got = f"{path.name!r}; export the deck from Anki in one of these formats"
-        refuse(f"load_anki: path must end in .apkg, .colpkg or .txt; got {got}")
+        actual = f"{path.name!r}; export the deck from Anki in one of these formats"
+        refuse(f"load_anki: path must end in .apkg, .colpkg or .txt; got {actual}")
     notes = list(_text_notes(path) if kind == ".txt" else _package_notes(path, max_bytes))
     if not notes:
         refuse(f"load_anki: a deck must have at least one note; got none ({path})")
     rows = []
     excluded = []
     with_media = []
-    seen = set()
+    known_pairs = set()
     for note in notes:
-        made = cloze_question(note)
-        if isinstance(made, str):
-            excluded.append((note.place, made))
+        cloze = cloze_question(note)
+        if isinstance(cloze, str):
+            excluded.append((note.place, cloze))
             continue
-        question, answer, hint, media = made
-        if (media and not keep_media) or (question, answer) in seen:
+        question, answer, hint, media = cloze
+        if (media and not keep_media) or (question, answer) in known_pairs:
             excluded.append((note.place, "question_has_media" if media and not keep_media else "duplicate"))
             continue
-        seen.add((question, answer))
+        known_pairs.add((question, answer))
         item_id = _item_id(note, question, answer)
         if media:
             with_media.append(item_id)

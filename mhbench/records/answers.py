@@ -39,7 +39,7 @@ def _endings() -> dict[str, str]:
     "What the end reasons of services mean: complete, cut, filtered or refused."
     file = importlib.resources.files("mhbench") / "ask" / "texts" / "answers" / "replies.yaml"
     meanings = yaml.safe_load(file.read_text(encoding="utf-8"))["endings"]
-    return {r: meaning for meaning, of in meanings.items() for reasons in of.values() for r in reasons}
+    return {r: meaning for meaning, by_service in meanings.items() for reasons in by_service.values() for r in reasons}
 
 
 def _ended(text: str | None, reason: Any) -> dict[str, Any]:
@@ -60,22 +60,22 @@ def _of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
         error = s.get("error")
         choices = output.get("choices") or []
         text = output.get("completion") or (_message(output) if choices else None)
-        said = {"item_id": str(s["id"]), "sample": str(int(s.get("epoch", 1)) - 1)}
-        said |= _ended(text, choices[0].get("stop_reason") if choices else None) | _about(s, s.get("input"))
+        fields = {"item_id": str(s["id"]), "sample": str(int(s.get("epoch", 1)) - 1)}
+        fields |= _ended(text, choices[0].get("stop_reason") if choices else None) | _about(s, s.get("input"))
         if error:
-            said = {k: v for k, v in said.items() if k != "status"} | {"error": str(error.get("message", error))}
-        yield f"{name}, sample {s['id']}", said
+            fields = {k: v for k, v in fields.items() if k != "status"} | {"error": str(error.get("message", error))}
+        yield f"{name}, sample {s['id']}", fields
 
 
-def _about(of: Mapping[str, Any], question: Any) -> dict[str, Any]:
+def _about(record: Mapping[str, Any], question: Any) -> dict[str, Any]:
     "The question, the options and the key as a log repeats them, where it does."
     if isinstance(question, list):  # messages
         question = next((m.get("content") for m in question[::-1] if m.get("role") == "user"), None)
-    choices = of.get("choices")
+    choices = record.get("choices")
     choices = choices.get("text") if isinstance(choices, dict) else choices
     options = choices if isinstance(choices, list) and all(isinstance(c, str) for c in choices) else None
-    found = {"question": question if isinstance(question, str) else None, "choices": options}
-    return {k: v for k, v in (found | {"target": of.get("target")}).items() if v not in (None, "", [])}
+    repeated = {"question": question if isinstance(question, str) else None, "choices": options}
+    return {k: v for k, v in (repeated | {"target": record.get("target")}).items() if v not in (None, "", [])}
 
 
 def _message(body: dict) -> str:
@@ -95,11 +95,11 @@ def _inspect_samples(path: Path) -> list[dict]:
         return json.loads(path.read_text(encoding="utf-8"))["samples"]
     try:
         with zipfile.ZipFile(path) as z:
-            found = [i for i in z.infolist() if i.filename.startswith("samples/") and i.filename.endswith(".json")]
-            return [json.loads(_unpacked(z, i)) for i in found]
+            members = [i for i in z.infolist() if i.filename.startswith("samples/") and i.filename.endswith(".json")]
+            return [json.loads(_unpacked(z, i)) for i in members]
     except (NotImplementedError, zipfile.BadZipFile) as e:
-        got = f"{e} ({path.name}); write it anew with `inspect log convert --to json`"
-        refuse(f"load_answers: path must be an archive that can be unpacked; got {got}")
+        actual = f"{e} ({path.name}); write it anew with `inspect log convert --to json`"
+        refuse(f"load_answers: path must be an archive that can be unpacked; got {actual}")
 
 # %% ../../nbs/records/07_answers.ipynb #9d09e421
 _ZSTANDARD = 93  # of the ZIP format's methods
@@ -158,51 +158,53 @@ _BODIES = {"choices": _of_choices, "output": _of_output, "content": _of_blocks, 
 def _of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
     for k, line in enumerate(lines, 1):
         place = f"{name}:{k}"
-        came = line.get("response") or line.get("result") or {}
-        error = line.get("error") or came.get("error")
-        good = not error and came.get("status_code", 200) == 200 and came.get("type", "succeeded") == "succeeded"
-        body = came.get("body") or came.get("message") or came
-        said = {"item_id": str(line.get("custom_id", line.get("key")))}
-        if not good or not came:
-            yield place, said | {"text": "", "error": json.dumps(error or came or NO_ANSWER)[:500]}
+        response = line.get("response") or line.get("result") or {}
+        error = line.get("error") or response.get("error")
+        good = (
+            not error and response.get("status_code", 200) == 200 and response.get("type", "succeeded") == "succeeded"
+        )
+        body = response.get("body") or response.get("message") or response
+        fields = {"item_id": str(line.get("custom_id", line.get("key")))}
+        if not good or not response:
+            yield place, fields | {"text": "", "error": json.dumps(error or response or NO_ANSWER)[:500]}
             continue
         kind = next((field for field in _BODIES if isinstance(body.get(field), list)), None)
         if kind is None and "promptFeedback" in body:
             kind = "candidates"
         if kind is None:
             rule = "be that of chat completions, completions, responses, messages or Gemini's candidates"
-            got = f"the fields {', '.join(sorted(body)) or 'none'} ({place})"
+            actual = f"the fields {', '.join(sorted(body)) or 'none'} ({place})"
             refuse(
-                f"load_answers: the body of a batch's answer must {rule}; got {got}; make it a table of item_id, text"
+                f"load_answers: the body of a batch's answer must {rule}; got {actual}; write a table of item_id, text"
             )
-        yield place, said | _BODIES[kind](body)
+        yield place, fields | _BODIES[kind](body)
 
 # %% ../../nbs/records/07_answers.ipynb #7132ca44
 _ASKS = ("question", "query", "input", "problem", "prompt", "Question", "sent", "stem")  # fields of documents
 
 
 def _of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
-    kept = lines[0].get("filter")
+    first_filter = lines[0].get("filter")
     for k, line in enumerate(lines, 1):
-        if line.get("filter") != kept:
+        if line.get("filter") != first_filter:
             continue
         doc = line.get("doc") or {}
-        said: dict[str, Any] = {"item_id": doc.get("item_id", doc.get("id")), "row": line.get("doc_id")}
-        said |= _about(doc | {"target": line.get("target")}, next((doc[f] for f in _ASKS if doc.get(f)), None))
-        said["item_id"] = None if said["item_id"] is None else str(said["item_id"])
+        fields: dict[str, Any] = {"item_id": doc.get("item_id", doc.get("id")), "row": line.get("doc_id")}
+        fields |= _about(doc | {"target": line.get("target")}, next((doc[f] for f in _ASKS if doc.get(f)), None))
+        fields["item_id"] = None if fields["item_id"] is None else str(fields["item_id"])
         resps = line.get("resps") or []
         firsts = [r[0] if isinstance(r, list) and r else r for r in resps]
         if len(firsts) > 1 and all(isinstance(r, (list, tuple)) and _is_number(next(iter(r), None)) for r in firsts):
             logprobs = [float(r[0]) for r in firsts]
             best = max(range(len(logprobs)), key=logprobs.__getitem__)
             names = letters(len(logprobs))
-            yield f"{name}:{k}", said | {"text": names[best], "letter_logprobs": dict(zip(names, logprobs))}
+            yield f"{name}:{k}", fields | {"text": names[best], "letter_logprobs": dict(zip(names, logprobs))}
             continue
         texts = resps[0] if resps and isinstance(resps[0], list) else resps
         if not texts:
-            yield f"{name}:{k}", said | {"text": "", "status": "error", "error": NO_ANSWER}
+            yield f"{name}:{k}", fields | {"text": "", "status": "error", "error": NO_ANSWER}
         for sample, text in enumerate(texts):
-            yield f"{name}:{k}", said | {"text": str(text)} | ({"sample": str(sample)} if len(texts) > 1 else {})
+            yield f"{name}:{k}", fields | {"text": str(text)} | ({"sample": str(sample)} if len(texts) > 1 else {})
 
 
 def _is_number(x: Any) -> bool:
@@ -224,11 +226,11 @@ def _files_of(path: Path) -> list[Path]:
         return sorted(path.rglob("*_samples.jsonl")) or sorted(path.rglob("*.jsonl"))
     if path.suffix == ".jsonl":
         return [path]
-    told = json.loads(path.read_text(encoding="utf-8")).get("detailed_evaluation_results") or {}
-    file = path.with_name(Path(told.get("file_path") or "none").name)
+    results = json.loads(path.read_text(encoding="utf-8")).get("detailed_evaluation_results") or {}
+    file = path.with_name(Path(results.get("file_path") or "none").name)
     if not file.is_file():
         refuse(f"load_answers: a run must have its file of answers beside it; got no {file.name} ({path.name})")
-    if told.get("hash_algorithm") == "sha256" and told.get("checksum") not in (None, sha256_file(file)):
+    if results.get("hash_algorithm") == "sha256" and results.get("checksum") not in (None, sha256_file(file)):
         refuse(f"load_answers: a file of answers must be the one that its run names; got another hash ({file.name})")
     return [file]
 
@@ -238,17 +240,17 @@ _COPIED = ("mode", "status", "numbered", "temperature", "letter_logprobs")  # of
 
 def _answer_of(line: dict) -> dict[str, Any]:
     "What one line says: its text, or what was read from it where there is none; and how it came."
-    said = line.get("metadata") or {}
+    metadata = line.get("metadata") or {}
     error = line.get("error")
     spoken = [m.get("content") or "" for m in line.get("messages") or [] if m.get("role") == "assistant"]
     written = (line.get("output") or {}).get("raw") or spoken[-1:]
-    read = [a["extracted_value"] for a in line.get("answer_attribution") or [] if a.get("is_terminal")]
-    out = {k: said[k] for k in _COPIED if k in said}
+    extracted = [a["extracted_value"] for a in line.get("answer_attribution") or [] if a.get("is_terminal")]
+    out = {k: metadata[k] for k in _COPIED if k in metadata}
     out |= {"item_id": str(line["sample_id"]), "choices": (line.get("input") or {}).get("choices")}
-    unwritten = None if "letter_logprobs" in out else "".join(read[-1:])
-    out |= {"text": written[0] if written else unwritten, "answered_by": said.get("answered_by")}
-    out |= {"origin": said["origin"]} if said.get("origin") in ("simulated", "composed") else {}
-    if error and "status" not in said and "refus" in error.casefold():
+    unwritten = None if "letter_logprobs" in out else "".join(extracted[-1:])
+    out |= {"text": written[0] if written else unwritten, "answered_by": metadata.get("answered_by")}
+    out |= {"origin": metadata["origin"]} if metadata.get("origin") in ("simulated", "composed") else {}
+    if error and "status" not in metadata and "refus" in error.casefold():
         out["status"] = "refused"
     return out | ({"error": error} if error and out.get("status") != "ok" else {})
 
@@ -257,8 +259,8 @@ def _one_run(lines: list[tuple[str, dict]], path: Path) -> None:
     "Refuse what is no answers of one model, or has none of the texts."
     models = sorted({line["model_id"] for _, line in lines})
     if len(models) != 1:
-        got = f"{models or 'none'} ({path}); name the folder or the file of one"
-        refuse(f"load_answers: a folder must hold the answers of one model; got {got}")
+        actual = f"{models or 'none'} ({path}); name the folder or the file of one"
+        refuse(f"load_answers: a folder must hold the answers of one model; got {actual}")
     if any("withheld" in (line.get("metadata") or {}) for _, line in lines):
         rule = "hold texts; got hashes in the place of a protected corpus's"
         refuse(f"load_answers: a run must {rule} ({path.name}); export it with --private where you may read them")
@@ -273,17 +275,17 @@ def _of_exchange(path: Path) -> Iterator[Logged]:
     times: Counter[tuple] = Counter()
     first: dict[tuple, tuple[str, str]] = {}  # an answer -> the run and the metric that it came with
     for place, line in lines:
-        said = line.get("metadata") or {}
+        metadata = line.get("metadata") or {}
         metric = line.get("evaluation_result_id") or line["evaluation_name"]
-        if said.get("answered_by") == "majority":
+        if metadata.get("answered_by") == "majority":
             continue
         times[line["sample_id"], metric] += 1
-        sample = said.get("sample", str(times[line["sample_id"], metric] - 1))
-        one = (line["sample_id"], said.get("mode"), said.get("temperature"), sample)
-        run, own = first.setdefault(one, (line["evaluation_id"], metric))
+        sample = metadata.get("sample", str(times[line["sample_id"], metric] - 1))
+        sample_key = (line["sample_id"], metadata.get("mode"), metadata.get("temperature"), sample)
+        run, own_metric = first.setdefault(sample_key, (line["evaluation_id"], metric))
         if run != line["evaluation_id"]:
-            refuse(f"load_answers: a model must answer a sample in one run; got two of {one[0]!r} ({place})")
-        if own == metric:
+            refuse(f"load_answers: a model must answer a sample in one run; got two of {sample_key[0]!r} ({place})")
+        if own_metric == metric:
             yield place, _answer_of(line) | {"sample": sample}
 
 # %% ../../nbs/records/07_answers.ipynb #77776083
@@ -302,15 +304,15 @@ def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log tha
             return list(_of_inspect(_inspect_samples(path), path.name))
         lines = [json.loads(x) for x in path.read_text(encoding="utf-8").split("\n") if x.strip()]
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as e:
-        said = f"{type(e).__name__}: {e}"[:200]
-        refuse(f"load_answers: path must be a whole log; got {said} ({path.name})")
+        error = f"{type(e).__name__}: {e}"[:200]
+        refuse(f"load_answers: path must be a whole log; got {error} ({path.name})")
     if lines and ("custom_id" in lines[0] or {"key", "response"} <= set(lines[0])):
         return list(_of_batch(lines, path.name))
     if lines and {"doc", "resps"} <= set(lines[0]):
         return list(_of_harness(lines, path.name))
-    got = f"{sorted(lines[0]) if lines else 'no line'} ({path.name})"
+    actual = f"{sorted(lines[0]) if lines else 'no line'} ({path.name})"
     remedy = "samples_*.jsonl of lm-evaluation-harness or Every Eval Ever, or the output file of a batch"
-    refuse(f"load_answers: path must be a log that is known here; got {got}; {remedy}")
+    refuse(f"load_answers: path must be a log that is known here; got {actual}; {remedy}")
 
 # %% ../../nbs/records/07_answers.ipynb #fbbbb6ba
 def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
@@ -322,23 +324,25 @@ def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
             rows = [
                 (f"{path.name}:row {k}", r) for k, r in enumerate(table.fillna("").astype(str).to_dict("records"), 1)
             ]
-            for (_, row), there in zip(rows, answered):
+            for (_, row), is_answered in zip(rows, answered):
                 row |= (
-                    {} if there else {"status": row.get("status") or "missing", "error": row.get("error") or NO_ANSWER}
+                    {}
+                    if is_answered
+                    else {"status": row.get("status") or "missing", "error": row.get("error") or NO_ANSWER}
                 )
         elif (logged := log_rows(path)) is not None:
             return logged
         else:
             rows = list(csv_rows(path))
     except (OSError, pa.ArrowException) as e:
-        got = f"{e} ({path.name}); save it as CSV in UTF-8, or as Parquet"
-        refuse(f"load_answers: path must be a CSV or Parquet file; got {got}")
+        actual = f"{e} ({path.name}); save it as CSV in UTF-8, or as Parquet"
+        refuse(f"load_answers: path must be a CSV or Parquet file; got {actual}")
     columns = list(rows[0][1]) if rows else []
     if "item_id" not in columns or not {"text", "letter", "number"} & set(columns):
-        got = f"{len(columns)} columns, not these" if columns else "no row"
+        actual = f"{len(columns)} columns, not these" if columns else "no row"
         rule = "have the columns item_id and text, or in its place letter, or number (of the option, from 1)"
         remedy = "rename its columns; an authors' file of results may come in by `mhbench import STUDY FOLDER`"
-        refuse(f"load_answers: the table must {rule}; got {got} ({path.name}); {remedy}")
+        refuse(f"load_answers: the table must {rule}; got {actual} ({path.name}); {remedy}")
     return rows
 
 # %% ../../nbs/records/07_answers.ipynb #417e108e
@@ -346,11 +350,11 @@ def _order(cell: str | None, n: int, place: str) -> list[int] | None:
     "The order that a cell such as CABDE names: the item's letters as they were shown."
     if not cell:
         return None
-    shown = [ord(a) - ord("A") for a in str(cell).strip()]
-    if sorted(shown) != list(range(n)):
+    places = [ord(a) - ord("A") for a in str(cell).strip()]
+    if sorted(places) != list(range(n)):
         rule = "name each of the item's letters once, in the order in which they were shown"
         refuse(f"load_answers: order must {rule}; got {cell!r} ({place}); write it as CABD")
-    return shown
+    return places
 
 
 def _shown(choices: Sequence[str] | None, item: Item, place: str) -> list[int] | None:
@@ -388,10 +392,10 @@ _YES_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0
 
 
 def _numbered(cell: str | bool | None, place: str) -> bool:
-    said = _YES_NO.get(str(cell or "").strip().casefold())
-    if said is None:
+    value = _YES_NO.get(str(cell or "").strip().casefold())
+    if value is None:
         refuse(f"load_answers: numbered must be yes or no; got {cell!r} ({place}); yes where options had numbers")
-    return said
+    return value
 
 
 def _temperature(cell: str | None, place: str) -> float | None:
@@ -406,8 +410,8 @@ def _logprobs(cell: str, place: str) -> dict[str, float]:
     try:
         return {str(letter): float(x) for letter, x in json.loads(cell).items()}
     except (ValueError, TypeError, AttributeError):
-        got = f"{cell!r} ({place}); write it as " + '{"A": -0.05, "B": -3.0}'
-        refuse(f"load_answers: letter_logprobs must be a JSON object of numbers by letter; got {got}")
+        actual = f"{cell!r} ({place}); write it as " + '{"A": -0.05, "B": -3.0}'
+        refuse(f"load_answers: letter_logprobs must be a JSON object of numbers by letter; got {actual}")
 
 
 def _came(row: dict, n: int, place: str) -> dict[str, Any]:
@@ -416,13 +420,13 @@ def _came(row: dict, n: int, place: str) -> dict[str, Any]:
     error = row.get("error") or None
     text = _text(row, n, place)
     if status not in STATUSES:  # another tool's words
-        named = status not in (None, "", "success", "completed", "done")
-        error = error or (f"status {status!r}" if named and not text else None)
+        foreign_word = status not in (None, "", "success", "completed", "done")
+        error = error or (f"status {status!r}" if foreign_word and not text else None)
         status = "error" if error and not text else "ok"
     if status == "error":
         return {"status": status, "error": error or "the table says no more"}
-    known = row.get("letter_logprobs") or None
-    logprobs = _logprobs(known, place) if isinstance(known, str) else known
+    listed = row.get("letter_logprobs") or None
+    logprobs = _logprobs(listed, place) if isinstance(listed, str) else listed
     return {"status": status, "error": error, "text": text, "letter_logprobs": logprobs}
 
 # %% ../../nbs/records/07_answers.ipynb #a712f8f1
@@ -445,15 +449,20 @@ class _ByQuestion:
 
     def same(self, item_id: str, question: str) -> bool:
         "Whether a log's text asks what an item asks; True where it is too short to tell."
-        said, own = _plain(question), _plain(self.items[item_id].question)
-        return len(said) < _LEAST or len(own) < _LEAST or own in said or said in self.asks[item_id]
+        question_there, question_here = _plain(question), _plain(self.items[item_id].question)
+        return (
+            len(question_there) < _LEAST
+            or len(question_here) < _LEAST
+            or question_here in question_there
+            or question_there in self.asks[item_id]
+        )
 
     def named(self, question: str, choices: Sequence[str] | None) -> str | None:
         "The only item with this question, and with these options where there are several."
-        found = self.own.get(_plain(question), [])
-        if len(found) > 1 and choices:
-            found = [x for x in found if sorted(self.items[x].options) == sorted(choices)]
-        return found[0] if len(found) == 1 else None
+        matches = self.own.get(_plain(question), [])
+        if len(matches) > 1 and choices:
+            matches = [x for x in matches if sorted(self.items[x].options) == sorted(choices)]
+        return matches[0] if len(matches) == 1 else None
 
 
 def _by_content(rows: list[tuple[str, dict]], items: Sequence[Item], name: str) -> list[tuple[str, dict]]:
@@ -465,20 +474,20 @@ def _by_content(rows: list[tuple[str, dict]], items: Sequence[Item], name: str) 
         if item_id in by.items and (question is None or by.same(item_id, question)):
             out.append((place, r))
             continue
-        found = by.named(question, r.get("choices")) if question else None
-        moved += found is not None
-        strange += found is None and item_id in by.items
-        numbered += found is None and item_id is None
-        if found is not None or (item_id is not None and item_id not in by.items):
-            out.append((place, r | {"item_id": found or item_id}))
+        matched = by.named(question, r.get("choices")) if question else None
+        moved += matched is not None
+        strange += matched is None and item_id in by.items
+        numbered += matched is None and item_id is None
+        if matched is not None or (item_id is not None and item_id not in by.items):
+            out.append((place, r | {"item_id": matched or item_id}))
     if moved:
         print(f"{name}: {moved} of {len(rows)} answers are joined by their question, and not by their id")
     if strange or numbered:
         print(f"{name}: {strange + numbered} of {len(rows)} answers are left out: their question is no item's")
     if rows and not out:
-        got = f"{len(rows)} whose question is that of no item ({name})"
+        actual = f"{len(rows)} whose question is that of no item ({name})"
         remedy = "name the log of this corpus, or give its documents the items' ids (item_id)"
-        refuse(f"load_answers: a log must answer the items of this run; got {got}; {remedy}")
+        refuse(f"load_answers: a log must answer the items of this run; got {actual}; {remedy}")
     return out
 
 
@@ -487,46 +496,46 @@ def _target_letters(target: Any, item: Item, order: Sequence[int] | None) -> lis
     n = len(item.options)
     places = list(range(n)) if order is None else list(order)
     out = []
-    for one in target if isinstance(target, list) else [target]:
-        said = str(one).strip()
-        if said in item.options:
-            out.append(letters(n)[item.options.index(said)])
-        elif said in letters(n):
-            out.append(letters(n)[places[letters(n).index(said)]])
-        elif said.isdecimal() and int(said) < n:
-            out.append(letters(n)[places[int(said)]])
+    for entry in target if isinstance(target, list) else [target]:
+        text = str(entry).strip()
+        if text in item.options:
+            out.append(letters(n)[item.options.index(text)])
+        elif text in letters(n):
+            out.append(letters(n)[places[letters(n).index(text)]])
+        elif text.isdecimal() and int(text) < n:
+            out.append(letters(n)[places[int(text)]])
         else:
             return None
     return sorted(out)
 
 
 def _asked(
-    table: list[tuple[str, dict]], path: Path, known: Collection[str], others: Collection[str], model: str
+    table: list[tuple[str, dict]], path: Path, asked_ids: Collection[str], other_ids: Collection[str], model: str
 ) -> list[tuple[str, dict]]:
     "The rows to items that are asked; the others are counted and named, or refused where most rows are such."
-    here = [(place, r) for place, r in table if r["item_id"] in known]
-    strange = [r["item_id"] for _, r in table if r["item_id"] not in known]
+    asked_rows = [(place, r) for place, r in table if r["item_id"] in asked_ids]
+    strange = [r["item_id"] for _, r in table if r["item_id"] not in asked_ids]
     counted = f"of {len(table)} answers of {path.name}"
-    if path.suffix not in (".csv", ".parquet") and here:  # a log of all questions, of which some are asked here
-        there = {r["item_id"] for _, r in here}
-        print(f"{model}: {len(here)} {counted} are to {len(there)} of the {len(known)} items asked")
-        named = {"ids that name no item asked": set(strange), "items without an answer": set(known) - there}
-        for what, ids in named.items():
+    if path.suffix not in (".csv", ".parquet") and asked_rows:  # a log of all questions, of which some are asked here
+        answered_ids = {r["item_id"] for _, r in asked_rows}
+        print(f"{model}: {len(asked_rows)} {counted} are to {len(answered_ids)} of the {len(asked_ids)} items asked")
+        groups = {"ids that name no item asked": set(strange), "items without an answer": set(asked_ids) - answered_ids}
+        for description, ids in groups.items():
             if ids:
-                print(f"  {what}: {len(ids)}, such as {', '.join(sorted(ids)[:3])}")
-        return here
-    unknown = [x for x in strange if x not in others]
+                print(f"  {description}: {len(ids)}, such as {', '.join(sorted(ids)[:3])}")
+        return asked_rows
+    unknown = [x for x in strange if x not in other_ids]
     if len(unknown) < len(strange):
         print(f"{model}: {len(strange) - len(unknown)} {counted} are to items that are not asked here")
-    if unknown and 2 * len(unknown) < len(here) + len(unknown):
+    if unknown and 2 * len(unknown) < len(asked_rows) + len(unknown):
         names = sorted(set(unknown))
         first = ", ".join(names[:10] + ["..."] * (len(names) > 10))
         print(f"{model}: {len(unknown)} {counted} name no item and are left out: {first}")
     elif unknown:
-        got = f"{len(unknown)} that do not, the first {unknown[0]!r} ({path.name})"
+        actual = f"{len(unknown)} that do not, the first {unknown[0]!r} ({path.name})"
         remedy = "take ids from results/prepare/.../items.parquet"
-        refuse(f"load_answers: item_id must name items of this run; got {got}; {remedy}")
-    return here
+        refuse(f"load_answers: item_id must name items of this run; got {actual}; {remedy}")
+    return asked_rows
 
 # %% ../../nbs/records/07_answers.ipynb #20588fa8
 def load_answers(
@@ -534,18 +543,18 @@ def load_answers(
     items: Sequence[Item],  # that were asked
     model: str,  # whose answers they are: a name for the tables
     *,
-    others: Collection[str] = (),  # ids of items that are not asked in this run: answers to them are passed over
+    other_ids: Collection[str] = (),  # ids of items that are not asked in this run: answers to them are passed over
 ) -> list[Response]:  # one a row, in the order of the file; an empty text is an empty answer, or none after an error
     """Somebody's answers as responses. Columns mode, sample, numbered and order are read where they are given; `order`
     names the item's letters as they were shown (CABDE), where that was another order than the item's. Rows to items
-    that neither are asked nor are among `others` are counted, named and passed over, where most rows are not such.
+    that neither are asked nor are among `other_ids` are counted, named and passed over, where most rows are not such.
 
     Raises: FileNotFoundError; ValueError for a missing column, or a file most of whose rows name no item.
     """
     path = Path(path).expanduser()
     if not path.exists():
-        got = f"{str(path)!r}, which is not there"
-        refuse(f"load_answers: path must be a CSV or Parquet file; got {got}", error=FileNotFoundError)
+        actual = f"{str(path)!r}, which is not there"
+        refuse(f"load_answers: path must be a CSV or Parquet file; got {actual}", error=FileNotFoundError)
     by_id = {i.item_id: i for i in items}
     rows: list[tuple[str, dict[str, Any]]] = []
     table = _rows(path)
@@ -553,7 +562,7 @@ def load_answers(
     table = _by_content(table, items, path.name) if logged else table
     keyed = []  # items of which a log has a key of its own, and whether it is the item's
     first: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
-    for place, r in _asked(table, path, by_id.keys(), others, model):
+    for place, r in _asked(table, path, by_id.keys(), other_ids, model):
         item = by_id[r["item_id"]]
         fields: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "model": model}
         fields |= {"cost_usd": None, "attempts": 0}
@@ -562,8 +571,8 @@ def load_answers(
         sample = (item.item_id, fields["mode"], fields["temperature"], fields["sample"])
         if (before := first.setdefault(sample, place)) != place:
             remedy = "take one out, or number the samples in a column sample"
-            got = f"{item.item_id!r} again, first in {before} ({place}); {remedy}"
-            refuse(f"load_answers: an item must be answered once a mode and sample; got {got}")
+            actual = f"{item.item_id!r} again, first in {before} ({place}); {remedy}"
+            refuse(f"load_answers: an item must be answered once a mode and sample; got {actual}")
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
         fields |= {"order": _order(r.get("order"), len(item.options), place) or _shown(r.get("choices"), item, place)}
         fields |= {"changed": [] if r.get("mode") or ("mode" not in r and not logged) else [MODE_UNKNOWN]}
@@ -572,8 +581,10 @@ def load_answers(
         rows.append((place, fields | _came(r, len(item.options), place)))
     if unknown := sum(MODE_UNKNOWN in fields["changed"] for _, fields in rows):
         print(f"{model}: {unknown} of {len(rows)} answers of {path.name} name no mode and count as zero_shot")
-    if other := [item_id for item_id, same in keyed if not same]:
-        print(f"{model}: {len(other)} of {len(keyed)} keys of {path.name} are not those here, such as {other[0]}")
+    if differing := [item_id for item_id, same in keyed if not same]:
+        print(
+            f"{model}: {len(differing)} of {len(keyed)} keys of {path.name} are not those here, such as {differing[0]}"
+        )
     return validate(rows, Response).records
 
 # %% ../../nbs/records/07_answers.ipynb #1a4a9134

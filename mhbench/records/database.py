@@ -104,10 +104,10 @@ def sha256_file(path: str | Path) -> str:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def connect(path: Path, how: str = "mode=rw") -> sqlite3.Connection:
-    """A connection in autocommit mode that any thread may use, and that waits 30 s for another's lock; `how` is of
+def connect(path: Path, options: str = "mode=rw") -> sqlite3.Connection:
+    """A connection in autocommit mode that any thread may use, and that waits 30 s for another's lock; `options` is of
     SQLite's URI: the file must be there, unless it is mode=rwc."""
-    uri = f"file:{quote(os.fsencode(path.absolute()))}?{how}"
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?{options}"
     return sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
 
 
@@ -157,13 +157,13 @@ class Database:
     def _guard(self, do: Callable, *args: Any) -> Any:
         "Run a step; set a damaged file aside and try once more; put any other trouble in words."
         with self._lock:
-            for again in (True, False):
+            for may_retry in (True, False):
                 try:
                     if self._db is None and do != self._open:
                         self._open()
                     return do(*args)
                 except sqlite3.Error as e:
-                    if not again or not damaged(e):
+                    if not may_retry or not damaged(e):
                         self._trouble(e)
                     self._set_aside(e)
 
@@ -200,9 +200,9 @@ _OURS = (SUMS, ".gitignore")
 
 def _differing(folder: Path, sums: dict[str, str]) -> list[str]:  # names of files
     "What of a folder is not as the sums say, or is not among them."
-    there = {f.relative_to(folder).as_posix(): f for f in folder.rglob("*") if f.is_file()}
-    names = sorted((there.keys() | sums.keys()) - set(_OURS))
-    return [n for n in names if n not in there or sums.get(n) != sha256_file(there[n])]
+    files = {f.relative_to(folder).as_posix(): f for f in folder.rglob("*") if f.is_file()}
+    names = sorted((files.keys() | sums.keys()) - set(_OURS))
+    return [n for n in names if n not in files or sums.get(n) != sha256_file(files[n])]
 
 
 def _refuse_work(folder: Path, to: str | Path) -> None:
@@ -212,10 +212,10 @@ def _refuse_work(folder: Path, to: str | Path) -> None:
     text = (folder / SUMS).read_text(encoding="utf-8") if (folder / SUMS).is_file() else ""
     lines = [line.partition("  ") for line in text.split("\n")[:-1]]
     sums = {name: digest for digest, _, name in lines}
-    other = _differing(folder, sums) if folder.is_dir() else [folder.name]
-    if other:
-        got = f"{other[0]!r} and {len(other) - 1} more that no export has left there ({to}); name another folder"
-        refuse(f"export: FOLDER must be new, empty or an export; got {got}", error=FileExistsError)
+    foreign = _differing(folder, sums) if folder.is_dir() else [folder.name]
+    if foreign:
+        actual = f"{foreign[0]!r} and {len(foreign) - 1} more that no export has left there ({to}); name another folder"
+        refuse(f"export: FOLDER must be new, empty or an export; got {actual}", error=FileExistsError)
 
 # %% ../../nbs/records/04_database.ipynb #be465103
 @contextmanager
@@ -237,9 +237,9 @@ def staged_folder(to: str | Path) -> Iterator[Callable[[str, bytes], Path]]:  # 
     try:
         yield write
         private_file(partial / SUMS).write_text("".join(f"{sums[n]}  {n}\n" for n in sorted(sums)), encoding="utf-8")
-        if other := _differing(partial, sums):
-            got = f"another {other[0]!r}"
-            refuse(f"export: files must be on the disk as they were written; got {got}", error=RuntimeError)
+        if altered := _differing(partial, sums):
+            actual = f"another {altered[0]!r}"
+            refuse(f"export: files must be on the disk as they were written; got {actual}", error=RuntimeError)
         if folder.exists():
             shutil.rmtree(old, ignore_errors=True)
             folder.rename(old)

@@ -79,6 +79,6 @@ def assign(item_ids: Sequence[str], raters: Sequence[str], *, n_core: int, per_i
     loads = matrix.sum(1)
     if (counts != per_item).any() or loads.max() - loads.min() > per_item:
         rule = f"every item must have {per_item} raters and loads differ by at most {per_item}"
-        got = f"{sorted(set(counts.tolist()))} and loads {loads.tolist()}"
-        refuse(f"assign: {rule}; got {got}", error=RuntimeError)
+        actual = f"{sorted(set(counts.tolist()))} and loads {loads.tolist()}"
+        refuse(f"assign: {rule}; got {actual}", error=RuntimeError)
     return Assignment(list(raters), order, matrix, n_core)

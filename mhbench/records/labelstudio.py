@@ -47,9 +47,9 @@ def labelling_config(n_answers: int, *, language: str = "en") -> str:
         return f"  <Header value={quoteattr(words[name] + number)}/>"
 
     def choices(name: str, to: str, values: Sequence[str]) -> str:
-        each = "".join(f"<Choice value={quoteattr(words.get(v, v))} alias={quoteattr(v)}/>" for v in values)
-        how = 'choice="single" showInline="true" required="true"'
-        return f'  <Choices name="{name}" toName="{to}" {how}>{each}</Choices>'
+        choice_tags = "".join(f"<Choice value={quoteattr(words.get(v, v))} alias={quoteattr(v)}/>" for v in values)
+        attributes = 'choice="single" showInline="true" required="true"'
+        return f'  <Choices name="{name}" toName="{to}" {attributes}>{choice_tags}</Choices>'
 
     lines = ["<View>", header("Question"), '  <Text name="question" value="$question"/>']
     lines += [header("Reference"), '  <Text name="reference" value="$reference"/>']
@@ -73,14 +73,14 @@ def _one_each(responses: Iterable[Response]) -> dict[str, dict[str, str]]:  # by
     "The text of one answer a model and item."
     answers: dict[str, dict[str, str]] = {}
     for r in responses:
-        of = answers.setdefault(r.item_id, {})
-        if r.model in of:
-            got = f"two of {r.model} ({r.item_id}); keep one mode and one sample"
-            refuse(f"label_studio_tasks: responses must be one a model and item; got {got}")
+        by_model = answers.setdefault(r.item_id, {})
+        if r.model in by_model:
+            actual = f"two of {r.model} ({r.item_id}); keep one mode and one sample"
+            refuse(f"label_studio_tasks: responses must be one a model and item; got {actual}")
         if r.text is None:
-            got = f"none of {r.model} with status {r.status} ({r.item_id}); leave the item out, or ask again"
-            refuse(f"label_studio_tasks: responses must have a text; got {got}")
-        of[r.model] = r.text
+            actual = f"none of {r.model} with status {r.status} ({r.item_id}); leave the item out, or ask again"
+            refuse(f"label_studio_tasks: responses must have a text; got {actual}")
+        by_model[r.model] = r.text
     return answers
 
 # %% ../../nbs/records/06_labelstudio.ipynb #180e9f95
@@ -120,9 +120,9 @@ def label_studio_tasks(
 
 def _page(item: Item, answers: Sequence[str]) -> dict[str, str]:
     "What a rater sees of an item, under the names of the labelling configuration."
-    shown = {"item_id": item.item_id, "study": item.study, "reference": "; ".join(task_of(item).key_texts(item))}
-    shown["question"] = "\n\n".join([*item.context.values(), task_of(item).for_people(item)])
-    return shown | {f"answer_{k}": text for k, text in enumerate(answers, 1)}
+    page = {"item_id": item.item_id, "study": item.study, "reference": "; ".join(task_of(item).key_texts(item))}
+    page["question"] = "\n\n".join([*item.context.values(), task_of(item).for_people(item)])
+    return page | {f"answer_{k}": text for k, text in enumerate(answers, 1)}
 
 # %% ../../nbs/records/06_labelstudio.ipynb #ff8586df
 def write_tasks(tasks: Tasks, folder: str | Path) -> list[Path]:
@@ -152,12 +152,12 @@ def value_of(result: Mapping, place: str) -> str | None:
     if kind == "textarea":
         return "\n".join(value.get("text", [])) or None
     if kind != "choices":
-        got = f"{kind!r} ({place}); import the labelling configuration that label_studio_tasks made"
-        refuse(f"load_label_studio: results must be choices or textarea; got {got}")
-    got = value.get("choices", [])
-    if len(got) != 1:
-        refuse(f"load_label_studio: a choice must be single; got {got} ({place})")
-    return got[0]
+        actual = f"{kind!r} ({place}); import the labelling configuration that label_studio_tasks made"
+        refuse(f"load_label_studio: results must be choices or textarea; got {actual}")
+    actual = value.get("choices", [])
+    if len(actual) != 1:
+        refuse(f"load_label_studio: a choice must be single; got {actual} ({place})")
+    return actual[0]
 
 
 def account(annotation: Mapping) -> Any:  # None where the export does not say
@@ -219,8 +219,8 @@ def exported_tasks(path: Path) -> list[dict]:
     listed = isinstance(tasks, list)
     for n, task in enumerate(tasks if listed else [tasks], 1):
         if fault := _fault_of(task) if listed else "an export that is no list":
-            got = f"{fault} ({path.name}, task {n}); export as JSON, not JSON_MIN"
-            refuse(f"load_label_studio: an export must be a list of tasks with data and annotations; got {got}")
+            actual = f"{fault} ({path.name}, task {n}); export as JSON, not JSON_MIN"
+            refuse(f"load_label_studio: an export must be a list of tasks with data and annotations; got {actual}")
     return tasks
 
 # %% ../../nbs/records/06_labelstudio.ipynb #126a5e78
@@ -239,35 +239,35 @@ def load_label_studio(
     if isinstance(raters, str) and len(by) > 1:
         remedy = "name each: a mapping of user ids to raters (raters.json)"
         refuse(f"load_label_studio: one rater must have made all annotations; got {len(by)} ({path.name}); {remedy}")
-    shown = pseudonyms([raters] if isinstance(raters, str) else raters.values())
+    pseudonym_of = pseudonyms([raters] if isinstance(raters, str) else raters.values())
     counts = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0)
     last: dict[tuple, tuple] = {}  # (item, rater) -> its latest annotation: (when, what, study, place)
     for t in tasks:
         item_id = t["data"].get("item_id")
         place = f"{path.name}:task {t.get('id')}"
         if item_id not in key:
-            got = f"none for {item_id!r} ({place}); pass the key that was made with these tasks"
-            refuse(f"load_label_studio: key must hold every item of the export; got {got}")
+            actual = f"none for {item_id!r} ({place}); pass the key that was made with these tasks"
+            refuse(f"load_label_studio: key must hold every item of the export; got {actual}")
         counts["unlabelled"] += not t["annotations"]
         counts["annotations"] += len(t["annotations"])
         for a in t["annotations"]:
             if a.get("was_cancelled"):
                 counts["cancelled"] += 1
                 continue
-            who = shown[_who(a, raters, place)]
-            when = _when(a, place)
-            old = last.get((item_id, who))
+            rater = pseudonym_of[_who(a, raters, place)]
+            created = _when(a, place)
+            old = last.get((item_id, rater))
             counts["superseded"] += old is not None
-            if not old or when >= old[0]:
-                last[item_id, who] = (when, a, t["data"].get("study"), f"{place}:annotation {a.get('id')}")
+            if not old or created >= old[0]:
+                last[item_id, rater] = (created, a, t["data"].get("study"), f"{place}:annotation {a.get('id')}")
     rows = []
-    for (item_id, who), (_, a, study, place) in last.items():
+    for (item_id, rater), (_, a, study, place) in last.items():
         controls = {f"correctness_{k}": (model, LABELS) for k, model in enumerate(key[item_id], 1)}
         controls["difficulty"] = ("difficulty", DIFFICULTIES)
-        found, comment = _labels(a, controls, place)
-        counts["missing"] += len(controls) - len(found)
-        same = {"item_id": item_id, "study": study, "rater": who, "session": str(a.get("id")), "comment": comment}
-        rows += [(place, same | {"target": target, "label": label, "source": place}) for target, label in found]
+        labels, comment = _labels(a, controls, place)
+        counts["missing"] += len(controls) - len(labels)
+        same = {"item_id": item_id, "study": study, "rater": rater, "session": str(a.get("id")), "comment": comment}
+        rows += [(place, same | {"target": target, "label": label, "source": place}) for target, label in labels]
     return Annotated(validate(rows, Rating).records, dict(counts))
 
 # %% ../../nbs/records/06_labelstudio.ipynb #0e6d1171
@@ -276,16 +276,16 @@ def _labels(
 ) -> tuple[list[tuple[str, str]], str | None]:
     """What one annotation says: what is rated and its label, for each control that was set, and the comment; controls
     by name: what each rates, and its labels."""
-    got = {r["from_name"]: value_of(r, place) for r in annotation.get("result", [])}
-    if unknown := sorted(set(got) - set(controls) - {"comment"}):
-        named = f"{unknown} ({place}); the key is of another round"
-        refuse(f"load_label_studio: results must be of the controls {sorted(controls)}; got {named}")
-    found = []
+    controls_set = {r["from_name"]: value_of(r, place) for r in annotation.get("result", [])}
+    if unknown := sorted(set(controls_set) - set(controls) - {"comment"}):
+        actual = f"{unknown} ({place}); the key is of another round"
+        refuse(f"load_label_studio: results must be of the controls {sorted(controls)}; got {actual}")
+    labels = []
     for name, (target, allowed) in controls.items():
-        label = got.get(name)
+        label = controls_set.get(name)
         if label is not None and label not in allowed:
-            where = f"{label!r} for {name} ({place}); keep the aliases of the labelling configuration"
-            refuse(f"load_label_studio: label must be one of {list(allowed)}; got {where}")
+            actual_label = f"{label!r} for {name} ({place}); keep the aliases of the labelling configuration"
+            refuse(f"load_label_studio: label must be one of {list(allowed)}; got {actual_label}")
         if label is not None:
-            found.append((target, label))
-    return found, got.get("comment")
+            labels.append((target, label))
+    return labels, controls_set.get("comment")

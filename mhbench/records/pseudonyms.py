@@ -63,11 +63,11 @@ class RaterKey:
         if "" in names.values():
             refuse("pseudonyms: a rater must have a name; got an empty one; fill it in")
         used = {p.casefold() for p in (*self.known.values(), *taken)}
-        given = [name for name in names.values() if is_pseudonym(name)]
-        for name in given:
+        pseudonyms_given = [name for name in names.values() if is_pseudonym(name)]
+        for name in pseudonyms_given:
             if _NUMBERED.fullmatch(name) and name.casefold() not in used:
                 self.known[name] = name
-        used |= {name.casefold() for name in given}
+        used |= {name.casefold() for name in pseudonyms_given}
         free = (p for k in count(1) if (p := f"rater-{k}") not in used)
         for name in names.values():
             if not is_pseudonym(name) and name not in self.known:
@@ -92,8 +92,8 @@ class RaterKey:
             try:
                 db.executemany("INSERT INTO raters VALUES (?, ?, ?)", new)
             except sqlite3.IntegrityError:
-                got = f"names from another command at the same time ({self.file.name}); run this one again"
-                refuse(f"RaterKey.save: a pseudonym must be given once; got {got}", error=RuntimeError)
+                actual = f"names from another command at the same time ({self.file.name}); run this one again"
+                refuse(f"RaterKey.save: a pseudonym must be given once; got {actual}", error=RuntimeError)
         self._stored = set(self.known)
 
     def forget(self, rater: str) -> None:

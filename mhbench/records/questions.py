@@ -59,11 +59,11 @@ def plain_name(name: str) -> str:
 # %% ../../nbs/records/08_questions.ipynb #276e4634
 def _running(columns: list[str], stem: str) -> list[str]:
     "Columns named by the stem and letters from A on, or numbers from 1 on, in that order; none where one is missing."
-    found: dict[str, dict[str, str]] = {}
+    by_stem: dict[str, dict[str, str]] = {}
     for column in columns:
         if m := re.fullmatch(rf"({stem})([a-z]|\d{{1,2}})", plain_name(column)):
-            found.setdefault(m[1] + ("#" if m[2].isdigit() else ""), {})[m[2]] = column
-    for numbered in found.values():
+            by_stem.setdefault(m[1] + ("#" if m[2].isdigit() else ""), {})[m[2]] = column
+    for numbered in by_stem.values():
         n = len(numbered)
         for run in ([x.lower() for x in letters(min(n, 26))], [str(k) for k in range(1, n + 1)]):
             if n > 1 and set(run) == set(numbered):
@@ -88,38 +88,41 @@ def guess_columns(
     Raises: ValueError for a field that is none, a column that is not there, or two columns that fit one field.
     """
     given = given or {}
-    for field, named in given.items():
-        _known(field, named, columns, (*names, *numbered))
+    for field, columns_of_field in given.items():
+        _known(field, columns_of_field, columns, (*names, *numbered))
     out = {f: c for f, c in given.items() if c}
-    taken = set[str]().union(*([v] if isinstance(v, str) else v for v in out.values()))
-    left = [c for c in columns if c not in taken]
+    assigned = set[str]().union(*([v] if isinstance(v, str) else v for v in out.values()))
+    left = [c for c in columns if c not in assigned]
     for field, stem in numbered.items():
-        if field not in given and (found := _running(left, stem)):
+        if field not in given and (matches := _running(left, stem)):
             called = _plainly(names.get(field, "")) if names is NAMES else set()
-            whole = [c for c in left if c not in found and plain_name(c) in called]
-            out[field] = [*found, *whole[:1]]  # a column for all options in one cell may stand beside one for each
+            in_one_cell = [c for c in left if c not in matches and plain_name(c) in called]
+            out[field] = [
+                *matches,
+                *in_one_cell[:1],
+            ]  # a column for all options in one cell may stand beside one for each
             left = [c for c in left if c not in out[field]]
     for field, words in names.items():
         if field in given or field in out:
             continue
-        found = [c for c in left if plain_name(c) in _plainly(words)]
-        if field == "key" and (by_letter := [c for c in found if plain_name(c) == "answeridx"]):
-            found = by_letter  # beside it, MedQA has the text of the answer
-        if len(found) > 1 and field != "context":
-            got = f"{', '.join(found)}; say --column '{field}={found[0]}'"
-            refuse(f"guess_columns: the column for {field} must be named where several fit; got {got}")
-        if found:
-            out[field] = found if field == "context" else found[0]
+        matches = [c for c in left if plain_name(c) in _plainly(words)]
+        if field == "key" and (by_letter := [c for c in matches if plain_name(c) == "answeridx"]):
+            matches = by_letter  # beside it, MedQA has the text of the answer
+        if len(matches) > 1 and field != "context":
+            actual = f"{', '.join(matches)}; say --column '{field}={matches[0]}'"
+            refuse(f"guess_columns: the column for {field} must be named where several fit; got {actual}")
+        if matches:
+            out[field] = matches if field == "context" else matches[0]
     return {f: ([v] if f == "context" and isinstance(v, str) else v) for f, v in out.items()}
 
 # %% ../../nbs/records/08_questions.ipynb #8eebc0e9
-def _known(field: str, named: str | list[str], columns: list[str], fields: tuple[str, ...]) -> None:
+def _known(field: str, column_names: str | list[str], columns: list[str], fields: tuple[str, ...]) -> None:
     "Refuse a field or a column that is not there."
     if field not in fields:
         refuse(f"guess_columns: a field must be one of {', '.join(dict.fromkeys(fields))}; got {field!r}")
-    if isinstance(named, list) and field not in _LISTS:
-        refuse(f"guess_columns: the column for {field} must be one; got {', '.join(named)}")
-    gone = [c for c in ([named] if isinstance(named, str) else named) if c and c not in columns]
+    if isinstance(column_names, list) and field not in _LISTS:
+        refuse(f"guess_columns: the column for {field} must be one; got {', '.join(column_names)}")
+    gone = [c for c in ([column_names] if isinstance(column_names, str) else column_names) if c and c not in columns]
     if gone:
         refuse(f"guess_columns: the column for {field} must be one of {', '.join(columns)}; got {', '.join(gone)}")
 
@@ -150,10 +153,10 @@ def _parts(value: Any, separator: str | None) -> list[str]:
 # %% ../../nbs/records/08_questions.ipynb #44f5d523
 def _unlabelled(texts: list[str]) -> list[str]:
     "Options without a running letter or number before them."
-    found = [re.match(r"\(?([A-Za-z]|\d{1,2})[).:]\s+(?=\S)", t) for t in texts]
-    named = [m[1].upper() for m in found if m]
-    if len(texts) > 1 and named in (letters(len(texts)), [str(k) for k in range(1, len(texts) + 1)]):
-        return [t[m.end() :] for t, m in zip(texts, found) if m]
+    matches = [re.match(r"\(?([A-Za-z]|\d{1,2})[).:]\s+(?=\S)", t) for t in texts]
+    labels = [m[1].upper() for m in matches if m]
+    if len(texts) > 1 and labels in (letters(len(texts)), [str(k) for k in range(1, len(texts) + 1)]):
+        return [t[m.end() :] for t, m in zip(texts, matches) if m]
     return texts
 
 
@@ -179,22 +182,28 @@ def _options(row: dict[str, Any], columns: str | list[str] | None, separator: st
         texts = _parts(cell_value(row, columns), separator)
     else:
         texts = _in_columns([cell_text(row, c) for c in columns])
-        whole = columns[-1] if plain_name(columns[-1]) in _plainly(NAMES["options"]) else None
-        if whole and cell_text(row, whole) and any(cell_text(row, c) for c in columns[:-1]):
-            raise Misfit(whole, cell_text(row, whole), "options must stand in one cell or each in its own, not in both")
-    where = columns if isinstance(columns, str) else columns[0]
+        joint_column = columns[-1] if plain_name(columns[-1]) in _plainly(NAMES["options"]) else None
+        if joint_column and cell_text(row, joint_column) and any(cell_text(row, c) for c in columns[:-1]):
+            raise Misfit(
+                joint_column,
+                cell_text(row, joint_column),
+                "options must stand in one cell or each in its own, not in both",
+            )
+    first_column = columns if isinstance(columns, str) else columns[0]
     if "" in texts:
-        gap = where if isinstance(columns, str) else columns[texts.index("")]
+        gap = first_column if isinstance(columns, str) else columns[texts.index("")]
         raise Misfit(gap, "", "an option must not be empty between others: the letters below it would move")
     if len(texts) == 1:
-        raise Misfit(where, texts[0], "options must be two or more")
+        raise Misfit(first_column, texts[0], "options must be two or more")
     if dates := [t for t in texts if _DATE.fullmatch(t)]:
         raise Misfit(
-            where, dates[0], "an option must not be a date that a spreadsheet made of it, such as 3-4: write text"
+            first_column,
+            dates[0],
+            "an option must not be a date that a spreadsheet made of it, such as 3-4: write text",
         )
     same = [t for t, n in Counter(map(folded, texts)).items() if n > 1]
     if same:
-        raise Misfit(where, same[0], "options must differ; this one stands twice")
+        raise Misfit(first_column, same[0], "options must differ; this one stands twice")
     return _unlabelled(texts)
 
 # %% ../../nbs/records/08_questions.ipynb #b4abc1bb
@@ -204,8 +213,8 @@ KEYS = ("letter", "number", "number0", "text")  # number counts from 1, number0 
 def _one_key(text: str, form: str, options: list[str]) -> int | None:
     "The position of the option that one entry of a key names; None where it names none."
     if form == "text":
-        found = [k for k, o in enumerate(options) if folded(o) == folded(text)]
-        return found[0] if found else None
+        positions = [k for k, o in enumerate(options) if folded(o) == folded(text)]
+        return positions[0] if positions else None
     if form == "letter":
         m = re.fullmatch(r"\(?([A-Za-z])[).:]?", text)
         k = ord(m[1].upper()) - 65 if m else -1
@@ -221,36 +230,36 @@ def _entries(value: str | list[str], form: str, options: list[str], ranked: bool
         return value
     if form != "text":
         return re.split(r"\s*[,;/>]\s*" if ranked else r"\s*[,;/]\s*", value)
-    whole = not ranked or _one_key(value, form, options) is not None
-    return [value] if whole else re.split(r"\s*>\s*", value)
+    in_one = not ranked or _one_key(value, form, options) is not None
+    return [value] if in_one else re.split(r"\s*>\s*", value)
 
 
 def _named_by(value: str | list[str], form: str, options: list[str], ranked: bool = True) -> list[int] | None:
     "The positions that a key names; None where an entry names no option, or one is named twice."
     entries = _entries(value, form, options, ranked)
-    found = [k for e in entries if (k := _one_key(e, form, options)) is not None]
-    if not found or len(set(found)) != len(entries):
+    positions = [k for e in entries if (k := _one_key(e, form, options)) is not None]
+    if not positions or len(set(positions)) != len(entries):
         return None
-    return found if ranked else sorted(found)
+    return positions if ranked else sorted(positions)
 
 # %% ../../nbs/records/08_questions.ipynb #96d54b7f
 def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, key, options) of each
     "The form that fits every key, or the most; refused where none fits any, or several do and differ."
     if not rows:
         return None
-    named = {form: [_named_by(value, form, options) for _, value, options in rows] for form in KEYS}
-    fewest = min(found.count(None) for found in named.values())
-    best = [f for f, found in named.items() if found.count(None) == fewest]
+    readings_by_form = {form: [_named_by(value, form, options) for _, value, options in rows] for form in KEYS}
+    fewest = min(readings_of_form.count(None) for readings_of_form in readings_by_form.values())
+    best = [f for f, readings_of_form in readings_by_form.items() if readings_of_form.count(None) == fewest]
     if fewest == len(rows):
         place, value, options = rows[0]
-        got = f"{value!r} for {len(options)} options ({place}); say which column it is with --column key=NAME"
-        refuse(f"guess_layout: key must name an option by letter, number or text; got {got}")
-    for (place, value, options), *readings in zip(rows, *(named[f] for f in best)):
+        actual = f"{value!r} for {len(options)} options ({place}); say which column it is with --column key=NAME"
+        refuse(f"guess_layout: key must name an option by letter, number or text; got {actual}")
+    for (place, value, options), *readings in zip(rows, *(readings_by_form[f] for f in best)):
         if any(r != readings[0] for r in readings):
-            meant = {form: [options[k] for k in reading or ()] for form, reading in zip(best, readings)}
-            either = " or ".join(f"{', '.join(texts)!r} (--key {form})" for form, texts in meant.items())
-            got = f"{value!r}, which can name {either} ({place}); give --key, with the form that is right"
-            refuse(f"guess_layout: the form of keys must be given where several fit; got {got}")
+            meanings = {form: [options[k] for k in reading or ()] for form, reading in zip(best, readings)}
+            either = " or ".join(f"{', '.join(texts)!r} (--key {form})" for form, texts in meanings.items())
+            actual = f"{value!r}, which can name {either} ({place}); give --key, with the form that is right"
+            refuse(f"guess_layout: the form of keys must be given where several fit; got {actual}")
     return best[0]
 
 # %% ../../nbs/records/08_questions.ipynb #c1843a15
@@ -264,9 +273,9 @@ def _separator(table: Table, columns: str | list[str] | None) -> str | None:
     for separator in SEPARATORS:
         if all(separator in t for t in texts):
             return separator
-    got = f"none of {', '.join(map(repr, SEPARATORS))} in column {columns!r}"
+    actual = f"none of {', '.join(map(repr, SEPARATORS))} in column {columns!r}"
     remedy = "say --separator, or name the columns of the options one by one"
-    refuse(f"guess_layout: separator must stand in every cell of options; got {got}; {remedy}")
+    refuse(f"guess_layout: separator must stand in every cell of options; got {actual}; {remedy}")
 
 # %% ../../nbs/records/08_questions.ipynb #a46e4685
 _TAG = re.compile(
@@ -278,33 +287,39 @@ _TAG = re.compile(
 
 def _untagged(table: Table) -> Table:
     "A table whose cells hold no tags of HTML; a note counts those that did."
-    seen = 0
+    n_tagged = 0
 
     def plain(value: Any) -> Any:
-        nonlocal seen
+        nonlocal n_tagged
         if isinstance(value, list):
             return [plain(v) for v in value]
         if not isinstance(value, str) or not _TAG.search(value):
             return value
-        seen += 1
+        n_tagged += 1
         text, media = field_text(value)
         return Unreadable(value[:80], "a cell must be text, without pictures and sounds") if media else text
 
     rows = [(place, {c: plain(v) for c, v in row.items()}) for place, row in table.rows]
-    return Table(table.columns, rows, [*table.notes, f"{seen} cells hold HTML; its text is read"]) if seen else table
-
-
-def _with_case_ids(found: dict[str, Any], table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
-    "Columns by field, with a column of cases that only numbers them as the group."
-    if "group" in found or "context" in given or "context" not in found:
-        return found
-    number = lambda c: all(re.fullmatch(r"[A-Za-z]{0,6}[-_ ]?\d{1,6}|", str(row[c])) for _, row in table.rows)
-    numbers = [c for c in found["context"] if number(c) and any(row[c] for _, row in table.rows)]
-    if len(numbers) != 1:
-        return found
-    left = [c for c in found["context"] if c not in numbers]
     return (
-        {f: v for f, v in found.items() if f != "context"} | {"group": numbers[0]} | ({"context": left} if left else {})
+        Table(table.columns, rows, [*table.notes, f"{n_tagged} cells hold HTML; its text is read"])
+        if n_tagged
+        else table
+    )
+
+
+def _with_case_ids(columns: dict[str, Any], table: Table, given_columns: Mapping[str, Any]) -> dict[str, Any]:
+    "Columns by field, with a column of cases that only numbers them as the group."
+    if "group" in columns or "context" in given_columns or "context" not in columns:
+        return columns
+    number = lambda c: all(re.fullmatch(r"[A-Za-z]{0,6}[-_ ]?\d{1,6}|", str(row[c])) for _, row in table.rows)
+    numbers = [c for c in columns["context"] if number(c) and any(row[c] for _, row in table.rows)]
+    if len(numbers) != 1:
+        return columns
+    left = [c for c in columns["context"] if c not in numbers]
+    return (
+        {f: v for f, v in columns.items() if f != "context"}
+        | {"group": numbers[0]}
+        | ({"context": left} if left else {})
     )
 
 # %% ../../nbs/records/08_questions.ipynb #e802d9bd
@@ -322,27 +337,27 @@ def guess_layout(
     if language is not None and not _LANGUAGE.fullmatch(language):
         refuse(f"guess_layout: language must be a tag such as en, de or pt-BR; got {language!r}")
     table = _untagged(table)
-    found = _with_case_ids(guess_columns(table.columns, columns), table, columns or {})
-    if "key" not in found and (marks := _running(table.columns, "fraction|grade")):
+    fields = _with_case_ids(guess_columns(table.columns, columns), table, columns or {})
+    if "key" not in fields and (marks := _running(table.columns, "fraction|grade")):
         remedy = (
             "write a column answer with the letters of the options that are right, and name it with --column key=answer"
         )
-        got = f"marks of the options ({', '.join(marks)}), as Moodle writes them"
-        refuse(f"guess_layout: the table must have a key; got {got}", remedy=remedy)
-    if "question" not in found:
+        actual = f"marks of the options ({', '.join(marks)}), as Moodle writes them"
+        refuse(f"guess_layout: the table must have a key; got {actual}", remedy=remedy)
+    if "question" not in fields:
         names = ", ".join(table.columns)
-        got = "no name that is known; say --column question=NAME"
-        refuse(f"guess_layout: the column for question must be one of {names}; got {got}")
-    if not {"key", "reference", "soft_labels", "options"} & set(found):
+        actual = "no name that is known; say --column question=NAME"
+        refuse(f"guess_layout: the column for question must be one of {names}; got {actual}")
+    if not {"key", "reference", "soft_labels", "options"} & set(fields):
         remedy = "say --column options=NAME (once a column) and key=NAME, or reference=NAME"
-        got = f"columns {', '.join(table.columns)}; {remedy}"
-        refuse(f"guess_layout: the table must have options with a key, or reference answers; got {got}")
-    separator = separator or _separator(table, found.get("options"))
-    if key is None and "key" in found and "options" in found:
-        key = _key_form(_keyed(table, found, separator))
-    heading = plain_name(str(found["question"]))
+        actual = f"columns {', '.join(table.columns)}; {remedy}"
+        refuse(f"guess_layout: the table must have options with a key, or reference answers; got {actual}")
+    separator = separator or _separator(table, fields.get("options"))
+    if key is None and "key" in fields and "options" in fields:
+        key = _key_form(_keyed(table, fields, separator))
+    heading = plain_name(str(fields["question"]))
     spoken = next((tag for begins, tag in _SPOKEN.items() if heading.startswith(begins)), "en")
-    layout = {"columns": found, "key": key, "separator": separator, "language": language or spoken}
+    layout = {"columns": fields, "key": key, "separator": separator, "language": language or spoken}
     return {k: v for k, v in layout.items() if v is not None}
 
 # %% ../../nbs/records/08_questions.ipynb #09d2bc71
@@ -383,10 +398,10 @@ def _shares(row: dict[str, Any], columns: list[str] | None, options: list[str]) 
 # %% ../../nbs/records/08_questions.ipynb #bc3b15cc
 def _task(row: dict[str, Any], column: str | None, options: list[str]) -> str:
     "The task of a row: as it says, else multiple choice where it has options, and open where it has none."
-    said = cell_text(row, column)
-    name = re.sub(r"[\s-]+", "_", said.casefold()) or ("multiple_choice" if options else "open")
+    task_text = cell_text(row, column)
+    name = re.sub(r"[\s-]+", "_", task_text.casefold()) or ("multiple_choice" if options else "open")
     if name not in tasks():
-        raise Misfit(str(column), said, f"task must be one of {', '.join(tasks())}")
+        raise Misfit(str(column), task_text, f"task must be one of {', '.join(tasks())}")
     return name
 
 
@@ -400,17 +415,17 @@ def _answer(
             raise Misfit(columns["key"], value, "key must name an option; the cell is empty")
         if value and key is None:
             raise Misfit(columns["key"], value, f"the form of keys must be said: {', '.join(KEYS)}")
-        found = _named_by(value, key, options, task.ordered) if value and key else []
-        if found is None:
+        positions = _named_by(value, key, options, task.ordered) if value and key else []
+        if positions is None:
             raise Misfit(columns["key"], value, f"key must name one of the {len(options)} options by {key}")
-        return [letters(len(options))[k] if task.lettered else options[k] for k in found]
+        return [letters(len(options))[k] if task.lettered else options[k] for k in positions]
     reference = cell_text(row, columns.get("reference")) or ("" if "reference" in columns else value)
     if not reference:
-        where = columns.get("reference") or columns.get("key") or columns["question"]
-        raise Misfit(where, "", "a row without options must have a reference answer")
+        column = columns.get("reference") or columns.get("key") or columns["question"]
+        raise Misfit(column, "", "a row without options must have a reference answer")
     if isinstance(reference, list) or ("options" in columns and re.fullmatch(r"[A-Za-z]|\d{1,2}(\.0+)?", reference)):
-        where = columns.get("key") or columns["reference"]
-        raise Misfit(where, reference, "options must be there where the key names one")
+        column = columns.get("key") or columns["reference"]
+        raise Misfit(column, reference, "options must be there where the key names one")
     return [reference]
 
 # %% ../../nbs/records/08_questions.ipynb #55534d12
@@ -423,18 +438,18 @@ def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separ
     if not question:
         raise Misfit(columns["question"], "", "question must not be empty")
     options = _options(row, columns.get("options"), separator)
-    said = {c: cell_text(row, c) for c in columns.get("context", [])}
-    context = {c: t for c, t in said.items() if folded(t) not in _NO_CASE}
+    contexts = {c: cell_text(row, c) for c in columns.get("context", [])}
+    context = {c: t for c, t in contexts.items() if folded(t) not in _NO_CASE}
     task = _task(row, columns.get("task"), options)
     soft = _shares(row, columns.get("soft_labels"), options) if options else None
     canary = cell_text(row, columns.get("canary")) or None
     spoken = cell_text(row, columns.get("language")) or language
     if not _LANGUAGE.fullmatch(spoken):
         raise Misfit(columns["language"], spoken, "language must be a tag such as en, de or pt-BR")
-    made = fingerprint([question, options, context])[:12]
+    digest = fingerprint([question, options, context])[:12]
     optional = {f: cell_text(row, columns.get(f)) or None for f in ("rationale", "category", "topic")}
     return {
-        "item_id": re.sub(r"\s+", "-", cell_text(row, columns.get("id"))) or f"{study}-{made}",
+        "item_id": re.sub(r"\s+", "-", cell_text(row, columns.get("id"))) or f"{study}-{digest}",
         "study": study,
         "task": task,
         "question": question,
@@ -467,14 +482,14 @@ def load_questions(
     separator: str | None = None,  # between options in one cell
     language: str = "en",  # BCP 47, where a row does not say it
     protected: bool = True,  # True: no text in results
-    **how: Any,  # strict and set_aside, as for `validate`
+    **options: Any,  # strict and set_aside, as for `validate`
 ) -> Validated:
     """A table of questions as items of a study, in its order.
 
     Raises: ValueError at the first row that does not fit, if `strict`; for a column that is not there.
     """
-    for field, named in columns.items():
-        _known(field, named, table.columns, FIELDS)
+    for field, column_names in columns.items():
+        _known(field, column_names, table.columns, FIELDS)
     table = _untagged(table)
     fields = lambda place, row: _item(place, row, study, columns, key, separator, language, protected)
-    return validate_table(table, fields, Item, unique="item_id", together=_with_cases, **how)
+    return validate_table(table, fields, Item, unique="item_id", together=_with_cases, **options)

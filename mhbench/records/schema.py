@@ -219,11 +219,11 @@ class Judgment(Outcome):
         if self.status == "ok" and not has:
             raise ValueError("label or score must be present where status is ok; got neither")
         if self.status != "ok" and has:
-            got = f"{self.label!r}, {self.score!r}"
-            raise ValueError(f"label and score must be None where status is {self.status}; got {got}")
+            actual = f"{self.label!r}, {self.score!r}"
+            raise ValueError(f"label and score must be None where status is {self.status}; got {actual}")
         if (self.kind == "score") != (self.score is not None) and self.status == "ok":
-            got = f"kind {self.kind} and score {self.score!r}"
-            raise ValueError(f"score must be present exactly for kind score; got {got}")
+            actual = f"kind {self.kind} and score {self.score!r}"
+            raise ValueError(f"score must be present exactly for kind score; got {actual}")
         return self
 
 # %% ../../nbs/records/01_schema.ipynb #66e8b5a6
@@ -282,15 +282,15 @@ def origins(records: Iterable[Any]) -> dict[str, str]:
     return out
 
 
-def origin_banner(known: Mapping[str, str]) -> str:  # name -> origin
+def origin_banner(origins: Mapping[str, str]) -> str:  # name -> origin
     "One sentence on whom a run did not ask; empty where it asked everybody."
     parts = []
     for origin in reversed(ORIGINS[1:]):
-        if names := [name for name, from_where in known.items() if from_where == origin]:
-            more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-            parts.append(f"{origin}: {', '.join(names[:6])}{more}")
-    whole = "; ".join(parts)
-    return f"{whole[0].upper()}{whole[1:]} (this run did not ask them; see the column `origin`)." if parts else ""
+        if names := [name for name, from_where in origins.items() if from_where == origin]:
+            further = f" and {len(names) - 6} more" if len(names) > 6 else ""
+            parts.append(f"{origin}: {', '.join(names[:6])}{further}")
+    sentence = "; ".join(parts)
+    return f"{sentence[0].upper()}{sentence[1:]} (this run did not ask them; see the column `origin`)." if parts else ""
 
 # %% ../../nbs/records/01_schema.ipynb #7e14b6ec
 class Grouping(Record):
@@ -396,23 +396,23 @@ def validate(
         rule = "must be a path where strict=False; got None; name a file for the rows that do not fit"
         refuse(f"validate: set_aside {rule}")
     good, bad = [], []
-    seen: dict[Any, str] = {}  # value of `unique` -> its place
+    first_place: dict[Any, str] = {}  # value of `unique` -> its place
     for place, row in rows:
         try:
             r = record(**row)
             if unique is not None:
                 u = getattr(r, unique)
-                if u in seen:
-                    raise ValueError(f"{unique} must be unique; got {u!r} again, first at {seen[u]}")
-                seen[u] = place
+                if u in first_place:
+                    raise ValueError(f"{unique} must be unique; got {u!r} again, first at {first_place[u]}")
+                first_place[u] = place
             good.append(r)
         except (ValidationError, ValueError, TypeError) as e:
             column, value, rule = unique or "row", repr(row.get(unique))[:200], str(e)
             if isinstance(e, ValidationError):
                 column, value, rule = _first_error(e, row)
             if strict:
-                got = f"{value} ({place}); {OR_WITHOUT}"
-                refuse(f"validate: {record.__name__}.{column} does not fit: {rule}; got {got}")
+                actual = f"{value} ({place}); {OR_WITHOUT}"
+                refuse(f"validate: {record.__name__}.{column} does not fit: {rule}; got {actual}")
             bad.append({"place": place, "column": column, "value": value, "rule": rule, "row": row})
     if set_aside is not None:
         write_set_aside(bad, set_aside)
@@ -443,8 +443,8 @@ ROW_GROUP = 50_000  # rows that are held at once as records are written and read
 
 def write_records(records: Iterable[Record], path: str | Path, record: type[Record] | None = None) -> Path:
     "Write records of one kind as Parquet, a row group at a time; the same records give the same bytes."
-    rest = iter(records)
-    groups = iter(lambda: list(itertools.islice(rest, ROW_GROUP)), [])
+    remaining = iter(records)
+    groups = iter(lambda: list(itertools.islice(remaining, ROW_GROUP)), [])
     first = next(groups, [])
     record = record or (type(first[0]) if first else None)
     if record is None:
@@ -470,35 +470,35 @@ def write_records(records: Iterable[Record], path: str | Path, record: type[Reco
 def _open_records(path: Path, record: type[Record]) -> pq.ParquetFile:
     "A Parquet file of records, its columns looked at."
     if not path.exists():
-        got = f"{str(path)!r}, which is not there; run the stage that writes it (`dvc repro`)"
+        actual = f"{str(path)!r}, which is not there; run the stage that writes it (`dvc repro`)"
         rule = f"path must be a Parquet file of {record.__name__} records"
-        refuse(f"read_records: {rule}; got {got}", error=FileNotFoundError)
+        refuse(f"read_records: {rule}; got {actual}", error=FileNotFoundError)
     try:
         file = pq.ParquetFile(path)
     except pa.ArrowInvalid as e:
-        got = f"{str(path)!r} ({e}); run the stage that writes it again"
-        refuse(f"read_records: path must be a Parquet file; got {got}")
+        actual = f"{str(path)!r} ({e}); run the stage that writes it again"
+        refuse(f"read_records: path must be a Parquet file; got {actual}")
     want = set(record.model_fields)
     have = set(file.schema_arrow.names)
     lacking = {name for name in want - have if record.model_fields[name].is_required()}  # older files lack newer fields
     if lacking or have - want:
-        got = f"{str(path)!r} with missing {sorted(lacking)} and unknown {sorted(have - want)}"
+        actual = f"{str(path)!r} with missing {sorted(lacking)} and unknown {sorted(have - want)}"
         remedy = "it was written by another version or as another record: run its stage again"
-        refuse(f"read_records: columns must be those of {record.__name__}; got {got}; {remedy}")
+        refuse(f"read_records: columns must be those of {record.__name__}; got {actual}; {remedy}")
     return file
 
 
 def _checked(values: list, record: type[Record], name: str, path: Path) -> None:
     "Refuse a value that the field does not take."
     field = record.model_fields[name]
-    wanted: Any = Annotated[tuple([field.annotation, *field.metadata])] if field.metadata else field.annotation
+    value_type: Any = Annotated[tuple([field.annotation, *field.metadata])] if field.metadata else field.annotation
     try:
-        TypeAdapter(list[wanted], config=ConfigDict(strict=True)).validate_python(values)
+        TypeAdapter(list[value_type], config=ConfigDict(strict=True)).validate_python(values)
     except ValidationError as e:
         first = e.errors()[0]
-        got = f"{values[int(first['loc'][0])]!r:.200} ({first['msg']})"
+        actual = f"{values[int(first['loc'][0])]!r:.200} ({first['msg']})"
         remedy = "run the stage that writes it again"
-        refuse(f"StoredRecords: {record.__name__}.{name} must hold what fits; got {got} ({path}); {remedy}")
+        refuse(f"StoredRecords: {record.__name__}.{name} must hold what fits; got {actual} ({path}); {remedy}")
 
 # %% ../../nbs/records/01_schema.ipynb #18e2dfbd
 def _objects(values: Iterable) -> np.ndarray:

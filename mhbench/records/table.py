@@ -53,13 +53,13 @@ def file_encoding(path: Path, encoding: str = "utf-8-sig") -> str:
 # %% ../../nbs/records/02_table.ipynb #3883290b
 def as_windows_1252(path: Path, encoding: str = "utf-8-sig") -> tuple[int, str] | None:
     "Number and text of the first line that does not fit an encoding, as Windows-1252 has it; None where all fit."
-    known = file_encoding(path, encoding)
-    if known.startswith("utf-16"):
+    detected = file_encoding(path, encoding)
+    if detected.startswith("utf-16"):
         return None
     with path.open("rb") as f:
         for number, line in enumerate(f, 1):
             try:
-                line.decode(known)
+                line.decode(detected)
             except UnicodeDecodeError:
                 return number, line.decode("cp1252", errors="replace").strip()
     return None
@@ -68,8 +68,8 @@ def as_windows_1252(path: Path, encoding: str = "utf-8-sig") -> tuple[int, str] 
 def _other_encoding(function: str, path: Path, encoding: str) -> NoReturn:
     "Refuse a file whose bytes do not fit, with the line where that is seen."
     number, line = as_windows_1252(path, encoding) or (1, "")
-    got = f"{encoding!r}, which line {number} does not fit ({path.name}:{number}); as cp1252 it is {line[:80]!r}"
-    refuse(f"{function}: encoding must be that of the file; got {got}; say --encoding cp1252 if that is right")
+    actual = f"{encoding!r}, which line {number} does not fit ({path.name}:{number}); as cp1252 it is {line[:80]!r}"
+    refuse(f"{function}: encoding must be that of the file; got {actual}; say --encoding cp1252 if that is right")
 
 # %% ../../nbs/records/02_table.ipynb #9d4e6c79
 MOST_OF_A_FIELD = 16 << 20  # characters; Python's own limit of 131,072 is less than a long case has
@@ -111,12 +111,12 @@ def _best_delimiters(path: Path, encoding: str) -> list[str]:
     "The character that the file names, or those that cut the header into the most columns, the comma first."
     if declared := _declared(path, encoding):
         return [declared]
-    found = {}
+    n_columns = {}
     for d in ",;\t":  # a name in quotes is no name for a delimiter that does not follow it
         with contextlib.suppress(ValueError):
-            found[d] = len(next(_records(path, encoding, d), (1, []))[1])
-    most = max(found.values(), default=0)
-    return [d for d, n in found.items() if n == most] if most > 1 else [","]
+            n_columns[d] = len(next(_records(path, encoding, d), (1, []))[1])
+    largest = max(n_columns.values(), default=0)
+    return [d for d, n in n_columns.items() if n == largest] if largest > 1 else [","]
 
 
 def text_rows(
@@ -142,15 +142,15 @@ def csv_rows(
     first, header = next(records, (1, []))
     missing = [c for c in required if c not in header]
     if missing:
-        got = f"{header} ({path.name}:{first})"
-        refuse(f"csv_rows: columns must include {missing}; got {got}; give the file as it was released")
+        actual = f"{header} ({path.name}:{first})"
+        refuse(f"csv_rows: columns must include {missing}; got {actual}; give the file as it was released")
     if twice := [c for c in required if header.count(c) > 1]:
-        got = f"{twice} more than once ({path.name}:{first}); rename or remove the others"
-        refuse(f"csv_rows: a column that is read must have a name of its own; got {got}")
+        actual = f"{twice} more than once ({path.name}:{first}); rename or remove the others"
+        refuse(f"csv_rows: a column that is read must have a name of its own; got {actual}")
     for line, row in records:
         if len(row) != len(header):
-            got = f"{len(row)} ({path.name}:{line})"
-            refuse(f"csv_rows: a row must have {len(header)} fields; got {got}; look for a quote that is not closed")
+            actual = f"{len(row)} ({path.name}:{line})"
+            refuse(f"csv_rows: a row must have {len(header)} fields; got {actual}; look for a quote that is not closed")
         yield f"{path.name}:{line}", dict(zip(header, row))
 
 # %% ../../nbs/records/02_table.ipynb #a30ac561
@@ -178,7 +178,7 @@ def _options_of(value: Any) -> list | None:
     elif isinstance(value, dict):
         labels, texts = list(value), list(value.values())
     elif isinstance(value, list) and value and all(isinstance(v, dict) for v in value):
-        labels, texts = ([next((v[k] for k in named if k in v), None) for v in value] for named in (_LABEL, _TEXT))
+        labels, texts = ([next((v[k] for k in keys if k in v), None) for v in value] for keys in (_LABEL, _TEXT))
     else:
         return None
     n = len(texts)
@@ -234,18 +234,18 @@ def _named(header: list[str], place: str) -> list[str]:
 _FEW = 40  # rows that show whether the first one names the columns
 
 
-def _all_named(named: set[int], below: Iterable[tuple[int, set[int]]], name: str, line: int) -> None:
+def _all_named(named_columns: set[int], below: Iterable[tuple[int, set[int]]], name: str, line: int) -> None:
     "Refuse a table whose first row leaves several columns without a name, though there is something in them."
     rows = list(below)
-    unnamed = set[int]().union(*(filled for _, filled in rows)) - named
+    unnamed = set[int]().union(*(filled for _, filled in rows)) - named_columns
     if len(unnamed) < 2:
         return
-    full = next((n for n, filled in rows if filled >= unnamed and len(named) == 1), None)
+    full = next((n for n, filled in rows if filled >= unnamed and len(named_columns) == 1), None)
     remedy = "write all names into one row"
     if full:
         remedy = f"take the lines above line {full} away, where the names seem to stand"
-    got = f"no name for {len(unnamed)} of {len(unnamed | named)} columns ({name}:{line})"
-    refuse(f"read_table: the first row must name the columns; got {got}", remedy=remedy)
+    actual = f"no name for {len(unnamed)} of {len(unnamed | named_columns)} columns ({name}:{line})"
+    refuse(f"read_table: the first row must name the columns; got {actual}", remedy=remedy)
 
 # %% ../../nbs/records/02_table.ipynb #2f319be1
 MOST_CELLS = 2_000_000
@@ -259,18 +259,18 @@ def _within(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
         cells += len(row) + 3  # a row costs what some three cells do
         characters += sum(len(v) for v in row.values() if isinstance(v, str))
         if cells > MOST_CELLS or characters > MOST_CHARACTERS:
-            most = f"{MOST_CELLS:,} cells and {MOST_CHARACTERS >> 20} million characters at most"
-            got = f"more ({place}); split it, or write a loader that reads it row by row"
-            refuse(f"read_table: a table must have {most}, since it is held in memory; got {got}")
+            limit = f"{MOST_CELLS:,} cells and {MOST_CHARACTERS >> 20} million characters at most"
+            actual = f"more ({place}); split it, or write a loader that reads it row by row"
+            refuse(f"read_table: a table must have {limit}, since it is held in memory; got {actual}")
         yield place, row
 
 
 def _flat(row: dict) -> dict:
     "A row whose question is an object of stem and choices, with both as fields."
-    asked = row.get("question")
-    if not isinstance(asked, dict) or not {"stem", "choices"} <= set(asked) or "choices" in row:
+    question = row.get("question")
+    if not isinstance(question, dict) or not {"stem", "choices"} <= set(question) or "choices" in row:
         return row
-    return row | {"question": asked["stem"], "choices": asked["choices"]}
+    return row | {"question": question["stem"], "choices": question["choices"]}
 
 
 def _as_cells(rows: Iterable[tuple[str, dict]], name: Callable[[str], str] = str) -> Iterator[tuple[str, dict]]:
@@ -281,7 +281,7 @@ def _as_cells(rows: Iterable[tuple[str, dict]], name: Callable[[str], str] = str
 # %% ../../nbs/records/02_table.ipynb #d571da8d
 def _table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), empty: int = 0) -> Table:
     "A table without its empty rows and unnamed columns, which are counted."
-    named = [c for c in columns if c]
+    names = [c for c in columns if c]
     full = []
     lost = 0
     for place, row in rows:
@@ -293,7 +293,7 @@ def _table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence
         full.append((place, row))
     counts = {"empty rows are left out": empty}
     counts |= {"rows have something in a column without a name, which is not read": lost}
-    return Table(named, full, [*notes, *(f"{n} {what}" for what, n in counts.items() if n)])
+    return Table(names, full, [*notes, *(f"{n} {description}" for description, n in counts.items() if n)])
 
 # %% ../../nbs/records/02_table.ipynb #095bfceb
 _OTHER_FORMATS = {  # how a text begins that is no table -> what to do
@@ -310,11 +310,13 @@ def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
     if not delimiter and (path.suffix.lower() != ".tsv" or _declared(path, encoding)):
         best = _best_delimiters(path, encoding)
     if len(best) > 1:
-        got = f"{best} ({path.name}:1)"
-        refuse(f"read_table: delimiter must be named where a header can be cut in two ways; got {got}; say --delimiter")
+        actual = f"{best} ({path.name}:1)"
+        refuse(
+            f"read_table: delimiter must be named where a header can be cut in two ways; got {actual}; say --delimiter"
+        )
     delimiter = best[0]
     (line, header), *few = chain(islice(_records(path, encoding, delimiter), _FEW), [(1, [])])
-    if remedy := next((said for start, said in _OTHER_FORMATS.items() if "".join(header).startswith(start)), ""):
+    if remedy := next((hint for start, hint in _OTHER_FORMATS.items() if "".join(header).startswith(start)), ""):
         refuse(
             f"read_table: the first row must name the columns; got {header[0][:40]!r} ({path.name}:{line})",
             remedy=remedy,
@@ -345,12 +347,12 @@ def json_rows(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[s
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as e:
-            got = f"{e.msg} at column {e.colno}" if isinstance(e, json.JSONDecodeError) else str(e)
+            actual = f"{e.msg} at column {e.colno}" if isinstance(e, json.JSONDecodeError) else str(e)
         else:
-            got = "" if isinstance(row, dict) else type(row).__name__
-        if got:
-            where = f"({path.name}:{number}); write one object a line"
-            refuse(f"json_rows: a line must be a JSON object; got {got} {where}")
+            actual = "" if isinstance(row, dict) else type(row).__name__
+        if actual:
+            place = f"({path.name}:{number}); write one object a line"
+            refuse(f"json_rows: a line must be a JSON object; got {actual} {place}")
         yield f"{path.name}:{number}", row
 
 
@@ -380,10 +382,10 @@ def _workbook(path: Path):
     unpacked = 0
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as z:
-            unpacked = sum(part.file_size for part in z.infolist())
+            unpacked = sum(member.file_size for member in z.infolist())
     if unpacked > MOST_OF_A_WORKBOOK:
-        got = f"{unpacked >> 20} MB ({path.name}); save the sheet as CSV"
-        refuse(f"read_table: a workbook must unpack to {MOST_OF_A_WORKBOOK >> 20} MB at most; got {got}")
+        actual = f"{unpacked >> 20} MB ({path.name}); save the sheet as CSV"
+        refuse(f"read_table: a workbook must unpack to {MOST_OF_A_WORKBOOK >> 20} MB at most; got {actual}")
     return openpyxl.load_workbook(path, data_only=True, read_only=True, rich_text=True)
 
 
@@ -447,8 +449,8 @@ def _sheet(book, sheet: str | None, path: Path) -> str:
     if sheet is None and len(filled) == 1:
         return filled[0]
     if sheet is None or sheet not in book.sheetnames:
-        got = f"{sheet!r} ({path.name})"
-        refuse(f"read_table: sheet must be one of {', '.join(book.sheetnames)}; got {got}; say which with --sheet")
+        actual = f"{sheet!r} ({path.name})"
+        refuse(f"read_table: sheet must be one of {', '.join(book.sheetnames)}; got {actual}; say which with --sheet")
     return sheet
 
 
@@ -466,7 +468,7 @@ def _shown(value: float, code: str) -> str | None:
 def _font_marks(font) -> dict[str, bool]:
     if font is None:
         return {}
-    raised, lowered = (font.vertAlign == f"{where}script" for where in ("super", "sub"))
+    raised, lowered = (font.vertAlign == f"{position}script" for position in ("super", "sub"))
     return {"raised": raised, "lowered": lowered, "struck": bool(font.strike)}
 
 
@@ -487,11 +489,11 @@ def _excel_cell(c, stored: bool = False) -> str | list | Unreadable:
     if isinstance(c.value, (str, bool)):
         return cell(c.value)
     code = str(c.number_format)
-    shown = _shown(c.value, code) if isinstance(c.value, (int, float)) else None
-    if stored and shown is not None and "%" not in code:
+    displayed = _shown(c.value, code) if isinstance(c.value, (int, float)) else None
+    if stored and displayed is not None and "%" not in code:
         return str(_shown(c.value, "general"))
     rule = f"a cell must be text, or a number in a plain format, not {c.number_format!r}: make it text"
-    return Unreadable(str(c.value), rule) if shown is None else shown
+    return Unreadable(str(c.value), rule) if displayed is None else displayed
 
 # %% ../../nbs/records/02_table.ipynb #9de6ed26
 def _merged(merged: list[tuple[int, int, int, int]], top: int, last: int, cells: dict[_Place, Any]) -> int:
@@ -520,9 +522,9 @@ def _sheet_cells(sheet, marks: _Marks, stored: bool = False) -> dict[_Place, Any
     cells = {}
     for c in _filled_cells(sheet):
         at = (c.row, c.column)
-        shown = cell(marks.rich[at]) if at in marks.rich else _excel_cell(c, stored)
-        if shown != "":
-            cells[at] = shown
+        displayed = cell(marks.rich[at]) if at in marks.rich else _excel_cell(c, stored)
+        if displayed != "":
+            cells[at] = displayed
             _few_enough(cells)
     for at, formula in marks.formulas.items():
         if at not in cells:
@@ -539,8 +541,8 @@ def _excel(path: Path, sheet: str | None, stored: bool = False) -> Table:
     except ValueError:
         raise
     except Exception as e:  # openpyxl raises whatever the broken part raises
-        got = f"{type(e).__name__}: {e} ({path.name})"
-        refuse(f"read_table: path must be an Excel workbook; got {got}; save it as .xlsx, without a password")
+        actual = f"{type(e).__name__}: {e} ({path.name})"
+        refuse(f"read_table: path must be an Excel workbook; got {actual}; save it as .xlsx, without a password")
     return _sheet_table(path.name if sheet is None else f"{path.name}:{sheet}", cells, marks)
 
 # %% ../../nbs/records/02_table.ipynb #56b32376
@@ -564,8 +566,8 @@ def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks) -> Table:
     for (row, k), value in cells.items():
         if row > top:
             rows[row][names.get(k, "")] = value
-    notes = [f"{n} {what}" for what, n in counts.items() if n]
-    placed = _within((f"{start}:{row}", found) for row, found in rows.items())
+    notes = [f"{n} {description}" for description, n in counts.items() if n]
+    placed = _within((f"{start}:{row}", cells_of_row) for row, cells_of_row in rows.items())
     return _table(columns, placed, notes, last - top - len(rows))
 
 # %% ../../nbs/records/02_table.ipynb #4102bcd6
@@ -600,11 +602,11 @@ def read_table(
     refuse(f"read_table: path must end in {forms}; got {path.name!r}; save the table in one of these forms")
 
 # %% ../../nbs/records/02_table.ipynb #01a1ce49
-def rows_as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), **how: Any) -> str:
+def rows_as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), **options: Any) -> str:
     """One or more rows as CSV, lines ended by a line feed alone; all have the columns of the first, in that order where
-    no other is given. `how`: of csv.DictWriter."""
+    no other is given. `options`: of csv.DictWriter."""
     out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, list(columns or rows[0]), lineterminator="\n", **how)
+    writer = csv.DictWriter(out, list(columns or rows[0]), lineterminator="\n", **options)
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
@@ -663,12 +665,12 @@ def validate_table(
         except Misfit as e:
             value = repr(e.value)[:200]
             if strict:
-                found = f"{value} ({place}); {OR_WITHOUT}"
-                refuse(f"validate: column {e.column} must hold what fits: {e.rule}; got {found}")
+                actual = f"{value} ({place}); {OR_WITHOUT}"
+                refuse(f"validate: column {e.column} must hold what fits: {e.rule}; got {actual}")
             misfits.append({"place": place, "column": e.column, "value": value, "rule": e.rule, "row": row})
-    got = validate(together(rows), record, strict=strict, set_aside=set_aside, unique=unique)
+    validated = validate(together(rows), record, strict=strict, set_aside=set_aside, unique=unique)
     order = {place: k for k, (place, _) in enumerate(table.rows)}
-    aside = sorted([*misfits, *got.set_aside], key=lambda bad: order[bad["place"]])
+    aside = sorted([*misfits, *validated.set_aside], key=lambda bad: order[bad["place"]])
     if set_aside is not None:
         write_set_aside(aside, set_aside)
-    return Validated(got.records, aside)
+    return Validated(validated.records, aside)

@@ -67,8 +67,8 @@ class Task(ABC):
         "Whether linked questions are answered in one text, each judged against its own reference."
         return self.per_stem and self.judged
 
-    def __init_subclass__(cls, **more: Any):
-        super().__init_subclass__(**more)
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
         if "name" in cls.__dict__:
             _CLASSES[cls.name] = cls
 
@@ -104,7 +104,7 @@ class Task(ABC):
     def written(self, item: Item, answer: Sequence[str]) -> str:
         "An answer of these parts, as a model would write it and `read` reads it."
         sign = "Q" if self.judged else ""
-        lines = [f"{sign}{n}: {part}" for n, part in enumerate(answer, 1)]
+        lines = [f"{sign}{n}: {text}" for n, text in enumerate(answer, 1)]
         return "\n".join(lines) if self.per_stem else self.between.join(answer)
 
     def reference(self, item: Item) -> str:

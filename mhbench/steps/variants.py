@@ -250,7 +250,7 @@ def recorded_answers(
     item_ids = {i.item_id for i in items}
     yield from (r for r in responses if r.item_id in item_ids)
     for name, file in tables.items():
-        yield from load_answers(Path(top) / Path(file).expanduser(), items, name, others=unasked)
+        yield from load_answers(Path(top) / Path(file).expanduser(), items, name, other_ids=unasked)
 
 # %% ../../nbs/steps/01_variants.ipynb #71081102
 def every_prompt(items: Sequence[Item], sets: Sequence[str], *, seed: int) -> list[Item]:
