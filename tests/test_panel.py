@@ -177,7 +177,7 @@ def test_tables_of_the_study():
     rates = abstention_rates(x, [j.name for j in judges], n=20, seed=1)
     asked = np.zeros(x.shape, bool)
     asked[2, :, :3] = True  # the third was asked about three items alone
-    few = abstention_rates(x, [j.name for j in judges], asked=asked, n=20, seed=1)
+    few = abstention_rates(x, [j.name for j in judges], requested=asked, n=20, seed=1)
     assert (few.n_failed + few.n_not_asked).tolist() == [
         0,
         0,

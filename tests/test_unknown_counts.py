@@ -68,7 +68,7 @@ def test_a_rater_without_labels_leaves_the_judges_kappa():
     own = rng.choice(["Correct", "Incorrect"], 40).astype(object)
     people = np.stack([own, np.roll(own, 1)])
     silent = np.vstack([people, np.full((1, 40), None, dtype=object)])
-    assert _with_people(silent, own=own) == pytest.approx(_with_people(people, own=own))
+    assert _with_people(silent, annotator=own) == pytest.approx(_with_people(people, annotator=own))
 
 
 def test_a_pilots_kind_and_label_do_not_depend_on_the_order_of_rows():

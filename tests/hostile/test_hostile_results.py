@@ -115,8 +115,8 @@ def test_a_share_of_ten_of_forty_says_so_wherever_it_stands(forty):
     how = dict(n_boot=20, seed=1)
     whole = scorable(items)
     accuracy = breakdowns(scores, ["category"], all_items=whole, **how)["correct"]
-    measures = competency_table(scores, whole=whole, **how)
-    profile = accuracy_and_f1(scores, "category", whole=whole, **how)
+    measures = competency_table(scores, all_items=whole, **how)
+    profile = accuracy_and_f1(scores, "category", all_items=whole, **how)
     for table in (accuracy, measures, profile):
         assert (of_easy(table)["n"] == 10).all() and (of_easy(table)["n_not_asked"] == 30).all()
         assert (table.loc[table["model"] == "whole", "n_not_asked"] == 0).all()

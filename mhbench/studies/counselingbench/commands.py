@@ -60,13 +60,11 @@ def _errors_draw(a: argparse.Namespace) -> None:
     TABLE,
 )
 def _errors_collect(a: argparse.Namespace) -> None:
-    p = load_params(root() / a.params)
     items, _ = run_answers(a.study, [], a.results)
-    target = new_file(Path(a.to))
     with rater_key(names_file(root()), a.study):
-        ratings, n_empty = write_errors([Path(f) for f in a.sheets], target, items)
+        ratings, n_empty = write_errors(a.sheets, new_file(Path(a.to)), items)
     raters = Counter(r.rater for r in ratings)
     print(f"{len(ratings)} labels by {len(raters)} annotators: {a.to}; {n_empty} rows without a label")
     print(", ".join(f"{rater}: {n}" for rater, n in raters.items()) + f"; from {len(a.sheets)} sheets")
-    where = p["studies"][a.study]["prepare"]["path"]
-    print(f"put it beside the corpus ({where}), its name holding `errors`; the competency stage counts it")
+    corpus = load_params(root() / a.params)["studies"][a.study]["prepare"]["path"]
+    print(f"put it beside the corpus ({corpus}), its name holding `errors`; the competency stage counts it")

@@ -52,8 +52,7 @@ def paper_interval(
     seed: int,
     units: np.ndarray | None = None,  # (N,) the question of each response; None: each its own
 ) -> Interval:  # its n is the number of questions
-    """Where the statistic of a sample of `size` questions falls: the central `level` of `n` samples drawn with
-    replacement.
+    """The central `level` of the statistic in `n` samples of `size` questions, drawn with replacement.
 
     Source: samples as in the script of Nguyen et al. 2025, who take the mean of 100 and its t interval; samples smaller
     than the data: Bickel, Götze and van Zwet 1997 (without their rescaling).
@@ -63,14 +62,13 @@ def paper_interval(
     code = np.arange(length) if units is None else np.unique(np.asarray(units), return_inverse=True)[1]
     k = int(code.max(initial=-1)) + 1
     if k == 0 or n < 1 or (size is not None and size < 1):
-        got = f"{k} questions, size {size}, n {n}"
-        refuse(f"paper_interval: there must be a question, and size and n of 1 or more; got {got}")
+        value = f"{k} questions, size {size}, n {n}"
+        refuse(f"paper_interval: there must be a question, and size and n of 1 or more; got {value}")
     draws = np.random.default_rng(seed).multinomial(size or k, np.full(k, 1 / k), n).astype(float)
     r = np.asarray(statistic(*arrays, weights=draws[:, code]), float)
     estimate = np.asarray(statistic(*arrays, weights=np.ones((1, length))), float)[0]
-    low, high = percentile_interval(r, level)
     undefined = int(np.isnan(r.reshape(n, -1)).any(1).sum())
-    return Interval(as_scalar(estimate), low, high, k, r, undefined, level, "paper")
+    return Interval(as_scalar(estimate), *percentile_interval(r, level), k, r, undefined, level, "paper")
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c8a0295d
 MEASURES = ("accuracy", "macro precision", "macro recall", "macro f1")
@@ -78,21 +76,19 @@ MEASURES = ("accuracy", "macro precision", "macro recall", "macro f1")
 
 def _letters(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     "Key and answer as one letter each; an answer that could not be read is empty."
-    key, said = g["key"], g["answer"]
-    bad = g.loc[(key.map(len) != 1).to_numpy(), "item_id"]
-    if len(bad):
-        got = f"another key ({bad.iloc[0]}); leave such questions out, and say how many"
-        refuse(f"competency_table: every question must have one right letter; got {got}")
-    return np.array([k[0] for k in key], object), np.array([a[0] if len(a) == 1 else "" for a in said], object)
+    key, answer = g["key"], g["answer"]
+    not_single = g.loc[(key.map(len) != 1).to_numpy(), "item_id"]
+    if len(not_single):
+        value = f"another key ({not_single.iloc[0]}); leave such questions out, and say how many"
+        refuse(f"competency_table: every question must have one right letter; got {value}")
+    return np.array([k[0] for k in key], object), np.array([a[0] if len(a) == 1 else "" for a in answer], object)
 
 
-def _four(key: np.ndarray, said: np.ndarray, *, weights: np.ndarray, classes: Sequence[str]) -> np.ndarray:  # (B, 4)
+def _four(key: np.ndarray, answer: np.ndarray, *, weights: np.ndarray, classes: Sequence[str]) -> np.ndarray:  # (B, 4)
     "The four measures for every row of weights."
-    truth, answers = key.tolist(), said.tolist()
-    averaged = [
-        m(truth, answers, classes=classes, weights=weights) for m in (metrics.precision, metrics.recall, metrics.f1)
-    ]
-    return np.column_stack([metrics.accuracy(truth, answers, weights=weights), *averaged])
+    labels = key.tolist(), answer.tolist()
+    averaged = [m(*labels, classes=classes, weights=weights) for m in (metrics.precision, metrics.recall, metrics.f1)]
+    return np.column_stack([metrics.accuracy(*labels, weights=weights), *averaged])
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #6aa5c38a
 def competency_table(
@@ -100,12 +96,12 @@ def competency_table(
     by: Sequence[str] = ("category",),
     *,
     interval: Literal["case", "question", "paper"] = "case",
-    whole: pd.DataFrame | None = None,  # every question, asked or not, as `mhbench.steps.score.scorable` gives them
+    all_items: pd.DataFrame | None = None,  # of `mhbench.steps.score.scorable`: every question, asked or not
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:
-    """The four measures with intervals by model, way of answering and group; "all" is always there. n counts questions,
-    n_clusters cases; n_not_asked, with `whole`, counts the questions of the group that were not asked.
+    """The four measures by model, way of answering and group, "all" among them. n counts questions, n_clusters cases;
+    n_not_asked, with `all_items`, counts the questions of the group that were not asked.
 
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9.
     Raises: ValueError for an unknown interval, or a question without one right letter.
@@ -116,51 +112,51 @@ def competency_table(
     choice = scores[scores["task"].isin(tasks_with("choice"))].assign(all="all")
     rows = []
     for (*run, breakdown), g in _groups(choice, by):
-        known = g.dropna(subset=["correct"]).sort_values(["item_id", "sample"], kind="stable")
-        if known.empty:
+        scored = g.dropna(subset=["correct"]).sort_values(["item_id", "sample"], kind="stable")
+        if scored.empty:
             continue
-        units = {"n": known["item_id"].nunique(), "n_clusters": known["cluster"].nunique()}
-        name = str(g[breakdown].iloc[0])
-        head = dict(zip(RUN, run)) | {"by": breakdown, "group": name, "level": level} | units | outcome_counts(g)
-        head |= {"n_missing": head["n_failed"], "read_from": how_read(g)}
-        if whole is not None:
-            every = of_group(whole[whole["task"].isin(tasks_with("choice"))], breakdown, name)
-            head["n_not_asked"] = len(set(every["item_id"]) - set(g["item_id"]))
-        if none_read(known):
+        units = {"n": scored["item_id"].nunique(), "n_clusters": scored["cluster"].nunique()}
+        name, outcomes = str(g[breakdown].iloc[0]), outcome_counts(g)
+        head = dict(zip(RUN, run)) | {"by": breakdown, "group": name, "level": level} | units | outcomes
+        head |= {"n_missing": outcomes["n_failed"], "read_from": how_read(g)}
+        if all_items is not None:
+            questions = of_group(all_items[all_items["task"].isin(tasks_with("choice"))], breakdown, name)
+            head["n_not_asked"] = len(set(questions["item_id"]) - set(g["item_id"]))
+        if none_read(scored):
             nothing = Estimate.from_limits(np.nan, **units, level=level).row()
             rows += [nothing | {"measure": m} | head for m in MEASURES]
         else:
-            rows += [r | head for r in _measured(known, interval, n_boot, seed, level)]
+            rows += [r | head for r in _measured(scored, interval, n_boot, seed, level)]
     columns = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_not_asked", "n_missing"]
     columns += ["n_refused", "n_unread", "read_from", "estimate", "ci_low", "ci_high", "interval", "level"]
-    return pd.DataFrame(rows, columns=[c for c in columns if whole is not None or c != "n_not_asked"])
+    return pd.DataFrame(rows, columns=[c for c in columns if all_items is not None or c != "n_not_asked"])
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #19e94b23
 def _groups(choice: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple, pd.DataFrame]]:
     "The answers of each run, all together and by group: run and breakdown, and the rows."
-    for (run, own), breakdown in product(choice.groupby(RUN, sort=True), ("all", *by)):
-        for _, g in own.groupby(breakdown, sort=True):
+    for (run, run_scores), breakdown in product(choice.groupby(RUN, sort=True), ("all", *by)):
+        for _, g in run_scores.groupby(breakdown, sort=True):
             yield (*run, breakdown), g
 
 
 def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: float) -> list[dict]:
     "The four measures of one group, each with the kind of interval that it could be given."
-    key, said = _letters(g)
+    key, answer = _letters(g)
     four = partial(_four, classes=sorted(set(key)))
     units = g["cluster" if interval == "case" else "item_id"].to_numpy()
     if interval == "paper":
-        i = paper_interval(four, key, said, n=n_boot, level=level, seed=seed, units=units)
+        intervals = paper_interval(four, key, answer, n=n_boot, level=level, seed=seed, units=units)
     else:
-        i = bootstrap(four, key, said, clusters=units, n=n_boot, seed=seed, level=level)
-    has = {"n": g["item_id"].nunique(), "n_clusters": len(set(units))}
-    found = [Estimate.from_interval(interval_column(i, k), share=True, **has) for k in range(4)]
+        intervals = bootstrap(four, key, answer, clusters=units, n=n_boot, seed=seed, level=level)
+    counts = {"n": g["item_id"].nunique(), "n_clusters": len(set(units))}
+    estimates = [Estimate.from_interval(interval_column(intervals, k), share=True, **counts) for k in range(4)]
     if interval != "paper":
-        right = (key == said).astype(float)
-        found[0] = estimate(mean, right, clusters=units, seed=seed, level=level, share=True)._replace(n=has["n"])
+        right = (key == answer).astype(float)
+        estimates[0] = estimate(mean, right, clusters=units, seed=seed, level=level, share=True)._replace(n=counts["n"])
     kinds = dict.fromkeys(["bootstrap", "paper"], interval)
-    if found[0].estimate not in (0, 1):
+    if estimates[0].estimate not in (0, 1):
         kinds |= dict.fromkeys(OF_COUNTS, interval)
-    return [e.row() | {"measure": m, "interval": kinds.get(e.kind, e.kind)} for m, e in zip(MEASURES, found)]
+    return [e.row() | {"measure": m, "interval": kinds.get(e.kind, e.kind)} for m, e in zip(MEASURES, estimates)]
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #8318aea2
 def against_marks(table: pd.DataFrame, marks: Mapping[str, float] = MARKS) -> pd.DataFrame:  # above, below or open
@@ -174,11 +170,11 @@ def against_marks(table: pd.DataFrame, marks: Mapping[str, float] = MARKS) -> pd
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #311ff33d
 def _items(scores: pd.DataFrame, mode: str) -> pd.DataFrame:
     "One row a question: its case, its competency, and each model's mean."
-    of = where_read(scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain")], ["model"])
-    if of.empty:
+    answers = where_read(scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain")], ["model"])
+    if answers.empty:
         refuse(f"competency: scores must have answers in mode {mode!r}; got {sorted(scores['mode'].unique())}")
-    wide = of.pivot_table(index="item_id", columns="model", values="correct", aggfunc="mean", dropna=False)
-    return of.groupby("item_id").agg(case=("cluster", "first"), group=("category", "first")).join(wide)
+    wide = answers.pivot_table(index="item_id", columns="model", values="correct", aggfunc="mean", dropna=False)
+    return answers.groupby("item_id").agg(case=("cluster", "first"), group=("category", "first")).join(wide)
 
 
 def _robust_p(estimate: float, deviations: np.ndarray, clusters: np.ndarray, df: int) -> float:
@@ -201,25 +197,26 @@ def paired_models(
     """Medical minus general on the questions that both answered, of all questions and of each group.
 
     `t`, `df` and `p` are the paired t-test's over questions, as if they were independent; `p_case` is that of the
-    interval over cases, as in `mhbench.steps.between_models.model_pairs`, and `p_adjusted` corrects it. Families: "all"
-    of every pair here; every group of every pair. Pairs that share a model are corrected with the others.
+    interval over cases, and `p_adjusted` corrects it: "all" of every pair is one family, every group of every pair
+    another.
     Source: Tango 1998; Bell and McCaffrey 2002.
     Raises: ValueError for a model or mode that is not there.
     """
     wide = _items(scores, mode)
     rows = []
     for medical, general in pairs.items():
-        if gone := [m for m in (medical, general) if m not in wide]:
-            there = f"models that answered in mode {mode!r} ({', '.join(wide.columns[2:])})"
-            refuse(f"paired_models: pairs must name {there}; got {gone[0]!r}")
+        if missing := [m for m in (medical, general) if m not in wide]:
+            allowed = f"models that answered in mode {mode!r} ({', '.join(wide.columns[2:])})"
+            refuse(f"paired_models: pairs must name {allowed}; got {missing[0]!r}")
         for name, g in [("all", wide), *wide.groupby("group", sort=True)]:
-            both = g.dropna(subset=[medical, general])
-            case = both["case"].to_numpy()
-            row: dict[str, Any] = {"medical": medical, "general": general, "group": str(name), "n": len(both)}
-            row |= {"n_clusters": len(set(case)), "n_left_out": len(g) - len(both)}
-            if row["n_clusters"] > 1:
-                d = (both[medical] - both[general]).to_numpy()
-                t = paired_t(both[medical], both[general])
+            answered = g.dropna(subset=[medical, general])
+            case = answered["case"].to_numpy()
+            n, n_cases = len(answered), len(set(case))
+            row: dict[str, Any] = {"medical": medical, "general": general, "group": str(name), "n": n}
+            row |= {"n_clusters": n_cases, "n_left_out": len(g) - n}
+            if n_cases > 1:
+                d = (answered[medical] - answered[general]).to_numpy()
+                t = paired_t(answered[medical], answered[general])
                 row = mean_difference(d, case, largest=1).row() | row | {"t": t.statistic, "df": t.df, "p": t.p}
                 row["p_case"] = float(difference_p(d, case, largest=1.0))
             rows.append(row)
@@ -228,26 +225,12 @@ def paired_models(
     return _in_families(out, "p_case", method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a2c46d51
-def _over_units(a: np.ndarray, b: np.ndarray) -> dict:
-    "Mean difference of two columns of shares over the units that have both, with the t interval, within -1 and 1."
-    both = ~np.isnan(a - b)
-    d = (a - b)[both]
-    if len(d) < 2:
-        return Estimate.from_limits(d.mean() if len(d) else np.nan, n=len(d)).row()
-    t = paired_t(a[both], b[both])
-    half = stdtrit(len(d) - 1, 0.975) * d.std(ddof=1) / np.sqrt(len(d))
-    ends = np.clip([d.mean() - half, d.mean() + half], -1, 1)
-    row = Estimate.from_limits(d.mean(), *ends, n=len(d), kind="t").row()
-    return row | {"t": t.statistic, "df": t.df, "p": t.p}
-
-
 _TESTED = ["n", "estimate", "ci_low", "ci_high", "interval", "level", "t", "df", "p", "p_adjusted"]
 
 
 def _over_clusters(d: np.ndarray, clusters: np.ndarray) -> dict:
-    "Mean of the differences of shares d over units, the t interval and test robust to clusters of units."
-    there = ~np.isnan(d)
-    m = cluster_mean(d[there], clusters[there], 0.0)
+    "Mean of the differences of shares d over units, within -1 and 1; the t interval and test robust to clusters."
+    m = cluster_mean(d[~np.isnan(d)], clusters[~np.isnan(d)], 0.0)
     half = stdtrit(max(m.df, 1), 0.975) * m.se
     ends = np.clip([m.mean - half, m.mean + half], -1, 1)
     row = Estimate.from_limits(m.mean, *ends, n=m.n, n_clusters=m.n_clusters, kind="t").row()
@@ -264,13 +247,12 @@ def over_units(
     method: Correction = "holm",
 ) -> pd.DataFrame:  # one row a column
     """The mean of each column's differences of shares over units, with a t-test against 0. `p_adjusted` is corrected
-    over the columns without "all", which is a family by itself, as in `paired_models`. Of clusters, the test is
-    cluster-robust, and there is none for a single one.
+    over the columns without "all", which is a family by itself. A single cluster has no test.
 
     Source: Bell and McCaffrey 2002.
     """
-    of = np.arange(len(differences)) if clusters is None else np.asarray(clusters)
-    rows = [{"group": c} | _over_clusters(x.to_numpy(float), of) for c, x in differences.items()]
+    labels = np.arange(len(differences)) if clusters is None else np.asarray(clusters)
+    rows = [{"group": c} | _over_clusters(x.to_numpy(float), labels) for c, x in differences.items()]
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
     return _in_families(out, "p", method)
 
@@ -283,28 +265,31 @@ def compare_competencies(accuracies: pd.DataFrame, *, method: Correction = "holm
     """
     if accuracies.shape[1] < 2:
         refuse(f"compare_competencies: accuracies must have two columns or more; got {list(accuracies.columns)}")
-    of = {c: accuracies[c].to_numpy(float) for c in accuracies}
-    rows = [{"first": a, "second": b} | _over_units(of[a], of[b]) for a, b in combinations(of, 2)]
+    models = np.arange(len(accuracies))
+    rows = []
+    for a, b in combinations(accuracies, 2):
+        d = accuracies[a] - accuracies[b]
+        rows.append({"first": a, "second": b} | _over_clusters(d.to_numpy(float), models))
     out = pd.DataFrame(rows).reindex(columns=["first", "second", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #642c4109
 def _of_the_same_models(wide: pd.DataFrame, a: str, b: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     "Means over the models that answered either group, on the questions that all of them did; cases, groups, models."
-    of = wide[wide.index.get_level_values("group").isin([a, b])]
-    answered = of.notna().groupby("group").mean()
-    there = of.loc[:, (answered >= 0.5).all()].dropna() if len(answered) == 2 else of.iloc[:0]
-    x = there.mean(axis=1)
+    pair = wide[wide.index.get_level_values("group").isin([a, b])]
+    answered = pair.notna().groupby("group").mean()
+    complete = pair.loc[:, (answered >= 0.5).all()].dropna() if len(answered) == 2 else pair.iloc[:0]
+    x = complete.mean(axis=1)
     case, group = (x.index.get_level_values(name).to_numpy() for name in ("case", "group"))
-    return x.to_numpy(float), case, group, there.shape[1]
+    return x.to_numpy(float), case, group, complete.shape[1]
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #93a029ec
 def competency_differences(
     scores: pd.DataFrame, *, mode: str = "zero_shot", method: Correction = "holm"
 ) -> pd.DataFrame:
-    """First minus second, a case one unit: the mean over models of each question, compared between competencies,
-    which may be asked in the same cases. Both sides have the same models: those with answers to at least half of the
-    questions of either competency, on the questions that all of them answered.
+    """First minus second: the mean over models of each question, compared between competencies, a case one unit. Both
+    sides have the same models: those with answers to at least half of the questions of either competency, on the
+    questions that all of them answered.
 
     `p` is the cluster-robust t-test's, with one degree of freedom less than the competency in fewer cases has cases.
     Source: Zou and Donner 2008 (interval); Liang and Zeger 1986; Cameron and Miller 2015, section VI.
@@ -317,22 +302,18 @@ def competency_differences(
     rows = []
     for a, b in combinations(names, 2):
         x, case, group, n_models = _of_the_same_models(wide, a, b)
-        first = group == a
-        second = group == b
-        use = first | second
-        if not (first.any() and second.any()):
+        first, second = group == a, group == b
+        n = int(first.sum()), int(second.sum())
+        row = {"first": a, "second": b, "n_first": n[0], "n_second": n[1], "n_models": n_models}
+        if not all(n):
             nothing = Estimate.from_limits(np.nan, n=0)._replace(kind="unconnected").row()
-            rows.append(
-                {"first": a, "second": b, "n_first": 0, "n_second": 0, "n_models": n_models} | nothing | {"p": np.nan}
-            )
+            rows.append(row | {"n_first": 0, "n_second": 0} | nothing | {"p": np.nan})
             continue
-        difference = group_difference(x[use], second[use], case[use], share=True)
-        part = first * (x - x[first].mean()) / first.sum() - second * (x - x[second].mean()) / second.sum()
-        row = {"first": a, "second": b, "n_first": int(first.sum()), "n_second": int(second.sum())}
-        row["n_models"] = n_models
-        row |= {"cases_first": len(set(case[first])), "cases_second": len(set(case[second]))}
-        df = min(row["cases_first"], row["cases_second"]) - 1
-        rows.append(row | difference.row() | {"p": _robust_p(difference.estimate, part[use], case[use], df)})
+        difference = group_difference(x, second, case, share=True)
+        influence = first * (x - x[first].mean()) / n[0] - second * (x - x[second].mean()) / n[1]
+        cases = len(set(case[first])), len(set(case[second]))
+        p = _robust_p(difference.estimate, influence, case, min(cases) - 1)
+        rows.append(row | {"cases_first": cases[0], "cases_second": cases[1]} | difference.row() | {"p": p})
     out = pd.DataFrame(rows)
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
@@ -372,9 +353,9 @@ def case_table(items: Sequence[Item]) -> pd.DataFrame:  # by, group, n_questions
 
     Source: Nguyen et al. 2025, tables A1 and A2.
     """
-    headings = {"publisher": "publisher", "condition": "condition", "ethnicity group": "ethnicity_group"}
-    headings["competency"] = "category"
-    parts = {heading: count_cases(items, by) for heading, by in headings.items()}
+    columns = ("publisher", "condition", "ethnicity_group", "category")
+    headings = ("publisher", "condition", "ethnicity group", "competency")
+    parts = {heading: count_cases(items, by) for heading, by in zip(headings, columns)}
     return pd.concat(parts, names=["by", "group"]).reset_index().assign(group=lambda t: short_names(t["group"]))
 
 
@@ -386,10 +367,9 @@ class Choice(NamedTuple):
 
     def counts(self) -> pd.DataFrame:  # one row
         "Questions, cases and settings."
-        s = self.scores
-        counts = {"questions": s["item_id"].nunique(), "cases": s["cluster"].nunique()}
-        settings = len(s.groupby(["model", "mode"]))
-        return pd.DataFrame([counts | {"settings": settings, "questions without a competency": self.n_without}])
+        counts = {"questions": self.scores["item_id"].nunique(), "cases": self.scores["cluster"].nunique()}
+        counts["settings"] = len(self.scores.groupby(["model", "mode"]))
+        return pd.DataFrame([counts | {"questions without a competency": self.n_without}])
 
 
 def choice_scores(scores: pd.DataFrame) -> Choice:  # scores: of the score stage
@@ -399,12 +379,12 @@ def choice_scores(scores: pd.DataFrame) -> Choice:  # scores: of the score stage
     return Choice(choice, choice.loc[choice["category"].isna(), "item_id"].nunique())
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #117af13b
-def measure_table(choice: pd.DataFrame, **how: Any) -> pd.DataFrame:
+def measure_table(choice: pd.DataFrame, **options: Any) -> pd.DataFrame:
     """Accuracy and macro precision, recall and F1 by setting and competency, which is abbreviated.
 
     Raises: ValueError for an unknown interval, or a question without one right letter.
     """
-    table = competency_table(choice, **how)
+    table = competency_table(choice, **options)
     return table.assign(group=short_names(table["group"]))
 
 
@@ -505,44 +485,43 @@ def over_cases(accuracy: pd.DataFrame, choice: pd.DataFrame, *, mode: str, metho
 def pairs_asked(pairs: Mapping[str, str], choice: pd.DataFrame, mode: str) -> dict[str, str]:
     "The pairs (medical model -> its general one) in which both answered in a mode."
     answered = set(choice.loc[choice["mode"] == mode, "model"])
-    return {a: b for a, b in pairs.items() if {a, b} <= answered}
+    return {medical: general for medical, general in pairs.items() if {medical, general} <= answered}
 
 
-def pairs_not_asked(pairs: Mapping[str, str], asked: Mapping[str, str], mode: str) -> dict[str, str]:
+def pairs_not_asked(pairs: Mapping[str, str], compared: Mapping[str, str], mode: str) -> dict[str, str]:
     "The named pairs that cannot be compared, and why."
-    gone = {a: b for a, b in pairs.items() if a not in asked}
-    return {f"{a} beside {b}": f"not both of them answered in mode {mode}" for a, b in gone.items()}
+    reason = f"not both of them answered in mode {mode}"
+    return {f"{medical} beside {general}": reason for medical, general in pairs.items() if medical not in compared}
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #40ac6c44
 def medical_models(
-    choice: pd.DataFrame, asked: Mapping[str, str], *, mode: str, every_two: pd.DataFrame | None = None, **how: Any
+    choice: pd.DataFrame, pairs: Mapping[str, str], *, mode: str, every_two: pd.DataFrame | None = None, **options: Any
 ) -> pd.DataFrame:
     """Medical minus general on the questions that both answered; no row without a pair. `p_every_two` is adjusted over
-    all pairs of models in place of these, for all questions together.
+    all pairs of models, for all questions together.
     """
-    if not asked:
+    if not pairs:
         return pd.DataFrame()
-    out = paired_models(choice, asked, mode=mode, **how)
-    known: dict[frozenset, float] = {}
+    out = paired_models(choice, pairs, mode=mode, **options)
+    adjusted: dict[frozenset, float] = {}
     if every_two is not None:
-        of = every_two[(every_two["mode"] == mode) & (every_two["answered_by"] == "plain")]
-        known = {frozenset((r.first, r.second)): r.p_adjusted for r in of.itertuples()}
-    p = pd.Series([known.get(frozenset(pair), np.nan) for pair in zip(out["medical"], out["general"])])
+        plain = every_two[(every_two["mode"] == mode) & (every_two["answered_by"] == "plain")]
+        adjusted = {frozenset((r.first, r.second)): r.p_adjusted for r in plain.itertuples()}
+    p = pd.Series([adjusted.get(frozenset(pair), np.nan) for pair in zip(out["medical"], out["general"])])
     return out.assign(group=short_names(out["group"]), p_every_two=p.where(out["group"] == "all"))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #f53a840e
 def over_pairs(medical: pd.DataFrame, *, method: Correction) -> pd.DataFrame:
-    """Medical minus general with pairs as units, each on the questions that both answered; a single pair has no test.
-    Pairs that share a general model form one of `n_general` clusters, to which the test is robust; without shared
-    models it is the paper's paired t-test.
+    """Medical minus general with pairs as units, each on the questions that both answered. Pairs that share a general
+    model form one of `n_general` clusters; without shared models the test is the paper's paired t-test.
 
     Source: Nguyen et al. 2025, sections 5.4 and 6.3; Liang and Zeger 1986.
     """
     if not len(medical):
         return pd.DataFrame()
-    of = medical.pivot(index=["medical", "general"], columns="group", values="estimate")
-    general = of.index.get_level_values("general")
-    out = over_units(of[[g for g in ("all", *SHORT) if g in of]], clusters=general, method=method)
+    differences = medical.pivot(index=["medical", "general"], columns="group", values="estimate")
+    general = differences.index.get_level_values("general")
+    out = over_units(differences[[g for g in ("all", *SHORT) if g in differences]], clusters=general, method=method)
     counted = medical.dropna(subset=["estimate"]).groupby("group")["general"].nunique()
     out.insert(2, "n_general", out["group"].map(counted).fillna(0).astype(int))
     return out
@@ -556,14 +535,16 @@ def annotator_agreement(
     cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
 ) -> pd.DataFrame:  # measure, n, n_clusters, estimate, ci_low, ci_high; no row below two questions that both labelled
     "Agreement of the two annotators on the competency of a question."
-    of = [(r.item_id, r.rater, r.label) for r in ratings if r.target == "competency" and r.rater in ANNOTATORS]
-    labels = pd.DataFrame(of, columns=["item_id", "rater", "label"])
-    wide = labels.pivot(index="item_id", columns="rater", values="label").dropna()
+    labels = [r for r in ratings if r.target == "competency" and r.rater in ANNOTATORS]
+    long = pd.DataFrame([(r.item_id, r.rater, r.label) for r in labels], columns=["item_id", "rater", "label"])
+    wide = long.pivot(index="item_id", columns="rater", values="label").dropna()
     if set(wide) != set(ANNOTATORS) or len(wide) < 2:
         return pd.DataFrame()
-    both = wide[[*ANNOTATORS]].to_numpy(object).T
+    label_pairs = wide[[*ANNOTATORS]].to_numpy(object).T
     case = np.array([(cases or {}).get(i, i) for i in wide.index], object)
-    rows = [agreement_estimate(both, m, clusters=case).row() | {"measure": name} for name, m in AGREEMENT.items()]
+    rows = [
+        {"measure": name} | agreement_estimate(label_pairs, m, clusters=case).row() for name, m in AGREEMENT.items()
+    ]
     columns = ["measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -577,11 +558,11 @@ class ErrorLabels(NamedTuple):
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c133613f
 def labelled_errors(ratings: Iterable[Rating], choice: pd.DataFrame) -> ErrorLabels:
     "The labels of errors that belong to a wrong answer of this run."
-    named = error_labels(ratings, set(choice["model"]))
+    labels = error_labels(ratings, set(choice["model"]))
     wrong = choice[choice["correct"] == 0]
     erred = set(zip(wrong["item_id"], wrong["model"], strict=True))
-    kept = [r for r in named if (r.item_id, r.target) in erred]
-    return ErrorLabels(kept, len(named) - len(kept))
+    matched = [r for r in labels if (r.item_id, r.target) in erred]
+    return ErrorLabels(matched, len(labels) - len(matched))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #cba029b0
 def competency_headline(accuracy: pd.DataFrame) -> pd.DataFrame:  # measure, model, mode, n, estimate, ..., level

@@ -46,21 +46,18 @@ def plain_text(text: str) -> str:
 
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #c6f2ee89
 def parse_demographics(text: str) -> dict[str, str]:
-    """The fields of a case's demographics, in the order of the text.
-
-    `gender` and `sexual_orientation` are separated where the source gives them together. `case` is the case's number in
-    its examination.
+    """The fields of a case's demographics, in the order of the text, gender and orientation apart; `case` is the case's
+    number in its examination.
     """
     text = INSTRUCTION_LINE.sub("", plain_text(text))
     number = LEADING_NUMBER.match(text)
-    parts = _LABEL.split(text)
-    out = {"case": number.group(1)} if number else {}
-    for label, value in zip(parts[1::2], parts[2::2]):
-        value = value.strip(" ,;\n")
-        if value:
+    _, *parts = _LABEL.split(text)
+    out = {"case": number[1]} if number else {}
+    for label, value in zip(parts[::2], parts[1::2]):
+        if value := value.strip(" ,;\n"):
             out.setdefault(_LABELS[label.casefold()], value)
-    if (both := out.pop("gender_and_orientation", None)) is not None:
-        gender, _, orientation = both.partition(",")
+    if (combined := out.pop("gender_and_orientation", None)) is not None:
+        gender, _, orientation = combined.partition(",")
         out.setdefault("gender", gender.strip())
         if orientation.strip():
             out.setdefault("sexual_orientation", orientation.strip())
@@ -81,13 +78,13 @@ _ETHNIC = {
 def ethnicity_group(text: str | None) -> str | None:
     "The broad ethnic group of a case; None where the text names none."
     t = re.sub(r"non[- ]hispanic", "", (text or "").casefold())
-    found = []
+    groups = []
     for group, pattern in _ETHNIC.items():
         t, n = re.subn(rf"\b(?:{pattern})", "", t)
-        found += [group] if n else []
-    if len(found) > 1 or re.search(r"multi-?racial|bi-?racial|mixed", t):
+        groups += [group] if n else []
+    if len(groups) > 1 or re.search(r"multi-?racial|bi-?racial|mixed", t):
         return "Multiracial"
-    return found[0] if found else None
+    return groups[0] if groups else None
 
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #356aebdf
 def icd_blocks(text: str) -> list[str]:
@@ -137,9 +134,7 @@ _PLACE = {group: k for k, group in enumerate(["all", *SHORT])}
 
 
 def competency(text: str) -> str | None:
-    """A competency's full name in lower case, from its name or its abbreviation in any case and with `&` or `and`; None
-    if it is none of the five.
-    """
+    "A competency's full name in lower case, from its name or abbreviation, with `&` or `and`; None for another text."
 
     def key(t):
         return re.sub(r"[^a-z]", "", t.casefold().replace("&", "and"))
@@ -166,11 +161,10 @@ def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str 
     Raises: ValueError where the three differ in length.
     """
     try:
-        found = [_settled(*votes) for votes in zip(first, second, third, strict=True)]
+        resolved = [_settled(*votes) for votes in zip(first, second, third, strict=True)]
     except ValueError:
-        rule = "first, second and third must have one label a question each"
-        refuse(f"break_ties: {rule}; got lists of different lengths")
-    return Resolved([label for label, _ in found], [how for _, how in found])
+        refuse("break_ties: first, second and third must have one label a question; got lists of different lengths")
+    return Resolved([label for label, _ in resolved], [decision for _, decision in resolved])
 
 
 def _settled(first: str, second: str, third: str | None) -> tuple[str | None, str]:

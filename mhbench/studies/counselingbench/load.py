@@ -62,8 +62,8 @@ class CounselingRow(Record):
 
     @property
     def right(self) -> str:
-        named = [x for x, c in zip(letters(4), self.choices) if c == plain_text(self.correct_answer)]
-        return named[0] if len(named) == 1 else ""
+        answer = plain_text(self.correct_answer)
+        return letters(4)[self.choices.index(answer)] if self.choices.count(answer) == 1 else ""
 
     @model_validator(mode="after")
     def _consistent(self):
@@ -74,7 +74,7 @@ class CounselingRow(Record):
         if self.correct_answer_letter not in (None, self.right):
             raise ValueError(f"correct_answer_letter must name the choice that correct_answer gives, {self.right}")
         for name in ("label", "label_h", "label_s", "label_third"):
-            if getattr(self, name) is not None and competency(getattr(self, name)) is None:
+            if (text := getattr(self, name)) is not None and competency(text) is None:
                 raise ValueError(f"{name} must be one of {list(fields.COMPETENCIES)}")
         label, h, s = (competency(x) if x else None for x in (self.label, self.label_h, self.label_s))
         if label and h and h == s != label:
@@ -89,12 +89,12 @@ class CounselingRow(Record):
         h, s, third = (competency(x) if x else None for x in (self.label_h, self.label_s, self.label_third))
         if not (h and s):
             return None, None
-        got = fields.break_ties([h], [s], [third])
-        return got.labels[0], got.how[0]
+        resolution = fields.break_ties([h], [s], [third])
+        return resolution.labels[0], resolution.how[0]
 
     @property
     def case_text(self) -> str:
-        return fields.INSTRUCTION_LINE.sub("", plain_text(self.demographic))
+        return INSTRUCTION_LINE.sub("", plain_text(self.demographic))
 
     @property
     def item_id(self) -> str:
@@ -148,7 +148,7 @@ def _item(place: str, r: CounselingRow) -> dict[str, Any]:
     conditions = fields.icd_blocks(demographics.get("diagnosis", "")) or fields.icd_blocks(r.problem)
     details = demographics | {"ethnicity_group": fields.ethnicity_group(demographics.get("ethnicity"))}
     details |= {"conditions": " ".join(conditions)}
-    shown = {
+    context = {
         "Patient demographics": fields.LEADING_NUMBER.sub("", r.case_text),
         "Mental status exam": r.mental_status,
         "Presenting problem": r.problem,
@@ -161,7 +161,7 @@ def _item(place: str, r: CounselingRow) -> dict[str, Any]:
         question=plain_text(r.question),
         options=r.choices,
         key=[r.right],
-        context={k: plain_text(v) for k, v in shown.items() if v.strip()},
+        context={k: plain_text(v) for k, v in context.items() if v.strip()},
         rationale=re.sub(r"^Explanation:\s*", "", plain_text(r.explanation)) or None,
         category=r.resolved[0],
         topic=fields.condition(conditions),
@@ -184,16 +184,16 @@ def load_counselingbench(
     Source: Nguyen et al. 2025, section 3; the files of their release.
     Raises: ValueError at the first row that does not fit, if `strict`.
     """
-    rows, before = [], set()
+    rows, in_earlier_files = [], set()
     for file in csv:
-        here = set()
+        in_file = set()
         for place, row, _ in question_rows(file, encoding):
             question = _row(place, row, strict=False)
-            name = question.item_id if question else place
-            here.add(name)
-            if name not in before:
+            identity = question.item_id if question else place
+            in_file.add(identity)
+            if identity not in in_earlier_files:
                 rows.append((place, row))
-        before |= here
+        in_earlier_files |= in_file
     return items_of_rows(rows, _Asked, _item, strict=strict, set_aside=set_aside, unique="item_id")
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #cf3a8d87
@@ -225,40 +225,39 @@ def load_counselingbench_responses(
 
     Raises: ValueError where the file has no answers, or its name does not give the model.
     """
-    named = ("", "") if model and mode else run_of(csv)
-    run = {"study": "counselingbench", "model": model or named[0], "mode": mode or named[1], "temperature": 0.0}
+    by_name = ("", "") if model and mode else run_of(csv)
+    run = {"study": "counselingbench", "model": model or by_name[0], "mode": mode or by_name[1], "temperature": 0.0}
     rows, parsed = [], {}
     for place, row, raw in question_rows(csv, encoding):
         if "raw_pred" not in raw:
-            got = f"{list(raw)} ({place}); this file holds questions alone"
-            refuse(f"load_counselingbench_responses: columns must include 'raw_pred'; got {got}")
+            value = f"{list(raw)} ({place}); this file holds questions alone"
+            refuse(f"load_counselingbench_responses: columns must include 'raw_pred'; got {value}")
         if (question := _row(place, row, strict)) is None:
             continue
-        item_id = question.item_id
-        rows.append((place, run | {"item_id": item_id, "text": raw["raw_pred"]}))
+        rows.append((place, run | {"item_id": question.item_id, "text": raw["raw_pred"]}))
         if raw.get("parsed_pred"):
-            parsed[item_id] = raw["parsed_pred"]
+            parsed[question.item_id] = raw["parsed_pred"]
     return validate(rows, Response, unique="item_id").records, parsed
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #be300115
 def load_counselingbench_labels(csv: str | Path, *, strict: bool = True, encoding: str = "utf-8-sig") -> list[Rating]:
     """The competency that each annotator gave each question, as ratings of target `competency`.
 
-    Raters `h` and `s` are the two annotators, after the columns' names, `third` is the tie-breaker, and `resolved` the
-    final label: the file's, or that of `break_ties` where it has none.
+    Raters `h` and `s` are the annotators, `third` the tie-breaker, and `resolved` the final label: the file's, or that
+    of `break_ties` where it has none.
     Raises: ValueError where the file has no labels.
     """
     rows = []
     for place, row, raw in question_rows(csv, encoding):
         if not {"label", "label_h", "label_s"} & set(raw):
-            got = f"{list(raw)} ({place}); this file has no competencies"
-            refuse(f"load_counselingbench_labels: columns must include 'label', or 'label_h' and 'label_s'; got {got}")
+            rule = "columns must include 'label', or 'label_h' and 'label_s'"
+            refuse(f"load_counselingbench_labels: {rule}; got {list(raw)} ({place}); this file has no competencies")
         if (r := _row(place, row, strict)) is None:
             continue
-        said = {"h": r.label_h, "s": r.label_s, "third": r.label_third, "resolved": r.resolved[0]}
-        of: dict[str, Any] = {"item_id": r.item_id, "study": "counselingbench", "target": "competency"}
-        of |= {"origin": r.label_origin, "source": place}
-        rows += [(place, of | {"rater": k, "label": competency(label)}) for k, label in said.items() if label]
+        labels = {"h": r.label_h, "s": r.label_s, "third": r.label_third, "resolved": r.resolved[0]}
+        constant: dict[str, Any] = {"item_id": r.item_id, "study": "counselingbench", "target": "competency"}
+        constant |= {"origin": r.label_origin, "source": place}
+        rows += [(place, constant | {"rater": k, "label": competency(label)}) for k, label in labels.items() if label]
     return validate(rows, Rating).records
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #195630bb
@@ -300,17 +299,17 @@ def load_counselingbench_errors(
         row |= {"label": spelt.get(label.casefold(), label or None), "origin": row.get("origin") or "recorded"}
         if unlabelled == "refuse" or label:
             rows.append((place, row))
-    found = validate(rows, ErrorRow, unique="annotation").records
-    known = None if items is None else {i.item_id for i in items}
-    shown = pseudonyms(r.rater for r in found if r.origin != "simulated")
+    labelled = validate(rows, ErrorRow, unique="annotation").records
+    ids = None if items is None else {i.item_id for i in items}
+    pseudonym = pseudonyms(r.rater for r in labelled if r.origin != "simulated")
     out = []
-    for (place, _), r in zip(rows, found):
-        if known is not None and r.item_id not in known:
-            got = f"{r.item_id!r} ({place}); take the ids from results/prepare/counselingbench/items.parquet"
-            refuse(f"load_counselingbench_errors: item_id must name a question of the corpus; got {got}")
-        same = r.model_dump(include={"item_id", "label", "origin", "comment"})
-        who = {"rater": shown.get(r.rater, r.rater), "target": r.model}
-        out.append(Rating(**same, **who, study="counselingbench", source=place))
+    for (place, _), r in zip(rows, labelled):
+        if ids is not None and r.item_id not in ids:
+            value = f"{r.item_id!r} ({place}); take the ids from results/prepare/counselingbench/items.parquet"
+            refuse(f"load_counselingbench_errors: item_id must name a question of the corpus; got {value}")
+        copied = r.model_dump(include={"item_id", "label", "origin", "comment"})
+        rater = pseudonym.get(r.rater, r.rater)
+        out.append(Rating(**copied, rater=rater, target=r.model, study="counselingbench", source=place))
     return out
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #d4b5bd88
@@ -322,11 +321,11 @@ _HOW = {
 }
 
 
-def _tie_breaks(csv: Path, strict: bool = True, **how: Any) -> list[str]:
+def _tie_breaks(csv: Path, strict: bool = True, **options: Any) -> list[str]:
     "Notes on the competencies of a file with annotators and no final label, by how they were decided."
-    rows = [_row(place, row, strict) for place, row, _ in question_rows(csv, **how)]
-    found = Counter(r.resolved[1] for r in rows if r is not None)
-    return [f"{found[k]} competencies without a final label: {what}" for k, what in _HOW.items() if found[k]]
+    rows = [_row(place, row, strict) for place, row, _ in question_rows(csv, **options)]
+    counts = Counter(r.resolved[1] for r in rows if r is not None)
+    return [f"{counts[k]} competencies without a final label: {text}" for k, text in _HOW.items() if counts[k]]
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #d8c9b9ed
 _LABELS = {"label", "label_h", "label_s"}
@@ -339,26 +338,27 @@ def _setting(file: Path) -> str:  # "5-shot", "sc-3-shot"
 
 
 def _runs(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[dict[Path, tuple[str, str]], list[str]]:
-    """The model and the mode of each file of answers, and notes on files that are left out. Of several settings of one
-    model and mode the first has the model's name, the others the setting behind it.
+    """The model and mode of each file of answers, and notes on files left out. Of several settings of a model and mode
+    the first has the model's name, the others the setting behind it.
     """
-    found: dict[Path, tuple[str, str]] = {}
+    runs: dict[Path, tuple[str, str]] = {}
     notes = []
     for file in files:
         try:
             run = (model, mode) if model and mode and len(files) == 1 else run_of(file)
         except ValueError:
-            why = "its name does not say whose they are: give the options model and mode"
-            notes.append(f"{file.name}: its answers are left out, because {why}")
-            continue
-        if other := [f.name for f, r in found.items() if r == run]:
-            own = f"{run[0]}+{_setting(file)}"
+            remedy = "give the options model and mode"
             notes.append(
-                f"{file.name}: its answers are those of {own}, because {other[0]} holds {run[0]} in {run[1]} too"
+                f"{file.name}: its answers are left out, because its name does not say whose they are: {remedy}"
             )
-            run = own, run[1]
-        found[file] = run
-    return found, notes
+            continue
+        if namesakes := [f.name for f, r in runs.items() if r == run]:
+            name = f"{run[0]}+{_setting(file)}"
+            reason = f"{namesakes[0]} holds {run[0]} in {run[1]} too"
+            notes.append(f"{file.name}: its answers are those of {name}, because {reason}")
+            run = name, run[1]
+        runs[file] = run
+    return runs, notes
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #713fa0ea
 def load(
@@ -370,34 +370,34 @@ def load(
 ) -> Corpus:
     """The study's corpus: items, people's labels of competencies and errors, and recorded answers.
 
-    Of a folder every CSV file in a layout of the release is taken: its questions, and its answers, each as those of the
-    model and mode that its name says.
+    Of a folder every CSV file in a layout of the release is taken, its answers as those of the model and mode of its
+    name.
 
     Raises: ValueError where a folder holds no such file; whatever the readers refuse.
     """
-    every = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
-    same = {k: v for k, v in options.items() if k in ("strict", "encoding")}
+    candidates = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
+    reading = {k: v for k, v in options.items() if k in ("strict", "encoding")}
     encoding = options.get("encoding", "utf-8-sig")
-    columns = {f: set(next(csv_rows(f, encoding=encoding), ("", {}))[1]) for f in every}
-    files = [f for f in every if path.is_file() or columns[f] >= set(_REQUIRED)]
+    columns = {f: set(next(csv_rows(f, encoding=encoding), ("", {}))[1]) for f in candidates}
+    files = [f for f in candidates if path.is_file() or columns[f] >= set(_REQUIRED)]
     if not files:
-        got = f"{[f.name for f in every]} ({path}); name the file itself"
-        refuse(f"load_corpus: path must be a file of the release, or a folder with one or more; got {got}")
+        value = f"{[f.name for f in candidates]} ({path}); name the file itself"
+        refuse(f"load_corpus: path must be a file of the release, or a folder with one or more; got {value}")
     files.sort(key=lambda f: not _LABELS & columns[f])  # questions with competencies first
     corpus = corpus_of(load_counselingbench(*files, **options))
-    asked = {i.item_id for i in corpus.items}
-    strange = [f.name for f in every if f not in files]
-    corpus.notes += [f"{name}: not taken, because it is not in a layout of the release" for name in strange]
+    item_ids = {i.item_id for i in corpus.items}
+    unread = [f.name for f in candidates if f not in files]
+    corpus.notes += [f"{name}: not taken, because it is not in a layout of the release" for name in unread]
     for f in [f for f in files if _LABELS & columns[f]]:
-        corpus.notes += _tie_breaks(f, **same)
-        corpus.ratings += [r for r in load_counselingbench_labels(f, **same) if r.item_id in asked]
+        corpus.notes += _tie_breaks(f, **reading)
+        corpus.ratings += [r for r in load_counselingbench_labels(f, **reading) if r.item_id in item_ids]
     runs, notes = _runs([f for f in files if "raw_pred" in columns[f]], model, mode)
-    said: list[Response] = []
-    for f, (whose, how) in runs.items():
-        said += load_counselingbench_responses(f, model=whose, mode=how, **same)[0]
-    corpus.responses = [r for r in said if r.item_id in asked]
-    if n := len(said) - len(corpus.responses):
-        notes.append(f"{n} of {len(said)} recorded answers are left out, with the questions that are set aside")
+    responses: list[Response] = []
+    for f, (answer_model, answer_mode) in runs.items():
+        responses += load_counselingbench_responses(f, model=answer_model, mode=answer_mode, **reading)[0]
+    corpus.responses = [r for r in responses if r.item_id in item_ids]
+    if n := len(responses) - len(corpus.responses):
+        notes.append(f"{n} of {len(responses)} recorded answers are left out, with the questions that are set aside")
     if path.is_dir() and (inner := sorted(f.name for f in path.iterdir() if f.is_dir())):
         notes.append(f"not looked into: {', '.join(inner)}")
     corpus.notes += notes
@@ -415,24 +415,22 @@ def load(
 _NEEDED = {"question": "no question", "explanation": "no rationale", "mental_status": "no mental status"}
 
 
-def inspect_counselingbench(csv: str | Path) -> pd.DataFrame:
-    """Every irregularity of one file, one row each: place, kind, value.
-
-    Kinds: `no question`, `repeated question` (the same words within a case), `no rationale`, `no mental status`, `label
-    without majority`.
+def inspect_counselingbench(csv: str | Path) -> pd.DataFrame:  # a row each: place, kind, value
+    """The irregularities of one file: no question, repeated question (the same words within a case), no rationale, no
+    mental status, label without majority.
     """
-    out = []
-    seen: dict[tuple[str, ...], str] = {}  # the questions, and where each was first
+    rows = []
+    first_places: dict[tuple[str, ...], str] = {}  # of each question
     for place, row, _ in question_rows(csv):
         case = INSTRUCTION_LINE.sub("", plain_text(row["demographic"]))
         question = (row["publisher"], row["exam"], case, plain_text(row["question"]))
-        if question in seen and question[-1]:
-            out.append((place, "repeated question", seen[question]))
-        seen.setdefault(question, place)
+        if question in first_places and question[-1]:
+            rows.append((place, "repeated question", first_places[question]))
+        first_places.setdefault(question, place)
         for column, kind in _NEEDED.items():
             if not row.get(column, "").strip():
-                out.append((place, kind, row["number"]))
+                rows.append((place, kind, row["number"]))
         h, s, label = row["label_h"], row["label_s"], row["label"]
         if h and s and label and h != s and label not in (h, s):
-            out.append((place, "label without majority", label))
-    return pd.DataFrame(out, columns=["place", "kind", "value"])
+            rows.append((place, "label without majority", label))
+    return pd.DataFrame(rows, columns=["place", "kind", "value"])

@@ -44,34 +44,35 @@ def error_sheet(
     Raises: ValueError where a drawn answer is not among the responses, or its question not among the items.
     """
     by_id = {i.item_id: i for i in items}
-    said = {(r.model, r.item_id, r.sample): r for r in responses if r.mode == mode}
+    by_answer = {(r.model, r.item_id, r.sample): r for r in responses if r.mode == mode}
     rows = []
     for d in drawn.itertuples():
         i = by_id.get(d.item_id)
-        r = said.get((d.model, d.item_id, d.sample))
+        r = by_answer.get((d.model, d.item_id, d.sample))
         if i is None or r is None:
-            got = f"none ({d.model}, {d.item_id}, sample {d.sample}, mode {mode}); pass those that were scored"
-            refuse(f"error_sheet: items and responses must hold what was drawn; got {got}")
+            place = f"{d.model}, {d.item_id}, sample {d.sample}, mode {mode}"
+            remedy = "pass those that were scored"
+            refuse("error_sheet: items and responses must hold what was drawn; got none", place=place, remedy=remedy)
         row = dict.fromkeys(_TO_FILL_IN, "") | {"item_id": i.item_id, "model": r.model}
         row |= i.context | {"question": i.question} | {f"option {a}": o for a, o in zip("ABCDEFGHIJ", i.options)}
-        shown = {"key": ", ".join(i.key), "expert": i.rationale or "", "rationale": r.reasoning or r.text or ""}
-        rows.append(row | shown)
+        row |= {"key": ", ".join(i.key), "expert": i.rationale or "", "rationale": r.reasoning or r.text or ""}
+        rows.append(row)
     return pd.DataFrame(rows, columns=None if rows else _TO_FILL_IN).fillna("")
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #8c723728
 def _resolved(ratings: Iterable[Rating]) -> pd.DataFrame:  # item_id, model, label (None where no label has a majority)
     "The majority of the annotators' labels of each rationale; the target of a rating is the model that erred."
-    said: dict[tuple[str, str, str], str] = {}
+    votes: dict[tuple[str, str, str], str] = {}
     for r in ratings:
         place = f"{r.item_id}, {r.rater}"
         if r.label not in (*ERRORS, ABSTAIN):
             refuse(f"error_table: labels must be one of {', '.join(ERRORS)} or Abstain; got {r.label!r}", place=place)
-        if (r.rater, r.item_id, r.target) in said:
+        if (r.rater, r.item_id, r.target) in votes:
             refuse("error_table: an annotator must label a rationale once; got two labels", place=place)
-        said[r.rater, r.item_id, r.target] = r.label
-    if not said:
+        votes[r.rater, r.item_id, r.target] = r.label
+    if not votes:
         return pd.DataFrame(columns=["item_id", "model", "label"], dtype=object)
-    wide = pd.Series(said, dtype=object).rename_axis(["rater", "item_id", "model"]).unstack(["item_id", "model"])
+    wide = pd.Series(votes, dtype=object).rename_axis(["rater", "item_id", "model"]).unstack(["item_id", "model"])
     labels = majority(wide.where(wide.notna(), None).to_numpy(object), alone=False)
     return wide.columns.to_frame(index=False).assign(label=[None if pd.isna(x) else x for x in labels])
 
@@ -92,10 +93,12 @@ def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = Non
     """
     rows = []
     for (model, g), kind in product(_resolved(ratings).groupby("model", sort=True), ERRORS):
-        known = g.dropna()
-        has = (known["label"] == kind).to_numpy(float)
-        e = estimate(mean, has, clusters=_case_of(known["item_id"], cases), seed=0, share=True)
-        rows.append({"model": model, "kind": kind, "count": int(has.sum()), "n_open": len(g) - len(known)} | e.row())
+        decided = g.dropna()
+        is_kind = (decided["label"] == kind).to_numpy(float)
+        e = estimate(mean, is_kind, clusters=_case_of(decided["item_id"], cases), seed=0, share=True)
+        rows.append(
+            {"model": model, "kind": kind, "count": int(is_kind.sum()), "n_open": len(g) - len(decided)} | e.row()
+        )
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_clusters", "n_open", *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #d35e3158
@@ -107,20 +110,20 @@ def write_errors(
 
     Raises: ValueError for what that function refuses, an answer that an annotator labelled twice, or no label at all.
     """
-    known = None if items is None else list(items)
+    items = None if items is None else list(items)
     ratings: list[Rating] = []
     n_empty = 0
     for sheet in sheets:
-        labelled = load_counselingbench_errors(sheet, known, unlabelled="skip")
+        labelled = load_counselingbench_errors(sheet, items, unlabelled="skip")
         n_empty += len(list(csv_rows(sheet, ("item_id", "label")))) - len(labelled)
         ratings += labelled
-    seen: dict[tuple, str] = {}
+    sources: dict[tuple, str] = {}
     for r in ratings:
         key = (r.item_id, r.target, r.rater)
-        if key in seen:
-            got = f"{r.rater}: {r.item_id}, {r.target} ({r.source} and {seen[key]})"
-            refuse(f"write_errors: an annotator must label a rationale once; got {got}")
-        seen[key] = r.source
+        if key in sources:
+            value = f"{r.rater}: {r.item_id}, {r.target} ({r.source} and {sources[key]})"
+            refuse(f"write_errors: an annotator must label a rationale once; got {value}")
+        sources[key] = r.source
     if not ratings:
         refuse(f"write_errors: the sheets must hold a label; got none in {n_empty} rows")
     columns = ["item_id", "model", "rater", "label", "comment", "origin"]
@@ -135,16 +138,16 @@ def compare_errors(ratings: Iterable[Rating], cases: Mapping[str, str] | None = 
     A kind that neither model shows is left out of the pair's test; `smallest_expected` is the smallest expected count.
     Source: Nguyen et al. 2025, section 7.2.1 (the statistic); Good 2005, section 3.2 (the p-value).
     """
-    known = _resolved(ratings).dropna()
-    pairs = list(combinations(sorted(set(known["model"])), 2))
+    decided = _resolved(ratings).dropna()
+    pairs = list(combinations(sorted(set(decided["model"])), 2))
     rows = []
     for a, b in pairs:
-        both = known[known["model"].isin([a, b])]
-        who = both["model"].to_numpy()
-        row = {"first": a, "second": b, "n_first": int((who == a).sum()), "n_second": int((who == b).sum())}
-        if both["label"].nunique() > 1:
-            of = _case_of(both["item_id"], cases)
-            c, smallest = clustered_chi_square(both["label"].to_numpy(), who, of, tests=len(pairs), seed=seed)
+        pair = decided[decided["model"].isin([a, b])]
+        model = pair["model"].to_numpy()
+        row = {"first": a, "second": b, "n_first": int((model == a).sum()), "n_second": int((model == b).sum())}
+        if pair["label"].nunique() > 1:
+            case = _case_of(pair["item_id"], cases)
+            c, smallest = clustered_chi_square(pair["label"].to_numpy(), model, case, tests=len(pairs), seed=seed)
             row |= {"chi2": c.statistic, "df": c.df, "p": c.p, "smallest_expected": smallest}
         rows.append(row)
     columns = ["first", "second", "n_first", "n_second", "chi2", "df", "p", "smallest_expected"]
@@ -161,22 +164,21 @@ def judge_agreement(judgments: Iterable[Judgment], ratings: Iterable[Rating]) ->
 
     Raises: ValueError for judgments of another kind.
     """
-    proposed = of_kind("judge_agreement", judgments, "label")
+    fields = [(j.judge, j.item_id, j.model, j.label, j.status) for j in of_kind("judge_agreement", judgments, "label")]
     columns = ["judge", "item_id", "model", "proposed", "status"]
-    said_of = [(j.judge, j.item_id, j.model, j.label, j.status) for j in proposed]
-    said = pd.DataFrame(said_of, columns=columns, dtype=object)
+    verdicts = pd.DataFrame(fields, columns=columns, dtype=object)
     rows = []
-    for judge, g in said.merge(_resolved(ratings), how="left", on=["item_id", "model"]).groupby("judge", sort=True):
+    for judge, g in verdicts.merge(_resolved(ratings), how="left", on=["item_id", "model"]).groupby("judge", sort=True):
         failed = g["status"] != "ok"
         abstained = ~failed & (g["proposed"] == ABSTAIN)
         unsettled = g["label"].isna()
-        kept = g[~(failed | abstained | unsettled)]
-        head = {"judge": judge, "n_labels": len(kept), "n_abstained": int(abstained.sum())}
+        compared = g[~(failed | abstained | unsettled)]
+        head = {"judge": judge, "n_labels": len(compared), "n_abstained": int(abstained.sum())}
         head |= {"n_failed": int(failed.sum()), "n_open": int(unsettled.sum())}
-        both = kept[["proposed", "label"]].to_numpy(object).T
+        label_pairs = compared[["proposed", "label"]].to_numpy(object).T
         for name, measure in AGREEMENT.items():
-            found = agreement_estimate(both, measure, clusters=kept["item_id"].to_numpy(object))
-            rows.append(found.row() | head | {"measure": name})
+            agreement = agreement_estimate(label_pairs, measure, clusters=compared["item_id"].to_numpy(object))
+            rows.append(agreement.row() | head | {"measure": name})
     counts = ["n", "n_clusters", "n_labels", "n_abstained", "n_failed", "n_open"]
     return pd.DataFrame(rows, columns=["judge", "measure", *counts, *_INTERVAL])
 
@@ -186,7 +188,7 @@ def error_labels(ratings: Iterable[Rating], students: Collection[str]) -> list[R
     return [r for r in ratings if r.label in (*ERRORS, ABSTAIN) and r.target in students]
 
 
-def proposed_errors(stage: Any, *, proposals: Sequence[Judgment], students: Sequence[str], **found: Any) -> Iterator:
+def proposed_errors(stage: Any, *, proposals: Sequence[Judgment], students: Sequence[str], **unused: Any) -> Iterator:
     """Errors, as the judge and as people see them
 
     Proposals, not labels: they count for something as far as they agree with people on the rationales that both
@@ -195,9 +197,9 @@ def proposed_errors(stage: Any, *, proposals: Sequence[Judgment], students: Sequ
     people = error_labels(stage.ratings, students)
     agreed = judge_agreement(proposals if people else [], people)
     print(f"{len(people)} labels of errors")
-    nothing = "no error was labelled both by people and by a judge"
+    no_overlap = "no error was labelled both by people and by a judge"
     caption = "Agreement of the judge's kinds of error with those that people named; higher is better"
-    yield stage.table("agreement", agreed, caption, absent=nothing, rated=True)
+    yield stage.table("agreement", agreed, caption, absent=no_overlap, rated=True)
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #0d77ca30
 PAPER_SCORES = {  # column of the paper's table 4 -> our score
@@ -216,15 +218,14 @@ PAPER_SCORES = {  # column of the paper's table 4 -> our score
 }
 
 
-def reasoning_layout(means: pd.DataFrame, digits: int = 3) -> pd.DataFrame:  # a row a model and mode, scores as text
+def reasoning_layout(means: pd.DataFrame) -> pd.DataFrame:  # a row a model and mode, scores as text
     "Mean scores with their intervals, one row a model and mode. Source: Nguyen et al. 2025, table 4."
-
     turned = means["score"] == "repetition_step"
     limits = ["estimate", "ci_low", "ci_high"]
-    shown = means.assign(column=means["score"].map({score: c for c, score in PAPER_SCORES.items()}))
-    shown.loc[turned, limits] = 1 - shown.loc[turned, ["estimate", "ci_high", "ci_low"]].to_numpy(float)
+    cells = means.assign(column=means["score"].map({score: c for c, score in PAPER_SCORES.items()}))
+    cells.loc[turned, limits] = 1 - cells.loc[turned, ["estimate", "ci_high", "ci_low"]].to_numpy(float)
     run = ["model", "mode"]
-    wide = wide_cells(shown.dropna(subset=["column"]).drop(columns="n"), run, "column", digits)
+    wide = wide_cells(cells.dropna(subset=["column"]).drop(columns="n"), run, "column", 3)
     n = means.groupby(run, sort=False)["n"].max().astype(int).reset_index()
     return n.merge(wide, on=run, how="left").reindex(columns=[*run, "n", *PAPER_SCORES]).fillna("–")
 
@@ -249,32 +250,30 @@ def accuracy_beside_bertscore(
     chains: pd.DataFrame,  # of mhbench.steps.chains.chain_table
     *,
     models: Sequence[str] | None = None,  # None: the `most` with the highest accuracy that also reasoned
-    most: int = 4,
+    n_models: int = 4,
     **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # model, measure, group (a competency, abbreviated), n, estimate, ci_low, ci_high
     """Zero-shot accuracy and the BERTScore of the chains of thought, by competency; n is 0 where none of it was asked.
-    No row for a model without both.
 
     Source: Nguyen et al. 2025, figure 1.
-
     Raises: ValueError for a model that is named and has not both.
     """
     columns = ["model", "measure", "group", "n", "read_from", "estimate", "ci_low", "ci_high"]
-    plain = score_responses(items, [r for r in responses if r.mode == "zero_shot" and not r.votes])
-    both = [m for m in plain["model"].unique() if m in set(chains["model"])]
-    if gone := [m for m in models or [] if m not in both]:
-        refuse(f"reasoning: charted must name models that answered and reasoned; got {gone}; mend it in params.yaml")
-    if not both:
+    zero_shot = score_responses(items, [r for r in responses if r.mode == "zero_shot" and not r.votes])
+    complete = [m for m in zero_shot["model"].unique() if m in set(chains["model"])]
+    if missing := [m for m in models or [] if m not in complete]:
+        refuse(f"reasoning: charted must name models that answered and reasoned; got {missing}; mend it in params.yaml")
+    if not complete:
         return pd.DataFrame(columns=columns)
     if models is None:
-        right = plain[plain["model"].isin(both)].groupby("model")["correct"].mean()
-        models = right.sort_values(ascending=False, kind="stable").index[:most].tolist()
-    plain, reasoned = (t[t["model"].isin(models)] for t in (plain, chains))
-    rows = _measured(where_read(plain, ["model", "category"]), "correct", "accuracy", **settings)
+        right = zero_shot[zero_shot["model"].isin(complete)].groupby("model")["correct"].mean()
+        models = right.sort_values(ascending=False, kind="stable").index[:n_models].tolist()
+    zero_shot, reasoned = (t[t["model"].isin(models)] for t in (zero_shot, chains))
+    rows = _measured(where_read(zero_shot, ["model", "category"]), "correct", "accuracy", **settings)
     rows += _measured(reasoned, "bertscore_f1", "BERTScore", **settings)
-    found = pd.DataFrame(rows, columns=columns)
-    every = pd.DataFrame(product(models, _MEASURES, SHORT), columns=columns[:3])
-    out = every.merge(found, how="outer").fillna({"n": 0}).astype({"n": int})
+    means = pd.DataFrame(rows, columns=columns)
+    grid = pd.DataFrame(product(models, _MEASURES, SHORT), columns=columns[:3])
+    out = grid.merge(means, how="outer").fillna({"n": 0}).astype({"n": int})
     return in_paper_order(out, *columns[:3]).reset_index(drop=True)
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #8f33217a
@@ -286,7 +285,7 @@ def as_published(
     charted: Sequence[str],  # models of the table `beside`; none: the most accurate
     n_boot: int,
     seed: int,
-    **found: Any,
+    **unused: Any,
 ) -> Iterator[Any]:
     """As the paper shows it
 
@@ -295,9 +294,8 @@ def as_published(
     only here.
     """
     no_chain = "no model of this run reasoned in words"
-    neither = "no model of this run both answered and reasoned"
     yield stage.table("layout", reasoning_layout(means), "Mean scores as table 4 shows them", absent=no_chain)
-    how: dict[str, Any] = {"models": charted or None, "n_boot": n_boot, "seed": seed}
-    beside = accuracy_beside_bertscore(stage.items, stage.responses, chains, **how)
+    settings: dict[str, Any] = {"models": charted or None, "n_boot": n_boot, "seed": seed}
+    table = accuracy_beside_bertscore(stage.items, stage.responses, chains, **settings)
     caption = "Zero-shot accuracy and BERTScore by competency; higher is better"
-    yield stage.table("beside", beside, caption, absent=neither)
+    yield stage.table("beside", table, caption, absent="no model of this run both answered and reasoned")

@@ -33,8 +33,7 @@ _VALUE = re.compile(r"(?<![\w.])(?:nan|-?\d+(?:\.\d+)?(?:e-?\d+)?)(?![\w.])")
 
 
 def read_result_file(path: str | Path) -> pd.DataFrame:  # group, measure, low, high (missing), middle, form
-    """One of the authors' result files. `form` is `later` where numbers carry NumPy 2's `np.float64`. What is `nan`
-    is left out.
+    """One of the authors' result files, without what is `nan`. `form` is `later` where numbers carry `np.float64`.
 
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9; the files of their release.
     Raises: ValueError where the file holds no number.
@@ -50,34 +49,32 @@ def read_result_file(path: str | Path) -> pd.DataFrame:  # group, measure, low, 
             low, high = ends if len(ends) == 2 else (np.nan, np.nan)
             rows.append((group, _MEASURES[name], low, high, float(np.mean(ends))))
     if not rows:
-        got = "nan throughout" if lines else "an empty file"
-        refuse(f"read_result_file: path must hold a measure with its number; got {got}", place=Path(path).name)
+        value = "nan throughout" if lines else "an empty file"
+        refuse(f"read_result_file: path must hold a measure with its number; got {value}", place=Path(path).name)
     frame = pd.DataFrame(rows, columns=["group", "measure", "low", "high", "middle"])
     return frame.assign(form="later" if "np.float64" in text else "usual")
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #7d86d61f
 def result_table(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # of read_result_file; file and why not
     "All result files of a folder, and those that cannot be read. A run is named as its file is."
-    read, unread = [], []
+    tables, unread = [], []
     for file in sorted(f for f in Path(folder).iterdir() if f.is_file()):
         run = file.name.removesuffix(".txt")
         model, _, setting = run.partition("_")
         try:
-            read.append(read_result_file(file).assign(run=run, model=model, setting=setting))
+            tables.append(read_result_file(file).assign(run=run, model=model, setting=setting))
         except ValueError as e:
             unread.append((file.name, re.sub(r".*got (.*?) \(.*", r"\1", str(e))))
     columns = ["run", "model", "setting", "group", "measure", "low", "high", "middle", "form"]
-    table = pd.concat(read, ignore_index=True)[columns] if read else pd.DataFrame(columns=columns)
+    table = pd.concat(tables, ignore_index=True)[columns] if tables else pd.DataFrame(columns=columns)
     return table, pd.DataFrame(unread, columns=["file", "why"])
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #f2bb5d68
 def source_questions(csv: str | Path) -> pd.DataFrame:  # source, rows, with_text, five_characters
-    """How many questions of each source a released file has: its rows, those with a text, and those whose text has five
-    characters or more, blanks counted, which the authors' script keeps.
-    """
-    asked = [(r["publisher"], r["question"]) for _, r, _ in question_rows(csv)]
-    found = [(source, 1, bool(text.strip()), len(text) >= 5) for source, text in asked]
-    table = pd.DataFrame(found, columns=["source", "rows", "with_text", "five_characters"])
+    "Questions of each source: all, those with a text, and those of five characters or more, which the authors keep."
+    questions = [(r["publisher"], r["question"]) for _, r, _ in question_rows(csv)]
+    rows = [(source, 1, bool(text.strip()), len(text) >= 5) for source, text in questions]
+    table = pd.DataFrame(rows, columns=["source", "rows", "with_text", "five_characters"])
     return table.groupby("source").sum().astype(int).reset_index()
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #eb2632de
@@ -129,32 +126,32 @@ def _printed(claims: Claims) -> pd.DataFrame:  # place, row, column, model, grou
     "The printed numbers of the tables, with the model and the group of those that a result file gives."
     rows = []
     for c in claims.claims:
-        where = getattr(c.ours, "where", {})
-        model, _, setting = str(where.get("run", "")).partition("_")
-        rows.append((c.place, c.row, c.column, model, setting, where.get("group", ""), float(c.number.value)))
+        query = getattr(c.ours, "where", {})
+        model, _, setting = str(query.get("run", "")).partition("_")
+        rows.append((c.place, c.row, c.column, model, setting, query.get("group", ""), float(c.number.value)))
     return pd.DataFrame(rows, columns=["place", "row", "column", "model", "setting", "group", "value"])
 
 
 def printed_accuracies(claims: Claims) -> pd.DataFrame:  # a row a model, columns Overall and the five competencies
     "The zero-shot accuracies of tables 2 and 3."
-    of = _printed(claims).query("place in ['Table 2', 'Table 3']")
-    return zero_shot_accuracies(of.rename(columns={"value": "middle"}).assign(measure="accuracy"))
+    printed = _printed(claims).query("place in ['Table 2', 'Table 3']")
+    return zero_shot_accuracies(printed.rename(columns={"value": "middle"}).assign(measure="accuracy"))
 
 
 def zero_shot_accuracies(results: pd.DataFrame) -> pd.DataFrame:  # a row a model; missing where a file has none
     "The same of the authors' result files."
-    of = results[(results["measure"] == "accuracy") & (results["setting"] == "zero-shot_None_0")]
-    return of.pivot(index="model", columns="group", values="middle").reindex(columns=["Overall", *SHORT])
+    accuracies = results[(results["measure"] == "accuracy") & (results["setting"] == "zero-shot_None_0")]
+    return accuracies.pivot(index="model", columns="group", values="middle").reindex(columns=["Overall", *SHORT])
 
 
 def all_pair_tests(accuracies: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # of pair_tests, and whose
     "The tests for every declared set of pairs and every source of accuracies that has all their models."
-    found = []
-    for (whose, of), (name, pairs) in product(accuracies.items(), PAIRS.items()):
-        if {*pairs, *pairs.values()} <= set(of.index):
-            tests = pair_tests(of, pairs, with_overall=name == "notebook")
-            found.append(tests.assign(pairs=name, accuracies=whose))
-    return pd.concat(found, ignore_index=True)
+    tables = []
+    for (source, table), (name, pairs) in product(accuracies.items(), PAIRS.items()):
+        if {*pairs, *pairs.values()} <= set(table.index):
+            tests = pair_tests(table, pairs, with_overall=name == "notebook")
+            tables.append(tests.assign(pairs=name, accuracies=source))
+    return pd.concat(tables, ignore_index=True)
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #4098eebe
 _MEDICAL = re.compile("med|bio|camel|asclepius|mentallama", re.IGNORECASE)  # in the names of medical models
@@ -170,10 +167,9 @@ def printed_facts(claims: Claims, tests: pd.DataFrame) -> pd.DataFrame:  # fact,
 
     Source: Nguyen et al. 2025, sections 4.1 to 7.2.
     """
-    every = _printed(claims)
-    zero, three, scores = (
-        every[every["place"] == f"Table {k}"].pivot(index="row", columns="column", values="value") for k in (2, 3, 4)
-    )
+    places = _printed(claims).groupby("place")
+    tables = (places.get_group(f"Table {k}").pivot(index="row", columns="column", values="value") for k in (2, 3, 4))
+    zero, three, scores = tables
     zs = zero["ZS"]
     medical = zs.index.str.contains(_MEDICAL)
     passing = zs.index[zs >= _PASS]
@@ -195,9 +191,9 @@ def printed_facts(claims: Claims, tests: pd.DataFrame) -> pd.DataFrame:  # fact,
         "cosine of Llama-3-70B-in above Llama-3-8B-in": _above(cosine["Llama3-70B-in"], cosine["Llama3-8B-in"]),
         "cosine of Llama-3-70B-in above Llama-2-70B-in": _above(cosine["Llama3-70B-in"], cosine["Llama2-70B-in"]),
     }
-    of = tests[(tests["accuracies"] == "printed") & (tests["group"] != "Overall")]
-    for name, found in of.groupby("pairs"):
-        p = found["p" if name == "table A4" else "p_adjusted"]
+    by_competency = tests[(tests["accuracies"] == "printed") & (tests["group"] != "Overall")]
+    for name, g in by_competency.groupby("pairs"):
+        p = g["p" if name == "table A4" else "p_adjusted"]
         facts[f"competencies with p < .05, {name}"] = (p < 0.05).sum()
     return pd.DataFrame({"fact": list(facts), "value": [float(v) for v in facts.values()]})
 
@@ -216,8 +212,8 @@ def reasoning_means(csv: str | Path) -> pd.DataFrame:  # the columns of result_t
     frame = pd.read_csv(csv)
     if "model_name" not in frame:
         refuse(f"reasoning_means: csv must have the column model_name; got {', '.join(frame)}", place=Path(csv).name)
-    long = frame.drop(columns="competency", errors="ignore").melt("model_name", var_name="measure", value_name="middle")
-    long = long.rename(columns={"model_name": "model"}).dropna(subset=["middle"])
+    long = frame.drop(columns="competency", errors="ignore").rename(columns={"model_name": "model"})
+    long = long.melt("model", var_name="measure", value_name="middle").dropna(subset=["middle"])
     long = long.assign(run=long["model"] + "_reasoning", setting="reasoning", group="Overall", form="usual")
     return long.reindex(columns=["run", "model", "setting", "group", "measure", "low", "high", "middle", "form"])
 
@@ -225,8 +221,8 @@ def reasoning_means(csv: str | Path) -> pd.DataFrame:  # the columns of result_t
 def stored_chain_scores(
     folder: str | Path,
 ) -> pd.DataFrame:  # model, measure, n, n_missing, present, with_zeros, n_one, several
-    """The means of each model's scores over the chains that are there (`present`), and with 0 for those that are not;
-    for repetition also how many chains score 1, and the mean of the others.
+    """The means of each model's scores over the chains that are there (`present`), and with 0 for the others; for
+    repetition also how many chains score 1, and the mean of the rest.
 
     Source: Nguyen et al. 2025, table 4; the files of their release.
     """
@@ -235,28 +231,27 @@ def stored_chain_scores(
         model = re.sub(r"_counselingqa$", "", file.stem.removeprefix("scores_")).replace("_", "-")
         scores = pd.read_csv(file, sep=r"\s+").drop(columns="ID")
         for measure, x in scores.items():
-            one = x == 1
-            several = x[~one].mean() if measure == "repetition_step" else np.nan
-            about = (model, measure, len(x), int(x.isna().sum()), x.mean(), x.fillna(0).mean())
-            rows.append((*about, int(one.sum()), several))
+            not_one = x[x != 1].mean() if measure == "repetition_step" else np.nan
+            statistics = (len(x), int(x.isna().sum()), x.mean(), x.fillna(0).mean(), int((x == 1).sum()), not_one)
+            rows.append((model, measure, *statistics))
     columns = ["model", "measure", "n", "n_missing", "present", "with_zeros", "n_one", "several"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #fa9803f1
 def annotated_errors(csv: str | Path) -> pd.DataFrame:  # what, group, n
-    """The annotated wrong answers: how many have each kind of error, and how far two annotators' competencies agree.
+    """The annotated wrong answers by kind of error, and how far two annotators' competencies agree.
 
     Source: Nguyen et al. 2025, section 7; the files of their release.
     """
     frame = pd.read_csv(csv)
     kinds = frame["Errors"].str.replace(" Error", "").str.lower().str.split(", ").explode()
-    both = frame[["label_h", "label_s"]].dropna()
+    labelled = frame[["label_h", "label_s"]].dropna()
     single = ~frame["Errors"].str.contains(",")
     rows: list[tuple[str, str, float]] = [("answers", "all", len(frame)), ("answers", "one kind", int(single.sum()))]
     rows += [("kind", kind, int(n)) for kind, n in kinds.value_counts().sort_index().items()]
-    same = both["label_h"] == both["label_s"]
-    rows += [("competency", "both annotators", len(both)), ("competency", "agreed", int(same.sum()))]
-    kappa = cohen_kappa(*(pd.Categorical(both[c], sorted(set(both.stack()))).codes for c in both))
+    n_equal = int((labelled["label_h"] == labelled["label_s"]).sum())
+    rows += [("competency", "both annotators", len(labelled)), ("competency", "agreed", n_equal)]
+    kappa = cohen_kappa(*(pd.Categorical(labelled[c], sorted(set(labelled.stack()))).codes for c in labelled))
     rows.append(("competency", "kappa", float(kappa)))
     return pd.DataFrame(rows, columns=["what", "group", "n"]).astype({"n": float})
 
@@ -268,58 +263,59 @@ def bank_counts(csv: str | Path) -> pd.DataFrame:  # of, group, n
     if "Source" in frame:
         rows += [("source", name, int(n)) for name, n in frame["Source"].str.strip().value_counts().items()]
     if "label" in frame:
-        named = frame["label"].dropna().map(lambda label: COMPETENCIES.get(competency(label) or "", label))
-        rows += [("competency", name, int(n)) for name, n in named.value_counts().items()]
+        competencies = frame["label"].dropna().map(lambda label: COMPETENCIES.get(competency(label) or "", label))
+        rows += [("competency", name, int(n)) for name, n in competencies.value_counts().items()]
     if {"label_h", "label_s"} <= set(frame):
-        both = frame.dropna(subset=["label_h", "label_s"])
-        agreed = int((both["label_h"].str.strip() == both["label_s"].str.strip()).sum())
-        rows += [("annotators", "agreed", agreed), ("annotators", "disagreed", len(both) - agreed)]
+        labelled = frame.dropna(subset=["label_h", "label_s"])
+        agreed = int((labelled["label_h"].str.strip() == labelled["label_s"].str.strip()).sum())
+        rows += [("annotators", "agreed", agreed), ("annotators", "disagreed", len(labelled) - agreed)]
     return pd.DataFrame(rows, columns=["of", "group", "n"])
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #348f26a2
 def beside_released(accuracy: pd.DataFrame, results: pd.DataFrame, claims: Claims) -> pd.DataFrame:
-    """A row a model and mode: its accuracy on the released questions, what table 2 prints for all of them, and the
-    authors' result file for the setting of the released answers. `inside` says whether the printed one lies in our
-    interval.
+    """A row a model and mode: its accuracy on the released questions, what table 2 prints for all of them, the authors'
+    result file for the setting of the released answers, and whether the printed value lies in our interval (`inside`).
     """
     columns = {"zero_shot": "ZS", "few_shot": "FS"}
     files = {"zero_shot": "zero-shot_None_0", "few_shot": "few-shot_None_2"}
     printed = _printed(claims).query("place == 'Table 2'").set_index(["model", "column"])["value"]
-    found = results[(results["group"] == "Overall") & (results["measure"] == "accuracy")].set_index("run")["middle"]
+    from_files = results[(results["group"] == "Overall") & (results["measure"] == "accuracy")].set_index("run")[
+        "middle"
+    ]
     ours = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain") & accuracy["mode"].isin(columns)]
     out = ours[["model", "mode", "n", "estimate", "ci_low", "ci_high"]].reset_index(drop=True)
     out["printed"] = [printed.get((r.model, columns[r.mode]), np.nan) for r in out.itertuples()]
-    out["result_file"] = (out["model"] + "_" + out["mode"].map(files)).map(found)
+    out["result_file"] = (out["model"] + "_" + out["mode"].map(files)).map(from_files)
     inside = out["printed"].between(out["ci_low"], out["ci_high"]).astype(object)
     return out.assign(inside=inside.where(out["printed"].notna(), None))
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #f2efca22
 def _beside(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in a release, or in the folders around it that hold results."
-    found = set(release.rglob(name))
+    paths = set(release.rglob(name))
     folders = (".", "metrics", "results/metrics", "statistical_analysis", "reasoning_benchmarking")
     for above, folder in product(release.parents[:3], folders):
-        found |= set((above / folder).glob(name))
-    return sorted(found)
+        paths |= set((above / folder).glob(name))
+    return sorted(paths)
 
 
 def _fullest(release: Path, name: str) -> list[Path]:
     "Files of a name's pattern in the folder of a release that has most of them."
     files = sorted(release.rglob(name))
-    n = Counter(f.parent for f in files)
-    return [f for f in files if f.parent == max(n, key=n.__getitem__)]
+    folders = Counter(f.parent for f in files).most_common(1)
+    return [f for f in files if f.parent == folders[0][0]]
 
 
 def released_results(release: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:  # as of result_table
     "The result files of a release, with the means of the reasoning scores where they are there."
-    read, unread = pd.DataFrame(), pd.DataFrame()
-    for file in _beside(Path(release), "*_zero-shot_None_0.txt")[:1]:
-        read, unread = result_table(file.parent)
-    means = [reasoning_means(f) for f in _beside(Path(release), "reasoning_table_overall.csv")[:1]]
-    return pd.concat([read, *means], ignore_index=True), unread
+    release, results, unread = Path(release), pd.DataFrame(), pd.DataFrame()
+    for file in _beside(release, "*_zero-shot_None_0.txt")[:1]:
+        results, unread = result_table(file.parent)
+    means = [reasoning_means(f) for f in _beside(release, "reasoning_table_overall.csv")[:1]]
+    return pd.concat([results, *means], ignore_index=True), unread
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #0d15c000
-def authors_results(stage: Any, *, release: Path | None, **found: Any) -> Iterator[Any]:
+def authors_results(stage: Any, *, release: Path | None, **unused: Any) -> Iterator[Any]:
     """CounselingBench's own results, and what its printed numbers say
 
     A result is the mean accuracy of 100 samples of 100 questions, with the 99% interval of that mean: `middle`, `low`
@@ -335,22 +331,22 @@ def authors_results(stage: Any, *, release: Path | None, **found: Any) -> Iterat
         accuracies["result files"] = zero_shot_accuracies(results).dropna()
     tests = all_pair_tests(accuracies)
     competencies = compare_competencies(accuracies["printed"].drop(columns="Overall"))
-    whole = results.assign(origin="recorded")  # whether their answers are here or not
-    yield stage.table("results", whole, "The authors' result files", absent=no_files, show=False)
+    recorded = results.assign(origin="recorded")  # whether their answers are here or not
+    yield stage.table("results", recorded, "The authors' result files", absent=no_files, show=False)
     yield stage.table("unread", unread, "Result files that hold no number", absent=no_files)
     answers = _fullest(release, "*_zero-shot_None_0.csv") if release else []
     rows = source_questions(answers[0]) if answers else pd.DataFrame()
     yield stage.table("rows", rows, "Questions of the released answers", absent=no_files)
     of_files = tests["accuracies"] == "result files"
     yield stage.table("pairs", tests[~of_files], "General minus medical models, by the pairs that are taken")
-    said = "The same of the authors' result files"
-    yield stage.table("pairs_of_files", tests[of_files], said, absent=no_files, show=False)
+    caption = "The same of the authors' result files"
+    yield stage.table("pairs_of_files", tests[of_files], caption, absent=no_files, show=False)
     yield stage.table("competencies", competencies, "Competencies compared over the models of table 3")
     yield stage.table("facts", printed_facts(claims, tests), "What printed tables say of the paper's sentences")
     yield from _of_chains_and_annotators(stage, release)
     if stage.has("score", "accuracy") and len(results):
-        beside = beside_released(stage.read("score", "accuracy"), results, claims)
-        yield stage.table("released", beside, "Accuracy on the released questions, beside the printed one on all")
+        released = beside_released(stage.read("score", "accuracy"), results, claims)
+        yield stage.table("released", released, "Accuracy on the released questions, beside the printed one on all")
     if stage.has("score", "scores"):
         passing = simultaneous_accuracy(stage.read("score", "scores"), MARKS)
         yield stage.table("together", passing, "Accuracy, with intervals that hold for all models and settings at once")
@@ -365,7 +361,7 @@ def _of_chains_and_annotators(stage: Any, release: Path | None) -> Iterator[Any]
     }
     captions = {"scores": "Scores of chains of thought: with missing chains left out, and as 0"}
     captions |= {"errors": "Annotated wrong answers of one model", "bank": "The whole bank of questions"}
-    for name, (path, read) in readers.items():
+    for name, (path, reader) in readers.items():
         files = _beside(release, path) if release else []
-        table = read(files[0]).assign(origin="recorded") if files else pd.DataFrame()
+        table = reader(files[0]).assign(origin="recorded") if files else pd.DataFrame()
         yield stage.table(name, table, captions[name], absent="its file is not here", show=name != "scores")

@@ -25,13 +25,13 @@ JURY = "jury"
 CONFIDENCES = ["judge", "confidence_is", "item_id", "target", "label", "confidence"]
 
 
-def _by_votes(rows: pd.DataFrame, judge: str, what: str, quorum: int) -> pd.DataFrame:
+def _by_votes(rows: pd.DataFrame, judge: str, meaning: str, quorum: int) -> pd.DataFrame:
     "The majority of the verdicts on each answer, and its share."
     votes = rows.groupby(["item_id", "target"], sort=False)["passed"].agg(["mean", "count"]).reset_index()
     share = votes["mean"].where(votes["count"] >= quorum)
     sure = np.maximum(share, 1 - share)
     label = np.select([share > 0.5, share < 0.5], ["Correct", "Incorrect"], np.array(None))
-    return votes.assign(judge=judge, confidence_is=what, label=label, confidence=sure.where(sure > 0.5))
+    return votes.assign(judge=judge, confidence_is=meaning, label=label, confidence=sure.where(sure > 0.5))
 
 
 def judge_confidences(
@@ -44,23 +44,23 @@ def judge_confidences(
     rows = pd.DataFrame(fields, columns=["judge", "item_id", "target", "repeat", "label", "confidence"])
     rows = rows.assign(passed=as_scores(rows["label"].to_numpy(object)), confidence=rows["confidence"].astype(float))
     first = rows[rows["repeat"] == 0]
-    found = [pd.DataFrame(columns=CONFIDENCES)]
+    tables = [pd.DataFrame(columns=CONFIDENCES)]
     for judge, g in rows.groupby("judge"):
         if g["confidence"].notna().any():
-            own = first[first["judge"] == judge]
-            sure = own["confidence"].where(own["passed"].notna())
-            found.append(own.assign(confidence_is="its own", confidence=sure))
+            judge_rows = first[first["judge"] == judge]
+            sure = judge_rows["confidence"].where(judge_rows["passed"].notna())
+            tables.append(judge_rows.assign(confidence_is="its own", confidence=sure))
         elif g["repeat"].max() > 0:
-            found.append(_by_votes(g, str(judge), "share of repetitions", 2))
+            tables.append(_by_votes(g, str(judge), "share of repetitions", 2))
     if first["judge"].nunique() > 1:
-        found.append(_by_votes(first, JURY, "share of judges", quorum))
-    return pd.concat([f[CONFIDENCES] for f in found if len(f)] or found, ignore_index=True)
+        tables.append(_by_votes(first, JURY, "share of judges", quorum))
+    return pd.concat([f[CONFIDENCES] for f in tables if len(f)] or tables, ignore_index=True)
 
 # %% ../../../nbs/studies/medqade/08_abstaining.ipynb #36b5250f
 def people_say(panel: Panel, labels: np.ndarray) -> pd.DataFrame:  # item_id, target, people
     "The majority label of each answer that has one."
-    said = panel.answers.rename(columns={"student": "target"}).assign(people=majorities(labels))
-    return said.dropna(subset=["people"]).reset_index(drop=True)
+    labelled = panel.answers.rename(columns={"student": "target"}).assign(people=majorities(labels))
+    return labelled.dropna(subset=["people"]).reset_index(drop=True)
 
 
 def judge_risk_coverage(
@@ -74,18 +74,18 @@ def judge_risk_coverage(
     excess, left_out. Columns of the curves: judge, threshold, coverage, risk; the most confident first.
     """
     areas, lines = [], []
-    beside = sure.merge(people, on=["item_id", "target"]).astype({"confidence": float})
-    for judge, here in beside.groupby("judge", sort=False):
-        given = here["confidence"].notna()
-        if not given.any():
+    merged = sure.merge(people, on=["item_id", "target"]).astype({"confidence": float})
+    for judge, judge_rows in merged.groupby("judge", sort=False):
+        has_confidence = judge_rows["confidence"].notna()
+        if not has_confidence.any():
             continue
-        right = (here["label"] == here["people"]).astype(float)
-        curve = risk_coverage(here["confidence"], right, clusters=here["item_id"].to_numpy(), **settings)
-        n = {"n": int(given.sum()), "n_clusters": here.loc[given, "item_id"].nunique()}
+        right = (judge_rows["label"] == judge_rows["people"]).astype(float)
+        curve = risk_coverage(judge_rows["confidence"], right, clusters=judge_rows["item_id"].to_numpy(), **settings)
+        n = {"n": int(has_confidence.sum()), "n_clusters": judge_rows.loc[has_confidence, "item_id"].nunique()}
         area = Estimate.from_interval(curve.area, share=True, **n)
-        about = {"judge": judge, "confidence_is": here["confidence_is"].iloc[0]}
-        more = {"risk": curve.risk[-1], "excess": curve.excess, "left_out": curve.left_out}
-        areas.append(about | area.row() | more)
+        head = {"judge": judge, "confidence_is": judge_rows["confidence_is"].iloc[0]}
+        other_columns = {"risk": curve.risk[-1], "excess": curve.excess, "left_out": curve.left_out}
+        areas.append(head | area.row() | other_columns)
         points = {"threshold": curve.threshold, "coverage": curve.coverage, "risk": curve.risk}
         lines.append(pd.DataFrame({"judge": judge} | points))
     return pd.DataFrame(areas), pd.concat(lines, ignore_index=True) if lines else pd.DataFrame()

@@ -64,32 +64,34 @@ def _panel_draw(a: argparse.Namespace) -> None:
         listed, targets = rounds.listed_answers(a.only, a.judge)
         items = [i for i in items if i.item_id in listed]
         a.students = a.students or targets
-    of = rounds.population(items, responses, a.students)
+    population = rounds.population(items, responses, a.students)
     if a.only:
-        a.items = min(a.items, len(of.items))
+        a.items = min(a.items, len(population.items))
         share_match = None
         a.core = min(a.core, a.items)
     with _names(a.study):
-        shown = pseudonyms([*a.raters, *([a.tie_breaker] if a.tie_breaker else [])])
-    made = rounds.draw_round(
-        of,
-        list(dict.fromkeys(shown[r] for r in a.raters)),
+        pseudonym = pseudonyms([*a.raters, *([a.tie_breaker] if a.tie_breaker else [])])
+    round_ = rounds.draw_round(
+        population,
+        list(dict.fromkeys(pseudonym[r] for r in a.raters)),
         n=a.items,
         n_core=a.core,
         per_item=a.per_item,
         share_match=share_match,
-        tie_breaker=shown[a.tie_breaker] if a.tie_breaker else None,
+        tie_breaker=pseudonym[a.tie_breaker] if a.tie_breaker else None,
         language=a.language,
         seed=p["seed"] if a.seed is None else a.seed,
     )
-    about = made.about | {"study": a.study}
-    rounds.write_round(made._replace(about=about), a.to)
-    print(f"{len(of.items)} items answered by {', '.join(of.students)}; left out: {sum(of.left_out.values())}")
-    for why, n in of.left_out.items():
+    about = round_.about | {"study": a.study}
+    rounds.write_round(round_._replace(about=about), a.to)
+    left_out = population.left_out
+    answered = f"{len(population.items)} items answered by {', '.join(population.students)}"
+    print(f"{answered}; left out: {sum(left_out.values())}")
+    for why, n in left_out.items():
         print(f"  {n}: {why}")
     print(f"drawn: {about['drawn']['without']} without a lexical match, {about['drawn']['with a match']} with one")
     print(f"{a.core} items go to all {len(about['raters'])} raters, the others to {a.per_item}")
-    names = {shown[r]: f"{r} ({shown[r]})" for r in shown if r != shown[r]}
+    names = {pseudonym[r]: f"{r} ({pseudonym[r]})" for r in pseudonym if r != pseudonym[r]}
     print("tasks by rater: " + ", ".join(f"{names.get(r, r)} {n}" for r, n in about["loads"].items()))
     print(f"{a.to}: config.xml is the page, tasks-RATER.json a project each; key.json is for you alone")
     print("save each rater's JSON export beside them as export-RATER.json")
@@ -118,9 +120,11 @@ def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
         print(f"{r.rater}: {r.complete} of {r.pages} pages, {r.begun} more begun{stranger}")
     silent = back[(back["pages"] > 0) & (back["complete"] + back["begun"] == 0)]
     if len(silent) and not a.partial:
-        none_of = ", ".join(f"{r.rater} ({r.pages} pages)" for r in silent.itertuples())
+        silent_raters = ", ".join(f"{r.rater} ({r.pages} pages)" for r in silent.itertuples())
         remedy = "save it as export-RATER.json, or say --partial to go on without"
-        refuse(f"collect: the round must have an export of every rater; got none of {none_of} ({a.round}); {remedy}")
+        refuse(
+            f"collect: the round must have an export of every rater; got none of {silent_raters} ({a.round}); {remedy}"
+        )
 
 # %% ../../../nbs/studies/medqade/09_commands.ipynb #1f0c4402
 @subcommand(
@@ -136,18 +140,18 @@ def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
 )
 def _panel_collect(a: argparse.Namespace) -> None:
     with _names_of_round(a.round):
-        got = load_exports(a.round)
-    if not got.ratings:
+        exports = load_exports(a.round)
+    if not exports.ratings:
         refuse("collect: the round must have exports; got none", place=a.round, remedy="save them as export-RATER.json")
     if a.study and (changed := rounds.changed_answers(a.round, named_answers(a)[2])):
-        others = f"{len(changed)} others, first {changed[0]} ({a.round})"
-        refuse(f"collect: the run's answers must be those that the panel read; got {others}")
-    _refuse_silent(a, got.ratings)
-    sheet = rounds.panel_sheet(got.ratings)
+        value = f"{len(changed)} others, first {changed[0]} ({a.round})"
+        refuse(f"collect: the run's answers must be those that the panel read; got {value}")
+    _refuse_silent(a, exports.ratings)
+    sheet = rounds.panel_sheet(exports.ratings)
     sheet.to_csv(new_file(Path(a.to)), index=False, lineterminator="\n")
     n_raters, n_items = sheet["rater"].nunique(), sheet["item_id"].nunique()
-    print(f"{len(got.ratings)} ratings by {n_raters} raters of {n_items} items: {a.to}")
-    for what, n in got.counts.items():
-        if n and what not in ("tasks", "annotations"):
-            print(f"  {n} {what}")
+    print(f"{len(exports.ratings)} ratings by {n_raters} raters of {n_items} items: {a.to}")
+    for outcome, n in exports.counts.items():
+        if n and outcome not in ("tasks", "annotations"):
+            print(f"  {n} {outcome}")
     print("put it beside the deck, its name holding `panel`, and run `mhbench import`")

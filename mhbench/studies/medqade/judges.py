@@ -44,17 +44,17 @@ def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
     out = []
     for r in ratings:
         if r.by_model and r.target != "difficulty":
-            of: dict[str, Any] = {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater}
-            of |= {"rubric": f"{r.study}/recorded", "label": r.label, "origin": r.origin}
-            out.append(Judgment(kind="label", attempts=0, **of))
+            fields: dict[str, Any] = {"item_id": r.item_id, "study": r.study, "model": r.target, "judge": r.rater}
+            fields |= {"rubric": f"{r.study}/recorded", "label": r.label, "origin": r.origin}
+            out.append(Judgment(kind="label", attempts=0, **fields))
     return out
 
 
 class Verdicts(NamedTuple):
     "Judges' labels of any students' answers."
 
-    said: JudgeLabels
-    students: list[str]  # S, as in said.labels
+    verdicts: JudgeLabels
+    students: list[str]  # S, as in verdicts.labels
     item_ids: list[str]  # N, likewise
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #78f72ee5
@@ -66,7 +66,7 @@ def all_verdicts(judgments: Iterable[Judgment]) -> Verdicts:
     return Verdicts(labels_by_judge(first, students, ids), students, ids)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #79543374
-def abstention_beside(panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
+def abstention_beside(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     """Rates of abstention of people and judges, on all answers (`all`) and by difficulty; no row where difficulty was
     not rated.
 
@@ -77,14 +77,14 @@ def abstention_beside(panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, se
     if np.isnan(hard).all():
         return pd.DataFrame(columns=columns)
     of_answer = np.tile(hard, len(panel.students))
-    same: dict[str, Any] = dict(n=n_boot, seed=seed, clusters=panel.item)
+    settings: dict[str, Any] = dict(n=n_boot, seed=seed, clusters=panel.item)
     rows = []
-    for who, labels in [("people", panel.flat), *zip(said.judges, said.flat, strict=True)]:
+    for annotator, labels in [("people", panel.flat), *zip(verdicts.judges, verdicts.flat, strict=True)]:
         if pd.isna(labels).all():
             continue
-        every = abstention_by_difficulty(labels, np.zeros(len(of_answer)), **same).rows()[0]  # all in one bin
-        found = abstention_by_difficulty(labels, of_answer, **same)
-        rows += [{"who": who} | r for r in [every | {"difficulty": "all"}, *found.rows()]]
+        overall = abstention_by_difficulty(labels, np.zeros(len(of_answer)), **settings).rows()[0]  # all in one bin
+        by_difficulty = abstention_by_difficulty(labels, of_answer, **settings)
+        rows += [{"who": annotator} | r for r in [overall | {"difficulty": "all"}, *by_difficulty.rows()]]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #2367fcf4
@@ -96,8 +96,8 @@ def beside_panel(
     recorded: Iterable[Response],  # the students' answers
 ) -> pd.DataFrame:  # judge, model, who, n, ..., power, reading: as of together_table
     "The share of each student's answers that is correct by a judge, by the panel's majority, and by both."
-    asked = {i.item_id for i in items}  # people may have rated more
-    labels_here = [j for j in judgments if j.item_id in asked]
+    item_ids = {i.item_id for i in items}  # people may have rated more
+    labels_here = [j for j in judgments if j.item_id in item_ids]
     table = student_points(labels_here, items, "label")
     if set(table["item_id"]) - set(panel.item_ids):
         table = table.assign(stratum=table["item_id"].map(match_strata(items, recorded)).fillna("no key"))
@@ -108,19 +108,19 @@ def beside_panel(
     return together_table(table, pd.DataFrame({"majority": decided}, index=answers), kind="label")
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #94e77589
-def ensemble_table(panel: Panel, said: JudgeLabels, *, n_boot: int = 200, seed: int) -> pd.DataFrame:
+def ensemble_table(panel: Panel, verdicts: JudgeLabels, *, n_boot: int = 200, seed: int) -> pd.DataFrame:
     """The majority of judges (of `comparable`) that agrees best with people, by metric; no row for fewer than two.
 
     Source: MedQADE, section 4.4.3.
     """
-    if len(said.judges) < 2:
+    if len(verdicts.judges) < 2:
         return pd.DataFrame()
-    best = best_ensemble(said.flat, panel.flat, n=n_boot, inner=10, seed=seed, clusters=panel.item)
+    best = best_ensemble(verdicts.flat, panel.flat, n=n_boot, inner=10, seed=seed, clusters=panel.item)
     rows = []
     for metric, e in best.items():
-        members = " + ".join(said.judges[k] for k in e.members)
-        found = {"metric": metric, "members": members, "candidates": len(e.candidates)} | e.score.row()
-        rows.append(found | {"apparent": e.apparent.estimate, "optimism": e.optimism, "share of replicates won": e.won})
+        members = " + ".join(verdicts.judges[k] for k in e.members)
+        row = {"metric": metric, "members": members, "candidates": len(e.candidates)} | e.score.row()
+        rows.append(row | {"apparent": e.apparent.estimate, "optimism": e.optimism, "share of replicates won": e.won})
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #a46958f2
@@ -128,19 +128,19 @@ _BIAS = ["annotator", "student", "kind", *ESTIMATE_COLUMNS, "p_value", "n_peers"
 _PEERS = "the mean of the peers"  # of other lineages
 
 
-def _families(said: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> dict[str, str]:
-    return {name: lineages.get(name) or name for name in [*said.judges, *students]}
+def _families(verdicts: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> dict[str, str]:
+    return {name: lineages.get(name) or name for name in [*verdicts.judges, *students]}
 
 
-def _relatives(said: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> list[tuple[str, str]]:
+def _relatives(verdicts: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> list[tuple[str, str]]:
     "The pairs of a judge and a student of one family."
-    families = _families(said, students, lineages)
-    return [(j, s) for j, s in product(said.judges, students) if families[j] == families[s]]
+    families = _families(verdicts, students, lineages)
+    return [(j, s) for j, s in product(verdicts.judges, students) if families[j] == families[s]]
 
 
 def favouritism_table(
-    said: JudgeLabels,  # of any students' answers: people need not have rated them
-    students: Sequence[str],  # S names, as in said.labels
+    verdicts: JudgeLabels,  # of any students' answers: people need not have rated them
+    students: Sequence[str],  # S names, as in verdicts.labels
     lineages: Mapping[str, str],  # name -> family; who is not named is neither a relative nor a peer
     *,
     n_boot: int = 1000,
@@ -154,24 +154,24 @@ def favouritism_table(
 
     Source: MedQADE, section 4.4.4.
     """
-    families = _families(said, students, lineages)
-    value = as_scores(said.labels)
-    tests = max(len(_relatives(said, students, lineages)), 1)
-    same: dict[str, Any] = {"n": n_boot, "seed": seed, "tests": tests}
+    families = _families(verdicts, students, lineages)
+    value = as_scores(verdicts.labels)
+    tests = max(len(_relatives(verdicts, students, lineages)), 1)
+    settings: dict[str, Any] = {"n": n_boot, "seed": seed, "tests": tests}
     rows = []
-    for (a, judge), (s, student) in product(enumerate(said.judges), enumerate(students)):
+    for (a, judge), (s, student) in product(enumerate(verdicts.judges), enumerate(students)):
         if student != judge and not lineages.get(student):
             continue  # a relative, or none: not known
-        peers = [k for k, p in enumerate(said.judges) if families[p] != families[judge] and lineages.get(p)]
+        peers = [k for k, p in enumerate(verdicts.judges) if families[p] != families[judge] and lineages.get(p)]
         peers = peers if lineages.get(judge) else []
-        seen = (~np.isnan(value[peers, s])).sum(axis=0)
-        if (~np.isnan(value[a, s]) & (seen > 0)).sum() < 2:
+        n_peer_labels = (~np.isnan(value[peers, s])).sum(axis=0)
+        if (~np.isnan(value[a, s]) & (n_peer_labels > 0)).sum() < 2:
             continue
-        consensus = divide(np.nansum(value[peers, s], axis=0), seen)
-        of = {judge: families[judge], student: families[student], _PEERS: _PEERS}
-        parties = np.stack([value[a, s], consensus])[:, None], [judge, _PEERS], [student], of
-        found = self_enhancement(*parties, **same) or family_bias(*parties, others=True, **same)
-        rows += [b.row() | {"n_peers": len(peers)} for b in found if b.annotator == judge]
+        consensus = divide(np.nansum(value[peers, s], axis=0), n_peer_labels)
+        party_families = {judge: families[judge], student: families[student], _PEERS: _PEERS}
+        parties = np.stack([value[a, s], consensus])[:, None], [judge, _PEERS], [student], party_families
+        biases = self_enhancement(*parties, **settings) or family_bias(*parties, others=True, **settings)
+        rows += [b.row() | {"n_peers": len(peers)} for b in biases if b.annotator == judge]
     out = pd.DataFrame(rows, columns=_BIAS)
     out = out[out["annotator"].isin(out.loc[out["kind"] != "other", "annotator"])]
     related = out["kind"] != "other"
@@ -182,7 +182,7 @@ def favouritism_table(
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #f83fb433
 def favour_by_label(
     panel: Panel,
-    said: JudgeLabels,  # of `judge_labels`, on the panel's answers
+    verdicts: JudgeLabels,  # of `judge_labels`, on the panel's answers
     labels: np.ndarray,  # (R, S, N): what people's majority is taken over
     lineages: Mapping[str, str],  # as for `favouritism_table`
     *,
@@ -190,35 +190,41 @@ def favour_by_label(
     seed: int,
 ) -> pd.DataFrame:  # annotator, people_say, n, ...: pass rate of own and related answers less that of others'
     "The excess pass rate of own and related answers over others', among answers with the same label by people."
-    families = _families(said, panel.students, lineages)
+    families = _families(verdicts, panel.students, lineages)
     family = panel.answers["student"].map(families).to_numpy()
     good = as_scores(majorities(labels))
     rows = []
-    for judge, own in zip(said.judges, as_scores(said.flat), strict=True):
+    for judge, passed in zip(verdicts.judges, as_scores(verdicts.flat), strict=True):
         related = family == families[judge]
-        told = np.array([s == judge or bool(lineages.get(s) and lineages.get(judge)) for s in panel.answers["student"]])
-        use = ~np.isnan(own) & ~np.isnan(good) & told
-        if not (related & use).any() or related[use].all():
+        lineage_known = np.array(
+            [s == judge or bool(lineages.get(s) and lineages.get(judge)) for s in panel.answers["student"]]
+        )
+        selected = ~np.isnan(passed) & ~np.isnan(good) & lineage_known
+        if not (related & selected).any() or related[selected].all():
             continue
-        parts = own[use] == 1, good[use] == 1, related[use], panel.item[use]
+        parts = passed[selected] == 1, good[selected] == 1, related[selected], panel.item[selected]
         for people_say, e in pass_rates(*parts, n_boot=n_boot, seed=seed).items():
             rows.append({"annotator": judge, "people_say": people_say} | e.row())
     return pd.DataFrame(rows, columns=["annotator", "people_say", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #ee69ff64
-def why_no_favouritism(said: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> str:
+def why_no_favouritism(verdicts: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> str:
     "Why `favouritism_table` has no row: a shared lineage is named, whether or not its bias can be computed."
-    if not len(said.judges):
+    if not len(verdicts.judges):
         return "no judge has labelled these answers"
-    pairs = _relatives(said, students, lineages)
-    if not pairs or not all(lineages.get(judge) for judge in said.judges):  # who is a peer is not known
-        return about_lineages(said.judges, students, lineages)
-    named = ", ".join(f"{j} with {s}" for j, s in pairs[:4]) + (f" and {len(pairs) - 4} more" if len(pairs) > 4 else "")
-    return f"judges share a lineage with a student ({named}), and none of another has labelled two of the same answers"
+    pairs = _relatives(verdicts, students, lineages)
+    if not pairs or not all(lineages.get(judge) for judge in verdicts.judges):  # who is a peer is not known
+        return about_lineages(verdicts.judges, students, lineages)
+    examples = ", ".join(f"{j} with {s}" for j, s in pairs[:4]) + (
+        f" and {len(pairs) - 4} more" if len(pairs) > 4 else ""
+    )
+    return (
+        f"judges share a lineage with a student ({examples}), and none of another has labelled two of the same answers"
+    )
 
 
 def with_pair(bias: pd.DataFrame) -> pd.DataFrame:  # of favouritism_table
     "The rows of relatives, and a column `pair` that says who judged whom."
     related = bias[bias["kind"] != "other"]
-    whose = related["student"].where(related["kind"] == "family", "its own answers")
-    return related.assign(pair=related["annotator"] + " on " + whose)
+    answers = related["student"].where(related["kind"] == "family", "its own answers")
+    return related.assign(pair=related["annotator"] + " on " + answers)

@@ -39,30 +39,30 @@ def load_panel(
     Raises: FileNotFoundError; ValueError for a label that is not one of the three, or a rater who labels an item twice.
     """
     rows: list[tuple[str, dict[str, Any]]] = []
-    seen: dict[tuple[str, str], str] = {}  # item and rater, and where they were first
+    first_places: dict[tuple[str, str], str] = {}  # item and rater, and where they were first
     table = list(csv_rows(csv, ("item_id", "rater", "difficulty")))
     people = [] if models else [row["rater"] for _, row in table if row.get("origin") != "simulated"]
-    shown = pseudonyms(filter(str.strip, people))
+    pseudonym = pseudonyms(filter(str.strip, people))
     for place, row in table:
         students = [c for c in row if c not in _NOT_STUDENTS]
         if not students:
             refuse(f"load_panel: columns must name a student or more; got {', '.join(row)}", place=place)
-        rater = shown.get(row["rater"], row["rater"])
+        rater = pseudonym.get(row["rater"], row["rater"])
         pair = (row["item_id"], rater)
-        where = f"{place}, {row['item_id']}"
-        if pair in seen:
-            got = f"{rater!r} again, first at {seen[pair]} ({where}); keep one of the rows"
-            refuse(f"load_panel: a rater must label an item once; got {got}")
-        seen[pair] = place
-        of: dict[str, Any] = {"item_id": row["item_id"], "study": "medqade", "rater": rater, "source": place}
-        of |= {"variant": {"annotator": "model"} if models else {}, "origin": row.get("origin") or "recorded"}
+        position = f"{place}, {row['item_id']}"
+        if pair in first_places:
+            value = f"{rater!r} again, first at {first_places[pair]} ({position}); keep one of the rows"
+            refuse(f"load_panel: a rater must label an item once; got {value}")
+        first_places[pair] = place
+        constant: dict[str, Any] = {"item_id": row["item_id"], "study": "medqade", "rater": rater, "source": place}
+        constant |= {"variant": {"annotator": "model"} if models else {}, "origin": row.get("origin") or "recorded"}
         for target in (*students, "difficulty"):
-            known = PANEL_DIFFICULTIES if target == "difficulty" else PANEL_LABELS
-            if row[target] and row[target] not in known:
-                got = f"{row[target]!r} ({where}); mend the cell"
-                refuse(f"load_panel: {target} must be one of {', '.join(known)}, or empty; got {got}")
+            allowed = PANEL_DIFFICULTIES if target == "difficulty" else PANEL_LABELS
+            if row[target] and row[target] not in allowed:
+                value = f"{row[target]!r} ({position}); mend the cell"
+                refuse(f"load_panel: {target} must be one of {', '.join(allowed)}, or empty; got {value}")
             if row[target]:
-                rows.append((place, of | {"target": target, "label": row[target]}))
+                rows.append((place, constant | {"target": target, "label": row[target]}))
     return validate(rows, Rating).records
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #3745e699
@@ -71,12 +71,16 @@ def panel_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:
     if all(r.value is not None for r in ratings):
         return {}, ""
     allowed = {True: PANEL_DIFFICULTIES, False: PANEL_LABELS}
-    odd = next((r for r in ratings if r.label not in allowed[r.target == "difficulty"]), None)
-    if odd is None and any(r.target == "difficulty" for r in ratings):
+    unexpected = next((r for r in ratings if r.label not in allowed[r.target == "difficulty"]), None)
+    if unexpected is None and any(r.target == "difficulty" for r in ratings):
         return {"panel": {}}, ""
-    got = f"{odd.label or repr(odd.value)} on {odd.target} ({odd.item_id})" if odd else "none"
-    wanted = f"labels {', '.join(PANEL_LABELS)} of answers and {', '.join(PANEL_DIFFICULTIES)} of difficulty"
-    return {}, f"a panel gives {wanted}; got {got}"
+    value = (
+        f"{unexpected.label or repr(unexpected.value)} on {unexpected.target} ({unexpected.item_id})"
+        if unexpected
+        else "none"
+    )
+    expected = f"labels {', '.join(PANEL_LABELS)} of answers and {', '.join(PANEL_DIFFICULTIES)} of difficulty"
+    return {}, f"a panel gives {expected}; got {value}"
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #90ec6ab4
 def load_students(csv: str | Path) -> list[Response]:
@@ -87,13 +91,13 @@ def load_students(csv: str | Path) -> list[Response]:
     """
     rows: list[tuple[str, dict[str, Any]]] = []
     for place, row in csv_rows(csv, ("item_id",)):
-        of: dict[str, Any] = {"item_id": row["item_id"], "origin": row.get("origin") or "recorded"}
-        of |= {"study": "medqade", "mode": "zero_shot", "temperature": 0.2}
+        constant: dict[str, Any] = {"item_id": row["item_id"], "origin": row.get("origin") or "recorded"}
+        constant |= {"study": "medqade", "mode": "zero_shot", "temperature": 0.2}
         for student in (c for c in row if c not in _NOT_STUDENTS):
             if not row[student].strip():
-                got = f"{row[student]!r} ({place}, {row['item_id']}, {student}); fill it in, or drop the student"
-                refuse(f"load_students: an answer must not be empty; got {got}")
-            rows.append((place, of | {"model": student, "text": row[student]}))
+                value = f"{row[student]!r} ({place}, {row['item_id']}, {student}); fill it in, or drop the student"
+                refuse(f"load_students: an answer must not be empty; got {value}")
+            rows.append((place, constant | {"model": student, "text": row[student]}))
     return validate(rows, Response).records
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #7ad7d126
@@ -102,8 +106,8 @@ _DECKS = (".apkg", ".colpkg", ".txt")  # a deck may be called export, too
 
 def _exported(file: Path) -> bool:
     "Whether a file is an export; one in another format is refused, so that no rater's labels are left out unnoticed."
-    named = any(word in file.name for word in ("panel", "judges", "students"))
-    if file.suffix.lower() == ".json" or named or file.suffix.lower() in _DECKS:
+    has_panel_name = any(word in file.name for word in ("panel", "judges", "students"))
+    if file.suffix.lower() == ".json" or has_panel_name or file.suffix.lower() in _DECKS:
         return file.suffix.lower() == ".json"
     remedy = "export the project as JSON (its ratings would be missing), or give the file another name"
     refuse(f"load_exports: an export must be Label Studio's JSON; got {file.name} ({file.parent}); {remedy}")
@@ -117,35 +121,35 @@ def load_exports(folder: str | Path) -> Annotated:  # ratings, and counts over a
     or what `load_label_studio` refuses.
     """
     folder = Path(folder)
-    known = (folder / "key.json").exists()
-    wanted = _exported if known else lambda f: f.suffix == ".json"
-    files = sorted(f for f in folder.glob("export*") if f.is_file() and wanted(f))
+    has_key = (folder / "key.json").exists()
+    is_export = _exported if has_key else lambda f: f.suffix == ".json"
+    files = sorted(f for f in folder.glob("export*") if f.is_file() and is_export(f))
     if not files:
         return Annotated([], {})
-    if not known:
+    if not has_key:
         remedy = "copy the key.json of the round beside them"
         refuse("load_exports: exports must have their key.json; got none", place=str(folder), remedy=remedy)
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
-    named = folder / "raters.json"
-    people = json.loads(named.read_text(encoding="utf-8")) if named.exists() else None
+    raters_file = folder / "raters.json"
+    people = json.loads(raters_file.read_text(encoding="utf-8")) if raters_file.exists() else None
     ratings, counts = [], Counter[str]()
-    seen: dict[tuple, str] = {}
+    sources: dict[tuple, str] = {}
     for file in files:
         rater = file.stem.removeprefix("export").lstrip("-_")
         if not rater and people is None:
             remedy = "call it export-RATER.json, or write raters.json"
             refuse(f"load_exports: an export must say whose it is; got {file.name} ({folder}); {remedy}")
-        got = load_label_studio(file, key, raters=people if people is not None else rater)
-        counts.update(got.counts)
+        export = load_label_studio(file, key, raters=people if people is not None else rater)
+        counts.update(export.counts)
         place = file.name if people is not None else f"export-{pseudonyms([rater])[rater]}.json"
-        made = [r.model_copy(update={"source": r.source.replace(file.name, place)}) for r in got.ratings]
-        for r in made:
-            thing = (r.item_id, r.rater, r.target)
-            if thing in seen:
-                twice = f"{r.rater} twice on {r.target} ({place} and {seen[thing]}); keep one of the files"
-                refuse(f"load_exports: a rater must rate a thing once; got {twice}")
-            seen[thing] = place
-        ratings += made
+        file_ratings = [r.model_copy(update={"source": r.source.replace(file.name, place)}) for r in export.ratings]
+        for r in file_ratings:
+            subject = (r.item_id, r.rater, r.target)
+            if subject in sources:
+                value = f"{r.rater} twice on {r.target} ({place} and {sources[subject]}); keep one of the files"
+                refuse(f"load_exports: a rater must rate a thing once; got {value}")
+            sources[subject] = place
+        ratings += file_ratings
     return Annotated(ratings, dict(counts))
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #39e92ac7
@@ -177,16 +181,16 @@ def load(
         if "language" in options:
             refuse(f"load_corpus: language must be left to decks where these are named; got {options['language']!r}")
         folder = path if path.is_dir() else path.parent
-        got = [load_anki(folder / Path(file).expanduser(), language=name, **options) for name, file in decks.items()]
+        loaded = [load_anki(folder / Path(file).expanduser(), language=name, **options) for name, file in decks.items()]
     else:
-        got = [load_anki(_one_deck(path), **options)]
+        loaded = [load_anki(_one_deck(path), **options)]
     tables = {x: sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "judges", "students")}
     people = list(chain.from_iterable(load_panel(f) for f in tables["panel"]))
     annotated = load_exports(path) if path.is_dir() else Annotated([], {})
-    excluded = sum((Counter(deck.excluded) for deck in got), Counter[str]())
-    items = list(chain.from_iterable(deck.items for deck in got))
+    excluded = sum((Counter(deck.excluded) for deck in loaded), Counter[str]())
+    items = list(chain.from_iterable(deck.items for deck in loaded))
     judges = chain.from_iterable(load_panel(f, models=True) for f in tables["judges"])
     answers = list(chain.from_iterable(load_students(f) for f in tables["students"]))
     notes = [f"{n} notes are left out: {why}" for why, n in sorted(excluded.items())]
-    notes += [f"Label Studio: {n} {what}" for what, n in annotated.counts.items() if n]
+    notes += [f"Label Studio: {n} {outcome}" for outcome, n in annotated.counts.items() if n]
     return Corpus(items, [*people, *annotated.ratings, *judges], answers, notes)

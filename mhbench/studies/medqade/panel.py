@@ -71,17 +71,19 @@ def stratified_draw(
     if not 0 <= share_match <= 1:
         refuse(f"stratified_draw: share_match must be between 0 and 1; got {share_match}")
     with_match = round(n * share_match)
-    want = {True: with_match, False: n - with_match}
-    have = {False: int((~m).sum()), True: int(m.sum())}
+    wanted_counts = {True: with_match, False: n - with_match}
+    available = {False: int((~m).sum()), True: int(m.sum())}
     rng = np.random.default_rng(seed)
     order = np.array(sorted(range(len(m)), key=lambda i: item_ids[i]), int)  # whatever the order of the input
     chosen = set()
     for s in (False, True):
-        if want[s] > have[s]:
-            got = f"{have[s]} for the {want[s]} that n={n} and share_match={share_match} need; draw fewer"
-            refuse(f"stratified_draw: n must leave enough items {'with' if s else 'without'} a match; got {got}")
-        chosen |= set(rng.choice(order[m[order] == s], want[s], replace=False).tolist())
-    return Draw([x for i, x in enumerate(item_ids) if i in chosen], want, have)
+        if wanted_counts[s] > available[s]:
+            value = (
+                f"{available[s]} for the {wanted_counts[s]} that n={n} and share_match={share_match} need; draw fewer"
+            )
+            refuse(f"stratified_draw: n must leave enough items {'with' if s else 'without'} a match; got {value}")
+        chosen |= set(rng.choice(order[m[order] == s], wanted_counts[s], replace=False).tolist())
+    return Draw([x for i, x in enumerate(item_ids) if i in chosen], wanted_counts, available)
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #a0cac1bf
 def label_array(
@@ -100,11 +102,11 @@ def label_array(
         try:
             cell = of_rater[x.rater], of_target[x.target], of_item[x.item_id]
         except KeyError as e:
-            got = f"{e.args[0]!r} ({x.item_id}, {x.source}); add it, or leave the rating out"
-            refuse(f"label_array: raters, targets and item_ids must hold every rating; got {got}")
+            value = f"{e.args[0]!r} ({x.item_id}, {x.source}); add it, or leave the rating out"
+            refuse(f"label_array: raters, targets and item_ids must hold every rating; got {value}")
         if out[cell] is not None:
-            got = f"two of {x.rater} on {x.target} ({x.item_id}, {x.source})"
-            refuse(f"label_array: ratings must be one a rater, target and item; got {got}")
+            value = f"two of {x.rater} on {x.target} ({x.item_id}, {x.source})"
+            refuse(f"label_array: ratings must be one a rater, target and item; got {value}")
         out[cell] = x.label if x.label is not None else x.value
     return out
 
@@ -146,9 +148,9 @@ def rater_reliability(
     item = np.tile(np.arange(x.shape[2]), x.shape[1])
     rows = []
     for m in (*METRICS, "krippendorff_alpha"):
-        found = {name: agreement_estimate(x[:, s], m) for s, name in enumerate(students)}
-        found["all"] = agreement_estimate(x.reshape(len(x), -1), m, clusters=item)
-        rows += [{"student": s, "metric": m, **e.row()} for s, e in found.items()]
+        estimates = {name: agreement_estimate(x[:, s], m) for s, name in enumerate(students)}
+        estimates["all"] = agreement_estimate(x.reshape(len(x), -1), m, clusters=item)
+        rows += [{"student": s, "metric": m, **e.row()} for s, e in estimates.items()]
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #d2997b9a
@@ -172,25 +174,25 @@ def student_accuracy(
 ) -> pd.DataFrame:  # student, stratum (an ordered category), the columns of an estimate, left_out
     "The share of answers that people call correct, by stratum. Source: MedQADE, section 4.4.2, figures 4 and 5."
     x = _columns(labels, students, "student_accuracy")
-    of = ["all"] * x.shape[2] if strata is None else strata
-    if len(of) != x.shape[2]:
-        refuse(f"student_accuracy: strata must be one an item, shape ({x.shape[2]},); got ({len(of)},)")
-    if not isinstance(of, pd.Categorical):
-        of = pd.Categorical(of, categories=list(dict.fromkeys(of)), ordered=True)
+    stratum_of_item = ["all"] * x.shape[2] if strata is None else strata
+    if len(stratum_of_item) != x.shape[2]:
+        refuse(f"student_accuracy: strata must be one an item, shape ({x.shape[2]},); got ({len(stratum_of_item)},)")
+    if not isinstance(stratum_of_item, pd.Categorical):
+        stratum_of_item = pd.Categorical(stratum_of_item, categories=list(dict.fromkeys(stratum_of_item)), ordered=True)
     rows = []
-    for head, right in _called_correct(x, students, of):
+    for head, right in _called_correct(x, students, stratum_of_item):
         decided = right[~np.isnan(right)]
         share = estimate(mean, decided, n_boot=n, seed=seed, share=True)
         rows.append(head | share.row() | {"left_out": len(right) - len(decided)})
     out = pd.DataFrame(rows)
-    return out.assign(stratum=pd.Categorical(out["stratum"], categories=of.categories, ordered=True))
+    return out.assign(stratum=pd.Categorical(out["stratum"], categories=stratum_of_item.categories, ordered=True))
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #5c425991
 def abstention_rates(
     labels: np.ndarray,  # (A, S, N); None where an annotator gave no label
     annotators: Sequence[str],  # A names
     *,
-    asked: np.ndarray | None = None,  # (A, S, N) bool: about which answers each was asked; None: about all
+    requested: np.ndarray | None = None,  # (A, S, N) bool: about which answers each was asked; None: about all
     n: int = 1000,
     seed: int,
 ) -> pd.DataFrame:  # annotator, the columns of an estimate, n_labels, n_failed, n_not_asked
@@ -205,11 +207,11 @@ def abstention_rates(
         refuse(f"abstention_rates: labels must {rule}; got {x.shape}")
     rows = []
     clusters = np.tile(np.arange(x.shape[2]), x.shape[1])
-    put = np.ones(x.shape, bool) if asked is None else np.asarray(asked, bool)
-    for name, its, was in zip(annotators, x, put):
-        gone = pd.isna(its)
-        abstained = np.where(gone, np.nan, its == ABSTAIN).astype(float).ravel()
+    was_requested = np.ones(x.shape, bool) if requested is None else np.asarray(requested, bool)
+    for name, its, was in zip(annotators, x, was_requested):
+        missing = pd.isna(its)
+        abstained = np.where(missing, np.nan, its == ABSTAIN).astype(float).ravel()
         share = estimate(mean, abstained, clusters=clusters, n_boot=n, seed=seed, share=True)
-        row = {"annotator": name} | share.row() | {"n_labels": int((~gone).sum())}
-        rows.append(row | {"n_failed": int((gone & was).sum()), "n_not_asked": int((gone & ~was).sum())})
+        row = {"annotator": name} | share.row() | {"n_labels": int((~missing).sum())}
+        rows.append(row | {"n_failed": int((missing & was).sum()), "n_not_asked": int((missing & ~was).sum())})
     return pd.DataFrame(rows)

@@ -114,22 +114,22 @@ def core_items(panel: Panel, core: str | Sequence[str] | None) -> list[str]:  # 
         if core != RATED_BY_ALL:
             refuse(f"core_items: core must be {RATED_BY_ALL!r}, a list of ids or null; got {core!r}", remedy=remedy)
         rated = np.asarray(pd.notna(panel.labels))
-        found = [i for k, i in enumerate(panel.item_ids) if rated[:, :, k].any(axis=1).all()]
+        core_ids = [i for k, i in enumerate(panel.item_ids) if rated[:, :, k].any(axis=1).all()]
     else:
-        if gone := sorted(set(core) - set(panel.item_ids)):
-            refuse(f"core_items: core must name items that were rated; got {gone[:5]}", remedy=remedy)
-        found = [i for i in panel.item_ids if i in set(core)]
-    if not found:
+        if missing := sorted(set(core) - set(panel.item_ids)):
+            refuse(f"core_items: core must name items that were rated; got {missing[:5]}", remedy=remedy)
+        core_ids = [i for i in panel.item_ids if i in set(core)]
+    if not core_ids:
         refuse(f"core_items: core must hold an item; got none of {len(panel.item_ids)}", remedy=remedy)
-    return found
+    return core_ids
 
 
 def part_of(panel: Panel, item_ids: Sequence[str]) -> Panel:
     "The panel on some of its items."
     at = np.flatnonzero([i in set(item_ids) for i in panel.item_ids])
     broken = None if panel.breaking is None else panel.breaking[:, at]
-    kept = [panel.item_ids[k] for k in at]
-    return Panel(panel.raters, panel.students, kept, panel.labels[:, :, at], panel.difficulty[:, at], broken)
+    ids = [panel.item_ids[k] for k in at]
+    return Panel(panel.raters, panel.students, ids, panel.labels[:, :, at], panel.difficulty[:, at], broken)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #439eef67
 def resolved_labels(panel: Panel, core: Sequence[str] = ()) -> np.ndarray:  # (R, S, N), or (R + 1, S, N)
@@ -152,15 +152,15 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
     Source: MedQADE, section 2.2.
     """
     inside = np.array([i in set(core) for i in panel.item_ids])
-    own, resolved = "the panel's", "with the tie-breaker's"
-    parts = [("core", own, inside), ("others", own, ~inside)]
-    parts += [("others", resolved, ~inside)] if panel.breaking is not None else []
+    by_panel, resolved = "the panel's", "with the tie-breaker's"
+    groups = [("core", by_panel, inside), ("others", by_panel, ~inside)]
+    groups += [("others", resolved, ~inside)] if panel.breaking is not None else []
     rows = []
-    for items, whose, here in [*parts, ("all", resolved, inside | ~inside)]:
-        if here.any():
-            labels = panel.labels if whose == own else resolved_labels(panel, core)
-            wins = majorities(labels[:, :, here])
-            rows.append((items, whose, int(here.sum()), len(wins), int(pd.isna(wins).sum())))
+    for items, labelled_by, in_group in [*groups, ("all", resolved, inside | ~inside)]:
+        if in_group.any():
+            labels = panel.labels if labelled_by == by_panel else resolved_labels(panel, core)
+            wins = majorities(labels[:, :, in_group])
+            rows.append((items, labelled_by, int(in_group.sum()), len(wins), int(pd.isna(wins).sum())))
     out = pd.DataFrame(rows, columns=["items", "labels", "n_items", "n_answers", "without"])
     return out.assign(share=out["without"] / out["n_answers"])
 
@@ -169,18 +169,18 @@ def rater_agreement(panel: Panel) -> pd.DataFrame:  # measure, n (answers, or it
     "Agreement of the panel on answers and on difficulty. Source: MedQADE, section 4.4.1."
     names = {f"{m.replace('_', ' ')}, mean of pairs": m for m in METRICS}
     names["Krippendorff's alpha, nominal"] = "krippendorff_alpha"
-    found = {name: agreement_estimate(panel.flat, m, clusters=panel.item) for name, m in names.items()}
+    estimates = {name: agreement_estimate(panel.flat, m, clusters=panel.item) for name, m in names.items()}
     ordinal = agreement_estimate(panel.difficulty, "krippendorff_alpha", scale="ordinal", categories=list(DIFFICULTY))
-    found["Krippendorff's alpha of difficulty, ordinal"] = ordinal
-    return pd.DataFrame([{"measure": measure, **e.row()} for measure, e in found.items()])
+    estimates["Krippendorff's alpha of difficulty, ordinal"] = ordinal
+    return pd.DataFrame([{"measure": measure, **e.row()} for measure, e in estimates.items()])
 
 
 def rater_pairs(panel: Panel) -> pd.DataFrame:  # first, second, and one column a metric
     "Every pair of raters; NaN where the two have no answer in common."
-    each = {m: pairwise(panel.flat, m) for m in METRICS}
-    pairs = each["cohen_kappa"].pairs
+    by_metric = {m: pairwise(panel.flat, m) for m in METRICS}
+    pairs = by_metric["cohen_kappa"].pairs
     columns = {"first": [panel.raters[i] for i, _ in pairs], "second": [panel.raters[j] for _, j in pairs]}
-    return pd.DataFrame(columns | {m: p.values for m, p in each.items()})
+    return pd.DataFrame(columns | {m: p.values for m, p in by_metric.items()})
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #ffb3bde8
 def abstention_table(panel: Panel, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:  # difficulty, n (answers), ...
@@ -190,8 +190,8 @@ def abstention_table(panel: Panel, *, n_boot: int = 1000, seed: int) -> pd.DataF
     if np.isnan(hard).all():
         return pd.DataFrame(columns=columns)
     of_answer = np.tile(hard, len(panel.students))
-    found = abstention_by_difficulty(panel.flat, of_answer, n=n_boot, seed=seed, clusters=panel.item)
-    return pd.DataFrame(found.rows(), columns=columns)
+    rates = abstention_by_difficulty(panel.flat, of_answer, n=n_boot, seed=seed, clusters=panel.item)
+    return pd.DataFrame(rates.rows(), columns=columns)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #79d8c109
 _MATCH = {False: "no student equals the key", True: "some student equals the key", None: "not asked"}
@@ -203,8 +203,8 @@ def match_strata(items: Iterable[Item], recorded: Iterable[Response]) -> dict[st
     Source: MedQADE, section 4.3.1.
     """
     answers = list(recorded)
-    asked = {r.item_id for r in answers}
-    return {i: _MATCH[match if i in asked else None] for i, match in item_matches(items, answers).items()}
+    answered = {r.item_id for r in answers}
+    return {i: _MATCH[match if i in answered else None] for i, match in item_matches(items, answers).items()}
 
 
 def item_strata(
@@ -222,8 +222,8 @@ def item_strata(
 def bank_strata(items: Iterable[Item], recorded: Iterable[Response]) -> dict[str, int]:
     "The number of items in the whole bank with and without a student's answer that equals the key."
     answers = list(recorded)
-    asked = {r.item_id for r in answers}
-    return dict(Counter(name for item_id, name in match_strata(items, answers).items() if item_id in asked))
+    answered = {r.item_id for r in answers}
+    return dict(Counter(name for item_id, name in match_strata(items, answers).items() if item_id in answered))
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #52bde2ad
 def weighted_to_bank(
@@ -264,8 +264,10 @@ def student_table(
     Source: MedQADE, section 4.4.2 and figures 4 and 5.
     """
     labels = resolved_labels(panel, core)
-    parts = {by: student_accuracy(labels, panel.students, of, n=n_boot, seed=seed) for by, of in strata.items()}
-    parts = {by: part.astype({"stratum": object}) for by, part in parts.items()}
+    parts = {
+        by: student_accuracy(labels, panel.students, stratum, n=n_boot, seed=seed) for by, stratum in strata.items()
+    }
+    parts = {by: table.astype({"stratum": object}) for by, table in parts.items()}
     out = pd.concat(parts, names=["by"]).reset_index("by").reset_index(drop=True)
     out.insert(1, "stratum", out.pop("stratum"))
     return pd.concat([out, weighted_to_bank(out, bank)], ignore_index=True) if bank else out
@@ -282,7 +284,7 @@ class JudgeLabels(NamedTuple):
 
     judges: list[str]  # A
     labels: np.ndarray  # (A, S, N); None where a judge gave no label
-    asked: np.ndarray | None = None  # (A, S, N) bool: the answers that each was asked about; None: not known
+    requested: np.ndarray | None = None  # (A, S, N) bool: the answers that each was asked about; None: not known
 
     @property
     def flat(self) -> np.ndarray:  # (A, S * N)
@@ -296,18 +298,18 @@ def labels_by_judge(judgments: Iterable[Judgment], students: Sequence[str], item
     """
     of_student, of_item = (dict(zip(axis, range(len(axis)))) for axis in (students, item_ids))
     first = [g for g in judgments if g.kind == "label" and g.repeat == 0]
-    here = [g for g in first if g.model in of_student and g.item_id in of_item]
-    modes = Counter(str(g.mode) for g in here)
+    selected = [g for g in first if g.model in of_student and g.item_id in of_item]
+    modes = Counter(str(g.mode) for g in selected)
     chosen = min(modes, key=lambda m: (-modes[m], m), default="")
-    here = [g for g in here if str(g.mode) == chosen]
-    judges = sorted({g.judge for g in here})
+    selected = [g for g in selected if str(g.mode) == chosen]
+    judges = sorted({g.judge for g in selected})
     labels = np.full((len(judges), len(students), len(item_ids)), None, dtype=object)
-    asked = np.zeros(labels.shape, bool)
-    for g in here:
+    requested = np.zeros(labels.shape, bool)
+    for g in selected:
         place = judges.index(g.judge), of_student[g.model], of_item[g.item_id]
         labels[place] = g.label
-        asked[place] = True
-    return JudgeLabels(judges, labels, asked)
+        requested[place] = True
+    return JudgeLabels(judges, labels, requested)
 
 
 def judge_labels(judgments: Iterable[Judgment], panel: Panel) -> JudgeLabels:
@@ -315,46 +317,50 @@ def judge_labels(judgments: Iterable[Judgment], panel: Panel) -> JudgeLabels:
     return labels_by_judge(judgments, panel.students, panel.item_ids)
 
 
-def beside_majority(said: JudgeLabels, wins: np.ndarray) -> np.ndarray:  # (A, S * N) bool; wins: of `majorities`
+def beside_majority(verdicts: JudgeLabels, wins: np.ndarray) -> np.ndarray:  # (A, S * N) bool; wins: of `majorities`
     "The answers with a judge's label, other than an abstention, and a majority of the raters."
-    return np.asarray(pd.notna(said.flat)) & (said.flat != ABSTAIN) & np.asarray(pd.notna(wins))
+    return np.asarray(pd.notna(verdicts.flat)) & (verdicts.flat != ABSTAIN) & np.asarray(pd.notna(wins))
 
 
 FEWEST_LABELS = 10  # of a judge, beside a majority; with fewer there is no estimate
 
 
-def comparable(panel: Panel, said: JudgeLabels) -> JudgeLabels:
+def comparable(panel: Panel, verdicts: JudgeLabels) -> JudgeLabels:
     "The judges with at least `FEWEST_LABELS` labels beside a majority."
-    enough = beside_majority(said, majority(panel.flat)).sum(1) >= FEWEST_LABELS
-    return JudgeLabels([j for j, e in zip(said.judges, enough, strict=True) if e], said.labels[enough])
+    enough = beside_majority(verdicts, majority(panel.flat)).sum(1) >= FEWEST_LABELS
+    return JudgeLabels([j for j, e in zip(verdicts.judges, enough, strict=True) if e], verdicts.labels[enough])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #286c833e
-def severity_table(panel: Panel, said: JudgeLabels) -> pd.DataFrame:  # kind (person, judge), rater, n, estimate, ...
+def severity_table(
+    panel: Panel, verdicts: JudgeLabels
+) -> pd.DataFrame:  # kind (person, judge), rater, n, estimate, ...
     "How much smaller a share of answers each person and judge calls correct than the other people do of the same ones."
-    every = np.concatenate([panel.flat, said.flat])
-    rater, answer = np.nonzero((every == "Correct") | (every == "Incorrect"))
-    right = (every[rater, answer] == "Correct").astype(float)
-    who = np.array([*panel.raters, *said.judges], dtype=object)[rater]
-    how: dict[str, Any] = {"cases": panel.item[answer], "reference": panel.raters, "within": (0, 1)}
-    found = severities(right, answer, who, **how)
-    found.insert(0, "kind", np.where(found["rater"].isin(panel.raters), "person", "judge"))
-    return found
+    labels = np.concatenate([panel.flat, verdicts.flat])
+    rater, answer = np.nonzero((labels == "Correct") | (labels == "Incorrect"))
+    right = (labels[rater, answer] == "Correct").astype(float)
+    rater_names = np.array([*panel.raters, *verdicts.judges], dtype=object)[rater]
+    options: dict[str, Any] = {"cases": panel.item[answer], "reference": panel.raters, "within": (0, 1)}
+    severity = severities(right, answer, rater_names, **options)
+    severity.insert(0, "kind", np.where(severity["rater"].isin(panel.raters), "person", "judge"))
+    return severity
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #8f09c45c
 def _metric_rows(judge: str, item: np.ndarray, measured: Callable[..., Any], **counts: int) -> list[dict[str, Any]]:
     "One judge's agreement by each metric, of labels of these items; no estimate from too few."
     counts = {"n": len(item), "n_clusters": len(set(item))} | counts
     enough = len(item) >= FEWEST_LABELS
-    found = {m: measured(metric=m) if enough else Estimate.from_limits(np.nan, n=0) for m in METRICS}
-    return [{"annotator": judge, "metric": m, **e.row(), **counts} for m, e in found.items()]
+    estimates = {m: measured(metric=m) if enough else Estimate.from_limits(np.nan, n=0) for m in METRICS}
+    return [{"annotator": judge, "metric": m, **e.row(), **counts} for m, e in estimates.items()]
 
 
-def with_majority(panel: Panel, said: JudgeLabels, core: Sequence[str] = ()) -> pd.DataFrame:
+def with_majority(panel: Panel, verdicts: JudgeLabels, core: Sequence[str] = ()) -> pd.DataFrame:
     "Each judge's agreement with the majority on all items, with the tie-breaker's labels outside the core."
     wins = majorities(resolved_labels(panel, core))
     rows = []
-    for judge, own, both in zip(said.judges, said.flat, beside_majority(said, wins), strict=True):
-        pair, item = np.stack([own[both], wins[both]]), panel.item[both]
+    for judge, judge_labels, compared in zip(
+        verdicts.judges, verdicts.flat, beside_majority(verdicts, wins), strict=True
+    ):
+        pair, item = np.stack([judge_labels[compared], wins[compared]]), panel.item[compared]
         rows += _metric_rows(judge, item, lambda metric: agreement_estimate(pair, metric, clusters=item))
     return pd.DataFrame(rows, columns=["annotator", "metric", *ESTIMATE_COLUMNS])
 
@@ -363,7 +369,7 @@ _CEILING = ["ceiling", "ceiling_low", "ceiling_high", "difference", "difference_
 _CEILING += ["p_value", "overlap", "n_left_out", "n_abstained"]
 
 
-def alignment_table(panel: Panel, said: JudgeLabels) -> pd.DataFrame:  # annotator, metric, n, ..., ceiling, ...
+def alignment_table(panel: Panel, verdicts: JudgeLabels) -> pd.DataFrame:  # annotator, metric, n, ..., ceiling, ...
     """Each judge's agreement with majorities of the panel without one member, the ceiling that the members reach on the
     same answers, and the difference. `n_left_out` counts the answers with a majority that the judge did not label,
     `n_abstained` those of them on which it abstained.
@@ -372,7 +378,7 @@ def alignment_table(panel: Panel, said: JudgeLabels) -> pd.DataFrame:  # annotat
     """
     rows = []
     wins = majority(panel.flat)
-    for judge, labels, covered in zip(said.judges, said.flat, beside_majority(said, wins), strict=True):
+    for judge, labels, covered in zip(verdicts.judges, verdicts.flat, beside_majority(verdicts, wins), strict=True):
         missed = pd.notna(wins) & ~covered
         counts = {"n_left_out": int(missed.sum()), "n_abstained": int((missed & (labels == ABSTAIN)).sum())}
         measured = partial(alignment, labels, panel.flat, clusters=panel.item)
@@ -380,15 +386,17 @@ def alignment_table(panel: Panel, said: JudgeLabels) -> pd.DataFrame:  # annotat
     return pd.DataFrame(rows, columns=["annotator", "metric", *ESTIMATE_COLUMNS, *_CEILING])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #3577c97a
-def _with_people(labels: np.ndarray, weights: np.ndarray | None = None, own: np.ndarray | None = None) -> np.ndarray:
-    "Kappa of one annotator with a rater, on average over raters; without `own` of two raters."
-    if own is None:
+def _with_people(
+    labels: np.ndarray, weights: np.ndarray | None = None, annotator: np.ndarray | None = None
+) -> np.ndarray:
+    "Kappa of one annotator with a rater, on average over raters; without `annotator` of two raters."
+    if annotator is None:
         return np.asarray(mean_pairwise(labels, "cohen_kappa", weights=weights))
-    each = [cohen_kappa(list(own), list(x), weights=weights) for x in labels]
-    return as_scalar(mean_defined(np.stack(each, -1)))  # over the raters with whom it is defined
+    kappas = [cohen_kappa(list(annotator), list(x), weights=weights) for x in labels]
+    return as_scalar(mean_defined(np.stack(kappas, -1)))  # over the raters with whom it is defined
 
 
-def people_as_sample(panel: Panel, said: JudgeLabels) -> pd.DataFrame:
+def people_as_sample(panel: Panel, verdicts: JudgeLabels) -> pd.DataFrame:
     "Students, pairs of people and judges by single raters' labels: intervals over items, and over items and raters."
     rows: list[dict[str, Any]] = []
     rater, item = (place.ravel() for place in np.indices(panel.labels[:, 0].shape))
@@ -398,12 +406,14 @@ def people_as_sample(panel: Panel, said: JudgeLabels) -> pd.DataFrame:
         rows += mean_rows(long, {"measure": "called correct by a rater", "who": name}, within=(0, 1))
     pairs = {"measure": "Cohen's kappa of two raters", "who": "people"}
     rows += number_rows(_with_people, panel.flat, panel.item, pairs, least=2, within=(-1, 1))
-    known = comparable(panel, said)
-    beside = beside_majority(known, majority(panel.flat))
-    for judge, own, here in zip(known.judges, known.flat, beside, strict=True):
+    comparable_judges = comparable(panel, verdicts)
+    compared = beside_majority(comparable_judges, majority(panel.flat))
+    for judge, judge_labels, in_comparison in zip(
+        comparable_judges.judges, comparable_judges.flat, compared, strict=True
+    ):
         head = {"measure": "Cohen's kappa with a rater", "who": judge}
-        statistic = partial(_with_people, own=own[here])
-        rows += number_rows(statistic, panel.flat[:, here], panel.item[here], head, within=(-1, 1))
+        statistic = partial(_with_people, annotator=judge_labels[in_comparison])
+        rows += number_rows(statistic, panel.flat[:, in_comparison], panel.item[in_comparison], head, within=(-1, 1))
     return pd.DataFrame(rows, columns=["measure", "who", *RANDOM_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #368aa7fc
@@ -412,7 +422,7 @@ _MEMBERS = ["annotator", *ESTIMATE_COLUMNS, "agreement", "of_members", "n_raters
 
 def members_table(
     panel: Panel,
-    said: JudgeLabels,
+    verdicts: JudgeLabels,
     margin: float = 0.1,  # a share of answers, above 0, chosen before the judges are seen
 ) -> pd.DataFrame:  # annotator, n, ..., estimate (agreement less of_members), verdict, raters_needed
     """Each judge compared with single members of the panel, raters and answers a sample: non-inferior where the whole
@@ -425,10 +435,10 @@ def members_table(
     if not margin > 0:
         refuse(f"members_table: margin must be above 0; got {margin}; choose it before the judges are seen")
     rows = []
-    asked = np.asarray(pd.notna(said.labels)) if said.asked is None else said.asked
-    for judge, own, was in zip(said.judges, said.labels, asked, strict=True):
-        given = np.where(was & np.asarray(pd.isna(own)), ABSTAIN, own).ravel()
-        m = beside_members(given, panel.flat, clusters=panel.item)
+    requested = np.asarray(pd.notna(verdicts.labels)) if verdicts.requested is None else verdicts.requested
+    for judge, judge_labels, judge_requested in zip(verdicts.judges, verdicts.labels, requested, strict=True):
+        labels = np.where(judge_requested & np.asarray(pd.isna(judge_labels)), ABSTAIN, judge_labels).ravel()
+        m = beside_members(labels, panel.flat, clusters=panel.item)
         about: dict[str, Any] = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
         about |= {"n_abstained": m.n_abstained, "margin": margin, "verdict": m.verdict(margin)}
         about["raters_needed"] = m.needed(margin) if about["verdict"].endswith("raters") else None
@@ -444,11 +454,11 @@ def noninferior_count(table: pd.DataFrame) -> str:  # of members_table
     undecided = [k for k in counts.index if k.startswith("undecided")]
     kinds = [f"{counts.get(kind, 0)} {kind}" for kind in ("inferior", *sorted(undecided))]
     needed = table["raters_needed"].dropna()
-    more = f" ({int(needed.min())} to {int(needed.max())} raters would do)" if len(needed) else ""
+    needed_raters = f" ({int(needed.min())} to {int(needed.max())} raters would do)" if len(needed) else ""
     margin = f"margin {table['margin'].iloc[0]:g}"
     n = counts.get("non-inferior", 0)
     first = f"{n} of {len(table)} judges {'is' if n == 1 else 'are'} non-inferior to a member of the panel ({margin})"
-    return ", ".join([first, *kinds]) + more
+    return ", ".join([first, *kinds]) + needed_raters
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
 def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame) -> dict:

@@ -55,22 +55,22 @@ def population(
     items = [i for i in items if task_of(i).term]
     plain = [r for r in responses if r.mode == "zero_shot" and r.sample == 0 and not r.votes]
     answered = {(r.model, r.item_id): _shown(r) for r in plain if r.status != "error"}
-    known = sorted({model for model, _ in answered})
-    names = list(students) if students is not None else known
-    gone = [s for s in names if s not in known]
-    if gone or not names:
-        refuse(f"population: students must have answered (there are {known}); got {gone or 'nobody'}")
+    answering = sorted({model for model, _ in answered})
+    names = list(students) if students is not None else answering
+    missing = [s for s in names if s not in answering]
+    if missing or not names:
+        refuse(f"population: students must have answered (there are {answering}); got {missing or 'nobody'}")
     left_out: Counter[str] = Counter()
-    kept = []
+    complete = []
     for i in items:
-        without = [s for s in names if (s, i.item_id) not in answered]
-        if without:
-            left_out["no answer of " + ", ".join(without)] += 1
+        missing_students = [s for s in names if (s, i.item_id) not in answered]
+        if missing_students:
+            left_out["no answer of " + ", ".join(missing_students)] += 1
         else:
-            kept.append(i)
-    if not kept:
+            complete.append(i)
+    if not complete:
         refuse(f"population: items must have an answer of every student; got none of {len(items)}: {dict(left_out)}")
-    return Population(kept, [answered[s, i.item_id] for i in kept for s in names], names, dict(left_out))
+    return Population(complete, [answered[s, i.item_id] for i in complete for s in names], names, dict(left_out))
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #87fd7261
 def listed_answers(
@@ -87,10 +87,10 @@ def listed_answers(
     judges = sorted(set(table["judge"])) if "judge" in table.columns else []
     if judge is None and len(judges) > 1 or judge is not None and judge not in judges:
         refuse(f"listed_answers: judge must be one of {judges}; got {judge!r}", remedy="name it with --judge")
-    here = table if judge is None else table[table["judge"] == judge]
-    if here.empty:
+    listed = table if judge is None else table[table["judge"] == judge]
+    if listed.empty:
         refuse(f"listed_answers: file must list an answer; got none ({file}): nothing is left to people")
-    return set(here["item_id"]), sorted(set(here["target"]))
+    return set(listed["item_id"]), sorted(set(listed["target"]))
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #227bd748
 class Round(NamedTuple):
@@ -103,7 +103,7 @@ class Round(NamedTuple):
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #0656ecad
 def draw_round(
-    of: Population,
+    population: Population,
     raters: Sequence[str],  # pseudonyms of the panel
     *,
     n: int,  # items to draw; 3,800 in the paper
@@ -122,19 +122,24 @@ def draw_round(
     """
     if tie_breaker in raters:
         refuse(f"draw_round: tie_breaker must not be one of the panel; got {tie_breaker!r}")
-    match = item_matches(of.items, of.answers)
+    match = item_matches(population.items, population.answers)
     if share_match is None:
         share_match = float(np.mean(list(match.values())))
     draw = stratified_draw(list(match), list(match.values()), n, share_match=share_match, seed=seed)
     a = assign(draw.item_ids, raters, n_core=n_core, per_item=per_item, seed=seed)
     drawn = pd.DataFrame({"item_id": a.item_ids}).assign(match=[match[i] for i in a.item_ids])
     drawn["core"] = drawn.index < n_core
-    tasks = label_studio_tasks(of.items, of.answers, a.by_rater(), seed=seed, language=language)
+    tasks = label_studio_tasks(population.items, population.answers, a.by_rater(), seed=seed, language=language)
     about: dict = {"seed": seed, "n": n, "n_core": n_core, "per_item": per_item, "share_match": share_match}
     for name in ("population", "drawn"):
         counts = getattr(draw, name)
         about[name] = {"with a match": counts[True], "without": counts[False]}
-    about |= {"left_out": of.left_out, "students": of.students, "raters": list(raters), "tie_breaker": tie_breaker}
+    about |= {
+        "left_out": population.left_out,
+        "students": population.students,
+        "raters": list(raters),
+        "tie_breaker": tie_breaker,
+    }
     about["loads"] = a.loads()
     return Round(drawn, a, tasks, about)
 
@@ -205,13 +210,13 @@ def find_ties(folder: str | Path) -> Ties:
     ids = drawn["item_id"].tolist()
     core = set(drawn.loc[drawn["core"], "item_id"])
     labels = label_array(ratings, about["raters"], about["students"], ids)
-    there = pd.notna(labels).all(axis=1)  # (R, N)
-    wanted = matrix.set_index("item_id").loc[ids, about["raters"]].to_numpy().T.astype(bool)
+    labelled = pd.notna(labels).all(axis=1)  # (R, N)
+    assigned = matrix.set_index("item_id").loc[ids, about["raters"]].to_numpy().T.astype(bool)
     tied = set(tie_breaker_items(labels, ids))
     why = {i: "core and tied" if i in tied else "core" for i in core} | dict.fromkeys(tied - core, "tied")
     items = pd.DataFrame({"item_id": tie_breaker_items(labels, ids, core=sorted(core))})
     pages = _pages(folder, about["raters"])
-    n_open = int((wanted & ~there).any(axis=0).sum())
+    n_open = int((assigned & ~labelled).any(axis=0).sum())
     return Ties(items.assign(why=items["item_id"].map(why)), [pages[i] for i in items["item_id"]], n_open)
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #0c04f355
@@ -238,12 +243,12 @@ def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[s
     "The answers whose text differs from the one that the panel read, and those that are not there."
     folder = Path(folder)
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
-    read: dict[tuple[str, str], str] = {}
+    displayed: dict[tuple[str, str], str] = {}
     for item_id, page in _pages(folder, _read_round(folder)[0]["raters"]).items():
-        read |= {(model, item_id): page["data"][f"answer_{k}"] for k, model in enumerate(key[item_id], 1)}
-    now = {(r.model, r.item_id): _shown(r).text for r in responses if r.sample == 0 and not r.votes}
-    gone = {key: "" if key in now else " (no answer)" for key in read}
-    return [f"{m}, {i}{gone[m, i]}" for (m, i), text in read.items() if now.get((m, i)) != text]
+        displayed |= {(model, item_id): page["data"][f"answer_{k}"] for k, model in enumerate(key[item_id], 1)}
+    current = {(r.model, r.item_id): _shown(r).text for r in responses if r.sample == 0 and not r.votes}
+    remark = {key: "" if key in current else " (no answer)" for key in displayed}
+    return [f"{m}, {i}{remark[m, i]}" for (m, i), text in displayed.items() if current.get((m, i)) != text]
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #38f8ebf8
 def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  # a row a rater, strangers too
@@ -252,17 +257,17 @@ def came_back(folder: str | Path, ratings: Iterable[Rating]) -> pd.DataFrame:  #
     Raises: FileNotFoundError outside of a round.
     """
     about, _, matrix = _read_round(Path(folder))
-    given: dict[str, dict[str, set[str]]] = {}
+    labelled: dict[str, dict[str, set[str]]] = {}
     for r in ratings:
-        given.setdefault(r.rater, {}).setdefault(r.item_id, set()).add(r.target)
-    asked = {r: set(matrix.loc[matrix[r] == 1, "item_id"]) for r in about["raters"]}
+        labelled.setdefault(r.rater, {}).setdefault(r.item_id, set()).add(r.target)
+    assigned = {r: set(matrix.loc[matrix[r] == 1, "item_id"]) for r in about["raters"]}
     if about["tie_breaker"] is not None and (Path(folder) / "ties.csv").exists():
-        asked[about["tie_breaker"]] = set(pd.read_csv(Path(folder) / "ties.csv")["item_id"])
-    whole = {*about["students"], "difficulty"}
+        assigned[about["tie_breaker"]] = set(pd.read_csv(Path(folder) / "ties.csv")["item_id"])
+    targets = {*about["students"], "difficulty"}
     rows = []
-    for rater in dict.fromkeys([*asked, *given]):
-        pages = asked.get(rater, set())
-        mine = given.get(rater, {})
-        complete = sum(whole <= mine.get(i, set()) for i in pages)
-        rows.append((rater, len(pages), complete, sum(i in mine for i in pages) - complete))
+    for rater in dict.fromkeys([*assigned, *labelled]):
+        pages = assigned.get(rater, set())
+        rater_labels = labelled.get(rater, {})
+        complete = sum(targets <= rater_labels.get(i, set()) for i in pages)
+        rows.append((rater, len(pages), complete, sum(i in rater_labels for i in pages) - complete))
     return pd.DataFrame(rows, columns=["rater", "pages", "complete", "begun"])

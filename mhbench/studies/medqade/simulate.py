@@ -88,9 +88,9 @@ def simulate_panel(
         says |= rng.random(right.shape) < lean[:, None]
         labels[a] = np.where(says, "Correct", "Incorrect")
         labels[a][rng.random(right.shape) < np.minimum(1, 2 * j.abstains * _sigmoid(d))] = ABSTAIN
-    seen = d + rng.normal(size=(len(judges), n_items))
+    perceived = d + rng.normal(size=(len(judges), n_items))
     cut = np.array([-0.4307, 0.4307]) * np.sqrt(2)  # thirds of a normal distribution
-    difficulty = np.array(["Easy", "Medium", "Hard"], dtype=object)[np.searchsorted(cut, seen)]
+    difficulty = np.array(["Easy", "Medium", "Hard"], dtype=object)[np.searchsorted(cut, perceived)]
     return SimulatedPanel(right, labels, difficulty, d)
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #4507c603
@@ -104,18 +104,18 @@ def simulated_ratings(
     study: str,
 ) -> list[Rating]:
     "The simulated labels and difficulties of the assigned items as ratings, each marked as simulated."
-    at = {i: n for n, i in enumerate(item_ids)}
+    position = {i: n for n, i in enumerate(item_ids)}
     names = [j.name for j in judges]
-    same: dict[str, Any] = {"study": study, "origin": "simulated", "source": "simulated panel, not people"}
+    constant: dict[str, Any] = {"study": study, "origin": "simulated", "source": "simulated panel, not people"}
     out: list[Rating] = []
     for rater, ids in assignment.by_rater().items():
         if rater not in names:
             refuse(f"simulated_ratings: assignment must have raters among the judges {names}; got {rater!r}")
         a = names.index(rater)
         for i in ids:
-            said = {s.name: panel.labels[a, k, at[i]] for k, s in enumerate(students)}
-            said["difficulty"] = panel.difficulty[a, at[i]]
-            out += [Rating(item_id=i, rater=rater, target=t, label=label, **same) for t, label in said.items()]
+            labels = {s.name: panel.labels[a, k, position[i]] for k, s in enumerate(students)}
+            labels["difficulty"] = panel.difficulty[a, position[i]]
+            out += [Rating(item_id=i, rater=rater, target=t, label=label, **constant) for t, label in labels.items()]
     return out
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #cfedefd1
@@ -133,8 +133,8 @@ def expected_bias(
 ) -> float:
     "The expectation of self_enhancement or family_bias on these answers, where nobody abstains."
     calls = lambda j: right * j.sensitivity + (1 - right) * (1 - j.specificity)
-    own = calls(judge) + judge.leans(student) * (1 - calls(judge))
-    return float(np.mean(own - np.mean([calls(j) for j in judges if j.lineage != judge.lineage], axis=0)))
+    leaning = calls(judge) + judge.leans(student) * (1 - calls(judge))
+    return float(np.mean(leaning - np.mean([calls(j) for j in judges if j.lineage != judge.lineage], axis=0)))
 
 
 def true_bias(judge: Judge, student: Student, judges: Sequence[Judge]) -> float:
@@ -170,17 +170,19 @@ def planted_truth(
     pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness: what they were drawn from
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where none of them answered
     "Declared shares of correct answers and declared favouritism, beside their estimates."
-    fine = {r["item_id"]: (r["key"], r["accepted"]) for r in answer_pool(pool)}
-    known = {j.name: j for j in SIMULATED_JUDGES}
+    accepted = {r["item_id"]: (r["key"], r["accepted"]) for r in answer_pool(pool)}
+    judges = {j.name: j for j in SIMULATED_JUDGES}
     right: dict[str, list[bool]] = {}
     for r in responses:
-        if r.model in known and r.item_id in fine:
-            right.setdefault(r.model, []).append(r.text in fine[r.item_id])
+        if r.model in judges and r.item_id in accepted:
+            right.setdefault(r.model, []).append(r.text in accepted[r.item_id])
     shares = students[students["student"].isin(right)]
     shares = shares.assign(model=shares["student"], quantity="share of right answers, by the panel's majority")
     shares = shares.assign(truth=[float(np.mean(right[m])) for m in shares["model"]])
-    own = bias[bias["kind"].isin(["self", "family"]) & bias["annotator"].isin(known) & bias["student"].isin(right)]
-    pairs = list(zip(own["annotator"], own["student"]))
-    truth = [expected_bias(known[a], known[m], np.array(right[m]), SIMULATED_JUDGES) for a, m in pairs]
-    leans = own.assign(model=own["annotator"], truth=truth, quantity="favouritism towards " + own["student"])
+    related = bias[bias["kind"].isin(["self", "family"]) & bias["annotator"].isin(judges) & bias["student"].isin(right)]
+    pairs = list(zip(related["annotator"], related["student"]))
+    truth = [expected_bias(judges[a], judges[m], np.array(right[m]), SIMULATED_JUDGES) for a, m in pairs]
+    leans = related.assign(
+        model=related["annotator"], truth=truth, quantity="favouritism towards " + related["student"]
+    )
     return beside_truth(pd.concat([shares, leans], ignore_index=True))

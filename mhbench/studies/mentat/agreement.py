@@ -26,8 +26,8 @@ __all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'rater
 # %% ../../../nbs/studies/mentat/07_agreement.ipynb #f644619a
 def question_categories(items: Iterable[Item], ratings: Iterable[Rating]) -> dict[str, str]:  # question -> category
     "The categories of questions, including those that were rated but are not asked."
-    named = {r.item_id: r.variant["category"] for r in ratings if "category" in r.variant}
-    return named | {i.base: i.category for i in items if i.category}
+    recorded = {r.item_id: r.variant["category"] for r in ratings if "category" in r.variant}
+    return recorded | {i.base: i.category for i in items if i.category}
 
 
 def question_agreement(
@@ -44,9 +44,11 @@ def question_agreement(
     Raises: ValueError where an annotation lacks an option, or there is none.
     """
     a = annotation_arrays(ratings)
-    found = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, seed=seed)
+    alphas = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, seed=seed)
     rows = []
-    for q, n, alpha, low, high in zip(found.questions, found.n, found.alpha, found.ci_low, found.ci_high, strict=True):
+    for q, n, alpha, low, high in zip(
+        alphas.questions, alphas.n, alphas.alpha, alphas.ci_low, alphas.ci_high, strict=True
+    ):
         e = Estimate.from_limits(alpha, low, high, n=int(n), kind="jackknife")
         if n < FEWEST_OF_A_QUESTION and not np.isnan(alpha):
             e = e._replace(kind="raters")
@@ -57,9 +59,9 @@ def question_agreement(
 def mean_agreement(questions: pd.DataFrame) -> pd.DataFrame:  # measure, category, n, ..., undefined
     "The mean alpha of all questions and of each category, with its interval over questions."
     rows = []
-    for category, part in [("all", questions), *questions.groupby("category", sort=False)]:
+    for category, group in [("all", questions), *questions.groupby("category", sort=False)]:
         head = {"measure": "Krippendorff's alpha, mean over questions", "category": category}
-        rows.append(head | mean_alpha(part["estimate"]).row() | {"undefined": int(part["estimate"].isna().sum())})
+        rows.append(head | mean_alpha(group["estimate"]).row() | {"undefined": int(group["estimate"].isna().sum())})
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/07_agreement.ipynb #296fddc4
@@ -73,17 +75,17 @@ def rater_again(ratings: Iterable[Rating], *, n_boot: int = 1000, seed: int) -> 
     pairs = pairs_again(a)
     if not pairs:
         return pd.DataFrame(columns=["measure"])
-    one, other = (a.scores[list(side)] for side in zip(*pairs))
-    tops = [x == x.max(1, keepdims=True) for x in (one, other)]
+    first, second = (a.scores[list(side)] for side in zip(*pairs))
+    tops = [x == x.max(1, keepdims=True) for x in (first, second)]
     same = (tops[0] & tops[1]).any(1)
-    apart = ((one - other) ** 2 / 2).mean(1)
-    drawn: dict[str, Any] = {"clusters": a.questions[[i for i, _ in pairs]], "n_boot": n_boot, "seed": seed}
-    spread = estimate(lambda x, weights=None: np.sqrt(mean(x, weights=weights)), apart, **drawn)
-    found = {
-        "same most preferred option": estimate(mean, same.astype(float), share=True, **drawn),
+    variance = ((first - second) ** 2 / 2).mean(1)
+    settings: dict[str, Any] = {"clusters": a.questions[[i for i, _ in pairs]], "n_boot": n_boot, "seed": seed}
+    spread = estimate(lambda x, weights=None: np.sqrt(mean(x, weights=weights)), variance, **settings)
+    estimates = {
+        "same most preferred option": estimate(mean, same.astype(float), share=True, **settings),
         "standard deviation of a score, 0 to 100": spread,
     }
-    return pd.DataFrame([{"measure": f"a rater again: {what}"} | e.row() for what, e in found.items()])
+    return pd.DataFrame([{"measure": f"a rater again: {measure}"} | e.row() for measure, e in estimates.items()])
 
 # %% ../../../nbs/studies/mentat/07_agreement.ipynb #405ac73a
 def annotators_as_sample(
@@ -95,19 +97,21 @@ def annotators_as_sample(
     "The mean alpha over questions, for other questions, and for other questions and annotators."
     a = annotation_arrays(ratings)
     names = np.unique(a.raters)
-    every = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, seed=seed)
-    questions = np.sort(np.array(every.questions)[~np.isnan(every.alpha)])  # with an alpha: the others are in no mean
+    overall = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, seed=seed)
+    questions = np.sort(
+        np.array(overall.questions)[~np.isnan(overall.alpha)]
+    )  # with an alpha: the others are in no mean
 
-    def of_questions(kept: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        use = np.isin(a.raters, kept[:, 0])
-        found = question_alphas(a.scores[use], a.questions[use], raters=a.raters[use], scale=scale, seed=seed)
-        alpha = pd.Series(found.alpha, found.questions).reindex(questions).to_numpy()
-        known = ~np.isnan(alpha)
-        return divide(weights[:, known] @ alpha[known], weights[:, known].sum(1))
+    def of_questions(raters: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        use = np.isin(a.raters, raters[:, 0])
+        alphas = question_alphas(a.scores[use], a.questions[use], raters=a.raters[use], scale=scale, seed=seed)
+        alpha = pd.Series(alphas.alpha, alphas.questions).reindex(questions).to_numpy()
+        defined = ~np.isnan(alpha)
+        return divide(weights[:, defined] @ alpha[defined], weights[:, defined].sum(1))
 
-    who = np.repeat(names[:, None], len(questions), axis=1)
+    rater_of_cell = np.repeat(names[:, None], len(questions), axis=1)
     head = {"measure": "Krippendorff's alpha, mean over questions"}
-    rows = number_rows(of_questions, who, questions, head, within=(-1, 1))
+    rows = number_rows(of_questions, rater_of_cell, questions, head, within=(-1, 1))
     return pd.DataFrame(rows, columns=["measure", *RANDOM_COLUMNS])
 
 

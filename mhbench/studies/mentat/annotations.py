@@ -120,8 +120,10 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
     folder = Path(folder).expanduser()
     files = sorted(folder.glob("*.csv"))
     if not files:
-        got = f"none ({folder.name}); name the folder of sessions"
-        refuse(f"load_annotations: folder must hold CSV files exported by jsPsych; got {got}", error=FileNotFoundError)
+        value = f"none ({folder.name}); name the folder of sessions"
+        refuse(
+            f"load_annotations: folder must hold CSV files exported by jsPsych; got {value}", error=FileNotFoundError
+        )
     fields, left = [], []
     n_rows = 0
     for file in files:
@@ -129,8 +131,8 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
         n_rows += len(rows)
         raters = {r["rater_id"] for _, r in rows if r["rater_id"]}
         if len(raters) != 1:
-            got = f"{sorted(raters)} ({file.name}); split the file, or fill it in"
-            refuse(f"load_annotations: a session must name one rater_id; got {got}")
+            value = f"{sorted(raters)} ({file.name}); split the file, or fill it in"
+            refuse(f"load_annotations: a session must name one rater_id; got {value}")
         rater = next(iter(raters))
         if any(row["trial_type"] == "survey-slider" and row.get("origin") != "simulated" for _, row in rows):
             rater = pseudonyms([rater])[rater]
@@ -139,11 +141,11 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
                 left.append((place, _left_out(row, n, n == len(rows) - 1)))
                 continue
             scores, order, comment = _annotation(row, place, mapping)
-            of: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": "mentat", "rater": rater}
-            of |= {"source": place, "origin": row.get("origin") or "recorded", "session": file.stem}
-            of |= {"comment": comment or None, "order": order}
-            of["variant"] = {"gender": _WORDINGS[row["q_key"]], "mapping": mapping, "trial": row["trial_index"]}
-            fields += [(place, of | {"target": a, "value": s}) for a, s in zip(letters(len(scores)), scores)]
+            constant: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": "mentat", "rater": rater}
+            constant |= {"source": place, "origin": row.get("origin") or "recorded", "session": file.stem}
+            constant |= {"comment": comment or None, "order": order}
+            constant["variant"] = {"gender": _WORDINGS[row["q_key"]], "mapping": mapping, "trial": row["trial_index"]}
+            fields += [(place, constant | {"target": a, "value": s}) for a, s in zip(letters(len(scores)), scores)]
     ratings = validate(fields, Rating).records
     return Annotations(ratings, n_rows - len(left), n_rows, Counter(reason for _, reason in left), left)
 
@@ -184,8 +186,8 @@ def _reading(firsts: list[Rating], n: int) -> tuple[np.ndarray | None, Reading |
         return None, None
     mappings = sorted({r.variant["mapping"] for r in firsts})
     if len(mappings) > 1:
-        got = f"{', '.join(mappings)}; import all sessions with one mapping"
-        refuse(f"annotation_arrays: ratings must come from one reading of question_order; got {got}")
+        value = f"{', '.join(mappings)}; import all sessions with one mapping"
+        refuse(f"annotation_arrays: ratings must come from one reading of question_order; got {value}")
     orders = np.array([r.order for r in firsts])
     if orders.shape != (len(firsts), n):
         refuse(f"annotation_arrays: orders must name {n} options each; got shape {orders.shape}")
@@ -201,8 +203,8 @@ def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) 
     groups: dict[tuple, tuple[dict[str, float], Rating]] = {}  # annotation -> its scores, and its first rating
     for r in ratings:
         if r.value is None:
-            got = f"label {r.label!r} ({r.item_id}, {r.source}); pass ratings of options"
-            refuse(f"annotation_arrays: ratings must have a value; got {got}")
+            value = f"label {r.label!r} ({r.item_id}, {r.source}); pass ratings of options"
+            refuse(f"annotation_arrays: ratings must have a value; got {value}")
         if r.item_id in left_out:
             continue
         line = groups.setdefault((r.source, r.item_id, r.rater, r.session), ({}, r))[0]
@@ -215,8 +217,8 @@ def annotation_arrays(ratings: Iterable[Rating], leave_out: Iterable[str] = ()) 
     n = max(len(line) for line, _ in groups.values())
     for line, r in groups.values():
         if sorted(line) != letters(n):
-            got = f"{', '.join(sorted(line))} ({r.item_id}, {r.source})"
-            refuse(f"annotation_arrays: an annotation must rate options {', '.join(letters(n))}; got {got}")
+            value = f"{', '.join(sorted(line))} ({r.item_id}, {r.source})"
+            refuse(f"annotation_arrays: an annotation must rate options {', '.join(letters(n))}; got {value}")
     firsts = [r for _, r in groups.values()]
     return AnnotationArrays(
         np.ascontiguousarray(pd.DataFrame([line for line, _ in groups.values()])[letters(n)], float),
@@ -238,8 +240,8 @@ def score_rows(arrays: AnnotationArrays) -> pd.DataFrame:  # question, option, r
 
 def pairs_again(arrays: AnnotationArrays) -> list[tuple[int, int]]:  # two lines each, the earlier first
     "The pairs of annotations of one question by one rater."
-    who = list(zip(arrays.questions, arrays.raters))
-    return [(i, j) for i, j in combinations(range(len(who)), 2) if who[i] == who[j]]
+    keys = list(zip(arrays.questions, arrays.raters))
+    return [(i, j) for i, j in combinations(range(len(keys)), 2) if keys[i] == keys[j]]
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #58f4b0d0
 def slider_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:

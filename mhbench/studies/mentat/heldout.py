@@ -51,7 +51,7 @@ def labels_of_every_kind(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:  # questions (Q,), and kind -> (Q, K)
     "Soft labels of every question by every kind that is made from scores."
     names = np.unique(questions)
-    of = [questions == q for q in names]
+    of_question = [questions == q for q in names]
     out = {}
     for offset in ("paper", "symmetric"):
         fit = hierarchical_bradley_terry(scores, questions, raters, offset=offset, penalty=penalty)
@@ -63,7 +63,7 @@ def labels_of_every_kind(
         "votes": _votes,
     }
     for kind, make in alone.items():
-        out[kind] = np.array([make(scores[m], raters[m]) for m in of])
+        out[kind] = np.array([make(scores[m], raters[m]) for m in of_question])
     return names, out | {"even": np.full((len(names), scores.shape[1]), 1 / scores.shape[1])}
 
 # %% ../../../nbs/studies/mentat/06_heldout.ipynb #81c1b2eb
@@ -81,12 +81,12 @@ def left_out_raters(arrays: AnnotationArrays, *, penalty: float = 5.0, ridge: fl
     lines: list[tuple[str, str, np.ndarray]] = []
     predicted: dict[str, list[np.ndarray]] = {}
     for rater in np.unique(arrays.raters):
-        own = arrays.raters == rater
-        rest = arrays.scores[~own], arrays.questions[~own], arrays.raters[~own]
-        names, made = labels_of_every_kind(*rest, penalty=penalty, ridge=ridge)
-        for q in np.intersect1d(arrays.questions[own], names):
-            lines.append((q, rater, top_shares(arrays.scores[own & (arrays.questions == q)]).mean(0)))
-            for kind, probs in made.items():
+        by_rater = arrays.raters == rater
+        others_data = arrays.scores[~by_rater], arrays.questions[~by_rater], arrays.raters[~by_rater]
+        names, labels = labels_of_every_kind(*others_data, penalty=penalty, ridge=ridge)
+        for q in np.intersect1d(arrays.questions[by_rater], names):
+            lines.append((q, rater, top_shares(arrays.scores[by_rater & (arrays.questions == q)]).mean(0)))
+            for kind, probs in labels.items():
                 predicted.setdefault(kind, []).append(probs[np.searchsorted(names, q)])
     questions, raters, chosen = (np.array(column) for column in zip(*lines, strict=True))
     return HeldOut(questions, raters, chosen, {kind: np.array(rows) for kind, rows in predicted.items()})
@@ -101,32 +101,32 @@ def _at(probs: np.ndarray, temperature: float) -> np.ndarray:
     return raised / raised.sum(1, keepdims=True)
 
 
-def tempered(held: HeldOut, kind: str) -> np.ndarray:  # (N, K)
+def tempered(held_out: HeldOut, kind: str) -> np.ndarray:  # (N, K)
     """One kind of labels at the temperature that predicts the other left-out raters best.
 
     Source: Guo et al. 2017, section 4.2 (one temperature), chosen here by cross-validation over raters.
     """
-    probs = held.predicted[kind]
+    probs = held_out.predicted[kind]
     out = np.empty_like(probs)
-    scores = np.array([cross_entropy(held.chosen, _at(probs, t), floor=FLOOR, each=True) for t in _TEMPERATURES])
-    for rater in np.unique(held.raters):
-        own = held.raters == rater
-        out[own] = _at(probs[own], _TEMPERATURES[scores[:, ~own].mean(1).argmin()])
+    scores = np.array([cross_entropy(held_out.chosen, _at(probs, t), floor=FLOOR, each=True) for t in _TEMPERATURES])
+    for rater in np.unique(held_out.raters):
+        by_rater = held_out.raters == rater
+        out[by_rater] = _at(probs[by_rater], _TEMPERATURES[scores[:, ~by_rater].mean(1).argmin()])
     return out
 
 # %% ../../../nbs/studies/mentat/06_heldout.ipynb #478a77f1
 _TEMPERED = ("hierarchical, paper", "hierarchical, symmetric", "mean scores")
 
 
-def _prediction_rows(held: HeldOut, n_boot: int, seed: int) -> list[dict[str, Any]]:
-    kinds = held.predicted | {f"{kind}, tempered": tempered(held, kind) for kind in _TEMPERED}
-    drawn: dict[str, Any] = {"clusters": held.questions, "n_boot": n_boot, "seed": seed}
+def _prediction_rows(held_out: HeldOut, n_boot: int, seed: int) -> list[dict[str, Any]]:
+    kinds = held_out.predicted | {f"{kind}, tempered": tempered(held_out, kind) for kind in _TEMPERED}
+    drawn: dict[str, Any] = {"clusters": held_out.questions, "n_boot": n_boot, "seed": seed}
     rows = []
     for measure, score in (("log score", partial(cross_entropy, floor=FLOOR)), ("Brier score", brier)):
-        each = {kind: score(held.chosen, probs, each=True) for kind, probs in kinds.items()}
-        for kind in sorted(each, key=lambda k: each[k].mean()):
-            row = {"measure": measure, "labels": kind} | estimate(mean, each[kind], **drawn).row()
-            gap = estimate(mean, each[kind] - each["hierarchical, paper"], **drawn)
+        scores = {kind: score(held_out.chosen, probs, each=True) for kind, probs in kinds.items()}
+        for kind in sorted(scores, key=lambda k: scores[k].mean()):
+            row = {"measure": measure, "labels": kind} | estimate(mean, scores[kind], **drawn).row()
+            gap = estimate(mean, scores[kind] - scores["hierarchical, paper"], **drawn)
             rows.append(row | {"minus_paper": gap.estimate, "minus_low": gap.ci_low, "minus_high": gap.ci_high})
     return rows
 
@@ -145,8 +145,8 @@ def predicting_raters(
     rows = []
     for reading, arrays in readings.items():
         if len(set(arrays.raters.tolist())) > 2:
-            held = left_out_raters(arrays, penalty=penalty, ridge=ridge)
-            rows += [{"reading": reading} | row for row in _prediction_rows(held, n_boot, seed)]
+            held_out = left_out_raters(arrays, penalty=penalty, ridge=ridge)
+            rows += [{"reading": reading} | row for row in _prediction_rows(held_out, n_boot, seed)]
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/06_heldout.ipynb #555eda00

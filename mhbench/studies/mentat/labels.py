@@ -117,8 +117,8 @@ def wording_distances(
         rng = np.random.default_rng(s)
         parts = []
         rows = max(1, 2_000_000 // len(xs))
-        for done in range(0, n, rows):  # shuffle within questions: sort by question, then at random
-            size = min(rows, n - done)
+        for start in range(0, n, rows):  # shuffle within questions: sort by question, then at random
+            size = min(rows, n - start)
             shuffle = np.argsort(code + rng.random((size, len(xs))), 1)
             parts.append(_mean_distance(xs, code, second[shuffle], len(usable)))
         r = np.concatenate(parts)
@@ -144,14 +144,17 @@ def add_creator(
     x, q, r = _labelled("add_creator", scores, questions=questions, raters=raters)
     if "crtr" in r.tolist():
         refuse("add_creator: name must be a new rater's; got 'crtr', who is one already; the rows were added before")
-    known = [k for k in np.unique(q).tolist() if k in answers]
-    bad = [k for k in known if not 0 <= answers[k] < x.shape[1]]
-    if bad:
-        refuse(f"add_creator: answers must be options 0 to {x.shape[1] - 1}; got {answers[bad[0]]}", place=f"{bad[0]}")
-    rows = np.zeros((len(known), x.shape[1]))
-    rows[np.arange(len(known)), [answers[k] for k in known]] = 100
-    who = np.concatenate([r.astype(str), np.full(len(known), "crtr")])
-    return np.concatenate([x, rows]), np.concatenate([q, np.array(known, q.dtype)]), who
+    answered = [k for k in np.unique(q).tolist() if k in answers]
+    out_of_range = [k for k in answered if not 0 <= answers[k] < x.shape[1]]
+    if out_of_range:
+        refuse(
+            f"add_creator: answers must be options 0 to {x.shape[1] - 1}; got {answers[out_of_range[0]]}",
+            place=f"{out_of_range[0]}",
+        )
+    rows = np.zeros((len(answered), x.shape[1]))
+    rows[np.arange(len(answered)), [answers[k] for k in answered]] = 100
+    raters_with_creator = np.concatenate([r.astype(str), np.full(len(answered), "crtr")])
+    return np.concatenate([x, rows]), np.concatenate([q, np.array(answered, q.dtype)]), raters_with_creator
 
 
 def with_creators(arrays: AnnotationArrays, answers: Mapping[str, int] | None) -> dict[bool, tuple]:
@@ -179,8 +182,8 @@ def top_k(
         refuse(f"top_k: answers must be one option a row of probs; got shapes {a.shape} and {p.shape}")
     if not np.issubdtype(a.dtype, np.integer) or a.min() < 0 or a.max() >= p.shape[1]:
         refuse(f"top_k: answers must be whole numbers from 0 to {p.shape[1] - 1}; got {a.min()} to {a.max()}")
-    own = p[np.arange(len(p)), a][:, None]
-    above, alike = (p > own).sum(1), (p == own).sum(1)  # NaN is never above
+    answer_probs = p[np.arange(len(p)), a][:, None]
+    above, alike = (p > answer_probs).sum(1), (p == answer_probs).sum(1)  # NaN is never above
     if (alike == 0).any():
         refuse(f"top_k: the answer must have a probability; got NaN (row {int((alike == 0).argmax())})")
     within = np.clip((np.arange(1, p.shape[1] + 1) - above[:, None]) / alike[:, None], 0, 1)  # (Q, K)
@@ -213,8 +216,8 @@ class _Labels(NamedTuple):
 def _won(scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
     "Bradley and Terry's labels of each question under each row of weights, all at once."
     above = (scores[:, :, None] > scores[:, None, :]).astype(float)
-    of = [code == k for k in range(code.max() + 1)]
-    wins = np.stack([np.tensordot(weights[:, m], above[m], 1) for m in of], axis=1)  # (B, Q, K, K)
+    of_question = [code == k for k in range(code.max() + 1)]
+    wins = np.stack([np.tensordot(weights[:, m], above[m], 1) for m in of_question], axis=1)  # (B, Q, K, K)
     probs, nll = bradley_terry_of_each(wins.reshape(-1, *wins.shape[2:]), penalty=ridge)
     return probs.reshape(wins.shape[:3]), nll.reshape(wins.shape[:2])
 
@@ -222,9 +225,9 @@ def _won(scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: float
 def _ranked(scores: np.ndarray, code: np.ndarray, weights: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
     "Plackett and Luce's labels, one fit after the other."
     probs, nll = [], []
-    of = [code == k for k in range(code.max() + 1)]
+    of_question = [code == k for k in range(code.max() + 1)]
     for w in weights.astype(int):
-        fits = [plackett_luce(np.repeat(scores[m], w[m], axis=0), penalty=ridge) for m in of]
+        fits = [plackett_luce(np.repeat(scores[m], w[m], axis=0), penalty=ridge) for m in of_question]
         probs.append([f.probs for f in fits])
         nll.append([f.nll for f in fits])
     return np.array(probs), np.array(nll)
@@ -268,18 +271,18 @@ def _ends(replicates: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.nda
     return percentile_interval(np.array([soft_labels(r, wrong) for r in replicates]))
 
 
-def _top_k_rows(got: _Labels, probs: np.ndarray, creators: Mapping[str, int]) -> list[dict]:
+def _top_k_rows(fitted: _Labels, probs: np.ndarray, creators: Mapping[str, int]) -> list[dict]:
     "Share of questions whose creator's answer is among the k most preferred options, for every k."
-    known = [k for k, q in enumerate(got.questions) if q in creators]
-    if not known:
+    answered = [k for k, q in enumerate(fitted.questions) if q in creators]
+    if not answered:
         return []
-    answers = np.array([creators[got.questions[k]] for k in known])
-    each = top_k(probs[known], answers, weights=np.eye(len(known)))  # of every question alone
+    answers = np.array([creators[fitted.questions[k]] for k in answered])
+    by_question = top_k(probs[answered], answers, weights=np.eye(len(answered)))  # of every question alone
     rows = []
-    for k, within in enumerate(each.T, 1):
+    for k, within in enumerate(by_question.T, 1):
         e = estimate(mean, within, seed=0, share=True)
         ends = (e.ci_low, e.ci_high) if k < probs.shape[1] else (np.nan, np.nan)
-        rows.append(dict(k=k, n=len(known), estimate=e.estimate, ci_low=ends[0], ci_high=ends[1]))
+        rows.append(dict(k=k, n=len(answered), estimate=e.estimate, ci_low=ends[0], ci_high=ends[1]))
     return rows
 
 # %% ../../../nbs/studies/mentat/03_labels.ipynb #7e3fa670
@@ -316,26 +319,26 @@ def label_tables(
 
     Raises: ValueError for an unknown model, or wrong options of a question that nobody rated.
     """
-    if gone := sorted(set(models) - set(LABEL_MODELS)):
-        refuse(f"label_tables: models must be among {', '.join(LABEL_MODELS)}; got {gone}")
+    if unknown := sorted(set(models) - set(LABEL_MODELS)):
+        refuse(f"label_tables: models must be among {', '.join(LABEL_MODELS)}; got {unknown}")
     labels, facts, top = [], [], []
     fits: dict[str, PreferenceRefits] = {}
     for model, (rated, rows) in product(models, with_creators(arrays, creators).items()):
         fit, weight = (_together, penalty) if model.startswith("hier") else (_alone, ridge)
         refits = n_boot_rankings if model == "Plackett-Luce" else n_boot
-        got = fit(model, rows, weight, refits, seed)
-        if got.fit is not None and not rated:
-            fits[model.split(", ")[1]] = got.fit
-        wrong = _wrong(got.questions, got.probs.shape[1], wrong_options or {})
-        probs = soft_labels(got.probs, wrong)
-        low, high = _ends(got.replicates, wrong)
-        frame = label_frame(got.questions, probability=probs, refits_low=low, refits_high=high, wrong=wrong)
+        fitted = fit(model, rows, weight, refits, seed)
+        if fitted.fit is not None and not rated:
+            fits[model.split(", ")[1]] = fitted.fit
+        wrong = _wrong(fitted.questions, fitted.probs.shape[1], wrong_options or {})
+        probs = soft_labels(fitted.probs, wrong)
+        low, high = _ends(fitted.replicates, wrong)
+        frame = label_frame(fitted.questions, probability=probs, refits_low=low, refits_high=high, wrong=wrong)
         head = {"model": model, "creators": rated}
         labels.append(pd.DataFrame(head | dict(frame.round(12))))  # a worth of 1e-30 is 0 to any reader
-        facts.append(head | {"n": len(rows[0]), "n_boot": refits} | got.facts)
-        what = "creators among the raters" if rated else "without creators"
-        head |= {"in_sample": rated, "label": f"{model} ({what})"}
-        top += [head | r for r in _top_k_rows(got, probs, creators or {})]
+        facts.append(head | {"n": len(rows[0]), "n_boot": refits} | fitted.facts)
+        creators_text = "creators among the raters" if rated else "without creators"
+        head |= {"in_sample": rated, "label": f"{model} ({creators_text})"}
+        top += [head | r for r in _top_k_rows(fitted, probs, creators or {})]
     table = pd.concat(labels, ignore_index=True).merge(_mean_scores(arrays), on=["question", "option"], how="left")
     columns = ["model", "creators", "in_sample", "label", "k", "n", "estimate", "ci_low", "ci_high"]
     return LabelTables(table, pd.DataFrame(facts), pd.DataFrame(top, columns=columns), fits)

@@ -55,9 +55,9 @@ def rater_table(arrays: AnnotationArrays, fits: Mapping[str, PreferenceRefits]) 
     Parameters are estimated within bounds. `bound` says where an estimate, or an end of its refits, lies at a bound; an
     estimate at a bound has no spread, since values beyond were not tried.
     """
-    own = group_means(arrays.scores.mean(axis=1), arrays.raters)
-    i = own.mean
-    columns = {"rater": own.groups, "n": own.n, "estimate": i.estimate, "ci_low": i.ci_low, "ci_high": i.ci_high}
+    means = group_means(arrays.scores.mean(axis=1), arrays.raters)
+    i = means.mean
+    columns = {"rater": means.groups, "n": means.n, "estimate": i.estimate, "ci_low": i.ci_low, "ci_high": i.ci_high}
     kind = np.where(np.isnan(i.ci_low), "none", i.method)
     parts = [pd.DataFrame(columns).assign(quantity="mean score", model="all", interval=kind)]
     for offset, boot in fits.items():
@@ -67,8 +67,8 @@ def rater_table(arrays: AnnotationArrays, fits: Mapping[str, PreferenceRefits]) 
             on = np.array([x.startswith("at") for x in bound])
             low, high = (np.where(on, np.nan, end) for end in (refits.low, refits.high))
             columns = {"estimate": refits.estimate, "refits_low": low, "refits_high": high, "bound": bound}
-            part = pd.DataFrame({"rater": boot.fit.raters, "n": own.n, **columns})
-            parts.append(part.assign(quantity=quantity, model=offset, interval="refits"))
+            table = pd.DataFrame({"rater": boot.fit.raters, "n": means.n, **columns})
+            parts.append(table.assign(quantity=quantity, model=offset, interval="refits"))
     return pd.concat(parts, ignore_index=True).reindex(columns=_OF_RATERS).fillna({"bound": ""})
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #426d12ad
@@ -77,9 +77,9 @@ def slider_severities(arrays: AnnotationArrays) -> pd.DataFrame:  # rater, n (op
     options of a question, and annotations of it again, are not independent.
     """
     rows = score_rows(arrays).dropna(subset=["value"])
-    question, option, who = (rows[column].to_numpy(str) for column in ("question", "option", "rater"))
+    question, option, rater = (rows[column].to_numpy(str) for column in ("question", "option", "rater"))
     answer = np.char.add(np.char.add(question, " "), option)
-    return severities(rows["value"].to_numpy(), answer, who, cases=question, within=(0, 100))
+    return severities(rows["value"].to_numpy(), answer, rater, cases=question, within=(0, 100))
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #754f1e20
 def wording_table(arrays: AnnotationArrays, *, n: int, seed: int) -> pd.DataFrame:  # one row a pair of wordings
@@ -103,35 +103,36 @@ def read_wrong_options(file: str | Path) -> dict[str, list[str]]:  # question ->
     path = Path(file)
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    named = [found for node in ast.walk(tree) if isinstance(node, ast.Dict) and (found := _plain(node))]
-    if not named:
+    mappings = [mapping for node in ast.walk(tree) if isinstance(node, ast.Dict) and (mapping := _plain(node))]
+    if not mappings:
         refuse("read_wrong_options: file must map questions to numbers of options; got none", place=path.name)
-    return {f"mentat-{int(q)}": ["ABCDE"[k] for k in sorted(wrong)] for q, wrong in max(named, key=len).items()}
+    return {f"mentat-{int(q)}": ["ABCDE"[k] for k in sorted(wrong)] for q, wrong in max(mappings, key=len).items()}
 
 
-def named_wrong_options(given: Mapping[str, Sequence[str]] | str, top: Path) -> Mapping[str, Sequence[str]]:
+def named_wrong_options(options: Mapping[str, Sequence[str]] | str, top: Path) -> Mapping[str, Sequence[str]]:
     "The options by question: as they are given, or those of a file, relative to a folder."
-    return read_wrong_options(top / Path(given).expanduser()) if isinstance(given, str) else given
+    return read_wrong_options(top / Path(options).expanduser()) if isinstance(options, str) else options
 
 
 def _plain(node: ast.Dict) -> dict | None:
     "A mapping of numbers to lists of numbers, written as such; None for another one."
     try:
-        named = ast.literal_eval(node)
+        mapping = ast.literal_eval(node)
     except ValueError:
         return None
     fits = all(
-        str(k).isdigit() and isinstance(v, list) and all(isinstance(x, int) for x in v) for k, v in named.items()
+        str(k).isdigit() and isinstance(v, list) and all(isinstance(x, int) for x in v) for k, v in mapping.items()
     )
-    return named if fits else None
+    return mapping if fits else None
 
 
-def of_rated(named: Mapping[str, T], rated: Collection[str], where: str) -> dict[str, T]:
+def of_rated(entries: Mapping[str, T], rated: Collection[str], source: str) -> dict[str, T]:
     "The entries for rated questions; a printed note counts and names the others."
-    others = sorted(set(named) - set(rated))
-    if others:
-        print(f"note: {len(others)} of {len(named)} questions of {where} have no rating and are passed over: {others}")
-    return {q: said for q, said in named.items() if q in rated}
+    unrated = sorted(set(entries) - set(rated))
+    if unrated:
+        n = f"{len(unrated)} of {len(entries)}"
+        print(f"note: {n} questions of {source} have no rating and are passed over: {unrated}")
+    return {q: entry for q, entry in entries.items() if q in rated}
 
 
 class Creators(NamedTuple):
@@ -151,31 +152,31 @@ def creators_of(items: Sequence[Item], rated: Collection[str], file: str | Path 
     for i in items:
         if len(i.key) != 1 or not task_of(i).choice or i.base not in rated:
             continue
-        shown = letters(len(i.options)).index(i.key[0])
-        option = shown if i.order is None else i.order[shown]
+        position = letters(len(i.options)).index(i.key[0])
+        option = position if i.order is None else i.order[position]
         single = i.soft_labels is None or max(i.soft_labels) == 1
         (answers if single else sources)[i.base] = option
     if file is not None:
         if not Path(file).is_file():
-            got = f"{str(file)!r}, which is not there"
+            value = f"{str(file)!r}, which is not there"
             remedy = "run `dvc pull data.dvc` for the demo's file, or mend preferences.creators in params.yaml"
-            refuse(f"creators_of: file must be a CSV file; got {got}", remedy=remedy, error=FileNotFoundError)
+            refuse(f"creators_of: file must be a CSV file; got {value}", remedy=remedy, error=FileNotFoundError)
         table = pd.read_csv(file, dtype=str)
         if not {"question", "option"} <= set(table) or not table["option"].isin(letters(26)).all():
             rule = "file must have the columns question and option (a letter)"
             refuse(f"creators_of: {rule}; got {list(table.columns)}", place=str(file))
-        said = {q: ord(o) - ord("A") for q, o in table[["question", "option"]].itertuples(index=False)}
-        answers |= of_rated(said, rated, Path(file).name)
+        file_answers = {q: ord(o) - ord("A") for q, o in table[["question", "option"]].itertuples(index=False)}
+        answers |= of_rated(file_answers, rated, Path(file).name)
     return Creators(answers, sources)
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #c906497b
 def same_as_source(labels: pd.DataFrame, sources: Mapping[str, int], *, n_boot: int, seed: int) -> pd.DataFrame:
     "The share of questions in which the labels prefer the source's option, of a tie equal parts; no row without one."
-    known = labels[labels["question"].isin(sources)]
-    if not len(known):
+    comparable = labels[labels["question"].isin(sources)]
+    if not len(comparable):
         return pd.DataFrame(columns=["measure"])
     same = []
-    for q, g in known.groupby("question"):
+    for q, g in comparable.groupby("question"):
         top = g.loc[g["probability"] >= g["probability"].max() - 1e-9, "option"]
         same.append(float(letters(26)[sources[q]] in set(top)) / max(len(top), 1))
     e = estimate(mean, np.array(same), n_boot=n_boot, seed=seed, share=True)
@@ -194,11 +195,11 @@ def chosen_labels(
     if offset not in OFFSETS:
         remedy = "mend preferences.offset in params.yaml"
         refuse(f"preferences: offset must be 'paper' or 'symmetric'; got {offset!r}", remedy=remedy)
-    one = labels[(labels["model"] == f"hierarchical, {offset}") & (labels["creators"] == creators_rate)]
-    if not len(one):
+    selected = labels[(labels["model"] == f"hierarchical, {offset}") & (labels["creators"] == creators_rate)]
+    if not len(selected):
         remedy = "name a file of their answers in preferences.creators"
         refuse("preferences: creators_rate must be true where the creators' answers are known; got none", remedy=remedy)
-    return one.drop(columns=["model", "creators"]).reset_index(drop=True)
+    return selected.drop(columns=["model", "creators"]).reset_index(drop=True)
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #1f060c66
 def preference_metrics(

@@ -44,18 +44,18 @@ def decrypt(data: bytes, password: str | None, name: str = "data") -> bytes:  # 
         remedy = "pass the password in the authors' README, or set MHBENCH_MENTAT_PASSWORD"
         refuse(f"decrypt: password must be given for an encrypted file; got {password!r}", place=name, remedy=remedy)
     if data[:4] != b"AES\x02":
-        got = f"one that starts with {data[:4]!r} ({name}); download it again"
-        refuse(f"decrypt: file must be in AES Crypt format 2; got {got}")
+        value = f"one that starts with {data[:4]!r} ({name}); download it again"
+        refuse(f"decrypt: file must be in AES Crypt format 2; got {value}")
     out = io.BytesIO()
-    whole = 16 * (len(data) // 16 + 1)  # at once: pyAesCrypt 6.1.1 leaves the padding on where a read ends there
+    buffer_size = 16 * (len(data) // 16 + 1)  # at once: pyAesCrypt 6.1.1 leaves the padding on where a read ends there
     try:
-        pyAesCrypt.decryptStream(io.BytesIO(data), out, password, whole)
+        pyAesCrypt.decryptStream(io.BytesIO(data), out, password, buffer_size)
     except (ValueError, IndexError) as e:
         if "password" in str(e).lower():
-            got = f"one that does not open it ({name}); see the authors' README"
-            refuse(f"decrypt: password must be that of the release; got {got}")
-        got = f"{len(data)} bytes that are cut short or changed ({name}: {str(e) or type(e).__name__})"
-        refuse(f"decrypt: file must be whole; got {got}; download it again")
+            value = f"one that does not open it ({name}); see the authors' README"
+            refuse(f"decrypt: password must be that of the release; got {value}")
+        value = f"{len(data)} bytes that are cut short or changed ({name}: {str(e) or type(e).__name__})"
+        refuse(f"decrypt: file must be whole; got {value}; download it again")
     return out.getvalue()
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #7090b27c
@@ -72,21 +72,21 @@ def read_archive(
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except zipfile.BadZipFile as e:
-        got = f"{len(data)} bytes that are not ({name}: {e}); download it again"
-        refuse(f"read_archive: file must be a whole zip archive; got {got}")
+        value = f"{len(data)} bytes that are not ({name}: {e}); download it again"
+        refuse(f"read_archive: file must be a whole zip archive; got {value}")
     with archive:
         for m in archive.infolist():
             steps = m.orig_filename.replace("\\", "/").split("/")
             if not steps[0] or ":" in steps[0] or ".." in steps or stat.S_ISLNK(m.external_attr >> 16):
-                got = f"{m.orig_filename!r} ({name}); somebody changed it: download it again from its authors"
-                refuse(f"read_archive: members must lie inside the archive; got {got}")
+                value = f"{m.orig_filename!r} ({name}); somebody changed it: download it again from its authors"
+                refuse(f"read_archive: members must lie inside the archive; got {value}")
         total = sum(m.file_size for m in archive.infolist())
         if total > max_bytes:
-            got = f"{total} ({name}); pass max_bytes if you trust it"
-            refuse(f"read_archive: members must unpack to at most {max_bytes} bytes; got {got}")
+            value = f"{total} ({name}); pass max_bytes if you trust it"
+            refuse(f"read_archive: members must unpack to at most {max_bytes} bytes; got {value}")
         try:
-            wanted = [m for m in archive.infolist() if m.filename.endswith(suffixes)]
-            return {m.filename: archive.read(m) for m in wanted if not m.filename.startswith("__MACOSX/")}
+            members = [m for m in archive.infolist() if m.filename.endswith(suffixes)]
+            return {m.filename: archive.read(m) for m in members if not m.filename.startswith("__MACOSX/")}
         except (zipfile.BadZipFile, EOFError, zlib.error) as e:
             refuse(f"read_archive: members must be whole; got {e} ({name}); download it again")
 
@@ -105,15 +105,15 @@ def _find(path: str | Path, stem: str, suffix: str, caller: str) -> Path:
     if path.is_file():
         return path
     if not path.is_dir():
-        got = f"{path.name!r}, which is not there; clone the authors' repository"
-        refuse(f"{caller}: path must be the release's folder or a file of it; got {got}", error=FileNotFoundError)
+        value = f"{path.name!r}, which is not there; clone the authors' repository"
+        refuse(f"{caller}: path must be the release's folder or a file of it; got {value}", error=FileNotFoundError)
     of_kind = [f for f in sorted(path.iterdir()) if f.name.lower().endswith((suffix, suffix + ".aes"))]
-    found = [f for f in of_kind if stem in f.name.lower()]
-    if len(found) != 1:
+    matches = [f for f in of_kind if stem in f.name.lower()]
+    if len(matches) != 1:
         rule = f"hold one {suffix} or {suffix}.aes file with {stem!r} in its name"
-        got = f"{[f.name for f in found]} ({path.name}); name the file itself"
-        refuse(f"{caller}: path must {rule}; got {got}")
-    return found[0]
+        value = f"{[f.name for f in matches]} ({path.name}); name the file itself"
+        refuse(f"{caller}: path must {rule}; got {value}")
+    return matches[0]
 
 
 def open_part(path: Path, password: str | None) -> bytes:
@@ -135,16 +135,16 @@ def checked_rows(
     missing = [c for c in columns if c not in header]
     unknown = [c for c in header if c not in columns + optional]
     if missing or unknown:
-        got = f"{', '.join(header)} ({name}:1): missing {missing}, unknown {unknown}"
+        value = f"{', '.join(header)} ({name}:1): missing {missing}, unknown {unknown}"
         remedy = "rename them back, or use a release that this loader knows"
-        refuse(f"{caller}: columns must be {', '.join(columns)}; got {got}; {remedy}")
+        refuse(f"{caller}: columns must be {', '.join(columns)}; got {value}; {remedy}")
     remedy = "look for a quote that is not closed, or a file that was cut"
     start = rows.line_num + 1
     try:
         for row in rows:
             if len(row) != len(header):
-                got = f"{len(row)} ({name}:{start}); {remedy}"
-                refuse(f"{caller}: a row must have {len(header)} fields; got {got}")
+                value = f"{len(row)} ({name}:{start}); {remedy}"
+                refuse(f"{caller}: a row must have {len(header)} fields; got {value}")
             yield f"{name}:{start}", dict(zip(header, row))
             start = rows.line_num + 1
     except csv.Error as e:
@@ -155,8 +155,8 @@ def _question(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
 
     def broken(column, rule):
-        got = f"{row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend the row"
-        refuse(f"load_mentat: {column} must {rule}; got {got}")
+        value = f"{row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend the row"
+        refuse(f"load_mentat: {column} must {rule}; got {value}")
 
     if not re.fullmatch(r"\d+", row["q_id"]):
         broken("q_id", "be a whole number")
@@ -183,10 +183,10 @@ def _question(place: str, row: dict[str, str]) -> dict:
         if [m for m, p in PLACEHOLDERS.items() if p in text] != sorted(modifiers):
             broken("possible_modifiers", f"name the placeholders of {column}")
     question = texts.get("text_nonbinary") or next(iter(texts.values()))
-    of: dict[str, Any] = {"item_id": f"mentat-{row['q_id']}", "study": "mentat", "task": "multiple_choice"}
-    of |= {"category": row["category"], "question": question, "options": options, "source": place}
-    of |= {"key": most_probable(truth), "soft_labels": truth, "variant": texts}
-    return of | {"canary": row.get("canary") or None, "protected": not row.get("canary")}
+    fields: dict[str, Any] = {"item_id": f"mentat-{row['q_id']}", "study": "mentat", "task": "multiple_choice"}
+    fields |= {"category": row["category"], "question": question, "options": options, "source": place}
+    fields |= {"key": most_probable(truth), "soft_labels": truth, "variant": texts}
+    return fields | {"canary": row.get("canary") or None, "protected": not row.get("canary")}
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #0f339edc
 def load_mentat(
@@ -207,8 +207,8 @@ def load_mentat(
     if sets:
         return list(chain.from_iterable(load_mentat_set(path, password, name) for name in sets))
     file = _find(path, "question", ".csv", "load_mentat")
-    more = ("", "Unnamed: 0", "canary")
-    rows = checked_rows(open_part(file, password), MENTAT_COLUMNS, more, file.name, "load_mentat")
+    optional_columns = ("", "Unnamed: 0", "canary")
+    rows = checked_rows(open_part(file, password), MENTAT_COLUMNS, optional_columns, file.name, "load_mentat")
     items = validate(((place, _question(place, row)) for place, row in rows), Item, unique="item_id").records
     if not items:
         refuse(f"load_mentat: file must hold questions; got none ({file.name}); download it again")
@@ -235,8 +235,8 @@ def without_prompt(row: dict, place: str) -> tuple[str, list[str]]:
         rule = "prompt_freeform must be 'Question: ... Answer'"
         refuse(f"load_mentat_set: {rule}; got another form", place=place, remedy=_KNOWN)
     head = f"Question: {free[1]}\n\n"
-    shown = r"A: (.*)\nB: (.*)\nC: (.*)\nD: (.*)\nE: (.*)\n\nAnswer[^\n]*"
-    five = re.fullmatch(shown, row["prompt_mcq"].removeprefix(head), re.DOTALL)
+    pattern = r"A: (.*)\nB: (.*)\nC: (.*)\nD: (.*)\nE: (.*)\n\nAnswer[^\n]*"
+    five = re.fullmatch(pattern, row["prompt_mcq"].removeprefix(head), re.DOTALL)
     if not row["prompt_mcq"].startswith(head) or five is None:
         rule = "prompt_mcq must hold the question and options A to E"
         refuse(f"load_mentat_set: {rule}; got another form", place=place, remedy=_KNOWN)
@@ -253,13 +253,19 @@ def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> d
         variant["age"] = str(int(row["age"]))
     if row["nat"] is not None:
         variant["ethnicity"] = row["nat"]
-    of: dict[str, Any] = {"item_id": f"{q}.{name}.{k}", "base_id": q, "group_id": q, "study": "mentat"}
-    of |= {"task": "multiple_choice", "category": row["category"], "split": row["split"], "variant": variant}
-    of |= {"question": text, "options": options, "order": order, "key": most_probable(labels), "soft_labels": labels}
-    of["soft_labels_low"] = [float(x) for x in row["labels_lower_bound"]]
-    of["soft_labels_high"] = [float(x) for x in row["labels_upper_bound"]]
-    of["origin"] = {"labels": "results file" if name.endswith("_results") else "evaluation sets"}
-    return of | {"source": place, "protected": True}
+    fields: dict[str, Any] = {"item_id": f"{q}.{name}.{k}", "base_id": q, "group_id": q, "study": "mentat"}
+    fields |= {"task": "multiple_choice", "category": row["category"], "split": row["split"], "variant": variant}
+    fields |= {
+        "question": text,
+        "options": options,
+        "order": order,
+        "key": most_probable(labels),
+        "soft_labels": labels,
+    }
+    fields["soft_labels_low"] = [float(x) for x in row["labels_lower_bound"]]
+    fields["soft_labels_high"] = [float(x) for x in row["labels_upper_bound"]]
+    fields["origin"] = {"labels": "results file" if name.endswith("_results") else "evaluation sets"}
+    return fields | {"source": place, "protected": True}
 
 # %% ../../../nbs/studies/mentat/01_questions.ipynb #f7c48cb8
 def load_mentat_set(
@@ -272,26 +278,26 @@ def load_mentat_set(
     Raises: FileNotFoundError; ValueError for an unknown name, a wrong password, a damaged file or another layout.
     """
     if name not in RELEASE_SETS:
-        got = f"{name!r}; for sets drawn anew see mhbench.steps.variants"
-        refuse(f"load_mentat_set: name must be one of {', '.join(RELEASE_SETS)}; got {got}")
+        value = f"{name!r}; for sets drawn anew see mhbench.steps.variants"
+        refuse(f"load_mentat_set: name must be one of {', '.join(RELEASE_SETS)}; got {value}")
     file = _find(path, "eval_data", ".zip", "load_mentat_set")
     archive = read_archive(open_part(file, password), (".arrow",), file.name)
     members = {m: b for m, b in archive.items() if f"/{RELEASE_SETS[name]}/" in f"/{m}"}
     if not members:
         refuse(f"load_mentat_set: archive must hold {RELEASE_SETS[name]}; got none ({file.name}); download it again")
     rows = []
-    seen: Counter[int] = Counter()
+    n_prompts: Counter[int] = Counter()
     for member, data in sorted(members.items()):
         try:
             table = pa.ipc.open_stream(data).read_all()
         except pa.ArrowInvalid as e:
             refuse(f"load_mentat_set: {member} must be an Arrow stream; got {e} ({file.name}); download it again")
         if set(table.column_names) != {*PROMPT_COLUMNS, "random_order"}:
-            got = f"{', '.join(table.column_names)} ({file.name}:{member}); {_KNOWN}"
-            refuse(f"load_mentat_set: columns must be {', '.join(PROMPT_COLUMNS)}, random_order; got {got}")
+            value = f"{', '.join(table.column_names)} ({file.name}:{member}); {_KNOWN}"
+            refuse(f"load_mentat_set: columns must be {', '.join(PROMPT_COLUMNS)}, random_order; got {value}")
         for n, row in enumerate(table.to_pylist()):
             place = f"{file.name}:{member}:row {n}"
             order = [int(k) for k in row["random_order"]]
-            rows.append((place, prompt_item(place, row, name, seen[row["q_id"]], order)))
-            seen[row["q_id"]] += 1
+            rows.append((place, prompt_item(place, row, name, n_prompts[row["q_id"]], order)))
+            n_prompts[row["q_id"]] += 1
     return validate(rows, Item, unique="item_id").records

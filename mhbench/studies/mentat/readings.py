@@ -70,13 +70,13 @@ def _correlation(x: np.ndarray, y: np.ndarray) -> float:
     return float(x @ y / size) if size > 0 else np.nan
 
 
-def _against(arrays: AnnotationArrays, wanted: np.ndarray, yardstick: np.ndarray) -> np.ndarray:
+def _against(arrays: AnnotationArrays, selected: np.ndarray, yardstick: np.ndarray) -> np.ndarray:
     "Correlation of each wanted annotation with the mean of other raters' yardstick annotations of its question."
     out = np.full(len(arrays.scores), np.nan)
-    for i in np.flatnonzero(wanted):
-        others = yardstick & (arrays.questions == arrays.questions[i]) & (arrays.raters != arrays.raters[i])
-        if others.any():
-            out[i] = _correlation(arrays.scores[i], arrays.scores[others].mean(0))
+    for i in np.flatnonzero(selected):
+        by_others = yardstick & (arrays.questions == arrays.questions[i]) & (arrays.raters != arrays.raters[i])
+        if by_others.any():
+            out[i] = _correlation(arrays.scores[i], arrays.scores[by_others].mean(0))
     return out
 
 
@@ -90,15 +90,19 @@ def _again(arrays: AnnotationArrays, two: np.ndarray) -> tuple[np.ndarray, np.nd
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #b329b27b
 def _wordings(arrays: AnnotationArrays) -> tuple[np.ndarray, np.ndarray]:
     "Distance of mean scores between every two wordings of a question that has both, and the question."
-    out, of = [], []
+    out, question = [], []
     for q in np.unique(arrays.questions):
-        here = arrays.questions == q
-        means = [arrays.scores[here & (arrays.genders == g)].mean(0) for g in np.unique(arrays.genders[here]) if g]
+        of_question = arrays.questions == q
+        means = [
+            arrays.scores[of_question & (arrays.genders == g)].mean(0)
+            for g in np.unique(arrays.genders[of_question])
+            if g
+        ]
         for a, b in combinations(means, 2):
             if a.sum() > 0 and b.sum() > 0:
                 out.append(jensen_shannon(a, b))
-                of.append(q)
-    return np.array(out), np.array(of)
+                question.append(q)
+    return np.array(out), np.array(question)
 
 
 _UNITS = {  # test -> its units
@@ -109,12 +113,12 @@ _UNITS = {  # test -> its units
 }
 
 
-def _values(arrays: AnnotationArrays, one: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # by unit
+def _values(arrays: AnnotationArrays, has_one: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # by unit
     "The values of each test under one reading, and their clusters."
-    everyone = np.ones(len(one), bool)
+    everyone = np.ones(len(has_one), bool)
     return {
-        "annotation": (_against(arrays, ~one, one), arrays.questions),
-        "pair of annotations": _again(arrays, ~one),
+        "annotation": (_against(arrays, ~has_one, has_one), arrays.questions),
+        "pair of annotations": _again(arrays, ~has_one),
         "session": _session_means(_against(arrays, everyone, everyone), arrays.sessions),
         "pair of wordings": _wordings(arrays),
     }
@@ -137,10 +141,10 @@ def reading_tests(readings: Mapping[str, AnnotationArrays], *, n_boot: int = 100
     first = readings["shown"]
     if first.orders is None:
         refuse("reading_tests: annotations must record the order of the page; got none; use both_readings")
-    one = has_one_reading(first.orders)
-    if one.all():
+    has_one = has_one_reading(first.orders)
+    if has_one.all():
         refuse("reading_tests: annotations must have two readings somewhere; got orders that are their own inverses")
-    values = {m: _values(a, one) for m, a in readings.items()}
+    values = {m: _values(a, has_one) for m, a in readings.items()}
     rows, signs = [], []
     for test, unit in _UNITS.items():
         for m, by in values.items():
@@ -159,9 +163,9 @@ def _session_means(values: np.ndarray, sessions: np.ndarray) -> tuple[np.ndarray
     return np.array([np.nanmean(values[sessions == s]) for s in names]), names
 
 
-def _signs(test: str, unit: str, shown: np.ndarray, release: np.ndarray) -> dict:
+def _signs(test: str, unit: str, as_shown: np.ndarray, as_released: np.ndarray) -> dict:
     "The number of units that do better under each reading, and the sign test's p-value."
-    d = (shown - release)[~np.isnan(shown - release)]
+    d = (as_shown - as_released)[~np.isnan(as_shown - as_released)]
     up = int((d > 1e-9).sum())
     down = int((d < -1e-9).sum())
     p = sign_test(up, down) if up + down else np.nan
@@ -266,16 +270,16 @@ def reading_labels(
     responses: Sequence[Response],
 ) -> dict[str, pd.DataFrame | None]:  # as score_by_labels takes them; empty where nobody answered such a question
     "The labels of either reading, and those that the items carry, under the names of the table."
-    known = set(table["question"])
-    rated = [i for i in items if i.base in known and task_of(i).choice]
-    asked = {i.item_id for i in rated}
-    if not any(r.item_id in asked and r.mode != "free_form" for r in responses):
+    labelled = set(table["question"])
+    rated = [i for i in items if i.base in labelled and task_of(i).choice]
+    item_ids = {i.item_id for i in rated}
+    if not any(r.item_id in item_ids and r.mode != "free_form" for r in responses):
         return {}
-    made: dict[str, pd.DataFrame | None] = {}
+    tables: dict[str, pd.DataFrame | None] = {}
     for (reading, creators), g in sorted(table.groupby(["reading", "creators"]), key=lambda x: x[0][0] != "shown"):
         name = _CALLED[reading] + (", creators among the raters" if creators else "")
-        made[name] = g.drop(columns=["reading", "creators"])
-    return made | {own_labels(rated): None}
+        tables[name] = g.drop(columns=["reading", "creators"])
+    return tables | {own_labels(rated): None}
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #a86766bd
 def beside_published(fits: Mapping[tuple[str, str, bool], HierarchicalFit], items: Iterable[Item]) -> pd.DataFrame:
@@ -319,36 +323,40 @@ def score_by_labels(
     Raises: ValueError where no item is labelled in every set.
     """
     sets = [set(frame["question"]) for frame in labels.values() if frame is not None]
-    known = set.intersection(*sets) if sets else {i.base for i in items}
-    kept = [i for i in items if i.base in known and task_of(i).choice]
-    asked = [r for r in responses if r.item_id in {i.item_id for i in kept} and r.mode != "free_form"]
-    if not asked:
+    labelled = set.intersection(*sets) if sets else {i.base for i in items}
+    labelled_items = [i for i in items if i.base in labelled and task_of(i).choice]
+    scorable_responses = [
+        r for r in responses if r.item_id in {i.item_id for i in labelled_items} and r.mode != "free_form"
+    ]
+    if not scorable_responses:
         rule = "answer questions that every set of labels holds"
         refuse(f"score_by_labels: responses must {rule}; got none; look at the ids of labels and items")
     keys = ["model", "mode", "item_id"]
     correct = {}
     for name, frame in labels.items():
-        scored = score_responses(kept if frame is None else with_soft_labels(kept, frame), asked)
+        scored = score_responses(
+            labelled_items if frame is None else with_soft_labels(labelled_items, frame), scorable_responses
+        )
         head = scored.groupby(keys, sort=True).agg(category=("category", "first"), cluster=("cluster", "first"))
         correct[name] = where_read(scored, ["model", "mode"]).groupby(keys, sort=True)["correct"].mean()
     table = head.assign(**correct).dropna(subset=list(correct))
-    first, *others = correct
-    for other in others:
-        table[f"{first} - {other}"] = table[first] - table[other]
+    first, *alternatives = correct
+    for alternative in alternatives:
+        table[f"{first} - {alternative}"] = table[first] - table[alternative]
     rows = []
     for (model, mode), g in table.groupby(["model", "mode"], sort=True):
-        for name, part in [("all", g), *g.groupby("category", sort=True)]:
+        for name, group in [("all", g), *g.groupby("category", sort=True)]:
             for column in table.columns[2:]:
-                x = part[column].to_numpy(float)
-                cluster = part["cluster"].to_numpy()
-                who = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(cluster)))
+                x = group[column].to_numpy(float)
+                cluster = group["cluster"].to_numpy()
+                row = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(cluster)))
                 form = {"share": True} if column in correct else {"within": (-1.0, 1.0)}
                 measured = estimate(mean, x, clusters=cluster, **form, n_boot=n_boot, seed=seed)
-                rows.append(who | measured.row())
+                rows.append(row | measured.row())
     return pd.DataFrame(rows, columns=["model", "mode", "category", "labels", "n_clusters", *_ROW])
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #92be262a
-def by_labels(stage: Any, *, core: str | None, n_boot: int, seed: int, **found: Any) -> Iterator[Any]:
+def by_labels(stage: Any, *, core: str | None, n_boot: int, seed: int, **unused: Any) -> Iterator[Any]:
     """What the labels decide
 
     Where people's sliders can be read in two ways (stage `preferences`), the same answers are scored against the labels
@@ -356,9 +364,11 @@ def by_labels(stage: Any, *, core: str | None, n_boot: int, seed: int, **found: 
     the questions that all of them label. A difference here is no difference between models: it is what the labels
     decide.
     """
-    asked = [i for i in stage.items if core is None or i.variant.get("set") == core]
-    there = stage.has("preferences", "labels_by_reading")
-    labels = reading_labels(stage.read("preferences", "labels_by_reading"), asked, stage.responses) if there else {}
-    table = score_by_labels(asked, stage.responses, labels, n_boot=n_boot, seed=seed) if labels else pd.DataFrame()
+    items = [i for i in stage.items if core is None or i.variant.get("set") == core]
+    has_labels = stage.has("preferences", "labels_by_reading")
+    labels = (
+        reading_labels(stage.read("preferences", "labels_by_reading"), items, stage.responses) if has_labels else {}
+    )
+    table = score_by_labels(items, stage.responses, labels, n_boot=n_boot, seed=seed) if labels else pd.DataFrame()
     one_reading = "the labels of these questions were not made from sliders that can be read in two ways"
     yield stage.table("by_labels", table, "Accuracy against the labels of either reading", absent=one_reading)

@@ -59,9 +59,9 @@ def evaluation_ids(ids: Iterable[int]) -> set[int]:
 
     Source: Lamparth, Grabb et al. 2025, section 3.1, and the published code (`create_dataset`).
     """
-    known = np.unique(list(ids))
-    kept_back = np.random.default_rng(11537).choice(known, size=int(len(known) * 0.1), replace=False)
-    return set(known.tolist()) - set(kept_back.tolist())
+    sorted_ids = np.unique(list(ids))
+    kept_back = np.random.default_rng(11537).choice(sorted_ids, size=int(len(sorted_ids) * 0.1), replace=False)
+    return set(sorted_ids.tolist()) - set(kept_back.tolist())
 
 # %% ../../../nbs/studies/mentat/10_release.ipynb #a3938003
 def counts_by_list(items: Sequence[Item], lists: Mapping[str, set[int]]) -> pd.DataFrame:  # list, group, n
@@ -69,10 +69,14 @@ def counts_by_list(items: Sequence[Item], lists: Mapping[str, set[int]]) -> pd.D
     category = {_number(i.base): i.category or "" for i in items}
     rows = []
     for name, ids in lists.items():
-        of = pd.Series([category.get(k, "not in the question file") for k in sorted(ids)], dtype=str)
+        categories = pd.Series([category.get(k, "not in the question file") for k in sorted(ids)], dtype=str)
         test = len(evaluation_ids(ids))
-        both = int(of.isin(["triage", "documentation"]).sum())
-        groups = {"all": len(ids), **of.value_counts().sort_index().to_dict(), "triage and documentation": both}
+        n_two = int(categories.isin(["triage", "documentation"]).sum())
+        groups = {
+            "all": len(ids),
+            **categories.value_counts().sort_index().to_dict(),
+            "triage and documentation": n_two,
+        }
         groups |= {"for evaluation": test, "held back": len(ids) - test}
         rows += [{"list": name, "group": group, "n": int(n)} for group, n in groups.items()]
     return pd.DataFrame(rows)
@@ -87,17 +91,17 @@ def _of_set(name: str, prompts: Sequence[Item], splits: Mapping[str, set[int]]) 
     frame = pd.DataFrame(rows, columns=["question", "gender"])
     ages = _ages(prompts)
     gender = frame.groupby("question")["gender"]
-    each = gender.size()
-    same = [of for of, ids in splits.items() if ids == set(frame["question"])]
+    n_prompts = gender.size()
+    same_questions = [split for split, ids in splits.items() if ids == set(frame["question"])]
     return {
         "set": name,
         "prompts": len(frame),
-        "questions": len(each),
-        "a_question": int(each.max()),  # prompts
-        "split_of": " and ".join(same),
-        "prompts_of_paper": len(splits["paper"]) * int(each.max()),
+        "questions": len(n_prompts),
+        "a_question": int(n_prompts.max()),  # prompts
+        "split_of": " and ".join(same_questions),
+        "prompts_of_paper": len(splits["paper"]) * int(n_prompts.max()),
         "same_gender": int(gender.value_counts().max()),  # the most prompts of one question that have one gender
-        "each_gender_once": int((gender.nunique() == 3).sum()) if each.max() == 3 else None,  # questions
+        "each_gender_once": int((gender.nunique() == 3).sum()) if n_prompts.max() == 3 else None,  # questions
         "youngest": min(ages, default=None),
         "oldest": max(ages, default=None),
         "without_age": len(frame) - len(ages),
@@ -123,10 +127,10 @@ def annotation_counts(
     answered = {_number(q) for q in creators}
     rows = []
     for name, ids in {"every annotated question": set(number.tolist()), **lists}.items():
-        here = number[np.isin(number, list(ids))]
-        questions = set(here.tolist())
+        in_list = number[np.isin(number, list(ids))]
+        questions = set(in_list.tolist())
         for rated in (False, True):
-            n = len(here) + rated * len(questions & answered)
+            n = len(in_list) + rated * len(questions & answered)
             head = {"list": name, "creators": rated, "questions": len(questions), "annotations": n}
             rows.append(head | {"per_question": n / len(questions) if questions else None})
     return pd.DataFrame(rows)
@@ -165,8 +169,8 @@ def alphas_by_convention(readings: Mapping[str, AnnotationArrays], creators: Map
     rows = []
     for reading, a in readings.items():
         for rated, (scores, questions, raters) in with_creators(a, creators).items():
-            for name, whose in (("each annotation", None), ("each person", raters)):
-                alpha = question_alphas(scores, questions, raters=whose).alpha
+            for name, rater_ids in (("each annotation", None), ("each person", raters)):
+                alpha = question_alphas(scores, questions, raters=rater_ids).alpha
                 n = int((~np.isnan(alpha)).sum())
                 rows.append((reading, rated, name, n, np.nanmin(alpha), np.nanmean(alpha), np.nanmax(alpha)))
     return pd.DataFrame(rows, columns=["reading", "creators", "raters", "n", "lowest", "mean", "highest"])
@@ -188,15 +192,15 @@ def creators_by_convention(
 
     Source: Lamparth, Grabb et al. 2025, figure 3.
     """
-    made = {(f"hierarchical, {offset}", m, c): (f.questions, f.probs) for (m, offset, c), f in fits.items()}
+    labels = {(f"hierarchical, {offset}", m, c): (f.questions, f.probs) for (m, offset, c), f in fits.items()}
     for reading, a in readings.items():
         for rated, (scores, questions, _) in with_creators(a, creators).items():
-            made["Bradley-Terry", reading, rated] = _own_labels(scores, questions)
+            labels["Bradley-Terry", reading, rated] = _own_labels(scores, questions)
     rows = []
-    for (model, reading, rated), (questions, probs) in sorted(made.items()):
-        known = [k for k, q in enumerate(questions) if q in creators]
-        share = top_k(probs[known], np.array([creators[questions[k]] for k in known]))
-        head = {"model": model, "reading": reading, "creators": rated, "n": len(known)}
+    for (model, reading, rated), (questions, probs) in sorted(labels.items()):
+        answered = [k for k, q in enumerate(questions) if q in creators]
+        share = top_k(probs[answered], np.array([creators[questions[k]] for k in answered]))
+        head = {"model": model, "reading": reading, "creators": rated, "n": len(answered)}
         within = {"all_within": int(np.argmax(share > 1 - 1e-9)) + 1}
         rows.append(head | within | {f"top_{k}": float(s) for k, s in enumerate(share, 1)})
     return pd.DataFrame(rows)
@@ -220,7 +224,7 @@ def _marked(right: int, n: int) -> dict[str, Any]:
 # %% ../../../nbs/studies/mentat/10_release.ipynb #12abfb54
 def _by_category(marks: pd.DataFrame, **head: str) -> list[dict[str, Any]]:  # columns category, correct
     parts = {"all": marks, **dict(iter(marks.groupby("category", sort=True)))}
-    return [head | {"category": c} | _marked(int(part["correct"].sum()), len(part)) for c, part in parts.items()]
+    return [head | {"category": c} | _marked(int(group["correct"].sum()), len(group)) for c, group in parts.items()]
 
 
 def recorded_marks(
@@ -240,11 +244,11 @@ def recorded_marks(
         if "is_correct" in table:
             marks = table.assign(correct=table["is_correct"].astype(bool))
             rows += _by_category(marks, model=model, set=name, read_by="its authors", labels="results file")
-    for what, frame in labels.items():
+    for label_source, frame in labels.items():
         scored = score_responses(items if frame is None else with_soft_labels(items, frame), responses)
         scored = scored.assign(correct=scored["correct"].fillna(0))
-        for (model, name), part in scored.groupby(["model", "set"], sort=True):
-            rows += _by_category(part, model=model, set=name, read_by="mhbench", labels=what)
+        for (model, name), group in scored.groupby(["model", "set"], sort=True):
+            rows += _by_category(group, model=model, set=name, read_by="mhbench", labels=label_source)
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/10_release.ipynb #cfbac578
@@ -253,10 +257,10 @@ _NOTEBOOK = "paper_eval_analysis_and_plots"
 
 def notebook_text(path: str | Path) -> str:
     "What the cells of an executed notebook print, one after the other; of the notebook, or of a JSON of its outputs."
-    held = json.loads(Path(path).read_text(encoding="utf-8"))
-    if "outputs" in held:
-        return "\n".join(output["text"] for output in held["outputs"])
-    outputs = [output for cell in held["cells"] for output in cell.get("outputs", [])]
+    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    if "outputs" in content:
+        return "\n".join(output["text"] for output in content["outputs"])
+    outputs = [output for cell in content["cells"] for output in cell.get("outputs", [])]
     return "\n".join("".join(o.get("text") or o.get("data", {}).get("text/plain", "")) for o in outputs)
 
 
@@ -277,9 +281,9 @@ def notebook_accuracies(text: str) -> pd.DataFrame:  # model, category, estimate
     "The accuracies of single models, with the distances to their limits."
     rows, model = [], ""
     for line in text.splitlines():
-        found = re.fullmatch(r"(\w+), ([\d.]+), ([\d.]+), ([\d.]+)", line)
-        if found:
-            rows.append((model, found[1], *map(float, found.groups()[1:])))
+        match = re.fullmatch(r"(\w+), ([\d.]+), ([\d.]+), ([\d.]+)", line)
+        if match:
+            rows.append((model, match[1], *map(float, match.groups()[1:])))
         model = line if re.fullmatch(r"[\w.-]+", line) else model
     return pd.DataFrame(rows, columns=["model", "category", "estimate", "down", "up"])
 
@@ -289,8 +293,8 @@ _TUNED = re.compile("mentallama|pmc|mmeds|meditron", re.IGNORECASE)  # for healt
 
 def notebook_models(text: str) -> pd.DataFrame:  # model, tuned
     "The models that the notebook has results of."
-    found = re.search(r"dict_keys\((\[[^\]]*\])\)", text)
-    names = ast.literal_eval(found[1]) if found else []
+    match = re.search(r"dict_keys\((\[[^\]]*\])\)", text)
+    names = ast.literal_eval(match[1]) if match else []
     return pd.DataFrame({"model": names, "tuned": [bool(_TUNED.match(name)) for name in names]})
 
 # %% ../../../nbs/studies/mentat/10_release.ipynb #e55cc35d
@@ -301,7 +305,7 @@ def wrong_options_of(folder: str | Path) -> dict[str, list[str]]:  # question ->
 
 
 def wrong_option_facts(
-    named: Mapping[str, Sequence[str]],  # of wrong_options_of
+    wrong_options: Mapping[str, Sequence[str]],  # of wrong_options_of
     fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # of reading_fits
     labelled: Mapping[str, Sequence[Item]],  # what -> released questions or prompts with soft labels
 ) -> pd.DataFrame:  # fact, value
@@ -309,33 +313,42 @@ def wrong_option_facts(
 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
     """
-    n = pd.Series([len(wrong) for wrong in named.values()])
-    most = n.between(1, 2).mean() > 0.5
+    n = pd.Series([len(wrong) for wrong in wrong_options.values()])
+    mostly_few = n.between(1, 2).mean() > 0.5
     facts: dict[str, float] = {
         "questions": len(n),
         "options": n.sum(),
         "questions with one or two": n.between(1, 2).sum(),
     }
-    facts |= {"fewest of most questions": 1 if most else n.min(), "most of most questions": 2 if most else n.max()}
+    facts |= {
+        "fewest of most questions": 1 if mostly_few else n.min(),
+        "most of most questions": 2 if mostly_few else n.max(),
+    }
     labels: dict[str, tuple[Any, np.ndarray]] = {}
     labels |= {reading: (f.questions, f.probs) for (reading, o, rated), f in fits.items() if o == "paper" and not rated}
-    labels |= {what: _soft_labels(items, named) for what, items in labelled.items()}
-    for what, (questions, probs) in labels.items():
-        wrong = np.array([[letter in named.get(q, ()) for letter in "ABCDE"] for q in questions])
-        given, best = probs[wrong], wrong[np.arange(len(wrong)), probs.argmax(1)]
-        facts |= {f"options, {what}": len(given), f"median probability, {what}": np.median(given)}
-        facts |= {f"at most 0.2, {what}": (given <= 0.2).mean(), f"most probable but called wrong, {what}": best.sum()}
+    labels |= {label_source: _soft_labels(items, wrong_options) for label_source, items in labelled.items()}
+    for label_source, (questions, probs) in labels.items():
+        wrong = np.array([[letter in wrong_options.get(q, ()) for letter in "ABCDE"] for q in questions])
+        wrong_probs, best = probs[wrong], wrong[np.arange(len(wrong)), probs.argmax(1)]
+        facts |= {
+            f"options, {label_source}": len(wrong_probs),
+            f"median probability, {label_source}": np.median(wrong_probs),
+        }
+        facts |= {
+            f"at most 0.2, {label_source}": (wrong_probs <= 0.2).mean(),
+            f"most probable but called wrong, {label_source}": best.sum(),
+        }
     return pd.DataFrame({"fact": list(facts), "value": [float(v) for v in facts.values()]})
 
 
-def _soft_labels(items: Sequence[Item], named: Collection[str]) -> tuple[list[str], np.ndarray]:
+def _soft_labels(items: Sequence[Item], wrong_options: Collection[str]) -> tuple[list[str], np.ndarray]:
     "The released soft labels of the named questions, each once, in the order of the question file."
-    found: dict[str, np.ndarray] = {}
+    labels: dict[str, np.ndarray] = {}
     for item in items:
-        given = item.soft_labels or []
-        if item.base in named and given and max(given) < 1:
-            found[item.base] = np.array(given)[np.argsort(item.order or range(len(given)))]
-    return list(found), np.array(list(found.values()))
+        item_labels = item.soft_labels or []
+        if item.base in wrong_options and item_labels and max(item_labels) < 1:
+            labels[item.base] = np.array(item_labels)[np.argsort(item.order or range(len(item_labels)))]
+    return list(labels), np.array(list(labels.values()))
 
 # %% ../../../nbs/studies/mentat/10_release.ipynb #b7d6e4b1
 def release_tables(folder: str | Path, password: str | None = None) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -351,13 +364,13 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
     archive = any("eval_data" in f.name for f in folder.iterdir())
     sets = {name: load_mentat_set(folder, password, name) for name in RELEASE_SETS if archive}
     answered = sorted({name for _, name in result_files(folder).values()})
-    prompts, said = load_mentat_results(folder, password, items, answered) if answered else ([], [])
+    prompts, responses = load_mentat_results(folder, password, items, answered) if answered else ([], [])
     sets |= {name: [i for i in prompts if i.variant["set"] == name] for name in answered}
     if sets:
         yield "sets", set_counts(sets, lists)
     file = folder / "creators.csv"
-    known = pd.read_csv(file, dtype=str) if file.is_file() else pd.DataFrame(columns=["question", "option"])
-    creators = {q: ord(o) - ord("A") for q, o in zip(known["question"], known["option"])}
+    creator_rows = pd.read_csv(file, dtype=str) if file.is_file() else pd.DataFrame(columns=["question", "option"])
+    creators = {q: ord(o) - ord("A") for q, o in zip(creator_rows["question"], creator_rows["option"])}
     yield "annotations", annotation_counts(arrays, creators, lists)
     yield "facts", release_facts(items, arrays, sets)
     readings = both_readings(arrays)
@@ -365,13 +378,13 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
     yield "alphas", alphas_by_convention(readings, creators)
     if creators:  # the published fits have them among the raters
         yield "creators", creators_by_convention(readings, creators, fits)
-    if named := wrong_options_of(folder):
+    if wrong_options := wrong_options_of(folder):
         labelled = {"question file": items} | {"evaluation sets": sets[k] for k in ("D0_release",) if k in sets}
-        yield "wrong_options", wrong_option_facts(named, fits, labelled)
-    if said:
+        yield "wrong_options", wrong_option_facts(wrong_options, fits, labelled)
+    if responses:
         labels: dict[str, pd.DataFrame | None] = {"results file": None}
         labels |= {f"{m}{', creators' * c}": labels_of(f) for (m, o, c), f in fits.items() if o == "symmetric"}
-        yield "marks", recorded_marks(folder, password, prompts, said, labels)
+        yield "marks", recorded_marks(folder, password, prompts, responses, labels)
     yield from _printed_by_notebook(folder)
 
 
@@ -399,7 +412,7 @@ _CAPTIONS = {
 }
 
 
-def mentat_release(stage: Any, *, release: Path | None, **found: Any) -> Iterator[Any]:
+def mentat_release(stage: Any, *, release: Path | None, **unused: Any) -> Iterator[Any]:
     """What MENTAT's release holds
 
     Questions, prompts and annotations are counted by list: the question file as it stands; the paper's list, without

@@ -120,9 +120,9 @@ _RULES = {"agree": _Agreeing, "number": MHQARow, "text": _Named}
 def _rows(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[str, dict[str, str]]]:
     for place, row in csv_rows(path, ("topic", "type", "question", *_OPTIONS), encoding):
         if "id" not in row:
-            got = "a file of recorded answers" if "predictions" in row else "another file"
+            value = "a file of recorded answers" if "predictions" in row else "another file"
             remedy = "recorded answers come with the folder of MHQA-gold, in its folder final_results"
-            refuse(f"load_mhqa: columns must include id, the PubMed id; got {got}", place=path.name, remedy=remedy)
+            refuse(f"load_mhqa: columns must include id, the PubMed id; got {value}", place=path.name, remedy=remedy)
         row = {_ALIASES.get(k, k): v for k, v in row.items()}
         yield place, {k: v for k, v in row.items() if k and not k.startswith("Unnamed:")}
 
@@ -152,17 +152,17 @@ def load_mhqa(
     if key not in _RULES:
         refuse(f"load_mhqa: key must be one of {list(_RULES)}; got {key!r}")
     path = Path(csv)
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     def item(place: str, r: MHQARow) -> dict[str, Any]:
         digest = hashlib.sha256("\n".join([r.question, *r.options]).encode()).hexdigest()[:8]
         base = f"mhqa-{r.id}-{digest}"
-        seen[base] += 1
-        again = seen[base] > 1
+        counts[base] += 1
+        repeated = counts[base] > 1
         right = r.named()[0] if key == "text" else r.number
         return dict(
-            item_id=f"{base}-{seen[base]}" if again else base,
-            base_id=base if again else None,
+            item_id=f"{base}-{counts[base]}" if repeated else base,
+            base_id=base if repeated else None,
             study="mhqa",
             task="multiple_choice",
             question=mend_encoding(r.question).strip() if repair else r.question,
@@ -190,26 +190,26 @@ def inspect_mhqa(csv: str | Path) -> pd.DataFrame:
     first: dict[tuple[str, ...], str] = {}  # whole questions, and where each was first
     abstracts: dict[str, str] = {}  # PubMed ids, likewise
     for place, r in _rows(Path(csv)):
-        found: list[tuple[str, str, str | None]] = []  # kind, column, what its value becomes
+        oddities: list[tuple[str, str, str | None]] = []  # kind, column, what its value becomes
         for c in ("question", *_OPTIONS):
             if (m := mend_encoding(r[c])) != r[c]:
-                found.append(("encoding", c, m))
+                oddities.append(("encoding", c, m))
             if c != "question" and mend_option(r[c]) != m.strip():
-                found.append(("delimiter", c, mend_option(r[c])))
+                oddities.append(("delimiter", c, mend_option(r[c])))
         of_number = r.get(f"option{r['correct_option_number'][:1]}", "")
         if r["correct_option"] != of_number:
             same = compared_text(r["correct_option"]) == compared_text(of_number)
-            found.append(("key text", "correct_option", of_number) if same else ("conflict", "correct_option", None))
-        whole = (r["id"], r["question"], *(r[c] for c in _OPTIONS))
-        if whole in first:
-            found.append(("repeated", "question", first[whole]))
+            oddities.append(("key text", "correct_option", of_number) if same else ("conflict", "correct_option", None))
+        row_text = (r["id"], r["question"], *(r[c] for c in _OPTIONS))
+        if row_text in first:
+            oddities.append(("repeated", "question", first[row_text]))
         elif r["id"] in abstracts:
-            found.append(("same abstract", "id", abstracts[r["id"]]))
-        first.setdefault(whole, place)
+            oddities.append(("same abstract", "id", abstracts[r["id"]]))
+        first.setdefault(row_text, place)
         abstracts.setdefault(r["id"], place)
         if r.get("valid_question", "True").lower() not in ("true", "1"):
-            found.append(("invalid", "valid_question", None))
-        out += [(place, kind, column, r[column], becomes) for kind, column, becomes in found]
+            oddities.append(("invalid", "valid_question", None))
+        out += [(place, kind, column, r[column], becomes) for kind, column, becomes in oddities]
     return pd.DataFrame(out, columns=["place", "kind", "column", "value", "becomes"])
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #fd951584
@@ -225,9 +225,9 @@ def _asked_of(path: Path) -> tuple[str, str]:
 
 def _answered(row: Mapping[str, str], items: Sequence[Item]) -> Item | None:
     "The first of these items with the options of the row, where empty ones match any."
-    given = [compared_text(row[o]) for o in _OPTIONS]
+    row_options = [compared_text(row[o]) for o in _OPTIONS]
     for item in items:
-        if all(g in ("", compared_text(o)) for g, o in zip(given, item.options)):
+        if all(g in ("", compared_text(o)) for g, o in zip(row_options, item.options)):
             return item
     return None
 
@@ -238,42 +238,42 @@ def load_mhqa_results(csv: str | Path, items: Iterable[Item]) -> tuple[list[Resp
     Raises: ValueError for a missing column.
     """
     path = Path(csv)
-    at: dict[str, list[Item]] = {}
+    open_items: dict[str, list[Item]] = {}
     for i in items:
-        at.setdefault(compared_text(i.question), []).append(i)
+        open_items.setdefault(compared_text(i.question), []).append(i)
     model, mode = _asked_of(path)
-    rows, strange = [], []
+    rows, unmatched = [], []
     for place, row in csv_rows(path, ("question", *_OPTIONS, "predictions")):
-        open_to = at.get(compared_text(row["question"]), [])
-        item = _answered(row, open_to)
+        candidates = open_items.get(compared_text(row["question"]), [])
+        item = _answered(row, candidates)
         if item is None:
-            strange.append(place)
+            unmatched.append(place)
             continue
-        at[compared_text(row["question"])] = [i for i in open_to if i.options != item.options]
+        open_items[compared_text(row["question"])] = [i for i in candidates if i.options != item.options]
         number = re.fullmatch(r"([1-4])(\.0+)?", row["predictions"].strip())
         wrong = {"status": "error", "error": f"the file's prediction is {row['predictions'][:80]!r}"}
-        said = {"text": letters(4)[int(number[1]) - 1]} if number else wrong
+        answer = {"text": letters(4)[int(number[1]) - 1]} if number else wrong
         about: dict[str, Any] = {"item_id": item.item_id, "study": "mhqa", "model": model, "mode": mode}
-        rows.append((place, about | {"origin": "recorded", "attempts": 0, "cost_usd": None} | said))
-    return validate(rows, Response).records, strange
+        rows.append((place, about | {"origin": "recorded", "attempts": 0, "cost_usd": None} | answer))
+    return validate(rows, Response).records, unmatched
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #0c8fb071
 def _gold(folder: Path) -> tuple[Path, list[Path], list[Path]]:
     "The file of questions in a folder, files of recorded answers, and others."
-    found = sorted(folder.glob("*.csv"))
-    gold = [f for f in found if _split(f) == "gold"] if len(found) > 1 else found
+    csv_files = sorted(folder.glob("*.csv"))
+    gold = [f for f in csv_files if _split(f) == "gold"] if len(csv_files) > 1 else csv_files
     if len(gold) != 1:
         return one_file(folder, "*.csv"), [], []
     answered = [f for name in ("final_results", "sft_results") for f in sorted((folder / name).glob("*.csv"))]
-    return gold[0], answered, [f for f in found if f != gold[0]]
+    return gold[0], answered, [f for f in csv_files if f != gold[0]]
 
 
 def _settings(questions: Path) -> dict[str, dict]:
     "What the study's sections say of MHQA-gold: the files of MHQA-B in its folder, whose questions table 1 counts."
-    files = {f"MHQA-B {part}": questions.with_name(f"mhqa_b_{part}.csv") for part in ("train", "val", "test")}
+    files = {f"MHQA-B {split}": questions.with_name(f"mhqa_b_{split}.csv") for split in ("train", "val", "test")}
     same = {"loader": "mhqa", "options": {"key": "number"}, "judged": False}
-    there = {name: same | {"path": str(file.resolve())} for name, file in files.items() if file.is_file()}
-    return {"profile": {"beside": there}} if there and _split(questions) == "gold" else {}
+    banks = {name: same | {"path": str(file.resolve())} for name, file in files.items() if file.is_file()}
+    return {"profile": {"beside": banks}} if banks and _split(questions) == "gold" else {}
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #0cfb8ca9
 def load(
@@ -281,19 +281,21 @@ def load(
     **options,  # of load_mhqa
 ) -> Corpus:
     "The study's corpus; of a folder the questions, and the answers in its folders `final_results` and `sft_results`."
-    questions, answered, others = (path, [], []) if path.is_file() else _gold(path)
+    questions, answered, other_files = (path, [], []) if path.is_file() else _gold(path)
     corpus = corpus_of(load_mhqa(questions, **options))
     corpus.settings = _settings(questions)
-    corpus.notes += [f"{f.name}: not taken: import it by itself to ask its questions" for f in others]
+    corpus.notes += [f"{f.name}: not taken: import it by itself to ask its questions" for f in other_files]
     for file in answered:
         if not {"question", *_OPTIONS, "predictions"} <= set(next(csv_rows(file), ("", {}))[1]):
             corpus.notes.append(f"{file.name}: its answers are not taken, because it is not in a layout of the release")
             continue
-        said, strange = load_mhqa_results(file, corpus.items)
-        corpus.responses += said
-        if strange:
-            of = f"{len(strange)} of its {len(said) + len(strange)} rows"
-            corpus.notes.append(f"{file.name}: {of} are to no question of {questions.name}, the first: {strange[0]}")
+        responses, unmatched = load_mhqa_results(file, corpus.items)
+        corpus.responses += responses
+        if unmatched:
+            unmatched_rows = f"{len(unmatched)} of its {len(responses) + len(unmatched)} rows"
+            corpus.notes.append(
+                f"{file.name}: {unmatched_rows} are to no question of {questions.name}, the first: {unmatched[0]}"
+            )
     return corpus
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #0164da6d
@@ -323,12 +325,14 @@ def load_medmcqa(
     Raises: ValueError where the keys' numbering is not clear, or a row does not fit.
     """
     table = read_table(path)
-    named = ("question", "cop", *_MEDMCQA_OPTIONS)
-    if gone := [c for c in named if c not in table.columns]:
-        refuse(f"load_medmcqa: columns must hold {', '.join(named)}; got none called {gone}")
-    every = [(place, row) for place, row in table.rows if subject is None or row.get("subject_name") == subject]
-    start = _first_option([row for _, row in every], first)
-    keyed = [(p, r) for p, r in every if str(r["cop"]) not in ("", "-1") and str(r.get("choice_type")) != "multi"]
+    columns = ("question", "cop", *_MEDMCQA_OPTIONS)
+    if missing := [c for c in columns if c not in table.columns]:
+        refuse(f"load_medmcqa: columns must hold {', '.join(columns)}; got none called {missing}")
+    subject_rows = [(place, row) for place, row in table.rows if subject is None or row.get("subject_name") == subject]
+    start = _first_option([row for _, row in subject_rows], first)
+    keyed = [
+        (p, r) for p, r in subject_rows if str(r["cop"]) not in ("", "-1") and str(r.get("choice_type")) != "multi"
+    ]
     items = []
     for n, (place, r) in enumerate(keyed, 1):
         item = dict(
@@ -345,6 +349,6 @@ def load_medmcqa(
         )
         items.append((place, item))
     corpus = corpus_of(validate(items, Item, unique="item_id"))
-    if left := len(every) - len(keyed):
+    if left := len(subject_rows) - len(keyed):
         corpus.notes.append(f"{left} questions have no key, or several, and are left out")
     return corpus

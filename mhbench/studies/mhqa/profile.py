@@ -47,18 +47,18 @@ def counts_by_part(counts: pd.DataFrame) -> pd.DataFrame:  # topic, type, and a 
     """
     counts = counts.fillna({"topic": "(none)", "type": "(none)"})
     total = counts.assign(type="Total")
-    every = pd.concat([counts, total, total.assign(topic="All")])
-    wide = every.pivot_table(index=["topic", "type"], columns="part", values="n", aggfunc="sum", fill_value=0)
+    with_totals = pd.concat([counts, total, total.assign(topic="All")])
+    wide = with_totals.pivot_table(index=["topic", "type"], columns="part", values="n", aggfunc="sum", fill_value=0)
     types = [*TYPES, *(t for t in _in_order(counts["type"], TYPES) if t not in TYPES), "Total"]
     order = [*product(_in_order(counts["topic"], TOPICS), types), ("All", "Total")]
     wide = wide.reindex(order, fill_value=0)[list(dict.fromkeys(counts["part"]))]
     return wide.astype(int).rename_axis(columns=None).reset_index()
 
 
-def _in_order(found: Sequence[Any], known: Sequence[str]) -> list[str]:
+def _in_order(names: Sequence[Any], paper_order: Sequence[str]) -> list[str]:
     "The names that occur: the paper's in its order, then others alphabetically."
-    there = list(dict.fromkeys(map(str, found)))
-    return [x for x in known if x in there] + sorted(x for x in there if x not in known)
+    unique_names = list(dict.fromkeys(map(str, names)))
+    return [x for x in paper_order if x in unique_names] + sorted(x for x in unique_names if x not in paper_order)
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #3950eaa8
 _GROUPS = {"category": TYPES, "topic": TOPICS}  # breakdown -> the paper's order
@@ -67,10 +67,10 @@ _MEASURES = ("accuracy", "macro F1", "weighted F1")
 
 def _lettered(scores: pd.DataFrame) -> pd.DataFrame:
     "Plain answers to questions with one letter as the key, without those that got no reply."
-    one = scores[scores["task"].isin(tasks_with("choice")) & (scores["answered_by"] == "plain")]
-    one = one[one["correct"].notna() & (one["key"].map(len) == 1) & (one["sample"] == 0)]
-    said = one["answer"].map(lambda a: a[0] if len(a) == 1 else "")
-    return one.assign(truth=one["key"].map(lambda k: k[0]), said=said)
+    answers = scores[scores["task"].isin(tasks_with("choice")) & (scores["answered_by"] == "plain")]
+    answers = answers[answers["correct"].notna() & (answers["key"].map(len) == 1) & (answers["sample"] == 0)]
+    letter = answers["answer"].map(lambda a: a[0] if len(a) == 1 else "")
+    return answers.assign(truth=answers["key"].map(lambda k: k[0]), said=letter)
 
 
 def _in_groups(run: pd.DataFrame, by: str) -> list[tuple[str, pd.DataFrame]]:
@@ -81,68 +81,68 @@ def _in_groups(run: pd.DataFrame, by: str) -> list[tuple[str, pd.DataFrame]]:
 
 def _measured(
     truth: np.ndarray,  # (n,) letters
-    said: np.ndarray,  # (n, S) letters: S runs of one model; the measure is their mean
+    answer: np.ndarray,  # (n, S) letters: S runs of one model; the measure is their mean
     right: np.ndarray,  # (n,) in [0, 1], mean over the runs
     **options: Any,  # of estimate
 ) -> dict[str, Estimate]:
     "Accuracy and both averages of F1."
     classes = sorted(set(truth))
-    found = {"accuracy": estimate(mean, right, share=True, **options)}
+    estimates = {"accuracy": estimate(mean, right, share=True, **options)}
     for average in ("macro", "weighted"):
 
         def score(t, s, weights, average=average):
             return np.mean([f1(t, run, average=average, classes=classes, weights=weights) for run in s.T], axis=0)
 
-        found[f"{average} F1"] = estimate(score, truth, said, share=True, **options)
-    return found
+        estimates[f"{average} F1"] = estimate(score, truth, answer, share=True, **options)
+    return estimates
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #38314aaa
 def accuracy_and_f1(
     scores: pd.DataFrame,  # of the score stage
     by: str,  # category or topic
     *,
-    whole: pd.DataFrame | None = None,  # every question, asked or not, as `mhbench.steps.score.scorable` gives them
+    all_items: pd.DataFrame | None = None,  # every question, asked or not, as `mhbench.steps.score.scorable` gives them
     **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # model, mode, group, measure (accuracy, macro F1, weighted F1), and the columns of an estimate
     "Accuracy and both averages of F1 in each group and overall, with bootstrap intervals over abstracts."
     rows = []
-    asked = scores.groupby(["model", "mode"])["item_id"].unique()
+    asked_ids = scores.groupby(["model", "mode"])["item_id"].unique()
     for (model, mode), run in _lettered(scores).groupby(["model", "mode"], sort=True):
-        for group, part in _in_groups(run, by):
-            clusters, truth, said = (part[c].to_numpy(object) for c in ("cluster", "truth", "said"))
-            if none_read(part):
-                nothing = Estimate.from_limits(np.nan, n=len(part), n_clusters=len(set(clusters)))
-                found = dict.fromkeys(_MEASURES, nothing)
+        for group, group_rows in _in_groups(run, by):
+            clusters, truth, answer = (group_rows[c].to_numpy(object) for c in ("cluster", "truth", "said"))
+            if none_read(group_rows):
+                nothing = Estimate.from_limits(np.nan, n=len(group_rows), n_clusters=len(set(clusters)))
+                estimates = dict.fromkeys(_MEASURES, nothing)
             else:
-                right = part["correct"].to_numpy(float)
-                found = _measured(truth, said[:, None], right, clusters=clusters, **settings)
-            head = {"model": model, "mode": mode, "group": group} | outcome_counts(part)
-            if whole is not None:
-                every = of_group(whole, "all" if group == "Overall" else by, group)
-                head["n_not_asked"] = len(set(every["item_id"]) - set(asked[model, mode]))
-            rows += [head | {"measure": name} | e.row() for name, e in found.items()]
+                right = group_rows["correct"].to_numpy(float)
+                estimates = _measured(truth, answer[:, None], right, clusters=clusters, **settings)
+            head = {"model": model, "mode": mode, "group": group} | outcome_counts(group_rows)
+            if all_items is not None:
+                group_questions = of_group(all_items, "all" if group == "Overall" else by, group)
+                head["n_not_asked"] = len(set(group_questions["item_id"]) - set(asked_ids[model, mode]))
+            rows += [head | {"measure": name} | e.row() for name, e in estimates.items()]
     columns = ["model", "mode", "group", "measure", *ESTIMATE_COLUMNS, "n_refused", "n_unread"]
-    return pd.DataFrame(rows, columns=[*columns, "n_not_asked"] if whole is not None else columns)
+    return pd.DataFrame(rows, columns=[*columns, "n_not_asked"] if all_items is not None else columns)
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #a7c3067c
 def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, measure, and a column a group
     """The paper's groups side by side, in percent, with a row for each model, setting and measure. Every cell has its
     interval; n stands in the heading where it is the same for all rows, and else in the cell.
     """
-    shown = measures[measures["measure"] != "macro F1"]
-    if not len(shown):
+    selected = measures[measures["measure"] != "macro F1"]
+    if not len(selected):
         return pd.DataFrame()
-    n = shown.groupby("group")["n"].agg(lambda x: x.iloc[0] if x.nunique() == 1 else np.nan)
+    n = selected.groupby("group")["n"].agg(lambda x: x.iloc[0] if x.nunique() == 1 else np.nan)
     heading = {g: f"{g} (n = {int(k)})" if k == k else g for g, k in n.items()}
-    shown = shown.assign(
-        column=shown["group"].map(heading),
-        measure=shown["measure"].replace({"weighted F1": "F1"}),
-        n=shown["n"].where(shown["group"].map(n).isna()),
+    selected = selected.assign(
+        column=selected["group"].map(heading),
+        measure=selected["measure"].replace({"weighted F1": "F1"}),
+        n=selected["n"].where(selected["group"].map(n).isna()),
     )
-    wide = wide_cells(shown, ["model", "mode", "measure"], "column", 1, times=100)
-    read = wide.replace(r"^– \(n", f"{NONE_READ} (n", regex=True)  # no value though there are answers
-    groups = _in_order(shown.loc[shown["group"] != "Overall", "group"], [*TYPES, *TOPICS])
-    return read[["model", "mode", "measure", *(heading[g] for g in (*groups, "Overall"))]]
+    wide = wide_cells(selected, ["model", "mode", "measure"], "column", 1, times=100)
+    with_unread = wide.replace(r"^– \(n", f"{NONE_READ} (n", regex=True)  # no value though there are answers
+    groups = _in_order(selected.loc[selected["group"] != "Overall", "group"], [*TYPES, *TOPICS])
+    return with_unread[["model", "mode", "measure", *(heading[g] for g in (*groups, "Overall"))]]
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #f5ed187f
 _SETTINGS = {UNTRAINED: "base", TUNED: "SFT"}
@@ -152,28 +152,30 @@ def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any
     "Accuracy and F1 of encoders before and after training, mean over the seeds whose scores are finite."
     rows: list[dict[str, Any]] = []
     for model, variant in product(dict.fromkeys(r.model for r in runs), _SETTINGS):
-        every = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
-        of = [x for x in every if all(np.isfinite(z).all() for z in x.values())]
-        seeds = f"{len(of)} seed{'s' * (len(of) > 1)}"
-        if len(of) < len(every):
-            seeds = f"{len(of)} of {len(every)} seeds, {len(every) - len(of)} diverged"
-        scored = set.intersection(*map(set, of)) if of else set()  # by every run
-        there = [i for i in items if i.item_id in scored]
-        columns = [(i.item_id, i.cluster, i.category, i.topic, i.key[0]) for i in there]
+        all_scores = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
+        finite = [x for x in all_scores if all(np.isfinite(z).all() for z in x.values())]
+        seeds = f"{len(finite)} seed{'s' * (len(finite) > 1)}"
+        if len(finite) < len(all_scores):
+            seeds = f"{len(finite)} of {len(all_scores)} seeds, {len(all_scores) - len(finite)} diverged"
+        scored = set.intersection(*map(set, finite)) if finite else set()  # by every run
+        shared_items = [i for i in items if i.item_id in scored]
+        columns = [(i.item_id, i.cluster, i.category, i.topic, i.key[0]) for i in shared_items]
         table = pd.DataFrame(columns, columns=["item_id", "cluster", "category", "topic", "truth"])
-        for k, scores in enumerate(of):
-            table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in there]
+        for k, scores in enumerate(finite):
+            table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in shared_items]
         head = {"model": model, "mode": f"{_SETTINGS[variant]} ({seeds})"}
-        if every and not of:
+        if all_scores and not finite:
             nothing = Estimate.from_limits(np.nan, n=0)._replace(kind="diverged").row()
             for by, measure in product(_GROUPS, _MEASURES):
                 rows.append({"by": by} | head | {"group": "Overall", "measure": measure} | nothing)
-        for by in _GROUPS if there else ():
-            for group, part in _in_groups(table, by):
-                clusters, truth = (part[c].to_numpy(object) for c in ("cluster", "truth"))
-                said = part[range(len(of))].to_numpy(object)
-                found = _measured(truth, said, (said == truth[:, None]).mean(axis=1), clusters=clusters, **settings)
-                rows += [{"by": by} | head | {"group": group, "measure": m} | e.row() for m, e in found.items()]
+        for by in _GROUPS if shared_items else ():
+            for group, group_rows in _in_groups(table, by):
+                clusters, truth = (group_rows[c].to_numpy(object) for c in ("cluster", "truth"))
+                answer = group_rows[range(len(finite))].to_numpy(object)
+                estimates = _measured(
+                    truth, answer, (answer == truth[:, None]).mean(axis=1), clusters=clusters, **settings
+                )
+                rows += [{"by": by} | head | {"group": group, "measure": m} | e.row() for m, e in estimates.items()]
     return pd.DataFrame(rows, columns=["by", "model", "mode", "group", "measure", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #226ee3ac
@@ -185,7 +187,7 @@ def learnt_from(
     test: Sequence[Item],
     n_boot: int,
     seed: int,
-    **found: Any,
+    **unused: Any,
 ) -> Iterator[Any]:
     """By type and topic
 
@@ -202,24 +204,26 @@ def learnt_from(
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #7aafdc91
 def with_trained(measures: pd.DataFrame, trained: pd.DataFrame, by: str) -> pd.DataFrame:  # trained encoders once
     "Measures with those of encoders trained here over all their seeds, in place of the first seed's answers."
-    there = trained[trained["by"] == by].drop(columns="by")
-    others = measures[~measures["model"].isin(there["model"])]
-    return pd.concat([there, others], ignore_index=True) if len(there) else others
+    selected = trained[trained["by"] == by].drop(columns="by")
+    untrained = measures[~measures["model"].isin(selected["model"])]
+    return pd.concat([selected, untrained], ignore_index=True) if len(selected) else untrained
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #9ae7e049
 def flip_table(scores: pd.DataFrame, first: str = "zero_shot", second: str = "few_shot_cot") -> pd.DataFrame:
     "Questions whose answer changed to right or to wrong between two settings, with denominators."
     rows: list[dict] = []
-    for model, own in _lettered(where_read(scores, ["model", "mode"])).groupby("model", sort=True):
-        one, two = (own[own["mode"] == mode].set_index("item_id") for mode in (first, second))
-        a, b = one["correct"].astype(float).align(two["correct"].astype(float), join="inner")
-        case = one["cluster"]
+    for model, model_rows in _lettered(where_read(scores, ["model", "mode"])).groupby("model", sort=True):
+        first_rows, second_rows = (
+            model_rows[model_rows["mode"] == mode].set_index("item_id") for mode in (first, second)
+        )
+        a, b = first_rows["correct"].astype(float).align(second_rows["correct"].astype(float), join="inner")
+        case = first_rows["cluster"]
         if not len(a):
             continue
         p = sign_flip_test(b - a, case[a.index], seed=0)
         ways = {f"wrong in {first}, right in {second}": a == 0, f"right in {first}, wrong in {second}": a == 1}
-        for change, part in ways.items():
-            turned = (a != b)[part].astype(float)
+        for change, selected in ways.items():
+            turned = (a != b)[selected].astype(float)
             e = estimate(mean, turned, clusters=case[turned.index], seed=0, share=True)
             rows.append({"model": model, "change": change, "k": int(turned.sum())} | e.row() | {"p": p})
     table = pd.DataFrame(rows)
@@ -233,54 +237,57 @@ BY_DIFFICULTY = "mhqa/difficulty"
 BY_KIND = "mhqa/kind"
 
 
-def _bank(of: Mapping[str, Any], top: str | Path) -> list[Item]:
+def _bank(source: Mapping[str, Any], top: str | Path) -> list[Item]:
     "The questions of another bank."
-    return load_corpus(of["loader"], Path(top) / of["path"], **of.get("options", {})).items
+    return load_corpus(source["loader"], Path(top) / source["path"], **source.get("options", {})).items
 
 
 def sorted_banks(
     items: Sequence[Item],
     study: str,
-    beside: Mapping[str, Mapping[str, Any]],  # name -> loader, path, options; judged: false for those only counted
+    banks: Mapping[str, Mapping[str, Any]],  # name -> loader, path, options; judged: false for those only counted
     n_items: int | None,  # drawn of each by seed; None: all
     *,
     seed: int,
     top: str | Path = ".",  # paths are given from here
 ) -> dict[str, dict[str, list[Item]]]:  # rubric -> bank -> the questions that are sorted by it
     "The questions for the judges: the study's under both rubrics, those of other banks under difficulty only."
-    own = {study: draw_items(items, n_items, seed=seed)}
-    compared = {name: of for name, of in beside.items() if of.get("judged", True)}
-    others = {name: draw_items(_bank(of, top), n_items, seed=seed) for name, of in compared.items()}
-    return {BY_DIFFICULTY: own | others, BY_KIND: own}
+    study_items = {study: draw_items(items, n_items, seed=seed)}
+    compared = {name: source for name, source in banks.items() if source.get("judged", True)}
+    other_items = {name: draw_items(_bank(source, top), n_items, seed=seed) for name, source in compared.items()}
+    return {BY_DIFFICULTY: study_items | other_items, BY_KIND: study_items}
 
 
 def case_of_each(sorted_by: Mapping[str, Mapping[str, Sequence[Item]]]) -> dict[str, str]:  # item_id -> its case
     "The case of every question that is labelled."
-    banks = chain.from_iterable(of.values() for of in sorted_by.values())
+    banks = chain.from_iterable(by_bank.values() for by_bank in sorted_by.values())
     return {i.item_id: i.cluster for i in chain.from_iterable(banks)}
 
 
-def banks_counted(beside: Mapping[str, Mapping[str, Any]], top: str | Path = ".") -> pd.DataFrame:
+def banks_counted(banks: Mapping[str, Mapping[str, Any]], top: str | Path = ".") -> pd.DataFrame:
     "Counts of the banks that are not labelled, such as the files of MHQA-B."
-    counted = {name: of for name, of in beside.items() if not of.get("judged", True)}
-    found = [topic_counts(_bank(of, top)).assign(part=name) for name, of in counted.items()]
-    return pd.concat(found, ignore_index=True) if found else topic_counts([])
+    counted = {name: source for name, source in banks.items() if not source.get("judged", True)}
+    counts = [topic_counts(_bank(source, top)).assign(part=name) for name, source in counted.items()]
+    return pd.concat(counts, ignore_index=True) if counts else topic_counts([])
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #8d88dd6a
 def nearest_label(
     items: Sequence[Item], labels: Mapping[str, str], encoder: Any, *, judge: str, rubric: str
 ) -> list[Judgment]:
     "An encoder as judge: the label whose description is nearest to the question."
-    told = [f"{name}: {text}" for name, text in labels.items()]
-    choice = {"task": "multiple_choice", "options": told, "key": ["A"], "context": {}}
-    said = nearest_option([i.model_copy(update=choice) for i in items], encoder, model=judge)
-    at: dict[str | None, str] = dict(zip(letters(len(labels)), labels))
-    same: dict[str, Any] = dict(model="item", judge=judge, kind="label", rubric=rubric, status="ok")
-    return [Judgment(item_id=i.item_id, study=i.study, label=at[r.text], text="", **same) for i, r in zip(items, said)]
+    options = [f"{name}: {text}" for name, text in labels.items()]
+    choice = {"task": "multiple_choice", "options": options, "key": ["A"], "context": {}}
+    answers = nearest_option([i.model_copy(update=choice) for i in items], encoder, model=judge)
+    label_of: dict[str | None, str] = dict(zip(letters(len(labels)), labels))
+    constant: dict[str, Any] = dict(model="item", judge=judge, kind="label", rubric=rubric, status="ok")
+    return [
+        Judgment(item_id=i.item_id, study=i.study, label=label_of[r.text], text="", **constant)
+        for i, r in zip(items, answers)
+    ]
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #3837d072
-def _cases(of: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarray:
-    return np.array([(cases or {}).get(i, i) for i in of], object)
+def _cases(item_ids: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarray:
+    return np.array([(cases or {}).get(i, i) for i in item_ids], object)
 
 
 def _sorted(judgments: Sequence[Judgment]) -> pd.DataFrame:  # judge, item_id, label
@@ -296,14 +303,14 @@ def judged_shares(
 ) -> pd.DataFrame:  # source, judge, label, k, n_failed, and the columns of an estimate
     "The share of every label, by bank and judge; cases are a sample."
     rows = []
-    for source, found in verdicts.items():
-        for judge, every in _sorted(found).groupby("judge", sort=False):
-            of = every.dropna()
+    for source, judgments in verdicts.items():
+        for judge, judge_rows in _sorted(judgments).groupby("judge", sort=False):
+            labelled = judge_rows.dropna()
             for label in labels:
-                has = (of["label"] == label).to_numpy(float)
-                e = estimate(mean, has, clusters=_cases(of["item_id"], cases), seed=0, share=True)
-                head = {"source": source, "judge": judge, "label": label, "k": int(has.sum())}
-                rows.append(head | {"n_failed": len(every) - len(of)} | e.row())
+                has_label = (labelled["label"] == label).to_numpy(float)
+                e = estimate(mean, has_label, clusters=_cases(labelled["item_id"], cases), seed=0, share=True)
+                head = {"source": source, "judge": judge, "label": label, "k": int(has_label.sum())}
+                rows.append(head | {"n_failed": len(judge_rows) - len(labelled)} | e.row())
     return pd.DataFrame(rows)
 
 
@@ -314,30 +321,34 @@ def label_test(
     seed: int,
 ) -> pd.DataFrame:  # judge, chi2, df, p, n
     "A test of whether banks differ in their labels, by judge; cases of each bank are a sample."
-    every = pd.concat([_sorted([]), *(_sorted(of).assign(bank=bank) for bank, of in verdicts.items())]).dropna()
+    labels = pd.concat(
+        [_sorted([]), *(_sorted(judgments).assign(bank=bank) for bank, judgments in verdicts.items())]
+    ).dropna()
     rows = []
-    for judge, said in every.groupby("judge", sort=True):
-        if min(said["bank"].nunique(), said["label"].nunique()) > 1:
-            where = [f"{bank}/{case}" for bank, case in zip(said["bank"], _cases(said["item_id"], cases))]
-            c, _ = clustered_chi_square(said["label"].tolist(), said["bank"].tolist(), where, seed=seed)
+    for judge, judge_rows in labels.groupby("judge", sort=True):
+        if min(judge_rows["bank"].nunique(), judge_rows["label"].nunique()) > 1:
+            case_ids = [
+                f"{bank}/{case}" for bank, case in zip(judge_rows["bank"], _cases(judge_rows["item_id"], cases))
+            ]
+            c, _ = clustered_chi_square(judge_rows["label"].tolist(), judge_rows["bank"].tolist(), case_ids, seed=seed)
             rows.append({"judge": judge, "chi2": c.statistic, "df": c.df, "p": c.p, "n": c.n})
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #5914ef24
 def repeat_agreement(judgments: Sequence[Judgment], cases: Mapping[str, str] | None = None) -> pd.DataFrame:
     "Agreement of a judge with its own repetitions on the same questions."
-    found = [(j.judge, j.item_id, j.repeat, j.label) for j in judgments if j.label is not None]
-    said = pd.DataFrame(found, columns=["judge", "item_id", "repeat", "label"])
+    label_rows = [(j.judge, j.item_id, j.repeat, j.label) for j in judgments if j.label is not None]
+    verdicts = pd.DataFrame(label_rows, columns=["judge", "item_id", "repeat", "label"])
     rows = []
-    for judge, own in said.groupby("judge", sort=False):
-        wide = own.pivot(index="item_id", columns="repeat", values="label")
+    for judge, judge_rows in verdicts.groupby("judge", sort=False):
+        wide = judge_rows.pivot(index="item_id", columns="repeat", values="label")
         for a, b in combinations(wide, 2):
-            both = wide[[a, b]].dropna()
-            labels = pd.factorize(both.to_numpy(object).T.ravel())[0].reshape(2, -1)
+            pair = wide[[a, b]].dropna()
+            labels = pd.factorize(pair.to_numpy(object).T.ravel())[0].reshape(2, -1)
             head = {"judge": judge, "repeats": f"{a + 1} and {b + 1}"}
-            of = _cases(both.index, cases)
-            share = estimate(mean, (labels[0] == labels[1]).astype(float), clusters=of, seed=0, share=True)
-            kappa = agreement_estimate(labels.astype(float), "cohen_kappa", clusters=of)
+            case = _cases(pair.index, cases)
+            share = estimate(mean, (labels[0] == labels[1]).astype(float), clusters=case, seed=0, share=True)
+            kappa = agreement_estimate(labels.astype(float), "cohen_kappa", clusters=case)
             rows += [head | {"measure": "agreement"} | share.row(), head | {"measure": "kappa"} | kappa.row()]
     return pd.DataFrame(rows)
 

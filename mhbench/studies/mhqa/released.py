@@ -30,17 +30,17 @@ def _said_columns(names: list[str], place: str) -> tuple[str, str]:
     "The columns of the two primary annotators, by their place."
     inner = names[names.index("correct_option_text") + 1 : names.index("correct_option")]
     if len(inner) != 4:
-        got = f"{len(inner)} ({place})"
-        refuse(f"annotated_keys: four columns must stand between the key's text and number; got {got}")
+        value = f"{len(inner)} ({place})"
+        refuse(f"annotated_keys: four columns must stand between the key's text and number; got {value}")
     return inner[0], inner[2]
 
 
-def _letter_said(row: Mapping[str, str], said: str, key: str) -> str | None:
+def _letter_said(row: Mapping[str, str], words: str, key: str) -> str | None:
     "The option that an annotator's words name; None where they name none."
-    if said == _AGREES:
+    if words == _AGREES:
         return key
-    named = [a for a, o in zip(letters(4), _OPTIONS) if compared_text(row[o]) == compared_text(said)]
-    return named[0] if named else None
+    matches = [a for a, o in zip(letters(4), _OPTIONS) if compared_text(row[o]) == compared_text(words)]
+    return matches[0] if matches else None
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #21e59e51
 def annotated_keys(
@@ -53,34 +53,36 @@ def annotated_keys(
     Raises: ValueError where the columns are not as released.
     """
     path = Path(csv)
-    known = {compared_text(q) for q in questions}
+    gold_questions = {compared_text(q) for q in questions}
     rows = []
     for _, row in csv_rows(path, ("question", *_OPTIONS, "correct_option_text", "correct_option")):
-        said = [row[c].strip() for c in _said_columns(list(row), path.name)]
+        verdicts = [row[c].strip() for c in _said_columns(list(row), path.name)]
         key = letters(4)[int(float(row["correct_option"])) - 1]
-        agree = [words == _AGREES for words in said]
-        named = [_letter_said(row, words, key) for words in said]
-        rows.append((compared_text(row["question"]) in known, key, *agree, *named))
+        agree = [words == _AGREES for words in verdicts]
+        named_letters = [_letter_said(row, words, key) for words in verdicts]
+        rows.append((compared_text(row["question"]) in gold_questions, key, *agree, *named_letters))
     return pd.DataFrame(rows, columns=["gold", "key", "first_agrees", "second_agrees", "first", "second"])
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #c725321c
-def agreement_on_keys(said: pd.DataFrame) -> pd.DataFrame:  # questions, of (agreeing, letter), measure, an estimate
+def agreement_on_keys(verdicts: pd.DataFrame) -> pd.DataFrame:  # questions, of (agreeing, letter), measure, an estimate
     """Agreement of each annotator with the proposed key, and of the two with each other.
 
     Source: Racha et al. 2025, section 3.4, which does not say on what its kappa is computed.
     """
-    found = []
-    for questions, part in (("MHQA-gold", said[said["gold"]]), ("all in the file", said)):
-        words = part[["first_agrees", "second_agrees"]].replace({True: "agrees", False: "another"})
+    tables = []
+    for questions, group in (("MHQA-gold", verdicts[verdicts["gold"]]), ("all in the file", verdicts)):
+        words = group[["first_agrees", "second_agrees"]].replace({True: "agrees", False: "another"})
         words = words.set_axis(["first", "second"], axis=1).assign(key="agrees")
-        for of, letters_said in (("agreeing", words), ("letter", part.dropna(subset=["first", "second"]))):
+        for basis, letters_said in (("agreeing", words), ("letter", group.dropna(subset=["first", "second"]))):
             pairs = letters_said[["key", "first", "second"]].to_numpy(object)
-            table = key_agreement([Decision("", key, one, other, None, None, "") for key, one, other in pairs])
-            one = table[~table["measure"].str.endswith("agree or disagree")]
-            measure = one["measure"].str.removesuffix(", letter")
-            found.append(one.assign(questions=questions, of=of, measure=measure))
-    columns = ["questions", "of", *[c for c in found[0] if c not in ("questions", "of")]]
-    return pd.concat(found, ignore_index=True)[columns]
+            table = key_agreement(
+                [Decision("", key, agreement, second, None, None, "") for key, agreement, second in pairs]
+            )
+            agreement = table[~table["measure"].str.endswith("agree or disagree")]
+            measure = agreement["measure"].str.removesuffix(", letter")
+            tables.append(agreement.assign(questions=questions, of=basis, measure=measure))
+    columns = ["questions", "of", *[c for c in tables[0] if c not in ("questions", "of")]]
+    return pd.concat(tables, ignore_index=True)[columns]
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #d46ada3a
 def recorded_difficulty(csv: str | Path) -> list[Judgment]:
@@ -92,31 +94,35 @@ def recorded_difficulty(csv: str | Path) -> list[Judgment]:
     path = Path(csv)
     judge, _, bank = path.stem.partition("_data_")
     about: dict[str, Any] = dict(study="mhqa", model="item", judge=judge, kind="label", rubric=BY_DIFFICULTY, text="")
-    said = [row["difficulty"].strip() for _, row in csv_rows(path, ("difficulty",))]
-    return [Judgment(item_id=f"{bank}-{n}", label=label, status="ok", **about) for n, label in enumerate(said, 1)]
+    labels = [row["difficulty"].strip() for _, row in csv_rows(path, ("difficulty",))]
+    return [Judgment(item_id=f"{bank}-{n}", label=label, status="ok", **about) for n, label in enumerate(labels, 1)]
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #485498b5
 def counted_questions(parts: Mapping[str, Sequence[Item]]) -> pd.DataFrame:  # n (rows), n_distinct (a repeat once)
     "Questions by part, topic and type, as rows and as distinct questions. Source: Racha et al. 2025, table 1."
-    found = []
-    for part, items in parts.items():
-        found += [(part, i.topic, i.category, i.base_id is None) for i in items]
-    rows = pd.DataFrame(found, columns=["part", "topic", "type", "first"])
-    every = pd.concat([rows, rows.assign(type="Total")])
-    every = pd.concat([every, every.assign(topic="All")])
-    table = every.groupby(["part", "topic", "type"])["first"].agg(["size", "sum"]).set_axis(["n", "n_distinct"], axis=1)
+    records = []
+    for bank, items in parts.items():
+        records += [(bank, i.topic, i.category, i.base_id is None) for i in items]
+    rows = pd.DataFrame(records, columns=["part", "topic", "type", "first"])
+    with_totals = pd.concat([rows, rows.assign(type="Total")])
+    with_totals = pd.concat([with_totals, with_totals.assign(topic="All")])
+    table = (
+        with_totals.groupby(["part", "topic", "type"])["first"]
+        .agg(["size", "sum"])
+        .set_axis(["n", "n_distinct"], axis=1)
+    )
     order = [list(parts), [*TOPICS, "All"], [*TYPES, "Total"]]
     return table.reindex(pd.MultiIndex.from_product(order, names=table.index.names), fill_value=0).reset_index()
 
 
 def _of_mhqa_b(release: Path) -> list[Item]:
     "The questions of MHQA-B, where all of its files are there."
-    files = [release / f"mhqa_b_{part}.csv" for part in ("train", "val", "test")]
-    there = all(f.is_file() for f in files)
-    return list(chain.from_iterable(load_mhqa(f, key="number").records for f in files)) if there else []
+    files = [release / f"mhqa_b_{split}.csv" for split in ("train", "val", "test")]
+    complete = all(f.is_file() for f in files)
+    return list(chain.from_iterable(load_mhqa(f, key="number").records for f in files)) if complete else []
 
 # %% ../../../nbs/studies/mhqa/05_released.ipynb #367a90d6
-def release_contents(stage: Any, *, release: Path | None, seed: int, **found: Any) -> Iterator[Any]:
+def release_contents(stage: Any, *, release: Path | None, seed: int, **unused: Any) -> Iterator[Any]:
     """What MHQA's release holds beside questions and answers
 
     Questions by topic and type, as rows and as distinct questions; how far the annotators agree with the proposed keys
@@ -126,8 +132,8 @@ def release_contents(stage: Any, *, release: Path | None, seed: int, **found: An
     parts = {"MHQA-gold": stage.items, "MHQA-B": _of_mhqa_b(folder) if release else []}
     counts = counted_questions({name: items for name, items in parts.items() if items})
     yield stage.table("questions", counts, "Questions by part, topic and type (table 1)", show=False)
-    said = _annotated(folder, stage.items) if release else None
-    agreement = pd.DataFrame() if said is None else agreement_on_keys(said)
+    verdicts = _annotated(folder, stage.items) if release else None
+    agreement = pd.DataFrame() if verdicts is None else agreement_on_keys(verdicts)
     no_said = "no file with the annotators' columns is there"
     yield stage.table("agreement_on_keys", agreement, "Agreement of the annotators (section 3.4)", absent=no_said)
     files = sorted((folder / "difficulty").glob("*_data_*.csv")) if release else []

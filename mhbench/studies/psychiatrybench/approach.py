@@ -62,8 +62,8 @@ def question_requests(
     Source: PsychiatryBench, template 10.
     Raises: ValueError for an item that is not open.
     """
-    if other := [i for i in items if not task_of(i).prose]:
-        refuse(f"question_requests: items must be of task open; got {other[0].task}", place=other[0].item_id)
+    if not_open := [i for i in items if not task_of(i).prose]:
+        refuse(f"question_requests: items must be of task open; got {not_open[0].task}", place=not_open[0].item_id)
     name = "steps/approach_question.yaml"
     path = prompts.find(name, prompts_dir)
     if path is None:
@@ -76,8 +76,8 @@ def question_requests(
     for i in items:
         context = "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in i.context.items())
         values = {"context": context, "reference": task_of(i).reference(i), "question": i.question}
-        asked = [{"role": r, "content": render(text[r], values, name)} for r in ("system", "user") if r in text]
-        messages = with_system(asked, asker.system)
+        prompt = [{"role": r, "content": render(text[r], values, name)} for r in ("system", "user") if r in text]
+        messages = with_system(prompt, asker.system)
         out.append(Request(f"{i.study}/{i.item_id}/question/{attempt}", messages, sampling, attempt, room=room))
     return out
 
@@ -98,19 +98,19 @@ def write_questions(
     Source: PsychiatryBench, template 10.
     Raises: ValueError for an encoder or a classifier, which cannot write; what `ask` raises.
     """
-    same = {"cache": cache, **ask_options}
-    one, place = _writing(asker)
+    options = {"cache": cache, **ask_options}
+    model, endpoint = _writing(asker)
     checking = _writing(checker)
     tries = Tries([], [])
     waiting = list(items)
     for attempt in range(attempts):
         if not waiting:
             break
-        asked = question_requests(waiting, one, attempt, max_tokens=max_tokens, prompts_dir=prompts_dir)
-        answers = ask(asked, one, place, some_must_come=not attempt, study=items[0].study, **same)
-        written = [response(i, r, a, one, "zero_shot") for i, r, a in zip(waiting, asked, answers, strict=True)]
-        whole = [q if q.status == "ok" else q.model_copy(update={"text": None}) for q in written]
-        checks = judge(whole, items, *checking, rubric=RELEVANCE, prompts_dir=prompts_dir, **same)
+        requests = question_requests(waiting, model, attempt, max_tokens=max_tokens, prompts_dir=prompts_dir)
+        answers = ask(requests, model, endpoint, some_must_come=not attempt, study=items[0].study, **options)
+        written = [response(i, r, a, model, "zero_shot") for i, r, a in zip(waiting, requests, answers, strict=True)]
+        complete = [q if q.status == "ok" else q.model_copy(update={"text": None}) for q in written]
+        checks = judge(complete, items, *checking, rubric=RELEVANCE, prompts_dir=prompts_dir, **options)
         tries.questions.extend(written)
         tries.checks.extend(checks)
         waiting = [i for i, q, c in zip(waiting, written, checks, strict=True) if not _relevant(q, c)]
@@ -126,11 +126,11 @@ def _relevant(question: Response, check: Judgment) -> bool:
     return check.label == "yes" and bool((question.text or "").strip())
 
 
-def _writing(asked: Asked) -> tuple[Model, Any]:
-    if asked.model is None or asked.endpoint is None:
+def _writing(entry: Asked) -> tuple[Model, Any]:
+    if entry.model is None or entry.endpoint is None:
         remedy = "name a model behind an endpoint"
-        refuse(f"write_questions: asked and judges must be models that write; got {asked.name}", remedy=remedy)
-    return asked.model, asked.endpoint
+        refuse(f"write_questions: asked and judges must be models that write; got {entry.name}", remedy=remedy)
+    return entry.model, entry.endpoint
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #7d02a99a
 def _last(tries: Tries) -> dict[str, tuple[Response, Judgment]]:  # item_id -> the question that counts, its verdict
@@ -172,18 +172,18 @@ def read_question_sheet(
     out: dict[str, Check] = {}
     for place, row in csv_rows(path, ("item_id", "question", "relevant", "question_instead")):
         name, instead = row["item_id"].strip(), row["question_instead"].strip()
-        said = row["relevant"].strip().casefold()
+        verdict = row["relevant"].strip().casefold()
         if name not in last or name in out:
-            got = f"{name!r} twice" if name in out else repr(name)
-            refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {got}", place=place)
+            value = f"{name!r} twice" if name in out else repr(name)
+            refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {value}", place=place)
         if row["question"].strip() != _text(last[name][0]):
-            got = f"{name} ({place}); use the sheet of this run: the questions have changed since"
-            refuse(f"read_question_sheet: question must be the one that was written; got {got}")
-        if said not in ("yes", "no", "") or (instead and not said):
+            value = f"{name} ({place}); use the sheet of this run: the questions have changed since"
+            refuse(f"read_question_sheet: question must be the one that was written; got {value}")
+        if verdict not in ("yes", "no", "") or (instead and not verdict):
             rule = "relevant must be yes or no, or empty in an open row"
-            refuse(f"read_question_sheet: {rule}; got {said!r}", place=place)
-        if said:
-            out[name] = Check(name, rater, said == "yes", instead)
+            refuse(f"read_question_sheet: {rule}; got {verdict!r}", place=place)
+        if verdict:
+            out[name] = Check(name, rater, verdict == "yes", instead)
     return list(out.values())
 
 
@@ -211,34 +211,34 @@ def decide_questions(items: Sequence[Item], tries: Tries, people: Sequence[Check
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #19526e30
 def _decided(question: Response, check: Judgment, tries: int, people: Sequence[Check]) -> Decided:
     people = [p for p in people if p.item_id == question.item_id]
-    own = sorted({p.instead for p in people if p.instead})
-    if len(own) > 1:
-        got = f"{own} ({question.item_id}); have them agree on one, and leave it in one sheet"
-        refuse(f"decide_questions: question_instead must be one question; got {got}")
-    if own:
-        return Decided(question.item_id, own[0], tries, "people's own question", "")
-    for_it = sum(1 if p.relevant else -1 for p in people)
+    written = sorted({p.instead for p in people if p.instead})
+    if len(written) > 1:
+        value = f"{written} ({question.item_id}); have them agree on one, and leave it in one sheet"
+        refuse(f"decide_questions: question_instead must be one question; got {value}")
+    if written:
+        return Decided(question.item_id, written[0], tries, "people's own question", "")
+    balance = sum(1 if p.relevant else -1 for p in people)
     why = ""
-    if for_it < 0:
+    if balance < 0:
         why = "people do not find the question relevant"
-    elif for_it == 0 and not _relevant(question, check):
+    elif balance == 0 and not _relevant(question, check):
         why = "the question is not relevant" if check.label == "no" else "there is no verdict on the question"
         if question.status != "ok":
             why = f"the question could not be had: {question.status}"
     text = _text(question)
     if not why and not text:
         why = "there is no whole question"
-    return Decided(question.item_id, None if why else text, tries, "people" if for_it else "model", why)
+    return Decided(question.item_id, None if why else text, tries, "people" if balance else "model", why)
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #5a626138
 def asked_items(items: Sequence[Item], outcomes: Sequence[Decided]) -> list[Item]:  # those that have a question
     "The items as models are asked them."
-    found = {o.item_id: o.question for o in outcomes}
+    questions = {o.item_id: o.question for o in outcomes}
     out = []
     for i in items:
-        if i.item_id not in found:
+        if i.item_id not in questions:
             out.append(i)
-        elif (question := found[i.item_id]) is not None:
+        elif (question := questions[i.item_id]) is not None:
             out.append(i.model_copy(update={"question": question, "variant": {**i.variant, "question": "written"}}))
     return out
 
@@ -260,8 +260,8 @@ def checked_table(tries: Tries, people: Sequence[Check], **settings: Any) -> pd.
     rows = []
     for rater in sorted({p.rater for p in people}):
         pairs = [(last[p.item_id][1].label, "yes" if p.relevant else "no") for p in people if p.rater == rater]
-        both = np.array([(a, b) for a, b in pairs if a is not None], dtype=object).reshape(-1, 2).T
-        share = estimate(_same, *both, share=True, **settings)
+        verdicts = np.array([(a, b) for a, b in pairs if a is not None], dtype=object).reshape(-1, 2).T
+        share = estimate(_same, *verdicts, share=True, **settings)
         rows.append({"rater": rater, "measure": "share of the same verdicts"} | share.row())
-        rows.append({"rater": rater, "measure": "Cohen's kappa"} | agreement_estimate(both, "cohen_kappa").row())
+        rows.append({"rater": rater, "measure": "Cohen's kappa"} | agreement_estimate(verdicts, "cohen_kappa").row())
     return pd.DataFrame(rows, columns=["rater", "measure", *ESTIMATE_COLUMNS])

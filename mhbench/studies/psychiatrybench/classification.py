@@ -38,14 +38,14 @@ def key_and_answer(
     answers: Iterable[Sequence[str]], keys: Iterable[Sequence[str]], labels: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # key (N, L) and answer (N, L), bool; unknown names (N,)
     "Keys and answers as indicator matrices."
-    known, unknown = [], []
+    listed, unknown = [], []
     for row in answers:
-        known.append([a for a in row if not a.startswith(UNKNOWN)])
-        unknown.append(len(set(row) - set(known[-1])))
-    truth, beside = indicator([list(k) for k in keys], labels)
-    said, more = indicator(known, labels)
-    assert not beside.any(), "classification: a key is on the list"
-    return truth, said, np.array(unknown, int) + more
+        listed.append([a for a in row if not a.startswith(UNKNOWN)])
+        unknown.append(len(set(row) - set(listed[-1])))
+    truth, n_key_unlisted = indicator([list(k) for k in keys], labels)
+    answer, n_unlisted = indicator(listed, labels)
+    assert not n_key_unlisted.any(), "classification: a key is on the list"
+    return truth, answer, np.array(unknown, int) + n_unlisted
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #9f6ef66b
 _RUN = ["model", "mode", "task"]
@@ -57,7 +57,7 @@ LABEL_MEASURES = (  # all but the last between 0 and 1
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #73891fa9
 def label_measures(
     truth: np.ndarray,  # (N, L) bool
-    said: np.ndarray,  # (N, L) bool
+    answer: np.ndarray,  # (N, L) bool
     unknown: np.ndarray,  # (N,) names on no list
     normal: int | None,  # the column of Normal; None where the list has none
     *,
@@ -66,18 +66,18 @@ def label_measures(
     "The measures of a classification task. Source: PsychiatryBench, equations 11 to 13; the other measures are ours."
     w = unit_weights(weights, len(truth), "label_measures")
     y = truth.astype(float)
-    p = said.astype(float)
+    p = answer.astype(float)
     n = w.sum(1)
     hit = w @ (y * p)
     answered = w @ p
     support = w @ y
     f = np.nan_to_num(divide(2 * hit, answered + support))  # equation 12
-    exact = w @ ((truth == said).all(1) & (unknown == 0)).astype(float)
+    exact = w @ ((truth == answer).all(1) & (unknown == 0)).astype(float)
     healthy = well = ill = np.zeros(len(truth))
     if normal is not None:
         healthy = y[:, normal]
         well = p[:, normal]
-        ill = (np.delete(said, normal, axis=1).any(1) | (unknown > 0)).astype(float)
+        ill = (np.delete(answer, normal, axis=1).any(1) | (unknown > 0)).astype(float)
     names = p.sum(1) + unknown
     table = [
         divide(exact, n),  # equation 11
@@ -110,27 +110,27 @@ def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot:
         about["n_not_asked"] = n_items[head["task"]] - len(g) - counts["n_failed"]
         if not len(g) or none_read(g):
             nothing = Estimate.from_limits(np.nan, n=len(g), n_clusters=g["cluster"].nunique())
-            found = dict.fromkeys(LABEL_MEASURES, nothing)
+            estimates = dict.fromkeys(LABEL_MEASURES, nothing)
         else:
-            found = _bootstrapped(g, labels, n_boot, seed)
-        rows += [about | {"measure": name} | e.row() for name, e in found.items()]
+            estimates = _bootstrapped(g, labels, n_boot, seed)
+        rows += [about | {"measure": name} | e.row() for name, e in estimates.items()]
     counted = ["n_not_asked", "n_missing", "n_refused", "n_unread"]
     return pd.DataFrame(rows, columns=[*_RUN, "measure", *ESTIMATE_COLUMNS, *counted])
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #171d3445
 def _bootstrapped(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) -> dict[str, Estimate]:
     "Every measure, with its interval over cases; that of healthy patients rests on those alone."
-    truth, said, unknown = key_and_answer(g["answer"], g["key"], labels)
+    truth, answer, unknown = key_and_answer(g["answer"], g["key"], labels)
     normal = labels.index(NORMAL) if NORMAL in labels else None
     clusters = g["cluster"].to_numpy()
     measures = partial(label_measures, normal=normal)
-    every = bootstrap(measures, truth, said, unknown, clusters=clusters, n=n_boot, seed=seed)
+    intervals = bootstrap(measures, truth, answer, unknown, clusters=clusters, n=n_boot, seed=seed)
     healthy = clusters[truth[:, normal]] if normal is not None else clusters[:0]
     out = {}
-    for name, value, replicates in zip(LABEL_MEASURES, every.estimate, every.replicates.T):
-        of = healthy if name == "healthy called ill" else clusters
+    for name, value, replicates in zip(LABEL_MEASURES, intervals.estimate, intervals.replicates.T):
+        case = healthy if name == "healthy called ill" else clusters
         out[name] = Estimate.from_replicates(
-            value, replicates, n=len(of), n_clusters=len(set(of)), share=name != LABEL_MEASURES[-1]
+            value, replicates, n=len(case), n_clusters=len(set(case)), share=name != LABEL_MEASURES[-1]
         )
     return out
 
@@ -141,14 +141,14 @@ def label_scores(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1
     for head, g, labels, _ in _parts(scores, items):
         if not len(g) or none_read(g):
             continue
-        truth, said, _ = key_and_answer(g["answer"], g["key"], labels)
-        occurs = np.flatnonzero(truth.any(0) | said.any(0))
+        truth, answer, _ = key_and_answer(g["answer"], g["key"], labels)
+        occurs = np.flatnonzero(truth.any(0) | answer.any(0))
         y = truth[:, occurs].astype(float)
-        p = said[:, occurs].astype(float)
+        p = answer[:, occurs].astype(float)
         clusters = g["cluster"].to_numpy()
-        every = bootstrap(_f1_each, y, p, clusters=clusters, n=n_boot, seed=seed)
+        intervals = bootstrap(_f1_each, y, p, clusters=clusters, n=n_boot, seed=seed)
         units: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters)), "share": True}
-        for k, (value, replicates) in enumerate(zip(every.estimate, every.replicates.T)):
+        for k, (value, replicates) in enumerate(zip(intervals.estimate, intervals.replicates.T)):
             counts = {"n_true": y[:, k].sum(), "n_answered": p[:, k].sum(), "n_both": y[:, k] @ p[:, k]}
             e = Estimate.from_replicates(value, replicates, **units)
             rows.append(head | {"label": labels[occurs[k]]} | {c: int(v) for c, v in counts.items()} | e.row())
@@ -159,7 +159,7 @@ def _f1_each(y: np.ndarray, p: np.ndarray, *, weights: np.ndarray) -> np.ndarray
     return divide(2 * (weights @ (y * p)), weights @ y + weights @ p)
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #591755ca
-def confusions(scores: pd.DataFrame, items: Sequence[Item], most: int = 10) -> pd.DataFrame:
+def confusions(scores: pd.DataFrame, items: Sequence[Item], n_shown: int = 10) -> pd.DataFrame:
     """The most frequent confusions: a label missing from the answer, paired with one wrongly named; `–` where one side
     is empty. A case with several of them counts for each pair.
     """
@@ -171,10 +171,10 @@ def confusions(scores: pd.DataFrame, items: Sequence[Item], most: int = 10) -> p
         true = Counter(g["key"].explode())
         for answer, key in zip(g["answer"], g["key"]):
             missed = sorted(set(key) - set(answer)) or ["–"]
-            named = sorted(a.removeprefix(UNKNOWN) for a in set(answer) - set(key)) or ["–"]
-            pairs.update(product(missed, named))
+            wrongly_named = sorted(a.removeprefix(UNKNOWN) for a in set(answer) - set(key)) or ["–"]
+            pairs.update(product(missed, wrongly_named))
         del pairs["–", "–"]
-        ranked = sorted(pairs.items(), key=lambda x: (-x[1], x[0]))[:most]
+        ranked = sorted(pairs.items(), key=lambda x: (-x[1], x[0]))[:n_shown]
         rows += [head | {"missed": m, "named": x, "n": n, "n_true": true[m]} for (m, x), n in ranked]
     return pd.DataFrame(rows, columns=[*_RUN, "missed", "named", "n", "n_true"])
 

@@ -36,30 +36,30 @@ def set_structures(items: Sequence[Item]) -> pd.DataFrame:  # set, n_full, n_sep
 
     Source: PsychiatryBench, appendix 1.1.
     """
-    whole = {i.item_id: i for i in items if task_of(i).per_stem and i.category == "emi"}
-    apart: dict[str, list[Item]] = {}
+    sets = {i.item_id: i for i in items if task_of(i).per_stem and i.category == "emi"}
+    separated_by_set: dict[str, list[Item]] = {}
     for i in items:
         if task_of(i).choice and i.topic == "separated" and i.category == "emi separated":
-            apart.setdefault(i.cluster, []).append(i)
+            separated_by_set.setdefault(i.cluster, []).append(i)
     rows = []
-    for name in whole | apart:
-        one = whole.get(name)
-        many = sorted(apart.get(name, []), key=lambda i: int(i.origin.get("number", 0)))
-        why = _difference(one, many)
-        rows.append((name, len(one.stems) if one else 0, len(many), not why, why))
+    for name in sets | separated_by_set:
+        full = sets.get(name)
+        separated = sorted(separated_by_set.get(name, []), key=lambda i: int(i.origin.get("number", 0)))
+        difference = _difference(full, separated)
+        rows.append((name, len(full.stems) if full else 0, len(separated), not difference, difference))
     return pd.DataFrame(rows, columns=["set", "n_full", "n_separated", "shared", "why"])
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #e5f7e857
-def _difference(one: Item | None, many: Sequence[Item]) -> str:
+def _difference(full: Item | None, separated: Sequence[Item]) -> str:
     "How the two forms of a set differ; empty where they do not."
-    if one is None or not many:
-        return "only separated" if one is None else "only as a set"
-    numbers = [i.origin.get("number") for i in many]
-    if numbers != [str(n) for n in range(1, len(one.stems) + 1)]:
+    if full is None or not separated:
+        return "only separated" if full is None else "only as a set"
+    numbers = [i.origin.get("number") for i in separated]
+    if numbers != [str(n) for n in range(1, len(full.stems) + 1)]:
         return "other questions"
-    if any(_folded(i.options) != _folded(one.options) for i in many):
+    if any(_folded(i.options) != _folded(full.options) for i in separated):
         return "other options"
-    if _folded(["".join(i.key) for i in many]) != _folded(one.key):
+    if _folded(["".join(i.key) for i in separated]) != _folded(full.key):
         return "other keys"
     return ""
 
@@ -102,9 +102,9 @@ def partial_credit(
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #f59e4669
 def _shared(g: pd.DataFrame) -> pd.DataFrame:
     "The sub-questions of the shared sets that were answered completely in both formats."
-    there = g["shared"] & g["full"].notna() & g["separated"].notna()
-    complete = (there | ~g["shared"]).groupby(g["set"]).transform("all")
-    return g[there & complete]
+    answered = g["shared"] & g["full"].notna() & g["separated"].notna()
+    complete = (answered | ~g["shared"]).groupby(g["set"]).transform("all")
+    return g[answered & complete]
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #b825f96b
 def format_counts(units: pd.DataFrame) -> pd.DataFrame:  # a row a model and mode, with p and sets_without_answer
@@ -159,18 +159,18 @@ def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.Da
     rows = []
     for (model, mode), g in units.groupby(["model", "mode"], sort=True):
         parts = [("all sets", g[g["full"].notna()], RATES[0]), ("all sets", g[g["separated"].notna()], RATES[1])]
-        for on, u, name in [*parts, *(("shared sets", _shared(g), name) for name in RATES)]:
+        for scope, u, name in [*parts, *(("shared sets", _shared(g), name) for name in RATES)]:
             if not len(u):
                 continue
             size = u.groupby("set")["number"].transform("size").to_numpy(float)
             full, separated = (u[c].fillna(0).to_numpy(float) for c in ("full", "separated"))
             arrays = full, separated, size, u["same_letter"].to_numpy(float)
-            how: dict[str, Any] = {"clusters": u["set"].to_numpy(), "n_boot": n_boot, "seed": seed, "share": True}
+            settings: dict[str, Any] = {"clusters": u["set"].to_numpy(), "n_boot": n_boot, "seed": seed, "share": True}
             if name == "full minus separated":
-                found = mean_difference(full - separated, how["clusters"], largest=1)
+                rate = mean_difference(full - separated, settings["clusters"], largest=1)
             else:
-                found = estimate(partial(_rate, name=name), *arrays, **how)
-            rows.append({"model": model, "mode": mode, "measure": name, "on": on} | found.row())
+                rate = estimate(partial(_rate, name=name), *arrays, **settings)
+            rows.append({"model": model, "mode": mode, "measure": name, "on": scope} | rate.row())
     return pd.DataFrame(rows, columns=["model", "mode", "measure", "on", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #e08c4f8f

@@ -43,8 +43,8 @@ class TaskRow(Record):
 
     def context(self) -> dict[str, str]:
         names = ("history", "mental_state_examination", "physical_examination", "first_follow_up", "second_follow_up")
-        there = {name: getattr(self, name, None) for name in names}
-        return {name.removesuffix("_examination"): text for name, text in there.items() if text is not None}
+        texts = {name: getattr(self, name, None) for name in names}
+        return {name.removesuffix("_examination"): text for name, text in texts.items() if text is not None}
 
     def origin(self) -> dict[str, str]:
         return {name: v for name in ("book", "case") if (v := getattr(self, name)) is not None}
@@ -86,9 +86,9 @@ class _Approach(TaskRow):
     question: _Text | None = None
 
     def items(self, labels):
-        asked = {"variant": {"question": AWAITING}} if self.question is None else {}
+        awaiting = {"variant": {"question": AWAITING}} if self.question is None else {}
         question = self.question or "How would you approach this case?"
-        return [dict(task="open", question=question, key=[self.clinical_approach], **asked)]
+        return [dict(task="open", question=question, key=[self.clinical_approach], **awaiting)]
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #ddff4a9f
 class _Classification(TaskRow):
@@ -108,12 +108,12 @@ class _Classification(TaskRow):
         return out
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #5e21c9b0
-def _named_labels(said: list[str] | str, form: str, options: list[str], aliases: Mapping[str, str]) -> list[str]:
+def _named_labels(answer: list[str] | str, form: str, options: list[str], aliases: Mapping[str, str]) -> list[str]:
     "The labels of a row as the list spells them; Normal where there are none."
-    read = [parse_labels(t, options, aliases=aliases) for t in ([said] if isinstance(said, str) else said)]
-    if unknown := list(chain.from_iterable(r.unknown for r in read)):
+    parsed = [parse_labels(t, options, aliases=aliases) for t in ([answer] if isinstance(answer, str) else answer)]
+    if unknown := list(chain.from_iterable(r.unknown for r in parsed)):
         raise ValueError(f"{form} must hold names of labels.json; got {unknown}")
-    names = list(dict.fromkeys(chain.from_iterable(r.labels for r in read))) or [NORMAL]
+    names = list(dict.fromkeys(chain.from_iterable(r.labels for r in parsed))) or [NORMAL]
     if NORMAL in names and len(names) > 1:
         raise ValueError(f"{form} must not hold {NORMAL} beside a label; got {names}")
     return names
@@ -139,9 +139,9 @@ class _Choices(TaskRow):
             raise ValueError("choices must differ")
         return self
 
-    def _choice(self, topic: str, question: str, key: list[str], **more: Any) -> dict[str, Any]:
+    def _choice(self, topic: str, question: str, key: list[str], **fields: Any) -> dict[str, Any]:
         options = list(self.choices.values())
-        return dict(task="multiple_choice", topic=topic, question=question, options=options, key=key, **more)
+        return dict(task="multiple_choice", topic=topic, question=question, options=options, key=key, **fields)
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #d6277dfb
 class _MCQ(_Choices):
@@ -160,9 +160,9 @@ class _EMI(_Choices):
 
     @model_validator(mode="after")
     def _paired(self):
-        asked = len(self.questions)
-        if len(self.answers) != asked:
-            raise ValueError(f"answers must have one letter a question ({asked}); got {len(self.answers)}")
+        n_questions = len(self.questions)
+        if len(self.answers) != n_questions:
+            raise ValueError(f"answers must have one letter a question ({n_questions}); got {len(self.answers)}")
         return self
 
     def items(self, labels):
@@ -170,8 +170,8 @@ class _EMI(_Choices):
         key = [a.upper() for a in self.answers]
         out = [self._choice("set", ask, key) | dict(task="extended_matching", stems=self.questions)]
         for n, (question, letter) in enumerate(zip(self.questions, key), 1):
-            own = dict(suffix=f"-{n}", of_set=True, origin={"number": str(n)})
-            out.append(self._choice("separated", f"{ask}\n{question}", [letter], **own))
+            fields = dict(suffix=f"-{n}", of_set=True, origin={"number": str(n)})
+            out.append(self._choice("separated", f"{ask}\n{question}", [letter], **fields))
         return out
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #99932db5
@@ -243,41 +243,42 @@ def label_lists(path: Path | None = None) -> dict[str, Any]:  # categories, diso
         refuse(f"{rule}; got {type(labels).__name__} ({path.name})")
     out: dict[str, Any] = {}
     for form in ("categories", "disorders"):
-        given = labels.get(form)
-        names: list = given if isinstance(given, list) else []
+        listed = labels.get(form)
+        names: list = listed if isinstance(listed, list) else []
         if names and form == "disorders":
             names = names + labels.get("after_the_print", [])
         texts = all(isinstance(n, str) and n.strip() for n in names)
         if not texts or len(names) < 2 or len(set(names)) < len(names):
             rule = f"{form} must be a list of two or more different names"
-            refuse(f"load_psychiatrybench: {rule}; got {str(given)[:80]}", place=path.name, remedy="mend the list")
+            refuse(f"load_psychiatrybench: {rule}; got {str(listed)[:80]}", place=path.name, remedy="mend the list")
         out[form] = [n for n in names if n != NORMAL]
-    known = {*out["categories"], *out["disorders"], NORMAL}
+    allowed = {*out["categories"], *out["disorders"], NORMAL}
     aliases = labels.get("aliases", json.loads(file_text(FACTS / "labels.json"))["aliases"])
-    if "aliases" in labels and (bad := {a: n for a, n in aliases.items() if n not in known}):
-        refuse(f"load_psychiatrybench: aliases must stand for names of the lists; got {bad}", place=path.name)
-    return out | {"aliases": {a: n for a, n in aliases.items() if n in known and a not in known}}
+    if "aliases" in labels and (not_listed := {a: n for a, n in aliases.items() if n not in allowed}):
+        refuse(f"load_psychiatrybench: aliases must stand for names of the lists; got {not_listed}", place=path.name)
+    return out | {"aliases": {a: n for a, n in aliases.items() if n in allowed and a not in allowed}}
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #c85302b7
 def _tasks_in(folder: Path) -> list[str]:  # those with a file of their own, in the order of the tasks
     "The tasks in a folder; refuses one that holds none, a file that is no task, and two files for the single choices."
     if not folder.is_dir():
-        got = f"{folder.name!r}, which is not a folder"
+        value = f"{folder.name!r}, which is not a folder"
         refuse(
-            f"load_psychiatrybench: folder must hold the tasks' JSON lines files; got {got}", error=FileNotFoundError
+            f"load_psychiatrybench: folder must hold the tasks' JSON lines files; got {value}",
+            error=FileNotFoundError,
         )
-    found = {f.stem for f in folder.glob("*.jsonl")}
-    table = (folder / "mcq.csv").exists()
-    if table and "mcq" in found:
+    tasks = {f.stem for f in folder.glob("*.jsonl")}
+    has_csv = (folder / "mcq.csv").exists()
+    if has_csv and "mcq" in tasks:
         refuse("load_psychiatrybench: files must be one a task; got mcq.jsonl and mcq.csv", place=folder.name)
     names = ", ".join(PSYCHIATRY_TASKS)
-    if unknown := sorted(found - set(PSYCHIATRY_TASKS)):
-        got = f"{unknown} ({folder.name}); rename them"
-        refuse(f"load_psychiatrybench: files must be named after the tasks ({names}); got {got}")
-    if not found and not table:
+    if unknown := sorted(tasks - set(PSYCHIATRY_TASKS)):
+        value = f"{unknown} ({folder.name}); rename them"
+        refuse(f"load_psychiatrybench: files must be named after the tasks ({names}); got {value}")
+    if not tasks and not has_csv:
         rule = f"hold at least one of {names} as .jsonl"
         refuse(f"load_psychiatrybench: folder must {rule}; got none", place=folder.name, error=FileNotFoundError)
-    return [t for t in PSYCHIATRY_TASKS if t in found]
+    return [t for t in PSYCHIATRY_TASKS if t in tasks]
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #699c2a47
 def load_psychiatrybench(
@@ -301,32 +302,33 @@ def load_psychiatrybench(
     folder = Path(folder).expanduser()
     if emi not in EMI_FORMS:
         refuse(f"load_psychiatrybench: emi must be one of {', '.join(EMI_FORMS)}; got {emi!r}")
-    found = _tasks_in(folder)
+    tasks = _tasks_in(folder)
     if not strict and set_aside is None:
         remedy = "name a file for the rows that do not fit"
         refuse("load_psychiatrybench: set_aside must be a path where strict=False; got None", remedy=remedy)
-    own = folder / "labels.json" if (folder / "labels.json").exists() else None
-    labels = label_lists(own) if "classification" in found else {}
-    separate = "emi_separated" in found  # its questions replace those that the sets would be split into
+    own_lists = folder / "labels.json" if (folder / "labels.json").exists() else None
+    labels = label_lists(own_lists) if "classification" in tasks else {}
+    separate = "emi_separated" in tasks  # its questions replace those that the sets would be split into
     good, bad = [], []
-    first: dict[str, str] = {}  # item ids, and where each was first
-    for task in found:
+    first_places: dict[str, str] = {}  # item ids, and where each was first
+    for task in tasks:
         for place, row in json_rows(folder / f"{task}.jsonl"):
             try:
-                made = _items_of(place, row, task, labels, emi, protected, separate)
-                if again := [i.item_id for i in made if i.item_id in first]:
-                    got = f"{again[0]!r} again, first at {first[again[0]]} ({place}); give the row an id of its own"
-                    refuse(f"load_psychiatrybench: item_id must be unique; got {got}")
-                good += made
-                first |= {i.item_id: place for i in made}
+                items = _items_of(place, row, task, labels, emi, protected, separate)
+                if repeated := next((i.item_id for i in items if i.item_id in first_places), None):
+                    value = f"{repeated!r} again, first at {first_places[repeated]}"
+                    remedy = "give the row an id of its own"
+                    refuse(f"load_psychiatrybench: item_id must be unique; got {value}", place=place, remedy=remedy)
+                good += items
+                first_places |= {i.item_id: place for i in items}
             except ValueError as e:
                 if strict:
                     raise
                 bad.append({"place": place, "rule": str(e), "row": {"task": task, **row}})
     if (folder / "mcq.csv").exists():
-        taken = load_mhqa(folder / "mcq.csv", key=mcq_key, strict=strict, set_aside=set_aside)
-        good += [_as_mcq(i, protected) for i in taken.records]
-        bad += taken.set_aside
+        mcq = load_mhqa(folder / "mcq.csv", key=mcq_key, strict=strict, set_aside=set_aside)
+        good += [_as_mcq(i, protected) for i in mcq.records]
+        bad += mcq.set_aside
     if set_aside is not None:
         write_set_aside(bad, set_aside)
     return good
@@ -338,29 +340,29 @@ def _items_of(
     "The items of one row."
     record = EXAM_FORMS.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]
     if record is None:
-        got = f"{row.get('format')!r} ({place}); say which form the row has"
-        refuse(f"load_psychiatrybench: format must be mcq or emi; got {got}")
+        value = f"{row.get('format')!r} ({place}); say which form the row has"
+        refuse(f"load_psychiatrybench: format must be mcq or emi; got {value}")
     (r,) = validate([(place, row)], record).records
     base = f"psychiatrybench-{r.id}"
     try:
-        made = r.items(labels)
+        field_sets = r.items(labels)
     except ValueError as e:
         raise ValueError(f"load_psychiatrybench: {e} ({place}); mend the row or the list") from None
     out = []
-    for fields in made:
+    for fields in field_sets:
         if _left_out(fields, task, emi, separate):
             continue
         of_set = fields.pop("of_set", False)
         set_id = fields.pop("set_id", None)
-        whole = f"psychiatrybench-{set_id}" if set_id else base
-        apart = of_set and task.startswith("emi")
+        set_id_or_base = f"psychiatrybench-{set_id}" if set_id else base
+        separated = of_set and task.startswith("emi")
         item = dict(
             item_id=base + fields.pop("suffix", ""),
             study="psychiatrybench",
-            category="emi separated" if apart else task.replace("_", " "),
+            category="emi separated" if separated else task.replace("_", " "),
             context=r.context(),
-            group_id=whole if of_set or fields["task"] == "extended_matching" else r.cluster(),
-            base_id=whole if apart and emi == "both" else None,
+            group_id=set_id_or_base if of_set or fields["task"] == "extended_matching" else r.cluster(),
+            base_id=set_id_or_base if separated and emi == "both" else None,
             origin=r.origin() | fields.pop("origin", {}),
             source=r.source or place,
             canary=r.canary,
@@ -372,12 +374,12 @@ def _items_of(
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #ccb3e2e0
 def _as_mcq(item: Item, protected: bool | None) -> Item:
     "A question of MHQA's release as one of the task mcq; its topic and type are kept in its origin."
-    own: dict[str, Any] = {"study": "psychiatrybench", "category": "mcq", "topic": "mcq"}
-    own["item_id"] = f"psychiatrybench-{item.item_id}"
-    own["base_id"] = item.base_id and f"psychiatrybench-{item.base_id}"
-    own["origin"] = {"corpus": "mhqa", "topic": str(item.topic), "type": str(item.category)}
-    own["protected"] = item.protected if protected is None else protected
-    return item.model_copy(update=own)
+    changes: dict[str, Any] = {"study": "psychiatrybench", "category": "mcq", "topic": "mcq"}
+    changes["item_id"] = f"psychiatrybench-{item.item_id}"
+    changes["base_id"] = item.base_id and f"psychiatrybench-{item.base_id}"
+    changes["origin"] = {"corpus": "mhqa", "topic": str(item.topic), "type": str(item.category)}
+    changes["protected"] = item.protected if protected is None else protected
+    return item.model_copy(update=changes)
 
 
 def _left_out(fields: Mapping[str, Any], task: str, emi: str, separate: bool) -> bool:

@@ -83,10 +83,10 @@ def counts_beside(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books,
     rows = []
     for task, n in published_counts().items():
         names = ("classification categories", "classification specific") if task == "classification" else (task,)
-        own = [i for i in items if i.category in names]
-        first = [i for i in own if i.category == names[0]]  # a row of the classification makes two items
-        books = {i.origin["book"] for i in own if "book" in i.origin}
-        rows.append((task, len(first), len(books), len({i.cluster for i in own}), n))
+        task_items = [i for i in items if i.category in names]
+        first = [i for i in task_items if i.category == names[0]]  # a row of the classification makes two items
+        books = {i.origin["book"] for i in task_items if "book" in i.origin}
+        rows.append((task, len(first), len(books), len({i.cluster for i in task_items}), n))
     return pd.DataFrame(rows, columns=["task", "items", "books", "cases", "published"])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #6e0424a1
@@ -96,14 +96,14 @@ class Column(NamedTuple):
     cluster: np.ndarray  # (N,) what is drawn whole
     points: Any  # (N, M) 0 to 100; NaN where there is none; None: F1 of labels instead
     truth: Any = None  # (N, L) bool: the labels of the key
-    said: Any = None  # (M, N, L) bool: those of the answers
-    there: Any = None  # (M, N) bool: answered
+    answer: Any = None  # (M, N, L) bool: those of the answers
+    answered: Any = None  # (M, N) bool: answered
     counts: pd.DataFrame | None = None  # (M, 3) n (answers), n_refused, n_unread; None: n counts the values
 
     @property
     def has(self) -> np.ndarray:  # (M, N) bool
         "Where a model has a value."
-        return self.there if self.points is None else ~np.isnan(self.points).T
+        return self.answered if self.points is None else ~np.isnan(self.points).T
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #dc9f35a4
 def result_columns(
@@ -121,15 +121,15 @@ def result_columns(
         if name in _LABELS:
             rows = multi_label_scores(plain)
             rows = rows[rows["category"] == f"classification {name}"]
-            known = where_read(rows, ["model"])
+            scored = where_read(rows, ["model"])
         elif name in _RIGHT:
             rows = plain[(plain["category"] == name) & ((name != "emi") | (plain["task"] == "extended_matching"))]
-            known = where_read(rows, ["model"]).dropna(subset=["correct"])
-            known = known.assign(points=100 * known["correct"])
+            scored = where_read(rows, ["model"]).dropna(subset=["correct"])
+            scored = scored.assign(points=100 * scored["correct"])
         else:
-            known = judged[judged["category"] == name]
-        if len(known):
-            column = _label_column(known, options, models) if name in _LABELS else _point_column(known, models)
+            scored = judged[judged["category"] == name]
+        if len(scored):
+            column = _label_column(scored, options, models) if name in _LABELS else _point_column(scored, models)
             out[name] = column if rows is None else column._replace(counts=_became(rows, models))
     return out
 
@@ -138,9 +138,9 @@ def _became(rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3
     "The number of answers of each model, and how many of them were refusals or could not be read."
     counts = []
     for model in models:
-        own = rows[rows["model"] == model]
-        of = outcome_counts(own)
-        counts.append((len(own) - of["n_failed"], of["n_refused"], of["n_unread"]))
+        model_rows = rows[rows["model"] == model]
+        outcomes = outcome_counts(model_rows)
+        counts.append((len(model_rows) - outcomes["n_failed"], outcomes["n_refused"], outcomes["n_unread"]))
     return pd.DataFrame(counts, columns=["n", "n_refused", "n_unread"])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #e66c3a9a
@@ -149,19 +149,24 @@ def _point_column(rows: pd.DataFrame, models: Sequence[str]) -> Column:
     return Column(wide.index.get_level_values("cluster").to_numpy(), wide.to_numpy(float))
 
 
-def _label_column(own: pd.DataFrame, options: Mapping, models: Sequence[str]) -> Column:
-    first = own.drop_duplicates("item_id").set_index("item_id")
+def _label_column(answers_by_model: pd.DataFrame, options: Mapping, models: Sequence[str]) -> Column:
+    first = answers_by_model.drop_duplicates("item_id").set_index("item_id")
     ids = list(first.index)
     labels = pd.Series(ids).map(options).explode().unique().tolist()
     truth, _, _ = key_and_answer([[]] * len(ids), first["key"], labels)
-    said = np.zeros((len(models), *truth.shape), bool)
-    there = np.zeros((len(models), len(ids)), bool)
+    answer = np.zeros((len(models), *truth.shape), bool)
+    answered = np.zeros((len(models), len(ids)), bool)
     for m, model in enumerate(models):
-        mine = own[own["model"] == model].drop_duplicates("item_id").set_index("item_id").reindex(ids)
-        there[m] = mine["correct"].notna()
-        answers = [list(a) if isinstance(a, (list, np.ndarray)) else [] for a in mine["answer"]]
-        said[m] = key_and_answer(answers, [[]] * len(ids), labels)[1]
-    return Column(first["cluster"].to_numpy(), None, truth, said, there)
+        model_rows = (
+            answers_by_model[answers_by_model["model"] == model]
+            .drop_duplicates("item_id")
+            .set_index("item_id")
+            .reindex(ids)
+        )
+        answered[m] = model_rows["correct"].notna()
+        answers = [list(a) if isinstance(a, (list, np.ndarray)) else [] for a in model_rows["answer"]]
+        answer[m] = key_and_answer(answers, [[]] * len(ids), labels)[1]
+    return Column(first["cluster"].to_numpy(), None, truth, answer, answered)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #e1dfb55d
 def _weighted(column: Column, w: np.ndarray) -> np.ndarray:  # (B, M)
@@ -174,11 +179,11 @@ def _weighted(column: Column, w: np.ndarray) -> np.ndarray:  # (B, M)
         y = column.truth[:, used].astype(float)
         out = []
         everybody = w @ y
-        for said, there in zip(column.said[:, :, used], column.there):
-            p = said * there[:, None].astype(float)
+        for answer, has_answer in zip(column.answer[:, :, used], column.answered):
+            p = answer * has_answer[:, None].astype(float)
             hit = w @ (y * p)
             answered = w @ p
-            support = everybody if there.all() else w @ (y * there[:, None])
+            support = everybody if has_answer.all() else w @ (y * has_answer[:, None])
             f = np.where(answered + support > 0, 2 * hit / np.maximum(answered + support, 1e-300), 0)
             out.append(100 * (f * support).sum(1) / support.sum(1))
         return np.column_stack(out)
@@ -207,27 +212,27 @@ def draw_standings(columns: Mapping[str, Column], models: Sequence[str], *, n_bo
         refuse("standings: columns must hold at least one task; got none; run the stages score and judge first")
     all_columns = list(columns.values())
     sizes = np.array([len(c.cluster) for c in all_columns])
-    every = np.concatenate([c.cluster for c in all_columns])
-    codes = np.unique(every, return_inverse=True)[1]
+    clusters = np.concatenate([c.cluster for c in all_columns])
+    codes = np.unique(clusters, return_inverse=True)[1]
     parts = [slice(end - size, end) for end, size in zip(sizes.cumsum(), sizes)]
 
     def table(w: np.ndarray) -> np.ndarray:
-        found = np.stack([_weighted(c, w[:, at]) for c, at in zip(all_columns, parts)], axis=1)
-        return np.concatenate([found, found.mean(axis=1, keepdims=True)], axis=1)
+        stacked = np.stack([_weighted(c, w[:, at]) for c, at in zip(all_columns, parts)], axis=1)
+        return np.concatenate([stacked, stacked.mean(axis=1, keepdims=True)], axis=1)
 
     strata = _column_sets(codes, parts)
-    weights = [w.astype(float) for w in draw_weights(len(every), n_boot, seed=seed, clusters=codes, strata=strata)]
+    weights = [w.astype(float) for w in draw_weights(len(clusters), n_boot, seed=seed, clusters=codes, strata=strata)]
     n = np.stack([c.has.sum(1) if c.counts is None else c.counts["n"].to_numpy() for c in all_columns])
     cases = np.stack([_cases(c, codes[at]) for c, at in zip(all_columns, parts)])
-    values = table(np.ones((1, len(every))))[0]
+    values = table(np.ones((1, len(clusters))))[0]
     draws = table(np.concatenate(weights))
     counts = (np.vstack([n, n.sum(0)]), np.vstack([cases, cases.min(0)]), np.append(sizes, sizes.sum()))
     lost = {}
     for name in ("n_refused", "n_unread"):
         none = np.full(len(models), np.nan)
-        found = np.stack([none if c.counts is None else c.counts[name].to_numpy(float) for c in all_columns])
-        known = ~np.isnan(found).all(axis=0)
-        lost[name] = np.vstack([found, np.where(known, np.nansum(found, axis=0), np.nan)])
+        stacked = np.stack([none if c.counts is None else c.counts[name].to_numpy(float) for c in all_columns])
+        judged = ~np.isnan(stacked).all(axis=0)
+        lost[name] = np.vstack([stacked, np.where(judged, np.nansum(stacked, axis=0), np.nan)])
     return Standings(tuple(models), (*columns, "average"), values, draws, *counts, lost)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #625f5656
@@ -252,13 +257,13 @@ def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, share: b
 
 def _marks(values: np.ndarray) -> list[str]:  # (M,), NaN where there is none
     "Best, second and lowest of three values or more; equal values share a mark, and have none where all are equal."
-    there = values[~np.isnan(values)]
-    if len(there) < 3 or np.ptp(there) < 1e-9:
+    observed = values[~np.isnan(values)]
+    if len(observed) < 3 or np.ptp(observed) < 1e-9:
         return [""] * len(values)
     out = []
     for x in values:
-        above, below = int((there > x + 1e-9).sum()), int((there < x - 1e-9).sum())
-        tied = ", tied" if (np.abs(there - x) <= 1e-9).sum() > 1 else ""
+        above, below = int((observed > x + 1e-9).sum()), int((observed < x - 1e-9).sum())
+        tied = ", tied" if (np.abs(observed - x) <= 1e-9).sum() > 1 else ""
         mark = {0: "best", 1: "second"}.get(above, "" if below else "lowest")
         out.append("" if np.isnan(x) or not mark else mark + tied)
     return out
@@ -292,30 +297,32 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
     """The rank of each model by its average, 1 the best, with its bootstrap interval over cases, and the number of
     items without a value of this model. Bootstrap samples in which some model has no average are left out.
     """
-    whole = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
+    ranked = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
     columns = ["model", *ESTIMATE_COLUMNS[:1], "n_without", *ESTIMATE_COLUMNS[1:], "first"]
-    if len(whole) < 2:
+    if len(ranked) < 2:
         return pd.DataFrame(columns=columns)
-    rank = rankdata(-s.values[-1, whole])
-    ranks = rankdata(-s.draws[:, -1, whole], axis=1)
-    in_front = rankdata(-s.draws[:, -1, whole], axis=1, method="min") == 1
+    rank = rankdata(-s.values[-1, ranked])
+    ranks = rankdata(-s.draws[:, -1, ranked], axis=1)
+    in_front = rankdata(-s.draws[:, -1, ranked], axis=1, method="min") == 1
     in_front = in_front / np.maximum(in_front.sum(1, keepdims=True), 1)  # those who share the first place, equal parts
-    known = ~np.isnan(ranks).any(1)  # in the other draws some model has no average, and none has a rank
-    cases = s.n_clusters[-1, whole].min()  # of the model that answered the fewest
+    complete = ~np.isnan(ranks).any(1)  # in the other draws some model has no average, and none has a rank
+    cases = s.n_clusters[-1, ranked].min()  # of the model that answered the fewest
     rows = []
-    for k, m in enumerate(whole):
+    for k, m in enumerate(ranked):
         e = _estimate(float(rank[k]), ranks[:, k], s.n[-1, m], cases)
         counted = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
-        rows.append(counted | e.row() | {"first": float(in_front[known, k].mean()) if known.any() else np.nan})
+        rows.append(counted | e.row() | {"first": float(in_front[complete, k].mean()) if complete.any() else np.nan})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #ce6f0a98
 def _in_common(column: Column, at: Sequence[int]) -> Column:
     "A column restricted to the items for which all of the given models have a value."
-    both = column.has[at].all(axis=0)
+    shared = column.has[at].all(axis=0)
     if column.points is not None:
-        return Column(column.cluster[both], column.points[both][:, at])
-    return Column(column.cluster[both], None, column.truth[both], column.said[at][:, both], column.there[at][:, both])
+        return Column(column.cluster[shared], column.points[shared][:, at])
+    return Column(
+        column.cluster[shared], None, column.truth[shared], column.answer[at][:, shared], column.answered[at][:, shared]
+    )
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #10bf0464
 def paired_table(
@@ -333,25 +340,25 @@ def paired_table(
     """
     rows = []
     order = list(models)
-    for one, other in pairs.items():
-        if gone := [m for m in (one, other) if m not in order]:
-            refuse(f"paired_table: thinking must name models of the run ({', '.join(order)}); got {gone}")
-        common = {name: _in_common(c, [order.index(one), order.index(other)]) for name, c in columns.items()}
-        there = {name: c for name, c in common.items() if len(c.cluster)}
-        found = {}
-        if there:
-            s = draw_standings(there, [one, other], n_boot=n_boot, seed=seed)
+    for model, reference in pairs.items():
+        if missing := [m for m in (model, reference) if m not in order]:
+            refuse(f"paired_table: thinking must name models of the run ({', '.join(order)}); got {missing}")
+        common = {name: _in_common(c, [order.index(model), order.index(reference)]) for name, c in columns.items()}
+        nonempty = {name: c for name, c in common.items() if len(c.cluster)}
+        differences = {}
+        if nonempty:
+            s = draw_standings(nonempty, [model, reference], n_boot=n_boot, seed=seed)
             d, draws = (x[..., 0] - x[..., 1] for x in (s.values, s.draws))
             for c, name in enumerate(s.columns):
-                found[name] = _estimate(d[c], draws[:, c], s.n[c, 0], s.n_clusters[c].min())
-        if len(there) < len(common):
-            gone = [*(common.keys() - there), "average"]
-            found |= dict.fromkeys(gone, Estimate.from_limits(np.nan, n=0))
+                differences[name] = _estimate(d[c], draws[:, c], s.n[c, 0], s.n_clusters[c].min())
+        if len(nonempty) < len(common):
+            missing = [*(common.keys() - nonempty), "average"]
+            differences |= dict.fromkeys(missing, Estimate.from_limits(np.nan, n=0))
         left = {name: len(columns[name].cluster) - len(c.cluster) for name, c in common.items()}
         left["average"] = sum(left.values())
-        for name in [k for k in left if k in found]:
-            head = {"model": one, "against": other, "task": name, "n_left_out": left[name]}
-            rows.append(head | found[name].row())
+        for name in [k for k in left if k in differences]:
+            head = {"model": model, "against": reference, "task": name, "n_left_out": left[name]}
+            rows.append(head | differences[name].row())
     return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #9067ff04
@@ -365,23 +372,25 @@ def stability_table(s: Standings) -> pd.DataFrame:  # model, measure, n (tasks),
     rows = []
     enough = s.n_clusters[:-1] >= fewest_clusters()
     for m, model in enumerate(s.models):
-        there = ~np.isnan(values[:, m]) & enough[:, m]
-        if there.sum() < 3:
+        usable = ~np.isnan(values[:, m]) & enough[:, m]
+        if usable.sum() < 3:
             continue
-        x = values[there, m]
-        d = draws[:, there, m]
-        cases = s.n_clusters[:-1][there, m]
-        others = np.delete(np.arange(len(s.models)), m)
+        x = values[usable, m]
+        d = draws[:, usable, m]
+        cases = s.n_clusters[:-1][usable, m]
+        other_models = np.delete(np.arange(len(s.models)), m)
         measures = {"standard deviation, luck subtracted": _beyond_luck(x, d, cases)}
         measures["range"] = (x.max() - x.min(), d.max(axis=1) - d.min(axis=1))
-        means = np.nanmean(values[np.ix_(there, others)], axis=1) if len(others) else np.full(len(x), np.nan)
-        if len(others) and not np.isnan(means).any():
+        means = (
+            np.nanmean(values[np.ix_(usable, other_models)], axis=1) if len(other_models) else np.full(len(x), np.nan)
+        )
+        if len(other_models) and not np.isnan(means).any():
             with np.errstate(invalid="ignore"):
-                drawn = np.nanmean(draws[:, there][:, :, others], axis=2)
+                drawn = np.nanmean(draws[:, usable][:, :, other_models], axis=2)
             measures["rank correlation with the others"] = (_spearman(x[None], means[None])[0], _spearman(d, drawn))
-        weakest = [n for n, t in zip(s.columns, there) if t][int(x.argmin())]
+        weakest = [n for n, t in zip(s.columns, usable) if t][int(x.argmin())]
         for name, (value, drawn) in measures.items():
-            e = _estimate(float(value), drawn, there.sum(), cases.min())
+            e = _estimate(float(value), drawn, usable.sum(), cases.min())
             if name == "range":  # every draw is wider than the sample, which is wider than the truth
                 e = Estimate.from_limits(e.estimate, n=e.n, n_clusters=e.n_clusters)
             rows.append({"model": model, "measure": name} | e.row() | {"weakest": weakest})
@@ -418,8 +427,8 @@ def subset_table(columns: Mapping[str, Column], models: Sequence[str], **setting
     rows = []
     for name in (c for c in _LABELS if c in columns):
         c = columns[name]
-        for model, exact, there in zip(models, (c.said == c.truth).all(axis=2).astype(float), c.there):
-            e = estimate(mean, exact[there], clusters=c.cluster[there], share=True, **settings)
+        for model, exact, answered in zip(models, (c.answer == c.truth).all(axis=2).astype(float), c.answered):
+            e = estimate(mean, exact[answered], clusters=c.cluster[answered], share=True, **settings)
             rows.append({"model": model, "task": name} | e.row())
     return pd.DataFrame(rows, columns=["model", "task", *ESTIMATE_COLUMNS])
 
@@ -448,12 +457,12 @@ _TABLE_5 = ("management plan", "mental qa")
 
 def _at_cut(rows: pd.DataFrame, cut: float) -> str:
     "Whether every interval of a model lies at or above a cut (yes), one lies below it (no), or neither (unsure)."
-    known = rows.dropna(subset=["estimate", "ci_low", "ci_high"])
-    if (known["ci_high"] < cut).any():
+    with_interval = rows.dropna(subset=["estimate", "ci_low", "ci_high"])
+    if (with_interval["ci_high"] < cut).any():
         return "no"
-    if len(known) < len(_TABLE_5):
+    if len(with_interval) < len(_TABLE_5):
         return "no interval"
-    return "yes" if (known["ci_low"] >= cut).all() else "unsure"
+    return "yes" if (with_interval["ci_low"] >= cut).all() else "unsure"
 
 
 def medical_table(s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: float = 75.0) -> pd.DataFrame:
@@ -462,12 +471,12 @@ def medical_table(s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: 
 
     Source: PsychiatryBench, table 5 and section 5.1.
     """
-    own = results_table(s).query("task in @_TABLE_5")
-    if not len(own):
+    table = results_table(s).query("task in @_TABLE_5")
+    if not len(table):
         return pd.DataFrame()
-    wide = wide_cells(own, "model", "task", 1).reindex(columns=["model", *_TABLE_5]).fillna("–")
+    wide = wide_cells(table, "model", "task", 1).reindex(columns=["model", *_TABLE_5]).fillna("–")
     kinds = [_KINDS[(registry.get(m) or {}).get("medical")] for m in wide["model"]]
-    passes = [_at_cut(own[own["model"] == m], cut) for m in wide["model"]]
+    passes = [_at_cut(table[table["model"] == m], cut) for m in wide["model"]]
     wide = wide.assign(**{f"at or above {cut:g}": passes})
     wide.insert(0, "kind", pd.Categorical(kinds, list(_KINDS.values())))
     return wide.sort_values("kind", kind="stable", ignore_index=True).astype({"kind": str})
@@ -494,10 +503,10 @@ def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #a30a4054
 def of_judge(judged: pd.DataFrame, judge: str | None) -> pd.DataFrame:
     "The verdicts of one judge; the first's where none is named. Raises: ValueError for a judge without a verdict."
-    known = list(dict.fromkeys(judged["judge"]))
-    if judge is not None and judge not in known:
-        refuse(f"standings: judge must be one that has judged ({', '.join(known)}); got {judge!r}")
-    return judged[judged["judge"] == (judge or (known[0] if known else None))]
+    judges = list(dict.fromkeys(judged["judge"]))
+    if judge is not None and judge not in judges:
+        refuse(f"standings: judge must be one that has judged ({', '.join(judges)}); got {judge!r}")
+    return judged[judged["judge"] == (judge or (judges[0] if judges else None))]
 
 
 def released_rows(table: pd.DataFrame, registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
