@@ -17,12 +17,14 @@ import pytest
 import yaml
 from conftest import BIN, ENV, ROOT, mhbench, run
 
+from mhbench.ask.prompts import build
 from mhbench.ledger import release as releasing
 from mhbench.ledger.inventory import Blob, Tree
 from mhbench.ledger.release import FileGroup, Release, ReleasedFile, inventory_of, recorded
+from mhbench.records.schema import Item
 from mhbench.run import fetch as fetching
 from mhbench.run.cli import main
-from mhbench.run.fetch import fetch_release, release_lines, unlock
+from mhbench.run.fetch import fetch_prompts, fetch_release, prompts_of, release_lines, unlock
 from mhbench.run.params import load_params
 
 A, B = b"id,answer\n1,A\n", bytes(range(256)) * 4000
@@ -462,3 +464,39 @@ def test_the_root_of_a_clone_is_imported(name, tmp_path, monkeypatch, capsys):
     assert prepare["path"] == str(tmp_path / "corpora" / name / made.imported.get("path", "")).rstrip("/")
     assert "recorded in params.yaml" in capsys.readouterr().out
     assert recorded(prepare["path"])["commit"] == made.commit
+
+
+def test_prompts_come_from_the_authors_programs_which_are_not_run(server, tmp_path, monkeypatch):
+    "A release whose program would end everything: its prompt becomes a template; a changed program is refused."
+    monkeypatch.setenv("MHBENCH_CORPORA", str(tmp_path / "corpora"))
+    program = b'raise SystemExit("run")\nprompt = """Q: {q}\nOption1: {o1}\nOption2: {o2}\nAnswer: """\n'
+    group = FileGroup(
+        there="code/*", to="code/{}", files={"ask.py": ReleasedFile(size=len(program), blob=blob(program))}
+    )
+    about = {"title": "t", "licence": "MIT", "terms": "None.", "repository": server.url, "commit": COMMIT}
+    made = Release(groups=[group], imported={}, **about)
+    recipe = tmp_path / "wording.yaml"
+    source = {"user": {"file": "code/ask.py", "name": "prompt"}, "fields": {"q": "question"}, "options": ["o1", "o2"]}
+    recipe.write_text(yaml.safe_dump({"multiple_choice.yaml": {"zero_shot": source}}))
+    monkeypatch.setattr(fetching, "study_files", lambda name: {"mhqa": recipe})
+    for module in (fetching, releasing):
+        monkeypatch.setattr(module, "releases", lambda: {"mhqa": made})
+    with pytest.raises(ValueError, match="the paper's prompts must be there for wording paper"):
+        prompts_of("paper", "mhqa", None)
+    server.files[f"/raw/{COMMIT}/code/ask.py"] = program
+    (written,) = fetch_prompts("mhqa")
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    given = dict(item_id="i", study="mhqa", task="multiple_choice", source="t")
+    item = Item(**given, question="Why?", options=["x", "y"], key=["A"])
+    (turn,) = build(item, dir=prompts_of("paper", "mhqa", None))
+    assert turn["content"] == "Q: Why?\nOption1: x\nOption2: y\nAnswer:"
+    assert prompts_of("ours", "mhqa", "mine") == "mine"
+    with pytest.raises(ValueError, match="prompts_dir must be null"):
+        prompts_of("paper", "mhqa", "mine")
+    changed = tmp_path / "clone" / "code"
+    changed.mkdir(parents=True)
+    (changed / "ask.py").write_bytes(program.replace(b"Q:", b"Question:"))
+    with pytest.raises(ValueError, match="must have the hash of the release"):
+        fetch_prompts("mhqa", changed.parent)
+    with pytest.raises(ValueError, match="NAME must be a study whose released files have prompts"):
+        fetch_prompts("medqade")

@@ -1,5 +1,6 @@
 """Requests, responses and the baseline that does not generate."""
 
+import json
 import math
 import re
 
@@ -518,3 +519,26 @@ def test_mhqa_is_asked_for_a_number_and_a_justification_with_room_for_both():
         [(_, request)] = generation_requests([item], model, mode, pool=[], seed=1, **room)
         assert (request.letters, request.numbered, request.room) == (None, True, tokens)
     assert "Option 3: y" in request.messages[-1]["content"] and len(request.messages) == 2 + 2 * 3
+
+
+def test_whose_words_a_prompt_had_stands_with_every_answer_and_in_the_table(tmp_path):
+    "A template that says wording: paper, one of the user's, and mhbench's own, where a mode has no other."
+    (tmp_path / "any").mkdir()
+    own = tmp_path / "any" / "multiple_choice.yaml"
+    text = {
+        "user": "{question}\n{options}",
+        "modes": {"cot": {"inline": True, "user": "Example: A.\n{question}\n{options}"}},
+    }
+    items = mc(2)
+    found = {}
+    with answering(lambda body: "B") as (here, seen):
+        for wording in ("paper", "own"):
+            own.write_text(json.dumps(text | ({"wording": "paper"} if wording == "paper" else {})))
+            modes = {"zero_shot": {}, "few_shot_cot": {}, "free_form": {}}
+            got = generate(items, MODEL, here, modes=modes, cache=None, progress=False, prompts_dir=tmp_path)
+            found[wording] = {r.mode: r.wording for r in got}
+    paper = {"zero_shot": "paper", "few_shot_cot": "paper", "free_form": "ours"}
+    assert found == {"paper": paper, "own": {m: w.replace("paper", "own") for m, w in paper.items()}}
+    assert [m["content"][:11] for m in seen[2]["messages"]] == ["Example: A."]  # no demonstration besides
+    assert "wording" not in who_answered(items, [r for r in got if r.mode == "free_form"])
+    assert set(who_answered(items, got)["wording"]) == {"own", "ours"}

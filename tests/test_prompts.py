@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mhbench.ask.prompts import build, bundled_texts, demonstrations, names, related, render, template
 from mhbench.ask.rubrics import rubric, rubric_for, rubrics
+from mhbench.ask.wording import write_prompts
 from mhbench.records.schema import MODES, Item
 from mhbench.records.task import tasks
 
@@ -319,3 +320,25 @@ def test_every_real_question_is_asked_whole(datasets):
     for i in items:
         asked = build(i)[-1]["content"]
         assert i.question.strip() in asked and all(o.rstrip() in asked for o in i.options)
+
+
+def test_the_papers_few_shot_prompt_is_read_as_a_template(datasets, tmp_path):
+    "MHQA's own text file: question and options are put in, its three examples stand in it, nothing is lost."
+    text = (datasets / "mhqa" / "fewshot_prompt" / "final_prompt.txt").read_text(encoding="utf-8")
+    source = {"user": {"file": "fewshot_prompt/final_prompt.txt"}, "fields": {"question": "question"}, "inline": True}
+    source["options"] = ["op1", "op2", "op3", "op4"]
+    write_prompts({"multiple_choice.yaml": {"zero_shot": source, "cot": source}}, datasets / "mhqa", tmp_path / "mhqa")
+    item = Item(
+        item_id="i",
+        study="mhqa",
+        task="multiple_choice",
+        question="{Which}?",
+        options=list("wxyz"),
+        key=["A"],
+        source="t",
+    )
+    asked = {"question": "{Which}?"} | {f"op{i}": option for i, option in enumerate("wxyz", 1)}
+    (turn,) = build(item, "few_shot_cot", dir=tmp_path)
+    assert turn["content"] == text.format(**asked).rstrip()
+    t = template(item, "few_shot_cot", dir=tmp_path)
+    assert (t.wording, t.numbered) == ("paper", True) and template(item).wording == "ours"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import yaml
 
@@ -105,7 +105,7 @@ _HOMES = {  # what a name begins with -> where the package keeps it
 _PARTS = ("system", "user", "assistant")
 _LAYOUT = {"option": "{letter}: {text}", "stem": "{number}. {text}", "field": "{label}: {value}"}
 _LAYOUT |= {"key_line": "{number}: {text}", "or": "or", "none": "none"}
-_ENTRIES = {"about", *_PARTS, *_LAYOUT, "labels", "omit", "modes", "examples"}
+_ENTRIES = {"about", *_PARTS, *_LAYOUT, "labels", "omit", "modes", "examples", "inline", "wording"}
 
 
 @lru_cache(maxsize=1024)
@@ -165,6 +165,8 @@ class Template(NamedTuple):
     labels: dict[str, str]  # context field -> what the page says
     omit: frozenset[str]  # parts of an item that this prompt leaves out on purpose
     examples: tuple[dict, ...]  # worked examples in the file, for few-shot modes
+    inline: bool = False  # the worked examples stand in the text itself
+    wording: Literal["ours", "paper", "own"] = "ours"  # ours, paper, or own: whose words these are
 
     @property
     def numbered(self) -> bool:
@@ -218,7 +220,9 @@ def template(
         labels = {slug(k): v for k, v in (data.get("labels") or {}).items()}
         layout = {k: data.get(k, ours) for k, ours in _LAYOUT.items()}
         omit = frozenset(data.get("omit") or ())
-        return Template(name, path, parts, layout, labels, omit, tuple(data.get("examples") or ()))
+        wording = data.get("wording", "ours" if path == bundled_texts().get(name) else "own")
+        shown = tuple(data.get("examples") or ())
+        return Template(name, path, parts, layout, labels, omit, shown, bool(data.get("inline")), wording)
     actual = f"got none in {', '.join(_candidates(item, language))} ({item.item_id})"
     remedy = "add one of these files to your prompts folder, or choose another mode"
     refuse(f"template: there must be a prompt for mode {mode}; {actual}; {remedy}")
@@ -335,6 +339,8 @@ def build(
 def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -> list[Item]:
     "The demonstrations of a prompt, none of which gives the answer away."
     few = mode.startswith("few_shot")
+    if few and t.inline:
+        return []
     if demonstrations and not few:
         rule = f"demonstrations must be empty for mode {mode}; got {len(demonstrations)}"
         refuse(f"build: {rule}", place=item.item_id, remedy="ask in mode few_shot or few_shot_cot")

@@ -237,6 +237,7 @@ class Request:
     letters: list[str] | None = None  # option letters whose log-probabilities are wanted
     room: int | None = None  # tokens that the mode allows an answer; a limit in the model's entry goes before it
     numbered: bool = False  # the prompt numbered the options; not sent
+    wording: Literal["ours", "paper", "own"] = "ours"  # ours, paper, or own: whose words the prompt's are; not sent
     language: str = "en"  # of the prompt, and of what is added to it about the JSON wanted
     reads: Callable[[str], bool] | None = None  # whether a text off the schema states all that is wanted; not sent
 

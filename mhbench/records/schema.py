@@ -190,6 +190,9 @@ class Response(Outcome):
     agrees: bool | None = None  # whether that token and the text state one letter; None where either states none
     chosen_by: Literal["language model", "encoder", "classifier"] = "language model"  # whose probabilities these are
     numbered: bool = False  # the prompt named the options 1, 2, 3, ... in place of letters
+    wording: Literal["ours", "paper", "own"] = (
+        "ours"  # whose words the prompt's were: mhbench's, the paper's, the user's
+    )
     order: list[int] | None = None  # order[k]: the item's place of the option that was shown at k; None: as in the item
     finish_reason: str | None = None
 

@@ -159,10 +159,14 @@ def _import(a):
     ),
     argument("--all", dest="every", action="store_true", help="every file of the repository"),
     argument("--no-import", action="store_true", help="download the files, and leave params.yaml as it is"),
+    argument("--prompts", action="store_true", help="instead: the prompts in the authors' files, as templates"),
 )
 def _fetch(a):
     if a.name is None:
         return print(*fetch.release_lines(), sep="\n")
+    if a.prompts:
+        print(*fetch.fetch_prompts(a.name, a.source), sep="\n")
+        return print("`generate: {wording: paper}` in the study's entry of params.yaml sends them")
     fetched = fetch.fetch_release(a.name, a.source, a.to, ["**"] if a.every else a.only)
     print(*fetched.told(), sep="\n")
     options = " ".join(f"--option {name}={value}" for name, value in fetched.options.items())

@@ -19,7 +19,10 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+import yaml
+
 from .. import __version__
+from ..ask.wording import files_of, write_prompts
 from ..errors import optional, refuse
 from ..ledger.inventory import blob_id
 from ..ledger.release import RECORD, Release, ReleasedFile, corpora, recorded, releases
@@ -30,8 +33,8 @@ from .params import load_params
 from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0
-__all__ = ['RETRIES', 'release_of', 'Fetched', 'fetch_release', 'unlock', 'release_lines', 'bibtex', 'papers', 'software',
-           'citations']
+__all__ = ['RETRIES', 'release_of', 'Fetched', 'fetch_release', 'prompts_folder', 'fetch_prompts', 'prompts_of', 'unlock',
+           'release_lines', 'bibtex', 'papers', 'software', 'citations']
 
 # %% ../../nbs/run/27_fetch.ipynb #1620deb8
 def release_of(name: str) -> Release:
@@ -302,6 +305,52 @@ def fetch_release(
     unasked = len(all_files) - sum(place in files for place in all_files) - len(missing)
     options = dict(release.imported.get("options", {}))
     return Fetched(name, folder, corpus, options, files, unregistered, derived, missing, passed_over, unasked)
+
+# %% ../../nbs/run/27_fetch.ipynb #4d0c1964
+def prompts_folder() -> Path:
+    "Where templates in papers' own wording are: what `prompts_dir` is where `wording` is paper."
+    return corpora() / "prompts"
+
+
+def fetch_prompts(name: str, source: str | Path | None = None) -> list[Path]:  # the templates
+    """Bring the authors' files that hold their prompts, each as the registry has it, and write templates of them. No
+    program among them is run.
+
+    Raises: ValueError for a study whose authors released none, and for a file with another hash; FileNotFoundError,
+    ConnectionError where one cannot be had.
+    """
+    recipes = study_files("wording.yaml")
+    if name not in recipes:
+        rule = f"NAME must be a study whose released files have prompts ({', '.join(recipes)})"
+        refuse(f"fetch: {rule}; got {name!r}", remedy="its templates are ours, in the paper's structure")
+    recipe = yaml.safe_load(recipes[name].read_text(encoding="utf-8"))
+    release = release_of(name)
+    folder = prompts_folder() / "sources" / name
+    _writable(folder)
+    needed = set(files_of(recipe))
+    wanted = {there: file for _, there, file in release.files(["**"]) if there in needed}
+    if source is None:
+        lacking = {p: f for p, f in wanted.items() if not ((folder / p).is_file() and f.is_in(folder / p))}
+        _download(name, {p: (release.address(p), f) for p, f in lacking.items()}, folder)
+    else:
+        _take(name, release, Path(source).expanduser().resolve(), folder, wanted)
+    written = write_prompts(recipe, folder, prompts_folder() / name)
+    make_private([*written, *(folder / p for p in wanted)])
+    return written
+
+
+def prompts_of(wording: str, study: str, prompts_dir: str | None) -> str | None:
+    "The folder of templates for a wording. Raises: ValueError where the paper's are wanted and are not there."
+    if wording == "ours":
+        return prompts_dir
+    if prompts_dir is not None:
+        refuse(f"generate: prompts_dir must be null where wording is paper; got {prompts_dir!r}", place=study)
+    if not (prompts_folder() / study).is_dir():
+        got = f"none in {prompts_folder() / study}"
+        refuse(
+            f"generate: the paper's prompts must be there for wording paper; {got}; `mhbench fetch {study} --prompts`"
+        )
+    return str(prompts_folder())
 
 # %% ../../nbs/run/27_fetch.ipynb #6c37d6d7
 def unlock(name: str) -> None:

@@ -202,7 +202,8 @@ _COLUMNS = ["item_id", "status", "attempts", "request_key", "origin", "changed",
 def _answers(items: Sequence[Item], records: Sequence[Outcome], record: type[Outcome]) -> pd.DataFrame:
     "What answered, one row an answer that somebody gave to a request."
     by = "judge" if record is Judgment else "model"
-    table = pd.DataFrame({name: column_of(records, name) for name in [by, *_COLUMNS, *_ALIKE[record]]})
+    wording = [] if record is Judgment else ["wording"]
+    table = pd.DataFrame({name: column_of(records, name) for name in [by, *_COLUMNS, *_ALIKE[record], *wording]})
     by_rule = (table["attempts"] == 0) & (record is Judgment)  # no judge was asked
     table = table[(table["status"] != "error") & ~by_rule]
     table["task"] = table["item_id"].map({i.item_id: i.task for i in items})
@@ -224,11 +225,13 @@ def n_terms(answers: pd.DataFrame, by: str, alike: Sequence[str]) -> pd.Series: 
 def who_answered(items: Sequence[Item], records: Sequence[Outcome], record: type[Outcome] = Response) -> pd.DataFrame:
     """What answered under each name, on which days, and what of the requests it did not take.
 
-    Columns: model (or judge), what answered, changed, n, first, last (days), n_terms.
+    Columns: model (or judge), what answered, changed, n, first, last (days), n_terms; and `wording` (whose words the
+    prompts were), where some were not mhbench's: an accuracy may stand beside a printed one where it says paper.
     """
     by = "judge" if record is Judgment else "model"
     answers = _answers(items, records, record)
     names = [by, *(f"served_{name}" for name in (*SERVICE, "thought")), "changed"]
+    names += ["wording"] if "wording" in answers and (answers["wording"] != "ours").any() else []
     out = answers.groupby(names, sort=True)["served_date"].agg(n="size", first="min", last="max").reset_index()
     return out.assign(n_terms=out[by].map(n_terms(answers, by, _ALIKE[record])).astype("int64"))
 

@@ -195,7 +195,7 @@ def _requests(
     n = setting.demonstrations or design.n_demonstrations
     for item in items:
         t = prompts.template(item, mode, **texts)
-        drawn = mode.startswith("few_shot") and not t.examples
+        drawn = mode.startswith("few_shot") and not (t.examples or t.inline)
         shots = from_pool(pool, n, item, mode == "few_shot_cot") if drawn else ()
         messages = with_system(prompts.build(item, mode, demonstrations=shots, **texts), model.system)
         for sample, temperature in setting.draws if voting is None or item.item_id in voting else setting.plain:
@@ -205,10 +205,8 @@ def _requests(
             sampling |= _ends(item, mode, model)
             room = _room(model, mode, setting, bool(answer_letters), design)
             name = f"{item.study}/{item.item_id}/{mode}/{sample}"
-            yield (
-                item,
-                Request(name, messages, sampling, sample, letters=answer_letters, room=room, numbered=t.numbered),
-            )
+            asked: dict[str, Any] = {"letters": answer_letters, "room": room}
+            yield item, Request(name, messages, sampling, sample, **asked, numbered=t.numbered, wording=t.wording)
 
 # %% ../../nbs/steps/02_generate.ipynb #9fc7cf27
 def response(item: Item, request: Request, answer: Answer, model: Model, mode: str, *, votes: bool = False) -> Response:
@@ -229,6 +227,7 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
         model=model.name,
         sample=request.sample,
         numbered=request.numbered,
+        wording=request.wording,
         votes=votes,
         temperature=None if "no temperature" in answer.changed else sampling.get("temperature"),
         **fields,

@@ -211,6 +211,9 @@ class GenerateParameters(Parameters):
     max_tokens_reasoning: Positive | None = field(200, "limit of a chain of thought; a model's entry takes precedence")
     max_tokens_letter: Positive | None = field(1, "limit where the letters' log-probabilities are requested")
     max_tokens_answer: Positive | None = field(200, "limit of every other answer")
+    wording: Literal["ours", "paper"] = field(
+        "ours", "of prompts: mhbench's, or the authors', by `mhbench fetch --prompts`"
+    )
     prompts_dir: PromptsDir = None
     executor: Executing = {}
 
