@@ -5,7 +5,7 @@
 # %% ../../nbs/stats/17_multi_reader.ipynb #1b07d65a
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -20,8 +20,8 @@ from .estimate import ESTIMATE_COLUMNS, Estimate, agresti_coull, estimate, fewes
 from .resample import Clusters, divide, group_codes, mean, without_each
 
 # %% auto #0
-__all__ = ['FEWEST_RATERS', 'RaterComponents', 'rater_components', 'OverRaters', 'two_way_variance', 'half_widths', 'rated_items',
-           'over_raters', 'mean_over_raters', 'severities']
+__all__ = ['FEWEST_RATERS', 'squares_within', 'expected_squares', 'RaterComponents', 'rater_components', 'OverRaters',
+           'two_way_variance', 'half_widths', 'rated_items', 'over_raters', 'mean_over_raters', 'severities']
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #33e697be
 def _codes(labels: Any, n: int, name: str) -> np.ndarray:
@@ -37,8 +37,8 @@ def _joint(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.unique(a * (b.max() + 1) + b, return_inverse=True)[1]
 
 
-def _squares(y: np.ndarray, group: np.ndarray) -> float:
-    "The sum of squares within groups."
+def squares_within(y: np.ndarray, group: np.ndarray) -> float:
+    "The sum of squares within groups, of values whose mean is 0."
     n = np.bincount(group)
     return float((y * y).sum() - (np.bincount(group, y) ** 2 / n).sum())
 
@@ -52,15 +52,20 @@ def _differing(group: np.ndarray, source: np.ndarray) -> float:
     of_group[both] = group
     return float((n - np.bincount(of_group, size**2) / n).sum())
 
+
+def expected_squares(groups: Sequence[np.ndarray], sources: Sequence[np.ndarray]) -> np.ndarray:  # (groups, sources)
+    "What a unit component of each source adds to the expected sum of squares within each group."
+    return np.array([_differing(*pair) for pair in product(groups, sources)]).reshape(len(groups), -1)
+
 # %% ../../nbs/stats/17_multi_reader.ipynb #362d419d
 def _solve(y: np.ndarray, sources: dict[str, np.ndarray]) -> dict[str, float]:
     "The component of each source."
     groups = [np.zeros(len(y), int), *list(sources.values())[:-1]]
-    expected = np.array([_differing(*pair) for pair in product(groups, sources.values())]).reshape(len(groups), -1)
+    expected = expected_squares(groups, list(sources.values()))
     if np.linalg.matrix_rank(expected / expected[0, -1]) < len(sources):
         remedy = "let raters share items, and each rate several"
         refuse(f"rater_components: ratings must tell {', '.join(sources)} apart; these do not; {remedy}")
-    found = np.linalg.solve(expected, [_squares(y - y.mean(), g) for g in groups])
+    found = np.linalg.solve(expected, [squares_within(y - y.mean(), g) for g in groups])
     return dict(zip(sources, found.tolist()))
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #7d9def8a
