@@ -24,11 +24,11 @@ def _seeded(ids: Sequence[str], seed: int) -> list[str]:
 
 
 def _batches(rule: Rule, ids: list[str], raters: list[str]) -> dict[str, list[str]]:
-    held: dict[str, list[str]] = {r: [] for r in raters}
+    assignment: dict[str, list[str]] = {r: [] for r in raters}
     for b, start in enumerate(range(0, len(ids), rule.batch)):
         for k in range(min(rule.per_item, len(raters))):
-            held[raters[(b * rule.per_item + k) % len(raters)]] += ids[start : start + rule.batch]
-    return held
+            assignment[raters[(b * rule.per_item + k) % len(raters)]] += ids[start : start + rule.batch]
+    return assignment
 
 
 def core(rule: Rule, ids: Sequence[str], seed: int) -> list[str]:
@@ -50,40 +50,40 @@ def first_assignment(rule: Rule, ids: Sequence[str], raters: Sequence[str], seed
         return {r: list(ids) for r in raters}
     if rule.rule == "batches":
         return _batches(rule, _seeded(ids, seed), raters)
-    rest = [i for i in ids if i not in set(all_core)]
+    not_core = [i for i in ids if i not in set(all_core)]
     per_item = min(2 if rule.rule == "pairs" else rule.per_item, len(raters))
-    split = assign(rest, raters, n_core=0, per_item=per_item, seed=seed).by_rater() if rest else {}
+    split = assign(not_core, raters, n_core=0, per_item=per_item, seed=seed).by_rater() if not_core else {}
     return {r: all_core + list(split.get(r, [])) for r in raters}
 
 # %% ../../nbs/annotate/03_assignment.ipynb #bb537e31
-def _short(rule: Rule, ids: list[str], held: dict[str, set], active: list[str]) -> None:
+def _short(rule: Rule, ids: list[str], assignment: dict[str, set], active: list[str]) -> None:
     "Give items with too few raters to the raters with the fewest items."
     per_item = 2 if rule.rule == "pairs" else rule.per_item
     for i in ids:
-        holders = {r for r, of in held.items() if i in of}
+        holders = {r for r, questions in assignment.items() if i in questions}
         free = [r for r in active if r not in holders]
         for _ in range(min(per_item - len(holders), len(free))):
-            least = min(free, key=lambda r: (len(held[r]), active.index(r)))
-            free.remove(least)
-            held[least].add(i)
+            rater = min(free, key=lambda r: (len(assignment[r]), active.index(r)))
+            free.remove(rater)
+            assignment[rater].add(i)
 
 
-def _even(ids: list[str], held: dict[str, set], begun: set, active: list[str]) -> None:
+def _even(ids: list[str], assignment: dict[str, set], begun: set, active: list[str]) -> None:
     "Move items that were not begun from the rater with the most to the one with the fewest."
     while len(active) > 1:
-        by_load = sorted(active, key=lambda r: (len(held[r]), active.index(r)))
+        by_load = sorted(active, key=lambda r: (len(assignment[r]), active.index(r)))
         low, high = by_load[0], by_load[-1]
-        movable = [i for i in ids if i in held[high] - held[low] and (high, i) not in begun]
-        if len(held[high]) - len(held[low]) < 2 or not movable:
+        movable = [i for i in ids if i in assignment[high] - assignment[low] and (high, i) not in begun]
+        if len(assignment[high]) - len(assignment[low]) < 2 or not movable:
             return
-        held[high].remove(movable[-1])
-        held[low].add(movable[-1])
+        assignment[high].remove(movable[-1])
+        assignment[low].add(movable[-1])
 
 # %% ../../nbs/annotate/03_assignment.ipynb #1c90d3c9
 def reassign(
     rule: Rule,
     ids: Sequence[str],
-    held: Mapping[str, Sequence[str]],  # the present assignment, raters who left included
+    assignment: Mapping[str, Sequence[str]],  # the present assignment, raters who left included
     begun: set[tuple[str, str]],  # (rater, question) with an answer
     active: Sequence[str],  # raters who take part
     seed: int,
@@ -94,26 +94,26 @@ def reassign(
     if not begun:
         return first_assignment(rule, ids, active, seed)
     for_all = core(rule, ids, seed)
-    now = {r: {*held.get(r, ()), *for_all} for r in active}
-    for r in set(held) - set(active):
-        now[r] = {i for i in held[r] if (r, i) in begun}
+    shares = {r: {*assignment.get(r, ()), *for_all} for r in active}
+    for r in set(assignment) - set(active):
+        shares[r] = {i for i in assignment[r] if (r, i) in begun}
     if rule.rule != "everyone":
-        rest = [i for i in order if i not in set(for_all)]
-        _short(rule, rest, now, active)
-        _even(rest, now, begun, active)
-    return {r: sorted(of & set(order), key=order.index) for r, of in now.items() if of}
+        not_core = [i for i in order if i not in set(for_all)]
+        _short(rule, not_core, shares, active)
+        _even(not_core, shares, begun, active)
+    return {r: sorted(questions & set(order), key=order.index) for r, questions in shares.items() if questions}
 
 # %% ../../nbs/annotate/03_assignment.ipynb #40ffdc73
 def rater_list(study: Study, rater: str, ids: Sequence[str]) -> list[Assigned]:
     "The pages of a rater who answers these items, in order."
     seed = (study.settings.seed, study.name, rater)
     items = sorted(ids, key=lambda i: draw(*seed, "place", i))
-    again = sorted(items, key=lambda i: draw(*seed, "again", i))[: study.settings.assignment.repeats]
+    repeated = sorted(items, key=lambda i: draw(*seed, "again", i))[: study.settings.assignment.repeats]
     checks = [q.question_id for q in study.of_role("check")]
     pages = list(items)
     for k, c in enumerate(checks):
         pages.insert(round((k + 1) * len(items) / (len(checks) + 1)) + k, c)
-    repeats = [Assigned(i, 1) for i in items if i in set(again)]
+    repeats = [Assigned(i, 1) for i in items if i in set(repeated)]
     return [Assigned(q.question_id) for q in study.of_role("practice")] + [Assigned(i) for i in pages] + repeats
 
 # %% ../../nbs/annotate/03_assignment.ipynb #1d7660f0
@@ -122,29 +122,29 @@ def _tied(labels: Sequence[str | None]) -> bool:
     return len(counts) == 2 and counts[0][1] == counts[1][1]
 
 
-def conflicting(study: Study, said: Sequence[Mapping[str, RatedAnswer]]) -> bool:
+def conflicting(study: Study, answers_of_raters: Sequence[Mapping[str, RatedAnswer]]) -> bool:
     "Whether complete answers of several raters to one question leave a conflict."
-    if len(said) < 2:
+    if len(answers_of_raters) < 2:
         return False
     if study.settings.kind == "errors":
-        return _tied([main_error(study, a) for a in said])
-    given = defaultdict(list)
-    for target, a in chain.from_iterable(answers.items() for answers in said):
+        return _tied([main_error(study, a) for a in answers_of_raters])
+    labels = defaultdict(list)
+    for target, a in chain.from_iterable(answers.items() for answers in answers_of_raters):
         decided = study.settings.kind != "labels" or a.label in ("Correct", "Incorrect")
         if a.label is not None and decided and target not in ("comment", "difficulty"):
-            given[target].append(a.label)
-    return any(map(_tied, given.values()))
+            labels[target].append(a.label)
+    return any(map(_tied, labels.values()))
 
 # %% ../../nbs/annotate/03_assignment.ipynb #456d4696
 def complete_answers(store: Store, study: Study, rater: str | None = None) -> dict[Page, dict[str, RatedAnswer]]:
     "The complete pages with their answers, of all raters or of one."
     at = {q.question_id: q for q in study.questions}
-    found = {}
-    for page, given in store.all_answers(*([rater] if rater else [])).items():
-        answers = {t: g.answer for t, g in given.items() if not g.answer.empty}
+    complete = {}
+    for page, stored in store.all_answers(*([rater] if rater else [])).items():
+        answers = {t: g.answer for t, g in stored.items() if not g.answer.empty}
         if page[1] in at and answers and not missing(study, at[page[1]], answers):
-            found[page] = answers
-    return found
+            complete[page] = answers
+    return complete
 
 # %% ../../nbs/annotate/03_assignment.ipynb #cf6388d9
 def share_out(store: Store, study: Study) -> None:
@@ -154,18 +154,18 @@ def share_out(store: Store, study: Study) -> None:
     ids = study.rated_ids
     rated = set(ids)
     raters = [r for r in register.raters() if r.role == "rater"]
-    held = {}
+    assignment = {}
     for r in raters:
-        held[r.rater] = [p.question_id for p in register.assigned(r.rater) if p.question_id in rated]
-    begun = {(r, q) for (r, q, _), given in store.all_answers().items() if q in rated and r in held}
+        assignment[r.rater] = [p.question_id for p in register.assigned(r.rater) if p.question_id in rated]
+    begun = {(r, q) for (r, q, _), stored in store.all_answers().items() if q in rated and r in assignment}
     began = {r for r, _ in begun}
     active = [r.rater for r in raters if r.active]
-    shares = reassign(settings.assignment, ids, held, begun, active, settings.seed)
-    for rater in held:
+    shares = reassign(settings.assignment, ids, assignment, begun, active, settings.seed)
+    for rater in assignment:
         if rater not in began:
             register.assign(rater, [])  # a list without answers is drawn again, in its own order
-        kept = [p for p in register.assigned(rater) if (rater, p.question_id) in begun]
-        register.assign(rater, rater_list(study, rater, shares.get(rater, [])) if rater in active else kept)
+        begun_pages = [p for p in register.assigned(rater) if (rater, p.question_id) in begun]
+        register.assign(rater, rater_list(study, rater, shares.get(rater, [])) if rater in active else begun_pages)
 
 # %% ../../nbs/annotate/03_assignment.ipynb #c207df49
 def enrol(
@@ -173,10 +173,10 @@ def enrol(
 ) -> dict[str, str]:  # rater -> token; tokens are shown this once
     "Invite people by pseudonym, as rater, resolver or owner, and make their lists."
     register = Register(store)
-    known = {r.rater: r.role for r in register.raters()}
+    roles = {r.rater: r.role for r in register.raters()}
     for r in raters:
-        if known.get(r, role) != role:
-            refuse(f"enrol: a pseudonym must have one role; got {r!r} as {role}, who is {known[r]}; rename one")
+        if roles.get(r, role) != role:
+            refuse(f"enrol: a pseudonym must have one role; got {r!r} as {role}, who is {roles[r]}; rename one")
     tokens = {r: register.invite(r, role, simulated) for r in raters}
     if role == "rater":
         share_out(store, study)
@@ -198,11 +198,11 @@ def leave(store: Store, study: Study, rater: str, *, forget: bool = False) -> in
 def conflicts(store: Store, study: Study) -> list[str]:  # question ids, in the study's order
     "The items with a conflict in raters' complete answers."
     raters = {r.rater for r in Register(store).raters() if r.role == "rater"}
-    said = defaultdict(list)
+    answers_by_question = defaultdict(list)
     for (rater, question, occasion), answers in complete_answers(store, study).items():
         if rater in raters and occasion == 0:
-            said[question].append(answers)
-    return [q for q in study.rated_ids if conflicting(study, said[q])]
+            answers_by_question[question].append(answers)
+    return [q for q in study.rated_ids if conflicting(study, answers_by_question[q])]
 
 
 def share_conflicts(store: Store, study: Study) -> None:
@@ -214,9 +214,9 @@ def share_conflicts(store: Store, study: Study) -> None:
         return
     ids = study.rated_ids
     first = core(rule, ids, study.settings.seed) if rule.resolver_core and rule.rule == "core_and_split" else []
-    wanted = [*first, *conflicts(store, study)]
+    questions = [*first, *conflicts(store, study)]
     for r in resolvers:
         old = register.assigned(r)
-        new = [Assigned(q) for q in dict.fromkeys(wanted) if Assigned(q) not in set(old)]
+        new = [Assigned(q) for q in dict.fromkeys(questions) if Assigned(q) not in set(old)]
         if new:
             register.assign(r, old + new)

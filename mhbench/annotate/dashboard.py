@@ -45,11 +45,11 @@ def again(complete: Complete, rater: str) -> str:  # "83%" of labels, "±7" poin
     for (r, question, occasion), second in complete.items():
         first = complete.get((r, question, 0), {}) if r == rater and occasion == 1 else {}
         for target in (set(first) & set(second)) - {"comment"}:
-            before, now = first[target], second[target]
-            if before.value is None or now.value is None:
-                same.append(before.label == now.label)
+            before, after = first[target], second[target]
+            if before.value is None or after.value is None:
+                same.append(before.label == after.label)
             else:
-                apart.append(abs(before.value - now.value))
+                apart.append(abs(before.value - after.value))
     if apart:
         return f"±{sum(apart) / len(apart):.0f}"
     return f"{100 * sum(same) / len(same):.0f}%" if same else "–"
@@ -60,11 +60,11 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
     pages = [(r.rater, *p) for p in register.assigned(r.rater)]
     gone = "finished" if r.rater in register.finished else "withdrawn"
     mine = [p for p in pages if p in complete]
-    kept = [(q, complete.get((r.rater, q.question_id, 0))) for q in study.of_role("check")]
-    known = [passed(q, answers) for q, answers in kept if answers is not None]
-    checks = [c for c in known if c is not None]  # None: nothing is expected
+    checks_answered = [(q, complete.get((r.rater, q.question_id, 0))) for q in study.of_role("check")]
+    outcomes = [passed(q, answers) for q, answers in checks_answered if answers is not None]
+    checks = [c for c in outcomes if c is not None]  # None: nothing is expected
     spent = [seconds[p] / 1000 for p in mine if seconds.get(p)]
-    given = chain.from_iterable(started.get(p, {}).values() for p in pages)
+    stored = chain.from_iterable(started.get(p, {}).values() for p in pages)
     return {
         "rater": r.rater,
         "role": r.role,
@@ -76,7 +76,7 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
         "seconds": f"{median(spent):.0f}" if spent else "–",
         "checks": f"{sum(c is True for c in checks)}/{len(checks)}" if checks else "–",
         "again": again(complete, r.rater),
-        "last": when(max((g.server_ms for g in given), default=None)),
+        "last": when(max((g.server_ms for g in stored), default=None)),
     }
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #86811e1f
@@ -86,8 +86,8 @@ COLUMNS = ["rater", "role", "assigned", "complete", "started", "share", "seconds
 def progress(
     store: Store, study: Study
 ) -> list[dict[str, Any]]:  # COLUMNS, and `marks`: finished, withdrawn, simulated
-    seen = complete_answers(store, study), store.all_answers(), store.active_ms()
-    return [_row(r, study, store, *seen) for r in Register(store).raters() if r.role != "owner"]
+    by_page = complete_answers(store, study), store.all_answers(), store.active_ms()
+    return [_row(r, study, store, *by_page) for r in Register(store).raters() if r.role != "owner"]
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #cab441cd
 class Agreement(NamedTuple):
@@ -171,16 +171,16 @@ def rater_slips(store: Store, study: Study) -> dict[str, Slips]:  # rater -> mis
     "Missed checks and hasty questions by rater; questions without a recorded time are left out."
     seconds = store.active_ms()
     at = {q.question_id: q for q in study.questions}
-    found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    slips: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for page, answers in complete_answers(store, study).items():
-        q, counts = at[page[1]], found[page[0]]
+        q, counts = at[page[1]], slips[page[0]]
         if q.role == "check" and passed(q, answers) is not None:
             counts[0] += passed(q, answers) is False
             counts[1] += 1
         elif q.role == "item" and not page[2] and seconds.get(page):
             counts[2] += seconds[page] / 1000 < fastest(study, q)
             counts[3] += 1
-    return {rater: Slips(*counts) for rater, counts in found.items()}
+    return {rater: Slips(*counts) for rater, counts in slips.items()}
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #73a639b2
 def flags(store: Store, study: Study) -> dict[str, str]:  # rater -> the reasons, "" where there are none
@@ -190,9 +190,9 @@ def flags(store: Store, study: Study) -> dict[str, str]:  # rater -> the reasons
     if len(raters) < 2 or rated.empty:
         return {}
     units = rated.pivot(index=["measure", "question", "target"], columns="rater", values="verdict")
-    said = units.reindex(columns=raters).astype(object).to_numpy().T
+    verdicts = units.reindex(columns=raters).astype(object).to_numpy().T
     questions = units.index.get_level_values("question").to_numpy()
-    table = rater_flags(said, raters, clusters=questions, slips=rater_slips(store, study))
+    table = rater_flags(verdicts, raters, clusters=questions, slips=rater_slips(store, study))
     return dict(zip(table["rater"], table["flag"]))
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #27dfc0e4
@@ -215,14 +215,14 @@ class Further(NamedTuple):
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #e35e70a6
 def _of_options(pilot: pd.DataFrame, width: float, timing: tuple[float, bool]) -> Further:
-    each = pilot["item"] + " " + pilot["target"]
-    found = panel_design.raters_of_each(rater_components(pilot["value"], each, pilot["rater"]), width)
+    option = pilot["item"] + " " + pilot["target"]
+    needed = panel_design.raters_of_each(rater_components(pilot["value"], option, pilot["rater"]), width)
     raters = pilot.groupby("item")["rater"].nunique()
-    more = 0 if found is None else int((found - raters).clip(lower=0).sum())
-    return Further(width, "option", int(raters.min()), found, None, None, more, None, *timing)
+    n_more = 0 if needed is None else int((needed - raters).clip(lower=0).sum())
+    return Further(width, "option", int(raters.min()), needed, None, None, n_more, None, *timing)
 
 
-def _of_models(pilot: pd.DataFrame, of: str, width: float, timing: tuple[float, bool]) -> Further:
+def _of_models(pilot: pd.DataFrame, target: str, width: float, timing: tuple[float, bool]) -> Further:
     mean = panel_design.pilot_components(pilot)
     aim = panel_design.Aim(width=width)
     designs = panel_design.panel_designs(mean, aim, minutes=timing[0])
@@ -230,9 +230,9 @@ def _of_models(pilot: pd.DataFrame, of: str, width: float, timing: tuple[float, 
     same = panel_design.same_raters(mean, aim, mean.n_raters)
     overlapping = designs[designs["per_item"] > 1].sort_values("more", kind="stable")
     if not len(overlapping):
-        return Further(width, of, mean.n_ratings, None, None, None, 0, same, *timing)
-    raters, items, per_item, more = map(int, overlapping.iloc[0][["raters", "items", "per_item", "more"]])
-    return Further(width, of, mean.n_ratings, raters, items, per_item, more, same, *timing)
+        return Further(width, target, mean.n_ratings, None, None, None, 0, same, *timing)
+    raters, items, per_item, n_more = map(int, overlapping.iloc[0][["raters", "items", "per_item", "more"]])
+    return Further(width, target, mean.n_ratings, raters, items, per_item, n_more, same, *timing)
 
 
 def further(store: Store, study: Study, width: float | None = None) -> Further | None:  # None: too little to plan from
@@ -265,32 +265,32 @@ def _time(minutes: float, t: Callable[..., str]) -> str:
     return t("time.seconds", n=f"{60 * minutes:.0f}")
 
 
-def further_in_words(found: Further, t: Callable[..., str]) -> list[str]:
+def further_in_words(plan: Further, t: Callable[..., str]) -> list[str]:
     "The plan in sentences of the page's language."
-    said = found._asdict() | {"width": f"{found.width:g}".replace(".", t("number.decimal"))}
-    said |= {"time": _time(found.more * found.minutes, t), "pace": _time(found.minutes, t)}
-    said["how"] = t(f"dashboard.further.{'measured' if found.measured else 'assumed'}")
-    said["what"] = t("dashboard.further.model" if found.of == "model" else "dashboard.further.share", label=found.of)
-    found_one = "design" if found.items else "option"
-    keys = ["none"] if found.raters is None else [found_one, "more"]
-    if found.of != "option":
-        keys.append("others" if found.same is None else "same")
-    return [t(f"dashboard.further.{key}", **said) for key in [*keys, "caution"]]
+    values = plan._asdict() | {"width": f"{plan.width:g}".replace(".", t("number.decimal"))}
+    values |= {"time": _time(plan.more * plan.minutes, t), "pace": _time(plan.minutes, t)}
+    values["how"] = t(f"dashboard.further.{'measured' if plan.measured else 'assumed'}")
+    values["what"] = t("dashboard.further.model" if plan.of == "model" else "dashboard.further.share", label=plan.of)
+    found_one = "design" if plan.items else "option"
+    keys = ["none"] if plan.raters is None else [found_one, "more"]
+    if plan.of != "option":
+        keys.append("others" if plan.same is None else "same")
+    return [t(f"dashboard.further.{key}", **values) for key in [*keys, "caution"]]
 
 
-def flag_in_words(flag: str, known: Mapping[str, str]) -> str:  # known: the page's words in one language
+def flag_in_words(flag: str, words: Mapping[str, str]) -> str:  # known: the page's words in one language
     "The reasons of a flag in the page's language, or in English if there is no translation."
     out = []
     for reason in flag.split("; "):
         pattern = re.sub(r"\d+", "#", reason)
         numbers = iter(re.findall(r"\d+", reason))
-        out.append(re.sub("#", lambda _: next(numbers), known.get(f"dashboard.flag.{pattern}", pattern)))
+        out.append(re.sub("#", lambda _: next(numbers), words.get(f"dashboard.flag.{pattern}", pattern)))
     return "; ".join(out)
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #6d54a5dc
 def overview(store: Store, study: Study, width: float | None = None) -> dict[str, Any]:
     "The values for the dashboard of the person who runs the study."
-    done = {q for _, q, _ in complete_answers(store, study)}
+    answered = {q for _, q, _ in complete_answers(store, study)}
     items = study.rated_ids
     return {
         "rows": progress(store, study),
@@ -299,7 +299,7 @@ def overview(store: Store, study: Study, width: float | None = None) -> dict[str
         "flags": flags(store, study),
         "further": further(store, study, width),
         "questions": len(items),
-        "untouched": sum(i not in done for i in items),
+        "untouched": sum(i not in answered for i in items),
         "conflicts": None if QUESTION_KINDS[study.settings.kind].numbers else len(conflicts(store, study)),
         "hash": study.hash,
         "ended": Register(store).ended,

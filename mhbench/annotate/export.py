@@ -43,21 +43,21 @@ class Exported(NamedTuple):
     incomplete: list[dict]  # pages begun and not finished: rater, item_id, occasion, n_answers
 
 
-def _variant(study: Study, q: Question, shown: dict, target: str, answers: dict[str, RatedAnswer]) -> dict[str, str]:
+def _variant(study: Study, q: Question, draw: dict, target: str, answers: dict[str, RatedAnswer]) -> dict[str, str]:
     kind = study.settings.kind
-    how = QUESTION_KINDS[kind]
+    kind_rules = QUESTION_KINDS[kind]
     out = dict[str, Any](asked=q.asked)
-    if shown["wording"]:
-        out["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = shown["wording"]
-    if how.shuffled and kind != "errors":
-        place = {t: t if how.judged else str(k) for k, t in enumerate(q.targets)}
-        out["order"] = ",".join(place[t] for t in shown["order"])
-    if target in shown["starts"]:
-        out["start"] = str(shown["starts"][target])
+    if draw["wording"]:
+        out["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = draw["wording"]
+    if kind_rules.shuffled and kind != "errors":
+        place = {t: t if kind_rules.judged else str(k) for k, t in enumerate(q.targets)}
+        out["order"] = ",".join(place[t] for t in draw["order"])
+    if target in draw["starts"]:
+        out["start"] = str(draw["starts"][target])
     if kind == "agree":
         out["agrees"] = "yes" if answers["key"].label == q.key else "no"
     if kind == "duel":
-        out |= dict(zip(("first", "second"), shown["sides"], strict=True))
+        out |= dict(zip(("first", "second"), draw["sides"], strict=True))
     if kind == "errors":
         ticked = [k for k in study.settings.errors if k in answers]
         out["kinds"] = ",".join(ticked)
@@ -83,31 +83,31 @@ def shown_raters(store: Store) -> dict[str, str]:
 def ratings(store: Store) -> Exported:
     "The complete answers of a file as ratings under pseudonyms, with everything else listed."
     study = store.study
-    shown = shown_raters(store)
+    pseudonym = shown_raters(store)
     complete = complete_answers(store, study)
     at = {q.question_id: q for q in study.questions}
     simulated = {r.rater for r in Register(store).raters() if r.simulated}
     out = Exported([], [], [], [])
-    for page, given in store.all_answers().items():
+    for page, stored in store.all_answers().items():
         (rater, _, occasion), q, answers = page, at[page[1]], complete.get(page)
-        where = {"rater": shown[rater], "item_id": q.item_id, "occasion": occasion, "role": q.role}
+        page_row = {"rater": pseudonym[rater], "item_id": q.item_id, "occasion": occasion, "role": q.role}
         if answers is None:
-            out.incomplete.append(where | {"n_answers": sum(not g.answer.empty for g in given.values())})
+            out.incomplete.append(page_row | {"n_answers": sum(not g.answer.empty for g in stored.values())})
             continue
         if q.role != "item":
-            out.checks.append(where | {"passed": passed(q, answers)})
+            out.checks.append(page_row | {"passed": passed(q, answers)})
             continue
         shared: dict[str, Any] = {
             "item_id": q.item_id,
             "study": study.study,
-            "rater": shown[rater],
+            "rater": pseudonym[rater],
             "origin": "simulated" if rater in simulated else "asked",
             "session": f"occasion {occasion}",
             "comment": answers.get("comment", RatedAnswer()).label,
             "source": f"{store.path.name} {study.hash[:12]}",
         }
         for target, (value, label) in _verdicts(study, q, answers).items():
-            drawn = json.loads((given.get(target) or next(iter(given.values()))).shown)
+            drawn = json.loads((stored.get(target) or next(iter(stored.values()))).shown)
             variant = _variant(study, q, drawn, target, answers)
             rating = Rating(**shared, target=target, value=value, label=label, variant=variant)
             (out.repeats if occasion else out.ratings).append(rating)
@@ -127,19 +127,19 @@ def all_answers(store: Store) -> pd.DataFrame:  # one row per answer, complete o
     study = store.study
     seconds = store.active_ms()
     rows = []
-    shown = shown_raters(store)
+    pseudonym = shown_raters(store)
     at = {q.question_id: q for q in study.questions}
     complete = complete_answers(store, study)
-    for page, given in store.all_answers().items():
+    for page, stored in store.all_answers().items():
         rater, question, occasion = page
         q = at[question]
         spent = seconds[page] / 1000 if page in seconds else None
-        for target, g in given.items():
+        for target, g in stored.items():
             drawn = json.loads(g.shown)
             order, sides = (json.dumps(drawn[name], ensure_ascii=False) for name in ("order", "sides"))
             start = drawn["starts"].get(target)
             row = (
-                shown[rater],
+                pseudonym[rater],
                 q.item_id,
                 question,
                 q.role,
@@ -207,8 +207,8 @@ def write_export(store: Store, folder: str | Path, *, sheet: bool = False) -> Ex
 
 # %% ../../nbs/annotate/07_export.ipynb #9bd76e5a
 def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
-    def wrong(rule: str, got: object, place: str) -> NoReturn:
-        refuse(f"ratings_of_file: {rule}; got {got} ({place}); export the answers again")
+    def wrong(rule: str, value: object, place: str) -> NoReturn:
+        refuse(f"ratings_of_file: {rule}; got {value} ({place}); export the answers again")
 
     if not {"item_id", "study", "rater", "target"} <= set(table) or not {"value", "label"} & set(table):
         rule = "columns must include item_id, study, rater, target and value or label"
@@ -217,30 +217,32 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
     lines = table.to_dict("records")
     roles = ("judge", "panel", "reference")  # nobody's names
     simulated = lambda r: r.get("origin") == "simulated" or '"simulated"' in r.get("variant", "")
-    made = {r["rater"] for r in lines if simulated(r) or r.get("kind") in roles}
-    shown = pseudonyms(r["rater"] for r in lines if r["rater"].strip() and r["rater"] not in made)
+    not_people = {r["rater"] for r in lines if simulated(r) or r.get("kind") in roles}
+    pseudonym = pseudonyms(r["rater"] for r in lines if r["rater"].strip() and r["rater"] not in not_people)
     for k, row in enumerate(lines, 2):
         present = [c for c in Rating.model_fields if c in row and (row[c] or c not in ("origin", "kind", "within"))]
-        given: dict[str, Any] = {c: as_typed(row[c]) or None for c in present}
-        given["rater"] = shown.get(row["rater"], row["rater"])
+        fields: dict[str, Any] = {c: as_typed(row[c]) or None for c in present}
+        fields["rater"] = pseudonym.get(row["rater"], row["rater"])
         try:
-            given |= {c: float(row[c]) if row.get(c) else None for c in ("value", "sd") if c in row or c == "value"}
-            given |= {"n": int(row["n"])} if row.get("n") else {}
-            given |= {c: json.loads(row.get(c) or "{}") for c in ("variant", "within")}
+            fields |= {c: float(row[c]) if row.get(c) else None for c in ("value", "sd") if c in row or c == "value"}
+            fields |= {"n": int(row["n"])} if row.get("n") else {}
+            fields |= {c: json.loads(row.get(c) or "{}") for c in ("variant", "within")}
         except ValueError as e:
             wrong("a row must hold numbers in value and JSON in variant", e, f"{path.name}:{k}")
-        given["source"] = given.get("source") or path.name  # the same for all rows: it distinguishes annotations
-        rows.append((f"{path.name}:{k}", given))
+        fields["source"] = fields.get("source") or path.name  # the same for all rows: it distinguishes annotations
+        rows.append((f"{path.name}:{k}", fields))
     return validate(rows, Rating).records
 
 # %% ../../nbs/annotate/07_export.ipynb #837e280e
 def _of_label_studio(path: Path) -> list[Rating]:
     key = path.parent / "key.json"
     if not key.exists():
-        got = f"none ({path.name}); copy it from the folder of tasks"
-        refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {got}")
+        value = f"none ({path.name}); copy it from the folder of tasks"
+        refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {value}")
     by = dict.fromkeys(account(a) for a in chain.from_iterable(t["annotations"] for t in exported_tasks(path)))
-    names = {who: who if isinstance(who, str) else f"label-studio-{who}" for who in by}
+    names = {
+        account_id: account_id if isinstance(account_id, str) else f"label-studio-{account_id}" for account_id in by
+    }
     return load_label_studio(path, json.loads(key.read_text(encoding="utf-8")), raters=names).ratings
 
 
@@ -264,20 +266,20 @@ def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> li
     """
     path = Path(path).expanduser()
     if path.suffix not in _READERS:
-        got = f"{path.name!r}; `mhbench annotate export` writes such files"
-        refuse(f"ratings_of_file: path must end in one of {', '.join(_READERS)}; got {got}")
+        value = f"{path.name!r}; `mhbench annotate export` writes such files"
+        refuse(f"ratings_of_file: path must end in one of {', '.join(_READERS)}; got {value}")
     if not path.exists():
-        got = f"{str(path)!r}, which is not there; correct prepare.ratings in params.yaml"
-        refuse(f"ratings_of_file: path must be a file of answers; got {got}", error=FileNotFoundError)
-    read = _READERS[path.suffix](path)
+        value = f"{str(path)!r}, which is not there; correct prepare.ratings in params.yaml"
+        refuse(f"ratings_of_file: path must be a file of answers; got {value}", error=FileNotFoundError)
+    ratings = _READERS[path.suffix](path)
     simulated = {"origin": "simulated"}  # files of earlier versions say so in `variant`
-    found = [r.model_copy(update=simulated) if r.variant.get("simulated") == "true" else r for r in read]
-    known = {(r.item_id, r.study) for r in found} if items is None else {(i.item_id, i.study) for i in items}
-    for r in found:
-        if (r.item_id, r.study) not in known:
-            got = f"{r.item_id!r} of {r.study} ({path.name}); name the answers to these items"
-            refuse(f"ratings_of_file: item_id must name an item of the study; got {got}")
-    return found
+    corrected = [r.model_copy(update=simulated) if r.variant.get("simulated") == "true" else r for r in ratings]
+    item_keys = {(r.item_id, r.study) for r in corrected} if items is None else {(i.item_id, i.study) for i in items}
+    for r in corrected:
+        if (r.item_id, r.study) not in item_keys:
+            value = f"{r.item_id!r} of {r.study} ({path.name}); name the answers to these items"
+            refuse(f"ratings_of_file: item_id must name an item of the study; got {value}")
+    return corrected
 
 # %% ../../nbs/annotate/07_export.ipynb #1945c618
 class Rated(NamedTuple):
@@ -294,29 +296,29 @@ def left_out(exported: Exported) -> list[str]:
     ]
 
 # %% ../../nbs/annotate/07_export.ipynb #00c6b41f
-def _unnamed(found: Sequence[Rating], notes: list[str]) -> Rated:
+def _unnamed(ratings: Sequence[Rating], notes: list[str]) -> Rated:
     "Ratings under pseudonyms, since the results of a study are shared."
-    known = pseudonyms(r.rater for r in found if r.origin != "simulated" and not r.by_model)
-    replaced = sum(name != shown for name, shown in known.items())
+    pseudonym = pseudonyms(r.rater for r in ratings if r.origin != "simulated" and not r.by_model)
+    replaced = sum(name != new_name for name, new_name in pseudonym.items())
     if replaced:
-        told = "`mhbench annotate who` reads them from the private key"
-        notes = [*notes, f"{replaced} names of raters are replaced: rater-1, rater-2, ... in order; {told}"]
-    return Rated([r.model_copy(update={"rater": known.get(r.rater, r.rater)}) for r in found], notes)
+        remedy = "`mhbench annotate who` reads them from the private key"
+        notes = [*notes, f"{replaced} names of raters are replaced: rater-1, rater-2, ... in order; {remedy}"]
+    return Rated([r.model_copy(update={"rater": pseudonym.get(r.rater, r.rater)}) for r in ratings], notes)
 
 
 def raters_for_review(file: str | Path | None, top: str | Path = ".") -> pd.DataFrame:  # rater, reasons
     """The raters of a page's file of answers that `mhbench annotate status` and the dashboard flag, by the same rules;
     no row for any other file. Nobody is removed."""
-    found: list[tuple[str, str]] = []
+    reasons: list[tuple[str, str]] = []
     if file is not None and Path(file).suffix == ".sqlite":
         with open_store(Path(top) / Path(file).expanduser()) as store:
-            shown = shown_raters(store)
-            found = [(shown[rater], why) for rater, why in flags(store, store.study).items() if why]
-    return pd.DataFrame(found, columns=["rater", "reasons"])
+            pseudonym = shown_raters(store)
+            reasons = [(pseudonym[rater], why) for rater, why in flags(store, store.study).items() if why]
+    return pd.DataFrame(reasons, columns=["rater", "reasons"])
 
 
 def study_ratings(
-    own: Sequence[Rating],  # that came with the corpus
+    corpus_ratings: Sequence[Rating],  # that came with the corpus
     items: Sequence[Item],  # the corpus's
     file: str | Path | None = None,  # a file of answers; None: those of the corpus
     top: str | Path = ".",  # a relative path is taken from here
@@ -327,32 +329,32 @@ def study_ratings(
     are in one file.
     """
     if file is None:
-        return _unnamed(own, [])
+        return _unnamed(corpus_ratings, [])
     path = Path(top) / Path(file).expanduser()
-    found = ratings_of_file(path, items)
-    now = {i.item_id: what_is_asked(i) for i in items}
-    other = [r.item_id for r in found if r.variant.get("asked", now[r.item_id]) != now[r.item_id]]
-    if other:
-        got = f"other words or options for {other[0]!r} and {len(set(other)) - 1} more ({path.name})"
+    collected = ratings_of_file(path, items)
+    asked_now = {i.item_id: what_is_asked(i) for i in items}
+    changed = [r.item_id for r in collected if r.variant.get("asked", asked_now[r.item_id]) != asked_now[r.item_id]]
+    if changed:
+        value = f"other words or options for {changed[0]!r} and {len(set(changed)) - 1} more ({path.name})"
         remedy = "put the corpus back as it was, or ask again"
-        refuse(f"study_ratings: items must ask what people were asked; got {got}", remedy=remedy)
-    raters = {rater: origin == "simulated" for rater, origin in origins(found).items()}
+        refuse(f"study_ratings: items must ask what people were asked; got {value}", remedy=remedy)
+    raters = {rater: origin == "simulated" for rater, origin in origins(collected).items()}
     if len(set(raters.values())) > 1:
-        got = f"{sum(raters.values())} simulated among {len(raters)} ({path.name})"
+        value = f"{sum(raters.values())} simulated among {len(raters)} ({path.name})"
         remedy = "`mhbench annotate forget` deletes a rater"
-        refuse(f"study_ratings: raters must be people, or be simulated; got {got}", remedy=remedy)
-    who = "simulated raters" if any(raters.values()) else "raters"
-    place = f", in the place of the {len(own)} that came with the corpus" if own else ""
-    notes = [f"{len(found)} ratings by {len(raters)} {who} from {path.name}{place}"]
-    unsure = sum("asked" not in r.variant for r in found)
+        refuse(f"study_ratings: raters must be people, or be simulated; got {value}", remedy=remedy)
+    raters_text = "simulated raters" if any(raters.values()) else "raters"
+    place = f", in the place of the {len(corpus_ratings)} that came with the corpus" if corpus_ratings else ""
+    notes = [f"{len(collected)} ratings by {len(raters)} {raters_text} from {path.name}{place}"]
+    unsure = sum("asked" not in r.variant for r in collected)
     if unsure:
         notes.append(
-            f"{unsure} of {len(found)} ratings do not record what was asked: nothing compared it with the items"
+            f"{unsure} of {len(collected)} ratings do not record what was asked: nothing compared it with the items"
         )
     if path.suffix == ".sqlite":
         with open_store(path) as store:
             notes += left_out(ratings(store))
-    return _unnamed(found, notes)
+    return _unnamed(collected, notes)
 
 # %% ../../nbs/annotate/07_export.ipynb #a3a65c26
 def hash_of_answers(path: str | Path) -> str:  # 64 hexadecimal digits

@@ -65,8 +65,8 @@ def static_hash() -> str:
 @cache
 def environment() -> Environment:
     "Jinja2, with every value escaped and unknown names refused."
-    how: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    return Environment(loader=PackageLoader("mhbench.annotate"), undefined=StrictUndefined, **how)
+    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    return Environment(loader=PackageLoader("mhbench.annotate"), undefined=StrictUndefined, **options)
 
 # %% ../../nbs/annotate/04_pages.ipynb #b94f809b
 def sentences(text: str) -> list[tuple[int, int]]:  # first character and the one after the last
@@ -90,11 +90,11 @@ class View:
         self.t = translator(language)
         self.at = {f.target: f for f in fields(page.study, page.question)}
 
-    def field(self, target: str, words: str = "", choices: Mapping[str, str] | None = None, **more) -> dict[str, Any]:
+    def field(self, target: str, words: str = "", choices: Mapping[str, str] | None = None, **extra) -> dict[str, Any]:
         f = self.at[target]
         answer = self.answers.get(target, RatedAnswer())
         code = self.page.code(target)
-        named = {c: label_words(self.t, self.language, c) for c in f.choices} if choices is None else choices
+        words_by_choice = {c: label_words(self.t, self.language, c) for c in f.choices} if choices is None else choices
         return {
             "code": code,
             "at": f"f-{code}",
@@ -102,11 +102,12 @@ class View:
             "given": self.page.encoded(f, answer),
             "missing": target in self.open,
             "choices": [
-                {"code": self.page.code(target, c), "words": w, "given": answer.label == c} for c, w in named.items()
+                {"code": self.page.code(target, c), "words": w, "given": answer.label == c}
+                for c, w in words_by_choice.items()
             ],
             "start": self.shown.starts.get(target),
             "text": None,
-        } | more
+        } | extra
 
 
 def _anchors(v: View) -> dict[str, str]:  # number -> what it stands for; empty where nothing is rated by numbers
@@ -114,8 +115,8 @@ def _anchors(v: View) -> dict[str, str]:  # number -> what it stands for; empty 
     kind = v.settings.kind
     if not QUESTION_KINDS[kind].numbers:
         return {}
-    given = v.settings.anchors or {end: v.t(f"anchor.{kind}.{end}") for end in ("0", "100")}
-    return dict(sorted(given.items(), key=lambda anchor: float(anchor[0]) if anchor[0].isdecimal() else 0.0))
+    words = v.settings.anchors or {end: v.t(f"anchor.{kind}.{end}") for end in ("0", "100")}
+    return dict(sorted(words.items(), key=lambda anchor: float(anchor[0]) if anchor[0].isdecimal() else 0.0))
 
 
 def _rated(v: View) -> dict[str, Any]:
@@ -123,8 +124,8 @@ def _rated(v: View) -> dict[str, Any]:
     q = v.question
     difficulty = v.field("difficulty", v.t("question.difficulty")) if "difficulty" in v.at else None
     rated = [v.field(t, q.targets[t]) for t in v.shown.order]
-    shown = {"rated": rated, "reference": q.reference, "difficulty": difficulty, "options": list(q.sides.values())}
-    return shown | {"anchors": _anchors(v)}
+    values = {"rated": rated, "reference": q.reference, "difficulty": difficulty, "options": list(q.sides.values())}
+    return values | {"anchors": _anchors(v)}
 
 
 def _score(v: View) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def _agree(v: View) -> dict[str, Any]:
 # %% ../../nbs/annotate/04_pages.ipynb #ea9e31ff
 def _errors(v: View) -> dict[str, Any]:
     q = v.question
-    named = {k: k.replace("_", " ").capitalize() for k in v.settings.errors}
+    kind_names = {k: k.replace("_", " ").capitalize() for k in v.settings.errors}
     text = next(iter(q.targets.values()))
     places = [
         {"at": f"{a}-{b}", "words": f"{k}: {text[a:b] if b - a < 61 else text[a : a + 57] + '…'}"}
@@ -156,17 +157,17 @@ def _errors(v: View) -> dict[str, Any]:
     flags = []
     for kind, meaning in v.settings.errors.items():
         span = v.field(f"span-{kind}", sentences=places) if f"span-{kind}" in v.at else None
-        flags.append(v.field(kind, named[kind], help=meaning, span=span))
+        flags.append(v.field(kind, kind_names[kind], help=meaning, span=span))
     flags.append(v.field("Abstain", v.t("errors.abstain"), help="", span=None))
-    main = v.field("main", v.t("errors.main"), named)
+    main = v.field("main", v.t("errors.main"), kind_names)
     return {"answer": text, "options": list(q.sides.values()), "reference": q.reference, "flags": flags, "main": main}
 
 
 def _duel(v: View) -> dict[str, Any]:
-    q, (one, two) = v.question, v.shown.sides
-    words = {one: v.t("question.first"), "tie": v.t("duel.tie"), two: v.t("question.second")}
+    q, (first, second) = v.question, v.shown.sides
+    words = {first: v.t("question.first"), "tie": v.t("duel.tie"), second: v.t("question.second")}
     rated = [v.field(t, q.targets[t], words) for t in v.shown.order]
-    return {"first": q.sides[one], "second": q.sides[two], "rated": rated}
+    return {"first": q.sides[first], "second": q.sides[second], "rated": rated}
 
 
 _OF_KIND = {"agree": _agree, "errors": _errors, "duel": _duel, "score": _score}
@@ -210,11 +211,11 @@ def feedback(page: QuestionPage, answers: Mapping[str, RatedAnswer], language: s
     out = []
     for target, want in q.expected.items():
         if isinstance(want, str):
-            what = q.targets.get(want) or label_words(t, language, want)
+            expected = q.targets.get(want) or label_words(t, language, want)
         else:
-            what = t("feedback.between", low=f"{want[0]:g}", high=f"{want[1]:g}")
+            expected = t("feedback.between", low=f"{want[0]:g}", high=f"{want[1]:g}")
         right = fits(want, answers.get(target, RatedAnswer()))
-        line = t("feedback.right") if right else f"{t('feedback.wrong')} {t('feedback.expected', what=what)}"
+        line = t("feedback.right") if right else f"{t('feedback.wrong')} {t('feedback.expected', what=expected)}"
         out.append(f"{q.targets.get(target, target)}: {line}")
     return out + ([q.feedback] if q.feedback else [])
 
@@ -225,8 +226,8 @@ def answers_in_words(page: QuestionPage, answers: Mapping[str, RatedAnswer], lan
     for f in listed_fields(question_view(page, answers, language)):
         if f["given"]:
             chosen = [c["words"] for c in f["choices"] if c["given"]]
-            what = "✓" if "span" in f else [*chosen, f["given"]][0]
-            out.append({"name": f["text"] or f["words"], "what": what})
+            text = "✓" if "span" in f else [*chosen, f["given"]][0]
+            out.append({"name": f["text"] or f["words"], "what": text})
     comment = answers.get("comment", RatedAnswer()).label
     return out + ([{"name": translator(language)("question.comment"), "what": comment}] if comment else [])
 
@@ -246,19 +247,19 @@ class _Seen(HTMLParser):
         self.inside: list[tuple[str, bool]] = []  # open tags, and whether their content is visible
 
     @property
-    def seen(self) -> bool:
-        return all(seen for _, seen in self.inside)
+    def visible(self) -> bool:
+        return all(visible for _, visible in self.inside)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         if tag == "input":
-            self.lines[-1] += _FIELDS.get(given.get("type") or "", "") if self.seen else ""
+            self.lines[-1] += _FIELDS.get(attributes.get("type") or "", "") if self.visible else ""
             return
         if tag in _BLOCKS:
             self.lines += ["", ""] if tag in _APART else [""]
-        hidden = "hidden" in given or {"quiet", "bar"} & set((given.get("class") or "").split())
+        hidden = "hidden" in attributes or {"quiet", "bar"} & set((attributes.get("class") or "").split())
         self.inside.append((tag, tag not in _UNSEEN and not hidden))
-        if tag == "textarea" and self.seen:
+        if tag == "textarea" and self.visible:
             self.lines[-1] += "[" + " " * 40 + "]"
 
     def handle_endtag(self, tag: str) -> None:
@@ -269,9 +270,9 @@ class _Seen(HTMLParser):
             self.lines.append("")
 
     def handle_data(self, data: str) -> None:
-        first, *more = data.split("\n") if self.seen and data.strip() else [""]
+        first, *lines = data.split("\n") if self.visible and data.strip() else [""]
         self.lines[-1] += first if self.lines[-1] else first.lstrip()
-        self.lines += [line.strip() for line in more]
+        self.lines += [line.strip() for line in lines]
 
 
 def _text(page: str) -> str:
@@ -293,6 +294,6 @@ def page_text(study: Study, rater: str) -> str:
     view = question_view(page, {}, study.settings.language)
     names = ("lang", "static", "base", "here", "name", "title", "seen", "code", "occasion", "owner", "now", "csrf")
     frame = dict.fromkeys(names, "") | {"languages": {}, "synthetic": False, "checking": False, "done": 0}
-    shown = frame | words | view | {"t": t, "heading": t(page.heading, **words)}
-    html = environment().get_template("question.html").render(shown)
+    values = frame | words | view | {"t": t, "heading": t(page.heading, **words)}
+    html = environment().get_template("question.html").render(values)
     return _text(html[html.index("<main") : html.index("</main>")])

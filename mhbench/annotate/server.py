@@ -68,13 +68,13 @@ class RateLimit:
         self.rate, self.burst = rate, burst
         self.left: dict[str, tuple[float, float]] = {}  # who -> requests left, when
 
-    def allow(self, who: str, now: float | None = None) -> bool:
-        now = time.monotonic() if now is None else now
-        left, then = self.left.get(who, (float(self.burst), now))
-        left = min(self.burst, left + (now - then) * self.rate)
-        if who not in self.left and len(self.left) >= 10_000:
+    def allow(self, visitor: str, clock: float | None = None) -> bool:
+        clock = time.monotonic() if clock is None else clock
+        left, then = self.left.get(visitor, (float(self.burst), clock))
+        left = min(self.burst, left + (clock - then) * self.rate)
+        if visitor not in self.left and len(self.left) >= 10_000:
             self.left.clear()  # bounds the memory
-        self.left[who] = (max(left - 1, 0) if left >= 1 else left, now)
+        self.left[visitor] = (max(left - 1, 0) if left >= 1 else left, clock)
         return left >= 1
 
 # %% ../../nbs/annotate/06_server.ipynb #ea1807a2
@@ -156,8 +156,13 @@ class ServedStudy:
     def set_cookie(self, request: web.Request, response: web.Response, name: str, value: str, seconds: int | None):
         "Set a cookie, for https only if the request came by https, as the proxy in front says."
         scheme = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
-        kept: dict[str, Any] = {"path": self.prefix or "/", "max_age": seconds, "httponly": True, "samesite": "Lax"}
-        response.set_cookie(name, value, **kept, secure=self.secure or scheme == "https")
+        attributes: dict[str, Any] = {
+            "path": self.prefix or "/",
+            "max_age": seconds,
+            "httponly": True,
+            "samesite": "Lax",
+        }
+        response.set_cookie(name, value, **attributes, secure=self.secure or scheme == "https")
 
     def page(self, rater: str, assigned: Assigned) -> QuestionPage:
         return QuestionPage(self.study, self.by_id[assigned.question_id], rater, assigned.occasion, self.secret)
@@ -169,10 +174,10 @@ class ServedStudy:
         "The page of a change or a visit."
         question = sent.get("question")
         occasion = sent.get("occasion")
-        known = self.by_code.get(question) if isinstance(question, str) else None
-        if known is None or not _is_ms(occasion):
+        question_id = self.by_code.get(question) if isinstance(question, str) else None
+        if question_id is None or not _is_ms(occasion):
             raise Refused("there is no such question")
-        assigned = Assigned(known, occasion)
+        assigned = Assigned(question_id, occasion)
         if not self.register.has(rater, assigned):
             raise Refused("this question is not on your list any more")
         return self.page(rater, assigned)
@@ -208,8 +213,8 @@ class ServedStudy:
         """
         changes = []
         bad = False
-        given = self.answers(page)
-        shown = page.shown.text()
+        current = self.answers(page)
+        draw = page.shown.text()
         for name, field in page.by_code().items():
             sent, was = (form.get(k, "").replace("\r\n", "\n").strip() for k in (name, f"was.{name}"))
             if sent == was:
@@ -219,9 +224,9 @@ class ServedStudy:
             except ValueError:
                 bad = True
                 continue
-            if answer != given.get(field.target, RatedAnswer()):
+            if answer != current.get(field.target, RatedAnswer()):
                 event = secrets.token_hex(16)
-                changes.append(Change(event, page.rater, *page.assigned, field.target, answer, shown, MOST_MS, None))
+                changes.append(Change(event, page.rater, *page.assigned, field.target, answer, draw, MOST_MS, None))
         return changes, bad
 
     def close(self) -> None:
@@ -248,8 +253,8 @@ class Visitor:
 
     @cached_property
     def rater(self) -> Rater | None:  # None: a stranger
-        found = self.served.register.who(self.token) if self.token else None
-        return found if found and (found.role == "owner") == (self.role == "owner") else None
+        rater = self.served.register.who(self.token) if self.token else None
+        return rater if rater and (rater.role == "owner") == (self.role == "owner") else None
 
     @property
     def name(self) -> str:  # the rater's pseudonym
@@ -296,9 +301,9 @@ class Visitor:
         page = pages.environment().get_template(template).render(shared | values)
         return web.Response(text=page, status=status, content_type="text/html")
 
-    def words(self, key: str, paragraphs: Sequence[str] = (), status: int = 200, **more) -> web.Response:
+    def words(self, key: str, paragraphs: Sequence[str] = (), status: int = 200, **values) -> web.Response:
         paragraphs = paragraphs or [self.t(f"{key}.text")]
-        return self.render("words.html", status, title=self.t(f"{key}.title"), paragraphs=paragraphs, **more)
+        return self.render("words.html", status, title=self.t(f"{key}.title"), paragraphs=paragraphs, **values)
 
     def link(self, to: str, key: str, look: str = "main") -> dict[str, str]:
         return {"to": to, "words": self.t(key), "look": look}
@@ -316,8 +321,8 @@ class Visitor:
 
     def complete(self) -> list[bool]:
         "Which of the rater's pages are complete."
-        done = complete_answers(self.served.store, self.served.study, self.name)
-        return [(self.name, *p) in done for p in self.served.register.assigned(self.name)]
+        complete_pages = complete_answers(self.served.store, self.served.study, self.name)
+        return [(self.name, *p) in complete_pages for p in self.served.register.assigned(self.name)]
 
     def nth(self) -> tuple[int, QuestionPage, int]:
         "The number of the page in the address, the page, and the number of pages."
@@ -397,10 +402,10 @@ async def consent(request: web.Request) -> web.Response:
 async def instructions(v: Visitor) -> web.Response:
     s = v.served.study.settings
     back = v.query.get("from", "")
-    own = s.instructions or [v.t(f"instructions.{s.kind}")]
-    known = re.fullmatch(r"\d{1,6}", back)
-    link = v.link(f"/q/{back}", "nav.continue") if known else v.link("/go", "nav.start")
-    return v.words("instructions", [*own, v.t("instructions.saving"), v.t("instructions.keys")], links=[link])
+    paragraphs = s.instructions or [v.t(f"instructions.{s.kind}")]
+    page_number = re.fullmatch(r"\d{1,6}", back)
+    link = v.link(f"/q/{back}", "nav.continue") if page_number else v.link("/go", "nav.start")
+    return v.words("instructions", [*paragraphs, v.t("instructions.saving"), v.t("instructions.keys")], links=[link])
 
 # %% ../../nbs/annotate/06_server.ipynb #6f2078a0
 @ROUTES.get("/")
@@ -411,8 +416,8 @@ async def go_on(v: Visitor) -> web.Response:
     writer = v.served.writer
     if v.resolving:
         await writer.run(share_conflicts, writer.store, v.served.study)
-    done = v.complete()
-    return v.to(f"/q/{done.index(False) + 1}" if False in done else "/thanks")
+    complete = v.complete()
+    return v.to(f"/q/{complete.index(False) + 1}" if False in complete else "/thanks")
 
 
 @ROUTES.get("/review")
@@ -420,11 +425,11 @@ async def go_on(v: Visitor) -> web.Response:
 async def review(v: Visitor) -> web.Response:
     rows = []
     for n, (page, complete) in enumerate(zip(v.pages(), v.complete(), strict=True), 1):
-        given = {t: a for t, a in v.served.answers(page).items() if not a.empty}
-        state = "started" if given else "open"
+        answered = {t: a for t, a in v.served.answers(page).items() if not a.empty}
+        state = "started" if answered else "open"
         if complete:
             state = "complete"
-        answers = pages.answers_in_words(page, given, v.language)
+        answers = pages.answers_in_words(page, answered, v.language)
         rows.append({"n": n, "text": page.question.texts[page.shown.wording], "state": state, "answers": answers})
     words: dict[str, Any] = {"title": v.t("review.title"), "paragraphs": [v.t("review.text")]}
     return v.render("review.html", **words, links=[v.link("/go", "nav.again")], rows=rows)
@@ -465,19 +470,21 @@ async def language(request: web.Request) -> web.Response:
     if chosen not in pages.LANGUAGES:
         raise web.HTTPNotFound
     base = f"{served.prefix}/"
-    here = re.fullmatch(r"/[\w/-]*(\?[\w=&]*)?", to, re.ASCII) and not to.startswith("//") and to.startswith(base)
-    response = web.Response(status=303, headers={"Location": to if here else base})
+    is_own_page = (
+        re.fullmatch(r"/[\w/-]*(\?[\w=&]*)?", to, re.ASCII) and not to.startswith("//") and to.startswith(base)
+    )
+    response = web.Response(status=303, headers={"Location": to if is_own_page else base})
     served.set_cookie(request, response, "mhbench_language", chosen, None)
     return response
 
 
 @ROUTES.get("/static/{hash}/{name}")
 async def static(request: web.Request) -> web.Response:
-    found = pages.static_files().get(request.match_info["name"])
-    if found is None:
+    file = pages.static_files().get(request.match_info["name"])
+    if file is None:
         raise web.HTTPNotFound
-    kept = {"Cache-Control": "public, max-age=31536000, immutable"}
-    return web.Response(body=found[1], content_type=found[0], charset="utf-8", headers=kept)
+    headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return web.Response(body=file[1], content_type=file[0], charset="utf-8", headers=headers)
 
 
 @ROUTES.get("/dashboard")
@@ -494,12 +501,12 @@ async def dashboard(request: web.Request) -> web.Response:
         with Store(v.served.store.path) as store:
             return overview(store, v.served.study, width if 0 < width < 1000 else None)
 
-    found, known = await asyncio.to_thread(read_all), pages.texts(v.language)
-    found["flags"] = {rater: flag_in_words(flag, known) for rater, flag in found["flags"].items()}
-    needed = further_in_words(found["further"], v.t) if found["further"] else []
+    values, words = await asyncio.to_thread(read_all), pages.texts(v.language)
+    values["flags"] = {rater: flag_in_words(flag, words) for rater, flag in values["flags"].items()}
+    needed = further_in_words(values["further"], v.t) if values["further"] else []
     title = v.t("dashboard.title", name=v.served.study.settings.title or v.served.study.name)
-    things = {a.of: known.get(f"dashboard.of.{a.of}", a.of) for a in found["agreement"]}
-    return v.render("dashboard.html", title=title, time=when(now_ms()), things=things, needed=needed, **found)
+    quantities = {a.of: words.get(f"dashboard.of.{a.of}", a.of) for a in values["agreement"]}
+    return v.render("dashboard.html", title=title, time=when(now_ms()), things=quantities, needed=needed, **values)
 
 # %% ../../nbs/annotate/06_server.ipynb #2b113395
 _NOTES = {"bad": "question.bad", "again": "question.loud"}  # parameter of the address -> note on the page
@@ -579,8 +586,8 @@ async def state(v: Visitor) -> web.Response:
     except Refused:
         raise web.HTTPNotFound from None
     answers = v.served.answers(page)
-    given = {c: page.encoded(f, answers.get(f.target, RatedAnswer())) for c, f in page.by_code().items()}
-    return web.json_response({"answers": given})
+    encoded = {c: page.encoded(f, answers.get(f.target, RatedAnswer())) for c, f in page.by_code().items()}
+    return web.json_response({"answers": encoded})
 
 
 @ROUTES.post("/save")
@@ -640,9 +647,9 @@ _OTHER_FILES = 64  # the store, its log, and what Python holds open
 def most_connections() -> int:
     "`MOST_CONNECTIONS`, or fewer if the system allows this process fewer open files."
     allowed, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_CONNECTIONS + _BACKLOG + _OTHER_FILES
-    if allowed < wanted:
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    n_files = MOST_CONNECTIONS + _BACKLOG + _OTHER_FILES
+    if allowed < n_files:
+        allowed = n_files if hard == resource.RLIM_INFINITY else min(n_files, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     return max(1, min(MOST_CONNECTIONS, allowed - _BACKLOG - _OTHER_FILES))
 
@@ -657,17 +664,17 @@ class _Full(asyncio.Protocol):
 class Connections:
     "The open connections, and those of them that are handling a request."
 
-    def __init__(self, most: int):
-        self.most = most
+    def __init__(self, n_allowed: int):
+        self.most = n_allowed
         self.busy: set[asyncio.BaseProtocol] = set()
 
     def accept(self, server: web.Server) -> asyncio.BaseProtocol:
         "The protocol of a new connection; the oldest idle ones are closed for it."
-        taken = [c for c in server.connections if c.transport is not None]
-        idle = [c for c in taken if c not in self.busy]
-        for connection in idle[: max(0, len(taken) - self.most + 1)]:
+        open_connections = [c for c in server.connections if c.transport is not None]
+        idle = [c for c in open_connections if c not in self.busy]
+        for connection in idle[: max(0, len(open_connections) - self.most + 1)]:
             connection.force_close()
-        return server() if idle or len(taken) < self.most else _Full()
+        return server() if idle or len(open_connections) < self.most else _Full()
 
     @property
     def middleware(self) -> Callable:
@@ -693,10 +700,10 @@ def once_a_minute() -> Callable[[logging.LogRecord], bool]:
 
     def passes(record: logging.LogRecord) -> bool:
         place = (record.pathname, record.lineno)
-        now = time.monotonic()
-        if now - last.get(place, -60.0) < 60:
+        clock = time.monotonic()
+        if clock - last.get(place, -60.0) < 60:
             return False
-        last[place] = now
+        last[place] = clock
         return True
 
     return passes

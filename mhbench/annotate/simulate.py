@@ -31,14 +31,14 @@ def opinion(study: Study, question: Question, rater: str, seed: int) -> dict[str
         words = (seed, study.name, question.question_id, f.target)
         want = question.expected.get(f.target)
         common = draw(*words)
-        own = draw(*words, rater)
+        own_draw = draw(*words, rater)
         if f.form == "number":
-            value = (want[0] + want[1]) // 2 if isinstance(want, list) else common % 81 + own % 21
+            value = (want[0] + want[1]) // 2 if isinstance(want, list) else common % 81 + own_draw % 21
             out[f.target] = RatedAnswer(value=float(value))
         elif f.form == "choice" and f.target != "main":
-            at = common if own % 4 else own // 4  # the common choice in three of four cases
-            named = want if isinstance(want, str) else None
-            out[f.target] = RatedAnswer(label=named or f.choices[at % len(f.choices)])
+            at = common if own_draw % 4 else own_draw // 4  # the common choice in three of four cases
+            expected = want if isinstance(want, str) else None
+            out[f.target] = RatedAnswer(label=expected or f.choices[at % len(f.choices)])
     if study.settings.kind == "errors":
         kinds = [*study.settings.errors]
         out[kinds[draw(seed, question.question_id, rater) % len(kinds)]] = RatedAnswer(label="yes")
@@ -50,8 +50,8 @@ async def answer_all(url: str, pages: list[QuestionPage], token: str, seed: int)
     jar = aiohttp.CookieJar(unsafe=True)
     timeout = aiohttp.ClientTimeout(total=60)
 
-    async def call(method: str, path: str, **more) -> str:
-        async with client.request(method, path, **more) as reply:
+    async def call(method: str, path: str, **options) -> str:
+        async with client.request(method, path, **options) as reply:
             return await reply.text()
 
     async with aiohttp.ClientSession(URL(url), cookie_jar=jar, timeout=timeout, raise_for_status=True) as client:
@@ -76,11 +76,11 @@ def _changes(page: QuestionPage, seed: int) -> Iterator[dict[str, Any]]:
     "A rater's opinions of one question, as the page's script sends them."
     thinks = opinion(page.study, page.question, page.rater, seed)
     question = page.question.question_id
-    where = {"question": code(page.secret, "question", question), "occasion": page.occasion}
+    place = {"question": code(page.secret, "question", question), "occasion": page.occasion}
     for field_code, field in page.by_code().items():
         if field.target in thinks:
-            what = {"field": field_code, "value": page.encoded(field, thinks[field.target])}
-            yield where | what | {"event": secrets.token_hex(12), "stamp": now_ms(), "client_ms": now_ms()}
+            content = {"field": field_code, "value": page.encoded(field, thinks[field.target])}
+            yield place | content | {"event": secrets.token_hex(12), "stamp": now_ms(), "client_ms": now_ms()}
 
 # %% ../../nbs/annotate/09_simulate.ipynb #df048503
 async def simulate(url: str, path: str | Path, tokens: Mapping[str, str], seed: int) -> int:  # changes saved

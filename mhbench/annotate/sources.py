@@ -45,37 +45,37 @@ def entry_of(
     """
     if file is not None:
         if not Path(file).exists():
-            got = f"{str(file)!r}, which is not there"
-            refuse(f"entry_of: file must be an annotation study; got {got}", error=FileNotFoundError)
+            value = f"{str(file)!r}, which is not there"
+            refuse(f"entry_of: file must be an annotation study; got {value}", error=FileNotFoundError)
         return yaml.safe_load(Path(file).read_text(encoding="utf-8")), Path(file).parent
     params = Path(params)
     studies = yaml.safe_load(params.read_text(encoding="utf-8"))["studies"] if params.exists() else {}
-    own = studies.get(name, {})
-    if own.get("annotate") is not None:
-        return own["annotate"] | {"corpus": own["prepare"] | {"study": name}}, params.parent
+    entry = studies.get(name, {})
+    if entry.get("annotate") is not None:
+        return entry["annotate"] | {"corpus": entry["prepare"] | {"study": name}}, params.parent
     if name in demo_names():
         return demo_entry(name), params.parent
-    known = ", ".join([n for n, s in studies.items() if s.get("annotate") is not None] + demo_names())
-    got = f"{name!r} ({params}); add studies.{name}.annotate, or pass --file"
-    refuse(f"entry_of: name must be a study with an entry annotate, or one of {known}; got {got}")
+    names = ", ".join([n for n, s in studies.items() if s.get("annotate") is not None] + demo_names())
+    value = f"{name!r} ({params}); add studies.{name}.annotate, or pass --file"
+    refuse(f"entry_of: name must be a study with an entry annotate, or one of {names}; got {value}")
 
 # %% ../../nbs/annotate/08_sources.ipynb #014fafd6
 def _read(answers: str, folder: Path) -> list[Response]:
     paths = sorted(glob(str(folder / Path(answers).expanduser())))
     if not paths:
         rule = "answers must name a Parquet file of responses, or several by a pattern"
-        got = f"{answers!r}, which is not there; run `dvc repro generate`, or correct the entry"
-        refuse(f"study_of: {rule}; got {got}", error=FileNotFoundError)
+        value = f"{answers!r}, which is not there; run `dvc repro generate`, or correct the entry"
+        refuse(f"study_of: {rule}; got {value}", error=FileNotFoundError)
     return list(chain.from_iterable(read_records(p, Response) for p in paths))
 
 
-def _wrong(found: list[Response], entry: dict[str, Any], mode: Mode, folder: Path) -> list[Response]:
+def _wrong(responses: list[Response], entry: dict[str, Any], mode: Mode, folder: Path) -> list[Response]:
     "The answers that are wrong by a table of scores, at most `n_wrong` per model, drawn by seed."
     scores = pd.read_parquet(folder / Path(entry["scores"]).expanduser())
     first = scores[scores["sample"] == 0]
     drawn = error_sample(first, entry.get("n_wrong", len(first)), mode=mode, seed=entry.get("seed", 20250107))
-    kept = set(zip(drawn["model"], drawn["item_id"], strict=True))
-    return [r for r in found if (r.model, r.item_id) in kept]
+    drawn_keys = set(zip(drawn["model"], drawn["item_id"], strict=True))
+    return [r for r in responses if (r.model, r.item_id) in drawn_keys]
 
 # %% ../../nbs/annotate/08_sources.ipynb #792fd88b
 def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Response]:
@@ -87,20 +87,20 @@ def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Re
     mode = entry.get("mode")
     study = corpus.items[0].study if corpus.items else "none"
     if isinstance(answers, list):
-        found = [Response(study=study, mode=mode or "zero_shot", **a) for a in answers]
+        responses = [Response(study=study, mode=mode or "zero_shot", **a) for a in answers]
     else:
-        found = corpus.responses if answers is None else _read(answers, folder)
-    modes = sorted({r.mode for r in found})
+        responses = corpus.responses if answers is None else _read(answers, folder)
+    modes = sorted({r.mode for r in responses})
     if mode is None and len(modes) > 1:
         remedy = "say mode: MODE in the entry"
         refuse(f"study_of: mode must be one of {', '.join(modes)} where answers have several; got none; {remedy}")
-    found = [r for r in found if r.sample == 0 and mode in (None, r.mode)]
+    responses = [r for r in responses if r.sample == 0 and mode in (None, r.mode)]
     if "scores" in entry and modes:
-        return _wrong(found, entry, mode or modes[0], folder)
-    if entry.get("kind") == "errors" and not isinstance(answers, list) and found:
-        got = "none (kind errors); say scores: results/score/NAME/scores.parquet in the entry"
-        refuse(f"study_of: scores must name the table that says which answers are wrong; got {got}")
-    return found
+        return _wrong(responses, entry, mode or modes[0], folder)
+    if entry.get("kind") == "errors" and not isinstance(answers, list) and responses:
+        value = "none (kind errors); say scores: results/score/NAME/scores.parquet in the entry"
+        refuse(f"study_of: scores must name the table that says which answers are wrong; got {value}")
+    return responses
 
 # %% ../../nbs/annotate/08_sources.ipynb #8d8ed86a
 def entry_corpus(entry: dict[str, Any], folder: Path) -> Corpus:

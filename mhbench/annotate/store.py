@@ -124,8 +124,8 @@ class Store:
             write_ahead(self.db, synchronous="FULL")
         except sqlite3.DatabaseError:
             self.db.close()
-            got = f"{self.path.name!r}, which is no SQLite file; name another"
-            refuse(f"Store: path must be a file of answers; got {got}")
+            value = f"{self.path.name!r}, which is no SQLite file; name another"
+            refuse(f"Store: path must be a file of answers; got {value}")
         self.db.execute("PRAGMA secure_delete=ON")
 
     def close(self) -> None:
@@ -163,16 +163,16 @@ class Store:
             server_ms = self.clock()
             for at, c in enumerate(changes, server_ms):
                 stamp = min(c.stamp, at)
-                where = (c.rater, c.question, c.occasion, c.target)
-                what = (*c.answer, c.shown, stamp)
-                added = self.db.execute(
+                key = (c.rater, c.question, c.occasion, c.target)
+                content = (*c.answer, c.shown, stamp)
+                is_new = self.db.execute(
                     "INSERT OR IGNORE INTO events (event, rater, question, occasion, target, value, label, shown,"
                     " stamp, client_ms, server_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (c.event, *where, *what, c.client_ms, server_ms),
+                    (c.event, *key, *content, c.client_ms, server_ms),
                 ).rowcount
-                if added:
+                if is_new:
                     new += 1
-                    self.db.execute(_UPSERT, (*where, *what, c.event, server_ms))
+                    self.db.execute(_UPSERT, (*key, *content, c.event, server_ms))
             self.db.executemany(
                 "INSERT INTO visits VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
                 " active_ms = max(active_ms, excluded.active_ms), server_ms = excluded.server_ms",
@@ -182,11 +182,13 @@ class Store:
 
     def all_answers(self, *page: str | int) -> dict[Page, dict[str, Given]]:
         "Page -> target -> answer: of all pages, of one rater's, or of one rater's question and occasion."
-        where = " AND ".join(f"{column} = ?" for column, _ in zip(("rater", "question", "occasion"), page)) or "TRUE"
-        sql = f"SELECT {ANSWER_KEY}, value, label, shown, stamp, server_ms FROM answers WHERE {where}"
+        condition = (
+            " AND ".join(f"{column} = ?" for column, _ in zip(("rater", "question", "occasion"), page)) or "TRUE"
+        )
+        sql = f"SELECT {ANSWER_KEY}, value, label, shown, stamp, server_ms FROM answers WHERE {condition}"
         out: dict[Page, dict[str, Given]] = {}
-        for r, q, o, target, value, label, *rest in self.db.execute(sql, page):
-            out.setdefault((r, q, o), {})[target] = Given(RatedAnswer(value, label), *rest)
+        for r, q, o, target, value, label, *draw_and_times in self.db.execute(sql, page):
+            out.setdefault((r, q, o), {})[target] = Given(RatedAnswer(value, label), *draw_and_times)
         return out
 
     def answers(self, rater: str, question: str, occasion: int) -> dict[str, Given]:
@@ -210,8 +212,8 @@ class Register:
     def who(self, token: str) -> Rater | None:  # None where the token opens nothing
         return next(iter(self._raters("token = ? AND active", token_hash(token))), None)
 
-    def _raters(self, where: str, *values: str) -> list[Rater]:
-        sql = f"SELECT rater, role, active, simulated, consented_ms FROM raters WHERE {where} ORDER BY rowid"
+    def _raters(self, condition: str, *values: str) -> list[Rater]:
+        sql = f"SELECT rater, role, active, simulated, consented_ms FROM raters WHERE {condition} ORDER BY rowid"
         return [Rater(r, role, bool(a), bool(s), c) for r, role, a, s, c in self.db.execute(sql, values)]
 
     def invite(self, rater: str, role: str = "rater", simulated: bool = False) -> str:  # the token, shown this once
@@ -284,8 +286,8 @@ class Register:
 
     def assign(self, rater: str, pages: Sequence[Assigned]) -> None:
         "Set a rater's list: pages that are on it keep their order, new ones follow."
-        kept = [p for p in self.assigned(rater) if p in set(pages)]
-        order = dict.fromkeys([*kept, *pages])
+        remaining = [p for p in self.assigned(rater) if p in set(pages)]
+        order = dict.fromkeys([*remaining, *pages])
         with transaction(self.db):
             self.db.execute("DELETE FROM places WHERE rater = ?", [rater])
             rows = [(rater, *p, k) for k, p in enumerate(order)]
@@ -304,8 +306,8 @@ def open_store(path: str | Path, study: Study | None = None) -> Store:
     """
     path = Path(path)
     if study is None and not path.exists():
-        got = f"{path.name!r}, which is not there; `mhbench annotate serve` makes it"
-        refuse(f"open_store: path must be a file of answers; got {got}", error=FileNotFoundError)
+        value = f"{path.name!r}, which is not there; `mhbench annotate serve` makes it"
+        refuse(f"open_store: path must be a file of answers; got {value}", error=FileNotFoundError)
     private_file(path)  # readable by its owner alone
     store = Store(path)
     if study is not None and store.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
@@ -323,9 +325,11 @@ def open_store(path: str | Path, study: Study | None = None) -> Store:
         refuse(f"open_store: path must be a file of answers; got {path.name!r}, which is another database")
     if study is not None and made_with != study.hash:
         store.close()
-        got = f"other questions, words or seed (hash {study.hash[:12]})"
+        value = f"other questions, words or seed (hash {study.hash[:12]})"
         remedy = "put them back, or name a new file with --answers"
-        refuse(f"open_store: study must ask what {path.name} was made for (hash {made_with[:12]}); got {got}; {remedy}")
+        refuse(
+            f"open_store: study must ask what {path.name} was made for (hash {made_with[:12]}); got {value}; {remedy}"
+        )
     if study is not None and store.study != study:  # other words before and after the questions, or another rule
         store.db.execute("UPDATE meta SET value = ? WHERE name = 'study'", [study.model_dump_json()])
     return store

@@ -181,8 +181,8 @@ def _judged(
             omitted["empty" if r.status == "ok" else r.status] += 1
             continue
         if r.model in out[r.item_id]:
-            got = f"two of {r.model} ({r.item_id}); keep one mode and one sample"
-            refuse(f"build_study: responses must be one a model and item; got {got}")
+            value = f"two of {r.model} ({r.item_id}); keep one mode and one sample"
+            refuse(f"build_study: responses must be one a model and item; got {value}")
         out[r.item_id][r.model] = text
     return out, omitted
 
@@ -195,8 +195,8 @@ def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> 
         "context": item.context,
     }
 
-    def made(suffix: str = "", **more: Any) -> Question:
-        return Question(question_id=item.item_id + suffix, **shared, **more)
+    def made(suffix: str = "", **fields: Any) -> Question:
+        return Question(question_id=item.item_id + suffix, **shared, **fields)
 
     match settings.kind:
         case "sliders":
@@ -259,13 +259,13 @@ def build_study(
         refuse(f"build_study: question_id must be unique; got {twice[:3]} more than once ({name}); rename")
     if not any(q.role == "item" for q in questions):
         answered = sum(map(bool, judged.values()))
-        got = f"none of {len(items)} items, {answered} with answers (without a text: {dict(omitted) or 'none'})"
+        value = f"none of {len(items)} items, {answered} with answers (without a text: {dict(omitted) or 'none'})"
         remedy = f"({name}, kind {s.kind}); kinds that judge answers need responses"
-        refuse(f"build_study: items must give a question; got {got} {remedy}")
-    taken = sorted(set(RESERVED).intersection(chain.from_iterable((*q.targets, *q.sides) for q in questions)))
-    if taken:
-        got = f"{taken[0]!r} ({name}); rename it"
-        refuse(f"build_study: an answer's author must not have a name that the page uses; got {got}")
+        refuse(f"build_study: items must give a question; got {value} {remedy}")
+    reserved = sorted(set(RESERVED).intersection(chain.from_iterable((*q.targets, *q.sides) for q in questions)))
+    if reserved:
+        value = f"{reserved[0]!r} ({name}); rename it"
+        refuse(f"build_study: an answer's author must not have a name that the page uses; got {value}")
     about: dict[str, Any] = {"name": name, "study": items[0].study, "synthetic": any(i.canary for i in chosen)}
     return Study(**about, settings=s, questions=questions, omitted=omitted)
 
@@ -382,16 +382,16 @@ def read(field: Field, text: str, question: Question) -> RatedAnswer:
 # %% ../../nbs/annotate/01_study.ipynb #dae521d9
 def missing(study: Study, question: Question, answers: Mapping[str, RatedAnswer]) -> list[str]:
     "The targets that a rater still has to answer, in the order of the fields."
-    given = {t for t, a in answers.items() if not a.empty}
+    answered = {t for t, a in answers.items() if not a.empty}
     if study.settings.kind != "errors":
-        return [f.target for f in fields(study, question) if f.required and f.target not in given]
-    kinds = given & set(study.settings.errors)
-    if "Abstain" in given:
+        return [f.target for f in fields(study, question) if f.required and f.target not in answered]
+    kinds = answered & set(study.settings.errors)
+    if "Abstain" in answered:
         return ["Abstain"] if kinds else []
     if not kinds:
         return [next(iter(study.settings.errors))]
-    named = answers.get("main", RatedAnswer()).label
-    return [] if len(kinds) == 1 or named in kinds else ["main"]
+    main_error = answers.get("main", RatedAnswer()).label
+    return [] if len(kinds) == 1 or main_error in kinds else ["main"]
 
 
 def main_error(study: Study, answers: Mapping[str, RatedAnswer]) -> str | None:  # None: the page is not complete
@@ -452,10 +452,10 @@ class QuestionPage(NamedTuple):
         "The text that a form sent, with codes decoded. Raises: ValueError for a code that is none of the field's."
         if field.form not in ("choice", "flag") or not sent:
             return sent
-        found = {self.code(field.target, c): c for c in field.choices}
-        if sent not in found:
+        choice_by_code = {self.code(field.target, c): c for c in field.choices}
+        if sent not in choice_by_code:
             refuse(f"decoded: {field.target} must be one of its choices; got another ({self.question.question_id})")
-        return found[sent]
+        return choice_by_code[sent]
 
     def encoded(self, field: Field, answer: RatedAnswer) -> str:
         "An answer as a form would send it."
