@@ -123,22 +123,29 @@ def test_the_variance_of_a_mean_is_the_u_statistic(seed):
     np.testing.assert_allclose([both.ci_low, both.ci_high], ends, rtol=1e-9)
 
 
-def test_the_variance_is_right_on_average_where_ratings_have_holes():
-    "The expectation of the squared half width without t is the variance, which follows from the components by hand."
+def by_least_squares(y, item, rater):
+    "The mean of items' effects in an additive model in which raters' effects sum to 0."
+    x = np.hstack([np.eye(item.max() + 1)[item], np.eye(rater.max() + 1)[rater]])
+    x = np.vstack([x, np.r_[np.zeros(item.max() + 1), np.ones(rater.max() + 1)]])
+    return np.linalg.lstsq(x, np.r_[y, 0.0])[0][: item.max() + 1].mean()
+
+
+def test_every_rater_and_every_item_counts_alike_whoever_rated_what():
+    "Who is severe rates most, and the hard items; and the variance is that of the mean over many studies."
     rng = np.random.default_rng(4)
     item, rater = np.nonzero(rng.random((40, 6)) < np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4]))
-    w = 1 / np.bincount(item)[item]
-    w = w / w.sum()
-    truth = (np.bincount(item, w) ** 2).sum() + (np.bincount(rater, w) ** 2).sum() + 0.5 * (w**2).sum()
+    severe = np.arange(6)[::-1] - 2.5
+    y = np.linspace(-1, 1, 40)[item] - severe[rater]
+    assert mean_over_raters(y, item, rater).both.estimate == pytest.approx(0)
     found, means = [], []
-    for _ in range(1500):
-        y = rng.normal(0, 1, 40)[item] + rng.normal(0, 1, 6)[rater] + rng.normal(0, np.sqrt(0.5), len(w))
+    for k in range(1500):
+        y = rng.normal(0, 1, 40)[item] + rng.normal(0, 1, 6)[rater] + rng.normal(0, np.sqrt(0.5), len(item))
         e = mean_over_raters(y, item, rater)
+        assert k or e.both.estimate == pytest.approx(by_least_squares(y, item, rater))
         found.append(e.between + e.shared)
         means.append(e.both.estimate)
-    error = 4 * np.std(found) / truth / np.sqrt(1500)
-    assert -error < np.mean(found) / truth - 1 < 0.1 + error  # the jackknife is a little too large with unequal loads
-    assert abs(np.var(means) / truth - 1) < 4 * np.sqrt(2 / 1500)
+    ratio, error = np.mean(found) / np.var(means), 4 * np.sqrt(2 / 1500)
+    assert 1 - error < ratio < 1.1 + error  # the jackknife is a little too large with unequal loads
 
 
 def test_any_number_has_the_interval_of_a_mean():

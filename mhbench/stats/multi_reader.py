@@ -17,7 +17,7 @@ from ..errors import refuse
 from .agreement import ABSTAIN
 from .differences import mean_difference
 from .estimate import ESTIMATE_COLUMNS, Estimate, agresti_coull, estimate, fewest_clusters
-from .resample import Clusters, divide, group_codes, mean, without_each
+from .resample import Clusters, divide, group_codes, mean, sums_by, without_each
 
 # %% auto #0
 __all__ = ['FEWEST_RATERS', 'squares_within', 'expected_squares', 'RaterComponents', 'rater_components', 'OverRaters',
@@ -252,17 +252,28 @@ def over_raters(
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #2f2c5163
 def _means_without(cell: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N), (N,) to (R + 1, G + 1)
-    "The mean of the items' means, of cells that are NaN where a rater did not rate an item, without raters and cases."
+    """The mean of the items, adjusted for raters, of cells that are NaN where a rater did not rate an item, without
+    raters and cases.
+    """
     has = ~np.isnan(cell)
-    total, count = np.where(has, cell, 0).sum(0), has.sum(0)
-    found = np.full((len(cell) + 1, int(case.max()) + 2), np.nan)
+    rated = np.where(has, cell, 0.0)
+    cases = int(case.max()) + 1
+    found = np.full((len(cell) + 1, cases + 1), np.nan)
     for r in range(len(found)):
-        left = count if not r else count - has[r - 1]
-        value = total if not r else total - np.where(has[r - 1], cell[r - 1], 0)
-        item = np.where(left > 0, value / np.maximum(left, 1), 0)
-        by_case = np.bincount(case, item), np.bincount(case, left > 0)
-        found[r, 0] = divide(by_case[0].sum(), by_case[1].sum())
-        found[r, 1:] = divide(by_case[0].sum() - by_case[0], by_case[1].sum() - by_case[1])
+        kept = np.arange(len(cell)) != r - 1
+        h, y = has[kept].astype(float), rated[kept]
+        n = h.sum(0)
+        item = y.sum(0) / np.maximum(n, 1)
+        part = h / np.maximum(n, 1)  # of each rater in an item's mean
+        apart = y - h * item
+        inverse = np.linalg.pinv(np.diag(h.sum(1)) - h @ part.T, hermitian=True, rcond=1e-9)
+        b = inverse @ apart.sum(1)
+        left = apart - h * (b[:, None] - part.T @ b)
+        without = b[:, None] - inverse @ sums_by(case, left.T, cases).T
+        total, count, parts = (sums_by(case, x, cases) for x in (item[:, None], (n > 0)[:, None], part.T))
+        found[r, 0] = divide(total.sum() - parts.sum(0) @ b, count.sum())
+        beside = ((parts.sum(0) - parts) * without.T).sum(1)
+        found[r, 1:] = divide(total.sum() - total[:, 0] - beside, count.sum() - count[:, 0])
     return found
 
 
@@ -275,10 +286,10 @@ def mean_over_raters(
     within: tuple[float, float] = (-np.inf, np.inf),  # the range of the values: (0, 1), a scale's ends, ...
     level: float = 0.95,
 ) -> OverRaters:  # n counts items, n_clusters cases
-    """A mean of ratings, or of differences, in which every item counts alike, with intervals for other items, for other
-    raters and for both.
+    """A mean of ratings, or of differences, in which every item and every rater counts alike, whoever rated what, with
+    intervals for other items, for other raters and for both.
 
-    Source: Obuchowski and Rockette 1995; Gallas 2006 (ratings with holes); Banerjee 1961; Dean and Pagano 2015 (range).
+    Source: Yates 1934 (unequal numbers); Obuchowski and Rockette 1995; Banerjee 1961; Dean and Pagano 2015 (range).
     """
     y = np.asarray(values, float)
     item, rater = _codes(items, len(y), "items"), _codes(raters, len(y), "raters")
@@ -293,10 +304,12 @@ def mean_over_raters(
     cell = divide(np.bincount(at, y, shape[0] * shape[1]), np.bincount(at, None, shape[0] * shape[1])).reshape(shape)
     of_item = np.zeros(shape[1], int)
     of_item[item] = case
-    found = _means_without(cell, of_item)
-    means = np.nansum(cell, 0) / (~np.isnan(cell)).sum(0)
-    alone = estimate(mean, means, clusters=of_item, seed=0, share=within == (0, 1), within=within, level=level)
-    return _of_number(found, len(means), int(case.max()) + 1, within, level, alone)
+    found = np.clip(_means_without(cell, of_item), *within)
+    alone = None  # by the jackknife, where severities were removed
+    if not np.isnan(cell).any():
+        how: dict[str, Any] = {"share": within == (0, 1), "within": within, "level": level}
+        alone = estimate(mean, cell.mean(0), clusters=of_item, seed=0, **how)
+    return _of_number(found, shape[1], int(case.max()) + 1, within, level, alone)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #f764278d
 def severities(
