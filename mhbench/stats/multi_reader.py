@@ -259,7 +259,7 @@ def _means_without(cell: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N),
     rated = np.where(has, cell, 0.0)
     cases = int(case.max()) + 1
     found = np.full((len(cell) + 1, cases + 1), np.nan)
-    for r in range(len(found)):
+    for r in range(len(found) if len(cell) > 1 else 1):
         kept = np.arange(len(cell)) != r - 1
         h, y = has[kept].astype(float), rated[kept]
         n = h.sum(0)

@@ -16,13 +16,16 @@ from ..errors import refuse
 from ..records.schema import Item
 from ..records.task import task_named, task_of, tasks, tasks_with
 from ..stats.calibration import calibration_error, expected_calibration_error, reliability_curve
+from ..stats.differences import group_difference
+from ..stats.estimate import ESTIMATE_COLUMNS
 from .rates import COUNTS, average_models, mean_of, numbers_by_name, rate_table
 from .score import RUN, mode_names, outcome_counts
 
 # %% auto #0
-__all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'matching_table', 'measures_table', 'probability_scores', 'with_run',
-           'best_first', 'most_accurate', 'models_in_order', 'figure_rows', 'chance_level', 'simultaneous_accuracy',
-           'from_the_best', 'below_chance', 'calibration_table', 'reliability_curves', 'score_metrics']
+__all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'by_case_size', 'matching_table', 'measures_table',
+           'probability_scores', 'with_run', 'best_first', 'most_accurate', 'models_in_order', 'figure_rows',
+           'chance_level', 'simultaneous_accuracy', 'from_the_best', 'below_chance', 'calibration_table',
+           'reliability_curves', 'score_metrics']
 
 # %% ../../nbs/steps/11_accuracy.ipynb #3684fd3f
 def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
@@ -61,6 +64,23 @@ def average_breakdowns(scores: pd.DataFrame, by: Sequence[str], *, core: str | N
     "Means over models, of the core set; and by set, where there is one. Raises: ValueError for an empty core set."
     mean = lambda rows, by: average_models(rows[rows["correct"].notna()], "correct", by, **settings)
     return _core_and_sets(scores, by, core, mean)
+
+# %% ../../nbs/steps/11_accuracy.ipynb #062ab917
+def by_case_size(scores: pd.DataFrame) -> pd.DataFrame:  # RUN, n, ..., estimate (large less small), each_case_alike
+    """The share of right answers in cases of more questions than the median case less that in the others, for models in
+    whom the two are shown to differ; and the share in which every case counts alike.
+    """
+    rows: list[dict[str, Any]] = []
+    for key, g in scores.dropna(subset=["correct"]).groupby(RUN, sort=False, observed=True):
+        size = g.groupby("cluster")["correct"].transform("size")
+        small = (size <= g.groupby("cluster").size().median()).to_numpy()
+        if small.all() or not small.any():
+            continue
+        e = group_difference(g["correct"].to_numpy(float), small, g["cluster"].to_numpy(), share=True)
+        if e.ci_low > 0 or e.ci_high < 0:
+            alike = float(g.groupby("cluster")["correct"].mean().mean())
+            rows.append(dict(zip(RUN, key)) | e.row() | {"each_case_alike": alike})
+    return pd.DataFrame(rows, columns=[*RUN, *ESTIMATE_COLUMNS, "each_case_alike"])
 
 # %% ../../nbs/steps/11_accuracy.ipynb #8177ea4a
 _MEASURES = [*RUN, "measure", "n", "n_clusters", *COUNTS[1:], "read_from"]

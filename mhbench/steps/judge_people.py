@@ -15,6 +15,7 @@ from ..ask.rubrics import label_names
 from ..errors import refuse
 from ..records.schema import Rating
 from ..stats.agreement import ABSTAIN
+from ..stats.differences import group_difference
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters, proportion
 from ..stats.judge_error import bias_slope, bland_altman, leave_one_rater_out, split_half_calibration
 from ..stats.multi_reader import mean_over_raters
@@ -133,6 +134,19 @@ def _in_units(answers: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]
     return y, np.where(np.isnan(f), np.nanmean(f), f)
 
 # %% ../../nbs/steps/22_judge_people.ipynb #4919092c
+def _labelled_alike(x: np.ndarray, labelled: np.ndarray, cases: np.ndarray, level: float, share: bool) -> list:
+    """A judge's mean on the answers that people labelled less that on the others, where the two are shown to differ;
+    people's labels are then no random sample, and nothing is said of the rest by means of them.
+    """
+    use = ~np.isnan(x)
+    if not (labelled & use).any() or not (~labelled & use).any():
+        return []
+    apart = group_difference(x[use], ~labelled[use], cases[use], share=share, level=level)
+    reading = "the judge finds other answers where people labelled than where they did not: no random sample"
+    shown = not np.isnan(apart.ci_low) and (apart.ci_low > 0 or apart.ci_high < 0)
+    return [("as judged, labelled answers less the others", apart, reading)] * shown
+
+
 def _labels(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     "A judge's sensitivity and specificity, and the share of correct answers by the judge, by people and by both."
     y, f = _in_units(answers, "label")
@@ -150,7 +164,11 @@ def _labels(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, 
         rows.append((name, share, reading))
     design: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
     combined = prediction_powered(y, f, **design).both
-    rows.append(("share correct, people and judge", combined, "if what people labelled is a random sample of it all"))
+    told = np.where(judged, positive.astype(float), np.nan)
+    warned = _labelled_alike(told, ~np.isnan(y), cases, settings["level"], share=True)
+    rows += warned
+    reading = "if what people labelled is a random sample of it all"
+    rows.append(("share correct, people and judge", combined, f"{reading}, which it is not" if warned else reading))
     alone = prediction_powered(y, f, power=0.0, **design).both
     return [*rows, ("share correct, people", alone, "people alone: the answers that they labelled")]
 
@@ -241,6 +259,11 @@ def _three(answers: pd.DataFrame, kind: str) -> list[dict]:
     judged = estimate(mean, f, seed=0, **design)
     bias = float((f - y)[has].mean())
     readings = _told(alone.both, powered, f"{bias:+.2f}" if share else f"{bias:+.1f}")
+    told = np.where(answers["points"].isna(), np.nan, f)
+    if strata is None and _labelled_alike(told, has, cases, 0.95, share):
+        readings |= dict.fromkeys(
+            _THREE[1:], "no use: what people labelled is no random sample, by the judge's verdicts"
+        )
     estimates = dict(zip(_THREE, (judged, alone.both, powered.both)))
     power = {"both": powered.power}
     return [
