@@ -426,6 +426,9 @@ def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.Da
     return Front(study, measure, said, rows.sort_values("place", ignore_index=True), dict(lines), left)
 
 
+_CERTAIN = 0.99  # a probability of the preferred option that leaves nothing to the others
+
+
 def _spread(results: str | Path, study: str) -> str:
     "How the probability of the preferred option varies over the questions."
     labels = _table(results, "preferences", study, "labels")
@@ -433,6 +436,10 @@ def _spread(results: str | Path, study: str) -> str:
         return ""
     top = labels.groupby("question")["probability"].max()
     ends = f", from {top.min():.2f} to {top.max():.2f}" if len(top) > 1 else ""
+    certain = int((top >= _CERTAIN).sum())
+    ends += f"; {counted(certain, len(top), 'questions')} have {_CERTAIN} or more, which is no soft label" * (
+        certain > 0
+    )
     return f": the preferred option has a probability of {top.median():.2f} in the median question{ends}"
 
 
