@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ transformers = pytest.importorskip("transformers")
 
 import literal_roscoe as literal  # noqa: E402
 
-from mhbench.encode import classifiers, embeddings, perplexity
+from mhbench.encode import bertscore, classifiers, embeddings, loading, perplexity
 
 pytestmark = pytest.mark.skipif(
     find_spec("sentence_transformers") is None, reason="sentence_transformers is not installed"
@@ -304,3 +305,26 @@ def test_the_bundled_language_model_finds_english_likelier_than_a_jumble():
     )
     assert 10 < good < 100 < bad
     assert n.tolist() == [7, 7]
+
+
+def test_a_gpu_is_used_where_there_is_one(tiny, monkeypatch):
+    "With a stand-in for a GPU: every loader computes there unless it is told otherwise, and says so."
+    assert loading.device_for("f", "auto") == ("cuda" if torch.cuda.is_available() else "cpu")
+    for here, found, device in ((True, True, "cuda"), (True, False, "cpu"), (False, True, "cpu")):
+        monkeypatch.setattr(loading, "may_have_gpu", lambda here=here: here)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda found=found: found)
+        assert loading.device_for("f", "auto") == device
+    stand_in = lambda function, device: "cpu:0" if device == "auto" else device
+    for module in (loading, bertscore):
+        monkeypatch.setattr(module, "device_for", stand_in)
+    loaders = [(embeddings.load_encoder, "bert"), (classifiers.load_nli, "nli"), (classifiers.load_grammar, "cola")]
+    for load, name in [*loaders, (perplexity.load_lm, "lm"), (bertscore.load_scorer, "bert")]:
+        assert load(tiny[name]).identity["device"] == "cpu:0", load.__name__
+        assert "device" not in load(tiny[name], device="cpu").identity
+
+
+def test_a_tokenizer_without_a_start_is_refused(tiny):
+    tokenizer = SimpleNamespace(bos_token_id=None, eos_token_id=None)
+    network = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=8, vocab_size=9))
+    with pytest.raises(ValueError, match="the tokenizer must have a start or an end token"):
+        perplexity.load_lm((network, tokenizer))

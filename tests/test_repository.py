@@ -13,6 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 sys.path.insert(0, str(Path(__file__).parent))
 import check_export
@@ -194,3 +195,15 @@ def test_every_committed_metric_is_a_number_or_missing(root):
 
     for f in files:
         assert all(v is None or isinstance(v, (int, float, str)) for v in leaves(json.loads(f.read_text()))), f
+
+
+def test_every_extra_says_the_oldest_that_is_promised_and_the_pins_are_no_older(root):
+    "`python -m pytest tests/test_finetune.py` was also run with the oldest transformers, beside huggingface-hub 1.33."
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    lines = (root / "requirements.txt").read_text().splitlines()
+    pins = {re.split("==", line)[0].lower(): re.split("==", line)[1] for line in lines if "==" in line}
+    for extra, named in project["optional-dependencies"].items():
+        for requirement in map(Requirement, named if extra != "dev" else []):
+            assert requirement.specifier, f"{extra}: {requirement.name} needs a lower bound"
+            pin = pins.get(requirement.name.lower())
+            assert pin is None or requirement.specifier.contains(pin), f"{requirement}; {pin} is pinned"

@@ -18,7 +18,7 @@ import pandas as pd
 
 from .classifiers import base_folder
 from .embeddings import LazyModel, check_texts, from_mapping, six_decimals
-from .loading import check_device, distinct_values, loading_model, most_tokens, need_packages
+from .loading import device_for, distinct_values, loading_model, most_tokens, need_packages
 from .store import recalled, weights_at
 from ..errors import refuse
 
@@ -100,7 +100,7 @@ def load_scorer(
     name: str | Path | Mapping | Scorer | None = None,  # None or "minilm": the bundled MiniLM
     *,
     layer: int | None = None,  # whose token vectors are matched; None: the last
-    device: str = "cpu",  # or cuda, or another that PyTorch knows
+    device: str = "auto",  # a GPU where there is one; cpu, cuda, or another that PyTorch knows
 ) -> Scorer:
     """BERTScore with a network by its hub id or folder, or from a mapping of these arguments; a scorer stays as it is.
 
@@ -112,7 +112,7 @@ def load_scorer(
     if callable(name):
         return cast(Scorer, name)
     need_packages("load_scorer", "torch", "transformers", "bert_score")
-    check_device("load_scorer", device)
+    device = device_for("load_scorer", device)
     label = "minilm" if name is None else str(name)
     place = weights_at(base_folder(label))
     given: dict[str, Any] = {"name": label, "layer": layer, "device": device}

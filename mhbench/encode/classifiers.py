@@ -103,7 +103,7 @@ def _load_classifier(
     if is_loaded(function, name, (kind.method,), executor):
         return name
     loading.need_packages(function, "torch", "transformers")
-    loading.check_device(function, device)
+    device = loading.device_for(function, device)
     (number,) = given.values()
     which = partial(_class_index, function, starts=kind.starts, default=kind.default, given=number)
     if isinstance(name, tuple):
@@ -125,7 +125,12 @@ def _load_classifier(
 
 # %% ../../nbs/encode/04_classifiers.ipynb #868f80f5
 def load_nli(
-    name, *, contradiction: int | None = None, budget: int = 1024, device: str = "cpu", executor: Executor | None = None
+    name,
+    *,
+    contradiction: int | None = None,
+    budget: int = 1024,
+    device: str = "auto",
+    executor: Executor | None = None,
 ) -> NLI:
     """An entailment model by its hub id or folder, from a (model, tokenizer) pair or a mapping of these arguments, or
     anything with `contradiction`; `contradiction` is the class where its label does not say it, the others are as for
@@ -150,7 +155,7 @@ class Grammar(_Classifier):
 
 # %% ../../nbs/encode/04_classifiers.ipynb #c9d04ca8
 def load_grammar(
-    name, *, acceptable: int | None = None, budget: int = 1024, device: str = "cpu", executor: Executor | None = None
+    name, *, acceptable: int | None = None, budget: int = 1024, device: str = "auto", executor: Executor | None = None
 ) -> Grammar:
     """A grammar classifier, as `load_nli`, or anything with `acceptability`; `acceptable` is the class where its label
     does not say it. Raises: ValueError as `load_nli`."""
@@ -287,13 +292,14 @@ def base_folder(name: str | Path) -> str:
     return str(bundled_encoder()) if str(name) == "minilm" else str(name)
 
 
-def load_multiple_choice(name: str | Path, *, max_length: int | None = None, device: str = "cpu") -> MultipleChoice:
+def load_multiple_choice(name: str | Path, *, max_length: int | None = None, device: str = "auto") -> MultipleChoice:
     """A fine-tuned multiple-choice model by its folder or hub id; a pair of texts has `max_length` tokens at most, by
     default as many as the model was trained with, or can read.
 
     Raises: ValueError where the name leads to no model, or to one that has no trained head.
     """
     loading.need_packages("load_multiple_choice", "torch", "transformers")
+    device = loading.device_for("load_multiple_choice", device)
     given: dict[str, Any] = {"name": str(name), "max_length": max_length, "device": device}
     places = {"name": weights_at(name)}
     return MultipleChoice._of(load_multiple_choice, None, places, partial(_load_multiple_choice, **given), **given)

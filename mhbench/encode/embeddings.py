@@ -261,7 +261,7 @@ def load_encoder(
     layer: int | None = None,  # of the token vectors; None: the last
     pooling: str | None = None,  # mean, first or pooler, for a model that is not a sentence-transformers one
     budget: int = 1024,  # tokens in a batch, padding included; a GPU takes more where its memory holds them
-    device: str = "cpu",  # or cuda, or another that PyTorch knows
+    device: str = "auto",  # a GPU where there is one; cpu, cuda, or another that PyTorch knows
     executor: Executor | None = None,  # where its batches are computed; None: threads
 ) -> Encoder:
     """An encoder by its hub id or folder, from a mapping of these arguments, or as it is where it is loaded already.
@@ -275,7 +275,7 @@ def load_encoder(
     if pooling not in (None, *POOLINGS):
         refuse(f"load_encoder: pooling must be one of {POOLINGS}; got {pooling!r}")
     loading.need_packages("load_encoder", "torch", "transformers", "sentence_transformers")
-    loading.check_device("load_encoder", device)
+    device = loading.device_for("load_encoder", device)
     label = "minilm" if name is None else str(name)
     source = str(bundled_encoder()) if label == "minilm" else label
     if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")):

@@ -10,7 +10,6 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from ctypes.util import find_library
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -21,7 +20,7 @@ from pydantic import Field
 
 from ..ask.progress import Steps
 from .classifiers import Choices, base_folder, prepare_choices, question_text
-from .loading import loading_model, most_tokens, need_packages
+from .loading import loading_model, may_have_gpu, most_tokens, need_packages
 from ..errors import refuse, say, settings_from
 from ..records.database import sha256_file
 from ..records.schema import Item, Record, fingerprint
@@ -117,8 +116,8 @@ def _in_16_bits(settings: TrainingSettings) -> bool:
     "Whether training computes in bf16: as it is told, or by what the machine has."
     if settings.precision != "auto" or settings.device != "auto":
         return settings.precision == "bf16"
-    if find_library("cuda") is None and not Path("/dev/kfd").exists():
-        return False  # neither CUDA's driver nor ROCm's device: PyTorch need not be loaded to know it
+    if not may_have_gpu():
+        return False
     import torch
 
     return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
@@ -276,6 +275,7 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
 
     train, validation = data.prepared(tokenizer, model.config.mhbench_max_length)
     _check_parts(train, validation)
+    collator = DataCollatorForMultipleChoice(tokenizer)
     steps = settings.epochs * -(-len(train.rows) // settings.batch_size)
     evaluates = bool(validation.rows)
     arguments = _arguments(folder, settings, seed, evaluates, steps)
@@ -285,7 +285,7 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
     trainer = Trainer(
         model,
         arguments,
-        DataCollatorForMultipleChoice(tokenizer),
+        lambda rows: collator([dict(row) for row in rows]),  # transformers 5.17 takes the labels out of its rows
         train.rows,
         validation.rows or None,
         compute_metrics=_right,

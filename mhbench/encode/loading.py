@@ -11,7 +11,9 @@ import mmap
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from ctypes.util import find_library
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,8 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = ['padded_widths', 'length_batches', 'run_batches', 'in_groups', 'held', 'distinct_values', 'Kept', 'quiet_loading',
-           'loading_model', 'need_packages', 'packed_layers', 'check_device', 'placed_on', 'moved_to', 'of_length_one',
-           'batch_room', 'most_tokens']
+           'loading_model', 'need_packages', 'packed_layers', 'may_have_gpu', 'device_for', 'placed_on', 'moved_to',
+           'of_length_one', 'batch_room', 'most_tokens']
 
 # %% ../../nbs/encode/02_loading.ipynb #a86cf750
 _STEP = 4  # tokens
@@ -200,18 +202,29 @@ def packed_layers(model, largest: int = 2**26):
     return model
 
 # %% ../../nbs/encode/02_loading.ipynb #b8505b57
-def check_device(function: str, device: str) -> None:
-    "See that PyTorch finds a device on this machine; `cpu` loads nothing to see it. Raises: ValueError if it does not."
-    if device == "cpu":
-        return
+def may_have_gpu() -> bool:
+    "Whether CUDA's driver or ROCm's device is here: PyTorch need not be loaded to know that there is no GPU."
+    return find_library("cuda") is not None or Path("/dev/kfd").exists()
+
+
+def device_for(function: str, device: str) -> str:
+    """The device that computes: of `auto` a GPU where PyTorch finds one, else `cpu`; any other as it is called.
+
+    Raises: ValueError for one that PyTorch does not find.
+    """
+    if device == "cpu" or (device == "auto" and not may_have_gpu()):
+        return "cpu"
     import torch
 
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as e:
         said = str(e).partition("\n")[0][:120]
-        remedy = "cpu, or cuda where PyTorch was built for the GPU of this machine"
+        remedy = "auto, cpu, or cuda where PyTorch was built for the GPU of this machine"
         refuse(f"{function}: device must be one that PyTorch finds here; got {device!r}", place=said, remedy=remedy)
+    return device
 
 
 def placed_on(model, device: str):

@@ -48,6 +48,11 @@ class LanguageModel(LazyModel):
         logits = max(1, 2**24 // model.config.vocab_size)  # tokens whose logits take 64 MiB
         self.budget = min(budget, logits)
         self.start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        if self.start is None:
+            rule = (
+                "the tokenizer must have a start or an end token, which stands before a text's first word; got neither"
+            )
+            refuse(f"load_lm: {rule}", place=name, remedy="name a model whose tokenizer has one")
 
     def logprobs(self, texts: Sequence[str]) -> list[np.ndarray]:  # n arrays (t_i,), natural logs
         "The log-probability of each token of each text, given those before it and the start token."
@@ -99,7 +104,7 @@ def load_lm(
     *,
     window: int | None = None,  # tokens read at once; None: what the model has positions for, at most 1,024
     budget: int = 1024,  # tokens in a batch, less where the vocabulary is large
-    device: str = "cpu",  # or cuda, or another that PyTorch knows
+    device: str = "auto",  # a GPU where there is one; cpu, cuda, or another that PyTorch knows
     executor: Executor | None = None,  # where its batches are computed; None: threads
 ) -> LanguageModel:
     """A causal language model by name, from a mapping of these arguments, or as it is where it is loaded already.
@@ -114,7 +119,7 @@ def load_lm(
     if isinstance(name, tuple):
         return LanguageModel(type(name[0]).__name__, *name, window=window, budget=budget)
     label, path = str(name), Path(name)
-    loading.check_device("load_lm", device)
+    device = loading.device_for("load_lm", device)
     if label == "bundled" or label.endswith(".gguf"):
         loading.need_packages("load_lm", "gguf", "accelerate")
         path = weights_file("gemma-3-270m") if label == "bundled" else path

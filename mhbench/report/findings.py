@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +34,8 @@ from ..steps.score import mode_names
 
 # %% auto #0
 __all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures_of_studies', 'failure_in_words',
-           'went_wrong', 'truths', 'Front', 'for_all', 'not_apart', 'best_in_words', 'fronts', 'before_reading']
+           'went_wrong', 'truths', 'Front', 'for_all', 'not_apart', 'best_in_words', 'fronts', 'answered_by_words',
+           'before_reading']
 
 # %% ../../nbs/report/05_findings.ipynb #e0466c00
 Parts = Iterable[tuple[str, str]]  # (stage, study) of a run
@@ -505,6 +506,31 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
         out.append(front._replace(notes=tuple(notes)))
     return out
 
+# %% ../../nbs/report/05_findings.ipynb #d75a9282
+def answered_by_words(accuracy: pd.DataFrame, chance: float, words: Collection[str]) -> list[str]:  # sentences
+    """What it says of a bank that models which know nothing but words (`words`, their names) have an accuracy above
+    chance in rows of the table `accuracy`, with by all; nothing where none is shown to.
+    """
+    own = accuracy[accuracy["model"].isin(words) & (accuracy["by"] == "all") & (accuracy["ci_low"] > chance)]
+    return [
+        f"{row['model']}, which knows only words, answers {estimate_in_words(row)} of {int(row['n']):,} questions where"
+        f" chance is {chance:.2f}: this bank has a flaw, and part of every accuracy on it may rest on how its options"
+        " are written."
+        for row in own.to_dict("records")
+    ]
+
+
+def _banks_with_a_flaw(results: str | Path, studies: Sequence[str]) -> list[str]:
+    models = sorted(Path(results, "inputs", "models").glob("*.json"))
+    words = [f.stem for f in models if _json(f).get("endpoint", {}).get("kind") == "words"]
+    out = []
+    for study in studies if words else ():
+        lines = _contents(results, "score", study).get("lines", {})
+        levels = [level for name, level in lines.items() if name.startswith("chance")]
+        table = _table(results, "score", study, "accuracy")
+        out += [f"{study}: {said}" for at in levels[:1] if len(table) for said in answered_by_words(table, at, words)]
+    return out
+
 # %% ../../nbs/report/05_findings.ipynb #6528202e
 _ASKED = {"asked": "put to", "recorded": "with recorded answers of", "composed": "with composed answers of"}
 _ASKED |= {_UNKNOWN: "with answers of unknown origin of"}
@@ -623,9 +649,11 @@ def before_reading(
     origins = pd.concat([where_from(_table(results, "score", study, "scores")) for study in studies])
     drawn = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
     left = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
+    flaws = _banks_with_a_flaw(results, studies)
+    doubts = _what_to_doubt(drawn, left, p, _missing(results, studies, parts, "score", "pairs"))
     return {
         "What was asked?": _what_was_asked(items, origins, lost, rated),
         "What is simulated?": _what_is_simulated(results, studies, synthetic, pd.concat([origins, drawn]), truth, lost),
         "What went wrong?": _what_went_wrong(failures_of_studies(results, studies, parts)),
-        "What needs caution?": _what_to_doubt(drawn, left, p, _missing(results, studies, parts, "score", "pairs")),
+        "What needs caution?": " ".join([*flaws, doubts]),
     }
