@@ -179,7 +179,7 @@ def test_two_files_joined_and_a_reference_of_its_own(tmp_path):
     assert len(got.single) == 2 and any(
         "1 values are means of several ratings, and are never counted" in n for n in got.notes
     )
-    assert any("1 rows of r.csv whose key has no partner in answers.csv" in n for n in got.notes)
+    assert any("1 rows whose key has no partner in answers.csv" in n for n in got.notes)
     [mean] = [r for r in got.records() if r.kind == "panel"]
     assert (mean.value, mean.n, mean.sd) == (3.25, 4, 0.5)
 

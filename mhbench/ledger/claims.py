@@ -211,10 +211,16 @@ class Pivot(Record):
 
 
 class TableFile(Record):
-    "A table of a release."
+    "A table of a release: ratings that a description names, or the rows of files as they stand."
 
-    file: str | dict[str, str | list[str]]  # one, or name -> file or files, which are concatenated
-    label: str = "file"  # the column for the names of several files
+    ratings: str | dict[str, Any] | None = None  # a description, or its file beside the claims file
+    files: str | list[str] | dict[str, str | list[str]] = []  # these and the next six as in a description of ratings
+    sheet: str | None = None
+    each: str = ""
+    keys: list[str] = []
+    skip: list[int] = []
+    cells: dict[str, str] = {}
+    join: dict[str, str] = {}
     where: dict[str, Any] = {}
     pivot: Pivot | None = None
     means_by: list[str] = []  # then: means by these columns, over rows without a missing value
@@ -414,7 +420,12 @@ def _parsed(path: Path) -> tuple[dict, dict[tuple, int]]:
     text = path.read_text(encoding="utf-8")
     try:
         node = yaml.compose(text, yaml.SafeLoader)
-        return yaml.safe_load(text), _lines(node) if node else {}
+        given = yaml.safe_load(text)
+        tables = given.get("tables") if isinstance(given, dict) else None
+        for name, as_text in (yaml.load(text, yaml.BaseLoader)["tables"] if isinstance(tables, dict) else {}).items():
+            if isinstance(as_text, dict) and "ratings" in as_text and tables:  # all scalars of a description are text
+                tables[name]["ratings"] = as_text["ratings"]
+        return given, _lines(node) if node else {}
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         place = f"{path.name}:{mark.line + 1 if mark else 1}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +35,7 @@ from mhbench.ledger.claims import (
     read_printed,
 )
 from .inventory import NOT_HELD, NOTHING_READS, Inventory
+from ..records.described import RatingPart, read_ratings, rows_described
 
 # %% auto #0
 __all__ = ['Tables', 'PLAIN_FUNCTIONS', 'EVIDENCE_KINDS', 'VERDICTS', 'NO_RUN', 'TYPED', 'MOST_ACCEPTED', 'LEAST_CHANCE',
@@ -86,43 +88,17 @@ def _rows(frame: pd.DataFrame, where: Mapping[str, Any], table: str) -> pd.DataF
     return frame
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #1babf1bd
-_READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
-    ".csv": pd.read_csv,
-    ".tsv": lambda path: pd.read_csv(path, sep="\t"),
-    ".xlsx": pd.read_excel,
-    ".parquet": pd.read_parquet,
-    ".jsonl": lambda path: pd.read_json(path, lines=True),
-}
-
-
-def _read(folder: Path, name: str) -> pd.DataFrame | None:
-    "One file of a release; None where it is not there."
-    path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
-        refuse(f"ledger: file must lie in the folder of the release; got {name!r}")
-    suffix = next((s for s in reversed(path.suffixes) if s in _READERS), None)
-    if suffix is None:
-        refuse(f"ledger: file must end in {', '.join(_READERS)}, packed or not; got {name!r}")
-    inside = [path] if path.exists() else sorted(folder.rglob(f"*/{name}"))
-    if len(inside) > 1:
-        others = ", ".join(p.relative_to(folder).as_posix() for p in inside)
-        refuse(f"ledger: {name} must be one file in the folder; got {len(inside)} ({others})")
-    return _READERS[suffix](inside[0]) if inside else None
-
-
-def _stacked(declared: TableFile, folder: Path) -> tuple[pd.DataFrame | None, set[str]]:
-    "The files of a table, and the names whose files are not all there."
-    if isinstance(declared.file, str):
-        return _read(folder, declared.file), set()
-    there, away = [], set()
-    for name, files in declared.file.items():
-        found = [_read(folder, file) for file in ([files] if isinstance(files, str) else files)]
-        whole = [frame.assign(**{declared.label: name}) for frame in found if frame is not None]
-        if len(whole) < len(found):
-            away.add(name)
-        else:
-            there += whole
-    return (pd.concat(there, ignore_index=True) if there else None), away
+def _table_of(declared: TableFile, folder: Path, beside: Path) -> tuple[pd.DataFrame | None, set[str]]:
+    "A table of a release, and the names whose files are not all there; None where none of it is."
+    away: set[str] = set()
+    if declared.ratings is None:
+        layout = declared.model_dump(include={"files", "sheet", "each", "keys", "skip", "cells", "join"})
+        frame = rows_described(RatingPart(**layout, value="-", scale="0..1"), folder, away)
+    else:
+        given = declared.ratings
+        found = read_ratings(beside / given if isinstance(given, str) else given, folder, away)
+        frame = found.frame.rename(columns=lambda c: c.removeprefix("within."))
+    return (frame if len(frame) else None), away
 
 
 def _turned(frame: pd.DataFrame, declared: TableFile, name: str) -> pd.DataFrame:
@@ -153,13 +129,13 @@ def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
             got = f"{name!r}{nearest_name(name, claims.file.tables)}"
             refuse(f"ledger: table must be declared in `tables`; got {got}")
         declared = claims.file.tables[name]
-        frame, away = _stacked(declared, Path(folder))
+        frame, away = _table_of(declared, Path(folder), claims.path.parent)
         by = declared.means_by
         if frame is None or (by and away):
             return None
         turned = _turned(_rows(frame, declared.where, name), declared, name)
         table = turned.dropna().groupby(by, sort=False).mean(numeric_only=True).reset_index() if by else turned
-        table.attrs = {"away": sorted(away), "label": declared.label}
+        table.attrs = {"away": sorted(away)}
         return table
 
     return find
@@ -173,6 +149,7 @@ def _numbers(values: tuple) -> list[float]:
 
 PLAIN_FUNCTIONS: dict[str, Callable[..., float]] = {
     "sum": lambda *values: sum(_numbers(values)),
+    "product": lambda *values: math.prod(_numbers(values)),
     "mean": lambda *values: statistics.fmean(_numbers(values)),
     "median": lambda *values: statistics.median(_numbers(values)),
     "min": lambda *values: min(_numbers(values)),
@@ -212,9 +189,8 @@ def _of_a_part(frame: pd.DataFrame, given: Mapping[str, Any]) -> bool:
     "Whether a reference rests on files of a table that are not there."
     if not (away := frame.attrs.get("away")):
         return False
-    label = frame.attrs["label"]
-    if label in frame:
-        wanted = given.get("where", {}).get(label)
+    if "file" in frame:
+        wanted = given.get("where", {}).get("file")
         return wanted is None or bool(set(away) & set(np.ravel([wanted]).astype(str)))
     names = np.ravel([given.get(k) or [] for k in ("value", "column", "columns") if given.get(k)]).astype(str)
     return any(name.rpartition("/")[2] in away for name in names)

@@ -28,7 +28,7 @@ from .table import cell, file_text, json_rows, text_rows
 
 # %% auto #0
 __all__ = ['RATING_FIELDS', 'RATING_COLUMNS', 'Scale', 'RatingPart', 'descriptions', 'cell_words', 'described_rows', 'json_cell',
-           'RatingTable', 'read_ratings']
+           'RatingTable', 'files_of', 'rows_described', 'read_ratings']
 
 # %% ../../nbs/records/13_described.ipynb #54d10a06
 _RATED, _BESIDE, _MISSING, _OUTSIDE = "rated", "beside", "missing", "outside"
@@ -138,7 +138,7 @@ class RatingPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     release: str = ""
     study: str = ""  # the name of the study that the ratings become part of
-    files: str | list[str]
+    files: str | list[str] | dict[str, str | list[str]]  # by name: captured as `file`
     item: str = ""
     target: str = ""
     rater: str = ""
@@ -468,35 +468,38 @@ def _value_columns(part: RatingPart, row: Mapping[str, Any], names: Mapping[str,
     return out
 
 
-def _files(part: RatingPart, folder: Path) -> list[tuple[Path, dict[str, str]]]:
-    "The files of a part, with what their names capture."
+_READ = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson", ".parquet")
+
+
+def files_of(part: RatingPart, folder: Path, away: set[str] | None = None) -> list[tuple[Path, dict[str, str]]]:
+    """The files of a part, with what their names capture; the names of those that are not there are added to `away`,
+    and refused without it."""
+    if isinstance(part.files, dict):
+        named = [(name, f) for name, fs in part.files.items() for f in ([fs] if isinstance(fs, str) else fs)]
+    else:
+        named = [("", f) for f in ([part.files] if isinstance(part.files, str) else part.files)]
     out: list[tuple[Path, dict[str, str]]] = []
-    for said in [part.files] if isinstance(part.files, str) else part.files:
-        if not _holes(said):
-            inside = (
-                [p for p in [folder / said] if p.is_file()]
-                or sorted(folder.rglob(f"*/{said}"))
-                or sorted(folder.glob(said))
-            )
-            if not inside:
+    for name, said in named:
+        plain = _HOLE.sub("*", said)
+        if not (folder / plain).resolve().is_relative_to(folder.resolve()):
+            refuse(f"read_ratings: files must lie in the folder of the release; got {said!r}")
+        if Path(plain).suffix.lower() not in _READ:
+            refuse(f"read_ratings: files must end in {', '.join(_READ)}; got {said!r}")
+        found = sorted(folder.glob(plain)) or sorted(folder.rglob(plain))
+        if len(found) > 1 and plain == said and "*" not in said:
+            refuse(f"read_ratings: {said} must be one file in the folder; got {', '.join(map(str, found))}")
+        if not found:
+            if away is None:
                 refuse(f"read_ratings: a file must be there; got {said!r} in {folder}", error=FileNotFoundError)
-            if len(inside) > 1 and not any(c in said for c in "*?["):
-                refuse(f"read_ratings: {said} must be one file in the folder; got {', '.join(map(str, inside))}")
-            out += [(path, {}) for path in inside]
-            continue
-        around = sorted(folder.glob(_HOLE.sub("*", said))) or sorted(folder.glob(f"**/{_HOLE.sub('*', said)}"))
-        if not around:
-            got = f"none in {folder}"
-            refuse(f"read_ratings: files must fit {said!r}; got {got}", error=FileNotFoundError)
-        depth = len(Path(said).parts)
-        for path in around:
-            name = "/".join(path.parts[-depth:])
-            if (found := _captures(said, name, "a file's name")) is None:
-                refuse(f"read_ratings: a file's name must fit {said!r}; got {name!r}; move it, or mend the template")
-            out.append((path, found))
-    if not all(path.resolve().is_relative_to(folder.resolve()) for path, _ in out):
-        refuse(f"read_ratings: files must lie in the folder of the release; got {part.files!r}")
-    return out
+            away.add(name)
+        for path in found:
+            inside = "/".join(path.parts[-len(Path(said).parts) :])
+            names = _captures(said, inside, "a file's name") if _holes(said) else {}
+            if names is None:
+                remedy = "move it, or mend the template"
+                refuse(f"read_ratings: a file's name must fit {said!r}; got {inside!r}", remedy=remedy)
+            out.append((path, names | ({"file": name} if name else {})))
+    return [(p, names) for p, names in out if names.get("file") not in (away or ())]
 
 
 def _joined(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str], Mapping[str, Any] | None]:
@@ -506,7 +509,7 @@ def _joined(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str]
     here, _, there = (x.strip() for x in part.join["on"].partition("="))
     plain = part.model_copy(update={"keys": [], "each": "", "skip": [], "files": part.join["file"]})
     beside: dict[str, Mapping[str, Any]] = {}
-    for path, _ in _files(plain, folder):
+    for path, _ in files_of(plain, folder):
         for place, row in described_rows(path, plain):
             key = cell_words(_looked_up(row, there or here, place, "the key's column"))
             if key in beside:
@@ -626,32 +629,19 @@ def _checked(cells: Mapping[str, str], part: RatingPart, place: str) -> str:
     return " + ".join(ticked) if ticked else "(none)" if any(cells.values()) else ""
 
 # %% ../../nbs/records/13_described.ipynb #54d10a19
-def _read_part(part: RatingPart, folder: Path) -> _Reading:
+def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> _Reading:
     "The ratings of one part."
     r = _Reading(part)
-    for path, in_name in _files(part, folder):
+    for path, in_name in files_of(part, folder, away):
         getters = {f: _getter("" if isinstance(s := getattr(part, f), list) else s, f) for f in RATING_FIELDS}
         within = [_getter(said, name) for name, said in part.within.items()]
         several = {f: _getter(getattr(part, f), f) for f in ("n", "sd") if getattr(part, f)}
         join = _joined(part, folder)
         columns: list[_Column] | None = None
         for place, own in described_rows(path, part):
-            row = join(own, place)
+            row, names = _prepared(part, own, in_name, join, r.notes, place)
             if row is None:
-                r.notes[f"rows of {path.name} whose key has no partner in {part.join['file']} are left out"] += 1
                 continue
-            if any(
-                cell_words(_looked_up(row, c, place)) not in ([w] if isinstance(w, str) else w)
-                for c, w in part.where.items()
-            ):
-                r.notes[f"rows of {path.name} are left out, where not {', '.join(part.where)} as declared"] += 1
-                continue
-            names = {**in_name, **{k: cell_words(row[k]) for k in part.keys}}
-            for column, template in part.cells.items():
-                text = cell_words(_looked_up(row, column, place))
-                if (found := _captures(template, text, f"a cell of {column}")) is None:
-                    refuse(f"read_ratings: a cell of {column} must fit {template!r}; got {text!r} ({place})")
-                names |= found
             if columns is None or part.keys or path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
                 columns = _value_columns(part, row, names, place)
             boxes: dict[tuple, tuple[dict, dict[str, str]]] = {}
@@ -675,6 +665,47 @@ def _read_part(part: RatingPart, folder: Path) -> _Reading:
                     place,
                 )
     return r
+
+
+def _prepared(part, own, in_name, join, notes: Counter, place: str) -> tuple[Mapping[str, Any] | None, dict[str, str]]:
+    "A row with what is joined to it, and all that is captured; None for a row that does not count."
+    row = join(own, place)
+    if row is None:
+        notes[f"rows whose key has no partner in {part.join['file']} are left out"] += 1
+        return None, {}
+    for column, wanted in part.where.items():
+        if cell_words(_looked_up(row, column, place)) not in ([wanted] if isinstance(wanted, str) else wanted):
+            notes[f"rows are left out, where not {column} as declared"] += 1
+            return None, {}
+    names = {**in_name, **{k: cell_words(row[k]) for k in part.keys}}
+    for column, template in part.cells.items():
+        text = cell_words(_looked_up(row, column, place))
+        if (found := _captures(template, text, f"a cell of {column}")) is None:
+            refuse(f"read_ratings: a cell of {column} must fit {template!r}; got {text!r} ({place})")
+        names |= found
+    return row, names
+
+
+def rows_described(part: RatingPart, folder: Path, away: set[str] | None = None) -> pd.DataFrame:
+    """The rows of a part as they stand, with what is captured in columns of its own; columns of numbers as numbers, but
+    for ids that no number holds."""
+    rows: list[dict[str, Any]] = []
+    for path, in_name in files_of(part, folder, away):
+        join = _joined(part, folder)
+        for place, own in described_rows(path, part):
+            row, names = _prepared(part, own, in_name, join, Counter(), place)
+            if row is not None:
+                rows.append({k: v for k, v in row.items() if k} | names)
+    frame = pd.DataFrame(rows)
+    for column in frame:
+        texts = frame[column].map(lambda v: v if isinstance(v, list | dict) else cell_words(v) or None)
+        given = [t for t in texts if t is not None]
+        plain = given and all(isinstance(t, str) and _PLAIN.fullmatch(t) for t in given)
+        frame[column] = pd.to_numeric(texts) if plain else texts
+    return frame
+
+
+_PLAIN = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def _add_cell(r: _Reading, row, names, column: _Column, getters, within, several, place: str) -> None:
@@ -786,7 +817,9 @@ def _asked(r: _Reading, n_criteria: int) -> tuple[list[str], list[str]]:
 
 
 def read_ratings(
-    description: str | Path | Mapping[str, Any] | Sequence[RatingPart], folder: str | Path | None = None
+    description: str | Path | Mapping[str, Any] | Sequence[RatingPart],
+    folder: str | Path | None = None,
+    away: set[str] | None = None,
 ) -> RatingTable:
     """The ratings that a description names, from the files in a folder (by default its own).
 
@@ -800,7 +833,7 @@ def read_ratings(
         else descriptions(description)
     )
     here = Path(folder) if folder is not None else Path(description).parent if isinstance(description, Path) else Path()
-    read = [_read_part(part, here) for part in parts]
+    read = [_read_part(part, here, away) for part in parts]
     tables = [r.table() for r in read]
     frames, cells = [t[0] for t in tables], [t[1] for t in tables]
     start = np.cumsum([0, *map(len, cells)])

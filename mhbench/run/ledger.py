@@ -33,6 +33,7 @@ from mhbench.ledger.verdicts import (
     tolerances,
 )
 from ..records.database import sha256_file
+from ..records.described import RatingPart, descriptions, files_of
 from ..registry import study_files
 from .graph import root
 from .params import load_params
@@ -180,11 +181,13 @@ def _files_of(claims: Claims, top: Path | None) -> ReleaseFiles | None:
 
 def _declared_files(claims: Claims, folder: Path) -> ReleaseFiles:
     "The files that a claims file declares, with their hashes."
-    names: set[str] = set()
+    present: dict[str, str] = {}
     for table in claims.file.tables.values():
-        for declared in [table.file] if isinstance(table.file, str) else table.file.values():
-            names |= {declared} if isinstance(declared, str) else set(declared)
-    present = {name: sha256_file(folder / name) for name in names if (folder / name).is_file()}
+        given = table.ratings if isinstance(table.ratings, dict) else claims.path.parent / (table.ratings or "")
+        rows = [RatingPart(files=table.files, value="-", scale="0..1")]
+        for part in rows if table.ratings is None else descriptions(given):
+            for path, _ in files_of(part, folder, set()):
+                present[path.relative_to(folder).as_posix()] = sha256_file(path)
     return ReleaseFiles(claims.name, "", "", present)
 
 
