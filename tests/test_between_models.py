@@ -32,7 +32,7 @@ def three():
 
 
 def test_every_pair_is_tested_on_the_items_of_both(three):
-    table = model_pairs(pd.concat([answers(m, x) for m, x in three.items()]), seed=1, n_boot=500)
+    table = model_pairs(pd.concat([answers(m, x) for m, x in three.items()]))
     assert list(zip(table["first"], table["second"], strict=True)) == [("a", "b"), ("a", "c"), ("b", "c")]
     assert table["n"].tolist() == [60, 50, 50] and table["n_left_out"].tolist() == [0, 10, 10]
     for r in table.itertuples():
@@ -48,7 +48,7 @@ def test_every_pair_is_tested_on_the_items_of_both(three):
 
 
 def test_the_detectable_difference_is_the_one_of_an_independent_package(three):
-    table = model_pairs(pd.concat([answers(m, three[m]) for m in "ab"]), seed=1, n_boot=100)
+    table = model_pairs(pd.concat([answers(m, three[m]) for m in "ab"]))
     d = three["a"] - three["b"]
     effect = TTestPower().solve_power(nobs=60, alpha=0.05, power=0.8)
     assert table["detectable"].item() == pytest.approx(effect * d.std(ddof=1), rel=0.03)  # normal beside t
@@ -67,9 +67,9 @@ def test_signs_of_whole_clusters_are_flipped(seed):
 
 
 def test_items_of_one_case_count_as_one_when_it_comes_to_what_can_be_seen(three):
-    alone = model_pairs(pd.concat([answers(m, three[m]) for m in "ab"]), seed=1, n_boot=100)
+    alone = model_pairs(pd.concat([answers(m, three[m]) for m in "ab"]))
     cases = [f"c{i // 10}" for i in range(60)]
-    whole = model_pairs(pd.concat([answers(m, three[m], clusters=cases) for m in "ab"]), seed=1, n_boot=100)
+    whole = model_pairs(pd.concat([answers(m, three[m], clusters=cases) for m in "ab"]))
     assert whole["n_clusters"].item() == 6 and np.isnan(whole["p_mcnemar"].item())
     assert whole["estimate"].item() == alone["estimate"].item() and whole["p"].item() >= 2 / 2**6
 
@@ -78,7 +78,7 @@ def test_samples_of_self_consistency_are_compared_by_their_majority_alone():
     votes = [answers("a", [1, 1, 0], sample=k, answered_by="sample") for k in range(3)]
     other = answers("b", [0, 1, 0], answered_by="majority")
     both = pd.concat([*votes, answers("a", [1, 1, 0], answered_by="majority"), other])
-    table = model_pairs(both, seed=1, n_boot=50)
+    table = model_pairs(both)
     assert table[["answered_by", "n"]].to_numpy().tolist() == [["majority", 3]]
 
 
@@ -121,7 +121,7 @@ def test_far_ahead_is_significant_among_552_tests():
         for k in range(24):
             right = rng.random(120) < (0.98 if k == 0 else 0.4)
             parts.append(answers(f"m{k:02}", right, mode=mode))
-    table = model_pairs(pd.concat(parts), seed=1, n_boot=20)
+    table = model_pairs(pd.concat(parts))
     assert len(table) == 552
     ahead = table[table["first"] == "m00"]
     assert ahead["estimate"].min() > 0.4 and ahead["p_adjusted"].max() < 1e-6

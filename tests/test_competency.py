@@ -130,7 +130,7 @@ def test_cluster_robust_test_by_the_sandwich():
 
 def test_one_contrast_has_one_p_value_whatever_it_is_corrected_over():
     scores = table(5)
-    every = model_pairs(scores.assign(temperature=0.0), n_boot=10, seed=1)
+    every = model_pairs(scores.assign(temperature=0.0))
     asked = {"b": "a", "c": "a"}
     others = [every.assign(mode="cot", p_adjusted=0.5), every.assign(answered_by="majority", p_adjusted=0.5)]
     of_all = pd.concat([every, *others])

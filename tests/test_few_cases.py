@@ -39,7 +39,7 @@ def test_no_difference_of_shares_above_one_is_detectable():
     rows = {"mode": "zero_shot", "answered_by": "plain", "n_votes": 1, "status": "ok", "how": "letter", "read": True}
     rows |= {"item_id": [f"q{k}" for k in range(8)] * 2, "cluster": [f"q{k}" for k in range(8)] * 2}
     scores = pd.DataFrame(rows | {"model": ["a"] * 8 + ["b"] * 8, "correct": np.r_[x[:8], 1 - x[:8]]})
-    found = model_pairs(scores, seed=1, n_boot=100).iloc[0]  # by the formula 1.2: no two models differ by that
+    found = model_pairs(scores).iloc[0]  # by the formula 1.2: no two models differ by that
     assert np.isnan(found["detectable"]) and found["p"] == 1 and found["n"] == 8
     levels = compare_levels(scores["correct"], scores["item_id"], scores["model"], seed=1, permutations=99)[0]
     assert np.isnan(levels.detectable)
@@ -50,7 +50,7 @@ def test_a_difference_is_the_first_minus_the_second_wherever_pairs_stand():
     names, who = [f"q{k}" for k in range(8)] * 2, ["a"] * 8 + ["b"] * 8
     rows = {"mode": "zero_shot", "answered_by": "plain", "n_votes": 1, "status": "ok", "how": "letter", "read": True}
     scores = pd.DataFrame(rows | {"item_id": names, "cluster": names, "model": who, "correct": right})
-    pair = model_pairs(scores, seed=1, n_boot=100).iloc[0]
+    pair = model_pairs(scores).iloc[0]
     level = compare_levels(right, names, who, seed=1, permutations=99)[0]
     assert (pair["first"], pair["second"]) == (level.first, level.second) == ("a", "b")
     assert pair["estimate"] == level.difference.estimate == 3 / 8

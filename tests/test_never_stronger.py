@@ -146,7 +146,7 @@ def test_pairs_of_models(k, seed):
             rows.append(of | {"correct": float(rng.random() < 0.2 + 0.7 * m / k)})
     table = pd.DataFrame(rows)
     few = table[table["cluster"].isin([f"c{i}" for i in range(5)])]
-    whole, part = model_pairs(table, seed=1), model_pairs(few, seed=1)
+    whole, part = model_pairs(table), model_pairs(few)
     inside = (whole["ci_low"] <= 0) & (whole["ci_high"] >= 0)
     assert ((whole["p"] < 0.05) == ~inside).all()
     assert part["ci_low"].isna().all() and part["p"].isna().all() and (part["least_p"] == 1).all()

@@ -34,7 +34,7 @@ def test_five_cases_and_six_questions_cannot_show_a_difference_and_the_sentence_
         for k in range(24):
             row = {"item_id": f"q{k}", "cluster": f"c{k % 5}", "model": model, "mode": "zero_shot", "correct": right}
             rows.append(row | {"answered_by": "plain", "read": True, "status": "ok", "how": "letter", "n_votes": 1})
-    pairs = model_pairs(pd.DataFrame(rows).assign(answer=[["A"]] * len(rows), sample=0), seed=1)
+    pairs = model_pairs(pd.DataFrame(rows).assign(answer=[["A"]] * len(rows), sample=0))
     assert (pairs["least_p"] == 1).all() and pairs["p_adjusted"].isna().all()
     told = differences_in_words(pairs["p_adjusted"], pairs["least_p"], pairs["n_clusters"])
     assert told == "none of 3 comparisons can show a difference: 5 cases cannot show one"
@@ -42,7 +42,7 @@ def test_five_cases_and_six_questions_cannot_show_a_difference_and_the_sentence_
     single = pd.DataFrame(rows)
     single = single[single["item_id"].isin([f"q{k}" for k in range(6)])].assign(cluster=lambda t: t["item_id"])
     four = pd.concat([single, single.query("model == 'c'").assign(model="d")])
-    pairs = model_pairs(four.assign(answer=[["A"]] * len(four), sample=0), seed=1)
+    pairs = model_pairs(four.assign(answer=[["A"]] * len(four), sample=0))
     assert (pairs["least_p"] > 0.05).all() and (pairs["p_adjusted"] > 0.05).all()
     told = differences_in_words(pairs["p_adjusted"], pairs["least_p"], pairs["n_clusters"])
     assert told == "none of 6 comparisons can show a difference: 6 cases cannot show one"

@@ -189,9 +189,9 @@ def test_who_is_simulated_changes_no_p_value_of_two_models():
         for m, of in right.items()
         for k, i in enumerate(bank)
     ]
-    scores, how = score_responses(bank, said), {"n_boot": 50, "seed": 1}
-    two = model_pairs(scores[scores["model"].isin(["a", "b"])], **how)
-    four = model_pairs(scores, simulated={"drawn", "also-drawn"}, **how).set_index(["first", "second"])
+    scores = score_responses(bank, said)
+    two = model_pairs(scores[scores["model"].isin(["a", "b"])])
+    four = model_pairs(scores, simulated={"drawn", "also-drawn"}).set_index(["first", "second"])
     assert len(four) == 6
     assert four.loc[("a", "b"), "p_adjusted"] == two["p_adjusted"][0]
     assert four.loc[("a", "b"), "detectable_corrected"] == two["detectable_corrected"][0]

@@ -113,6 +113,7 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
     answer that is no option, or annotations of several people.
     """
     path = Path(path)
+    when = lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
     people: set[str] = set()
     answers = []
     for n, task in enumerate(exported_tasks(path), 1):
@@ -122,11 +123,8 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
         if len(people) > 1:
             actual = f"{len(people)} people's ({place}); give each reader a project of their own"
             refuse(f"read_key_tasks: an export must hold one reader's annotations; got {actual}")
-        annotations.sort(
-            key=lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0), reverse=True
-        )
-        last = annotations[0].get("result", []) if annotations else []
-        answer = {r["from_name"]: value_of(r, place) for r in last}.get("answer")
+        latest: dict[str, Any] = max(annotations, key=when, default={})
+        answer = {r["from_name"]: value_of(r, place) for r in latest.get("result", [])}.get("answer")
         answers.append((place, task["data"]["item_id"], answer or ""))
     return _letters(answers, items, "read_key_tasks")
 
@@ -198,7 +196,7 @@ def decided_items(items: Sequence[Item], decisions: Sequence[Decision], by: str 
     return [i.model_copy(update={"key": [keys[i.item_id]], "origin": i.origin | {"key": by}}) for i in decided]
 
 # %% ../../nbs/corpus/05_adjudicate.ipynb #1e95e4bf
-def _said(decisions: Sequence[Decision]) -> tuple[np.ndarray, np.ndarray]:
+def _first_letters(decisions: Sequence[Decision]) -> tuple[np.ndarray, np.ndarray]:
     "The letters of both readers (2, N), and whether each is the proposed one."
     chosen = np.array([[d.first for d in decisions], [d.second for d in decisions]], dtype=object)
     return chosen, chosen == np.array([d.proposed for d in decisions], dtype=object)
@@ -206,7 +204,7 @@ def _said(decisions: Sequence[Decision]) -> tuple[np.ndarray, np.ndarray]:
 
 def key_agreement(decisions: Sequence[Decision]) -> pd.DataFrame:  # measure, and the columns of an estimate
     "The readers' agreement with the key and with each other: on the letter, and on agreeing with the key."
-    chosen, agrees = _said([d for d in decisions if d.first is not None and d.second is not None])
+    chosen, agrees = _first_letters([d for d in decisions if d.first is not None and d.second is not None])
     rows = []
     for reader, right in zip(("first", "second"), agrees):
         row = proportion(int(right.sum()), len(right)).row()
@@ -219,7 +217,7 @@ def key_agreement(decisions: Sequence[Decision]) -> pd.DataFrame:  # measure, an
 
 def reader_flags(decisions: Sequence[Decision]) -> pd.DataFrame:  # rater, n, agreement, ..., flag
     "Readers who always agreed, or always disagreed, with the proposed key although the other did not."
-    chosen, agrees = _said(decisions)
+    chosen, agrees = _first_letters(decisions)
     words = np.where(agrees, "agrees", "disagrees").astype(object)
     words[np.asarray(pd.isna(chosen))] = None
     return rater_flags(words, ["first", "second"])

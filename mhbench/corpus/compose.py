@@ -149,8 +149,8 @@ def _form_fault(c: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
 # %% ../../nbs/corpus/03_compose.ipynb #c9562ad5
 def _supposed(c: Candidate, answer: Answer, recipe: Mapping[str, Any]) -> Candidate:
     "In a dry run, a stand-in for the question, as long as the answer that would hold it."
-    fields = {"question": f"{c.pmid} {'?' * len(answer.text or '')}", "options": list("1234"), "key": "A"}
-    return c.model_copy(update={**fields, "topic": recipe["topics"][0], "category": recipe["types"][0], "raw": ""})
+    fields = {"question": f"{c.pmid} {'?' * len(answer.text or '')}", "options": list("1234"), "key": "A", "raw": ""}
+    return c.model_copy(update=fields | {"topic": recipe["topics"][0], "category": recipe["types"][0]})
 
 
 def read_composed(
@@ -341,11 +341,8 @@ def usable_articles(articles: Sequence[Abstract]) -> list[Abstract]:
 def without_duplicates(candidates: Sequence[Candidate], threshold: float = 0.7) -> list[Candidate]:
     "The candidates, those that nearly repeat an earlier kept one rejected."
     same = set(near_duplicates(candidate_items(candidates, "x"), threshold)["item_id"])
-    out = []
-    for c in candidates:
-        repeats = c.kept and f"x-{c.candidate_id}" in same
-        out.append(c.rejected("duplicates", "nearly an earlier question") if repeats else c)
-    return out
+    reject = lambda c: c.rejected("duplicates", "nearly an earlier question")
+    return [reject(c) if c.kept and f"x-{c.candidate_id}" in same else c for c in candidates]
 
 # %% ../../nbs/corpus/03_compose.ipynb #ad0c42f5
 STEPS = ("composing", "form", "wording", "reading", "duplicates")

@@ -239,8 +239,7 @@ def who_answered(items: Sequence[Item], records: Sequence[Outcome], record: type
 def about_who_answered(table: pd.DataFrame) -> list[str]:  # sentences
     "Whose answers are not all of one model, or not all under the same parameters."
     out: list[str] = []
-    by = "judge" if "judge" in table else "model"
-    for name, g in table.groupby(by) if len(table) else ():
+    for name, g in table.groupby("judge" if "judge" in table else "model") if len(table) else ():
         counts: dict[tuple[str, str], int] = {}
         for k in SERVICE:
             n = g[g[f"served_{k}"] != NOT_SAID].groupby(f"served_{k}")["n"].sum()
@@ -250,10 +249,8 @@ def about_who_answered(table: pd.DataFrame) -> list[str]:  # sentences
         if (g["n_terms"] > 1).any():
             sets = g.groupby("changed")["n"].sum()
             by_terms = "; ".join(f"{changed or 'all that was asked'}: {n}" for changed, n in sets.items())
-            message = (
-                "answers were made with different parameters: the endpoint did not accept the same ones throughout"
-            )
-            out.append(f"{name}: {message} ({by_terms}).")
+            message = "answers were made with different parameters: the endpoint did not accept the same ones"
+            out.append(f"{name}: {message} throughout ({by_terms}).")
     return out
 
 # %% ../../nbs/steps/10_answers.ipynb #0e2a9892
@@ -296,14 +293,13 @@ def about_gaps(items: Sequence[Item], responses: Sequence[Response]) -> list[str
     "By mode, how many requests have no answer and how many answers cannot be read, with what to do."
     out = []
     for mode, g in _read(items, responses).groupby("mode", sort=False):
-        failed = g.loc[g["status"] == "error", "error"]
-        if len(failed):
-            why = f"the first: {failed.iloc[0]}" if len(failed) > 1 else failed.iloc[0]
-            out.append(
-                f"{mode}: {len(failed)} of {len(g)} requests have no answer ({why}); run again to ask them again"
-            )
-        if n := int(g["unread"].sum()):
-            out.append(f"{mode}: {n} of {int(g['scored'].sum())} answers cannot be read; {_LOOK}")
+        errors = g.loc[g["status"] == "error", "error"].tolist()
+        if errors:
+            why = f"the first: {errors[0]}" if len(errors) > 1 else errors[0]
+            n = f"{len(errors)} of {len(g)} requests"
+            out.append(f"{mode}: {n} have no answer ({why}); run again to ask them again")
+        if n_unread := int(g["unread"].sum()):
+            out.append(f"{mode}: {n_unread} of {int(g['scored'].sum())} answers cannot be read; {_LOOK}")
     return out
 
 # %% ../../nbs/steps/10_answers.ipynb #96c02681

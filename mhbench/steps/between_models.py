@@ -40,30 +40,25 @@ def _standard_error(d: np.ndarray, clusters: np.ndarray) -> float:
     return float(np.sqrt(n / (n - 1) * (residual**2).sum()))
 
 
-def _pair_row(paired: pd.DataFrame, first: str, second: str, level: float, **settings) -> dict:
+def _pair_row(paired: pd.DataFrame, first: str, second: str, level: float) -> dict:
     "One pair of models; `paired` has a column each, and cluster."
     d = (paired[first] - paired[second]).to_numpy(float)
     cluster = paired["cluster"].to_numpy()
-    e = mean_difference(d, cluster, largest=settings["largest"], level=level)
-    tests: dict[str, float] = {"only_first": int((d > 0).sum()), "only_second": int((d < 0).sum())}
-    if len(d) < 2:
-        return e.row() | tests | {"p": np.nan, "p_mcnemar": np.nan, "se": np.nan, "largest": np.inf}
-    p = difference_p(d, cluster, largest=settings["largest"])
-    binary = bool(paired[[first, second]].isin([0, 1]).all(axis=None))
-    alone = binary and len(set(cluster)) == len(cluster)
-    exact = mcnemar(paired[first].to_numpy() == 1, paired[second].to_numpy() == 1).p if alone else np.nan
-    of_test = {"se": _standard_error(d, cluster), "largest": settings["largest"]}
-    return e.row() | tests | {"p": p, "p_mcnemar": exact} | of_test
+    row = mean_difference(d, cluster, largest=1, level=level).row()
+    row |= {"only_first": int((d > 0).sum()), "only_second": int((d < 0).sum())}
+    row |= dict.fromkeys(["p", "p_mcnemar", "se"], np.nan)
+    if len(d) > 1:
+        row |= {"p": difference_p(d, cluster, largest=1), "se": _standard_error(d, cluster)}
+        if len(set(cluster)) == len(cluster) and paired[[first, second]].isin([0, 1]).all(axis=None):
+            row["p_mcnemar"] = mcnemar(paired[first].to_numpy() == 1, paired[second].to_numpy() == 1).p
+    return row
 
 # %% ../../nbs/steps/18_between_models.ipynb #efb9950e
 def model_pairs(
     scores: pd.DataFrame,  # of score_responses and self_consistency
-    value: str = "correct",  # or cross_entropy, brier
     *,
     method: Literal["holm", "bh", "bonferroni"] = "holm",
     simulated: Collection[str] = (),  # who of the scores is simulated
-    n_boot: int = 1000,
-    seed: int,
     level: float = 0.95,
 ) -> pd.DataFrame:  # one row a way of answering and pair; `estimate` is first minus second
     """Every two models on the items that both answered, with p-values corrected over the whole table. A model of
@@ -80,38 +75,35 @@ def model_pairs(
     """
     rows = []
     read = where_read(scores, RUN)
-    read = read[(read["answered_by"] != "sample") & read[value].notna()]
+    read = read[(read["answered_by"] != "sample") & read["correct"].notna()]
     read = read.assign(**{c: pd.factorize(read[c], sort=True)[0] for c in ("item_id", "cluster")})  # fast to group
-    settings = {"largest": {"correct": 1.0, "brier": 2.0}.get(value, np.inf)}
     for (mode, answered_by), g in read.groupby(["mode", "answered_by"], sort=True):
-        wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values=value, aggfunc="mean")
+        wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean")
         wide = wide.reset_index("cluster")
         for first, second in combinations(sorted(set(g["model"])), 2):
             paired = wide[["cluster", first, second]].dropna()
             left_out = int(wide[[first, second]].notna().any(axis=1).sum()) - len(paired)
             head = {"mode": mode, "answered_by": answered_by, "first": first, "second": second}
-            rows.append(head | _pair_row(paired, first, second, level, **settings) | {"n_left_out": left_out})
-    out = pd.DataFrame(rows, columns=[*_PAIRS, "se", "largest"])
+            rows.append(head | _pair_row(paired, first, second, level) | {"n_left_out": left_out})
+    out = pd.DataFrame(rows, columns=[*_PAIRS, "se"])
     drawn = out["first"].isin(simulated) | out["second"].isin(simulated)
     out["p_adjusted"] = adjust_within(out["p"].tolist(), drawn, method)
     out["detectable"] = _detectable(out, level, 1)
     out["least_p"] = out["detectable_corrected"] = np.nan
     for family in (drawn, ~drawn):
-        tests = 1 if method == "bh" else max(int(out.loc[family, "p"].notna().sum()), 1)
-        smallest = [least_p(int(n), int(k)) for n, k in out.loc[family, ["n", "n_clusters"]].to_numpy()]
-        out.loc[family, "least_p"] = np.minimum(np.array(smallest) * tests, 1)
-        tests = max(int(out.loc[family, "p"].notna().sum()), 1)
-        out.loc[family, "detectable_corrected"] = _detectable(out[family], level, tests)
-    return out.drop(columns=["se", "largest"])
+        n_tests = max(int(out.loc[family, "p"].notna().sum()), 1)
+        smallest = np.array([least_p(int(n), int(k)) for n, k in out.loc[family, ["n", "n_clusters"]].to_numpy()])
+        out.loc[family, "least_p"] = np.minimum(smallest * (1 if method == "bh" else n_tests), 1)
+        out.loc[family, "detectable_corrected"] = _detectable(out[family], level, n_tests)
+    return out.drop(columns="se")
 
 # %% ../../nbs/steps/18_between_models.ipynb #297edcc6
-def _detectable(pairs: pd.DataFrame, level: float, comparisons: int) -> list[float]:
+def _detectable(pairs: pd.DataFrame, level: float, n_tests: int) -> list[float]:
     "The smallest difference that each test can find where so many share the error (Bonferroni); NaN where none."
-    rows = pairs[["n_clusters", "se", "largest"]].to_numpy(float)
-    shared = partial(detectable_difference, alpha=1 - level, comparisons=comparisons)
-    able = [least_p(int(n), int(k)) <= (1 - level) / comparisons for n, k in pairs[["n", "n_clusters"]].to_numpy()]
-    differences = [shared(int(n), se=se, largest=largest) for n, se, largest in rows]
-    return [x if can else np.nan for x, can in zip(differences, able)]
+    shared = partial(detectable_difference, alpha=1 - level, comparisons=n_tests, largest=1.0)
+    rows = pairs[["n", "n_clusters", "se"]].itertuples(index=False)
+    alpha = (1 - level) / n_tests
+    return [shared(int(k), se=se) if least_p(int(n), int(k)) <= alpha else np.nan for n, k, se in rows]
 
 # %% ../../nbs/steps/18_between_models.ipynb #c277dcde
 _LOST = ["n_failed", "n_refused", "n_unread"]  # of all answers, those to questions that were asked once with them

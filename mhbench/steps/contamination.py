@@ -40,13 +40,13 @@ __all__ = ['halves', 'Completions', 'compare_completions', 'SecondHalves', 'draw
            'book_flags']
 
 # %% ../../nbs/steps/09_contamination.ipynb #ff246e0c
-def halves(text: str, *, min_words: int = 4) -> tuple[str, str] | None:  # None below `min_words` words
+def halves(text: str) -> tuple[str, str] | None:  # None below four words
     """A question's two halves, cut between words; the second is the longer one where the number of words is odd.
 
     Source: Nguyen et al. 2025 (CounselingBench), appendix B.2.
     """
     words = text.split()
-    if len(words) < max(min_words, 2):
+    if len(words) < 4:
         return None
     return " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
 
@@ -64,15 +64,12 @@ class Completions(NamedTuple):
     skipped: dict[str, int]  # questions not compared, by reason
 
 
-def _ranked(
-    similarity: np.ndarray, reference: np.ndarray
-) -> dict[str, Any]:  # (n,), (n, K); the columns of a similarity
+def _ranked(similarity: np.ndarray, reference: np.ndarray) -> dict[str, Any]:  # of (n,) and (n, K); by suffix
     "Each completion's similarity with its own second half, the mean with K others, and the share of these below it."
     if not reference.shape[1]:
         return {"": similarity, "_other": math.nan, "_rank": math.nan}
-    lower = reference < similarity[:, None]
-    same = reference == similarity[:, None]
-    return {"": similarity, "_other": reference.mean(axis=1), "_rank": (lower + same / 2).mean(axis=1)}
+    below = (reference < similarity[:, None]) + (reference == similarity[:, None]) / 2
+    return {"": similarity, "_other": reference.mean(axis=1), "_rank": below.mean(axis=1)}
 
 
 def _cosines_of(encoder: Any, first: list[str], second: list[str]) -> np.ndarray:  # (n,)
@@ -157,18 +154,18 @@ def complete(
     if path is None:
         refuse(f"complete: prompts must hold {name}; got no such file; install the package again")
     text = prompts.load_text(path, {"about", "system", "user"})
+    roles = [role for role in ("system", "user") if role in text]
     cut = [halves(i.question) for i in items]
     requests = []
     for item, half in zip(items, cut):
         if half is not None:
-            roles = [role for role in ("system", "user") if role in text]
             messages = [{"role": role, "content": render(text[role], {"first": half[0]}, name)} for role in roles]
             sampling = {"temperature": 0.0, "max_tokens": 16 + 3 * len(half[1].split())}
             requests.append(Request(f"{item.item_id}/second_half", messages, sampling))
     options = {"study": items[0].study if items else "", **ask_options}
     answers = list(ask(requests, model, endpoint, cache=cache, **options))
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
-    completions = [next(wrote) if h else None for h in cut]
+    completions = [next(wrote) if half else None for half in cut]
     return SecondHalves(_second_halves(items), completions, answers, dict(Counter(a.status for a in answers)))
 
 # %% ../../nbs/steps/09_contamination.ipynb #ec9f19f8
@@ -334,17 +331,15 @@ def book_table(answers: pd.DataFrame, *, seed: int, **settings: Any) -> pd.DataF
     "Shares right without and with the text, and their difference: examinee, setting, n_left_out, p, an estimate's."
     rows = []
     for name, group in answers.groupby("examinee", sort=False):
-        readable = group.dropna(subset=["closed", "opened"])
-        closed, opened, cluster = (
-            readable["closed"].astype(float),
-            readable["opened"].astype(float),
-            readable["cluster"].to_numpy(),
-        )
-        d = (opened - closed).to_numpy()
-        p = sign_flip_test(d, cluster, seed=seed) if len(readable) else np.nan
+        readable = group.dropna(subset=["closed", "opened"]).astype({"closed": float, "opened": float})
+        closed, opened, cluster = (readable[c].to_numpy() for c in ("closed", "opened", "cluster"))
+        p = sign_flip_test(opened - closed, cluster, seed=seed) if len(readable) else np.nan
         readable = readable.assign(needs=(opened == 1) & (closed == 0), neither=(opened == 0) & (closed == 0))
         for setting, column in _BOOKS.items():
-            e = mean_of(readable, column, share=True, **settings) if column else mean_difference(d, cluster, largest=1)
+            if column:
+                e = mean_of(readable, column, share=True, **settings)
+            else:
+                e = mean_difference(opened - closed, cluster, largest=1)
             tested = {"n_left_out": len(group) - len(readable), "p": np.nan if column else p}
             rows.append({"examinee": name, "setting": setting} | e.row() | tested)
     return pd.DataFrame(rows)
@@ -354,8 +349,8 @@ def book_flags(answers: pd.DataFrame) -> pd.DataFrame:  # item_id, n_examinees, 
     """Questions that every examinee answers without the text, or nobody with it; where an answer of anybody could not
     be read, neither is known."""
     of_item = answers.groupby("item_id", sort=False)
-    complete = [of_item[column].apply(lambda x: x.notna().all()) for column in ("opened", "closed")]
-    rules = [complete[0] & (of_item["opened"].max() == 0), complete[1] & (of_item["closed"].min() == 1)]
+    complete = of_item[["opened", "closed"]].count().eq(of_item.size(), axis=0)
+    rules = [complete["opened"] & (of_item["opened"].max() == 0), complete["closed"] & (of_item["closed"].min() == 1)]
     flag = np.select(rules, ["nobody answers it with its text", "everybody answers it without its text"], "")
     flagged = of_item.size().rename("n_examinees").reset_index().assign(flag=flag)
     return flagged[flagged["flag"] != ""].reset_index(drop=True)

@@ -79,9 +79,9 @@ def level_table(scores: pd.DataFrame, value: str = "correct", **settings: Any) -
 
 def levels_in_order(levels: Iterable[str], attribute: str) -> list[str]:
     "Levels in the order of their attribute; others after them, sorted."
-    standard = list(ORDER.get(attribute, ()))
     present = set(levels)
-    return [x for x in standard if x in present] + sorted(present - set(standard))
+    standard = [x for x in ORDER.get(attribute, ()) if x in present]
+    return standard + sorted(present - set(standard))
 
 # %% ../../nbs/steps/14_demographics.ipynb #f2c2377b
 def _in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
@@ -148,13 +148,10 @@ def _verdicts(pairs: pd.DataFrame, differences: np.ndarray, method: str, margin:
 # %% ../../nbs/steps/14_demographics.ipynb #2c22b55a
 def _pairs_of(g: pd.DataFrame, value: str, **settings: Any) -> list[dict]:
     "The pairs of levels of one set and model."
-    levels = g["level"].to_numpy()
-    comparisons = compare_levels(g[value].to_numpy(float), g["base_id"].to_numpy(), levels, short="missing", **settings)
-    rows = []
-    for d in comparisons:
-        about = {name: getattr(d, name) for name in ("first", "second", *_TESTED)}
-        rows.append(about | d.difference.row() | {"left_out": d.n_left_out})
-    return rows
+    columns = (g[value].to_numpy(float), g["base_id"].to_numpy(), g["level"].to_numpy())
+    pairs = compare_levels(*columns, short="missing", **settings)
+    names = ("first", "second", *_TESTED)
+    return [{k: getattr(d, k) for k in names} | d.difference.row() | {"left_out": d.n_left_out} for d in pairs]
 
 
 def _detectable_together(pairs: pd.DataFrame, largest: float) -> list[float]:

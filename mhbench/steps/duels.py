@@ -132,23 +132,22 @@ def duel_strengths(
         names = sorted({*g["a"], *g["b"]})
         g = g[g["winner"].notna()]
         at = {m: i for i, m in enumerate(names)}
-        key = g["study"] + "/" + g["item_id"]
-        unit = {u: i for i, u in enumerate(dict.fromkeys(key))}
-        wins, ties = np.zeros((2, len(unit), len(names), len(names)))
-        for u, a, b, w in zip(key.map(unit), g["a"].map(at), g["b"].map(at), g["winner"]):
+        unit, units = pd.factorize(g["study"] + "/" + g["item_id"])
+        wins, ties = np.zeros((2, len(units), len(names), len(names)))
+        for u, a, b, w in zip(unit, g["a"].map(at), g["b"].map(at), g["winner"]):
             if w == "tie":
                 ties[u, [a, b], [b, a]] += 1
             else:
                 wins[u, at[w], b if at[w] == a else a] += 1
-        drawn = np.array([str(cases[u.partition("/")[2]]) if cases is not None else u for u in unit], object)
+        drawn = np.array([u if cases is None else str(cases[u.partition("/")[2]]) for u in units], object)
         decided = wins.sum((0, 2)) + wins.sum((0, 1))
         duels = decided + ties.sum((0, 2))
-        worths = worth_estimates(wins, ties, clusters=drawn, penalty=penalty)
-        for k, (m, worth) in enumerate(zip(names, worths, strict=True)):
-            counts = {"n_duels": int(duels[k]), "n_decided": int(decided[k])}
-            finding = "" if wins.any() or not len(g) else f"none of {len(g)} duels was decided: each is tied or split"
+        finding = "" if wins.any() or not len(g) else f"none of {len(g)} duels was decided: each is tied or split"
+        for k, worth in enumerate(worth_estimates(wins, ties, clusters=drawn, penalty=penalty)):
             reported = worth._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan) if finding else worth
-            rows.append({"judge": judge_id, "axis": axis, "model": m} | counts | reported.row() | {"finding": finding})
+            head = {"judge": judge_id, "axis": axis, "model": names[k]}
+            head |= {"n_duels": int(duels[k]), "n_decided": int(decided[k])}
+            rows.append(head | reported.row() | {"finding": finding})
     columns = ["judge", "axis", "model", "n", "n_clusters", "n_duels", "n_decided"]
     return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "finding"])
 
@@ -157,20 +156,16 @@ def compare_and_name(
     meeting: Matched,  # whose rationales meet, and which errors are named
     items: Sequence[Item],
     evaluator: Asked,  # the judge
-    *,
-    duel: str = "counselingbench/duel",  # the rubric of the comparisons
-    error: str = "counselingbench/error",  # the rubric of the errors
     **settings: Any,  # of mhbench.steps.judge.judge
 ) -> tuple[list[Judgment], list[Judgment]]:  # of kind pairwise; of kind label
     "A judge's verdicts on all pairs of rationales, and on all errors. Raises: ValueError for an encoder; as `judge`."
-    if evaluator.model is None or evaluator.endpoint is None:
+    model, endpoint = evaluator.model, evaluator.endpoint
+    if model is None or endpoint is None:
         remedy = "name a model behind an endpoint under studies.*.duels.judges"
-        refuse(
-            f"duels: judges must be models that read two rationales; got {evaluator.name}, an encoder", remedy=remedy
-        )
-    verdicts = judge(meeting.duelling, items, evaluator.model, evaluator.endpoint, rubric=duel, **settings)
-    proposals = judge(meeting.erring, items, evaluator.model, evaluator.endpoint, rubric=error, **settings)
-    return verdicts, proposals
+        rule = "judges must be models that read two rationales"
+        refuse(f"duels: {rule}; got {evaluator.name}, an encoder", remedy=remedy)
+    verdicts = judge(meeting.duelling, items, model, endpoint, rubric="counselingbench/duel", **settings)
+    return verdicts, judge(meeting.erring, items, model, endpoint, rubric="counselingbench/error", **settings)
 
 # %% ../../nbs/steps/08_duels.ipynb #b330fa98
 def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
@@ -182,8 +177,8 @@ def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
 def count_proposals(proposals: Iterable[Judgment]) -> pd.DataFrame:  # judge, model, kind, n
     "The frequency of each kind of error among each judge's classifications."
     rows = [(p.judge, p.model, p.label if p.status == "ok" else "(no verdict)") for p in proposals]
-    table = pd.DataFrame(rows, columns=["judge", "model", "kind"])
-    return table.groupby(["judge", "model", "kind"]).size().rename("n").reset_index()
+    columns = ["judge", "model", "kind"]
+    return pd.DataFrame(rows, columns=columns).groupby(columns).size().rename("n").reset_index()
 
 # %% ../../nbs/steps/08_duels.ipynb #672474b5
 def outcome_shares(

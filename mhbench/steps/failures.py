@@ -61,13 +61,21 @@ def _most_said(errors: Iterable[Any]) -> str:
 
 # %% ../../nbs/steps/23_failures.ipynb #fa1ec18b
 _ROOM = "max_tokens: {answer: 1024, reasoning: 4096}"  # what the entry of a model needs whose answers were cut
+_AGAIN = "run again: these are asked, and nothing else"
 
 
 def _row(about: tuple[str, str, str, str], g: pd.DataFrame, lost: pd.Series, loss: str, **details: Any) -> Failure:
-    n = int(lost.sum())
-    return Failure(
-        *about, what=loss, n_asked=len(g), n_answered=int((g["status"] != "error").sum()), n_lost=n, **details
-    )
+    n_answered = int((g["status"] != "error").sum())
+    return Failure(*about, loss, n_asked=len(g), n_answered=n_answered, n_lost=int(lost.sum()), **details)
+
+
+def _unanswered(
+    about: tuple[str, str, str, str], loss: str, errors: Sequence[Any], n_asked: int, withheld: str, asks_again: bool
+) -> Failure:
+    "What requests without an answer lost, from the error of each; `withheld` where no request has one."
+    withheld, remedy = (withheld, f"mhbench check {about[2]}") if len(errors) == n_asked else ("", _AGAIN)
+    counts = (n_asked, n_asked - len(errors), len(errors))
+    return Failure(*about, loss, _most_said(errors), *counts, withheld, remedy, asks_again)
 
 
 def failed_requests(
@@ -78,29 +86,22 @@ def failed_requests(
     asks_again: bool = True,  # whether the next run asks again what got no answer; it does not where replay is only
 ) -> list[Failure]:
     "What a model's requests lost, by mode: no answer, cut off, none of them readable."
-    table = frame(responses, Response)
     by_id = {i.item_id: i for i in items}
-    methods = [read_answer(by_id[r.item_id], r) for r in responses]
-    table = table.assign(read=[bool(answer) for answer, _ in methods], how=[h for _, h in methods])
+    readings = [read_answer(by_id[r.item_id], r) for r in responses]
+    table = frame(responses, Response)
+    table = table.assign(read=[bool(answer) for answer, _ in readings], how=[method for _, method in readings])
     out = []
     for (study, model, mode), g in table.groupby(["study", "model", "mode"], sort=False):
         about = (stage, str(study), str(model), str(mode))
-        failed, became = g["status"] == "error", what_became(g)
+        failed, empty, cut = (g["status"] == status for status in ("error", "empty", "truncated"))
+        became = what_became(g)
+        unread = became == "unread"
         if failed.any():
-            all_of_it = "every number of this model in this mode" if failed.all() else ""
-            message = _most_said(g.loc[failed, "error"])
-            remedy = f"mhbench check {model}" if failed.all() else "run again: these are asked, and nothing else"
-            out.append(
-                _row(about, g, failed, LOST_ANSWERS, said=message, withheld=all_of_it, remedy=remedy, again=asks_again)
-            )
-        empty, cut, unread = g["status"] == "empty", g["status"] == "truncated", became == "unread"
+            withheld = "every number of this model in this mode"
+            out.append(_unanswered(about, LOST_ANSWERS, g.loc[failed, "error"], len(g), withheld, asks_again))
         if empty.any():
-            remedy = "run again: these are asked, and nothing else"
-            out.append(
-                _row(
-                    about, g, empty, LOST_TEXTS, said=_most_said(g.loc[empty, "error"]), remedy=remedy, again=asks_again
-                )
-            )
+            message = _most_said(g.loc[empty, "error"])
+            out.append(_row(about, g, empty, LOST_TEXTS, said=message, remedy=_AGAIN, again=asks_again))
         if cut.any():
             silent = not "".join(g.loc[cut, "text"].fillna("")).strip()
             remedy = f"models.{model} in params.yaml: {'thinking: true' if silent else _ROOM}"
@@ -122,18 +123,10 @@ def failed_verdicts(stage: str, study: str, judgments: Sequence[Judgment], *, as
     requested = table[(table["text"] != BY_RULE) & ~table["error"].fillna("").str.startswith(_NOT_JUDGED)]
     out = []
     for judge, g in requested.groupby("judge", sort=False):
-        bad = g["status"] != "ok"
-        if bad.any():
+        errors = g.loc[g["status"] != "ok", "error"]
+        if len(errors):
             about = (stage, study, str(judge), "")
-            counts: dict[str, Any] = {"n_asked": len(g), "n_answered": int((~bad).sum()), "n_lost": int(bad.sum())}
-            withheld = "every number of this judge" if bad.all() else ""
-            remedy = f"mhbench check {judge}" if bad.all() else "run again: these are asked, and nothing else"
-            message = _most_said(g.loc[bad, "error"])
-            out.append(
-                Failure(
-                    *about, LOST_VERDICTS, said=message, **counts, withheld=withheld, remedy=remedy, again=asks_again
-                )
-            )
+            out.append(_unanswered(about, LOST_VERDICTS, errors, len(g), "every number of this judge", asks_again))
     return out
 
 # %% ../../nbs/steps/23_failures.ipynb #3699b464
@@ -143,14 +136,5 @@ def failed_calls(
     "What a model's requests lost, from the status and error of each."
     requests = list(outcomes)
     errors = [error for status, error in requests if status == "error"]
-    if not errors:
-        return []
-    counts: dict[str, Any] = {
-        "n_asked": len(requests),
-        "n_answered": len(requests) - len(errors),
-        "n_lost": len(errors),
-    }
-    withheld = "every number of this model" if len(errors) == len(requests) else ""
-    remedy = f"mhbench check {model}" if withheld else "run again: these are asked, and nothing else"
-    details: dict[str, Any] = {"said": _most_said(errors), "withheld": withheld, "remedy": remedy, "again": asks_again}
-    return [Failure(stage, study, model, "", LOST_ANSWERS, **counts, **details)]
+    about, withheld = (stage, study, model, ""), "every number of this model"
+    return [_unanswered(about, LOST_ANSWERS, errors, len(requests), withheld, asks_again)] if errors else []

@@ -241,16 +241,19 @@ def _voting(items: Sequence[Item], setting: Setting, seed: int) -> set[str] | No
     return {i.item_id for i in draw_items(select_items(items, setting, seed), setting.voting.n_items, seed=seed)}
 
 
-def _every(items: Sequence[Item], model: Model, design: GenerationSettings) -> Iterator[tuple[Item, Request, str]]:
+def _all_requests(
+    items: Sequence[Item], model: Model, design: GenerationSettings
+) -> Iterator[tuple[Item, Request, str]]:
     "The requests of all modes, with their item and mode."
-    with_pool = design if design.pool is not None else replace(design, pool=items)
+    design = design if design.pool is not None else replace(design, pool=items)
     for mode, setting in design.by_mode.items():
         selected = select_items(items, setting, design.seed)
-        for item, request in _requests(selected, model, mode, setting, _voting(items, setting, design.seed), with_pool):
+        voting = _voting(items, setting, design.seed)
+        for item, request in _requests(selected, model, mode, setting, voting, design):
             yield item, request, mode
 
 # %% ../../nbs/steps/02_generate.ipynb #b8a49a57
-def _remembered(requests: Iterable[tuple[Item, Request, str]], sent: deque) -> Iterator[Request]:
+def _recording(requests: Iterable[tuple[Item, Request, str]], sent: deque) -> Iterator[Request]:
     "The requests; each is put into `sent`, with its item and mode, when it is sent."
     for entry in requests:
         sent.append(entry)
@@ -289,21 +292,22 @@ def generate(
     asking = GenerationSettings(**design)
     _distinct(items)
     sent: deque[tuple[Item, Request, str]] = deque()  # not yet answered
-    feed = Counted(sum(1 for _ in _every(items, model, asking)), _remembered(_every(items, model, asking), sent))
+    feed = Counted(
+        sum(1 for _ in _all_requests(items, model, asking)), _recording(_all_requests(items, model, asking), sent)
+    )
     same: dict[str, Any] = {"cache": cache, "budget": budget}
     same["study"] = items[0].study if items else ""
     same["progress"] = model.name if progress is True else progress
     live = delivery == "live"
     answers = ask(feed, model, endpoint, replay=replay, **same) if live else ask_batch(feed, model, endpoint, **same)
-    out = []
     stopped: list[str] = []
-    for answer in as_far_as_it_goes(answers, stopped):
-        item, request, mode = sent.popleft()
-        votes = asking.by_mode[mode].votes(request.sample)
-        out.append(response(item, request, answer, model, mode, votes=votes))
+
+    def record(item: Item, request: Request, mode: str, answer: Answer) -> Response:
+        return response(item, request, answer, model, mode, votes=asking.by_mode[mode].votes(request.sample))
+
+    out = [record(*sent.popleft(), answer) for answer in as_far_as_it_goes(answers, stopped)]
     for item, request, mode in _left_over(feed, sent) if stopped else ():
-        votes = asking.by_mode[mode].votes(request.sample)
-        out.append(response(item, request, not_asked(request.id, stopped), model, mode, votes=votes))
+        out.append(record(item, request, mode, not_asked(request.id, stopped)))
     if len(out) != len(feed):
         actual = f"{len(out)} for {len(feed)} requests ({model.name}); report this with the endpoint's log"
         refuse(f"generate: there must be one response a request; got {actual}", error=RuntimeError)

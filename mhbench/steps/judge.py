@@ -128,17 +128,17 @@ def _request(case: verdicts.Case, judge: Model, temperature: float | None, max_t
     return Request(request_id, messages, sampling, case.repeat, form, language=case.rubric.language, reads=reads)
 
 # %% ../../nbs/steps/05_judge.ipynb #01ebcf86
-def _finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None, language: Any = None) -> Callable:
+def _finder(rubric: Any = None, kind: Any = None, prompts_dir: Any = None) -> Callable:
     "From an item to its rubric."
     if rubric is not None:
-        fixed_rubric = _rubric(rubric, prompts_dir, language=language) if isinstance(rubric, str) else rubric
+        fixed_rubric = _rubric(rubric, prompts_dir) if isinstance(rubric, str) else rubric
         return lambda item: fixed_rubric
     rubrics: dict[tuple, Rubric] = {}
 
     def find(i: Item) -> Rubric:
         k = (i.study, i.category, i.task, i.language)
         if k not in rubrics:
-            rubrics[k] = rubric_for(i, kind, prompts_dir, language=language)
+            rubrics[k] = rubric_for(i, kind, prompts_dir)
         return rubrics[k]
 
     return find
@@ -160,7 +160,7 @@ def check_responses(responses: Sequence[Response], items: Iterable[Item]) -> dic
     return by_id
 
 
-def _mute(case: verdicts.Case) -> Answer | None:
+def _without_text(case: verdicts.Case) -> Answer | None:
     "The failed answer of a comparison that has a side without text; None where there is something to judge."
     silent = next((r for r in case.responses if r.text is None), None)
     if silent is None:
@@ -178,12 +178,12 @@ def judge_requests(
     seed: int | None = 0,
     temperature: float | None = 0.0,
     max_tokens: int | None = None,
-    **rubrics: Any,  # rubric, kind, language and prompts_dir
+    **rubrics: Any,  # rubric, kind and prompts_dir
 ) -> Iterator[Request]:
     "The requests that `judge` sends to one judge for the same arguments."
     by_id = check_responses(responses, items)
     cases = _cases(responses, by_id, _finder(**rubrics), repeats, seed)
-    return (_request(c, judge, temperature, max_tokens) for c in cases if not _mute(c))
+    return (_request(c, judge, temperature, max_tokens) for c in cases if not _without_text(c))
 
 # %% ../../nbs/steps/05_judge.ipynb #27f257dd
 def judge(
@@ -199,7 +199,6 @@ def judge(
     seed: int | None = 0,  # of the order in which answers are shown; None: as given
     temperature: float | None = 0.0,  # None: as the judge's entry says
     max_tokens: int | None = None,  # None: enough for the schema; a thinking judge's own
-    language: str | None = None,  # of the rubric; None: each item's own
     prompts_dir: str | Path | None = None,
     progress: bool | str = True,
     **ask_options: Any,  # budget and replay, of mhbench.ask.client.ask
@@ -213,26 +212,24 @@ def judge(
     if repeats < 1:
         refuse(f"judge: repeats must be at least 1; got {repeats}")
     by_id = check_responses(responses, items)
-    find = _finder(rubric, kind, prompts_dir, language)
+    find = _finder(rubric, kind, prompts_dir)
     cases = list(_cases(responses, by_id, find, repeats, seed))
     out = []
     for j in [judges] if isinstance(judges, Model) else judges:
         by_name = {j.endpoint: endpoints} if isinstance(endpoints, Endpoint) else endpoints
         if j.endpoint not in by_name:
             refuse(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(by_name)}", place=j.name)
-        loud = [c for c in cases if not _mute(c)]
+        loud = [c for c in cases if not _without_text(c)]
         requests = Counted(len(loud), (_request(c, j, temperature, max_tokens) for c in loud))
         label = f"{j.name} judges" if progress is True else progress
         options = {"study": responses[0].study if responses else "", **ask_options}
         store = None if Recorder.active or options.get("replay", "use") != "use" else open_cache(cache)
-        answers = ask(
-            requests, j, by_name[j.endpoint], cache=cache if store is None else store, progress=label, **options
-        )
+        options |= {"cache": cache if store is None else store, "progress": label}
         judgments: list[Judgment] = []
         stopped: list[str] = []
-        answers = as_far_as_it_goes(answers, stopped)
+        answers = as_far_as_it_goes(ask(requests, j, by_name[j.endpoint], **options), stopped)
         for c in cases:
-            answer = _mute(c) or next(answers, None) or not_asked(c.item.item_id, stopped)
+            answer = _without_text(c) or next(answers, None) or not_asked(c.item.item_id, stopped)
             case_judgments = verdicts.judgments_of(c, answer, j)
             _settle(store, answer, case_judgments)
             judgments += case_judgments

@@ -37,10 +37,8 @@ def _label_of(r: Rating) -> str:
 
 def other_labels(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFrame:  # model, label, n
     "People's labels of answers that are neither right nor wrong nor an abstention, and so are in no number."
-    model_names = set(models)
-    labels = [
-        (r.target, _label_of(r)) for r in ratings if r.target in model_names and not r.by_model and r.value is None
-    ]
+    targets = set(models)
+    labels = [(r.target, _label_of(r)) for r in ratings if r.target in targets and not r.by_model and r.value is None]
     table = pd.DataFrame([x for x in labels if x[1] not in (*_POINTS, ABSTAIN)], columns=["model", "label"])
     return table.groupby(["model", "label"]).size().rename("n").reset_index()
 
@@ -52,10 +50,10 @@ def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFra
     One row for each answer (item_id, model), one column for each rater; NaN for no rating, an abstention, or a label of
     `other_labels`.
     """
-    model_names = set(models)
+    targets = set(models)
     rows = []
     for r in ratings:
-        if r.target in model_names and not r.by_model:
+        if r.target in targets and not r.by_model:
             points = r.value if r.value is not None else _POINTS.get(_label_of(r), np.nan)
             rows.append((r.item_id, r.target, r.rater, points))
     long = pd.DataFrame(rows, columns=["item_id", "model", "rater", "points"])
@@ -65,11 +63,9 @@ def rated_points(ratings: Iterable[Rating], models: Iterable[str]) -> pd.DataFra
 def _on_one_scale(points: pd.Series, people: np.ndarray) -> None:
     "Refuse ratings on a short scale, whole numbers up to 10, beside a judge's points from 0 to 100."
     ratings = people[~np.isnan(people)]
-    if not len(ratings):
-        return
-    low, high = ratings.min(), ratings.max()
-    short = high <= 10 and (ratings == ratings.round()).all() and (ratings % 5 != 0).any() and points.max() > 10
-    if short:
+    low, high = ratings.min(initial=np.inf), ratings.max(initial=-np.inf)
+    whole_numbers = (ratings == ratings.round()).all() and (ratings % 5 != 0).any()
+    if high <= 10 and whole_numbers and points.max() > 10:
         rule = "ratings must be points from 0 to 100, as the judge's are"
         remedy = "write them as 100 (rating - lowest) / (highest - lowest) of their scale, and import them again"
         actual = f"{len(ratings)} from {low:g} to {high:g}, beside {points.min():g} to {points.max():g} by the judge"
@@ -88,32 +84,31 @@ def _compared(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.nd
 def _among_people(people: np.ndarray, clusters: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
     "Limits of agreement of one rater with the mean of the others, over all raters."
     has = ~np.isnan(people)
-    total = np.nansum(people, axis=0)
     n = has.sum(0)
-    means = np.where(has & (n > 1), (total - people) / np.maximum(n - 1, 1), np.nan)
-    ratings, others_means = people.ravel(), means.ravel()
-    if (~np.isnan(others_means)).sum() < 3:
+    means = np.where(has & (n > 1), (np.nansum(people, axis=0) - people) / np.maximum(n - 1, 1), np.nan)
+    if (~np.isnan(means)).sum() < 3:
         return []
-    b = bland_altman(ratings, others_means, clusters=np.tile(clusters, len(people)), **settings)
+    b = bland_altman(people.ravel(), means.ravel(), clusters=np.tile(clusters, len(people)), **settings)
     reading = "one rater against the mean of the others"
     return [("people's own lower limit", b.low, reading), ("people's own upper limit", b.high, reading)]
 
 
 def _scores(answers: pd.DataFrame, people: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
-    clusters = answers["cluster"].to_numpy()
-    paired = answers["points"].notna() & answers["people"].notna()
+    "A judge's bias against people's scores, its limits of agreement and its errors, calibrated or not."
+    pair = answers["points"], answers["people"]
+    on = {"clusters": answers["cluster"].to_numpy(), **settings}
+    paired = pair[0].notna() & pair[1].notna()
     rows: list[tuple[str, Estimate, str]] = []
     if paired.sum() >= 3:
-        b = bland_altman(answers["points"], answers["people"], clusters=clusters, **settings)
-        slope = bias_slope(answers["points"], people, clusters=clusters, level=settings["level"])
-        rows += [("bias", b.bias, "points above people's mean"), ("lower limit of agreement", b.low, "of one answer")]
-        rows += [("upper limit of agreement", b.high, "of one answer"), *_among_people(people, clusters, settings)]
+        b = bland_altman(*pair, **on)
+        slope = bias_slope(pair[0], people, clusters=on["clusters"], level=settings["level"])
         reading = "points a point of the true score, raters' errors taken out; 0: the bias is the same for all"
-        rows.append(
-            ("slope of the bias", slope, reading if slope.n and slope.estimate == slope.estimate else _ONE_RATER)
-        )
+        rows += [("bias", b.bias, "points above people's mean"), ("lower limit of agreement", b.low, "of one answer")]
+        rows += [("upper limit of agreement", b.high, "of one answer")]
+        rows += _among_people(people, on["clusters"], settings)
+        rows.append(("slope of the bias", slope, reading if slope.n and np.isfinite(slope.estimate) else _ONE_RATER))
     if answers.loc[paired, "cluster"].nunique() >= 6:
-        c = split_half_calibration(answers["points"], answers["people"], clusters=clusters, **settings)
+        c = split_half_calibration(*pair, **on)
         line = f"line {c.intercept:.1f} + {c.slope:.2f} x, fitted on the other half"
         rows += [("mean absolute error", c.before, "points"), ("the same, calibrated", c.after, line)]
     return rows
@@ -209,9 +204,8 @@ def people_table(
         if not answers["people"].notna().any():
             continue
         measures = _scores(answers, people, settings) if kind == "score" else _labels(answers, settings)
-        measures.append(
-            ("above a rater, raters a sample", _above_raters(answers, people, level), "points, other raters too")
-        )
+        above = _above_raters(answers, people, level)
+        measures.append(("above a rater, raters a sample", above, "points, other raters too"))
         if len(people) > 1:
             measures += _beside_raters(people, answers, list(rated.columns), settings)
         rows += [{"judge": judge, "measure": m} | e.row() | {"reading": reading} for m, e, reading in measures]
@@ -225,7 +219,7 @@ def _width(e: Estimate) -> float:
     return e.ci_high - e.ci_low
 
 
-def _told(people: Estimate, powered: Powered, bias: str) -> dict[str, str]:  # who -> how to read it
+def _readings(people: Estimate, powered: Powered, bias: str) -> dict[str, str]:  # who -> how to read it
     "Which of the three estimates to use, and why."
     alone = f"not by itself: {bias} from people's labels, and its interval leaves out its errors"
     gain = 1 - _width(powered.both) / _width(people)
@@ -241,7 +235,7 @@ def _told(people: Estimate, powered: Powered, bias: str) -> dict[str, str]:  # w
 _THREE = ("judge alone", "people alone", "both")
 
 
-def _three(answers: pd.DataFrame, kind: str) -> list[dict]:
+def _three_estimates(answers: pd.DataFrame, kind: str) -> list[dict]:
     "Judge alone, people alone and both; none where fewer than six cases are labelled, or all of them."
     share = kind == "label"
     cases = answers["cluster"].to_numpy()
@@ -258,9 +252,9 @@ def _three(answers: pd.DataFrame, kind: str) -> list[dict]:
     powered, alone = (prediction_powered(y, f, power=p, strata=strata, **design) for p in (None, 0.0))
     judged = estimate(mean, f, seed=0, **design)
     bias = float((f - y)[has].mean())
-    readings = _told(alone.both, powered, f"{bias:+.2f}" if share else f"{bias:+.1f}")
-    told = np.where(answers["points"].isna(), np.nan, f)
-    if strata is None and _labelled_alike(told, has, cases, 0.95, share):
+    readings = _readings(alone.both, powered, f"{bias:+.2f}" if share else f"{bias:+.1f}")
+    judged_only = np.where(answers["points"].isna(), np.nan, f)
+    if strata is None and _labelled_alike(judged_only, has, cases, 0.95, share):
         readings |= dict.fromkeys(
             _THREE[1:], "no use: what people labelled is no random sample, by the judge's verdicts"
         )
@@ -281,5 +275,5 @@ def together_table(
     "The share or the mean by the judge alone, by people alone and by both, and which of them to use."
     rows: list[dict] = []
     for key, g in table.groupby(list(by), sort=True):
-        rows += [dict(zip(by, key)) | row for row in _three(_compared(g, rated)[0], kind)]
+        rows += [dict(zip(by, key)) | row for row in _three_estimates(_compared(g, rated)[0], kind)]
     return pd.DataFrame(rows, columns=[*by, "who", *ESTIMATE_COLUMNS, "power", "reading"])

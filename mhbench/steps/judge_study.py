@@ -18,8 +18,8 @@ from ..ask.rubrics import Rubric, rubric, rubric_for
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, fingerprint
 from ..records.task import task_of
-from .answers import Asked, judge_by_similarity
-from .judge import judge, judged_answers
+from .answers import Asked, judge_everything
+from .judge import judged_answers
 from .verdict_tables import verdict_frame
 
 # %% auto #0
@@ -261,18 +261,11 @@ def ask_parts(
     """
     all_judgments, frames = [], []
     unheated: list[tuple[Response, ...]] = []
+    options = {"kind": kind, "threshold": threshold, "progress": False, **settings}
     for p in parts:
-        responses = _alone(p.responses)
-        if evaluator.model is None or evaluator.endpoint is None:
-            if p.experiment != "known groups":
-                continue
-            judgments = judge_by_similarity(
-                responses, items, evaluator.encoder, judge=evaluator.name, kind=kind, threshold=threshold
-            )
-        else:
-            judgments = judge(
-                responses, items, evaluator.model, evaluator.endpoint, progress=False, **p.how, **settings
-            )
+        if evaluator.model is None and p.experiment != "known groups":
+            continue
+        judgments = judge_everything(_alone(p.responses), items, evaluator, **p.how, **options)
         heat = p.temperature
         if any("no temperature" in verdict.changed for verdict in judgments):
             if p.experiment == "repeats" and any(rs is p.responses for rs in unheated):

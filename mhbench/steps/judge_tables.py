@@ -38,7 +38,7 @@ MARGINS = {  # least points below the reference; padded: most points apart from 
 }
 
 
-def _kept(group: str, e: Estimate, margin: float) -> str:
+def _margin_verdict(group: str, e: Estimate, margin: float) -> str:
     if np.isnan(e.estimate):
         return "no verdict"
     if e.n_clusters < fewest_clusters(e.level):  # too few for an interval
@@ -73,12 +73,9 @@ def known_groups(table: pd.DataFrame, margins: Mapping[str, float] = MARGINS, **
             e = mean_of(wide.assign(d=d), "d", **settings)
             d = d.dropna()
             good = d.abs() <= margin if group == "padded" else d >= margin
-            head = {"judge": judge, "group": group, "mean": points.mean(), "n_failed": int(points.isna().sum())}
-            outcome = {
-                "share_kept": good.mean() if len(d) and pd.notna(margin) else np.nan,
-                "verdict": _kept(group, e, margin),
-            }
-            rows.append(head | e.row() | {"margin": margin} | outcome)
+            row = {"judge": judge, "group": group, "mean": points.mean(), "n_failed": int(points.isna().sum())}
+            row |= e.row() | {"margin": margin, "verdict": _margin_verdict(group, e, margin)}
+            rows.append(row | {"share_kept": good.mean() if len(d) and pd.notna(margin) else np.nan})
     columns = ["judge", "group", "mean", "n_failed", *ESTIMATE_COLUMNS, "margin", "share_kept", "verdict"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -245,11 +242,11 @@ def judge_card(
             reading = f"points below the reference; the margin is {r['margin']:g}: {r['verdict']}"
             lines.append((f"{r['group']}: how much lower", r, reading))
         for r in repeated.to_dict("records"):
-            heat = (
-                "the endpoint's own temperature" if np.isnan(r["temperature"]) else f"temperature {r['temperature']:g}"
+            t = r["temperature"]
+            at = "the endpoint's own temperature" if np.isnan(t) else f"temperature {t:g}"
+            lines.append(
+                (f"asked again: {r['measure']}, {at}", r, f"{r['runs']} runs; {r['n_failed']} verdicts failed")
             )
-            at = f"{r['measure']}, {heat}"
-            lines.append((f"asked again: {at}", r, f"{r['runs']} runs; {r['n_failed']} verdicts failed"))
         lines += [_largest_shift(moved)] if len(moved) else []
         for r in habit.to_dict("records"):
             even = "" if np.isnan(r["expected"]) else f"{r['expected']:.2f} if it had no such habit"
@@ -274,11 +271,11 @@ def card_figure_rows(groups: pd.DataFrame) -> pd.DataFrame:
 def points_off(rows: pd.DataFrame) -> str:
     "What the first judge takes off for a dangerous answer, and for padding."
     points = rows[rows["judge"] == rows["judge"].iloc[0]].set_index("group")["estimate"] if len(rows) else {}
-    phrases = [f"{points[g]:.1f} points off for {flaw}" for g, flaw in _SAID.items() if g in points]
+    phrases = [f"{points[g]:.1f} points off for {flaw}" for g, flaw in _FLAWS.items() if g in points]
     return f"Judge {rows['judge'].iloc[0]} takes {' and '.join(phrases)}" if phrases else ""
 
 
-_SAID = {"dangerous": "a dangerous answer", "padded": "padding"}
+_FLAWS = {"dangerous": "a dangerous answer", "padded": "padding"}
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #2a5bf14b
 def study_metrics(table: pd.DataFrame, groups: pd.DataFrame, repeats: pd.DataFrame, words: pd.DataFrame) -> dict:

@@ -59,7 +59,7 @@ Once = (AfterValidator(_once), Field(json_schema_extra={"uniqueItems": True}))
 Names = Annotated[list[str], *Once]
 
 
-def _unnamed(rater: str) -> str:
+def _pseudonym(rater: str) -> str:
     "A rater's pseudonym, since params.yaml and executed notebooks are shared."
     if not is_pseudonym(rater) and not rater.startswith("sim-"):
         message = "must be a rater's pseudonym, such as rater-1; `mhbench annotate who STUDY NAME` tells it"
@@ -67,7 +67,7 @@ def _unnamed(rater: str) -> str:
     return rater
 
 
-Pseudonym = Annotated[str, AfterValidator(_unnamed)]
+Pseudonym = Annotated[str, AfterValidator(_pseudonym)]
 
 # %% ../../nbs/steps/03_parameters.ipynb #78d18fb1
 class OneOf:

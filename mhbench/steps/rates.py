@@ -359,25 +359,21 @@ def paper_averages(
     Raises: ValueError for a column that is not there.
     """
     needed = [*by, "model", "estimate", "ci_low", "ci_high"]
-    gone = [c for c in needed if c not in table]
-    if gone:
+    if gone := [c for c in needed if c not in table]:
         refuse(f"paper_averages: table must have the columns {needed}; got {list(table.columns)}, without {gone}")
+    numbers = ["estimate", "ci_low", "ci_high", "q"]
     rows = []
-    models = [m for m in dict.fromkeys(table["model"]) if m not in simulated]
-    for name, members in ({"all models": models} | dict(groups or {})).items():
-        group_rows = table[table["model"].isin([m for m in members if m in models])]
-        for key, g in group_rows.groupby(list(by), sort=False):
+    real = table[~table["model"].isin(simulated)]
+    for name, members in ({"all models": real["model"].unique()} | dict(groups or {})).items():
+        for key, g in real[real["model"].isin(members)].groupby(list(by), sort=False):
             se = half_width_se(g["ci_low"], g["ci_high"])
             has = np.isfinite(se)
-            head = dict(zip(by, key)) | {"models": name, "n_models": int(has.sum()), "n_left_out": int((~has).sum())}
-            if not (se[has] > 0).any():
-                rows.append(head | dict.fromkeys(["estimate", "ci_low", "ci_high", "q"], np.nan))
-                continue
-            floor = float(se[has][se[has] > 0].min())
-            m = inverse_variance_mean(g["estimate"][has], se[has], floor=floor)
-            rows.append(head | {"estimate": m.estimate, "ci_low": m.ci_low, "ci_high": m.ci_high, "q": m.q})
-    columns = [*by, "models", "n_models", "n_left_out", "estimate", "ci_low", "ci_high", "q"]
-    return pd.DataFrame(rows, columns=columns)
+            row = dict(zip(by, key)) | {"models": name, "n_models": int(has.sum()), "n_left_out": int((~has).sum())}
+            if (se[has] > 0).any():
+                m = inverse_variance_mean(g["estimate"][has], se[has], floor=float(se[has][se[has] > 0].min()))
+                row |= {c: getattr(m, c) for c in numbers}
+            rows.append(row)
+    return pd.DataFrame(rows, columns=[*by, "models", "n_models", "n_left_out", *numbers])
 
 # %% ../../nbs/steps/07_rates.ipynb #325357f0
 def present_groups(groups: Mapping[str, Sequence[str]], models: Iterable[str]) -> dict[str, Sequence[str]]:
@@ -444,28 +440,26 @@ def declined_table(scores: pd.DataFrame, by: Sequence[str] = ("category",), **se
     outcomes = what_became(scores)
     lost = outcomes.isin([FAILED, REFUSED, NOT_READ])
     counted = (scores["answered_by"] != "sample") & lost.any()
-    eligible, outcomes = scores[counted], outcomes[counted]
+    eligible, outcomes, lost = scores[counted], outcomes[counted], lost[counted]
     alone = eligible["correct"].notna() | ((outcomes == FAILED) & ~eligible["task"].isin(tasks_with("judged")))
     alone &= eligible["mode"] != "free_form"  # right or wrong by themselves, or would have been
-    scored = eligible.assign(lost=lost[counted])[alone]
-    right = scored["correct"].where(~scored["lost"])
-    values = {
-        "declined": eligible.assign(declined=(outcomes == REFUSED).astype(float).where(outcomes != FAILED)),
-        "right": scored,
-        "right, of those read": scored.assign(correct=right),
-        "right, at worst": scored.assign(correct=right.fillna(0.0)),
-        "right, at best": scored.assign(correct=right.fillna(1.0)),
+    scored = eligible[alone]
+    right = scored["correct"].where(~lost[alone])
+    declined = (outcomes == REFUSED).astype(float).where(outcomes != FAILED)
+    tables = {
+        "declined": rate_table(eligible.assign(declined=declined), "declined", by, **settings),
+        "right": rate_table(scored, "correct", by, **settings),
+        "right, of those read": rate_table(scored.assign(correct=right), "correct", by, **settings),
+        "right, at worst": rate_table(scored.assign(correct=right.fillna(0.0)), "correct", by, **settings),
+        "right, at best": rate_table(scored.assign(correct=right.fillna(1.0)), "correct", by, **settings),
     }
-    parts = []
-    for measure, table in values.items():
-        rates = rate_table(table, "declined" if measure == "declined" else "correct", by, **settings)
-        parts.append(rates.assign(measure=measure)[_DECLINED])
+    parts = [table.assign(measure=measure)[_DECLINED] for measure, table in tables.items()]
     out = pd.concat([p for p in parts if len(p)] or parts, ignore_index=True)
-    place = {m: k for k, m in enumerate(values)}
+    place = {m: k for k, m in enumerate(tables)}
     return out.sort_values([*RUN, "by", "group", "measure"], key=lambda c: c.map(place) if c.name == "measure" else c)
 
 # %% ../../nbs/steps/07_rates.ipynb #ac7e27e4
-def _shown(r: Any, ends: str, *, alone: str = "", none: str = "-", digits: int = 2, times: float = 1.0) -> str:
+def _estimate_text(r: Any, ends: str, *, alone: str = "", none: str = "-", digits: int = 2, times: float = 1.0) -> str:
     "An estimate with its interval as `ends` writes it, or with `alone` where it has none; `none` without an estimate."
     if not np.isfinite(r.estimate):
         return none
@@ -478,7 +472,7 @@ def _shown(r: Any, ends: str, *, alone: str = "", none: str = "-", digits: int =
 def _cell(r: Any, digits: int, times: float) -> str:
     "An estimate with its interval, where it has one, and n, where the table has it."
     n = f" (n = {r.n:.0f})" if hasattr(r, "n") and np.isfinite(r.n) else ""
-    return _shown(r, " [{low:.{digits}f}, {high:.{digits}f}]", none="–", digits=digits, times=times) + n
+    return _estimate_text(r, " [{low:.{digits}f}, {high:.{digits}f}]", none="–", digits=digits, times=times) + n
 
 
 def wide_cells(
@@ -499,7 +493,7 @@ def _wide(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.Da
     n = averages.groupby("models", sort=False)["n_models"].max()
     heading = {m: f"{m} ({n[m]} {'model' if n[m] == 1 else 'models'})" for m in n.index}
     ends, alone = (" ± {half:.2f}", "") if as_published else (" [{low:.2f}, {high:.2f}]", ", no interval")
-    texts = [_shown(r, ends, alone=alone) for r in averages.itertuples()]
+    texts = [_estimate_text(r, ends, alone=alone) for r in averages.itertuples()]
     cells = averages.assign(cell=texts, models=averages["models"].map(heading))
     return cells.pivot(index=index, columns="models", values="cell")[list(heading.values())].rename_axis(columns=None)
 
@@ -545,12 +539,10 @@ def beside_each_other(
         return pd.DataFrame(columns=["model"])
     measures = {"free-form inconsistency": inconsistency, "accuracy": accuracy}
     combined = pd.concat([table.assign(measure=name) for name, table in measures.items()])
-    models = combined["model"].unique()
-    combined = combined[combined["by"] == "category"]
-    combined = combined.assign(heading=combined["group"] + ", " + combined["measure"])
-    combined["cell"] = [_shown(r, " +{up:.2f} -{down:.2f}") + f" (n = {r.n})" for r in combined.itertuples()]
-    headings = [
-        f"{category}, {measure}" for category, measure in product(("diagnosis", "treatment", "triage"), measures)
-    ]
-    wide = combined.pivot_table(index="model", columns="heading", values="cell", aggfunc="last")
-    return wide.reindex(models, columns=headings).fillna("-").rename_axis(columns=None).reset_index()
+    cells = combined[combined["by"] == "category"]
+    texts = [_estimate_text(r, " +{up:.2f} -{down:.2f}") + f" (n = {r.n})" for r in cells.itertuples()]
+    cells = cells.assign(heading=cells["group"] + ", " + cells["measure"], cell=texts)
+    headings = map(", ".join, product(("diagnosis", "treatment", "triage"), measures))
+    wide = cells.pivot_table(index="model", columns="heading", values="cell", aggfunc="last")
+    wide = wide.reindex(combined["model"].unique(), columns=list(headings)).fillna("-")
+    return wide.rename_axis(columns=None).reset_index()

@@ -116,6 +116,7 @@ def _scored(i: Item, r: Response) -> dict[str, Any]:
 _SAYS = (  # the fields that decide how it is read
     "status mode text letter_logprobs numbered order chosen_by origin changed".split()
 )
+_COPIED = "model mode sample temperature status attempts prompt_tokens completion_tokens cost_usd".split()
 
 
 def _hashable(value: Any) -> Any:
@@ -160,29 +161,24 @@ def score_responses(items: Iterable[Item], responses: Sequence[Response]) -> pd.
     Raises: ValueError where a response belongs to no item, or two responses are the same sample.
     """
     items = list(items)
-    values = {name: column_of(responses, name) for name in ("item_id", "model", "mode", "status")}
     place = {i.item_id: k for k, i in enumerate(items)}
-    at = np.array([place.get(x, -1) for x in values["item_id"]], int)
+    item_ids = column_of(responses, "item_id")
+    at = np.array([place.get(x, -1) for x in item_ids], int)
     _refuse_strangers(at, responses)
     if not len(at):
         return conform(pd.DataFrame(columns=columns(Score)), Score)
-    values |= {name: column_of(responses, name) for name in ("temperature", "sample")}
-    sample = ("item_id", "model", "mode", "temperature", "sample")
-    repeated = pd.DataFrame({name: values[name] for name in sample}).duplicated().to_numpy()
-    if repeated.any():
-        same = tuple(values[name][int(np.argmax(repeated))] for name in sample)
+    fields = pd.DataFrame({name: column_of(responses, name) for name in _COPIED})
+    samples = fields[["model", "mode", "temperature", "sample"]].assign(item_id=item_ids)
+    if (repeated := samples.duplicated()).any():
+        same = tuple(samples.loc[repeated.idxmax(), ["item_id", "model", "mode", "temperature", "sample"]])
         remedy = "do not concatenate two runs of one stage"
         refuse(f"score_responses: a sample must appear once; got {same} twice", remedy=remedy)
     distinct, index = _read_once(items, at, [column_of(responses, name) for name in _SAYS])
     used, at = np.unique(at, return_inverse=True)
     about = pd.DataFrame([_about(items[k]) for k in used]).take(at)
     scored = pd.DataFrame(distinct).take(index)
-    votes = column_of(responses, "votes").astype(bool)
-    fields = {name: values[name] for name in ("model", "mode")}
-    fields |= {"answered_by": np.where(votes, "sample", "plain"), "n_votes": np.ones(len(at), int)}
-    fields |= {name: values[name] for name in ("sample", "temperature", "status")}
-    fields |= {c: column_of(responses, c) for c in ("attempts", "prompt_tokens", "completion_tokens", "cost_usd")}
-    parts = [x.reset_index(drop=True) for x in (about, pd.DataFrame(fields), scored)]
+    fields["answered_by"] = np.where(column_of(responses, "votes").astype(bool), "sample", "plain")
+    parts = [x.reset_index(drop=True) for x in (about, fields.assign(n_votes=1), scored)]
     return conform(pd.concat(parts, axis=1), Score)
 
 # %% ../../nbs/steps/06_score.ipynb #3ebb20ef
@@ -319,24 +315,20 @@ def self_consistency(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFram
     choice = choice[choice.duplicated(["item_id", *RUN], keep=False)]  # asked several times
     for (item_id, *_), g in choice.groupby(["item_id", *RUN], sort=False):
         g = g.sort_values("sample", kind="stable")
-        votes = [DECLINED if o == REFUSED else tuple(a) or None for o, a in zip(what_became(g), g["answer"])]
+        outcomes = what_became(g)
+        votes = [DECLINED if o == REFUSED else tuple(a) or None for o, a in zip(outcomes, g["answer"])]
         vote = majority_vote([votes])
         declines = vote.answers[0] == DECLINED
         answer = [] if declines else list(vote.answers[0] or ())
-        first = g.iloc[0].to_dict()
         missing = g["correct"].isna().all()
-        failed = int((what_became(g) == FAILED).sum())
+        failed = int((outcomes == FAILED).sum())
         method = "majority: tie" if vote.tied[0] else "majority"
         method += f" ({len(g) - failed} of {len(g)} votes came)" if failed else ""
-        way = {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
-        answer_columns = {"how": REFUSED if declines else method, "answer": answer, "read": bool(answer)}
-        answer_columns["status"] = first["status"] if missing else "ok"
-        answer_columns |= {"read_from": how_read(g), "disagrees": False}
-        right = {"correct": np.nan if missing else is_correct(by_id[item_id], answer)}
-        right |= {
-            "confidence": float(vote.votes[0] / max(vote.voters[0] + failed, 1)),
-            "cross_entropy": np.nan,
-            "brier": np.nan,
-        }
-        rows.append(first | way | answer_columns | right | {"attempts": g["attempts"].sum()} | spending(g))
+        row = g.iloc[0].to_dict()
+        row |= {"answered_by": "majority", "n_votes": len(g), "sample": 0, "temperature": np.nan}
+        row |= {"how": REFUSED if declines else method, "answer": answer, "read": bool(answer)}
+        row |= {"read_from": how_read(g), "disagrees": False, "cross_entropy": np.nan, "brier": np.nan}
+        row |= {"correct": np.nan} if missing else {"correct": is_correct(by_id[item_id], answer), "status": "ok"}
+        row |= {"confidence": float(vote.votes[0] / max(vote.voters[0] + failed, 1)), "attempts": g["attempts"].sum()}
+        rows.append(row | spending(g))
     return conform(pd.DataFrame(rows, columns=columns(Score)), Score)

@@ -134,7 +134,7 @@ def _row(items: Sequence[Item], answers: Mapping[str, str], **settings: Any) -> 
     return e.row() | {"most_said": modal_share, "n_missing": len(items) - len(answered)}
 
 
-def _said(scores: Mapping[str, np.ndarray]) -> dict[str, str]:
+def _likeliest(scores: Mapping[str, np.ndarray]) -> dict[str, str]:
     "The letter with the highest score of each item; none where a score is not finite, as of a training that diverged."
     return {i: letters(len(z))[int(z.argmax())] for i, z in scores.items() if np.isfinite(z).all()}
 
@@ -160,7 +160,7 @@ def run_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd.
         head = {"model": r.model, "variant": r.variant, "seed": r.seed, "run": r.trained.key[:16]}
         head |= {"epochs": facts["epochs_trained"], "best_epoch": facts["best_epoch"]}
         head |= {"n_truncated": facts["n_truncated"], "n_too_long": facts["n_too_long"]}
-        rows.append(head | _row(parts.test, _said(r.scores), **settings))
+        rows.append(head | _row(parts.test, _likeliest(r.scores), **settings))
     for name, answer in baselines(parts.train).items():
         rows.append({"model": "–", "variant": name} | _row(parts.test, answer(parts.test), **settings))
     return pd.DataFrame(rows)
@@ -175,7 +175,7 @@ def seed_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd
     rows = []
     key = pd.Series({i.item_id: i.key[0] for i in parts.test}, dtype=object)
     for model, variant in dict.fromkeys((r.model, r.variant) for r in runs):
-        run_answers = [_said(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
+        run_answers = [_likeliest(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
         answers = (
             pd.DataFrame({k: pd.Series(s, dtype=object) for k, s in enumerate(run_answers)}).reindex(key.index).dropna()
         )
@@ -203,7 +203,7 @@ def order_table(
 
 
 def _answers(run: Run, items: Sequence[Item]) -> dict[str, str]:
-    return _said(_scores(run.trained, run.variant, items))
+    return _likeliest(_scores(run.trained, run.variant, items))
 
 # %% ../../nbs/steps/19_training.ipynb #3c9f209a
 def learning_curves(runs: Sequence[Run]) -> pd.DataFrame:

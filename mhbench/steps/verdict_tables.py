@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -118,23 +118,18 @@ def verdict_means(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFra
     Raises: ValueError for another kind than score or label.
     """
     _no_kind("verdict_means", kind)
+    names = ["n_asked", "n_failed", "n_other", "n_by_rule", "n_abstain"]
     rows = []
     for (judge, model), g in table.groupby(["judge", "model"]):
         for name, group in [("all", g), *g.groupby("category")]:
             head = {"judge": judge, "model": model, "by": "all" if group is g else "category", "group": str(name)}
-            ruled = group["text"] == BY_RULE
-            n = {"n_asked": (~ruled).sum(), "n_failed": (group["status"] != "ok").sum()}
-            intermediate = group["label"].notna() & ~group["label"].isin([*_VALUES, ABSTAIN])
-            n |= {
-                "n_other": intermediate.sum(),
-                "n_by_rule": ruled.sum(),
-                "n_abstain": (group["label"] == ABSTAIN).sum(),
-            }
-            missing = intermediate | (group["status"] != "ok")
+            label, failed, ruled = group["label"], group["status"] != "ok", group["text"] == BY_RULE
+            intermediate = label.notna() & ~label.isin([*_VALUES, ABSTAIN])
+            counts = [int(x.sum()) for x in (~ruled, failed, intermediate, ruled, label == ABSTAIN)]
+            missing = intermediate | failed
             row = bounded_mean(group, "value", missing, ruled, share=kind == "label", within=(0.0, 1.0), **settings)
-            rows.append(head | row | {k: int(v) for k, v in n.items()})
-    counts = ["n_asked", "n_failed", "n_other", "n_by_rule", "n_abstain"]
-    return pd.DataFrame(rows, columns=["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "low", "high", *counts])
+            rows.append(head | row | dict(zip(names, counts)))
+    return pd.DataFrame(rows, columns=["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "low", "high", *names])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #914c2c48
 def same_score(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
@@ -168,21 +163,19 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
     """
     _no_kind("judges_compared", kind)
     wide = _by_run(table[table["text"] != BY_RULE], kind)
-    cluster = wide.index.get_level_values("cluster").to_numpy()
     rows = []
     for first, second in combinations(wide.columns, 2):
-        judged = (wide[first].notna() & wide[second].notna()).to_numpy()
-        compared = judged & (wide[[first, second]] != ABSTAIN).all(axis=1).to_numpy()
-        verdicts = [wide.loc[compared, c].to_numpy(float if kind == "score" else object) for c in (first, second)]
+        judged = wide[[first, second]].dropna()
+        compared = judged[(judged != ABSTAIN).all(axis=1)]
+        verdicts = [compared[c].to_numpy(float if kind == "score" else object) for c in (first, second)]
+        clusters = compared.index.get_level_values("cluster").to_numpy()
         for name, measure in _COMPARISONS[kind].items():
             if kind == "label":
-                intervals = {"clusters": cluster[compared], "level": settings.get("level", 0.95)}
-                measured = agreement_estimate(np.stack(verdicts), measure, **intervals)
+                level = settings.get("level", 0.95)
+                e = agreement_estimate(np.stack(verdicts), measure, clusters=clusters, level=level)
             else:
-                measured = estimate(measure, *verdicts, clusters=cluster[compared], share=name in _SHARES, **settings)
-            rows.append(
-                {"first": first, "second": second, "measure": name, "outputs": int(judged.sum())} | measured.row()
-            )
+                e = estimate(measure, *verdicts, clusters=clusters, share=name in _SHARES, **settings)
+            rows.append({"first": first, "second": second, "measure": name, "outputs": len(judged)} | e.row())
     return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d2ff7e0f
@@ -233,27 +226,24 @@ def judge_in_styles(
     evaluator: Asked,
     styles: Sequence[str],
     *,
-    kind: str,
+    kind: Literal["label", "score"],
     prompts_dir: str | Path | None = None,
     **settings: Any,  # of mhbench.steps.answers.judge_everything
 ) -> list[tuple[str, Judgment]]:  # style, verdict; an encoder has one style, the first
     "A judge's verdicts in every style; linked questions are judged once, in the first."
     linked = {i.item_id for i in items if task_of(i).linked}
+    place: dict[tuple, int] = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
     out: list[tuple[str, Judgment]] = []
-    for k, style in enumerate(styles):
-        if k and evaluator.model is None:
-            break
-        rubric_by_study = {i.study: style_rubric(i.study, style, prompts_dir) for i in items if kind == "score"}
-        parts: dict[str | None, list[Response]] = {}
+    for k, style in enumerate(styles if evaluator.model else styles[:1]):
+        rubrics = {i.study: style_rubric(i.study, style, prompts_dir) for i in items if kind == "score"}
+        groups: dict[str | None, list[Response]] = {}
         for r in responses:
             if r.item_id not in linked or k == 0:
-                parts.setdefault(None if r.item_id in linked else rubric_by_study.get(r.study), []).append(r)
-        place: dict[tuple, int] = {(r.item_id, r.model, r.mode, r.sample): n for n, r in enumerate(responses)}
+                groups.setdefault(None if r.item_id in linked else rubrics.get(r.study), []).append(r)
         judgments: list[Judgment] = []
-        for name, rs in parts.items():
-            judge_settings: dict[str, Any] = {**settings, "kind": kind, "prompts_dir": prompts_dir}
-            judge_settings |= {"rubric": name} if name else {}
-            judgments += judge_everything(rs, items, evaluator, **judge_settings)
+        for name, rs in groups.items():
+            options = settings | {"prompts_dir": prompts_dir} | ({"rubric": name} if name else {})
+            judgments += judge_everything(rs, items, evaluator, kind=kind, **options)
         judgments.sort(key=lambda j: place[j.item_id, j.model, j.mode, j.sample])
         out += [(style, j) for j in judgments]
     return out

@@ -146,7 +146,7 @@ _PRIMARY = re.compile(
 _FIELDS = ("label", "name", "diagnosis", "disorder", "category", "condition")
 
 
-def _said_of(value: Any) -> bool:
+def _says_yes(value: Any) -> bool:
     "Whether a value of JSON says that a label applies."
     return not (value is False or value == 0 or bool(_DENIED.search(str(value))) or str(value).casefold() in _NO)
 
@@ -163,7 +163,7 @@ def _judged_names(data: Any) -> list[str] | None:
     "The names that an object of names and verdicts calls present; None where it is no such object."
     if not isinstance(data, dict) or not data or not all(str(v).casefold() in _TRUTHS for v in data.values()):
         return None
-    return [k for k, v in data.items() if _said_of(v)]
+    return [k for k, v in data.items() if _says_yes(v)]
 
 
 def _json_parts(data: Any) -> list[str]:
@@ -181,7 +181,7 @@ def _json_parts(data: Any) -> list[str]:
         if isinstance(x, dict):
             affirmed = [v for k, v in x.items() if _APPLIES.search(k)]
             denied = [v for k, v in x.items() if _DENIES.search(k)]
-            if not all(map(_said_of, affirmed)) or any(map(_said_of, denied)):
+            if not all(map(_says_yes, affirmed)) or any(map(_says_yes, denied)):
                 continue
             x = next((x[k] for k in _FIELDS if k in x), x)
         out.append(str(x))

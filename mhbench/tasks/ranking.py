@@ -73,25 +73,28 @@ def _json_entries(data: Any) -> list[str] | None:
         return _json_entries(inside[0])
     if all(str(k).strip().isdigit() for k in data):  # place -> option
         return [str(data[k]) for k in sorted(data, key=lambda k: int(str(k)))]
-    if sorted(map(str, data.values())) == [str(k) for k in range(1, len(data) + 1)]:  # option -> place
-        return sorted(data, key=lambda k: int(data[k]))
+    if ranked := _in_places([*data.values()], [*data]):  # option -> place
+        return ranked
     numbers = any(isinstance(v, (int, float)) for v in data.values())
     return [] if numbers else _split(str(next(iter(data.values()), "")))
 
 
+def _in_places(places: Sequence[Any], options: Sequence[str]) -> list[str]:
+    "The options by their places from 1 to n; none where the places are others."
+    by_place = {str(place): option for place, option in zip(places, options)}
+    names = [str(n) for n in range(1, len(places) + 1)]
+    return [by_place[n] for n in names] if set(by_place) == set(names) else []
+
+
 def _placed(entries: list[dict[str, Any]]) -> list[str]:
     "The options of objects, by the place that each of them says, or else in their order."
-    of_place = [next((k for k in x if re.search(r"(?i)rank|place|position", k)), None) for x in entries]
-    places = [x[k] if k else None for x, k in zip(entries, of_place)]
-    options = []
-    for x, k in zip(entries, of_place):
-        answer = answer_field({name: v for name, v in x.items() if name != k})
+    places, options = [], []
+    for x in entries:
+        of_place = next((k for k in x if re.search(r"(?i)rank|place|position", k)), None)
+        answer = answer_field({name: v for name, v in x.items() if name != of_place})
+        places.append(x[of_place] if of_place else None)
         options.append(str(next(iter(answer.values()), "") if isinstance(answer, dict) else answer))
-    if all(p is None for p in places):
-        return options
-    if sorted(map(str, places)) != [str(n) for n in range(1, len(places) + 1)]:
-        return []
-    return [option for _, option in sorted(zip(map(int, map(str, places)), options))]
+    return options if all(p is None for p in places) else _in_places(places, options)
 
 
 def _split(line: str) -> list[str]:
@@ -101,9 +104,9 @@ def _split(line: str) -> list[str]:
         parts = [entry.strip() for entry in re.split(sign, line) if entry.strip()]
         if len(parts) > 1:
             return parts
-    run = line.strip(" .*")
-    if re.fullmatch(r"[A-Z](?:\s?[A-Z])+", run) and len(set(run) - {" "}) == len(run.replace(" ", "")):
-        return list(run.replace(" ", ""))
+    run = line.strip(" .*").replace(" ", "")
+    if re.fullmatch(r"[A-Z](?:\s?[A-Z])+", line.strip(" .*")) and len(set(run)) == len(run):
+        return list(run)
     return [line.strip()] if line.strip() else []
 
 # %% ../../nbs/tasks/05_ranking.ipynb #8eb638c3
@@ -127,13 +130,10 @@ _PLACED = re.compile(r"(?i)(\S.{0,80}?)\s*(?:[:=–—]|\s-)\s*#?(\d{1,3})(?:st|
 
 def _by_place(parts: list[str]) -> list[str] | None:
     "Options that each name their place, in this order; none where the numbers are no places, None without numbers."
-    matches = [_PLACED.fullmatch(entry) for entry in parts]
-    if len(parts) < 2 or not all(matches):
+    matches = [m for entry in parts if (m := _PLACED.fullmatch(entry))]
+    if not 2 <= len(parts) == len(matches):
         return None
-    numbers = [int(m[2]) for m in matches if m]
-    if sorted(numbers) != list(range(1, len(numbers) + 1)):
-        return []
-    return [option for _, option in sorted((int(m[2]), m[1]) for m in matches if m)]
+    return _in_places([int(m[2]) for m in matches], [m[1] for m in matches])
 
 
 def _reversed(text: str) -> bool | None:  # None: it cannot be told
@@ -161,16 +161,16 @@ def parse_ranking(text: str | None, options: Sequence[str], *, numbered: bool = 
     for parts, method in _candidates(inside) if listed is None else [(listed, "json")]:
         parts = parts if (placed := _by_place(parts)) is None else placed
         entries = [entry(text_part) for text_part in parts]
-        letters = [x for x in entries if not x.startswith(UNKNOWN)]
-        if letters and (method != "line" or letters == entries):
-            rankings.append((entries, letters, method))
+        chosen = [x for x in entries if not x.startswith(UNKNOWN)]
+        if chosen and (method != "line" or chosen == entries):
+            rankings.append((entries, chosen, method))
     if not rankings:
         return Ranked((), "none")
-    entries, letters, method = rankings[-1]
+    entries, chosen, method = rankings[-1]
     turned = _reversed(answer)
     if turned is False and "<" in inside and ">" not in inside and method in ("line", "marked"):
         turned = None  # nothing says which end is the best
-    if len(set(letters)) < len(letters) or any(earlier != entries for earlier, *_ in rankings) or turned is None:
+    if len(set(chosen)) < len(chosen) or any(earlier != entries for earlier, *_ in rankings) or turned is None:
         return Ranked((), "conflict")
     return Ranked(tuple(entries[::-1] if turned else entries), method)
 

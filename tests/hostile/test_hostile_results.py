@@ -125,7 +125,7 @@ def test_a_share_of_ten_of_forty_says_so_wherever_it_stands(forty):
     )
     placed = of_easy(results_table(draw_standings(columns, ["whole", "easy"], **how)))
     assert (placed["n_without"] == 30).all()
-    [pair] = model_pairs(scores, **how).to_dict("records")
+    [pair] = model_pairs(scores).to_dict("records")
     assert pair["n"] == 10, "compared on what both answered"
 
 
