@@ -113,7 +113,7 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
     answer that is no option, or annotations of several people.
     """
     path = Path(path)
-    when = lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
+    recency = lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
     people: set[str] = set()
     answers = []
     for n, task in enumerate(exported_tasks(path), 1):
@@ -123,7 +123,7 @@ def read_key_tasks(path: str | Path, items: Sequence[Item]) -> dict[str, str]:  
         if len(people) > 1:
             actual = f"{len(people)} people's ({place}); give each reader a project of their own"
             refuse(f"read_key_tasks: an export must hold one reader's annotations; got {actual}")
-        latest: dict[str, Any] = max(annotations, key=when, default={})
+        latest: dict[str, Any] = max(annotations, key=recency, default={})
         answer = {r["from_name"]: value_of(r, place) for r in latest.get("result", [])}.get("answer")
         answers.append((place, task["data"]["item_id"], answer or ""))
     return _letters(answers, items, "read_key_tasks")

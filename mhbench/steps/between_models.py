@@ -74,10 +74,12 @@ def model_pairs(
     Source: Tango 1998; McNemar 1947; Holm 1979.
     """
     rows = []
-    read = where_read(scores, RUN)
-    read = read[(read["answered_by"] != "sample") & read["correct"].notna()]
-    read = read.assign(**{c: pd.factorize(read[c], sort=True)[0] for c in ("item_id", "cluster")})  # fast to group
-    for (mode, answered_by), g in read.groupby(["mode", "answered_by"], sort=True):
+    readable = where_read(scores, RUN)
+    readable = readable[(readable["answered_by"] != "sample") & readable["correct"].notna()]
+    readable = readable.assign(
+        **{c: pd.factorize(readable[c], sort=True)[0] for c in ("item_id", "cluster")}
+    )  # fast to group
+    for (mode, answered_by), g in readable.groupby(["mode", "answered_by"], sort=True):
         wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean")
         wide = wide.reset_index("cluster")
         for first, second in combinations(sorted(set(g["model"])), 2):

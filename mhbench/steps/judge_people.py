@@ -138,8 +138,8 @@ def _labelled_alike(x: np.ndarray, labelled: np.ndarray, cases: np.ndarray, leve
         return []
     apart = group_difference(x[use], ~labelled[use], cases[use], share=share, level=level)
     reading = "the judge finds other answers where people labelled than where they did not: no random sample"
-    shown = not np.isnan(apart.ci_low) and (apart.ci_low > 0 or apart.ci_high < 0)
-    return [("as judged, labelled answers less the others", apart, reading)] * shown
+    differs = not np.isnan(apart.ci_low) and (apart.ci_low > 0 or apart.ci_high < 0)
+    return [("as judged, labelled answers less the others", apart, reading)] * differs
 
 
 def _labels(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
@@ -159,8 +159,8 @@ def _labels(answers: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, 
         rows.append((name, share, reading))
     design: dict[str, Any] = {"clusters": cases, "share": True, "level": settings["level"]}
     combined = prediction_powered(y, f, **design).both
-    told = np.where(judged, positive.astype(float), np.nan)
-    warned = _labelled_alike(told, ~np.isnan(y), cases, settings["level"], share=True)
+    verdicts = np.where(judged, positive.astype(float), np.nan)
+    warned = _labelled_alike(verdicts, ~np.isnan(y), cases, settings["level"], share=True)
     rows += warned
     reading = "if what people labelled is a random sample of it all"
     rows.append(("share correct, people and judge", combined, f"{reading}, which it is not" if warned else reading))
