@@ -138,18 +138,8 @@ def all_answers(store: Store) -> pd.DataFrame:  # one row per answer, complete o
             drawn = json.loads(g.shown)
             order, sides = (json.dumps(drawn[name], ensure_ascii=False) for name in ("order", "sides"))
             start = drawn["starts"].get(target)
-            row = (
-                pseudonym[rater],
-                q.item_id,
-                question,
-                q.role,
-                occasion,
-                target,
-                *g.answer,
-                page in complete,
-                drawn["wording"],
-            )
-            rows.append((*row, order, start, sides, spent, _time(g.server_ms)))
+            row = (pseudonym[rater], q.item_id, question, q.role, occasion, target, *g.answer, page in complete)
+            rows.append((*row, drawn["wording"], order, start, sides, spent, _time(g.server_ms)))
     return pd.DataFrame(rows, columns=SAVED_COLUMNS)
 
 # %% ../../nbs/annotate/07_export.ipynb #be474bdb
@@ -240,9 +230,7 @@ def _of_label_studio(path: Path) -> list[Rating]:
         value = f"none ({path.name}); copy it from the folder of tasks"
         refuse(f"ratings_of_file: key.json must lie beside Label Studio's export; got {value}")
     by = dict.fromkeys(account(a) for a in chain.from_iterable(t["annotations"] for t in exported_tasks(path)))
-    names = {
-        account_id: account_id if isinstance(account_id, str) else f"label-studio-{account_id}" for account_id in by
-    }
+    names = {rater: rater if isinstance(rater, str) else f"label-studio-{rater}" for rater in by}
     return load_label_studio(path, json.loads(key.read_text(encoding="utf-8")), raters=names).ratings
 
 

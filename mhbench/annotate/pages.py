@@ -94,7 +94,8 @@ class View:
         f = self.at[target]
         answer = self.answers.get(target, RatedAnswer())
         code = self.page.code(target)
-        words_by_choice = {c: label_words(self.t, self.language, c) for c in f.choices} if choices is None else choices
+        if choices is None:
+            choices = {c: label_words(self.t, self.language, c) for c in f.choices}
         return {
             "code": code,
             "at": f"f-{code}",
@@ -102,8 +103,7 @@ class View:
             "given": self.page.encoded(f, answer),
             "missing": target in self.open,
             "choices": [
-                {"code": self.page.code(target, c), "words": w, "given": answer.label == c}
-                for c, w in words_by_choice.items()
+                {"code": self.page.code(target, c), "words": w, "given": answer.label == c} for c, w in choices.items()
             ],
             "start": self.shown.starts.get(target),
             "text": None,
@@ -150,10 +150,9 @@ def _errors(v: View) -> dict[str, Any]:
     q = v.question
     kind_names = {k: k.replace("_", " ").capitalize() for k in v.settings.errors}
     text = next(iter(q.targets.values()))
-    places = [
-        {"at": f"{a}-{b}", "words": f"{k}: {text[a:b] if b - a < 61 else text[a : a + 57] + '…'}"}
-        for k, (a, b) in enumerate(sentences(text), 1)
-    ]
+    places = []
+    for k, (a, b) in enumerate(sentences(text), 1):
+        places.append({"at": f"{a}-{b}", "words": f"{k}: {text[a:b] if b - a < 61 else text[a : a + 57] + '…'}"})
     flags = []
     for kind, meaning in v.settings.errors.items():
         span = v.field(f"span-{kind}", sentences=places) if f"span-{kind}" in v.at else None

@@ -156,13 +156,8 @@ class ServedStudy:
     def set_cookie(self, request: web.Request, response: web.Response, name: str, value: str, seconds: int | None):
         "Set a cookie, for https only if the request came by https, as the proxy in front says."
         scheme = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
-        attributes: dict[str, Any] = {
-            "path": self.prefix or "/",
-            "max_age": seconds,
-            "httponly": True,
-            "samesite": "Lax",
-        }
-        response.set_cookie(name, value, **attributes, secure=self.secure or scheme == "https")
+        rules: dict[str, Any] = {"path": self.prefix or "/", "max_age": seconds, "httponly": True, "samesite": "Lax"}
+        response.set_cookie(name, value, **rules, secure=self.secure or scheme == "https")
 
     def page(self, rater: str, assigned: Assigned) -> QuestionPage:
         return QuestionPage(self.study, self.by_id[assigned.question_id], rater, assigned.occasion, self.secret)
@@ -470,10 +465,8 @@ async def language(request: web.Request) -> web.Response:
     if chosen not in pages.LANGUAGES:
         raise web.HTTPNotFound
     base = f"{served.prefix}/"
-    is_own_page = (
-        re.fullmatch(r"/[\w/-]*(\?[\w=&]*)?", to, re.ASCII) and not to.startswith("//") and to.startswith(base)
-    )
-    response = web.Response(status=303, headers={"Location": to if is_own_page else base})
+    local = re.fullmatch(r"/[\w/-]*(\?[\w=&]*)?", to, re.ASCII) and not to.startswith("//") and to.startswith(base)
+    response = web.Response(status=303, headers={"Location": to if local else base})
     served.set_cookie(request, response, "mhbench_language", chosen, None)
     return response
 

@@ -182,9 +182,8 @@ class Store:
 
     def all_answers(self, *page: str | int) -> dict[Page, dict[str, Given]]:
         "Page -> target -> answer: of all pages, of one rater's, or of one rater's question and occasion."
-        condition = (
-            " AND ".join(f"{column} = ?" for column, _ in zip(("rater", "question", "occasion"), page)) or "TRUE"
-        )
+        columns = ("rater", "question", "occasion")[: len(page)]
+        condition = " AND ".join(f"{column} = ?" for column in columns) or "TRUE"
         sql = f"SELECT {ANSWER_KEY}, value, label, shown, stamp, server_ms FROM answers WHERE {condition}"
         out: dict[Page, dict[str, Given]] = {}
         for r, q, o, target, value, label, *draw_and_times in self.db.execute(sql, page):
@@ -325,11 +324,9 @@ def open_store(path: str | Path, study: Study | None = None) -> Store:
         refuse(f"open_store: path must be a file of answers; got {path.name!r}, which is another database")
     if study is not None and made_with != study.hash:
         store.close()
+        rule = f"study must ask what {path.name} was made for (hash {made_with[:12]})"
         value = f"other questions, words or seed (hash {study.hash[:12]})"
-        remedy = "put them back, or name a new file with --answers"
-        refuse(
-            f"open_store: study must ask what {path.name} was made for (hash {made_with[:12]}); got {value}; {remedy}"
-        )
+        refuse(f"open_store: {rule}; got {value}; put them back, or name a new file with --answers")
     if study is not None and store.study != study:  # other words before and after the questions, or another rule
         store.db.execute("UPDATE meta SET value = ? WHERE name = 'study'", [study.model_dump_json()])
     return store

@@ -542,9 +542,7 @@ def annotator_agreement(
         return pd.DataFrame()
     label_pairs = wide[[*ANNOTATORS]].to_numpy(object).T
     case = np.array([(cases or {}).get(i, i) for i in wide.index], object)
-    rows = [
-        {"measure": name} | agreement_estimate(label_pairs, m, clusters=case).row() for name, m in AGREEMENT.items()
-    ]
+    rows = [{"measure": k} | agreement_estimate(label_pairs, m, clusters=case).row() for k, m in AGREEMENT.items()]
     columns = ["measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=columns)
 

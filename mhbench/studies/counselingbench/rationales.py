@@ -96,9 +96,8 @@ def error_table(ratings: Iterable[Rating], cases: Mapping[str, str] | None = Non
         decided = g.dropna()
         is_kind = (decided["label"] == kind).to_numpy(float)
         e = estimate(mean, is_kind, clusters=_case_of(decided["item_id"], cases), seed=0, share=True)
-        rows.append(
-            {"model": model, "kind": kind, "count": int(is_kind.sum()), "n_open": len(g) - len(decided)} | e.row()
-        )
+        counts = {"count": int(is_kind.sum()), "n_open": len(g) - len(decided)}
+        rows.append({"model": model, "kind": kind} | counts | e.row())
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_clusters", "n_open", *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/03_rationales.ipynb #d35e3158

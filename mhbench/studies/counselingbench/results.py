@@ -279,13 +279,11 @@ def beside_released(accuracy: pd.DataFrame, results: pd.DataFrame, claims: Claim
     columns = {"zero_shot": "ZS", "few_shot": "FS"}
     files = {"zero_shot": "zero-shot_None_0", "few_shot": "few-shot_None_2"}
     printed = _printed(claims).query("place == 'Table 2'").set_index(["model", "column"])["value"]
-    from_files = results[(results["group"] == "Overall") & (results["measure"] == "accuracy")].set_index("run")[
-        "middle"
-    ]
+    overall = results[(results["group"] == "Overall") & (results["measure"] == "accuracy")].set_index("run")
     ours = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain") & accuracy["mode"].isin(columns)]
     out = ours[["model", "mode", "n", "estimate", "ci_low", "ci_high"]].reset_index(drop=True)
     out["printed"] = [printed.get((r.model, columns[r.mode]), np.nan) for r in out.itertuples()]
-    out["result_file"] = (out["model"] + "_" + out["mode"].map(files)).map(from_files)
+    out["result_file"] = (out["model"] + "_" + out["mode"].map(files)).map(overall["middle"])
     inside = out["printed"].between(out["ci_low"], out["ci_high"]).astype(object)
     return out.assign(inside=inside.where(out["printed"].notna(), None))
 

@@ -120,11 +120,9 @@ def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
         print(f"{r.rater}: {r.complete} of {r.pages} pages, {r.begun} more begun{stranger}")
     silent = back[(back["pages"] > 0) & (back["complete"] + back["begun"] == 0)]
     if len(silent) and not a.partial:
-        silent_raters = ", ".join(f"{r.rater} ({r.pages} pages)" for r in silent.itertuples())
+        raters = ", ".join(f"{r.rater} ({r.pages} pages)" for r in silent.itertuples())
         remedy = "save it as export-RATER.json, or say --partial to go on without"
-        refuse(
-            f"collect: the round must have an export of every rater; got none of {silent_raters} ({a.round}); {remedy}"
-        )
+        refuse(f"collect: the round must have an export of every rater; got none of {raters} ({a.round}); {remedy}")
 
 # %% ../../../nbs/studies/medqade/09_commands.ipynb #1f0c4402
 @subcommand(

@@ -196,10 +196,8 @@ def favour_by_label(
     rows = []
     for judge, passed in zip(verdicts.judges, as_scores(verdicts.flat), strict=True):
         related = family == families[judge]
-        lineage_known = np.array(
-            [s == judge or bool(lineages.get(s) and lineages.get(judge)) for s in panel.answers["student"]]
-        )
-        selected = ~np.isnan(passed) & ~np.isnan(good) & lineage_known
+        comparable = {s for s in panel.students if s == judge or (lineages.get(s) and lineages.get(judge))}
+        selected = ~np.isnan(passed) & ~np.isnan(good) & panel.answers["student"].isin(comparable).to_numpy()
         if not (related & selected).any() or related[selected].all():
             continue
         parts = passed[selected] == 1, good[selected] == 1, related[selected], panel.item[selected]
@@ -215,12 +213,8 @@ def why_no_favouritism(verdicts: JudgeLabels, students: Sequence[str], lineages:
     pairs = _relatives(verdicts, students, lineages)
     if not pairs or not all(lineages.get(judge) for judge in verdicts.judges):  # who is a peer is not known
         return about_lineages(verdicts.judges, students, lineages)
-    examples = ", ".join(f"{j} with {s}" for j, s in pairs[:4]) + (
-        f" and {len(pairs) - 4} more" if len(pairs) > 4 else ""
-    )
-    return (
-        f"judges share a lineage with a student ({examples}), and none of another has labelled two of the same answers"
-    )
+    names = ", ".join(f"{j} with {s}" for j, s in pairs[:4]) + (f" and {len(pairs) - 4} more" if len(pairs) > 4 else "")
+    return f"judges share a lineage with a student ({names}), and none of another has labelled two of the same answers"
 
 
 def with_pair(bias: pd.DataFrame) -> pd.DataFrame:  # of favouritism_table

@@ -71,14 +71,10 @@ def panel_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:
     if all(r.value is not None for r in ratings):
         return {}, ""
     allowed = {True: PANEL_DIFFICULTIES, False: PANEL_LABELS}
-    unexpected = next((r for r in ratings if r.label not in allowed[r.target == "difficulty"]), None)
-    if unexpected is None and any(r.target == "difficulty" for r in ratings):
+    misfit = next((r for r in ratings if r.label not in allowed[r.target == "difficulty"]), None)
+    if misfit is None and any(r.target == "difficulty" for r in ratings):
         return {"panel": {}}, ""
-    value = (
-        f"{unexpected.label or repr(unexpected.value)} on {unexpected.target} ({unexpected.item_id})"
-        if unexpected
-        else "none"
-    )
+    value = f"{misfit.label or repr(misfit.value)} on {misfit.target} ({misfit.item_id})" if misfit else "none"
     expected = f"labels {', '.join(PANEL_LABELS)} of answers and {', '.join(PANEL_DIFFICULTIES)} of difficulty"
     return {}, f"a panel gives {expected}; got {value}"
 

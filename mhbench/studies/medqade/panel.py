@@ -78,10 +78,9 @@ def stratified_draw(
     chosen = set()
     for s in (False, True):
         if wanted_counts[s] > available[s]:
-            value = (
-                f"{available[s]} for the {wanted_counts[s]} that n={n} and share_match={share_match} need; draw fewer"
-            )
-            refuse(f"stratified_draw: n must leave enough items {'with' if s else 'without'} a match; got {value}")
+            value = f"{available[s]} for the {wanted_counts[s]} that n={n} and share_match={share_match} need"
+            kind = "with" if s else "without"
+            refuse(f"stratified_draw: n must leave enough items {kind} a match; got {value}; draw fewer")
         chosen |= set(rng.choice(order[m[order] == s], wanted_counts[s], replace=False).tolist())
     return Draw([x for i, x in enumerate(item_ids) if i in chosen], wanted_counts, available)
 

@@ -264,10 +264,10 @@ def student_table(
     Source: MedQADE, section 4.4.2 and figures 4 and 5.
     """
     labels = resolved_labels(panel, core)
-    parts = {
-        by: student_accuracy(labels, panel.students, stratum, n=n_boot, seed=seed) for by, stratum in strata.items()
-    }
-    parts = {by: table.astype({"stratum": object}) for by, table in parts.items()}
+    parts = {}
+    for by, stratum in strata.items():
+        shares = student_accuracy(labels, panel.students, stratum, n=n_boot, seed=seed)
+        parts[by] = shares.astype({"stratum": object})
     out = pd.concat(parts, names=["by"]).reset_index("by").reset_index(drop=True)
     out.insert(1, "stratum", out.pop("stratum"))
     return pd.concat([out, weighted_to_bank(out, bank)], ignore_index=True) if bank else out

@@ -134,13 +134,8 @@ def draw_round(
     for name in ("population", "drawn"):
         counts = getattr(draw, name)
         about[name] = {"with a match": counts[True], "without": counts[False]}
-    about |= {
-        "left_out": population.left_out,
-        "students": population.students,
-        "raters": list(raters),
-        "tie_breaker": tie_breaker,
-    }
-    about["loads"] = a.loads()
+    about |= {"left_out": population.left_out, "students": population.students, "raters": list(raters)}
+    about |= {"tie_breaker": tie_breaker, "loads": a.loads()}
     return Round(drawn, a, tasks, about)
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #e25d70a5

@@ -182,7 +182,6 @@ def planted_truth(
     related = bias[bias["kind"].isin(["self", "family"]) & bias["annotator"].isin(judges) & bias["student"].isin(right)]
     pairs = list(zip(related["annotator"], related["student"]))
     truth = [expected_bias(judges[a], judges[m], np.array(right[m]), SIMULATED_JUDGES) for a, m in pairs]
-    leans = related.assign(
-        model=related["annotator"], truth=truth, quantity="favouritism towards " + related["student"]
-    )
+    quantity = "favouritism towards " + related["student"]
+    leans = related.assign(model=related["annotator"], truth=truth, quantity=quantity)
     return beside_truth(pd.concat([shares, leans], ignore_index=True))

@@ -120,10 +120,8 @@ def load_annotations(folder: str | Path, mapping: Reading = "shown") -> Annotati
     folder = Path(folder).expanduser()
     files = sorted(folder.glob("*.csv"))
     if not files:
-        value = f"none ({folder.name}); name the folder of sessions"
-        refuse(
-            f"load_annotations: folder must hold CSV files exported by jsPsych; got {value}", error=FileNotFoundError
-        )
+        rule = "load_annotations: folder must hold CSV files exported by jsPsych"
+        refuse(f"{rule}; got none", place=folder.name, remedy="name the folder of sessions", error=FileNotFoundError)
     fields, left = [], []
     n_rows = 0
     for file in files:

@@ -145,16 +145,13 @@ def add_creator(
     if "crtr" in r.tolist():
         refuse("add_creator: name must be a new rater's; got 'crtr', who is one already; the rows were added before")
     answered = [k for k in np.unique(q).tolist() if k in answers]
-    out_of_range = [k for k in answered if not 0 <= answers[k] < x.shape[1]]
-    if out_of_range:
-        refuse(
-            f"add_creator: answers must be options 0 to {x.shape[1] - 1}; got {answers[out_of_range[0]]}",
-            place=f"{out_of_range[0]}",
-        )
+    wrong = [k for k in answered if not 0 <= answers[k] < x.shape[1]]
+    if wrong:
+        refuse(f"add_creator: answers must be options 0 to {x.shape[1] - 1}; got {answers[wrong[0]]} ({wrong[0]})")
     rows = np.zeros((len(answered), x.shape[1]))
     rows[np.arange(len(answered)), [answers[k] for k in answered]] = 100
-    raters_with_creator = np.concatenate([r.astype(str), np.full(len(answered), "crtr")])
-    return np.concatenate([x, rows]), np.concatenate([q, np.array(answered, q.dtype)]), raters_with_creator
+    raters = np.concatenate([r.astype(str), np.full(len(answered), "crtr")])
+    return np.concatenate([x, rows]), np.concatenate([q, np.array(answered, q.dtype)]), raters
 
 
 def with_creators(arrays: AnnotationArrays, answers: Mapping[str, int] | None) -> dict[bool, tuple]:
@@ -336,8 +333,8 @@ def label_tables(
         head = {"model": model, "creators": rated}
         labels.append(pd.DataFrame(head | dict(frame.round(12))))  # a worth of 1e-30 is 0 to any reader
         facts.append(head | {"n": len(rows[0]), "n_boot": refits} | fitted.facts)
-        creators_text = "creators among the raters" if rated else "without creators"
-        head |= {"in_sample": rated, "label": f"{model} ({creators_text})"}
+        label = f"{model} ({'creators among the raters' if rated else 'without creators'})"
+        head |= {"in_sample": rated, "label": label}
         top += [head | r for r in _top_k_rows(fitted, probs, creators or {})]
     table = pd.concat(labels, ignore_index=True).merge(_mean_scores(arrays), on=["question", "option"], how="left")
     columns = ["model", "creators", "in_sample", "label", "k", "n", "estimate", "ci_low", "ci_high"]

@@ -52,8 +52,8 @@ def rater_table(arrays: AnnotationArrays, fits: Mapping[str, PreferenceRefits]) 
     """Mean score, slope and third parameter of every rater: the offset of the paper's model, or the readiness to tie of
     the symmetric one, which have no common scale.
 
-    Parameters are estimated within bounds. `bound` says where an estimate, or an end of its refits, lies at a bound; an
-    estimate at a bound has no spread, since values beyond were not tried.
+    `bound` says where an estimate, or an end of its refits, lies at a bound of the search; at a bound there is no
+    spread, since values beyond were not tried.
     """
     means = group_means(arrays.scores.mean(axis=1), arrays.raters)
     i = means.mean
@@ -158,14 +158,14 @@ def creators_of(items: Sequence[Item], rated: Collection[str], file: str | Path 
         (answers if single else sources)[i.base] = option
     if file is not None:
         if not Path(file).is_file():
-            value = f"{str(file)!r}, which is not there"
+            rule = f"creators_of: file must be a CSV file; got {str(file)!r}, which is not there"
             remedy = "run `dvc pull data.dvc` for the demo's file, or mend preferences.creators in params.yaml"
-            refuse(f"creators_of: file must be a CSV file; got {value}", remedy=remedy, error=FileNotFoundError)
+            refuse(rule, remedy=remedy, error=FileNotFoundError)
         table = pd.read_csv(file, dtype=str)
         if not {"question", "option"} <= set(table) or not table["option"].isin(letters(26)).all():
             rule = "file must have the columns question and option (a letter)"
             refuse(f"creators_of: {rule}; got {list(table.columns)}", place=str(file))
-        file_answers = {q: ord(o) - ord("A") for q, o in table[["question", "option"]].itertuples(index=False)}
+        file_answers = {q: letters(26).index(o) for q, o in zip(table["question"], table["option"])}
         answers |= of_rated(file_answers, rated, Path(file).name)
     return Creators(answers, sources)
 

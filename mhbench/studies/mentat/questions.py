@@ -111,8 +111,7 @@ def _find(path: str | Path, stem: str, suffix: str, caller: str) -> Path:
     matches = [f for f in of_kind if stem in f.name.lower()]
     if len(matches) != 1:
         rule = f"hold one {suffix} or {suffix}.aes file with {stem!r} in its name"
-        value = f"{[f.name for f in matches]} ({path.name}); name the file itself"
-        refuse(f"{caller}: path must {rule}; got {value}")
+        refuse(f"{caller}: path must {rule}; got {[f.name for f in matches]} ({path.name}); name the file itself")
     return matches[0]
 
 
@@ -143,8 +142,7 @@ def checked_rows(
     try:
         for row in rows:
             if len(row) != len(header):
-                value = f"{len(row)} ({name}:{start}); {remedy}"
-                refuse(f"{caller}: a row must have {len(header)} fields; got {value}")
+                refuse(f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{start}); {remedy}")
             yield f"{name}:{start}", dict(zip(header, row))
             start = rows.line_num + 1
     except csv.Error as e:
@@ -194,13 +192,11 @@ def load_mentat(
     password: str | None = None,  # as the authors' README gives it; not needed for a file in the clear
     sets: Iterable[str] = (),  # names in RELEASE_SETS: these prompts, as their authors drew them, are the items
 ) -> list[Item]:  # base questions, in the file's order; or the prompts of `sets`, one set after the other
-    """The questions of MENTAT, their wordings in `variant`, all of them protected; or the prompts of the authors'
-    evaluation sets.
+    """The questions of MENTAT, all protected, with their wordings in `variant`; or the prompts of the evaluation sets.
 
     Source: Lamparth, Grabb et al. 2025, section 3.
 
-    Raises: FileNotFoundError; ValueError for a wrong password, a damaged file, a changed column or a row that breaks a
-    rule.
+    Raises: FileNotFoundError; ValueError for a wrong password, a damaged file, a changed column or an invalid row.
     """
     if isinstance(sets, str):
         refuse(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
@@ -255,13 +251,8 @@ def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> d
         variant["ethnicity"] = row["nat"]
     fields: dict[str, Any] = {"item_id": f"{q}.{name}.{k}", "base_id": q, "group_id": q, "study": "mentat"}
     fields |= {"task": "multiple_choice", "category": row["category"], "split": row["split"], "variant": variant}
-    fields |= {
-        "question": text,
-        "options": options,
-        "order": order,
-        "key": most_probable(labels),
-        "soft_labels": labels,
-    }
+    fields |= {"question": text, "options": options, "order": order}
+    fields |= {"key": most_probable(labels), "soft_labels": labels}
     fields["soft_labels_low"] = [float(x) for x in row["labels_lower_bound"]]
     fields["soft_labels_high"] = [float(x) for x in row["labels_upper_bound"]]
     fields["origin"] = {"labels": "results file" if name.endswith("_results") else "evaluation sets"}

@@ -92,12 +92,8 @@ def _wordings(arrays: AnnotationArrays) -> tuple[np.ndarray, np.ndarray]:
     "Distance of mean scores between every two wordings of a question that has both, and the question."
     out, question = [], []
     for q in np.unique(arrays.questions):
-        of_question = arrays.questions == q
-        means = [
-            arrays.scores[of_question & (arrays.genders == g)].mean(0)
-            for g in np.unique(arrays.genders[of_question])
-            if g
-        ]
+        scores, genders = arrays.scores[arrays.questions == q], arrays.genders[arrays.questions == q]
+        means = [scores[genders == g].mean(0) for g in np.unique(genders) if g]
         for a, b in combinations(means, 2):
             if a.sum() > 0 and b.sum() > 0:
                 out.append(jensen_shannon(a, b))
@@ -325,24 +321,22 @@ def score_by_labels(
     sets = [set(frame["question"]) for frame in labels.values() if frame is not None]
     labelled = set.intersection(*sets) if sets else {i.base for i in items}
     labelled_items = [i for i in items if i.base in labelled and task_of(i).choice]
-    scorable_responses = [
-        r for r in responses if r.item_id in {i.item_id for i in labelled_items} and r.mode != "free_form"
-    ]
-    if not scorable_responses:
+    ids = {i.item_id for i in labelled_items}
+    answers = [r for r in responses if r.item_id in ids and r.mode != "free_form"]
+    if not answers:
         rule = "answer questions that every set of labels holds"
         refuse(f"score_by_labels: responses must {rule}; got none; look at the ids of labels and items")
     keys = ["model", "mode", "item_id"]
     correct = {}
     for name, frame in labels.items():
-        scored = score_responses(
-            labelled_items if frame is None else with_soft_labels(labelled_items, frame), scorable_responses
-        )
+        keyed = labelled_items if frame is None else with_soft_labels(labelled_items, frame)
+        scored = score_responses(keyed, answers)
         head = scored.groupby(keys, sort=True).agg(category=("category", "first"), cluster=("cluster", "first"))
         correct[name] = where_read(scored, ["model", "mode"]).groupby(keys, sort=True)["correct"].mean()
     table = head.assign(**correct).dropna(subset=list(correct))
     first, *alternatives = correct
-    for alternative in alternatives:
-        table[f"{first} - {alternative}"] = table[first] - table[alternative]
+    for name in alternatives:
+        table[f"{first} - {name}"] = table[first] - table[name]
     rows = []
     for (model, mode), g in table.groupby(["model", "mode"], sort=True):
         for name, group in [("all", g), *g.groupby("category", sort=True)]:
@@ -365,10 +359,9 @@ def by_labels(stage: Any, *, core: str | None, n_boot: int, seed: int, **unused:
     decide.
     """
     items = [i for i in stage.items if core is None or i.variant.get("set") == core]
-    has_labels = stage.has("preferences", "labels_by_reading")
-    labels = (
-        reading_labels(stage.read("preferences", "labels_by_reading"), items, stage.responses) if has_labels else {}
-    )
+    labels = {}
+    if stage.has("preferences", "labels_by_reading"):
+        labels = reading_labels(stage.read("preferences", "labels_by_reading"), items, stage.responses)
     table = score_by_labels(items, stage.responses, labels, n_boot=n_boot, seed=seed) if labels else pd.DataFrame()
     one_reading = "the labels of these questions were not made from sliders that can be read in two ways"
     yield stage.table("by_labels", table, "Accuracy against the labels of either reading", absent=one_reading)

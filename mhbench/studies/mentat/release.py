@@ -71,12 +71,8 @@ def counts_by_list(items: Sequence[Item], lists: Mapping[str, set[int]]) -> pd.D
     for name, ids in lists.items():
         categories = pd.Series([category.get(k, "not in the question file") for k in sorted(ids)], dtype=str)
         test = len(evaluation_ids(ids))
-        n_two = int(categories.isin(["triage", "documentation"]).sum())
-        groups = {
-            "all": len(ids),
-            **categories.value_counts().sort_index().to_dict(),
-            "triage and documentation": n_two,
-        }
+        groups = {"all": len(ids), **categories.value_counts().sort_index().to_dict()}
+        groups["triage and documentation"] = int(categories.isin(["triage", "documentation"]).sum())
         groups |= {"for evaluation": test, "held back": len(ids) - test}
         rows += [{"list": name, "group": group, "n": int(n)} for group, n in groups.items()]
     return pd.DataFrame(rows)
@@ -314,30 +310,19 @@ def wrong_option_facts(
     Source: Lamparth, Grabb et al. 2025, section 3.2.
     """
     n = pd.Series([len(wrong) for wrong in wrong_options.values()])
-    mostly_few = n.between(1, 2).mean() > 0.5
-    facts: dict[str, float] = {
-        "questions": len(n),
-        "options": n.sum(),
-        "questions with one or two": n.between(1, 2).sum(),
-    }
-    facts |= {
-        "fewest of most questions": 1 if mostly_few else n.min(),
-        "most of most questions": 2 if mostly_few else n.max(),
-    }
+    one_or_two = n.between(1, 2)
+    ends = (1, 2) if one_or_two.mean() > 0.5 else (n.min(), n.max())
+    facts: dict[str, float] = {"questions": len(n), "options": n.sum(), "questions with one or two": one_or_two.sum()}
+    facts |= {"fewest of most questions": ends[0], "most of most questions": ends[1]}
     labels: dict[str, tuple[Any, np.ndarray]] = {}
     labels |= {reading: (f.questions, f.probs) for (reading, o, rated), f in fits.items() if o == "paper" and not rated}
     labels |= {label_source: _soft_labels(items, wrong_options) for label_source, items in labelled.items()}
     for label_source, (questions, probs) in labels.items():
         wrong = np.array([[letter in wrong_options.get(q, ()) for letter in "ABCDE"] for q in questions])
         wrong_probs, best = probs[wrong], wrong[np.arange(len(wrong)), probs.argmax(1)]
-        facts |= {
-            f"options, {label_source}": len(wrong_probs),
-            f"median probability, {label_source}": np.median(wrong_probs),
-        }
-        facts |= {
-            f"at most 0.2, {label_source}": (wrong_probs <= 0.2).mean(),
-            f"most probable but called wrong, {label_source}": best.sum(),
-        }
+        counts = {"options": len(wrong_probs), "median probability": np.median(wrong_probs)}
+        counts |= {"at most 0.2": (wrong_probs <= 0.2).mean(), "most probable but called wrong": best.sum()}
+        facts |= {f"{name}, {label_source}": value for name, value in counts.items()}
     return pd.DataFrame({"fact": list(facts), "value": [float(v) for v in facts.values()]})
 
 

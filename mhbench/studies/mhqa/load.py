@@ -292,10 +292,8 @@ def load(
         responses, unmatched = load_mhqa_results(file, corpus.items)
         corpus.responses += responses
         if unmatched:
-            unmatched_rows = f"{len(unmatched)} of its {len(responses) + len(unmatched)} rows"
-            corpus.notes.append(
-                f"{file.name}: {unmatched_rows} are to no question of {questions.name}, the first: {unmatched[0]}"
-            )
+            n = f"{len(unmatched)} of its {len(responses) + len(unmatched)} rows"
+            corpus.notes.append(f"{file.name}: {n} are to no question of {questions.name}, the first: {unmatched[0]}")
     return corpus
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #0164da6d
@@ -330,13 +328,12 @@ def load_medmcqa(
         refuse(f"load_medmcqa: columns must hold {', '.join(columns)}; got none called {missing}")
     subject_rows = [(place, row) for place, row in table.rows if subject is None or row.get("subject_name") == subject]
     start = _first_option([row for _, row in subject_rows], first)
-    keyed = [
-        (p, r) for p, r in subject_rows if str(r["cop"]) not in ("", "-1") and str(r.get("choice_type")) != "multi"
-    ]
-    items = []
-    for n, (place, r) in enumerate(keyed, 1):
+    items: list[tuple[str, dict[str, Any]]] = []
+    for place, r in subject_rows:
+        if str(r["cop"]) in ("", "-1") or str(r.get("choice_type")) == "multi":
+            continue
         item = dict(
-            item_id=f"{study}-{r.get('id') or n}",
+            item_id=f"{study}-{r.get('id') or len(items) + 1}",
             study=study,
             task="multiple_choice",
             question=str(r["question"]).strip(),
@@ -349,6 +346,6 @@ def load_medmcqa(
         )
         items.append((place, item))
     corpus = corpus_of(validate(items, Item, unique="item_id"))
-    if left := len(subject_rows) - len(keyed):
+    if left := len(subject_rows) - len(items):
         corpus.notes.append(f"{left} questions have no key, or several, and are left out")
     return corpus

@@ -101,7 +101,7 @@ def accuracy_and_f1(
     scores: pd.DataFrame,  # of the score stage
     by: str,  # category or topic
     *,
-    all_items: pd.DataFrame | None = None,  # every question, asked or not, as `mhbench.steps.score.scorable` gives them
+    all_items: pd.DataFrame | None = None,  # of `mhbench.steps.score.scorable`: every question, asked or not
     **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # model, mode, group, measure (accuracy, macro F1, weighted F1), and the columns of an estimate
     "Accuracy and both averages of F1 in each group and overall, with bootstrap intervals over abstracts."
@@ -118,8 +118,8 @@ def accuracy_and_f1(
                 estimates = _measured(truth, answer[:, None], right, clusters=clusters, **settings)
             head = {"model": model, "mode": mode, "group": group} | outcome_counts(group_rows)
             if all_items is not None:
-                group_questions = of_group(all_items, "all" if group == "Overall" else by, group)
-                head["n_not_asked"] = len(set(group_questions["item_id"]) - set(asked_ids[model, mode]))
+                questions = of_group(all_items, "all" if group == "Overall" else by, group)
+                head["n_not_asked"] = len(set(questions["item_id"]) - set(asked_ids[model, mode]))
             rows += [head | {"measure": name} | e.row() for name, e in estimates.items()]
     columns = ["model", "mode", "group", "measure", *ESTIMATE_COLUMNS, "n_refused", "n_unread"]
     return pd.DataFrame(rows, columns=[*columns, "n_not_asked"] if all_items is not None else columns)
@@ -172,9 +172,8 @@ def trained_measures(runs: Sequence[Run], items: Sequence[Item], **settings: Any
             for group, group_rows in _in_groups(table, by):
                 clusters, truth = (group_rows[c].to_numpy(object) for c in ("cluster", "truth"))
                 answer = group_rows[range(len(finite))].to_numpy(object)
-                estimates = _measured(
-                    truth, answer, (answer == truth[:, None]).mean(axis=1), clusters=clusters, **settings
-                )
+                right = (answer == truth[:, None]).mean(axis=1)
+                estimates = _measured(truth, answer, right, clusters=clusters, **settings)
                 rows += [{"by": by} | head | {"group": group, "measure": m} | e.row() for m, e in estimates.items()]
     return pd.DataFrame(rows, columns=["by", "model", "mode", "group", "measure", *ESTIMATE_COLUMNS])
 
@@ -212,12 +211,11 @@ def with_trained(measures: pd.DataFrame, trained: pd.DataFrame, by: str) -> pd.D
 def flip_table(scores: pd.DataFrame, first: str = "zero_shot", second: str = "few_shot_cot") -> pd.DataFrame:
     "Questions whose answer changed to right or to wrong between two settings, with denominators."
     rows: list[dict] = []
-    for model, model_rows in _lettered(where_read(scores, ["model", "mode"])).groupby("model", sort=True):
-        first_rows, second_rows = (
-            model_rows[model_rows["mode"] == mode].set_index("item_id") for mode in (first, second)
-        )
-        a, b = first_rows["correct"].astype(float).align(second_rows["correct"].astype(float), join="inner")
-        case = first_rows["cluster"]
+    for model, g in _lettered(where_read(scores, ["model", "mode"])).groupby("model", sort=True):
+        g = g.set_index("item_id").astype({"correct": float})
+        a, b = (g.loc[g["mode"] == mode, "correct"] for mode in (first, second))
+        a, b = a.align(b, join="inner")
+        case = g.loc[g["mode"] == first, "cluster"]
         if not len(a):
             continue
         p = sign_flip_test(b - a, case[a.index], seed=0)
@@ -279,11 +277,9 @@ def nearest_label(
     choice = {"task": "multiple_choice", "options": options, "key": ["A"], "context": {}}
     answers = nearest_option([i.model_copy(update=choice) for i in items], encoder, model=judge)
     label_of: dict[str | None, str] = dict(zip(letters(len(labels)), labels))
-    constant: dict[str, Any] = dict(model="item", judge=judge, kind="label", rubric=rubric, status="ok")
-    return [
-        Judgment(item_id=i.item_id, study=i.study, label=label_of[r.text], text="", **constant)
-        for i, r in zip(items, answers)
-    ]
+    constant: dict[str, Any] = dict(model="item", judge=judge, kind="label", rubric=rubric, status="ok", text="")
+    pairs = zip(items, answers)
+    return [Judgment(item_id=i.item_id, study=i.study, label=label_of[r.text], **constant) for i, r in pairs]
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #3837d072
 def _cases(item_ids: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarray:
@@ -321,16 +317,13 @@ def label_test(
     seed: int,
 ) -> pd.DataFrame:  # judge, chi2, df, p, n
     "A test of whether banks differ in their labels, by judge; cases of each bank are a sample."
-    labels = pd.concat(
-        [_sorted([]), *(_sorted(judgments).assign(bank=bank) for bank, judgments in verdicts.items())]
-    ).dropna()
+    tables = [_sorted(judgments).assign(bank=bank) for bank, judgments in verdicts.items()]
+    labels = pd.concat([_sorted([]), *tables]).dropna()
     rows = []
-    for judge, judge_rows in labels.groupby("judge", sort=True):
-        if min(judge_rows["bank"].nunique(), judge_rows["label"].nunique()) > 1:
-            case_ids = [
-                f"{bank}/{case}" for bank, case in zip(judge_rows["bank"], _cases(judge_rows["item_id"], cases))
-            ]
-            c, _ = clustered_chi_square(judge_rows["label"].tolist(), judge_rows["bank"].tolist(), case_ids, seed=seed)
+    for judge, g in labels.groupby("judge", sort=True):
+        if min(g["bank"].nunique(), g["label"].nunique()) > 1:
+            case_ids = (g["bank"] + "/" + _cases(g["item_id"], cases)).tolist()
+            c, _ = clustered_chi_square(g["label"].tolist(), g["bank"].tolist(), case_ids, seed=seed)
             rows.append({"judge": judge, "chi2": c.statistic, "df": c.df, "p": c.p, "n": c.n})
     return pd.DataFrame(rows)
 

@@ -30,8 +30,7 @@ def _said_columns(names: list[str], place: str) -> tuple[str, str]:
     "The columns of the two primary annotators, by their place."
     inner = names[names.index("correct_option_text") + 1 : names.index("correct_option")]
     if len(inner) != 4:
-        value = f"{len(inner)} ({place})"
-        refuse(f"annotated_keys: four columns must stand between the key's text and number; got {value}")
+        refuse(f"annotated_keys: four columns must stand between the key's text and number; got {len(inner)} ({place})")
     return inner[0], inner[2]
 
 
@@ -75,9 +74,7 @@ def agreement_on_keys(verdicts: pd.DataFrame) -> pd.DataFrame:  # questions, of 
         words = words.set_axis(["first", "second"], axis=1).assign(key="agrees")
         for basis, letters_said in (("agreeing", words), ("letter", group.dropna(subset=["first", "second"]))):
             pairs = letters_said[["key", "first", "second"]].to_numpy(object)
-            table = key_agreement(
-                [Decision("", key, agreement, second, None, None, "") for key, agreement, second in pairs]
-            )
+            table = key_agreement([Decision("", key, first, second, None, None, "") for key, first, second in pairs])
             agreement = table[~table["measure"].str.endswith("agree or disagree")]
             measure = agreement["measure"].str.removesuffix(", letter")
             tables.append(agreement.assign(questions=questions, of=basis, measure=measure))
@@ -104,13 +101,9 @@ def counted_questions(parts: Mapping[str, Sequence[Item]]) -> pd.DataFrame:  # n
     for bank, items in parts.items():
         records += [(bank, i.topic, i.category, i.base_id is None) for i in items]
     rows = pd.DataFrame(records, columns=["part", "topic", "type", "first"])
-    with_totals = pd.concat([rows, rows.assign(type="Total")])
-    with_totals = pd.concat([with_totals, with_totals.assign(topic="All")])
-    table = (
-        with_totals.groupby(["part", "topic", "type"])["first"]
-        .agg(["size", "sum"])
-        .set_axis(["n", "n_distinct"], axis=1)
-    )
+    rows = pd.concat([rows, rows.assign(type="Total")])
+    rows = pd.concat([rows, rows.assign(topic="All")])
+    table = rows.groupby(["part", "topic", "type"])["first"].agg(n="size", n_distinct="sum")
     order = [list(parts), [*TOPICS, "All"], [*TYPES, "Total"]]
     return table.reindex(pd.MultiIndex.from_product(order, names=table.index.names), fill_value=0).reset_index()
 

@@ -165,8 +165,8 @@ def read_question_sheet(
 ) -> list[Check]:  # one for each row with a verdict; a row without one is open
     """One person's verdicts.
 
-    Raises: ValueError, with file and line, for an item that is unknown or given twice, a question other than the one
-    that was written, or a verdict that is neither yes nor no.
+    Raises: ValueError for an item that is unknown or given twice, a question other than the one that was written, or a
+    verdict that is neither yes nor no.
     """
     last = _last(tries)
     out: dict[str, Check] = {}
@@ -177,8 +177,8 @@ def read_question_sheet(
             value = f"{name!r} twice" if name in out else repr(name)
             refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {value}", place=place)
         if row["question"].strip() != _text(last[name][0]):
-            value = f"{name} ({place}); use the sheet of this run: the questions have changed since"
-            refuse(f"read_question_sheet: question must be the one that was written; got {value}")
+            remedy = "use the sheet of this run: the questions have changed since"
+            refuse(f"read_question_sheet: question must be the one that was written; got {name} ({place}); {remedy}")
         if verdict not in ("yes", "no", "") or (instead and not verdict):
             rule = "relevant must be yes or no, or empty in an open row"
             refuse(f"read_question_sheet: {rule}; got {verdict!r}", place=place)
@@ -218,15 +218,14 @@ def _decided(question: Response, check: Judgment, tries: int, people: Sequence[C
     if written:
         return Decided(question.item_id, written[0], tries, "people's own question", "")
     balance = sum(1 if p.relevant else -1 for p in people)
-    why = ""
+    text, why = _text(question), ""
     if balance < 0:
         why = "people do not find the question relevant"
     elif balance == 0 and not _relevant(question, check):
         why = "the question is not relevant" if check.label == "no" else "there is no verdict on the question"
         if question.status != "ok":
             why = f"the question could not be had: {question.status}"
-    text = _text(question)
-    if not why and not text:
+    elif not text:
         why = "there is no whole question"
     return Decided(question.item_id, None if why else text, tries, "people" if balance else "model", why)
 
@@ -234,12 +233,13 @@ def _decided(question: Response, check: Judgment, tries: int, people: Sequence[C
 def asked_items(items: Sequence[Item], outcomes: Sequence[Decided]) -> list[Item]:  # those that have a question
     "The items as models are asked them."
     questions = {o.item_id: o.question for o in outcomes}
+    written = {"question": "written"}
     out = []
     for i in items:
         if i.item_id not in questions:
             out.append(i)
-        elif (question := questions[i.item_id]) is not None:
-            out.append(i.model_copy(update={"question": question, "variant": {**i.variant, "question": "written"}}))
+        elif question := questions[i.item_id]:
+            out.append(i.model_copy(update={"question": question, "variant": i.variant | written}))
     return out
 
 # %% ../../../nbs/studies/psychiatrybench/02_approach.ipynb #38787804

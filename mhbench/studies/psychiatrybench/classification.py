@@ -160,8 +160,8 @@ def _f1_each(y: np.ndarray, p: np.ndarray, *, weights: np.ndarray) -> np.ndarray
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #591755ca
 def confusions(scores: pd.DataFrame, items: Sequence[Item], n_shown: int = 10) -> pd.DataFrame:
-    """The most frequent confusions: a label missing from the answer, paired with one wrongly named; `–` where one side
-    is empty. A case with several of them counts for each pair.
+    """The most frequent confusions: a label missing from the answer and one wrongly named, each pair of a case counted;
+    `–` where one side is empty.
     """
     rows = []
     for head, g, _, _counts in _parts(scores, items):

@@ -108,9 +108,7 @@ def _shared(g: pd.DataFrame) -> pd.DataFrame:
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #b825f96b
 def format_counts(units: pd.DataFrame) -> pd.DataFrame:  # a row a model and mode, with p and sets_without_answer
-    """How many sub-questions of the shared sets are right in each format.
-
-    `p` is of a sign-flip test over whole sets, whose sub-questions share their options and are answered together.
+    """How many sub-questions of the shared sets are right in each format; `p` is of a sign-flip test over whole sets.
 
     Source: PsychiatryBench, appendix, table 1; equations 6 and 7; the test: Fisher 1935, section 21.
     """
@@ -152,9 +150,9 @@ RATES = (
 
 
 def format_rates(units: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
-    """Scores in both formats and how far they agree, with intervals over sets.
+    """Scores in both formats and their agreement, with intervals over sets; `same letter` and the difference are ours.
 
-    Source: PsychiatryBench, appendix, table 2; equations 3, 4 and 8 to 10. `same letter` and the difference are ours.
+    Source: PsychiatryBench, appendix, table 2; equations 3, 4 and 8 to 10.
     """
     rows = []
     for (model, mode), g in units.groupby(["model", "mode"], sort=True):

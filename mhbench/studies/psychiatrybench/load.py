@@ -43,8 +43,8 @@ class TaskRow(Record):
 
     def context(self) -> dict[str, str]:
         names = ("history", "mental_state_examination", "physical_examination", "first_follow_up", "second_follow_up")
-        texts = {name: getattr(self, name, None) for name in names}
-        return {name.removesuffix("_examination"): text for name, text in texts.items() if text is not None}
+        texts = ((name.removesuffix("_examination"), getattr(self, name, None)) for name in names)
+        return {name: text for name, text in texts if text is not None}
 
     def origin(self) -> dict[str, str]:
         return {name: v for name in ("book", "case") if (v := getattr(self, name)) is not None}
@@ -160,9 +160,9 @@ class _EMI(_Choices):
 
     @model_validator(mode="after")
     def _paired(self):
-        n_questions = len(self.questions)
-        if len(self.answers) != n_questions:
-            raise ValueError(f"answers must have one letter a question ({n_questions}); got {len(self.answers)}")
+        n, n_answers = len(self.questions), len(self.answers)
+        if n_answers != n:
+            raise ValueError(f"answers must have one letter a question ({n}); got {n_answers}")
         return self
 
     def items(self, labels):
@@ -290,14 +290,11 @@ def load_psychiatrybench(
     strict: bool = True,  # False: set bad rows aside rather than stop
     set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
 ) -> list[Item]:  # in the order of the tasks, then of the lines; those of mcq.csv last
-    """The items of PsychiatryBench's eleven tasks.
-
-    Sets of extended matching are also split into single questions, unless emi_separated.jsonl holds those. A file
-    mcq.csv, in the columns of MHQA's release, may take the place of mcq.jsonl.
+    """The items of PsychiatryBench's eleven tasks. Sets of extended matching are also split into single questions,
+    unless emi_separated.jsonl holds those; a file mcq.csv, as MHQA's release has it, may stand for mcq.jsonl.
 
     Source: PsychiatryBench, section 3.2 and templates 1 to 17.
-    Raises: FileNotFoundError; ValueError for a file that is no task, or, if `strict`, at the first row that does not
-    fit.
+    Raises: FileNotFoundError; ValueError for a file that is no task, or, if `strict`, at the first misfit row.
     """
     folder = Path(folder).expanduser()
     if emi not in EMI_FORMS:

@@ -69,10 +69,8 @@ def tasks_by_book(items: Sequence[Item]) -> pd.DataFrame:  # book, then a column
 
     Source: PsychiatryBench, table 1, which ticks the tasks of a book.
     """
-    table = pd.DataFrame(
-        [(i.origin.get("book", "(no book named)"), i.category) for i in items], columns=["book", "task"]
-    )
-    table["task"] = table["task"].map(_BOOK_TASKS)
+    rows = [(i.origin.get("book", "(no book named)"), _BOOK_TASKS.get(i.category or "")) for i in items]
+    table = pd.DataFrame(rows, columns=["book", "task"])
     wide = table.groupby(["book", "task"]).size().unstack("task").reindex(columns=dict.fromkeys(_BOOK_TASKS.values()))
     wide = wide.fillna(0).astype(int).sort_index(key=lambda books: books.str.startswith("("))
     return wide.rename_axis(columns=None).reset_index()
@@ -84,9 +82,9 @@ def counts_beside(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books,
     for task, n in published_counts().items():
         names = ("classification categories", "classification specific") if task == "classification" else (task,)
         task_items = [i for i in items if i.category in names]
-        first = [i for i in task_items if i.category == names[0]]  # a row of the classification makes two items
+        n_rows = sum(i.category == names[0] for i in task_items)  # a row of the classification makes two items
         books = {i.origin["book"] for i in task_items if "book" in i.origin}
-        rows.append((task, len(first), len(books), len({i.cluster for i in task_items}), n))
+        rows.append((task, n_rows, len(books), len({i.cluster for i in task_items}), n))
     return pd.DataFrame(rows, columns=["task", "items", "books", "cases", "published"])
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #6e0424a1
@@ -149,20 +147,15 @@ def _point_column(rows: pd.DataFrame, models: Sequence[str]) -> Column:
     return Column(wide.index.get_level_values("cluster").to_numpy(), wide.to_numpy(float))
 
 
-def _label_column(answers_by_model: pd.DataFrame, options: Mapping, models: Sequence[str]) -> Column:
-    first = answers_by_model.drop_duplicates("item_id").set_index("item_id")
+def _label_column(rows: pd.DataFrame, options: Mapping, models: Sequence[str]) -> Column:
+    first = rows.drop_duplicates("item_id").set_index("item_id")
     ids = list(first.index)
     labels = pd.Series(ids).map(options).explode().unique().tolist()
     truth, _, _ = key_and_answer([[]] * len(ids), first["key"], labels)
     answer = np.zeros((len(models), *truth.shape), bool)
     answered = np.zeros((len(models), len(ids)), bool)
     for m, model in enumerate(models):
-        model_rows = (
-            answers_by_model[answers_by_model["model"] == model]
-            .drop_duplicates("item_id")
-            .set_index("item_id")
-            .reindex(ids)
-        )
+        model_rows = rows[rows["model"] == model].drop_duplicates("item_id").set_index("item_id").reindex(ids)
         answered[m] = model_rows["correct"].notna()
         answers = [list(a) if isinstance(a, (list, np.ndarray)) else [] for a in model_rows["answer"]]
         answer[m] = key_and_answer(answers, [[]] * len(ids), labels)[1]
@@ -270,17 +263,16 @@ def _marks(values: np.ndarray) -> list[str]:  # (M,), NaN where there is none
 
 
 def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_without, ..., points
-    """Every column of every model, and the average; the best, second and lowest of each column are marked, among
-    models with two cases or more. `n_without` counts the items without an answer of this model; `n_refused` and
-    `n_unread` are known for the columns that no judge scores, and empty where no column is.
+    """Every column of every model, and the average; the best, second and lowest are marked among models with two cases
+    or more. `n_without` counts the items without an answer of this model; `n_refused` and `n_unread` are empty for
+    columns that a judge scores.
 
     Source: PsychiatryBench, table 6.
     """
     rows = []
     for c, name in enumerate(s.columns):
         marks = _marks(np.where(s.n_clusters[c] > 1, s.values[c], np.nan))
-        for m, model in enumerate(s.models):
-            mark = marks[m]
+        for m, (model, mark) in enumerate(zip(s.models, marks)):
             without = int(s.n_items[c] - s.n[c, m])
             if name == "average" and len(s.columns) - 1 < len(RESULT_COLUMNS):
                 mark = f"{mark} of {len(s.columns) - 1} of {len(RESULT_COLUMNS)} columns".strip()
@@ -294,8 +286,8 @@ def results_table(s: Standings) -> pd.DataFrame:  # model, task, mark, n, n_with
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #561320a0
 def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank), first (share of draws in front)
-    """The rank of each model by its average, 1 the best, with its bootstrap interval over cases, and the number of
-    items without a value of this model. Bootstrap samples in which some model has no average are left out.
+    """The rank of each model by its average, 1 the best, with its bootstrap interval over cases; samples in which some
+    model has no average are left out. `n_without` counts the items without a value of this model.
     """
     ranked = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
     columns = ["model", *ESTIMATE_COLUMNS[:1], "n_without", *ESTIMATE_COLUMNS[1:], "first"]
@@ -304,7 +296,7 @@ def rank_table(s: Standings) -> pd.DataFrame:  # model, n, n_without, ... (rank)
     rank = rankdata(-s.values[-1, ranked])
     ranks = rankdata(-s.draws[:, -1, ranked], axis=1)
     in_front = rankdata(-s.draws[:, -1, ranked], axis=1, method="min") == 1
-    in_front = in_front / np.maximum(in_front.sum(1, keepdims=True), 1)  # those who share the first place, equal parts
+    in_front = in_front / np.maximum(in_front.sum(1, keepdims=True), 1)  # a shared first place counts in equal parts
     complete = ~np.isnan(ranks).any(1)  # in the other draws some model has no average, and none has a rank
     cases = s.n_clusters[-1, ranked].min()  # of the model that answered the fewest
     rows = []
@@ -320,9 +312,8 @@ def _in_common(column: Column, at: Sequence[int]) -> Column:
     shared = column.has[at].all(axis=0)
     if column.points is not None:
         return Column(column.cluster[shared], column.points[shared][:, at])
-    return Column(
-        column.cluster[shared], None, column.truth[shared], column.answer[at][:, shared], column.answered[at][:, shared]
-    )
+    answers = column.answer[at][:, shared], column.answered[at][:, shared]
+    return Column(column.cluster[shared], None, column.truth[shared], *answers)
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #10bf0464
 def paired_table(
@@ -333,8 +324,8 @@ def paired_table(
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:  # model, against, task, n_left_out, n, ... (difference in points)
-    """Paired differences of two models, task by task, on the items for which both have a value. Where a column has no
-    such item there is no average.
+    """Paired differences of two models by task, on the items for which both have a value; no average where a column has
+    no such item.
 
     Raises: ValueError for a pair that is not in the run.
     """
@@ -354,10 +345,10 @@ def paired_table(
         if len(nonempty) < len(common):
             missing = [*(common.keys() - nonempty), "average"]
             differences |= dict.fromkeys(missing, Estimate.from_limits(np.nan, n=0))
-        left = {name: len(columns[name].cluster) - len(c.cluster) for name, c in common.items()}
-        left["average"] = sum(left.values())
-        for name in [k for k in left if k in differences]:
-            head = {"model": model, "against": reference, "task": name, "n_left_out": left[name]}
+        left_out = {name: len(columns[name].cluster) - len(c.cluster) for name, c in common.items()}
+        left_out["average"] = sum(left_out.values())
+        for name in [k for k in left_out if k in differences]:
+            head = {"model": model, "against": reference, "task": name, "n_left_out": left_out[name]}
             rows.append(head | differences[name].row())
     return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *ESTIMATE_COLUMNS])
 
@@ -365,7 +356,7 @@ def paired_table(
 def stability_table(s: Standings) -> pd.DataFrame:  # model, measure, n (tasks), ..., weakest
     """How even a model is over the tasks: the standard deviation of its columns beyond their sampling error, their
     range, the weakest task, and the rank correlation with the mean of the other models. Columns with too few cases for
-    an interval are left out; a model with fewer than three columns left has no row. The definitions are ours.
+    an interval are left out; a model needs three. The definitions are ours.
     """
     values = s.values[:-1]
     draws = s.draws[:, :-1]
@@ -378,15 +369,13 @@ def stability_table(s: Standings) -> pd.DataFrame:  # model, measure, n (tasks),
         x = values[usable, m]
         d = draws[:, usable, m]
         cases = s.n_clusters[:-1][usable, m]
-        other_models = np.delete(np.arange(len(s.models)), m)
         measures = {"standard deviation, luck subtracted": _beyond_luck(x, d, cases)}
-        measures["range"] = (x.max() - x.min(), d.max(axis=1) - d.min(axis=1))
-        means = (
-            np.nanmean(values[np.ix_(usable, other_models)], axis=1) if len(other_models) else np.full(len(x), np.nan)
-        )
-        if len(other_models) and not np.isnan(means).any():
+        measures["range"] = (np.ptp(x), np.ptp(d, axis=1))
+        others = np.delete(values[usable], m, axis=1)
+        if others.shape[1] and not np.isnan(others).all(axis=1).any():
+            means = np.nanmean(others, axis=1)
             with np.errstate(invalid="ignore"):
-                drawn = np.nanmean(draws[:, usable][:, :, other_models], axis=2)
+                drawn = np.nanmean(np.delete(draws[:, usable], m, axis=2), axis=2)
             measures["rank correlation with the others"] = (_spearman(x[None], means[None])[0], _spearman(d, drawn))
         weakest = [n for n, t in zip(s.columns, usable) if t][int(x.argmin())]
         for name, (value, drawn) in measures.items():
@@ -434,8 +423,8 @@ def subset_table(columns: Mapping[str, Column], models: Sequence[str], **setting
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #8bd69227
 def results_layout(table: pd.DataFrame, subset: pd.DataFrame) -> pd.DataFrame:  # the twelve tasks, average, as text
-    """All tasks in one row a model: points of 100 with interval and n; for a classification F1 from 0 to 1, a slash,
-    and the subset accuracy in per cent. Best, second and lowest are named, for a classification by its F1.
+    """All tasks in one row a model: points of 100 with interval, n and mark; for a classification F1 from 0 to 1, a
+    slash, and the subset accuracy in per cent.
 
     Source: PsychiatryBench, table 6.
     """
@@ -466,8 +455,8 @@ def _at_cut(rows: pd.DataFrame, cut: float) -> str:
 
 
 def medical_table(s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: float = 75.0) -> pd.DataFrame:
-    """Medical and general models on management plans and mental QA, one row a model, in points; and whether all their
-    intervals lie at or above the cut below which a medical model is left out.
+    """Medical and general models on management plans and mental QA, in points, and whether their intervals lie at or
+    above the cut below which a medical model is left out.
 
     Source: PsychiatryBench, table 5 and section 5.1.
     """
