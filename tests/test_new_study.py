@@ -24,8 +24,9 @@ from openpyxl.cell.text import InlineFont
 from openpyxl.styles import Font
 
 from mhbench.corpus.load import load_corpus
+from mhbench.records.described import ratings_of_items, read_ratings
+from mhbench.records.guessed import guess_description
 from mhbench.records.questions import guess_layout, load_questions
-from mhbench.records.ratings import guess_rating_columns, load_ratings
 from mhbench.records.schema import Item, read_records
 from mhbench.records.table import read_table
 from mhbench.run.cli import parser
@@ -130,7 +131,8 @@ def test_the_entries_of_the_page(followed):
     assert p["studies"]["clinic"]["judge"] == {"kind": "score", "judges": ["minilm"]}
     options = p["studies"]["clinic"]["prepare"]["options"]
     assert options["columns"]["options"] == [f"option {x}" for x in "ABCD"]
-    assert options["ratings"]["columns"] == {"item": "item", "rater": "rater", "target": "option", "value": "score"}
+    told = {"item": "item", "rater": "rater", "target": "option", "value": "score", "scale": "0..100"}
+    assert told.items() <= options["ratings"].items()
     assert p["studies"]["station"]["prepare"]["options"]["strict"] is False
     before = (ROOT / "params.yaml").read_text(encoding="utf-8")
     after = (followed / "params.yaml").read_text(encoding="utf-8")
@@ -584,14 +586,17 @@ def test_types_within_a_text_are_read_where_excel_keeps_them(tmp_path):
     assert read(tmp_path / "q.xlsx")[0].options == ["10^9/L", "CO_2 is ~~not~~"]
 
 
-def test_ratings_that_do_not_fit_are_set_aside(forms, tmp_path):
-    text = FILES["ratings.csv"] + "w9,r1,A,10\nw1,r1,A,10\nw3,r3,Manic episode,\nw3,r3,Manic episode,fifty\n"
+def test_ratings_that_do_not_fit_are_set_aside_or_counted(forms, tmp_path):
+    text = FILES["ratings.csv"] + "w9,r1,A,10\nw3,r3,Manic episode,\nw3,r4,Manic episode,fifty\n"
     (tmp_path / "ratings.csv").write_text(text, encoding="utf-8")
-    table = read_table(tmp_path / "ratings.csv")
-    how = {"strict": False, "set_aside": tmp_path / "a.jsonl", "scale": (0, 100)}
-    got = load_ratings(table, read(forms[".csv"]), "clinic", guess_rating_columns(table.columns), **how)
+    given = guess_description(tmp_path / "ratings.csv").description | {"scale": "0..100"}
+    table = read_ratings(given, tmp_path)
+    got = ratings_of_items(table, read(forms[".csv"]), "clinic", strict=False)
     assert len(got.records) == 16 and {r.source for r in got.records} == {"ratings.csv"}
-    assert [b["place"] for b in got.set_aside] == [f"ratings.csv:{n}" for n in (18, 19, 20, 21)]
+    assert [b["place"] for b in got.set_aside] == ["ratings.csv:18"]
+    assert table.counts[["rated", "missing", "outside"]].sum().tolist() == [17, 1, 1]
+    with pytest.raises(ValueError, match=r"id of a question that was kept; got 'w9' \(ratings.csv:18\)"):
+        ratings_of_items(table, read(forms[".csv"]), "clinic")
 
 
 def test_codes_for_not_rated_are_no_ratings(forms, tmp_path):
@@ -599,16 +604,18 @@ def test_codes_for_not_rated_are_no_ratings(forms, tmp_path):
     text = FILES["ratings.csv"] + "w3,r9,A,999\nw3,r9,B,-99\nw3,r9,C,101\nw3,r9,D,1.000\n"
     (tmp_path / "ratings.csv").write_text(text, encoding="utf-8")
     given = {"path": tmp_path / "ratings.csv"}
-    with pytest.raises(ValueError, match="scale of ratings must be given; got values from -99 to 999 in score"):
+    with pytest.raises(
+        ValueError, match="scale of ratings must be given; got values from .* do -99, 999 mean"
+    ):
         propose("clinic", forms[".csv"], ratings=given, params=ROOT / "params.yaml")
     given |= {"scale": [0, 100], "not_rated": ["999", "-99"]}
     got = propose("clinic", forms[".csv"], ratings=given, params=ROOT / "params.yaml")
     assert len(got.corpus.ratings) == 16
-    assert "1 rows with 999 in score are not rated" in got.corpus.notes
-    assert [(bad["place"], bad["rule"].partition(";")[0]) for bad in got.aside] == [
-        ("ratings.csv:20", "value must lie on the scale from 0 to 100"),
-        ("ratings.csv:21", "value must be a number without signs between thousands"),
-    ]
+    assert "1 times '101' lies outside the scale (0 to 100) and is left out" in got.corpus.notes
+    more = "".join(f"w1,x{k},A,999\n" for k in range(4))
+    (tmp_path / "ratings.csv").write_text(FILES["ratings.csv"] + more, encoding="utf-8")
+    with pytest.raises(ValueError, match="Does 999 mean that nobody rated"):
+        propose("clinic", forms[".csv"], ratings=given | {"not_rated": None}, params=ROOT / "params.yaml")
 
 
 @pytest.mark.parametrize(

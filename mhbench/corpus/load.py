@@ -24,10 +24,10 @@ from typing import Any, NoReturn
 
 from .demo import is_demo
 from ..errors import refuse
+from ..records.described import RatingTable, ratings_of_items, read_ratings
 from ..records.questions import load_questions
-from ..records.ratings import check_scale, load_ratings, without_codes
 from ..records.schema import Item, Rating, Record, Response, Validated, read_records, validate, write_set_aside
-from ..records.table import Table, read_table
+from ..records.table import read_table
 from ..registry import studies
 
 # %% auto #0
@@ -86,24 +86,23 @@ def load_items(path: Path) -> Corpus:
     return Corpus(read_records(one_file(path, "*.parquet"), Item))
 
 # %% ../../nbs/corpus/07_load.ipynb #cf2808c4
-def _rated(path: Path, ratings: dict[str, Any]) -> Table:
-    "The table of ratings, from the folder of the questions; refused where it is not the file that was recorded."
-    file = path.parent / Path(ratings["path"]).expanduser()
+def _rated(path: Path, ratings: dict[str, Any]) -> RatingTable:
+    "The ratings of a description, from the folder of the questions; refused where their file was changed."
+    beside = path.parent / Path(ratings["path"]).expanduser()
     recorded = ratings.get("sha256")
-    layout = {k: v for k, v in ratings.items() if k in ("sheet", "encoding", "delimiter")}
-    table = read_table(file, **layout, stored=True)
-    if recorded is not None and hashlib.sha256(file.read_bytes()).hexdigest() != recorded:
+    if recorded is not None and hashlib.sha256(beside.read_bytes()).hexdigest() != recorded:
         remedy = "look at what changed, then run `mhbench new-study` again with --replace"
         rule = "ratings must be the file that was recorded"
-        refuse(f"load_table: {rule}; got another SHA-256", place=file.name, remedy=remedy)
-    return table
+        refuse(f"load_table: {rule}; got another SHA-256", place=beside.name, remedy=remedy)
+    described = {k: v for k, v in ratings.items() if k not in ("path", "sha256")}
+    return read_ratings(described | {"files": beside.name}, beside.parent)
 
 # %% ../../nbs/corpus/07_load.ipynb #e01e64bb
 def load_table(
     path: Path,  # a table of questions
     study: str,  # the items' study
     columns: dict[str, Any],  # field -> column, or columns
-    ratings: dict[str, Any] | None = None,  # path (from the questions' folder), columns, scale, not_rated, sha256, ...
+    ratings: dict[str, Any] | None = None,  # path (from the questions' folder), sha256, and a description
     *,
     sheet: str | None = None,  # these three as for read_table
     encoding: str = "utf-8-sig",
@@ -122,12 +121,9 @@ def load_table(
     rated = Validated([], [])
     notes = list(table.notes)
     if ratings:
-        at, codes, scale = ratings["columns"], ratings.get("not_rated", ()), ratings.get("scale")
         second = _rated(path, ratings)
-        check_scale(second, at.get("value"), scale, codes)
-        second = without_codes(second, at.get("value"), codes)
-        rated = load_ratings(second, questions.records, study, at, scale=scale, **checks)
-        notes += second.notes
+        rated = ratings_of_items(second, questions.records, study, strict=strict)
+        notes += second.notes + second.asks
     aside = [*questions.set_aside, *rated.set_aside]
     if set_aside is not None:
         write_set_aside(aside, set_aside)

@@ -23,16 +23,17 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from ..errors import optional, refuse, settings_from
 from .pseudonyms import pseudonyms
-from .schema import RATER_KINDS, Origin, Rating, Record
-from .table import cell, file_text, json_rows, text_rows
+from .schema import OR_WITHOUT, RATER_KINDS, Item, Origin, Rating, Record, Validated, letters
+from .table import Misfit, cell, file_text, folded, json_rows, text_rows
 
 # %% auto #0
 __all__ = ['RATING_FIELDS', 'RATING_COLUMNS', 'Scale', 'RatingPart', 'descriptions', 'cell_words', 'described_rows', 'json_cell',
-           'RatingTable', 'files_of', 'rows_described', 'read_ratings']
+           'RatingTable', 'ratings_of_items', 'files_of', 'rows_described', 'read_ratings']
 
 # %% ../../nbs/records/13_described.ipynb #54d10a06
 _RATED, _BESIDE, _MISSING, _OUTSIDE = "rated", "beside", "missing", "outside"
 _RANGE = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*\.\.\s*(-?\d+(?:\.\d+)?)\s*")
+_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(,\d{3}|[.]000)")  # no rating has them
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?")
 
 
@@ -73,7 +74,7 @@ class Scale(Record):
         if text in self.beside:
             return _BESIDE, text, None
         if self.kind == "numbers":
-            if not _NUMBER.fullmatch(text):
+            if not _NUMBER.fullmatch(text) or _THOUSANDS.fullmatch(text):
                 return "no number", text, None
             value = float(text.replace(",", "."))
             assert self.low is not None and self.high is not None
@@ -429,7 +430,39 @@ class RatingTable(NamedTuple):
             out.append(Rating(**who, **about, origin=self.origin, source=row["place"]))
         return out
 
-# %% ../../nbs/records/13_described.ipynb #54d10a15
+# %% ../../nbs/records/13_described.ipynb #54d10a16
+def _letter(text: str, item: Item) -> str:
+    "The letter of an option, by letter or text; anything else as it stands, where the item has no options."
+    names = letters(len(item.options))
+    by_text = [name for name, option in zip(names, item.options) if folded(option) == folded(text)]
+    named = [text.upper()] if text.upper() in names else []
+    if by_text and named and by_text != named:
+        rule = "a target must be an option's letter or its text, not the one's letter and the other's text"
+        raise Misfit("target", text, rule)
+    return (named or by_text or [text])[0]
+
+
+def ratings_of_items(table: RatingTable, items: Iterable[Item], study: str, *, strict: bool = True) -> Validated:
+    """The ratings of the items that were kept, as records; the others are set aside.
+
+    Raises: ValueError at the first rating of another item, if `strict`.
+    """
+    by_id = {i.item_id: i for i in items}
+    good, aside = [], []
+    for r in table.records():
+        try:
+            if r.item_id not in by_id:
+                raise Misfit("item", r.item_id, "item must be the id of a question that was kept")
+            own = {"target": _letter(r.target, by_id[r.item_id]), "study": study, "source": r.source.partition(":")[0]}
+            good.append(r.model_copy(update=own))
+        except Misfit as e:
+            if strict:
+                refuse(f"ratings_of_items: {e.rule}; got {e.value!r} ({r.source}); {OR_WITHOUT}")
+            said = {"column": e.column, "value": repr(e.value), "rule": e.rule}
+            aside.append({"place": r.source, **said, "row": {"rater": r.rater, "target": r.target}})
+    return Validated(good, aside)
+
+# %% ../../nbs/records/13_described.ipynb #54d10a17
 class _Column(NamedTuple):
     "Where values stand: the column, what its name captures, and the key of each criterion in the cell's JSON."
 
@@ -522,7 +555,7 @@ def _joined(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str]
 
     return add
 
-# %% ../../nbs/records/13_described.ipynb #54d10a16
+# %% ../../nbs/records/13_described.ipynb #54d10a18
 class _Reading:
     "What is gathered while a part is read."
 
@@ -606,7 +639,7 @@ class _Reading:
             return "declared missing", text, None
         return self.scales[criterion].read(text) if text else (_MISSING, text, None)
 
-# %% ../../nbs/records/13_described.ipynb #54d10a18
+# %% ../../nbs/records/13_described.ipynb #54d10a1a
 def _in_step(values: dict[str, Any], place: str) -> Iterator[dict[str, Any]]:
     "The elements of a value that is a list, with those of the fields that are lists too."
     lists = {k: v for k, v in values.items() if isinstance(v, list)}
@@ -628,7 +661,7 @@ def _checked(cells: Mapping[str, str], part: RatingPart, place: str) -> str:
         return next(t for t in ticked if t in part.missing)
     return " + ".join(ticked) if ticked else "(none)" if any(cells.values()) else ""
 
-# %% ../../nbs/records/13_described.ipynb #54d10a19
+# %% ../../nbs/records/13_described.ipynb #54d10a1b
 def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> _Reading:
     "The ratings of one part."
     r = _Reading(part)
@@ -778,7 +811,7 @@ def _mean_of(several, name: str, row, names, place: str) -> float | None:
         refuse(f"read_ratings: {name} of a mean must be a number; got {text!r} ({place})")
     return float(text.replace(",", "."))
 
-# %% ../../nbs/records/13_described.ipynb #54d10a1a
+# %% ../../nbs/records/13_described.ipynb #54d10a1c
 def _refuse_twice(frame: pd.DataFrame, cells: pd.DataFrame, within: list[str]) -> None:
     "Refuse one rating that is given twice."
     shared = [c for c in [*RATING_FIELDS, *within] if c != "criterion"]

@@ -11,6 +11,7 @@ import os.path
 import re
 from collections import Counter
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from .questions import plain_name
 from .table import file_text
 
 # %% auto #0
-__all__ = ['Guess', 'guess_description']
+__all__ = ['Guess', 'guess_description', 'guess_long']
 
 # %% ../../nbs/records/14_guessed.ipynb #54d10b04
 _CALLED = {  # field -> what a column for it is often called, in English and German
@@ -108,12 +109,16 @@ def _alike(texts: Mapping[str, list[str]]) -> list[str]:
     share = {c: sum(map(bool, map(_NUMBER.fullmatch, v))) / len(v) for c, v in texts.items() if v}
     numbers = {c for c in few if share[c] > 0.6}
     best: list[str] = []
+    ends = {
+        c: (min(x), max(x))
+        for c in few
+        if c in numbers and (x := [float(v.replace(",", ".")) for v in few[c] if _NUMBER.fullmatch(v)])
+    }
     for c in few:
-        group = [
-            d
-            for d in few
-            if len(few[c] & few[d]) * 2 >= min(len(few[c]), len(few[d])) and (c in numbers) == (d in numbers)
-        ]
+        if c in numbers:
+            group = [d for d in ends if ends[d][0] <= ends[c][1] and ends[c][0] <= ends[d][1]]
+        else:
+            group = [d for d in few if d not in numbers and len(few[c] & few[d]) * 2 >= min(len(few[c]), len(few[d]))]
         best = max(best, group, key=len)
     return best or [c for c in share if share[c] == 1 and len(set(texts[c])) > 1]
 
@@ -124,14 +129,15 @@ _CODES = re.compile(r"-\d+|9{2,}|8{2,}|7{2,}|0")
 def _scale_of(texts: list[str], asks: list[str]) -> Any:
     "A scale from the values that are seen; codes that look like no rating are asked about."
     numbers = [float(t.replace(",", ".")) for t in texts if _NUMBER.fullmatch(t)]
-    if 2 * len(numbers) > len(texts):
+    if 2 * len(numbers) >= len(texts) > 0:
         middle = sorted(numbers)[len(numbers) // 2]
+        short = 1 < len(set(numbers) - {0.0}) <= 10 and max(numbers) <= 10  # 1 to 5, not 0 to 100
         codes = sorted(
             {
                 t
                 for t in texts
                 if _CODES.fullmatch(t)
-                and (abs(float(t)) > 10 * max(abs(middle), 1) or float(t) < 0 < middle or t == "0")
+                and (abs(float(t)) > 10 * max(abs(middle), 1) or float(t) < 0 < middle or t == "0" and short)
             }
         )
         inside = [x for x in numbers if f"{x:g}" not in codes] or numbers
@@ -144,7 +150,7 @@ def _scale_of(texts: list[str], asks: list[str]) -> Any:
         asks += [f"missing: {', '.join(words[:6])} are no numbers"] if words else []
         asks.append("scale: the least and the largest value that are seen; say what could be chosen")
         low, high = min(inside), max(inside)
-        return f"{low:g}..{high if high > low else low + 1:g}"
+        return "..".join(f"{Decimal(repr(x)).normalize():f}" for x in (low, high if high > low else low + 1))
     labels = [label for label, _ in Counter(texts).most_common()]
     if len(labels) > _MOST_LABELS:
         asks.append(f"scale: {len(labels)} different texts: are these ratings?")
@@ -152,8 +158,9 @@ def _scale_of(texts: list[str], asks: list[str]) -> Any:
     return labels[:40]
 
 
-def guess_description(path: str | Path, given: Mapping[str, str] | None = None) -> Guess:
-    """What a file of ratings seems to hold, as a description; fields that are `given` are not guessed.
+def guess_description(path: str | Path, given: Mapping[str, str] | None = None, **how: Any) -> Guess:
+    """What a file of ratings seems to hold, as a description; fields that are `given` are not guessed; `how`: sheet,
+    encoding.
 
     Raises: ValueError where no column looks like ratings, or a given column is not there.
     """
@@ -161,7 +168,7 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None) 
     asks: list[str] = []
     about: dict[str, Any] = {"release": path.stem, "files": path.name}
     layout = _json_layout(path, asks)
-    how = {"files": path.name, "value": "x", "scale": "0..1", **layout}
+    how |= {"files": path.name, "value": "x", "scale": "0..1", **layout}
     rows = [dict(row) for _, row in itertools.islice(described_rows(path, RatingPart(**how)), 3000)]
     if any("ImportId" in cell_words(v) for row in rows[:2] for v in row.values()):
         layout["skip"], rows = [2, 3], rows[2:]
@@ -175,7 +182,9 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None) 
     keys = layout.get("keys", [])
     left = [c for c in columns if c not in given.values() and c not in keys]
     found = {**_known_as(left, {k: v for k, v in _CALLED.items() if k not in given and k not in keys}, asks), **given}
-    value = found.pop("value", None) or found.pop("label", None)
+    filled = lambda c: sum(row.get(c) not in (None, "") for row in rows)
+    value = max((found[f] for f in ("value", "label") if f in found), key=filled, default=None)
+    found.pop("value", None)
     if value is None:
         found.pop("n", None), found.pop("sd", None)
     found.pop("label", None)
@@ -204,6 +213,26 @@ def guess_description(path: str | Path, given: Mapping[str, str] | None = None) 
     if "item" not in about and "{item}" not in value and "item" not in keys:
         asks.append("item: no column was found for what is rated")
     return Guess(about, asks)
+
+
+def guess_long(path: str | Path, given: Mapping[str, str] | None = None, **how: Any) -> Guess:
+    """A description of a table with a row for each rating, as `guess_description` guesses it.
+
+    Raises: ValueError for another layout, whose description is to be looked at first.
+    """
+    guess = guess_description(path, given, **how)
+    d = guess.description
+    gone = [f for f in ("item", "rater", "target") if f not in d or d[f].startswith("=")]
+    if gone or "{" in d["value"] or ">" in d["value"]:
+        got = f"value: {d['value']}" + (f", and no column for {', '.join(gone)}" if gone else "")
+        remedy = (
+            f"mhbench ratings {Path(path).name} --to ratings.yaml; correct ratings.yaml, and give that in its place"
+        )
+        refuse(
+            f"guess_long: a table of ratings must have a row for each rating; got {got} ({Path(path).name})",
+            remedy=remedy,
+        )
+    return guess
 
 
 def _listed(value: Any) -> list:

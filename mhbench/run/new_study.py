@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+import yaml
 
 from ..annotate.export import study_ratings
 from ..corpus.load import Corpus
 from ..errors import refuse
+from ..records.described import read_ratings
+from ..records.guessed import guess_long
 from ..records.questions import guess_layout
-from ..records.ratings import check_scale, guess_rating_columns
 from ..records.schema import Item, letters
 from ..records.table import as_windows_1252, read_table
 from ..records.task import task_of
@@ -186,6 +188,30 @@ def _besides(entry: dict[str, Any]) -> dict[str, Any]:
     return stay | ({"ratings": file} if file else {})
 
 
+def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
+    "The description of a second table, as it is given or guessed, with its place and hash."
+    file = Path(ratings["path"]).expanduser()
+    columns, scale, codes = (ratings.get(k) for k in ("columns", "scale", "not_rated"))
+    if file.suffix in (".yaml", ".yml"):
+        described = yaml.load(file.read_text("utf-8"), yaml.BaseLoader)
+        file = file.parent / described.pop("files")
+    else:
+        how = {k: ratings[k] for k in ("sheet", "encoding") if k in ratings}
+        guess = guess_long(file, columns, **how)
+        described = {k: v for k, v in guess.description.items() if k not in ("release", "files")} | how
+        if isinstance(described["scale"], str) and scale is None:
+            got = f"values from {described['scale'].replace('..', ' to ')} in {described['value']}, and no scale"
+            remedy = "give --ratings-scale LOW:HIGH, and --not-rated CODES for numbers that mean that nobody answered"
+            refuse(f"load_ratings: the scale of ratings must be given; got {got}; {' '.join(guess.asks)}; {remedy}")
+        described |= {"scale": f"{scale[0]:g}..{scale[1]:g}"} if scale else {}
+        described |= {"missing": [str(c) for c in codes]} if codes else {}
+    table = read_ratings(described | {"files": file.name}, file.parent)
+    if table.asks:
+        refuse(f"new_study: codes must be told from ratings; {table.asks[0]}", remedy="say it with --not-rated, too")
+    beside = os.path.relpath(file.resolve(), path.resolve().parent)
+    return {"path": Path(beside).as_posix(), "sha256": sha256(file)} | described
+
+
 def _table_options(path: Path, requested: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, list[str]]:
     "The options of the loader `table`, with everything that was guessed, and the columns that are not read."
     requested = {k: v for k, v in requested.items() if v is not None}
@@ -194,19 +220,7 @@ def _table_options(path: Path, requested: dict[str, Any], ratings: dict[str, Any
     table = read_table(path, **reading)
     options = guess_layout(table, guessed.pop("columns"), **guessed) | reading | requested
     if ratings:
-        reading_options = dict(ratings)
-        file = Path(reading_options.pop("path")).expanduser()
-        columns = reading_options.pop("columns", None)
-        declared = {k: reading_options.pop(k) for k in ("scale", "not_rated") if k in reading_options}
-        second = read_table(file, **reading_options, stored=True)
-        rating_columns = guess_rating_columns(second.columns, columns, table=second, name=file.name)
-        check_scale(second, rating_columns.get("value"), declared.get("scale"), declared.get("not_rated", ()))
-        relative_path = os.path.relpath(file.resolve(), path.resolve().parent)
-        options["ratings"] = (
-            {"path": Path(relative_path).as_posix(), "columns": rating_columns, "sha256": sha256(file)}
-            | reading_options
-            | declared
-        )
+        options["ratings"] = _described(ratings, path)
     used = set[str]().union(*({c} if isinstance(c, str) else c for c in options["columns"].values()))
     return options, [c for c in table.columns if c not in used]
 
@@ -403,7 +417,7 @@ READING = (  # what says how questions are read
     argument("name", help="what the study is to be called"),
     argument("path", help="a .csv, .xlsx, .jsonl or .parquet file, or what the loader reads"),
     *READING,
-    argument("--ratings", metavar="FILE", help="people's verdicts: item, rater, target, value or label; or the page's"),
+    argument("--ratings", metavar="FILE", help="a table, its description (.yaml), or the page's file"),
     several("--ratings-column", "FIELD=COLUMN", "the same for the ratings, e.g. rater=Gutachter"),
     argument("--ratings-sheet", help="of a workbook that has several"),
     argument("--ratings-scale", metavar="LOW:HIGH", type=scale_from, help="least and largest value, e.g. 0:100"),

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..annotate.export import ratings
+from ..annotate.export import ratings, ratings_of_file
 from ..annotate.store import open_store
 from ..errors import refuse
 from ..records.database import make_private, private_file
-from ..records.ratings import guess_rating_columns
+from ..records.described import read_ratings
+from ..records.guessed import guess_long
 from ..records.schema import Item, Judgment, Rating, Response, read_records
-from ..records.table import cell_text, read_table
+from ..records.table import cell_text, csv_rows, read_table
 from .graph import place, records_left, root
 from .params import load_params
 from ..stats import panel_design as design
@@ -43,22 +44,10 @@ def pilot_ratings(path: str | Path) -> tuple[list[Rating], float | None]:  # and
         with open_store(path) as store:
             spent = [ms / 60_000 for ms in store.active_ms().values() if ms]
             return ratings(store).ratings, median(spent) if spent else None
-    table = read_table(path)
-    at = guess_rating_columns(table.columns, {"item": "item_id"} if "item_id" in table.columns else None)
-    out = []
-    for row_place, row in table.rows:
-        number, label = (cell_text(row, at.get(c)) for c in ("value", "label"))
-        if not number and not label:
-            continue
-        names = {c: cell_text(row, at[c]) for c in ("item", "rater", "target")}
-        about: dict[str, Any] = {"item_id": names["item"], "rater": names["rater"], "target": names["target"]}
-        try:
-            about["value"] = float(number.replace(",", ".")) if number else None
-            out.append(Rating(**about, label=label or None, study="pilot", source=path.name))
-        except ValueError as e:
-            actual = f"{str(e).splitlines()[-1].strip()} ({row_place})"
-            refuse(f"pilot_ratings: a row must hold one number or label; got {actual}")
-    return out, None
+    if path.suffix == ".csv" and {"item_id", "study", "rater"} <= set(next(csv_rows(path), ("", {}))[1]):
+        return ratings_of_file(path), None  # as the page exports it
+    given = path if path.suffix in (".yaml", ".yml") else guess_long(path).description
+    return read_ratings(given, path.parent).records(), None
 
 # %% ../../nbs/run/13_panel.ipynb #14c59c48
 command_group("panel", "how many raters; answers to a panel in Label Studio, and its labels back")
