@@ -27,6 +27,22 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "intervals" / "frozen.csv"
 COUNTS = ["draws", "shown", "below", "above", "width", "error", "square", "seconds"]  # sums over draws
 CHUNK = 50
+PANEL = "a kind of rater, or a school, that the panel lacks is not in the interval; tables over raters say so"
+SKIPPED = "what was skipped is not missing at random; the counts of what has no answer or label stand beside the number"
+LABELS = "people labelled no random sample; the table says so where the judge's verdicts show it"
+WHEN = {  # shape -> when its interval fails, and what is said
+    "whole_case_lost": "a loss of whole cases that is rarer than one in the number of cases: a sample may have none",
+    "abstains_where_wrong": SKIPPED,
+    "hard_items_skipped": SKIPPED,
+    "labels_by_verdict": LABELS,
+    "labels_by_truth": LABELS,
+    "one_extreme_in_six": PANEL,
+    "one_hates_a_model": PANEL,
+    "one_guesses_in_six": PANEL,
+    "rater_camps": PANEL,
+    "raters_of_schools": PANEL,
+    "steps_no_difference": PANEL,
+}
 
 
 def binary(*values: np.ndarray) -> bool:
@@ -105,6 +121,8 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
     rows["shown"] = (r["shown"] / r["draws"]).round(3)
     rows["covered"] = covered.round(3)
     rows["times the best"] = (r["width"] / r["shown"] / (3.92 * sd)).round(2)
+    few = "fewer than six raters: no interval"
+    rows["fails where"] = [WHEN.get(name, few if not n else "") for name, n in r["shown"].items()]
     return rows
 
 

@@ -14,6 +14,7 @@ from scipy.stats import binom
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+import frozen  # noqa: E402
 from inventory import COLUMNS, inventory, sites  # noqa: E402
 
 SPEC = importlib.util.spec_from_file_location("interval_coverage", BENCHMARKS / "coverage.py")  # a package has its name
@@ -113,6 +114,18 @@ def test_a_part_of_every_kind_holds_now(name):
     assert abs(found["shown"] - stored["shown"]) <= 0.2
     misses, n = missed(found)
     assert not n or misses <= most_missed(n, stored["covered"]), f"{misses} of {n} intervals miss the truth"
+
+
+def test_what_fails_on_the_shapes_of_others_says_when():
+    found = frozen.table(pd.read_csv(frozen.RESULTS))
+    assert set(found.index) == set(frozen.SHAPES) and (found["draws"] >= 500).all()
+    shown = found[found["shown"] > 0.5]
+    error = (0.93 * 0.07 / shown["draws"]) ** 0.5
+    low = set(shown.index[shown["covered"] < 0.93 - 2 * error])
+    assert low <= set(frozen.WHEN), f"say when these fail: {sorted(low - set(frozen.WHEN))}"
+    assert set(frozen.WHEN) <= set(shown.index[shown["covered"] < 0.93])
+    assert (found.loc[found["raters"].between(1, 5), "shown"] == 0).all()
+    assert (found["shown"] > 0.9).mean() >= 0.8
 
 
 def test_a_method_that_is_too_narrow_falls_out(monkeypatch):

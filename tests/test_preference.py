@@ -659,7 +659,7 @@ def test_peoples_worths_of_what_never_met_are_apart():
     rows += [("depth", "q0", "r0", "person", "c", "a", "first")]
     rows += [("depth", f"q{q}", f"r{q % 4}", "person", "d", "e", "tie") for q in range(10)]
     columns = ["axis", "item", "rater", "kind", "first", "second", "outcome"]
-    found = people_duel_rows(pd.DataFrame(rows, columns=columns), n_boot=50, seed=1)
+    found = people_duel_rows(pd.DataFrame(rows, columns=columns))
     worth = found[(found["measure"] == "worth") & (found["random"] == "items")].set_index("model")
     assert worth["interval"][["c", "d", "e"]].tolist() == ["few", "unconnected", "unconnected"]
     assert worth["estimate"].isna().tolist() == [False, False, True, True, True]

@@ -147,17 +147,15 @@ CROSSED = [
 ]
 HOLES = [
     {"items": items, "raters": raters, "item": item, "rater": rater, "design": design}
-    for items, raters, design in ((200, 9, "two each"), (60, 6, "two each"), (60, 8, "a part"), (60, 6, "a part"))
-    for item, rater in ((0.3, 0.0), (0.3, 0.1), (0.3, 0.5))
+    for items, raters, design in ((60, 6, "two each"), (60, 8, "a part"))
+    for item, rater in ((0.3, 0.1), (0.3, 0.5))
 ]
 LABELS = [
     {"items": items, "raters": raters, "item": 0.5, "rater": rater, "judge": judge}
-    for raters in (4, 6, 8, 10, 30)
+    for raters in (6,)
     for items, item, rater, judge in (
-        (30, 0.5, 0.0, 0.5),
         (30, 0.5, 0.3, 0.5),
         (200, 0.5, 0.1, 0.9),
-        (200, 0.5, 0.3, 0.2),
     )
 ]
 
@@ -183,9 +181,15 @@ KINDS = [
         stages="agreement, panel, judge_study, score, duels",
         settings=[
             {"items": 40, "raters": raters, "rater": rater, "shape": shape, **more}
-            for shape in ("skewed", "one in six", "camps", "schools", "workload", "informative workload")
-            for raters in (6, 8)
-            for rater, more in ((0.1, {}), (0.4, {}), (0.1, {"cut": 1.5}))
+            for shape, sizes in (
+                ("skewed", (6, 8)),
+                ("one in six", (6, 8)),
+                ("camps", (6,)),
+                ("workload", (8,)),
+                ("informative workload", (8,)),
+            )
+            for raters in sizes
+            for rater, more in ((0.1, {}), (0.4, {}), (0.1, {"cut": 1.5}))[: 3 if "work" not in shape else 2]
         ],
         draw=draw_shape,
         truth=lambda **setting: mean_of_shape(**setting),
@@ -199,7 +203,7 @@ KINDS = [
         settings=[
             {"cases": cases, "items": items, "raters": raters, "case": case, "item": 0.2, "rater": rater}
             for cases, items in ((6, 10), (20, 5))
-            for raters in (6, 8)
+            for raters in (6,)
             for case, rater in ((0.3, 0.0), (0.3, 0.3))
         ],
         draw=draw_cases,
@@ -223,8 +227,8 @@ KINDS = [
         stages="panel",
         settings=[
             {"items": items, "raters": raters, "item": 0.5, "rater": rater}
-            for raters in (6, 8, 10)
-            for items, rater in ((30, 0.0), (200, 0.3))
+            for raters in (6, 8)
+            for items, rater in ((30, 0.0),)
         ],
         draw=lambda rng, **setting: draw_labels(rng, **setting)[0],
         truth=lambda items, raters, item, rater: kappa_of_any_two(item, rater),

@@ -17,7 +17,7 @@ from ..errors import refuse
 from .agreement import ABSTAIN, contingency_tables, known_metric, label_matrix, mean_defined
 from .estimate import Estimate, fewest_clusters
 from .jackknife import Jackknife, coefficient_estimate, jackknife, lowest_value, range_limits
-from .multi_reader import FEWEST_RATERS, half_widths, two_way_variance
+from .multi_reader import FEWEST_RATERS, two_way_variance
 from mhbench.stats.resample import (
     Interval,
     as_scalar,
@@ -227,10 +227,9 @@ class Members(NamedTuple):
 
     def needed(self, margin: float, most: int = 50) -> int | None:
         "The fewest such raters with whom the interval reaches less far than a margin; None where `most` do not."
-        tail = 0.5 + self.difference.level / 2
-        of_cases = stdtrit(max(self.difference.n_clusters - 1, 1), tail) ** 2 * self.shared
         for r in range(FEWEST_RATERS, most + 1):
-            if stdtrit(r - 1, tail) ** 2 * self.between * self.n_raters / r + of_cases < margin**2:
+            variance = self.between * self.n_raters / r + self.shared
+            if stdtrit(r - 1, 0.5 + self.difference.level / 2) ** 2 * variance < margin**2:
                 return r
         return None
 
@@ -275,7 +274,7 @@ def beside_members(
     """An annotator's agreement with single members of a panel, less that of members with each other, with an interval
     for other raters and other answers; members with fewer than ten answers in common with the annotator are left out.
 
-    Source: Obuchowski and Rockette 1995 (raters and cases at random); Banerjee 1961 (quantiles).
+    Source: Obuchowski and Rockette 1995 (raters and cases at random); Quenouille 1956 (pseudo-values).
     """
     f = "beside_members"
     every = np.vstack([np.asarray(labels, dtype=object), np.asarray(annotator, dtype=object)[None]])
@@ -308,9 +307,9 @@ def beside_members(
     theta, left_out = (y[..., 0] - y[..., 1] for y in found)
     kind = "raters" if r < FEWEST_RATERS else "few" if len(same) < fewest_clusters(level) else "items and raters"
     table = np.column_stack([theta, left_out])  # without each member, and each group of cases
-    limits, (between, shared, _) = (np.nan, np.nan), two_way_variance(table)
+    limits, (between, shared, of_cases) = (np.nan, np.nan), two_way_variance(table)
     if kind == "items and raters" and not np.isnan(table).any():
-        half = half_widths(table, level)[2]
+        half = stdtrit(r - 1, 0.5 + level / 2) * np.sqrt(max(between + shared, of_cases))
         limits = max(-1.0, theta[0] - half), min(1.0, theta[0] + half)
     e = Estimate.from_limits(theta[0], *limits, **about, kind=kind)
     e = e._replace(kind=kind) if np.isnan(e.ci_low) and kind in ("raters", "few") else e
