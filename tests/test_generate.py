@@ -14,7 +14,7 @@ from hypothesis import settings as hyp
 from hypothesis import strategies as st
 
 from mhbench.ask.budget import Budget
-from mhbench.ask.request import Answer, Model, Request, limit_of
+from mhbench.ask.request import Answer, Model, Request, limit_of, wire
 from mhbench.corpus.load import load_corpus
 from mhbench.encode.classifiers import prepare_choices
 from mhbench.encode.embeddings import bundled_encoder
@@ -380,7 +380,7 @@ KEYS = [
 @pytest.mark.parametrize("asked, key", KEYS)
 def test_a_question_keeps_the_key_under_which_its_answer_is_cached(asked, key):
     "Recorded once: a change of these keys would ask, and pay for, every answer again."
-    from mhbench.ask.request import Endpoint, wire
+    from mhbench.ask.request import Endpoint
     from mhbench.records.schema import Response
     from mhbench.steps.judge import judge_requests
     from mhbench.steps.variants import evaluation_set
@@ -542,3 +542,22 @@ def test_whose_words_a_prompt_had_stands_with_every_answer_and_in_the_table(tmp_
     assert [m["content"][:11] for m in seen[2]["messages"]] == ["Example: A."]  # no demonstration besides
     assert "wording" not in who_answered(items, [r for r in got if r.mode == "free_form"])
     assert set(who_answered(items, got)["wording"]) == {"own", "ours"}
+
+
+def test_an_answer_is_begun_where_the_endpoint_takes_that_and_refused_by_name_elsewhere(tmp_path):
+    (tmp_path / "any").mkdir()
+    text = {"user": "{question}\n{options}", "prefill": "Correct Answer is ("}
+    (tmp_path / "any" / "multiple_choice.yaml").write_text(json.dumps(text))
+    asks = dict(cache=None, progress=False, prompts_dir=tmp_path)
+    with answering(lambda body: "B) two") as (here, seen):
+        with pytest.raises(ValueError, match="endpoints.here must take a prefill.*got prefill: false"):
+            generate(mc(1), MODEL, here, **asks)
+        assert seen == []
+        (got,) = generate(mc(1), MODEL, here.model_copy(update={"prefill": True}), **asks)
+        assert seen[0]["messages"][-1] == {"role": "assistant", "content": "Correct Answer is ("}
+        assert read_answer(mc(1)[0], got)[0] == ["B"]
+        completions = MODEL.model_copy(update={"api": "completions"})
+        assert (
+            wire(Request("x", [{"role": "user", "content": "Q"}], prefill="("), completions, here).body.count(b" (")
+            == 1
+        )

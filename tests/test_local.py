@@ -259,3 +259,12 @@ def test_the_packages_that_carry_weights_are_not_imported():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_answer_that_is_begun_is_gone_on_with(endpoint):
+    "By chat and by completions: the model sees the same tokens, and the reply is what follows them."
+    request = Request("x", [user(CHOICE)], sampling={"max_tokens": 1}, letters=["A", "B", "C"], prefill="The letter is")
+    chat, text = asked(endpoint, [request])[0], asked(endpoint, [request], bundled_model(api="completions"))[0]
+    assert (chat.prompt_tokens, chat.letter_logprobs) == (text.prompt_tokens, text.letter_logprobs)
+    bare = asked(endpoint, [Request("x", [user(CHOICE)], sampling={"max_tokens": 1}, letters=["A", "B", "C"])])[0]
+    assert chat.prompt_tokens > bare.prompt_tokens and chat.letter_logprobs != bare.letter_logprobs

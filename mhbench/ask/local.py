@@ -260,7 +260,7 @@ def serve(
     settings |= {"threads": threads or _threads(), "parallel": parallel, "seed": seed}
     server = _Server(settings, start_s, log)
     options: dict[str, Any] = {"concurrency": 2 * parallel, "timeout_s": 600.0}
-    options |= {"record": record and str(record)}
+    options |= {"record": record and str(record), "prefill": True}
     endpoint = Endpoint(name=name, base_urls=[f"{server.address}/v1"], identity=_identity(settings), **options)
     endpoint._server = server
     try:

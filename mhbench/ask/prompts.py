@@ -105,7 +105,7 @@ _HOMES = {  # what a name begins with -> where the package keeps it
 _PARTS = ("system", "user", "assistant")
 _LAYOUT = {"option": "{letter}: {text}", "stem": "{number}. {text}", "field": "{label}: {value}"}
 _LAYOUT |= {"key_line": "{number}: {text}", "or": "or", "none": "none"}
-_ENTRIES = {"about", *_PARTS, *_LAYOUT, "labels", "omit", "modes", "examples", "inline", "wording"}
+_ENTRIES = {"about", *_PARTS, *_LAYOUT, "labels", "omit", "modes", "examples", "inline", "prefill", "wording"}
 
 
 @lru_cache(maxsize=1024)
@@ -166,6 +166,7 @@ class Template(NamedTuple):
     omit: frozenset[str]  # parts of an item that this prompt leaves out on purpose
     examples: tuple[dict, ...]  # worked examples in the file, for few-shot modes
     inline: bool = False  # the worked examples stand in the text itself
+    prefill: str = ""  # how the answer begins, said for the model, where the endpoint takes that
     wording: Literal["ours", "paper", "own"] = "ours"  # ours, paper, or own: whose words these are
 
     @property
@@ -222,7 +223,9 @@ def template(
         omit = frozenset(data.get("omit") or ())
         wording = data.get("wording", "ours" if path == bundled_texts().get(name) else "own")
         shown = tuple(data.get("examples") or ())
-        return Template(name, path, parts, layout, labels, omit, shown, bool(data.get("inline")), wording)
+        return Template(
+            name, path, parts, layout, labels, omit, shown, bool(data.get("inline")), data.get("prefill") or "", wording
+        )
     actual = f"got none in {', '.join(_candidates(item, language))} ({item.item_id})"
     remedy = "add one of these files to your prompts folder, or choose another mode"
     refuse(f"template: there must be a prompt for mode {mode}; {actual}; {remedy}")

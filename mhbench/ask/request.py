@@ -73,6 +73,7 @@ class Endpoint(Entry):
     structured: Literal["json_schema", "json_object", "none"] = Field(
         "json_schema", description="how it takes a JSON schema"
     )
+    prefill: bool = Field(False, description="it goes on with an answer that the request begins")
     refuses: dict[str, str | None] = Field({}, description="refused parameters: the name to use instead, or null")
     headers: dict[str, str] = Field({}, description="more headers, none of them secret")
     headers_env: dict[str, str] = Field({}, description="more headers, by the environment variables that hold them")
@@ -237,6 +238,7 @@ class Request:
     letters: list[str] | None = None  # option letters whose log-probabilities are wanted
     room: int | None = None  # tokens that the mode allows an answer; a limit in the model's entry goes before it
     numbered: bool = False  # the prompt numbered the options; not sent
+    prefill: str = ""  # how the answer begins: the model goes on from there
     wording: Literal["ours", "paper", "own"] = "ours"  # ours, paper, or own: whose words the prompt's are; not sent
     language: str = "en"  # of the prompt, and of what is added to it about the JSON wanted
     reads: Callable[[str], bool] | None = None  # whether a text off the schema states all that is wanted; not sent
@@ -469,11 +471,18 @@ def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | 
         body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
     if schema and structured == "json_object":
         body["response_format"] = {"type": "json_object"}
+    if request.prefill and model.api != "completions":
+        if not endpoint.prefill:
+            rule = f"endpoints.{endpoint.name} must take a prefill, by which this prompt begins the answer"
+            remedy = "say prefill: true in its entry where it does, or take prefill out of the template"
+            refuse(f"wire: {rule}; got prefill: false ({request.id})", remedy=remedy)
+        messages = [*messages, {"role": "assistant", "content": request.prefill}]
     if model.api != "completions":
         body["messages"] = messages
         body |= {"logprobs": True, "top_logprobs": k} if k else {}
     else:
-        body["prompt"] = completion_prompt(messages, model.template)
+        begun = f" {request.prefill}" if request.prefill else ""
+        body["prompt"] = completion_prompt(messages, model.template) + begun
         body |= {"logprobs": k} if k else {}
         if schema and structured == "json_schema":
             body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too

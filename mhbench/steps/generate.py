@@ -205,7 +205,7 @@ def _requests(
             sampling |= _ends(item, mode, model)
             room = _room(model, mode, setting, bool(answer_letters), design)
             name = f"{item.study}/{item.item_id}/{mode}/{sample}"
-            asked: dict[str, Any] = {"letters": answer_letters, "room": room}
+            asked: dict[str, Any] = {"letters": answer_letters, "room": room, "prefill": t.prefill}
             yield item, Request(name, messages, sampling, sample, **asked, numbered=t.numbered, wording=t.wording)
 
 # %% ../../nbs/steps/02_generate.ipynb #9fc7cf27
