@@ -76,9 +76,8 @@ def model_pairs(
     rows = []
     readable = where_read(scores, RUN)
     readable = readable[(readable["answered_by"] != "sample") & readable["correct"].notna()]
-    readable = readable.assign(
-        **{c: pd.factorize(readable[c], sort=True)[0] for c in ("item_id", "cluster")}
-    )  # fast to group
+    codes = {c: pd.factorize(readable[c], sort=True)[0] for c in ("item_id", "cluster")}  # fast to group
+    readable = readable.assign(**codes)
     for (mode, answered_by), g in readable.groupby(["mode", "answered_by"], sort=True):
         wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean")
         wide = wide.reset_index("cluster")

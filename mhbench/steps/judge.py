@@ -55,9 +55,8 @@ def judged_answers(
     by_model: dict[str, set[str]] = {r.model: set() for r in answers}
     for r in answers:
         by_model[r.model] |= {r.item_id} & fits
-    enough = [ids for ids in by_model.values() if len(ids) >= min(n_items or len(fits), len(fits))] or list(
-        by_model.values()
-    )
+    many = min(n_items or len(fits), len(fits))
+    enough = [ids for ids in by_model.values() if len(ids) >= many] or [*by_model.values()]
     by_all = set.intersection(*enough) if enough else set()
     eligible = [i for i in items if i.item_id in by_all]
     if n_per_category is not None:

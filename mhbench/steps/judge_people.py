@@ -255,9 +255,8 @@ def _three_estimates(answers: pd.DataFrame, kind: str) -> list[dict]:
     readings = _readings(alone.both, powered, f"{bias:+.2f}" if share else f"{bias:+.1f}")
     judged_only = np.where(answers["points"].isna(), np.nan, f)
     if strata is None and _labelled_alike(judged_only, has, cases, 0.95, share):
-        readings |= dict.fromkeys(
-            _THREE[1:], "no use: what people labelled is no random sample, by the judge's verdicts"
-        )
+        reading = "no use: what people labelled is no random sample, by the judge's verdicts"
+        readings |= dict.fromkeys(_THREE[1:], reading)
     estimates = dict(zip(_THREE, (judged, alone.both, powered.both)))
     power = {"both": powered.power}
     return [

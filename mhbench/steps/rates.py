@@ -52,9 +52,8 @@ def mean_of(table: pd.DataFrame, column: str, *, seed: int = 0, **settings: Any)
     out. `settings` are those of `estimate`: share, within, level; a mean's interval is a formula and draws nothing.
     """
     observed = table.dropna(subset=[column])
-    return estimate(
-        mean, observed[column].to_numpy(float), clusters=observed["cluster"].to_numpy(), seed=seed, **settings
-    )
+    values, clusters = observed[column].to_numpy(float), observed["cluster"].to_numpy()
+    return estimate(mean, values, clusters=clusters, seed=seed, **settings)
 
 
 def numbers_by_name(table: pd.DataFrame, names: Sequence[str], columns: Sequence[str] = _MAIN) -> dict:
@@ -412,10 +411,8 @@ def f1_table(scores: pd.DataFrame, **settings: Any) -> pd.DataFrame:
     a bootstrap interval over clusters; no row where not one answer could be read.
     """
     rows = []
-    choices = where_read(scores, RUN)
-    choices = choices[
-        choices["task"].isin(tasks_with("choice")) & choices["correct"].notna() & (choices["sample"] == 0)
-    ]
+    choices = where_read(scores, RUN).dropna(subset=["correct"])
+    choices = choices[choices["task"].isin(tasks_with("choice")) & (choices["sample"] == 0)]
     choices = choices[choices["key"].map(len) == 1]
     for run, g in choices.groupby(RUN, sort=True):
         truth = np.array([k[0] for k in g["key"]])

@@ -175,15 +175,14 @@ def seed_table(runs: Sequence[Run], parts: TrainingParts, **settings: Any) -> pd
     rows = []
     key = pd.Series({i.item_id: i.key[0] for i in parts.test}, dtype=object)
     for model, variant in dict.fromkeys((r.model, r.variant) for r in runs):
-        run_answers = [_likeliest(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
-        answers = (
-            pd.DataFrame({k: pd.Series(s, dtype=object) for k, s in enumerate(run_answers)}).reindex(key.index).dropna()
-        )
+        of_seed = [_likeliest(r.scores) for r in runs if (r.model, r.variant) == (model, variant)]
+        columns = {k: pd.Series(letter, dtype=object) for k, letter in enumerate(of_seed)}
+        answers = pd.DataFrame(columns).reindex(key.index).dropna()
         right = answers.eq(key[answers.index], axis=0).astype(float)  # an item in a row, a seed in a column
         cluster = [i.cluster for i in parts.test if i.item_id in right.index]
         e = mean_of(pd.DataFrame({"right": right.mean(axis=1), "cluster": cluster}), "right", share=True, **settings)
         spread = right.mean().std(ddof=1)
-        rows.append({"model": model, "variant": variant, "seeds": len(run_answers), "sd_seeds": spread} | e.row())
+        rows.append({"model": model, "variant": variant, "seeds": len(of_seed), "sd_seeds": spread} | e.row())
     measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=["model", "variant", "seeds", "sd_seeds", *measured])
 

@@ -102,10 +102,9 @@ def bounded_mean(
     within = e.ci_low <= low.estimate and high.estimate <= e.ci_high
     the_same = within and high.ci_low <= e.estimate <= low.ci_high
     judged = (rows[column].notna() & ~missing & ~ruled).any()
-    reported = (
-        e if judged and (the_same or not missing.any()) else e._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan)
-    )
-    return reported.row() | {"low": low.estimate, "high": high.estimate}
+    if not judged or (missing.any() and not the_same):
+        e = e._replace(estimate=np.nan, ci_low=np.nan, ci_high=np.nan)
+    return e.row() | {"low": low.estimate, "high": high.estimate}
 
 
 def verdict_means(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataFrame:
