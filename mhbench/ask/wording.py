@@ -17,7 +17,7 @@ from ..errors import refuse
 from ..records.schema import letters
 
 # %% auto #0
-__all__ = ['Pieces', 'program_strings', 'Wording', 'as_template', 'files_of', 'write_prompts']
+__all__ = ['Pieces', 'program_strings', 'Wording', 'as_template', 'prompt_files', 'write_prompts']
 
 # %% ../../nbs/ask/22_wording.ipynb #d342c8f7
 Pieces = list[tuple[str, str | None]]  # a text, and the name of the field that follows it
@@ -135,7 +135,7 @@ def _read(folder: Path, source: Mapping[str, str]) -> Pieces:
     return strings[source["name"]]
 
 
-def files_of(recipe: Mapping[str, Any]) -> list[str]:
+def prompt_files(recipe: Mapping[str, Any]) -> list[str]:
     "The authors' files that a recipe reads."
     modes = [mode for modes in recipe.values() for mode in modes.values()]
     return list(dict.fromkeys(mode[part]["file"] for mode in modes for part in ("system", "user") if part in mode))
@@ -145,7 +145,7 @@ def write_prompts(recipe: Mapping[str, Any], source: str | Path, to: str | Path)
     "Turn the prompts of a study into templates of its folder `to`. Raises: ValueError, FileNotFoundError."
     written = []
     for name, modes in recipe.items():
-        template: dict[str, Any] = {"wording": "paper", "about": f"as in {', '.join(files_of({name: modes}))}"}
+        template: dict[str, Any] = {"wording": "paper", "about": f"as in {', '.join(prompt_files({name: modes}))}"}
         for mode, of in modes.items():
             wording = as_template(_read(Path(source), of["user"]), of.get("fields", {}), of.get("options", ()))
             entry: dict[str, Any] = {"user": wording.user} | ({"option": wording.option} if wording.option else {})

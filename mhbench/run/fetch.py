@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from .. import __version__
-from ..ask.wording import files_of, write_prompts
+from ..ask.wording import prompt_files, write_prompts
 from ..errors import optional, refuse
 from ..ledger.inventory import blob_id
 from ..ledger.release import RECORD, Release, ReleasedFile, corpora, recorded, releases
@@ -327,7 +327,7 @@ def fetch_prompts(name: str, source: str | Path | None = None) -> list[Path]:  #
     release = release_of(name)
     folder = prompts_folder() / "sources" / name
     _writable(folder)
-    needed = set(files_of(recipe))
+    needed = set(prompt_files(recipe))
     wanted = {there: file for _, there, file in release.files(["**"]) if there in needed}
     if source is None:
         lacking = {p: f for p, f in wanted.items() if not ((folder / p).is_file() and f.is_in(folder / p))}
