@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import re
+import reprlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -56,7 +57,8 @@ def settings_from(
     remedy = f"its entries are {', '.join(record.model_fields)}{also}"
     said = first["msg"]
     value = first.get("input")
-    return refuse(f"{function}: {argument} must fit ({said}); got {value!r}", remedy=remedy)
+    shown = reprlib.repr(value)[:200] if isinstance(value, list | dict) else repr(value)  # aliases may have no end
+    return refuse(f"{function}: {argument} must fit ({said}); got {shown}", remedy=remedy)
 
 # %% ../nbs/00_errors.ipynb #0130da3b
 @contextmanager

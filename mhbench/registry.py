@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from .errors import refuse
 from .records.schema import Rating
 
 # %% auto #0
-__all__ = ['RegisteredStudy', 'studies', 'study_files', 'claims_file', 'declare_commands', 'added', 'rated_sections']
+__all__ = ['RegisteredStudy', 'studies', 'read_yaml', 'study_files', 'claims_file', 'declare_commands', 'added', 'rated_sections']
 
 # %% ../nbs/02_registry.ipynb #77734c75
 _PACKAGE = importlib.import_module("mhbench.studies")  # by name: nothing outside a study imports it
@@ -72,6 +74,31 @@ def studies() -> list[RegisteredStudy]:  # by name
                 refuse(f"studies: a study must have the name of its folder; got {study.name!r} in {module.name}")
             found.append(study)
     return found
+
+
+class _Once(yaml.SafeLoader):
+    "A loader to which a name that stands twice in a mapping is an error, and no second value."
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise yaml.MarkedYAMLError(problem=f"the name {twice[0]!r} more than once", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: str | Path, function: str) -> dict[str, Any]:
+    "The mapping of a YAML file. Raises: ValueError, in the name of the function that reads it, for anything else."
+    path = Path(path)
+    try:
+        content = _Once(path.read_text(encoding="utf-8-sig")).get_single_data()
+        got = "" if isinstance(content, dict) else "nothing" if content is None else type(content).__name__
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, OSError) as e:
+        mark = getattr(e, "problem_mark", None)
+        got = f"{getattr(e, 'problem', None) or e} (line {mark.line + 1 if mark else 1})"
+    if got:
+        remedy = "look for a bracket, a tab or a colon there, and put texts that hold ': ' in quotes"
+        refuse(f"{function}: {path.name} must be YAML with named entries; got {got}", place=str(path), remedy=remedy)
+    return content
 
 
 def study_files(name: str) -> dict[str, Path]:  # study -> its file

@@ -191,6 +191,7 @@ def configured(folder: Path, banks: Path, url: str) -> None:
         for section in study.values():
             if isinstance(section, dict):
                 section |= {k: ["writer"] for k in ("asked", "judges") if k in section}
+    p["studies"]["mentat"]["annotate"] = {"kind": "sliders", "n_items": 3, "replace": {"<AGE>": "40", " <NAT>": ""}}
     p["studies"]["mhqa"]["finetune"]["asked"] = ["minilm-mhqa"]
     p["studies"]["mhqa"]["compose"]["asked"] = []  # the recorded answers
     (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
@@ -298,6 +299,17 @@ def test_no_word_is_in_an_export_and_publish_refuses(ran, tmp_path):
     assert len(made) > 30 and leaks(made, MARKS) == {}
 
 
+def test_no_word_is_in_what_raters_leave_or_in_a_card(ran, tmp_path):
+    mhbench("annotate", "demo", "mentat", "--raters", "2", cwd=ran)
+    [answers] = leaks([ran / ".mhbench" / "annotate" / "mentat.sqlite"], MARKS).values()
+    assert WORDS["question"] in answers
+    mhbench("annotate", "export", "mentat", "--to", tmp_path / "raters", "--sheet", cwd=ran)
+    mhbench("corpus", "card", "mhqa", "--to", tmp_path / "bank", cwd=ran)
+    assert leaks([tmp_path / "bank" / "bank.csv"], MARKS), "the bank is what goes out; its card tells none of it"
+    made = [f for f in tmp_path.rglob("*") if f.is_file() and f.name != "bank.csv"]
+    assert {"ratings.csv", "answers.xlsx", "README.md"} <= {f.name for f in made} and leaks(made, MARKS) == {}
+
+
 def test_no_word_is_in_what_a_stage_says_that_fails(ran, monkeypatch, capfd):
     "A verdict that no judge could give, an output that is gone, and a fault of the program."
     monkeypatch.chdir(ran)
@@ -317,3 +329,17 @@ def test_no_word_is_in_what_a_stage_says_that_fails(ran, monkeypatch, capfd):
     assert all(len(text) > 40 for text in said) and leaks(logs, MARKS) == {}
     failed = list((ran / "results").rglob("notebook.failed.ipynb"))
     assert failed and leaks(failed, MARKS) == {}
+
+
+def test_no_word_of_the_other_studies_is_in_what_is_published_of_a_free_one(ran, tmp_path, monkeypatch):
+    "The run goes on with the bundled demo of one study, beside the results of the others."
+    original = subprocess.run(["git", "show", "HEAD:params.yaml"], cwd=ran, capture_output=True, text=True, check=True)
+    (ran / "params.yaml").write_text(fewer_draws(original.stdout), encoding="utf-8")
+    mhbench("select", "--studies", "mhqa", "--models", "minilm", "--items", "6", cwd=ran)
+    monkeypatch.chdir(ran)
+    monkeypatch.setenv("MHBENCH_ROOT", str(ran))
+    run(BIN / "dvc", "repro", "-q", cwd=ran)
+    mhbench("publish", "--to", tmp_path / "reports", cwd=ran)
+    made = [f for f in (tmp_path / "reports").rglob("*") if f.is_file()]
+    assert {"report.html", "notebook.ipynb"} & {f.name for f in made} and len(made) > 5
+    assert leaks(outputs(ran, pushed=False), MARKS) and leaks(made, MARKS) == {}

@@ -279,7 +279,7 @@ def test_a_users_file_takes_the_place_of_ours_and_only_that(tmp_path):
     [
         ("user: '{question}'", "got none for context, options"),
         ("user: '{question} {options} {context} {soft_labels}'", "got soft_labels"),
-        ("- a\n- b", "must hold named entries"),
+        ("- a\n- b", "must be YAML with named entries"),
         ("user: 'a\n b: {", "must be YAML"),
         ("user: x\nmodes: {cot: {usr: x}}", "modes.cot must hold entries"),
         ("user: '{question} {options} {context} {rationale}'", "must not name the answer"),

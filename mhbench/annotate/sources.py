@@ -20,6 +20,7 @@ from ..corpus.demo import demo_path
 from ..corpus.load import Corpus, load_corpus
 from ..errors import refuse
 from ..records.schema import Mode, Response, read_records
+from ..registry import read_yaml
 from ..steps.duels import error_sample
 
 # %% auto #0
@@ -45,9 +46,9 @@ def entry_of(
     """
     if file is not None:
         if not Path(file).exists():
-            value = f"{str(file)!r}, which is not there"
-            refuse(f"entry_of: file must be an annotation study; got {value}", error=FileNotFoundError)
-        return yaml.safe_load(Path(file).read_text(encoding="utf-8")), Path(file).parent
+            got = f"{str(file)!r}, which is not there"
+            refuse(f"entry_of: file must be an annotation study; got {got}", error=FileNotFoundError)
+        return read_yaml(file, "entry_of"), Path(file).parent
     params = Path(params)
     studies = yaml.safe_load(params.read_text(encoding="utf-8"))["studies"] if params.exists() else {}
     entry = studies.get(name, {})

@@ -13,11 +13,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import yaml
-
 from ..errors import refuse
 from ..records.schema import MODES, Item, letters
 from ..records.task import task_of
+from ..registry import read_yaml
 
 # %% auto #0
 __all__ = ['template_parts', 'names', 'render', 'bundled_texts', 'find', 'load_text', 'Template', 'slug', 'template',
@@ -110,14 +109,7 @@ _ENTRIES = {"about", *_PARTS, *_LAYOUT, "labels", "omit", "modes", "examples", "
 
 @lru_cache(maxsize=1024)
 def _read(path: Path, mtime: int) -> dict:
-    "A YAML file that must hold a mapping."
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as e:
-        refuse(f"prompts: file must be YAML; got {' '.join(str(e).split())} ({path}); quote texts that hold ': '")
-    if not isinstance(data, dict):
-        refuse(f"prompts: file must hold named entries; got {type(data).__name__} ({path})")
-    return data
+    return read_yaml(path, "prompts")
 
 # %% ../../nbs/ask/01_prompts.ipynb #e4aca58b
 @lru_cache

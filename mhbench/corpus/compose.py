@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from ..ask.client import STAND_IN, ask
 from ..ask.request import Answer, Request
@@ -24,6 +23,7 @@ from .splits import near_duplicates
 from ..errors import refuse
 from ..records.schema import Id, Item, Origin, Record, letters
 from ..records.table import folded, json_rows
+from ..registry import read_yaml
 
 # %% auto #0
 __all__ = ['STEPS', 'Candidate', 'making_recipe', 'recipe_messages', 'prompt_hash', 'whole_object', 'compose_requests',
@@ -65,8 +65,8 @@ class Candidate(Record):
 # %% ../../nbs/corpus/03_compose.ipynb #4e7e7194
 def making_recipe(path: str | Path) -> dict[str, Any]:
     "A recipe's texts. Raises: ValueError where a text is missing."
-    texts = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    if not isinstance(texts, dict) or not {"system", "user"} <= set(texts):
+    texts = read_yaml(path, "making_recipe")
+    if not {"system", "user"} <= set(texts):
         refuse(f"making_recipe: the recipe must hold the texts system and user; got {path}")
     return texts
 

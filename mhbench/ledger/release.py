@@ -9,16 +9,15 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
-import yaml
-from pydantic import BaseModel, ConfigDict, SkipValidation
+from pydantic import AfterValidator, BaseModel, ConfigDict, SkipValidation
 
 from ..errors import settings_from
 from .inventory import Inventory, Tree, blob_id, repository_tree
 from ..records.database import sha256_file
-from ..registry import study_files
+from ..registry import read_yaml, study_files
 
 # %% auto #0
 __all__ = ['RECORD', 'ReleasedFile', 'FileGroup', 'Derived', 'Release', 'corpora', 'releases', 'recorded', 'inventory_of']
@@ -42,12 +41,23 @@ class ReleasedFile(BaseModel):
         return self.digest is None or self.digest == (blob_id(path) if self.blob else sha256_file(path))
 
 
+def _inside(path: str) -> str:
+    "A pattern of paths below a folder."
+    if (
+        PurePosixPath(path).is_absolute()
+        or ".." in PurePosixPath(path).parts
+        or set("{}") & set(path.replace("{}", ""))
+    ):
+        raise ValueError("must be a path below the folder, with {} for a file's name")
+    return path
+
+
 class FileGroup(BaseModel):
     "Files of one folder in the authors' repository."
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     there: str  # a pattern of paths in the repository, "results/metrics/*"
-    to: str  # the path of a file in the local folder, "metrics/{}"
+    to: Annotated[str, AfterValidator(_inside)]  # the path of a file in the local folder, "metrics/{}"
     files: dict[str, ReleasedFile] = {}  # by name; none: those of the repository's tree
 
     def path(self, name: str) -> str:
@@ -137,7 +147,7 @@ def corpora() -> Path:
 
 # %% ../../nbs/ledger/05_release.ipynb #1620deb8
 def _with_tree(study: str, file: Path) -> Release:
-    given = yaml.safe_load(file.read_text("utf-8"))
+    given = read_yaml(file, "releases")
     tree = file.with_name("tree.tsv")
     release = settings_from(given, Release, f"releases: {study}")
     return release.model_copy(update={"tree": repository_tree(tree)}) if tree.is_file() else release

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from ..errors import optional, refuse
 from .schema import Item, validate
+from .table import odd_character
 
 # %% auto #0
 __all__ = ['GAP', 'MOST_BYTES', 'REASONS', 'Deletion', 'parse_cloze', 'field_text', 'Note', 'Deck', 'cloze_question', 'load_anki']
@@ -247,7 +248,7 @@ def _text_notes(path: Path) -> Iterator[Note]:
 # %% ../../nbs/records/05_anki.ipynb #3dae07f4
 REASONS = tuple(
     "no_cloze several_clozes nested_cloze unclosed_cloze too_long answer_is_media empty_answer empty_question "
-    "question_has_media duplicate".split()
+    "question_has_media duplicate control_character".split()
 )
 _MOST_OF_A_NOTE = 4 << 20  # characters
 
@@ -331,6 +332,9 @@ def load_anki(
             excluded.append((note.place, cloze))
             continue
         question, answer, hint, media = cloze
+        if odd_character(f"{question}{answer}{hint}"):
+            excluded.append((note.place, "control_character"))
+            continue
         if (media and not keep_media) or (question, answer) in known_pairs:
             excluded.append((note.place, "question_has_media" if media and not keep_media else "duplicate"))
             continue

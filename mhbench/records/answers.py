@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import math
 import re
 import struct
 import zipfile
@@ -18,15 +19,16 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
 
 from ..errors import optional, refuse
 from .database import sha256_file
 from .schema import STATUSES, Item, Response, letters, validate
-from .table import csv_rows
+from .table import csv_rows, file_text, json_rows, json_value
 
 # %% auto #0
-__all__ = ['Logged', 'NO_ANSWER', 'MODE_UNKNOWN', 'log_rows', 'load_answers', 'all_simulated', 'modes_in']
+__all__ = ['Logged', 'NO_ANSWER', 'MODE_UNKNOWN', 'MOST_OF_A_SAMPLE', 'log_rows', 'load_answers', 'all_simulated', 'modes_in']
 
 # %% ../../nbs/records/07_answers.ipynb #e3fe7ac6
 Logged = tuple[str, dict[str, Any]]  # (place, fields): item_id, text, sample, error, letter_logprobs, question, target
@@ -73,7 +75,8 @@ def _about(record: Mapping[str, Any], question: Any) -> dict[str, Any]:
         question = next((m.get("content") for m in question[::-1] if m.get("role") == "user"), None)
     choices = record.get("choices")
     choices = choices.get("text") if isinstance(choices, dict) else choices
-    options = choices if isinstance(choices, list) and all(isinstance(c, str) for c in choices) else None
+    plain = isinstance(choices, list) and all(isinstance(c, str | int | float) for c in choices)
+    options = list(map(str, choices)) if plain and choices else None
     repeated = {"question": question if isinstance(question, str) else None, "choices": options}
     return {k: v for k, v in (repeated | {"target": record.get("target")}).items() if v not in (None, "", [])}
 
@@ -92,17 +95,21 @@ def _joined(content: Any) -> str:
 
 def _inspect_samples(path: Path) -> list[dict]:
     if path.suffix == ".json":
-        return json.loads(path.read_text(encoding="utf-8"))["samples"]
+        return json_value(file_text(path), numbers=False)["samples"]
     try:
         with zipfile.ZipFile(path) as z:
-            members = [i for i in z.infolist() if i.filename.startswith("samples/") and i.filename.endswith(".json")]
-            return [json.loads(_unpacked(z, i)) for i in members]
+            found = [i for i in z.infolist() if i.filename.startswith("samples/") and i.filename.endswith(".json")]
+            if large := [i.filename for i in found if i.file_size > MOST_OF_A_SAMPLE]:
+                got = f"more ({path.name}, {large[0]}); take it out"
+                refuse(f"load_answers: a sample must unpack to {MOST_OF_A_SAMPLE >> 20} MB at most; got {got}")
+            return [json_value(_unpacked(z, i).decode(), numbers=False) for i in found]
     except (NotImplementedError, zipfile.BadZipFile) as e:
         actual = f"{e} ({path.name}); write it anew with `inspect log convert --to json`"
         refuse(f"load_answers: path must be an archive that can be unpacked; got {actual}")
 
 # %% ../../nbs/records/07_answers.ipynb #9d09e421
 _ZSTANDARD = 93  # of the ZIP format's methods
+MOST_OF_A_SAMPLE = 64 << 20  # bytes, unpacked
 
 
 def _unpacked(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
@@ -114,7 +121,7 @@ def _unpacked(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     z.fp.seek(entry.header_offset + 26)  # the local header: lengths of the name and of the extra field, then both
     name, extra = struct.unpack("<HH", z.fp.read(4))
     z.fp.seek(name + extra, 1)
-    return zstandard.ZstdDecompressor().decompressobj().decompress(z.fp.read(entry.compress_size))
+    return zstandard.ZstdDecompressor().stream_reader(z.fp.read(entry.compress_size)).read(entry.file_size)
 
 # %% ../../nbs/records/07_answers.ipynb #6f46ee91
 def _of_choices(body: dict) -> dict[str, Any]:
@@ -196,6 +203,10 @@ def _of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
         firsts = [r[0] if isinstance(r, list) and r else r for r in resps]
         if len(firsts) > 1 and all(isinstance(r, (list, tuple)) and _is_number(next(iter(r), None)) for r in firsts):
             logprobs = [float(r[0]) for r in firsts]
+            if any(map(math.isnan, logprobs)):
+                error = {"text": "", "status": "error", "error": "its log-likelihoods are no numbers"}
+                yield f"{name}:{k}", fields | error
+                continue
             best = max(range(len(logprobs)), key=logprobs.__getitem__)
             names = letters(len(logprobs))
             yield f"{name}:{k}", fields | {"text": names[best], "letter_logprobs": dict(zip(names, logprobs))}
@@ -226,7 +237,7 @@ def _files_of(path: Path) -> list[Path]:
         return sorted(path.rglob("*_samples.jsonl")) or sorted(path.rglob("*.jsonl"))
     if path.suffix == ".jsonl":
         return [path]
-    results = json.loads(path.read_text(encoding="utf-8")).get("detailed_evaluation_results") or {}
+    results = json_value(file_text(path), numbers=False).get("detailed_evaluation_results") or {}
     file = path.with_name(Path(results.get("file_path") or "none").name)
     if not file.is_file():
         refuse(f"load_answers: a run must have its file of answers beside it; got no {file.name} ({path.name})")
@@ -267,10 +278,7 @@ def _one_run(lines: list[tuple[str, dict]], path: Path) -> None:
 
 
 def _of_exchange(path: Path) -> Iterator[Logged]:
-    lines = []
-    for file in _files_of(path):
-        texts = file.read_text(encoding="utf-8").split("\n")
-        lines += [(f"{file.name}:{k}", json.loads(x)) for k, x in enumerate(texts, 1) if x.strip()]
+    lines = [row for file in _files_of(path) for row in json_rows(file, numbers=False)]
     _one_run(lines, path)
     times: Counter[tuple] = Counter()
     first: dict[tuple, tuple[str, str]] = {}  # an answer -> the run and the metric that it came with
@@ -297,19 +305,29 @@ def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log tha
     path = Path(path)
     if path.suffix not in (".eval", ".json", ".jsonl") and not path.is_dir():
         return None
+    rows: list[Logged] = []
     try:
-        if path.is_dir() or (path.suffix != ".eval" and _exchanged(path)):
-            return list(_of_exchange(path))
-        if path.suffix != ".jsonl":
-            return list(_of_inspect(_inspect_samples(path), path.name))
-        lines = [json.loads(x) for x in path.read_text(encoding="utf-8").split("\n") if x.strip()]
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as e:
+        for row in _logged(path):
+            rows.append(row)
+    except (ArithmeticError, LookupError, TypeError, AttributeError, ValueError) as e:
+        if re.match("[a-z_]+: ", str(e)):  # what is refused by name
+            raise
         error = f"{type(e).__name__}: {e}"[:200]
-        refuse(f"load_answers: path must be a whole log; got {error} ({path.name})")
+        place = f"after {rows[-1][0]}" if rows else path.name
+        refuse(f"load_answers: path must be a whole log; got {error} ({place}); export it again, or take that one out")
+    return rows
+
+
+def _logged(path: Path) -> Iterator[Logged]:
+    if path.is_dir() or (path.suffix != ".eval" and _exchanged(path)):
+        return _of_exchange(path)
+    if path.suffix != ".jsonl":
+        return _of_inspect(_inspect_samples(path), path.name)
+    lines = [line for _, line in json_rows(path, numbers=False)]
     if lines and ("custom_id" in lines[0] or {"key", "response"} <= set(lines[0])):
-        return list(_of_batch(lines, path.name))
+        return _of_batch(lines, path.name)
     if lines and {"doc", "resps"} <= set(lines[0]):
-        return list(_of_harness(lines, path.name))
+        return _of_harness(lines, path.name)
     actual = f"{sorted(lines[0]) if lines else 'no line'} ({path.name})"
     remedy = "samples_*.jsonl of lm-evaluation-harness or Every Eval Ever, or the output file of a batch"
     refuse(f"load_answers: path must be a log that is known here; got {actual}; {remedy}")
@@ -320,6 +338,10 @@ def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
     try:
         if path.suffix == ".parquet":
             table = pd.read_parquet(path)
+            odd = [f.name for f in pq.read_schema(path) if pa.types.is_nested(f.type) or pa.types.is_binary(f.type)]
+            if odd := [c for c in odd if c in ("item_id", "text", "letter", "number")]:
+                got = f"lists, objects or bytes in {odd[0]} ({path.name}); write one text a row"
+                refuse(f"load_answers: a column that is read must hold texts or numbers; got {got}")
             answered = table[[c for c in ("text", "letter", "number") if c in table]].notna().any(axis=1)
             rows = [
                 (f"{path.name}:row {k}", r) for k, r in enumerate(table.fillna("").astype(str).to_dict("records"), 1)
@@ -374,11 +396,13 @@ def _text(row: dict, n: int, place: str) -> str:
     letter = str(row.get("letter") or "").strip()
     number = str(row.get("number") or "").strip()
     if number and not letter:
-        k = int(float(number)) if re.fullmatch(r"\d+(\.0+)?", number) else 0
+        k = int(float(number)) if re.fullmatch(r"\d{1,3}(\.0+)?", number) else 0
         letter = letters(n)[k - 1] if 0 < k <= n else number
     if letter and letter not in letters(n):
         rule = f"be one of {', '.join(letters(n))}, or a number from 1 to {n}"
-        refuse(f"load_answers: an option must {rule}; got {letter!r} ({place}); leave it empty where none was given")
+        refuse(
+            f"load_answers: an option must {rule}; got {letter[:40]!r} ({place}); leave it empty where none was given"
+        )
     return letter
 
 
@@ -400,7 +424,9 @@ def _numbered(cell: str | bool | None, place: str) -> bool:
 
 def _temperature(cell: str | None, place: str) -> float | None:
     try:
-        return float(cell) if cell not in (None, "") else None
+        if cell in (None, "") or math.isfinite(float(cell)):
+            return None if cell in (None, "") else float(cell)
+        raise ValueError
     except (TypeError, ValueError):
         remedy = "leave it empty where none is known"
         refuse(f"load_answers: temperature must be a number; got {cell!r} ({place}); {remedy}")
@@ -408,7 +434,7 @@ def _temperature(cell: str | None, place: str) -> float | None:
 # %% ../../nbs/records/07_answers.ipynb #28792cfa
 def _logprobs(cell: str, place: str) -> dict[str, float]:
     try:
-        return {str(letter): float(x) for letter, x in json.loads(cell).items()}
+        return {str(letter): float(x) for letter, x in json_value(cell, numbers=False).items()}
     except (ValueError, TypeError, AttributeError):
         actual = f"{cell!r} ({place}); write it as " + '{"A": -0.05, "B": -3.0}'
         refuse(f"load_answers: letter_logprobs must be a JSON object of numbers by letter; got {actual}")
@@ -425,8 +451,11 @@ def _came(row: dict, n: int, place: str) -> dict[str, Any]:
         status = "error" if error and not text else "ok"
     if status == "error":
         return {"status": status, "error": error or "the table says no more"}
-    listed = row.get("letter_logprobs") or None
-    logprobs = _logprobs(listed, place) if isinstance(listed, str) else listed
+    known = row.get("letter_logprobs") or None
+    logprobs = _logprobs(known, place) if isinstance(known, str) else known
+    if odd := [a for a, x in (logprobs or {}).items() if a not in letters(min(n, 26)) or not x <= 1e-6]:
+        got = f"{odd[0]}: {(logprobs or {})[odd[0]]} for {n} options ({place}); name the log of these options"
+        refuse(f"load_answers: letter_logprobs must be of the item's letters, and 0 at most; got {got}")
     return {"status": status, "error": error, "text": text, "letter_logprobs": logprobs}
 
 # %% ../../nbs/records/07_answers.ipynb #a712f8f1
@@ -558,6 +587,8 @@ def load_answers(
     by_id = {i.item_id: i for i in items}
     rows: list[tuple[str, dict[str, Any]]] = []
     table = _rows(path)
+    if not table:
+        refuse(f"load_answers: path must hold answers; got none ({path.name}); name the log of a run that has ended")
     logged = path.suffix not in (".csv", ".parquet")
     table = _by_content(table, items, path.name) if logged else table
     keyed = []  # items of which a log has a key of its own, and whether it is the item's
@@ -591,7 +622,7 @@ def load_answers(
 def all_simulated(path: str | Path) -> bool:
     "Whether a table of answers is there and says of each of them that it is simulated."
     path = Path(path).expanduser()
-    rows = [r for _, r in csv_rows(path)] if path.suffix == ".csv" and path.exists() else []
+    rows = [r for _, r in _rows(path)] if path.suffix in (".csv", ".parquet") and path.exists() else []
     return bool(rows) and all(r.get("origin") == "simulated" for r in rows)
 
 

@@ -18,6 +18,7 @@ from ..errors import refuse
 from .database import make_private, private_folder
 from .pseudonyms import pseudonyms
 from .schema import Item, Rating, Response, validate
+from .table import file_text, json_value
 from .task import task_of
 
 # %% auto #0
@@ -149,15 +150,15 @@ def value_of(result: Mapping, place: str) -> str | None:
     "What was chosen or written in one control."
     kind = result.get("type")
     value = result.get("value", {})
-    if kind == "textarea":
-        return "\n".join(value.get("text", [])) or None
+    got = value.get("text" if kind == "textarea" else "choices", [])
+    if kind == "textarea" and isinstance(got, list) and all(isinstance(t, str) for t in got):
+        return "\n".join(got) or None
     if kind != "choices":
-        actual = f"{kind!r} ({place}); import the labelling configuration that label_studio_tasks made"
-        refuse(f"load_label_studio: results must be choices or textarea; got {actual}")
-    actual = value.get("choices", [])
-    if len(actual) != 1:
-        refuse(f"load_label_studio: a choice must be single; got {actual} ({place})")
-    return actual[0]
+        got = f"{kind!r} ({place}); import the labelling configuration that label_studio_tasks made"
+        refuse(f"load_label_studio: results must be choices or textarea; got {got}")
+    if not isinstance(got, list) or len(got) != 1 or not isinstance(got[0], str):
+        refuse(f"load_label_studio: a choice must be single; got {got!r} ({place}); export the project again")
+    return got[0]
 
 
 def account(annotation: Mapping) -> Any:  # None where the export does not say
@@ -185,7 +186,8 @@ def _when(annotation: Mapping, place: str) -> tuple[datetime, int]:
         refuse(
             f"load_label_studio: the time of an annotation must be as 2025-01-07T10:42:00Z; got {text!r}", place=place
         )
-    return at if at.tzinfo else at.replace(tzinfo=UTC), annotation.get("id") or 0
+    number = annotation.get("id")
+    return at if at.tzinfo else at.replace(tzinfo=UTC), number if isinstance(number, int) else 0
 
 # %% ../../nbs/records/06_labelstudio.ipynb #7629a56a
 def _fault_of(task: Any) -> str:
@@ -193,12 +195,18 @@ def _fault_of(task: Any) -> str:
     if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
         return "a task without data"
     if not isinstance(task["data"].get("item_id"), str):
-        return "a task without an item_id that is a text"
+        shown = ", ".join(sorted(map(str, task["data"]))) or "nothing"
+        return f"a task of another project, which shows {shown}, and no item_id"
     if not isinstance(task.get("annotations"), list):
         return "a task without a list of annotations"
     for a in task["annotations"]:
         if not isinstance(a, dict) or not isinstance(a.get("result", []), list):
             return "an annotation that is none"
+        if not isinstance(account(a), str | int | None) or a.get("was_cancelled") not in (None, True, False):
+            return "an annotation whose completed_by or was_cancelled is none"
+        named = [r.get("from_name") for r in a.get("result", []) if isinstance(r, dict)]
+        if twice := [name for name in named if isinstance(name, str) and named.count(name) > 1]:
+            return f"two results of the control {twice[0]}"
         for r in a.get("result", []):
             if not isinstance(r, dict) or not isinstance(r.get("from_name"), str):
                 return "a result without the name of its control"
@@ -211,16 +219,18 @@ def exported_tasks(path: Path) -> list[dict]:
     "The tasks of an export, of which every part has the form that Label Studio gives it."
     rule = "load_label_studio: path must be the JSON export of a project"
     try:
-        tasks = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as e:
+        tasks = json_value(file_text(path))
+    except ValueError as e:
         refuse(f"{rule}; got {e} ({path.name}); export as JSON, neither CSV nor TSV")
     except OSError as e:
         refuse(f"{rule}; got {e.strerror} ({path.name})", error=FileNotFoundError)
     listed = isinstance(tasks, list)
     for n, task in enumerate(tasks if listed else [tasks], 1):
         if fault := _fault_of(task) if listed else "an export that is no list":
-            actual = f"{fault} ({path.name}, task {n}); export as JSON, not JSON_MIN"
-            refuse(f"load_label_studio: an export must be a list of tasks with data and annotations; got {actual}")
+            remedy = "export as JSON, not JSON_MIN" if "without" in fault or not listed else ""
+            remedy = remedy or "export the project of the tasks and the configuration that label_studio_tasks made"
+            got = f"{fault} ({path.name}, task {n}); {remedy}"
+            refuse(f"load_label_studio: an export must be a list of tasks with data and annotations; got {got}")
     return tasks
 
 # %% ../../nbs/records/06_labelstudio.ipynb #126a5e78

@@ -153,10 +153,10 @@ def _parts(value: Any, separator: str | None) -> list[str]:
 # %% ../../nbs/records/08_questions.ipynb #44f5d523
 def _unlabelled(texts: list[str]) -> list[str]:
     "Options without a running letter or number before them."
-    matches = [re.match(r"\(?([A-Za-z]|\d{1,2})[).:]\s+(?=\S)", t) for t in texts]
-    labels = [m[1].upper() for m in matches if m]
-    if len(texts) > 1 and labels in (letters(len(texts)), [str(k) for k in range(1, len(texts) + 1)]):
-        return [t[m.end() :] for t, m in zip(texts, matches) if m]
+    found = [re.match(r"\(?([A-Za-z]|\d{1,2})[).:]\s+(?=\S)", t) for t in texts]
+    named = [m[1].upper() for m in found if m]
+    if 1 < len(texts) <= 26 and named in (letters(len(texts)), [str(k) for k in range(1, len(texts) + 1)]):
+        return [t[m.end() :] for t, m in zip(texts, found) if m]
     return texts
 
 
@@ -279,8 +279,8 @@ def _separator(table: Table, columns: str | list[str] | None) -> str | None:
 
 # %% ../../nbs/records/08_questions.ipynb #a46e4685
 _TAG = re.compile(
-    r"</?(?:p|b|i|u|em|strong|br|sup|sub|s|del|strike|span|div|li|ul|ol|table|tr|td|th|img)"
-    r"""(?:\s+[\w-]+(?:=(?:"[^"]*"|'[^']*'))?)*\s*/?>""",
+    r"</?(?:p|b|i|u|em|strong|br|sup|sub|s|del|strike|span|div|li|ul|ol|table|tr|td|th|img|script|style|font|h[1-6])"
+    r"""(?:\s+[\w-]+(?:=(?:"[^"]*"|'[^']*'|[^\s"'>]+))?)*\s*/?>""",
     re.IGNORECASE,
 )
 
@@ -418,6 +418,9 @@ def _answer(
         positions = _named_by(value, key, options, task.ordered) if value and key else []
         if positions is None:
             raise Misfit(columns["key"], value, f"key must name one of the {len(options)} options by {key}")
+        if task.lettered and len(options) > 26:
+            rule = "options must be 26 at most, unless a column task says multi_label"
+            raise Misfit(columns["key"], value, rule)
         return [letters(len(options))[k] if task.lettered else options[k] for k in positions]
     reference = cell_text(row, columns.get("reference")) or ("" if "reference" in columns else value)
     if not reference:

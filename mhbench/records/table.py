@@ -13,8 +13,10 @@ import io
 import json
 import math
 import re
+import unicodedata
 import xml.etree.ElementTree as ET
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from itertools import chain, islice, product
@@ -28,9 +30,10 @@ from ..errors import optional, refuse
 from .schema import OR_WITHOUT, Record, Validated, letters, validate, write_set_aside
 
 # %% auto #0
-__all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_LIST', 'MOST_CELLS', 'MOST_CHARACTERS', 'MOST_OF_A_WORKBOOK', 'Rows', 'file_encoding',
-           'as_windows_1252', 'text_rows', 'csv_rows', 'Unreadable', 'cell', 'Table', 'file_text', 'json_rows',
-           'marked_text', 'read_table', 'rows_as_csv', 'Misfit', 'cell_value', 'cell_text', 'folded', 'validate_table']
+__all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_LIST', 'MOST_COLUMNS', 'MOST_CELLS', 'MOST_CHARACTERS', 'MOST_OF_A_WORKBOOK', 'Rows',
+           'file_encoding', 'as_windows_1252', 'text_rows', 'csv_rows', 'Unreadable', 'odd_character', 'cell', 'Table',
+           'file_text', 'json_value', 'json_rows', 'marked_text', 'read_table', 'rows_as_csv', 'Misfit', 'cell_value',
+           'cell_text', 'folded', 'validate_table']
 
 # %% ../../nbs/records/02_table.ipynb #949eb3ec
 def file_encoding(path: Path, encoding: str = "utf-8-sig") -> str:
@@ -144,7 +147,7 @@ def csv_rows(
     if missing:
         actual = f"{header} ({path.name}:{first})"
         refuse(f"csv_rows: columns must include {missing}; got {actual}; give the file as it was released")
-    if twice := [c for c in required if header.count(c) > 1]:
+    if twice := [c for c, n in Counter(header).items() if n > 1 and c and (not required or c in required)]:
         actual = f"{twice} more than once ({path.name}:{first}); rename or remove the others"
         refuse(f"csv_rows: a column that is read must have a name of its own; got {actual}")
     for line, row in records:
@@ -162,6 +165,17 @@ class Unreadable(NamedTuple):
 
     value: str
     rule: str
+
+
+# control characters, and those that show a text in another order than it is read in
+_ODD = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_INVISIBLE = re.compile("[\u200b\u2060\ufeff\xad]")  # which nobody sees, and no name or option differs by
+
+
+def odd_character(text: str) -> str | None:
+    "The first character that no person typed, by its number: U+202E."
+    m = _ODD.search(text)
+    return f"U+{ord(m[0]):04X}" if m else None
 
 
 _LABEL, _TEXT = ("label", "aid", "id"), ("text", "atext")  # of an option that is an object
@@ -192,7 +206,11 @@ def cell(value: Any) -> str | list | Unreadable:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
-        return value.strip().lstrip("\ufeff")
+        if odd := odd_character(value):
+            return Unreadable(ascii(value)[:80], f"a cell must have no control character; this has {odd}")
+        return unicodedata.normalize("NFC", _INVISIBLE.sub("", value)).strip()
+    if isinstance(value, float) and math.isinf(value):
+        return Unreadable(str(value), "a number must be finite")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
@@ -208,8 +226,8 @@ def cell(value: Any) -> str | list | Unreadable:
             rule = f"a cell must hold {MOST_OF_A_LIST} values at most, not {len(value)}"
             return Unreadable(str(value[:3])[:80], rule)
         parts = [cell(v) for v in value]
-        broken = [p for p in parts if not isinstance(p, str)]
-        return broken[0] if broken and isinstance(broken[0], Unreadable) else parts
+        broken = [p if isinstance(p, Unreadable) else None for p in parts if not isinstance(p, str)]
+        return broken[0] or Unreadable(str(value)[:80], "a list must hold texts or numbers") if broken else parts
     return Unreadable(str(value)[:80], f"a cell must be text, a number or a list, not {type(value).__name__}")
 
 # %% ../../nbs/records/02_table.ipynb #6f6dc0e5
@@ -223,6 +241,9 @@ class Table(NamedTuple):
 
 def _named(header: list[str], place: str) -> list[str]:
     "The names of the columns; a name that stands twice is refused."
+    if len(header) > MOST_COLUMNS:
+        got = f"{len(header):,} ({place}); take those that are read into a file of their own"
+        refuse(f"read_table: a table must have {MOST_COLUMNS:,} columns at most; got {got}")
     twice = sorted({c for c in header if c and header.count(c) > 1})
     if twice:
         refuse(f"read_table: columns must have names of their own; got {twice} twice ({place}); rename one")
@@ -231,6 +252,7 @@ def _named(header: list[str], place: str) -> list[str]:
     return header
 
 
+MOST_COLUMNS = 4_000
 _FEW = 40  # rows that show whether the first one names the columns
 
 
@@ -335,7 +357,41 @@ def file_text(path: Path, encoding: str = "utf-8-sig") -> str:
         _other_encoding("json_rows", path, encoding)
 
 
-def json_rows(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[str, dict[str, Any]]]:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    "An object whose names each stand once."
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the name {name!r} more than once in an object")
+    return found
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word}, which is no number")
+
+
+def json_value(text: str, *, numbers: bool = True) -> Any:
+    """A value of JSON. `numbers`: NaN and infinity, which Python writes, are none.
+
+    Raises: ValueError, also for a name that stands twice, half a character, and nesting without end.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number if numbers else None)
+        if re.search(r"\\u[dD]", text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("entries in entries without end") from None
+    except UnicodeEncodeError as e:
+        raise ValueError(f"half a character, {e.object[e.start : e.end]!a}") from None
+    return value
+
+
+def json_rows(
+    path: str | Path,
+    encoding: str = "utf-8-sig",
+    *,
+    numbers: bool = True,  # as for `json_value`
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file of JSON lines as (place, fields), with place as "file:line"; empty lines are passed over.
 
     Raises: ValueError for a line that is no object, or bytes of another encoding.
@@ -345,8 +401,8 @@ def json_rows(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[s
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as e:
+            row = json_value(line, numbers=numbers)
+        except ValueError as e:
             actual = f"{e.msg} at column {e.colno}" if isinstance(e, json.JSONDecodeError) else str(e)
         else:
             actual = "" if isinstance(row, dict) else type(row).__name__
@@ -389,10 +445,13 @@ def _workbook(path: Path):
     return openpyxl.load_workbook(path, data_only=True, read_only=True, rich_text=True)
 
 
+_MOST_ROWS = 1 << 20  # of a sheet, as Excel has them
+
+
 def _filled_cells(sheet) -> Iterator:
     "The cells that hold something, row by row; what a file says of its own size is not believed."
     sheet.reset_dimensions()
-    return (c for c in chain.from_iterable(sheet.iter_rows()) if c.value is not None)
+    return (c for c in chain.from_iterable(sheet.iter_rows(max_row=_MOST_ROWS)) if c.value is not None)
 
 # %% ../../nbs/records/02_table.ipynb #45bc41da
 _Place = tuple[int, int]  # row and column
@@ -437,6 +496,9 @@ def _marks(sheet) -> _Marks:
             elif tag == "mergeCell":
                 marks.merged.append(range_boundaries(e.get("ref")))
             elif tag == "row":
+                if int(e.get("r", "0")) > _MOST_ROWS:
+                    got = f"row {e.get('r')}; save the sheet as CSV"
+                    refuse(f"read_table: a sheet must have {_MOST_ROWS:,} rows at most; got {got}")
                 if e.get("hidden") in ("1", "true"):
                     marks.hidden.append(int(e.get("r", "0")))
                 e.clear()
@@ -538,9 +600,9 @@ def _excel(path: Path, sheet: str | None, stored: bool = False) -> Table:
             chosen = book[_sheet(book, sheet, path)]
             marks = _marks(chosen)
             cells = _sheet_cells(chosen, marks, stored)
-    except ValueError:
-        raise
     except Exception as e:  # openpyxl raises whatever the broken part raises
+        if (message := str(e)).startswith("read_table: "):
+            raise ValueError(message if path.name in message else f"{message} ({path.name})") from None
         actual = f"{type(e).__name__}: {e} ({path.name})"
         refuse(f"read_table: path must be an Excel workbook; got {actual}; save it as .xlsx, without a password")
     return _sheet_table(path.name if sheet is None else f"{path.name}:{sheet}", cells, marks)
@@ -555,6 +617,9 @@ def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks) -> Table:
         "merged cells count for every row that they cover": _merged(marks.merged, top, last, cells),
         "hidden rows are read like the others": sum(row > top for row in marks.hidden),
     }
+    if over := [right - left + 1 for left, _, right, bottom in marks.merged if bottom <= top and left != right]:
+        got = f"one cell over {over[0]} columns ({start}:{top}); write a name into each"
+        refuse(f"read_table: the first row must name each column; got {got}")
     names = {k: v.value if isinstance(v, Unreadable) else str(v) for (row, k), v in cells.items() if row == top}
     columns = _named([names[k] for k in sorted(names)], f"{start.partition(':')[0]}:{top}")
     below: dict[int, set[int]] = {}
