@@ -150,6 +150,8 @@ def files_left(folder: Path) -> Table:
     for file in sorted(f for f in folder.rglob("*") if f.is_file() and not f.name.startswith("notebook")):
         if file.suffix == ".parquet":
             frame = pd.read_parquet(file).drop(columns=["request_key"], errors="ignore")
+            if "wording" in frame and (frame["wording"] == "ours").all():
+                frame = frame.drop(columns="wording")  # as everywhere
             text = frame.to_csv(index=False, lineterminator="\n")
         elif file.suffix in (".csv", ".json", ".jsonl", ".md", ".xml", ".txt") and file.name != "contents.json":
             text = file.read_text(encoding="utf-8")
