@@ -15,6 +15,7 @@ from conftest import ROOT
 from mhbench.annotate.export import ratings_of_file
 from mhbench.records.described import RatingTable, read_ratings
 from mhbench.records.guessed import guess_description
+from mhbench.run.cli import main
 from mhbench.run.ratings import ratings_csv
 
 DESCRIBED = ROOT / "docs" / "ratings"
@@ -296,6 +297,26 @@ def test_the_record_goes_out_as_csv_and_comes_back_the_same(tmp_path):
     ratings_csv(got, tmp_path / "out.csv")
     assert ratings_of_file(tmp_path / "out.csv") == got.records()
     assert {r.kind for r in got.records()} == {"person", "adjudicator"} and got.records()[0].item_id == "i-1"
+
+
+def test_the_command_guesses_reads_and_writes_a_page(tmp_path, capsys):
+    rows = [
+        f"c{p}{m},x{k},m{m},p{p},{(p + k) % 5 + 1},{(p * m + k) % 5 + 1}"
+        for p in range(8)
+        for m in (0, 1)
+        for k in range(6)
+    ]
+    (tmp_path / "r.csv").write_text("\n".join(["conversation_id,clinician_id,provider_llm,persona,by_a,by_b", *rows]))
+    told = str(tmp_path / "r.yaml")
+    assert main(["ratings", str(tmp_path / "r.csv"), "--to", told]) == 0
+    assert main(["ratings", told, "--to", str(tmp_path / "r.html")]) == 0
+    said = capsys.readouterr().out
+    assert "192 ratings" in said and "all criteria, pooled" in said
+    page = (tmp_path / "r.html").read_text()
+    assert "<svg" in page and "The spread of ratings by a person" in page and "Means and differences" in page
+    assert main(["panel", "design", told, "--width", "3"]) == 0
+    assert "the cheapest first" in capsys.readouterr().out
+    assert main(["ratings", str(tmp_path / "none.csv")]) != 0
 
 
 def test_guesses_are_read_as_they_stand(tmp_path):

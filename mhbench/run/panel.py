@@ -19,18 +19,20 @@ from ..annotate.export import ratings, ratings_of_file
 from ..annotate.store import open_store
 from ..errors import refuse
 from ..records.database import make_private, private_file
-from ..records.described import read_ratings
+from ..records.described import RatingTable, read_ratings
 from ..records.guessed import guess_long
 from ..records.schema import Item, Judgment, Rating, Response, read_records
 from ..records.table import cell_text, csv_rows, read_table
 from .graph import place, records_left, root
 from .params import load_params
 from ..stats import panel_design as design
+from ..stats.components import spread_designs
 from ..stats.estimate import fewest_clusters
 from ..stats.multi_reader import rater_components
 from ..stats.prediction_powered import Pilot, certificate, pilot_of, pilot_of_card
 from ..steps.judge_people import rated_points
 from ..steps.judge_tables import student_points
+from ..steps.rated import spread_of
 from ..subcommand import argument, comma_separated, command_group, subcommand
 
 # %% auto #0
@@ -70,10 +72,23 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
     print(f"{interval}: {needed} raters an item; {n_missing} answers are still to be given, {hours}.")
 
 # %% ../../nbs/run/13_panel.ipynb #33c45a65
+def _print_spread(table: RatingTable, a: argparse.Namespace) -> None:
+    "The spread of a described pilot, and the cheapest numbers of all that its ratings stand within."
+    spread = spread_of(table, items=False)
+    print(spread.table.round(4).to_string(index=False))
+    known = {"target": 1, "criterion": spread.n_levels.get("criterion", 1), "rater": a.max_raters}
+    most = {f: known.get(f, 40) for f in spread.n_levels}
+    designs = spread_designs(spread, a.width, most=most, fixed=["target", "criterion"])
+    if not len(designs):
+        return print(f"For an interval of a mean no wider than {a.width:g}, {most} are too few.")
+    print(f"for an interval of a mean no wider than {a.width:g}, the cheapest first:")
+    print(designs.round(3).to_string(index=False))
+
+
 @subcommand(
     "panel design",
     "how many raters and items, and who rates what, from a pilot's ratings",
-    argument("ratings", help="the page's file of answers, or a table: item, rater, target, value or label"),
+    argument("ratings", help="a file of answers, a table (item, rater, target, value or label), or a description"),
     argument(
         "--width",
         type=float,
@@ -93,6 +108,8 @@ def _panel_design(a: argparse.Namespace) -> None:
     aim = design.Aim(a.width, a.difference, a.power)
     if min(x for x in (a.width, a.difference) if x is not None) < _LOWER_LIMIT:
         refuse("panel design: --width and --difference must be above 0")
+    if Path(a.ratings).suffix in (".yaml", ".yml") and a.width is not None:
+        return _print_spread(read_ratings(Path(a.ratings)), a)
     pilot_rows, measured = pilot_ratings(a.ratings)
     pilot, label = design.pilot_table(pilot_rows, a.label)
     minutes = a.minutes or measured or design.MINUTES

@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import html
+import io
 import json
 from pathlib import Path
 
@@ -15,10 +18,20 @@ from ..errors import refuse
 from ..records.described import RatingTable, read_ratings
 from ..records.guessed import guess_description
 from ..records.schema import Rating
+from ..report.forest import intervals
+from ..stats.components import change_of_another
+from mhbench.steps.rated import (
+    agreement_by_criterion,
+    agreement_by_pair,
+    judges_and_people,
+    means_and_differences,
+    spread_of,
+    third_ratings,
+)
 from ..subcommand import argument, several, subcommand
 
 # %% auto #0
-__all__ = ['ratings_csv', 'read_of', 'ratings_told']
+__all__ = ['ratings_csv', 'tables_of_ratings', 'page_of_ratings', 'ratings_told']
 
 # %% ../../nbs/run/28_ratings.ipynb #54d10c03
 def ratings_csv(table: RatingTable, to: Path) -> None:
@@ -29,17 +42,63 @@ def ratings_csv(table: RatingTable, to: Path) -> None:
     frame.to_csv(to, index=False, lineterminator="\n")
 
 
-def read_of(path: Path, folder: str | None) -> RatingTable:
-    "The ratings of a description's file."
-    return read_ratings(path, folder)
+def tables_of_ratings(table: RatingTable) -> dict[str, pd.DataFrame]:
+    "All tables of a release: what was counted, then agreement, means, the spread, and judges beside people."
+    out = {
+        "Rated, missing and outside": table.counts,
+        "Agreement of persons, by criterion": agreement_by_criterion(table),
+    }
+    out["Agreement of pairs of persons"] = agreement_by_pair(table)
+    out["Labels that are one of two that disagree"] = third_ratings(table)
+    if table.single["score"].notna().any():
+        out["Means and differences, for other items, other raters, and both"] = means_and_differences(table)
+        out["Judges beside people"] = judges_and_people(table)
+        for kind in [k for k in ("person", "judge") if (table.single["kind"] == k).any()]:
+            with contextlib.suppress(ValueError):  # a design that tells nothing apart
+                spread = spread_of(table, [kind])
+                out[f"The spread of ratings by a {kind}, taken apart"] = spread.table
+                out[_CHANGED.format(kind)] = change_of_another(spread).assign(n=spread.n)
+    return {name: t for name, t in out.items() if len(t)}
+
+
+_CHANGED = "What another level would have changed in a rating by a {}"
+
+
+def page_of_ratings(table: RatingTable) -> str:  # HTML
+    "The tables of a release on one page, with a figure of the spread."
+    parts = [f"<h1>{html.escape(table.release or 'Ratings')}</h1>"]
+    parts += [f"<p><b>{html.escape(ask)}</b></p>" for ask in table.asks] + [
+        f"<p>{html.escape(n)}</p>" for n in table.notes
+    ]
+    for name, found in tables_of_ratings(table).items():
+        parts.append(f"<h2>{html.escape(name)}</h2>")
+        if name.startswith(_CHANGED[:12]):
+            key = "standard deviation of the difference, in points of the scale; all products are counted"
+            fig = intervals(found, group="factor", xlabel="points", better=None, title=name, key=key)
+            if fig is not None:
+                drawn = io.StringIO()
+                fig.savefig(drawn, format="svg")
+                parts.append(drawn.getvalue()[drawn.getvalue().index("<svg") :])
+        parts.append(found.to_html(index=False, na_rep="", float_format=lambda x: f"{x:.3f}", border=0))
+    style = "body{font:15px sans-serif;max-width:70em;margin:2em auto}td,th{padding:2px 8px;text-align:right}"
+    head = f'<!doctype html><meta charset="utf-8"><title>Ratings</title><style>{style} svg{{max-width:100%}}</style>'
+    return head + "\n".join(parts)
 
 
 def ratings_told(table: RatingTable) -> str:
     "What a release holds, for a terminal: the questions first."
     said = [f"ASK: {line}" for line in table.asks]
     said += [f"{table.release or 'ratings'}: {len(table.frame)} ratings"]
-    said += [f"scale of {c or 'all'}: {s.said()}" for c, s in table.scales.items()]
-    return "\n".join([*said, table.counts.to_string(index=False), *table.notes])
+    by_scale: dict[str, list[str]] = {}
+    for c, scale in table.scales.items():
+        by_scale.setdefault(scale.said(), []).append(c or "all")
+    said += [f"scale of {', '.join(criteria)}: {words}" for words, criteria in by_scale.items()]
+    said += [table.counts.to_string(index=False), *table.notes]
+    said += [line for line in third_ratings(table)["says"] if line]
+    agreement = agreement_by_criterion(table)
+    shown = agreement[agreement["measure"].isin(["raw", "alpha, nominal", "alpha, interval", "AC1"])]
+    columns = ["criterion", "beside", "measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "for"]
+    return "\n".join([*said, shown[columns].round(3).to_string(index=False)] if len(shown) else said)
 
 # %% ../../nbs/run/28_ratings.ipynb #54d10c04
 @subcommand(
@@ -49,7 +108,7 @@ def ratings_told(table: RatingTable) -> str:
     argument(
         "--from", dest="folder", metavar="FOLDER", help="of the files that a description names; its own by default"
     ),
-    argument("--to", metavar="FILE", help="the description (.yaml), or the ratings one a row (.csv)"),
+    argument("--to", metavar="FILE", help="the description (.yaml), the ratings one a row (.csv), all tables (.html)"),
     several("--column", "FIELD=COLUMN", "for the guesses, e.g. rater=Gutachter"),
 )
 def _ratings(a: argparse.Namespace) -> None:
@@ -61,8 +120,12 @@ def _ratings(a: argparse.Namespace) -> None:
         if a.to:
             Path(a.to).write_text(text, encoding="utf-8")
         return print(f"written: {a.to}" if a.to else text)
-    table = read_of(path, a.folder)
+    table = read_ratings(path, a.folder)
     print(ratings_told(table))
-    if a.to:
+    if not a.to:
+        return
+    if Path(a.to).suffix == ".html":
+        Path(a.to).write_text(page_of_ratings(table), encoding="utf-8")
+    else:
         ratings_csv(table, Path(a.to))
-        print(f"written: {a.to}")
+    print(f"written: {a.to}")

@@ -221,9 +221,9 @@ def means_and_differences(table: RatingTable, kinds: Iterable[str] = ("person",)
     return pd.DataFrame(rows, columns=MEAN_COLUMNS)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0c
-def spread_of(table: RatingTable, kinds: Iterable[str] | None = None, **how: Any) -> Spread:
+def spread_of(table: RatingTable, kinds: Iterable[str] | None = None, items: bool = True, **how: Any) -> Spread:
     """The spread of ratings, taken apart: target, what they stand within, item, rater, repeat and criterion, with their
-    products. An item that belongs to one target is nested in it, and named by both."""
+    products; without `items`, conversations that stand within a persona count as its ratings."""
     f = table.single[table.single["score"].notna()]
     f = f[f["kind"].isin(list(kinds))] if kinds else f
     names = {
@@ -233,7 +233,8 @@ def spread_of(table: RatingTable, kinds: Iterable[str] | None = None, **how: Any
         "rater": f["rater"],
     }
     names |= {"repeat": f["rater"] + " " + f["repeat"], "criterion": f["criterion"]}
-    return variance_components(f["score"], {k: v for k, v in names.items() if v.nunique() > 1}, **how)
+    left = {k: v for k, v in names.items() if v.nunique() > 1 and (items or k != "item" or not table.within)}
+    return variance_components(f["score"], left, **how)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0e
 JUDGE_COLUMNS = ["judge", "criterion", "targets", "with", "n", "agreement", "agreement_of_people", "difference"]
