@@ -33,7 +33,7 @@ from mhbench.ledger.verdicts import (
     tolerances,
 )
 from ..records.database import sha256_file
-from ..records.described import RatingPart, descriptions, files_of
+from ..records.described import RatingPart, descriptions, described_files
 from ..registry import study_files
 from .graph import root
 from .params import load_params
@@ -186,7 +186,7 @@ def _declared_files(claims: Claims, folder: Path) -> ReleaseFiles:
         given = table.ratings if isinstance(table.ratings, dict) else claims.path.parent / (table.ratings or "")
         rows = [RatingPart(files=table.files, value="-", scale="0..1")]
         for part in rows if table.ratings is None else descriptions(given):
-            for path, _ in files_of(part, folder, set()):
+            for path, _ in described_files(part, folder, set()):
                 present[path.relative_to(folder).as_posix()] = sha256_file(path)
     return ReleaseFiles(claims.name, "", "", present)
 
