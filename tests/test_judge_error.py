@@ -8,7 +8,7 @@ from scipy.stats import t
 from mhbench.stats.judge_error import (
     EVEN_DIGITS,
     _fieller,
-    _mean_and_sd,
+    _spread,
     bias_slope,
     bland_altman,
     leave_one_rater_out,
@@ -91,21 +91,17 @@ def test_limits_of_a_slope_are_where_the_bias_left_over_is_as_large_as_its_error
     assert np.isnan(_fieller(top - 2, 0.01 * bottom - 0.04, 0.9)).all()  # a slope of which nothing is known
 
 
-def test_the_spread_without_each_case_is_the_spread_of_the_others():
-    "And for answers by themselves it is the usual standard deviation, whose interval is Student's on its logarithm."
+def test_the_freedom_of_a_spread_over_cases_is_satterthwaites():
     rng = np.random.default_rng(6)
-    case = np.repeat(np.arange(6), [2, 3, 9, 2, 4, 8])
-    d = rng.normal(size=6)[case] + rng.normal(size=len(case))
-    weights = (case != np.arange(6)[:, None]).astype(float)
-    found = _mean_and_sd(d, case, weights=weights)
-    for k in range(6):
-        left, of = d[case != k], np.unique(case[case != k], return_inverse=True)[1]
-        alone = _mean_and_sd(left, of, weights=np.ones((1, len(left))))[0]
-        assert found[k] == pytest.approx(alone) and alone[0] == pytest.approx(left.mean())
-    single = _mean_and_sd(d, np.arange(len(d)), weights=np.ones((1, len(d))))[0]
-    assert single == pytest.approx([d.mean(), d.std(ddof=1)])
-    limits = bland_altman(50 + d, np.full(len(d), 50.0), clusters=case, seed=1)
-    assert limits.high.ci_low < limits.high.estimate < limits.high.ci_high and limits.sd.kind == "jackknife"
+    sizes = [2, 3, 9, 2, 4, 8]
+    case = np.repeat(np.arange(6), sizes)
+    d = np.repeat(rng.choice([-3.0, 3.0], 6), sizes) + rng.choice([-1.0, 1.0], len(case))
+    about = d - d.mean()
+    means = np.array([about[case == k].mean() for k in range(6)])
+    inside = sum(((about[case == k] - means[k]) ** 2).sum() for k in range(6)) / (len(d) - 6)
+    between, within = means.var(ddof=1), (1 - np.mean(1 / np.array(sizes))) * inside
+    by_hand = (between + within) ** 2 / (between**2 / 5 + within**2 / (len(d) - 6))
+    assert _spread(d, case)[1] == pytest.approx(by_hand)
 
 
 def test_five_cases_make_no_two_halves():

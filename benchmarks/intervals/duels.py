@@ -50,5 +50,6 @@ KINDS = [
         draw=draw_duels,
         truth=lambda own, **_: worth_of_the_first(own),
         interval=worth_by_people,
+        wide="six people who do not differ: the part of raters is estimated where there is none",
     ),
 ]

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import gammaincinv, ndtri, stdtrit
 
 from ..errors import refuse
 from .differences import independent_difference
 from .estimate import Estimate, estimate
-from .jackknife import Jackknife, jackknife
 from .resample import divide, group_codes, mean, numbers_of_units
 
 # %% auto #0
@@ -38,24 +37,28 @@ class Limits(NamedTuple):
     high: Estimate  # upper limit
 
 
-def _mean_and_sd(d: np.ndarray, of: np.ndarray, *, weights: np.ndarray) -> np.ndarray:  # (B, 2)
-    "The mean, and the standard deviation about it where cases (N,) are a sample, for every row of weights (B, N)."
-    total = weights.sum(1)
-    middle = weights @ d / total
-    cases = int(of.max()) + 1
-    found = []
-    for w, n, m in zip(weights, total, middle):
-        about = w * (d - m)
-        k = int(np.count_nonzero(np.bincount(of, w, cases)))
-        between = float((np.bincount(of, about, cases) ** 2).sum()) / n**2
-        found.append((m, np.sqrt(about @ (d - m) / n + k / max(k - 1, 1) * between)))
-    return np.array(found)
+def _spread(d: np.ndarray, of: np.ndarray) -> tuple[float, float, float]:
+    "A standard deviation over cases, its degrees of freedom, and its correlation with the mean."
+    size = np.bincount(of)
+    n, k, about = len(d), len(size), d - d.mean()
+    to_mean = np.bincount(of, about)
+    s2 = float(about @ about) / n + k / (k - 1) * float(to_mean @ to_mean) / n**2
+    to_s2 = np.bincount(of, about**2 - s2)
+    inside = about - (to_mean / size)[of]
+    within = (1 - float((1 / size).mean())) * float(inside @ inside) / max(n - k, 1)
+    between = float((to_mean / size).var(ddof=1))
+    normal = (between + within) ** 2 / (between**2 / (k - 1) + within**2 / max(n - k, 1))
+    worth = n**2 / float(size @ size)  # cases of one size
+    robust = 1.6 * s2**2 / (k / (k - 1) * float(to_s2 @ to_s2) / n**2) * worth / (worth + 8)
+    length = float(np.sqrt((to_mean @ to_mean) * (to_s2 @ to_s2)))
+    together = float(to_mean @ to_s2) / length if length > 0 else 0.0
+    return float(np.sqrt(s2)), max(1.0, min(normal, robust)), together * k / (k + 10)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #2681e3b5
 def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: Any) -> Limits:  # as in `estimate`
     """How biased a judge is against people's mean scores of the same answers (N,), and the limits of agreement.
 
-    Source: Bland and Altman 1986; 2007 (several answers to a case); Tukey 1958 (intervals of the limits).
+    Source: Bland and Altman 1986; 2007 (several answers to a case); Zou 2013 (intervals of the limits).
     """
     y, x, there = _both(judge, people, "bland_altman")
     if len(y) < 3:
@@ -69,16 +72,19 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
         spread = float(d.std(ddof=1))
         values = (spread, bias.estimate - z * spread, bias.estimate + z * spread)
         return Limits(bias, *(Estimate.from_limits(v, **about) for v in values))
-    j = jackknife(_mean_and_sd, d, of, clusters=of)
-    middle, s = (float(x) for x in j.value)
-    left = j.left_out
-    of_log = Jackknife(np.log(s), np.log(np.maximum(left[:, 1], 1e-300)), j.n_clusters).limits(bias.level)
-    sd = Estimate.from_limits(s, *np.exp(of_log), **about, kind="jackknife")
-    found = []
-    for sign in (-1, 1):
-        one = Jackknife(middle + sign * z * s, left[:, 0] + sign * z * left[:, 1], j.n_clusters)
-        found.append(Estimate.from_limits(one.value, *one.limits(bias.level), **about, kind="jackknife"))
-    return Limits(bias, sd, *found)
+    s, df, with_mean = _spread(d, of)
+    tails = np.array([(1 + bias.level) / 2, (1 - bias.level) / 2])
+    of_sd = s * np.sqrt(df / (2 * gammaincinv(df / 2, tails)))  # quantiles of chi-square
+    sd = Estimate.from_limits(s, *(of_sd if bias.ci_low < bias.ci_high else ()), **about, kind="chi-square")
+
+    def limit(sign: int) -> Estimate:
+        at = bias.estimate + sign * z * s
+        a = np.array([bias.ci_low, bias.ci_high]) - bias.estimate
+        b = sign * z * (of_sd[::sign] - s)
+        low, high = at + np.array([-1, 1]) * np.sqrt(a**2 + b**2 + 2 * sign * with_mean * a * b)
+        return Estimate.from_limits(at, low, high, **about, kind="MOVER")
+
+    return Limits(bias, sd, limit(-1), limit(1))
 
 # %% ../../nbs/stats/16_judge_error.ipynb #846b80f4
 def _severity_removed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

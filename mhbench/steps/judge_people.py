@@ -103,8 +103,8 @@ def _scores(answers: pd.DataFrame, people: np.ndarray, settings: dict) -> list[t
         b = bland_altman(*pair, **on)
         slope = bias_slope(pair[0], people, clusters=on["clusters"], level=settings["level"])
         reading = "points a point of the true score, raters' errors taken out; 0: the bias is the same for all"
-        rows += [("bias", b.bias, "points above people's mean"), ("lower limit of agreement", b.low, "of one answer")]
-        rows += [("upper limit of agreement", b.high, "of one answer")]
+        rows += [("bias", b.bias, "points above people's mean"), ("lower limit of agreement", b.low, _OF_ONE)]
+        rows += [("upper limit of agreement", b.high, _OF_ONE)]
         rows += _among_people(people, on["clusters"], settings)
         rows.append(("slope of the bias", slope, reading if slope.n and np.isfinite(slope.estimate) else _ONE_RATER))
     if answers.loc[paired, "cluster"].nunique() >= 6:
@@ -114,6 +114,7 @@ def _scores(answers: pd.DataFrame, people: np.ndarray, settings: dict) -> list[t
     return rows
 
 
+_OF_ONE = "of one answer, where differences are about normal"
 _ONE_RATER = "it takes two raters an answer: with one, nobody knows what is error"
 
 # %% ../../nbs/steps/22_judge_people.ipynb #863e15a2
