@@ -159,6 +159,7 @@ def test_a_judge_beside_people(rated):
     assert {"others' answers", "its own model's answers", "m0", "m1"} == set(whole.index)
     assert 0.5 < whole.loc["others' answers", "difference"] < 1.5 and whole.loc["others' answers", "slope"] > 0.5
     assert {"r0", "panel", "expert_1"} < set(got["with"])
+    assert (whole["ci_low"] < whole["difference"]).all() and (whole["difference"] < whole["ci_high"]).all()
     people = rated.frame[(rated.frame["kind"] == "person") & (rated.frame["target"] == "m0")]
     mean = people.groupby(["item", "criterion"])["score"].mean()
     judge = rated.frame[(rated.frame["kind"] == "judge") & (rated.frame["target"] == "m0")].set_index(

@@ -17,7 +17,8 @@ from ..records.described import RatingTable
 from ..records.questions import plain_name
 from ..stats.agreement import gwet_ac1, krippendorff_alpha
 from ..stats.components import REST, Spread, variance_components
-from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
+from ..stats.differences import mean_difference
+from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.multi_reader import OverRaters, over_raters
 from ..stats.repeatability import two_way_intraclass_correlation
 from ..stats.resample import as_result, divide, unit_weights
@@ -278,7 +279,7 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
 
 
 def _beside(judge: np.ndarray, people: np.ndarray, case: np.ndarray, of_people: float) -> list:
-    e: Estimate = over_raters(_mean_of(np.ones(len(judge), bool)), (judge - people)[None], clusters=case).items
+    e = mean_difference(judge - people, case)
     spread = people.var()
     slope = float(((judge - judge.mean()) * (people - people.mean())).mean() / spread) if spread > 0 else np.nan
     pair = np.column_stack([people, judge])
