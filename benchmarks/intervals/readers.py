@@ -232,6 +232,7 @@ KINDS = [
         ],
         draw=lambda rng, **setting: draw_labels(rng, **setting)[0],
         truth=lambda items, raters, item, rater: kappa_of_any_two(item, rater),
+        wide="raters who do not differ: their part is estimated where there is none",
         interval=lambda people, seed: over_raters(kappa_of_pairs, people, within=(-1, 1)).both,
     ),
 ]
