@@ -45,7 +45,7 @@ KINDS = [
         stages="duels",
         settings=settings(
             "people items each own",
-            *((6, 30, 2, 0.0), (6, 100, 2, 0.7)),
+            *((6, 30, 2, 0.0), (6, 100, 2, 0.7), (8, 30, 2, 0.4)),
         ),
         draw=draw_duels,
         truth=lambda own, **_: worth_of_the_first(own),
