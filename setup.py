@@ -8,7 +8,7 @@ from setuptools.command.build_py import build_py
 
 STAGES = sorted(Path("nbs", "stages").glob("*.ipynb"))
 FILES = ("params.yaml", "run.yaml", "dvc.yaml", "params.schema.json", "nbs/stages/mhbench.sh")
-PIPELINE = [*map(Path, FILES), *STAGES]
+PIPELINE = [*map(Path, FILES), *STAGES, *sorted(Path("nbs", "studies").glob("*/results.ipynb"))]
 
 
 class WithPipeline(build_py):

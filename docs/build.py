@@ -24,13 +24,12 @@ from mhbench.ledger.page import ledger_page
 from mhbench.ledger.verdicts import claims_by_verdict
 from mhbench.report.tables import markdown_table
 from mhbench.run.ledger import all_verdicts_on_papers
-from mhbench.run.params import WRITTEN
 from mhbench.run.shape import stage_classes
 from mhbench.steps.parameters import GIVEN
 
 TOP = Path(__file__).resolve().parents[1]
 JOBS = "2"
-PLAIN = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')  # code that has no colour of its own: 15 MB of tags
+PLAIN = re.compile(r'<span class="(?:n|nn|p|w|o)">([^<]*)</span>')  # code that has no colour of its own: 15 MB of tags
 MATHJAX = ("mathjax/tex-chtml.js", "mathjax/output/chtml/fonts")  # what the pages load of 24 MB
 SOURCE, HTML = TOP / "_docs" / "source", TOP / "_docs" / "html"
 FOLDERS = [
@@ -123,7 +122,8 @@ def onward_of(notebook: Path, after: Path | None) -> str:
 
 def notebooks() -> None:
     for folder in [".", *FOLDERS]:
-        files = sorted(f for f in (TOP / "nbs" / folder).rglob("*.ipynb") if ".ipynb_checkpoints" not in f.parts)
+        apart = {".ipynb_checkpoints", "results.ipynb"}
+        files = sorted(f for f in (TOP / "nbs" / folder).rglob("*.ipynb") if not apart & set(f.parts))
         if folder == ".":
             files = [f for f in files if f.parent.name == "nbs" and f.name != "index.ipynb"]
         pages = [copied(f, onward_of(f, after)) for f, after in zip(files, [*files[1:], None])]
@@ -149,7 +149,8 @@ def of_report(page: str) -> str:
 
 
 def executed() -> None:
-    demo = [f for f in sorted((TOP / "reports").rglob("*.ipynb")) if "replication" not in f.relative_to(TOP).parts]
+    apart = {"replication", "results"}
+    demo = [f for f in sorted((TOP / "reports").rglob("*.ipynb")) if not apart & set(f.relative_to(TOP).parts)]
     pages = []
     for f in demo:
         stage = f.relative_to(TOP / "reports").parts[0].removesuffix(".ipynb")
@@ -273,31 +274,25 @@ def question_of(notebook: Path) -> str:
     return asked[1] if asked else ""
 
 
-def on_the_demo(study: str, made: str) -> str:
-    "A table or figure of a paper, for the demo: the figure itself, or the executed notebook with the table."
-    stage, name = made.split("/")
-    executed = [f"reports/{stage}/{study}.ipynb", *(f"reports/{stage}/{study}/{m}.ipynb" for m in ("minilm",))]
-    notebook = next((f for f in executed if (TOP / f).exists()), None)
-    drawn = TOP / "figures" / stage / study / name
-    if drawn.suffix == ".svg" and drawn.exists():
-        write(f"studies/{study}/{stage}-{name}", drawn.read_text(encoding="utf-8"))
-        return f"[figure]({study}/{stage}-{name})"
-    return f"[table](/{notebook})" if notebook and drawn.suffix != ".svg" else ""
-
-
-def of_the_paper(study: str, entries: list[dict]) -> str:
-    rows = ["| in the paper | what it shows | made by | on the demo |", "|---|---|---|---|"]
-    for e in entries:
-        parts = [made.split("/") for made in e.get("by", [])]
-        by = [f"[{stage}](/nbs/stages/{stage}.ipynb): `{name.removesuffix('.svg')}`" for stage, name in parts]
-        by += [f"[{title_of(TOP / page)}](/{page})" for page in e.get("see", [])]
-        demo = [x for made in e.get("by", []) if (x := on_the_demo(study, made))]
-        silent = [stage for stage, _ in parts[:1] if stage in WRITTEN]
-        demo = demo or [f"`{stage}` is not run: no model of the demo writes" for stage in silent]
-        without = [f"not on the demo ({made.split('/')[1]}): {why}" for made, why in e.get("absent", {}).items()]
-        makes = "; ".join([*dict.fromkeys(by), *([e["note"]] if "note" in e else []), *without])
-        rows.append(f"| {e['what']} | {e['of']} | {makes} | {', '.join(demo) or '–'} |")
-    return "\n".join(rows)
+def as_page(study: str, more: str) -> str:
+    "A study's executed results as a page: without code, and with what follows below."
+    nb = json.loads((TOP / "reports" / "results" / f"{study}.ipynb").read_text(encoding="utf-8"))
+    nb["cells"] = [
+        c
+        for c in nb["cells"]
+        if not {"parameters", "injected-parameters", "setup"} & set(c["metadata"].get("tags", []))
+    ]
+    for c in nb["cells"]:
+        for output in c.get("outputs", []):
+            html = "".join(output["data"]["text/html"])
+            for table in set(re.findall(r'href="\.\./(replication/[^"]+\.csv)"', html)):
+                write(f"extra/{table}", (TOP / "reports" / table).read_bytes())
+            html = re.sub(r'href="\.\./\.\./([^"]+)\.ipynb"', r'href="../\1.html"', html)
+            output["data"]["text/html"] = html.replace("../ledger.html", "../ledger-page.html")
+        if c["cell_type"] == "code":
+            c["metadata"] = {"tags": ["remove-input"]}
+    nb["cells"].append({"cell_type": "markdown", "id": "more", "metadata": {}, "source": more})
+    return json.dumps(nb, ensure_ascii=False)
 
 
 def stages_of(study: str) -> str:
@@ -316,23 +311,20 @@ def stages_of(study: str) -> str:
 
 
 def studies() -> None:
-    "A page for each study: every table and figure of its paper, the stage that makes it, and the demo's version."
-    about = yaml.safe_load((TOP / "docs" / "studies.yaml").read_text(encoding="utf-8"))
-    papers = yaml.safe_load((TOP / "docs" / "papers.yaml").read_text(encoding="utf-8"))
-    for study, name in STUDIES.items():
-        own = sorted((TOP / "nbs" / "studies" / study).glob("*.ipynb"))
+    "A page for each study: its results in the order of its paper, then how they are made."
+    for study in STUDIES:
+        own = sorted((TOP / "nbs" / "studies" / study).glob("[0-9]*.ipynb"))
         listed = "\n".join(f"- [{title_of(f)}](/{f.relative_to(TOP)})" for f in own)
-        found = f'<p><a href="../index.html#{study}">What it found, and what of it holds</a></p>'
-        text = f"# {name}\n\n{about[study]}\n\n{found}\n\n"
         where = {"language": "en"} if study == "medqade" else {}
         items = load_corpus(study, demo_path(study), **where).items
-        back = f"[{name}: tables and figures of the paper]({study}.md)"
+        back = f"[{STUDIES[study]}: results]({study}.ipynb)"
         card_of_demo = re.sub(r"(?m)^(# .+)$", rf"\1\n\n{back}", demo_card(study, items), count=1)
         write(f"studies/{study}-demo.md", card_of_demo)
-        text += f"[The demo's questions]({study}-demo.md): what they are, and their limitations.\n\n"
-        text += "## Every table and figure of the paper\n\n"
-        text += of_the_paper(study, papers[study]) + f"\n\n## Its stages\n\n{stages_of(study)}\n"
-        write(f"studies/{study}.md", text + f"\n## Its own notebooks\n\n{listed}\n")
+        more = f"## How this page is made\n\n[The demo's questions and their limitations]({study}-demo.md).\n\n"
+        write(
+            f"studies/{study}.ipynb",
+            as_page(study, f"{more}{stages_of(study)}\n\nNotebooks of this study:\n\n{listed}\n"),
+        )
     write("studies/index.md", "# Studies\n\nFive papers, one pipeline.\n\n" + toctree(list(STUDIES)))
 
 
@@ -380,11 +372,19 @@ def built() -> int:
     for page in HTML.rglob("*.html"):
         if not made_now(page):
             page.unlink()
-        elif (text := page.read_text(encoding="utf-8")) != (short := PLAIN.sub(r"\1", text)):
+        elif (text := page.read_text(encoding="utf-8")) != (short := lean(text)):
             page.write_text(short, encoding="utf-8")
     stored.write_text(listed)
     print(f"{len(list(HTML.rglob('*.html')))} pages: {HTML / 'index.html'}")
     return code
+
+
+def lean(page: str) -> str:
+    "A page without tags that colour nothing, and without the indentation of its tags."
+    parts = re.split(
+        r"(?s)(<(?:pre|script|style|textarea)\b.*?</(?:pre|script|style|textarea)>)", PLAIN.sub(r"\1", page)
+    )
+    return "".join(part if k % 2 else re.sub(r"\s*\n\s*", "\n", part) for k, part in enumerate(parts))
 
 
 def made_now(page: Path) -> bool:

@@ -44,7 +44,7 @@ from ..report.page import filled_template
 from ..report.style import name_of
 
 # %% auto #0
-__all__ = ['Dot', 'PlotRow', 'RowsOf', 'Plot', 'FrontPage', 'FrontPaper', 'load_front', 'front_page']
+__all__ = ['Dot', 'PlotRow', 'RowsOf', 'Plot', 'FrontPage', 'FrontPaper', 'load_front', 'printed_counts', 'front_page']
 
 # %% ../../nbs/ledger/07_front.ipynb #8f2fb0d2
 class Dot(Record):
@@ -227,7 +227,7 @@ _WHY |= {"not_held": "not in what fetched files hold"}
 _ELSE = "for reasons that the ledger names"
 
 
-def _printed(verdicts: pd.DataFrame) -> dict[str, Any]:
+def printed_counts(verdicts: pd.DataFrame) -> dict[str, Any]:
     "The verdicts on a paper's printed numbers."
     kinds = []
     for row in claims_by_verdict(verdicts).to_dict("records"):
@@ -288,7 +288,7 @@ def front_page(
         }
         paper |= {"cite": front.cite, "verdict": front.verdict, "settled": front.settled, "links": front.links}
         paper |= words | {"key": _plot(section, front.key), "figures": [_plot(section, f) for f in front.figures]}
-        paper |= {"conclusions": conclusions_html(claims, section.known), "printed": _printed(own)}
+        paper |= {"conclusions": conclusions_html(claims, section.known), "printed": printed_counts(own)}
         asked = [{"question": q, "answer": section.text(a), "id": study} for q, a in front.answers.items()]
         sections.append(paper | {"origins": _origins([paper, asked])})
         answers += asked

@@ -41,7 +41,7 @@ from ..records.described import RatingPart, read_ratings, rows_described
 __all__ = ['Tables', 'PLAIN_FUNCTIONS', 'EVIDENCE_KINDS', 'VERDICTS', 'NO_RUN', 'TYPED', 'MOST_ACCEPTED', 'LEAST_CHANCE',
            'TOLERANCE_COLUMNS', 'VERDICT_COLUMNS', 'NUMBERS', 'tables_of_run', 'no_tables', 'tables_of_files',
            'source_value', 'described', 'evidence_kind', 'tolerances', 'judge_claims', 'check_sources',
-           'claims_by_verdict', 'claims_by_reason']
+           'claims_by_verdict', 'claims_by_reason', 'stored_verdicts', 'merged_verdicts']
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #f0b3ac1d
 Tables = Callable[[str], pd.DataFrame | None]  # name -> table; None where there is none
@@ -591,3 +591,33 @@ def claims_by_reason(verdicts: pd.DataFrame) -> pd.DataFrame:  # paper, reason, 
     "The printed numbers of each paper without a value, by the reason."
     without = verdicts[verdicts["verdict"] == "cannot"]
     return without.groupby(["paper", "reason"], sort=False).size().rename("claims").reset_index()
+
+# %% ../../nbs/ledger/02_verdicts.ipynb #c293b511
+def stored_verdicts(study: str, top: Path | None, runs: bool = True) -> pd.DataFrame | None:
+    "The verdicts of a run, from its results or from the project's reports."
+    if top is None:
+        return None
+    run = top / "results" / "ledger" / study / "verdicts.parquet"
+    if runs and run.exists():
+        return pd.read_parquet(run)
+    report = top / "reports" / "replication" / study / "verdicts.csv"
+    if not report.exists():
+        return None
+    texts = dict.fromkeys([c for c in VERDICT_COLUMNS if c not in (*NUMBERS, "n_tried")], str)
+    return pd.read_csv(report, dtype=texts, keep_default_na=False, na_values=dict.fromkeys(NUMBERS, ""))
+
+
+def merged_verdicts(
+    claims: Claims, stored: pd.DataFrame | None, inventory: Inventory | None = None
+) -> tuple[pd.DataFrame, int]:
+    "The verdicts of a run, else those that need no run; and the number of claims that have changed since the run."
+    recomputed = judge_claims(claims, no_tables, inventory)
+    if stored is None or not {*VERDICT_COLUMNS} <= {*stored}:  # none, or one by an earlier version
+        return recomputed, 0 if stored is None else len(recomputed)
+    stored_by_claim = stored.set_index("claim")
+    same = recomputed["claim"].isin(stored_by_claim.index) & (
+        recomputed["printed"] == recomputed["claim"].map(stored_by_claim["printed"])
+    )
+    unchanged = stored_by_claim.loc[recomputed.loc[same, "claim"]].reset_index().reindex(columns=VERDICT_COLUMNS)
+    unchanged.index = recomputed.index[same]
+    return pd.concat([unchanged, recomputed[~same]]).sort_index(), int((~same).sum())

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..errors import optional, refuse
 from ..records.database import private_file
-from .graph import graph, keep_private, pipeline, place, root, write_json
+from .graph import graph, keep_private, notebook_files, pipeline, place, root, write_json
 from .params import load_params, stage_parameters
 from ..steps.failures import STAGE_BROKE, STAGE_FOLLOWS, Failure, in_one_line
 
@@ -38,6 +38,15 @@ def _normalise(nb: Any) -> Any:
             for o in cell.outputs:
                 if "execution_count" in o:
                     o.execution_count = None
+    return nb
+
+
+def _as_page(nb: Any) -> Any:
+    "A notebook that is read as a page: parameters and imports at its end, and no heading that has nothing below it."
+    setup = [c for c in nb.cells if {"parameters", "injected-parameters", "setup"} & set(c.metadata.get("tags", []))]
+    body = [c for c in nb.cells if c not in setup]
+    empty = [k for k, c in enumerate(body) if c.cell_type == "code" and not c.outputs]
+    nb.cells = [c for k, c in enumerate(body) if k not in empty and k + 1 not in empty] + setup
     return nb
 
 
@@ -101,7 +110,7 @@ def run_stage(
         import mhbench.run.notebook  # noqa: F401  the engine
     top = root()
     values = stage_parameters(load_params(top / params), stage, study, model) | (overrides or {})
-    notebook = top / "nbs" / "stages" / f"{stage}.ipynb"
+    [notebook] = notebook_files(top, stage, study or "*")
     takes = set(graph(top)[stage].parameters)
     if unknown := sorted(set(values) - takes):
         actual = f"unknown {unknown} ({stage}.ipynb)"
@@ -127,7 +136,7 @@ def run_stage(
         message = e.evalue if len(e.evalue) <= 4000 else f"{e.evalue[:4000]} ..."
         cell_place = f"{name} ended in cell {e.cell_index} of {stage}.ipynb"
         raise RuntimeError(f"run_stage: {cell_place}: {e.ename}: {message}\n(the whole is in {failed})") from None
-    nbformat.write(_normalise(nb), failed)
+    nbformat.write(_normalise(_as_page(nb) if stage == "results" else nb), failed)
     executed = failed.replace(out / "notebook.ipynb")
     return executed
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['RUN_FILE', 'PRIVATE', 'root', 'write_json', 'place', 'items_file', 'records_left', 'names_file', 'keep_private',
-           'Node', 'declared', 'graph', 'pipeline', 'selective', 'runs', 'jobs', 'before']
+           'Node', 'declared', 'notebook_files', 'graph', 'pipeline', 'selective', 'runs', 'jobs', 'before']
 
 # %% ../../nbs/run/01_graph.ipynb #3c366475
 def root(start: str | Path | None = None) -> Path:  # the nearest folder upward that holds params.yaml and dvc.yaml
@@ -105,10 +105,17 @@ def declared(notebook: Path) -> tuple[str, ...]:
     return tuple(t.id for t in chain.from_iterable(targets) if isinstance(t, ast.Name))
 
 # %% ../../nbs/run/01_graph.ipynb #c6a3d6ef
+def notebook_files(top: str | Path, stage: str = "*", study: str = "*") -> list[Path]:
+    "The notebooks of a stage: one in nbs/stages, or, of `results`, one in the folder of each study."
+    nbs = Path(top) / "nbs"
+    of_studies = sorted(nbs.glob(f"studies/{study}/results.ipynb")) if stage in ("*", "results") else []
+    return [*sorted(nbs.glob(f"stages/{stage}.ipynb")), *of_studies]
+
+
 def graph(top: str | Path | None = None) -> dict[str, Node]:  # in the order of dvc.yaml
     "The stages of a repository."
     top = Path(top) if top is not None else root()
-    sources = [top / "dvc.yaml", *sorted((top / "nbs" / "stages").glob("*.ipynb"))]
+    sources = [top / "dvc.yaml", *notebook_files(top)]
     return _graph(top, tuple(f.stat().st_mtime_ns for f in sources))
 
 
@@ -127,8 +134,8 @@ def _graph(top: Path, changed: tuple[int, ...]) -> dict[str, Node]:
         study_list = re.fullmatch(r"\$\{run\.(\w+)\}", matrix.get("study", ""))  # ${run.judge}
         dependencies = [re.match(r"results/(?:text/)?(\w+)", d) for d in s.get("deps", [])]
         reads = dict.fromkeys(m[1] for m in dependencies if m and m[1] in stages)
-        notebook = top / "nbs" / "stages" / f"{name}.ipynb"
-        parameters = declared(notebook) if notebook.exists() else ()
+        notebooks = notebook_files(top, name)
+        parameters = declared(notebooks[0]) if notebooks else ()
         out[name] = Node(name, study_list and study_list[1], "model" in matrix, tuple(reads), parameters)
     return out
 

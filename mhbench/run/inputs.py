@@ -25,15 +25,15 @@ import mhbench
 from ..ask.request import SPEED, preset, presets
 from ..errors import refuse
 from ..records.database import private_file, sha256_file
-from ..registry import claims_file, studies
+from ..registry import claims_file, studies, study_files
 from .graph import graph, keep_private, pipeline, root, selective, write_json
 from .manifest import is_pending, left_by, named_parts
 from .params import load_params, simulated_left_out, stage_parameters
 
 # %% auto #0
-__all__ = ['ASKED_AGAIN', 'PACKAGE', 'PACKAGE_FILE', 'ASKING_FILE', 'ASKING', 'NO_RESULT', 'sha256', 'check_source', 'deciding',
-           'code_files', 'package_identity', 'is_clone', 'package_hashes', 'record_package', 'source_files',
-           'hashes_of', 'record_inputs', 'record_trained', 'commit_of', 'how_made', 'made_in_words']
+__all__ = ['PAPER_FILES', 'ASKED_AGAIN', 'PACKAGE', 'PACKAGE_FILE', 'ASKING_FILE', 'ASKING', 'NO_RESULT', 'sha256',
+           'check_source', 'deciding', 'code_files', 'package_identity', 'is_clone', 'package_hashes', 'record_package',
+           'source_files', 'hashes_of', 'record_inputs', 'record_trained', 'commit_of', 'how_made', 'made_in_words']
 
 # %% ../../nbs/run/07_inputs.ipynb #d0e7ba62
 def sha256(path: str | Path) -> str:
@@ -111,8 +111,17 @@ def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> 
             _write(folder / name / f"{study}.json", decisive | {"endpoints": endpoints})
 
 
+PAPER_FILES = ("claims.yaml", "front.yaml", "results.yaml")  # in the folder of a study
+
+
 def _record_claims(p: dict, folder: Path, top: Path) -> None:
-    "Write the hashes of the inputs of each study's ledger: its claims, and the released files."
+    "Write the hashes of what each study's ledger reads, claims and released files, and its page: its replication."
+    for study in p["run"].get("results") or []:
+        words = {name: _hash(study_files(name)[study], top) for name in PAPER_FILES if study in study_files(name)}
+        shown = {
+            name: _hash(name, top) for name in (f"reports/replication/{study}", f"figures/replication/{study}.png")
+        }
+        _write(folder / "results" / f"{study}.json", words | shown)
     for study in p["run"].get("ledger") or []:
         v = stage_parameters(p, "ledger", study)
         file = v["claims"] or claims_file(study)
@@ -151,7 +160,7 @@ NO_RESULT = (  # parts of the package that produce no result
 def code_files(package: Path) -> dict[str, str]:  # name -> SHA-256
     "The files of the package that produce results."
     files = {f.relative_to(package).as_posix(): f for f in sorted(package.rglob("*")) if f.is_file()}
-    apart = ("claims.yaml", "replication.yaml")  # a paper's printed numbers, and the parameters of a replication
+    apart = (*PAPER_FILES, "replication.yaml")  # what a paper prints and found; the parameters of a replication
     files = {name: f for name, f in files.items() if f.suffix != ".pyc" and f.name not in apart}
     deciding_files = {name: f for name, f in files.items() if not name.startswith(NO_RESULT)}
     return {name: hashlib.sha256(f.read_bytes()).hexdigest() for name, f in deciding_files.items()}
@@ -198,7 +207,7 @@ def _make_places(top: Path, p: dict) -> None:
     for path, study in product(sorted(folders_to_make), p["run"]["studies"]):
         folder = top / path.replace("${item.study}", study)
         folder.mkdir(parents=True, exist_ok=True)
-        through = {n.name: p["run"].get(n.studies) or [] for n in graph().values() if n.name in Path(path).parts}
+        through = {n.name: p["run"].get(n.studies) or [] for n in graph().values() if n.name in Path(path).parts[1:]}
         without = [name for name, studies in through.items() if study not in studies]
         if without and folder.name == study and not any(folder.iterdir()):
             note = f"{study} does not go through {without[0]} in this run.\n"

@@ -14,21 +14,20 @@ from ..errors import refuse
 from ..ledger.claims import Claims, claims_by_place, load_claims, unused_names
 from ..ledger.conclusions import committed_tables, conclusions_html, quantities
 from ..ledger.front import FrontPaper, front_page, load_front
-from ..ledger.inventory import Inventory
 from ..ledger.page import ReleaseFiles, ledger_page
 from ..ledger.release import inventory_of, recorded, releases
 from mhbench.ledger.verdicts import (
     EVIDENCE_KINDS,
     LEAST_CHANCE,
     MOST_ACCEPTED,
-    NUMBERS,
-    VERDICT_COLUMNS,
     Tables,
     check_sources,
     claims_by_reason,
     claims_by_verdict,
     judge_claims,
+    merged_verdicts,
     no_tables,
+    stored_verdicts,
     tables_of_files,
     tolerances,
 )
@@ -40,7 +39,7 @@ from .params import load_params
 from ..subcommand import argument, subcommand
 
 # %% auto #0
-__all__ = ['check_claims', 'verdicts_told', 'merged_verdicts', 'all_verdicts_on_papers', 'front_papers', 'first_page']
+__all__ = ['check_claims', 'verdicts_told', 'all_verdicts_on_papers', 'front_papers', 'first_page']
 
 # %% ../../nbs/run/25_ledger.ipynb #151b5117
 def check_claims(
@@ -98,36 +97,6 @@ def verdicts_told(verdicts: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 # %% ../../nbs/run/25_ledger.ipynb #1605911a
-def _stored(study: str, top: Path | None, runs: bool = True) -> pd.DataFrame | None:
-    "The verdicts of a run, from its results or from the project's reports."
-    if top is None:
-        return None
-    run = top / "results" / "ledger" / study / "verdicts.parquet"
-    if runs and run.exists():
-        return pd.read_parquet(run)
-    report = top / "reports" / "replication" / study / "verdicts.csv"
-    if not report.exists():
-        return None
-    texts = dict.fromkeys([c for c in VERDICT_COLUMNS if c not in (*NUMBERS, "n_tried")], str)
-    return pd.read_csv(report, dtype=texts, keep_default_na=False, na_values=dict.fromkeys(NUMBERS, ""))
-
-
-def merged_verdicts(
-    claims: Claims, stored: pd.DataFrame | None, inventory: Inventory | None = None
-) -> tuple[pd.DataFrame, int]:
-    "The verdicts of a run, else those that need no run; and the number of claims that have changed since the run."
-    recomputed = judge_claims(claims, no_tables, inventory)
-    if stored is None or not {*VERDICT_COLUMNS} <= {*stored}:  # none, or one by an earlier version
-        return recomputed, 0 if stored is None else len(recomputed)
-    stored_by_claim = stored.set_index("claim")
-    same = recomputed["claim"].isin(stored_by_claim.index) & (
-        recomputed["printed"] == recomputed["claim"].map(stored_by_claim["printed"])
-    )
-    unchanged = stored_by_claim.loc[recomputed.loc[same, "claim"]].reset_index().reindex(columns=VERDICT_COLUMNS)
-    unchanged.index = recomputed.index[same]
-    return pd.concat([unchanged, recomputed[~same]]).sort_index(), int((~same).sum())
-
-
 def all_verdicts_on_papers(
     top: Path | None = None,  # a clone, or the folder of a replication; None: without any run
     runs: bool = True,  # False: the committed tables alone, whatever ran here
@@ -136,7 +105,7 @@ def all_verdicts_on_papers(
     tables, files, notes = [], [], []
     for study, file in study_files("claims.yaml").items():
         claims = load_claims(file)
-        stored = _stored(study, top, runs)
+        stored = stored_verdicts(study, top, runs)
         verdicts, changed = merged_verdicts(claims, stored, inventory_of(study))
         tables.append(verdicts)
         files.append(claims)

@@ -121,7 +121,7 @@ _MEANS = {
     "results/inputs/asking.json": "the code has changed",
     "results/inputs/again/": "what failed is asked again",
     "results/inputs/": "its inputs or settings have changed",
-    "nbs/stages/": "its notebook has changed",
+    "nbs/": "its notebook has changed",
 }
 
 

@@ -35,7 +35,7 @@ from ..report.tables import markdown_table
 from .aggregates import Protected, check_shown, held_by, publish_aggregates
 from .edit import corpus_lines, edit, import_corpus, read_what_fits, select, study_lines
 from .fetch import Fetched, fetch_release, release_of, unlock
-from .graph import runs, write_json
+from .graph import notebook_files, runs, write_json
 from .inputs import PACKAGE, code_files, is_clone, package_identity
 from .ledger import verdicts_told
 from .params import load_params
@@ -52,7 +52,7 @@ _FILES = ("params.yaml", "run.yaml", "dvc.yaml", "params.schema.json", "nbs/stag
 def pipeline_files() -> dict[str, Path]:  # by name in the folder: params.yaml, nbs/stages/score.ipynb, ...
     "The files of the pipeline that came with the package."
     for top in (PACKAGE / "pipeline", PACKAGE.parent):
-        stages = sorted((top / "nbs" / "stages").glob("*.ipynb"))
+        stages = notebook_files(top)
         if stages and all((top / name).exists() for name in _FILES):
             return {f.relative_to(top).as_posix(): f for f in [*map(top.joinpath, _FILES), *stages]}
     remedy = "install a wheel that was built in a clone"
@@ -100,7 +100,7 @@ def init(folder: str | Path, *, update: bool = False) -> list[str]:  # the files
     top = Path(folder).expanduser().resolve()
     existing = (top / "dvc.yaml").exists() or (top / "params.yaml").exists()
     if existing and not update:
-        remedy = "take another folder, or add --update, which replaces dvc.yaml and nbs/stages"
+        remedy = "take another folder, or add --update, which replaces dvc.yaml and the stages' notebooks"
         refuse(f"init: the folder must hold no pipeline; got {folder}", remedy=remedy, error=FileExistsError)
     if update and not existing:
         actual = f"{folder}; leave --update out"

@@ -28,7 +28,7 @@ from ..encode.parallel import Executor
 from ..encode.store import StoreSettings
 from ..errors import refuse
 from ..registry import studies
-from .graph import RUN_FILE, graph, root
+from .graph import RUN_FILE, graph, notebook_files, root
 from mhbench.steps.parameters import (
     GENERAL,
     GIVEN,
@@ -168,15 +168,15 @@ def params_schema(top: str | Path | None = None) -> dict[str, Any]:  # a JSON sc
     return head | {k: v for k, v in schema.items() if k not in ("required", "title", "description")}
 
 # %% ../../nbs/run/02_shape.ipynb #28a05334
-def parameters_cell(parameters: type[Parameters]) -> str:
-    "The source of the cell tagged `parameters`."
+def parameters_cell(parameters: type[Parameters], defaults: Mapping[str, Any] | None = None) -> str:
+    "The source of the cell tagged `parameters`; `defaults` in place of those of the class."
     stage_fields = [k for k in parameters.model_fields if k not in GIVEN]
     given_fields = [k for k in GIVEN if k in parameters.model_fields]
     out = []
     for name in [*given_fields, *sorted(stage_fields, key=lambda k: k not in parameters.__annotations__)]:
         f = parameters.model_fields[name]
         words = get_args(f.annotation) if get_origin(f.annotation) is Literal else ()
-        line = f"{name} = {f.default!r}"
+        line = f"{name} = {(defaults or {}).get(name, f.default)!r}"
         comment = ": ".join(filter(None, [", ".join(words), f.description]))
         if comment and len(line) + len(comment) > 116:
             line = f"{textwrap.fill(comment, 118, initial_indent='# ', subsequent_indent='# ')}\n{line}"
@@ -191,13 +191,12 @@ def parameters_cell(parameters: type[Parameters]) -> str:
 def stale_cells(top: str | Path | None = None) -> dict[Path, dict[str, Any]]:  # notebook -> what it should be
     "The stage notebooks whose cell of parameters does not say what their class declares."
     out = {}
-    for stage, parameters in stage_classes().items():
-        notebook = Path(top or root()) / "nbs" / "stages" / f"{stage}.ipynb"
-        if not notebook.exists():
-            continue
+    notebooks = [(s, c, f) for s, c in stage_classes().items() for f in notebook_files(top or root(), s)]
+    for stage, parameters, notebook in notebooks:
         nb = json.loads(notebook.read_text(encoding="utf-8"))
         cell = next(c for c in nb["cells"] if "parameters" in c["metadata"].get("tags", []))
-        declared_cell = parameters_cell(parameters).splitlines(keepends=True)
+        defaults = {"study": notebook.parent.name} if stage == "results" else {}
+        declared_cell = parameters_cell(parameters, defaults).splitlines(keepends=True)
         if cell["source"] != declared_cell:
             cell["source"] = declared_cell
             out[notebook] = nb

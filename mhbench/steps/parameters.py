@@ -27,7 +27,7 @@ __all__ = ['MOST_REPLICATES', 'Seed', 'Positive', 'NonNegative', 'Share', 'Cosin
            'PrepareParameters', 'Spending', 'GenerateParameters', 'ScoreParameters', 'FreeformParameters',
            'JudgeParameters', 'JudgeStudyParameters', 'DuelsParameters', 'ContaminationParameters',
            'FinetuneParameters', 'DemographicsParameters', 'ReasoningParameters', 'LedgerParameters',
-           'ReportParameters']
+           'ResultsParameters', 'ReportParameters']
 
 # %% ../../nbs/steps/03_parameters.ipynb #de03e989
 MOST_REPLICATES = 1_000_000  # a thousand times the usual number of resamples
@@ -388,6 +388,12 @@ class LedgerParameters(Parameters):
     release: str | None = field(None, "the folder of the released files, for tables that the study makes of them")
 
 
+class ResultsParameters(Parameters):
+    "A study's results, in the order of its paper."
+
+    study: str = "mentat"
+
+
 class ReportParameters(Parameters):
     "The page of a run."
 
@@ -409,5 +415,6 @@ GENERAL: dict[str, type[Parameters]] = {
     "duels": DuelsParameters,
     "contamination": ContaminationParameters,
     "ledger": LedgerParameters,
+    "results": ResultsParameters,
     "report": ReportParameters,
 }
