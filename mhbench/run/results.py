@@ -19,7 +19,7 @@ from markupsafe import escape
 from ..corpus.demo import synthetic
 from ..errors import refuse
 from ..ledger.claims import load_claims
-from ..ledger.conclusions import Quantity, committed_file, committed_tables, filled_html, quantities
+from ..ledger.conclusions import Quantity, committed_file, committed_tables, filled_html, filled_text, quantities
 from ..ledger.front import load_front, printed_counts
 from ..ledger.release import inventory_of
 from ..ledger.verdicts import merged_verdicts, stored_verdicts
@@ -168,7 +168,7 @@ class PaperPage:
             contents = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
             tables, figures = ({x["name"]: x for x in contents[kind]} for kind in ("tables", "figures"))
             if f := figures.get(name.removesuffix(".svg")) if name.endswith(".svg") else None:
-                home = self.top if self.results == self.top / "results" else self.results
+                home = self.top if self.results == self.top / "results" else folder.parents[1]
                 file = home / "figures" / stage / self.study / f"{f['name']}.png"
                 source = f"data:image/png;base64,{as_saved(file)}"
                 run["figures"].append({"source": source, "alt": f["alt"], "caption": f["caption"]})
@@ -193,7 +193,7 @@ class PaperPage:
         run = self._of_run(part.by) | {"open": not (beside or released)}
         makers = [{"name": m, "link": f"../../nbs/stages/{m.split('/')[0]}.ipynb"} for m in part.by]
         makers += [{"name": Path(s).stem, "link": f"../../{s}"} for s in part.see]
-        alt = str(finding.striptags()) if finding else part.of
+        alt = filled_text(part.finding, self.known) if finding else part.of
         drawn = _picture(self.top / "figures" / "replication", self.study, alt) if part.picture else {}
         if not (beside or released or run["tables"] or run["figures"] or finding):
             return None
