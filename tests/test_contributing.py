@@ -14,7 +14,7 @@ from mhbench.ask import parse
 from mhbench.ask.request import presets
 from mhbench.registry import studies
 from mhbench.report.page import GLOSSARY
-from mhbench.run.graph import pipeline
+from mhbench.run.graph import notebook_files, pipeline
 from mhbench.run.params import WRITTEN
 from mhbench.run.shape import stage_classes, stale_cells
 
@@ -52,9 +52,10 @@ def of_a_study(name: str) -> dict[str, bool]:
             text("mhbench", "studies", name, "claims.yaml")
         ),
         f"params.yaml: an entry studies.{name}, then `mhbench select --demo`": name in PARAMS["studies"],
-        f"docs/studies.yaml: a paragraph {name}": name in yaml.safe_load(text("docs", "studies.yaml")),
-        "docs/papers.yaml: its tables and figures, and what makes each": name
-        in yaml.safe_load(text("docs", "papers.yaml")),
+        f"mhbench/studies/{name}/results.yaml: its tables and figures, and what makes each": bool(
+            text("mhbench", "studies", name, "results.yaml")
+        ),
+        f"nbs/studies/{name}/results.ipynb: its page": bool(text("nbs", "studies", name, "results.ipynb")),
         "docs/build.py: its name in STUDIES": f'"{name}": ' in text("docs", "build.py"),
         f"tests/test_sources_{name}.py, or another test_*{name}*.py": any(name in f.stem.split("_") for f in TESTS),
     }
@@ -68,8 +69,9 @@ def of_a_stage(name: str) -> dict[str, bool]:
     declared = pipeline(ROOT)
     reported = {f"results/{name}", f"results/text/{name}"} & set(declared["report"]["deps"])
     return {
-        f"nbs/stages/{name}.ipynb: a notebook that begins with **The question.**": "**The question.**"
-        in text("nbs", "stages", f"{name}.ipynb"),
+        f"nbs/stages/{name}.ipynb: a notebook that begins with **The question.**": any(
+            "**The question.**" in f.read_text(encoding="utf-8") for f in notebook_files(ROOT, name)
+        ),
         f"dvc.yaml: an entry stages.{name}": name in declared,
         "dvc.yaml: its results among the deps of stages.report, from which their order comes": name == "report"
         or bool(reported),

@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from mhbench.run.graph import before, graph, pipeline
+from mhbench.run.graph import before, graph, notebook_files, pipeline
 from mhbench.run.inputs import ASKING, ASKING_FILE, NO_RESULT, PACKAGE_FILE, code_files
 from mhbench.run.params import load_params
 
@@ -54,7 +54,7 @@ def closure(modules: set[str]) -> set[Path]:
 
 @cache
 def code_of(stage: str) -> str:
-    cells = nbformat.read(ROOT / "nbs" / "stages" / f"{stage}.ipynb", 4).cells
+    cells = [c for f in notebook_files(ROOT, stage) for c in nbformat.read(f, 4).cells]
     return "\n".join(c.source for c in cells if c.cell_type == "code")
 
 
@@ -104,7 +104,7 @@ def test_no_stage_needs_code_that_dvc_does_not_look_at():
 
 
 def test_every_notebook_is_a_stage_and_every_stage_a_notebook():
-    notebooks = {p.stem for p in (ROOT / "nbs" / "stages").glob("*.ipynb")}
+    notebooks = {p.stem for p in notebook_files(ROOT)}
     assert notebooks == set(STAGES) == set(graph(ROOT)) - {"inputs", "trained", "outcome"}
 
 

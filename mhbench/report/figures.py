@@ -21,7 +21,7 @@ from .style import GENERAL_LOOK, PLAIN, drawable, look_of, name_of
 from ..stats.estimate import count_limits
 
 # %% auto #0
-__all__ = ['reliability_diagram', 'counts', 'sliders', 'released']
+__all__ = ['reliability_diagram', 'counts', 'sliders', 'ahead', 'released']
 
 # %% ../../nbs/report/04_figures.ipynb #84f40dca
 def reliability_diagram(
@@ -77,6 +77,35 @@ def sliders(page: pd.DataFrame, how: str = "") -> Figure | None:  # None where t
         title=f"One rater put {first} highest ({rows['slider'].max():g}) and {last} lowest ({rows['slider'].min():g})",
         key=f"One page, places from the top. {how}".strip(),
         xlabel="slider, 0 to 100",
+    )
+
+# %% ../../nbs/report/04_figures.ipynb #069c84ef
+def ahead(table: pd.DataFrame, leader: str) -> Figure | None:  # None with fewer than three others, or without intervals
+    "Differences of a leader from the others, in points: model, n, n_clusters, estimate, ci_low, ci_high as shares."
+    given = drawable("ahead", table, ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"])
+    if given is None or len(given := given.dropna(subset=["ci_low"])) < 3:
+        return None
+    rows = given.sort_values("estimate")
+    open_ = rows.loc[rows["ci_low"] <= 0, "model"]
+    chart_rows = []
+    for r in rows.itertuples():
+        shown = r.ci_low > 0
+        look = GENERAL_LOOK if shown else PLAIN
+        mark = Mark(100 * r.estimate, 100 * r.ci_low, 100 * r.ci_high, look, hollow=not shown)
+        chart_rows.append(ChartRow(name_of(r.model), [mark]))
+    title = f"{name_of(leader)} is more accurate than {len(rows) - len(open_)} of {len(rows)} models"
+    if len(open_):
+        title += f"; against {names_in_words(open_, len(rows))} no difference is shown"
+    few, many = int(rows["n"].min()), int(rows["n"].max())
+    cases = f" from {rows['n_clusters'].max():.0f} cases" if rows["n_clusters"].max() < many else ""
+    return chart(
+        chart_rows,
+        title=title,
+        key=f"The same {f'{few} to ' * (few < many)}{many} questions{cases}. Lines: 95% intervals that hold for all "
+        "pairs of models at once (max-t). Hollow: the interval contains 0.",
+        xlabel=f"percentage points by which {name_of(leader)} is more accurate",
+        refs={"no difference": 0},
+        digits=1,
     )
 
 # %% ../../nbs/report/04_figures.ipynb #aa0fd455

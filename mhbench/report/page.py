@@ -30,6 +30,7 @@ from ..records.schema import origin_banner
 from . import tables
 from .findings import Front, first_screen
 from .items import ROW_COLUMNS, Answers, columnar, packed
+from .style import NAMED, name_of
 from .tables import Prose, csv_text, number, question_of, spaced, with_interval
 from ..steps.rates import COUNTS
 
@@ -280,6 +281,7 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
     table = readable(t.frame).head(ROWS_SHOWN)
     same = _in_every_row(table)
     table = table.drop(columns=list(same))
+    table = table.assign(**{c: table[c].map(name_of, na_action="ignore") for c in NAMED if c in table})
     shown = _shown(table)
     place = {c: k for k, c in enumerate(table.columns)}
     rows = []
@@ -413,10 +415,11 @@ def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
     "The figure of a study for the template; the more studies, the fewer rows each shows on the first screen."
     scale = _scale(f)
     rows = []
-    for r in f.rows.to_dict("records"):
+    best_first = f.rows.assign(drawn=f.rows["origin"] == "simulated", below=-f.rows["estimate"])
+    for r in best_first.sort_values(["drawn", "below"], kind="stable").to_dict("records"):
         low = _place(r["ci_low"], scale)
-        name = r["model"]
-        if r["origin"] == "simulated" and not name.startswith("sim-"):
+        name = name_of(r["model"])
+        if r["origin"] == "simulated" and "simulated" not in name and not name.startswith("sim-"):
             name += " (simulated)"
         row = {"model": name, "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
         row |= {"at": _place(r["estimate"], scale), "low": low, "wide": round(_place(r["ci_high"], scale) - low, 2)}

@@ -25,7 +25,7 @@ from .tables import spaced
 
 # %% auto #0
 __all__ = ['PALETTE', 'STYLE', 'PLAIN', 'GENERAL_LOOK', 'MEDICAL_LOOK', 'SIMULATED_LOOK', 'HARM', 'LOOKS', 'PRINTED_NAMES',
-           'WIDTH', 'WIDE', 'TEXT', 'HEAD', 'Look', 'Cast', 'introduce', 'who', 'natural', 'rank', 'simulated',
+           'NAMED', 'WIDTH', 'WIDE', 'TEXT', 'HEAD', 'Look', 'Cast', 'introduce', 'who', 'natural', 'rank', 'simulated',
            'look_of', 'name_of', 'wide', 'wrapped', 'six_digits', 'drawable', 'title_of', 'save']
 
 # %% ../../nbs/report/02_style.ipynb #9f9df276
@@ -155,6 +155,9 @@ PRINTED_NAMES = {
     "minilm-mhqa": "MiniLM-MHQA",
     "gemma": "Gemma",
 }
+
+
+NAMED = ("model", "first", "second", "judge", "against", "base")  # columns of tables that hold names of models
 
 
 def name_of(label: object) -> str:

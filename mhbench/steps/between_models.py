@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.special import gammaincinv
 
 from ..errors import refuse
-from ..stats.differences import difference_p, least_p, mean_difference
+from ..stats.differences import difference_p, least_p, mean_difference, simultaneous_intervals
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ..stats.jackknife import agreement_estimate
 from ..stats.tests import adjust_within, detectable_difference, mcnemar
@@ -23,7 +23,7 @@ from .rates import mean_of
 from .score import FAILED, RUN, UNSCORED, how_read, outcome_counts, what_became, where_read
 
 # %% auto #0
-__all__ = ['model_pairs', 'spread_over_runs', 'run_to_run', 'prompt_wordings', 'wordings_compared']
+__all__ = ['model_pairs', 'leader_pairs', 'spread_over_runs', 'run_to_run', 'prompt_wordings', 'wordings_compared']
 
 # %% ../../nbs/steps/18_between_models.ipynb #afd8b318
 _PAIRS = ["mode", "answered_by", "first", "second", *ESTIMATE_COLUMNS, "only_first", "only_second", "p", "p_mcnemar"]
@@ -105,6 +105,41 @@ def _detectable(pairs: pd.DataFrame, level: float, n_tests: int) -> list[float]:
     rows = pairs[["n", "n_clusters", "se"]].itertuples(index=False)
     alpha = (1 - level) / n_tests
     return [shared(int(k), se=se) if least_p(int(n), int(k)) <= alpha else np.nan for n, k, se in rows]
+
+# %% ../../nbs/steps/18_between_models.ipynb #0ec4a43b
+def leader_pairs(
+    scores: pd.DataFrame,  # of score_responses and self_consistency
+    leader: str,
+    mode: str,
+    *,
+    simulated: Collection[str] = (),  # who takes no part
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:  # model, n, n_clusters, estimate, ci_low, ci_high; the smallest difference first
+    """One model minus each other that was asked in this mode, on the items that both answered, with limits that cover
+    the differences of all pairs of models at once (max-t).
+
+    Source: Hothorn, Bretz and Westfall 2008.
+    """
+    readable = where_read(scores, RUN)
+    chosen = (readable["mode"] == mode) & (readable["answered_by"] == "plain") & ~readable["model"].isin(simulated)
+    readable = readable[chosen & readable["correct"].notna()]
+    by_model = readable.pivot_table(index=["item_id", "cluster"], columns="model", values="correct", aggfunc="mean")
+    pairs = list(combinations(by_model.columns, 2))
+    columns = ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"]
+    if leader not in by_model or not pairs:
+        return pd.DataFrame(columns=columns)
+    # turned so that the leader is first; the limits of an interval change places with its sign
+    turned = [(b, a) if b == leader else (a, b) for a, b in pairs]
+    d = np.stack([(by_model[a] - by_model[b]).to_numpy(float) for a, b in turned], axis=1)
+    cluster = by_model.index.get_level_values("cluster").to_numpy()
+    found = simultaneous_intervals(d, cluster, seed=seed, level=level, largest=1.0)
+    rows = []
+    for k, (first, second) in enumerate(turned):
+        if first == leader:
+            n_clusters = len(set(cluster[~np.isnan(d[:, k])]))
+            rows.append([second, int(found.n[k]), n_clusters, found.estimate[k], found.ci_low[k], found.ci_high[k]])
+    return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 # %% ../../nbs/steps/18_between_models.ipynb #c277dcde
 _LOST = ["n_failed", "n_refused", "n_unread"]  # of all answers, those to questions that were asked once with them

@@ -1,0 +1,160 @@
+"""The page of each study: in the order of its paper, findings first, every number from its table, without code."""
+
+import json
+import re
+import shutil
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import ROOT
+
+from mhbench.ledger.conclusions import committed_tables, quantities
+from mhbench.run.ledger import front_papers
+from mhbench.run.results import PaperPage, opening, paper_parts
+
+STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
+REAL = ("mentat", "counselingbench", "mhqa")
+
+
+def cells_of(folder: str, study: str) -> list[dict]:
+    file = (
+        ROOT
+        / folder
+        / ("results" if folder == "reports" else study)
+        / f"{'results' if folder != 'reports' else study}.ipynb"
+    )
+    return json.loads(file.read_text(encoding="utf-8"))["cells"]
+
+
+def html_of(cell: dict) -> str:
+    return "".join("".join(o["data"]["text/html"]) for o in cell.get("outputs", []) if "data" in o)
+
+
+def page_of(study: str) -> str:
+    return "\n".join(
+        "".join(c["source"]) if c["cell_type"] == "markdown" else html_of(c) for c in cells_of("reports", study)
+    )
+
+
+@pytest.fixture(scope="module", params=STUDIES)
+def study(request):
+    return request.param
+
+
+def test_the_notebook_shows_the_paper_in_its_order(study):
+    parts, cells = paper_parts(study), cells_of("nbs/studies", study)
+    order = {what: k for k, what in enumerate(parts)}
+    shown = []
+    for before, cell in zip(cells, cells[1:]):
+        if found := re.fullmatch(r'page\.show\("(.+)"\)', "".join(cell["source"])):
+            assert "".join(before["source"]) == f"## {found[1]}: {parts[found[1]].of}"
+            shown.append(order[found[1]])
+    assert shown == sorted(shown) and len(set(shown)) == len(shown) >= 8
+    missing = [w for w, p in parts.items() if order[w] not in shown and (p.by or p.finding or p.released)]
+    assert not missing, "each that a stage computes has a cell"
+
+
+def test_results_come_before_code_and_nothing_only_says_what_is_absent(study):
+    cells = cells_of("reports", study)
+    setup = [
+        k
+        for k, c in enumerate(cells)
+        if {"parameters", "injected-parameters", "setup"} & set(c["metadata"].get("tags", []))
+    ]
+    shown = [k for k, c in enumerate(cells) if html_of(c)]
+    assert shown[0] == 1 and setup and min(setup) > max(shown)
+    for before, cell in zip(cells, cells[1:]):
+        if "".join(before["source"]).startswith("## ") and "Not on this page" not in "".join(before["source"]):
+            assert re.search(r"<t(able|d)|<img", html_of(cell)) or "<strong>" in html_of(cell), before["source"]
+
+
+def test_the_finding_stands_first_and_has_its_numbers_tables(study):
+    page = PaperPage(study)
+    for what, part in page.parts.items():
+        shown = page.show(what)
+        if part.finding:
+            text = " ".join(shown.data.split())
+            assert text.startswith("<p><strong>") and "{" not in text.partition("</strong>")[0]
+            assert text.partition("</strong>")[0].count("data-from=") >= part.finding.count("{")
+    assert sum(bool(p.finding) for p in page.parts.values()) >= 4
+
+
+def test_the_demo_is_named_where_it_is_shown(study):
+    page = page_of(study)
+    assert page.count("<details") == page.count("<summary>On the demo: synthetic questions") > 0
+    if study in REAL:
+        real = page.partition("<details")[0]
+        assert "From the released files" in real and "In print" in real
+
+
+def test_a_page_is_read_aloud(study):
+    page = page_of(study)
+    assert all(re.search(r'alt="[^"]{15,}"', image) for image in re.findall(r"<img[^>]*>", page))
+    assert page.count("<caption>") == page.count("<table") > 3 and page.count('scope="row"') > page.count("<table")
+    heads = re.findall(r"(?m)^(#+) ", page)
+    assert heads[0] == "#" and set(heads[1:]) == {"##"}
+
+
+@pytest.mark.parametrize(
+    ("study", "what", "file", "where", "column"),
+    [
+        (
+            "counselingbench",
+            "Table 2",
+            "ledger-together.csv",
+            {"model": "counselingQA-gpt4o", "mode": "zero_shot"},
+            "estimate",
+        ),
+        ("mentat", "Figure 4", "score-by_labels.csv", {"category": "all", "labels": "as shown"}, "estimate"),
+        ("mhqa", "Table 1", "verdicts.csv", {"claim": "Table 1/Anxiety / Factoid/MHQA-Gold"}, "value"),
+    ],
+)
+def test_a_changed_cell_changes_the_page(tmp_path, study, what, file, where, column):
+    shutil.copytree(ROOT / "reports" / "replication", tmp_path / "reports" / "replication")
+    table = pd.read_csv(tmp_path / "reports" / "replication" / study / file, keep_default_na=False)
+    row = table.index[(table[list(where)].astype(str) == pd.Series(where)).all(axis=1)]
+    assert len(row) == 1
+    table[column] = table[column].astype(object)
+    table.loc[row[0], column] = float(table.loc[row[0], column]) * 0.9
+    table.to_csv(tmp_path / "reports" / "replication" / study / file, index=False)
+    assert PaperPage(study, top=tmp_path).show(what).data != PaperPage(study).show(what).data
+
+
+def test_a_folder_without_replications_shows_what_is_printed(tmp_path):
+    page = PaperPage("counselingbench", top=tmp_path)
+    assert "<strong>" not in page.show("Table 3").data and "In print" in page.show("Table 3").data
+    assert "What holds" not in opening(page).data
+
+
+def test_what_is_committed_is_what_the_pipeline_makes_now(study):
+    "Findings and printed numbers of the executed copy; what rests on a run is compared by the run's own tests."
+    page, told = PaperPage(study), page_of(study)
+    for what, part in page.parts.items():
+        if part.finding:
+            assert page.show(what).data.partition("</strong>")[0] in told, "dvc repro, then `mhbench publish results`"
+
+
+def test_words_hold_that_hang_on_numbers():
+    "What findings say without a number."
+    papers, verdicts = front_papers(ROOT)
+    known = {}
+    for p in papers:
+        own = verdicts[verdicts["paper"] == p.claims.name]
+        name = p.claims.path.parent.name
+        known[name] = quantities(p.claims, committed_tables(ROOT / "reports" / "replication", name, own))
+    med, mentat, mhqa, psych = (known[s] for s in ("medqade", "mentat", "mhqa", "psychiatrybench"))
+    assert med["pairwise"].value < med["ceiling"].value and med["own"].value > 0 > med["qwen_own"].value
+    assert med["ceiling_low"].value < med["gemini_high"].value, "equality is not excluded"
+    assert mentat["alpha_triage"].value > mentat["alpha_documentation"].value and mentat["o1_gain"].low > 0
+    assert mhqa["gold_distinct"].value < mhqa["gold"].value and mhqa["few_anxiety_most"].value < 0.566
+    assert psych["best"].value > psych["second"].value and psych["specific_points"].value < psych["followup"].value
+    assert psych["printed_gpt5"].value == pytest.approx(psych["own_deepseek"].value, abs=0.1)
+
+
+def test_an_entry_that_stands_twice_is_refused(tmp_path, monkeypatch):
+    file = tmp_path / "results.yaml"
+    file.write_text(yaml.dump([{"what": "Table 1", "of": "a"}] * 2))
+    monkeypatch.setattr("mhbench.run.results.study_files", lambda name: {"x": file})
+    with pytest.raises(ValueError, match="results.yaml must list each table and figure of the paper once"):
+        paper_parts("x")
