@@ -158,3 +158,57 @@ def test_an_entry_that_stands_twice_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("mhbench.run.results.study_files", lambda name: {"x": file})
     with pytest.raises(ValueError, match="results.yaml must list each table and figure of the paper once"):
         paper_parts("x")
+
+
+# Words that pages and figures had, and the standard terms that stand in their place.
+OLD_WORDS = {
+    "right most often": "most accurate",
+    "means what it says": "calibrated",
+    "right less often than": "overconfident",
+    "what was declared": "the true (simulated) value",
+    "declared truth": "true value",
+    "lies between": "ranges from",
+    "outcomes of the requests": "request status",
+    "what answered, and when": "model version and date",
+    "what became of": "status of",
+    "every model against every other": "paired comparisons of models",
+    "main numbers": "key results",
+    "read with care": "caution",
+    "free of who rated": "adjusted for rater severity",
+    "free of what each": "adjusted for item difficulty",
+    "mean person": "average rater",
+    "readiness to tie": "tie parameter",
+    "share called correct": "proportion judged correct",
+    "favouritism": "self-preference bias",
+    "member of the panel": "physician",
+    "whose worth is known": "known-groups validation",
+    "points of 100": "score (0 to 100)",
+    "who had no part": "held-out rater",
+    "how near to certainty": "entropy of the labels",
+    "distance from the preferred": "inconsistency",
+    "pairs of patients": "paired demographic differences",
+    "composed by recorded": "answers taken from a recorded run",
+    "sorted most often": "most frequent class",
+    "what each step took": "exclusions by step",
+    "against the marks": "against pass mark and expert level",
+    "what their entries say": "model metadata",
+    "right here, wrong there": "discordant answers",
+}
+
+
+def old_words(text: str) -> list[str]:
+    plain = " ".join(re.sub(r"<[^>]+>", " ", re.sub(r"(?s)<(script|style).*?</\1>", " ", text)).lower().split())
+    return [f"{old} -> {new}" for old, new in OLD_WORDS.items() if re.search(rf"\b{re.escape(old)}", plain)]
+
+
+def test_pages_and_figures_have_the_standard_terms():
+    assert old_words("<b>Right most</b> often: MiniLM") == ["right most often -> most accurate"]
+    files = [ROOT / "reports" / "index.html", *(ROOT / "figures").rglob("*.svg"), *(ROOT / "figures").rglob("*.json")]
+    files += [
+        *(ROOT / "mhbench" / "report" / "templates").glob("*.html"),
+        *(ROOT / "mhbench" / "studies").glob("*/front.yaml"),
+    ]
+    files += (ROOT / "mhbench" / "studies").glob("*/results.yaml")
+    found = {str(f.relative_to(ROOT)): old for f in files if (old := old_words(f.read_text(encoding="utf-8")))}
+    found |= {f"reports/results/{s}": old for s in STUDIES if (old := old_words(page_of(s)))}
+    assert found == {}
