@@ -222,6 +222,7 @@ def first_page() -> None:
     page = of_report((TOP / "reports" / "index.html").read_text(encoding="utf-8"))
     for link, to in (("ledger.html", "ledger-page.html"), ("../README.md", "guide.html")):
         page = page.replace(f'href="{link}"', f'href="{to}"')
+    page = page.replace('href="reports/results/', 'href="studies/')
     for table in set(re.findall(r'href="(replication/[^"]+\.csv)"', page)):
         write(f"extra/{table}", (TOP / "reports" / table).read_bytes())
     write("extra/index.html", page)

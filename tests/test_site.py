@@ -287,4 +287,5 @@ def test_the_site_opens_with_the_first_page(site, pages):
     page = (site / "index.html").read_text(encoding="utf-8")
     assert page.count('class="study"') == len(PAPERS) and 'href="guide.html"' in page
     for study in PAPERS:
+        assert f'href="studies/{study}.html"' in page
         assert f'href="../index.html#{study}"' in (site / "studies" / f"{study}.html").read_text(encoding="utf-8")
