@@ -398,7 +398,7 @@ _STANDING += ["estimate", "ci_low", "ci_high", "level", "interval"]
 
 
 def standings(accuracy: pd.DataFrame, choice: pd.DataFrame, marks: Mapping[str, float]) -> pd.DataFrame:
-    """Each setting against pass mark and expert level, with the number of tied majorities (decided by the first sample).
+    """Each setting against pass mark and expert level, with the number of tied majorities (the first sample decides).
 
     Source: Nguyen et al. 2025, section 5.
     """
