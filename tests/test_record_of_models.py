@@ -22,6 +22,7 @@ COMPLETE = [
     ("mentat", "qwen-0.5b"),
     ("mentat", "qwen-1.5b"),
     ("medqade", "qwen-0.5b"),
+    ("medqade", "qwen-1.5b"),
 ]
 
 
