@@ -35,7 +35,10 @@ _NEVER_ALONE = "criteria that differ in their base rates agree by these alone: r
 def _units(f: pd.DataFrame, by: Iterable[str] = ("item", "target")) -> pd.Series:
     "What is rated, in one word; within what it stands is part of its name."
     names = [*by, *(c for c in f if c.startswith("within.")), "criterion"]
-    return f[names].astype(str).agg(" | ".join, axis=1)
+    out = f[names[0]].astype(str)
+    for name in names[1:]:
+        out = out + " | " + f[name].astype(str)
+    return out
 
 
 def _cases(f: pd.DataFrame) -> pd.Series:
