@@ -23,6 +23,7 @@ COMPLETE = [
     ("mentat", "qwen-1.5b"),
     ("medqade", "qwen-0.5b"),
     ("medqade", "qwen-1.5b"),
+    ("counselingbench", "qwen-0.5b"),
 ]
 
 
