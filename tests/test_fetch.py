@@ -18,13 +18,14 @@ import yaml
 from conftest import BIN, ENV, ROOT, mhbench, run
 
 from mhbench.ask.prompts import build
+from mhbench.ask.wording import prompts_of
 from mhbench.ledger import release as releasing
 from mhbench.ledger.inventory import Blob, Tree
 from mhbench.ledger.release import FileGroup, Release, ReleasedFile, inventory_of, recorded
 from mhbench.records.schema import Item
 from mhbench.run import fetch as fetching
 from mhbench.run.cli import main
-from mhbench.run.fetch import fetch_prompts, fetch_release, prompts_of, release_lines, unlock
+from mhbench.run.fetch import fetch_prompts, fetch_release, release_lines, unlock
 from mhbench.run.params import load_params
 
 A, B = b"id,answer\n1,A\n", bytes(range(256)) * 4000

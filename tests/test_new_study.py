@@ -604,9 +604,7 @@ def test_codes_for_not_rated_are_no_ratings(forms, tmp_path):
     text = FILES["ratings.csv"] + "w3,r9,A,999\nw3,r9,B,-99\nw3,r9,C,101\nw3,r9,D,1.000\n"
     (tmp_path / "ratings.csv").write_text(text, encoding="utf-8")
     given = {"path": tmp_path / "ratings.csv"}
-    with pytest.raises(
-        ValueError, match="scale of ratings must be given; got values from .* do -99, 999 mean"
-    ):
+    with pytest.raises(ValueError, match="scale of ratings must be given; got values from .* do -99, 999 mean"):
         propose("clinic", forms[".csv"], ratings=given, params=ROOT / "params.yaml")
     given |= {"scale": [0, 100], "not_rated": ["999", "-99"]}
     got = propose("clinic", forms[".csv"], ratings=given, params=ROOT / "params.yaml")

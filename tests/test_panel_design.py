@@ -14,11 +14,11 @@ from mhbench.stats.estimate import proportion
 from mhbench.stats.multi_reader import RaterComponents, mean_over_raters, rater_components
 from mhbench.stats.panel_design import (
     Aim,
+    assured_width,
     cases_for_width,
     least_difference,
     mean_width,
     panel_designs,
-    planned_width,
     raters_of_each,
     same_raters,
 )
@@ -74,7 +74,7 @@ def test_no_cheaper_design_of_its_kind_reaches_the_aim():
         (n * each, "crossed" if each == raters else "nested" if each == 1 else "k of n")
         for raters, n in product(range(6, 11), range(2, 201))
         for each in range(1, raters + 1)
-        if n * each >= raters and planned_width(TRUTH, n, raters, each) <= aim.width
+        if n * each >= raters and assured_width(TRUTH, n, raters, each) <= aim.width
     ]
     for kind, part in best.groupby("design"):
         assert part["ratings"].min() == min(ratings for ratings, k in every if k == kind)

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import yaml
 
 from ..errors import refuse
+from ..records.database import corpora
 from ..records.schema import letters
 
 # %% auto #0
-__all__ = ['Pieces', 'program_strings', 'Wording', 'as_template', 'prompt_files', 'write_prompts']
+__all__ = ['Pieces', 'program_strings', 'Wording', 'as_template', 'prompt_files', 'write_prompts', 'prompts_folder', 'prompts_of']
 
 # %% ../../nbs/ask/22_wording.ipynb #d342c8f7
 Pieces = list[tuple[str, str | None]]  # a text, and the name of the field that follows it
@@ -161,3 +162,22 @@ def write_prompts(recipe: Mapping[str, Any], source: str | Path, to: str | Path)
         file.write_text(yaml.safe_dump(template, sort_keys=False, allow_unicode=True, width=10_000), encoding="utf-8")
         written.append(file)
     return written
+
+
+def prompts_folder() -> Path:
+    "Where templates in papers' own wording are: what `prompts_dir` is where `wording` is paper."
+    return corpora() / "prompts"
+
+
+def prompts_of(wording: str, study: str, prompts_dir: str | None) -> str | None:
+    "The folder of templates for a wording. Raises: ValueError where the paper's are wanted and are not there."
+    if wording == "ours":
+        return prompts_dir
+    if prompts_dir is not None:
+        refuse(f"generate: prompts_dir must be null where wording is paper; got {prompts_dir!r}", place=study)
+    if not (prompts_folder() / study).is_dir():
+        got = f"none in {prompts_folder() / study}"
+        refuse(
+            f"generate: the paper's prompts must be there for wording paper; {got}; `mhbench fetch {study} --prompts`"
+        )
+    return str(prompts_folder())

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -20,7 +19,7 @@ from ..records.database import sha256_file
 from ..registry import read_yaml, study_files
 
 # %% auto #0
-__all__ = ['RECORD', 'ReleasedFile', 'FileGroup', 'Derived', 'Release', 'corpora', 'releases', 'recorded', 'inventory_of']
+__all__ = ['RECORD', 'ReleasedFile', 'FileGroup', 'Derived', 'Release', 'releases', 'recorded', 'inventory_of']
 
 # %% ../../nbs/ledger/05_release.ipynb #04308ced
 class ReleasedFile(BaseModel):
@@ -135,15 +134,6 @@ class Release(BaseModel):
     def address(self, path: str) -> str:
         "The address of a file at this commit."
         return self.url.format(repository=self.repository, commit=self.commit) + quote(path)
-
-# %% ../../nbs/ledger/05_release.ipynb #81b4a0e0
-def corpora() -> Path:
-    "The folder of all releases: `$MHBENCH_CORPORA`, else one in the user's data folder."
-    if folder := os.environ.get("MHBENCH_CORPORA"):
-        return Path(folder).expanduser().resolve()
-    import platformdirs
-
-    return platformdirs.user_data_path("mhbench") / "corpora"
 
 # %% ../../nbs/ledger/05_release.ipynb #1620deb8
 def _with_tree(study: str, file: Path) -> Release:

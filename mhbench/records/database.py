@@ -22,8 +22,8 @@ from urllib.parse import quote
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['SUMS', 'private_folder', 'private_file', 'make_private', 'clone_of', 'damaged', 'transaction', 'sha256_file',
-           'connect', 'write_ahead', 'Database', 'staged_folder']
+__all__ = ['SUMS', 'private_folder', 'private_file', 'make_private', 'corpora', 'clone_of', 'damaged', 'transaction',
+           'sha256_file', 'connect', 'write_ahead', 'Database', 'staged_folder']
 
 # %% ../../nbs/records/04_database.ipynb #14ed81a0
 def private_folder(path: str | Path, *, shut: bool = False, ignored: bool = False) -> Path:
@@ -65,6 +65,15 @@ def make_private(files: Iterable[Path], *, ignored: bool = False) -> None:
         file.chmod(0o600)
         if ignored:
             _ignore(file)
+
+
+def corpora() -> Path:
+    "The folder of all releases: `$MHBENCH_CORPORA`, else one in the user's data folder."
+    if folder := os.environ.get("MHBENCH_CORPORA"):
+        return Path(folder).expanduser().resolve()
+    import platformdirs
+
+    return platformdirs.user_data_path("mhbench") / "corpora"
 
 # %% ../../nbs/records/04_database.ipynb #c10ae0f2
 _COPIES = re.compile(

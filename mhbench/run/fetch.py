@@ -22,19 +22,19 @@ from typing import Any, NamedTuple
 import yaml
 
 from .. import __version__
-from ..ask.wording import prompt_files, write_prompts
+from ..ask.wording import prompt_files, prompts_folder, write_prompts
 from ..errors import optional, refuse
 from ..ledger.inventory import blob_id
-from ..ledger.release import RECORD, Release, ReleasedFile, corpora, recorded, releases
-from ..records.database import make_private, private_folder, sha256_file
+from ..ledger.release import RECORD, Release, ReleasedFile, recorded, releases
+from ..records.database import corpora, make_private, private_folder, sha256_file
 from ..registry import study_files
 from .graph import root
 from .params import load_params
 from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0
-__all__ = ['RETRIES', 'release_of', 'Fetched', 'fetch_release', 'prompts_folder', 'fetch_prompts', 'prompts_of', 'unlock',
-           'release_lines', 'bibtex', 'papers', 'software', 'citations']
+__all__ = ['RETRIES', 'release_of', 'Fetched', 'fetch_release', 'fetch_prompts', 'unlock', 'release_lines', 'bibtex', 'papers',
+           'software', 'citations']
 
 # %% ../../nbs/run/27_fetch.ipynb #1620deb8
 def release_of(name: str) -> Release:
@@ -307,11 +307,6 @@ def fetch_release(
     return Fetched(name, folder, corpus, options, files, unregistered, derived, missing, passed_over, unasked)
 
 # %% ../../nbs/run/27_fetch.ipynb #4d0c1964
-def prompts_folder() -> Path:
-    "Where templates in papers' own wording are: what `prompts_dir` is where `wording` is paper."
-    return corpora() / "prompts"
-
-
 def fetch_prompts(name: str, source: str | Path | None = None) -> list[Path]:  # the templates
     """Bring the authors' files that hold their prompts, each as the registry has it, and write templates of them. No
     program among them is run.
@@ -337,20 +332,6 @@ def fetch_prompts(name: str, source: str | Path | None = None) -> list[Path]:  #
     written = write_prompts(recipe, folder, prompts_folder() / name)
     make_private([*written, *(folder / p for p in wanted)])
     return written
-
-
-def prompts_of(wording: str, study: str, prompts_dir: str | None) -> str | None:
-    "The folder of templates for a wording. Raises: ValueError where the paper's are wanted and are not there."
-    if wording == "ours":
-        return prompts_dir
-    if prompts_dir is not None:
-        refuse(f"generate: prompts_dir must be null where wording is paper; got {prompts_dir!r}", place=study)
-    if not (prompts_folder() / study).is_dir():
-        got = f"none in {prompts_folder() / study}"
-        refuse(
-            f"generate: the paper's prompts must be there for wording paper; {got}; `mhbench fetch {study} --prompts`"
-        )
-    return str(prompts_folder())
 
 # %% ../../nbs/run/27_fetch.ipynb #6c37d6d7
 def unlock(name: str) -> None:

@@ -32,7 +32,7 @@ from mhbench.ledger.verdicts import (
     tolerances,
 )
 from ..records.database import sha256_file
-from ..records.described import RatingPart, descriptions, described_files
+from ..records.described import RatingPart, described_files, descriptions
 from ..registry import study_files
 from .graph import root
 from .params import load_params

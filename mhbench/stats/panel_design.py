@@ -23,7 +23,7 @@ from .multi_reader import FEWEST_RATERS, RaterComponents, rater_components
 from .soft_labels import FEWEST_RATINGS
 
 # %% auto #0
-__all__ = ['MINUTES', 'DESIGN_COLUMNS', 'PILOT', 'pilot_table', 'pilot_components', 'mean_width', 'planned_width',
+__all__ = ['MINUTES', 'DESIGN_COLUMNS', 'PILOT', 'pilot_table', 'pilot_components', 'mean_width', 'assured_width',
            'least_difference', 'Aim', 'panel_designs', 'cautious', 'pilot_lacks', 'design_sentence', 'with_more',
            'same_raters', 'raters_of_each', 'share_width', 'cases_for_width']
 
@@ -108,7 +108,7 @@ def _upper(df: float, df_pilot: float, part: float) -> float:
     return float(fdtri(df, df_pilot, part))
 
 
-def planned_width(
+def assured_width(
     pilot: RaterComponents,
     n_items: float,
     n_raters: float,
@@ -163,7 +163,7 @@ class Aim(NamedTuple):
     level: float = 0.95
 
     def reached(self, mean: RaterComponents, pair: RaterComponents | None, n: int, raters: int, each: int) -> bool:
-        if self.width is not None and planned_width(mean, n, raters, each, self.level) > self.width:
+        if self.width is not None and assured_width(mean, n, raters, each, self.level) > self.width:
             return False
         if self.difference is None or pair is None:
             return True
@@ -200,7 +200,7 @@ def panel_designs(
             n = max(n, -(-raters // each))  # everybody has an item
             kind = {raters: "crossed", 1: "nested"}.get(each, "k of n")
             found = least_difference(cautious(pair), n, raters, each, power=aim.power) if pair else np.nan
-            width = planned_width(mean, n, raters, each, aim.level)
+            width = assured_width(mean, n, raters, each, aim.level)
             own = -(-n * each // raters)
             rows.append([kind, raters, n, each, n * each, own, width, found, n * each * minutes])
     table = pd.DataFrame(rows, columns=DESIGN_COLUMNS).sort_values(["minutes", "raters"], kind="stable")

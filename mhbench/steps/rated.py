@@ -16,7 +16,7 @@ from scipy.stats import binom
 from ..records.described import RatingTable
 from ..records.questions import plain_name
 from ..stats.agreement import gwet_ac1, krippendorff_alpha
-from ..stats.components import REST, Spread, variance_components
+from ..stats.components import Spread, variance_components
 from ..stats.differences import mean_difference
 from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.multi_reader import OverRaters, over_raters

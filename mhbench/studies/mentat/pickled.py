@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...errors import refuse
-from ...ledger.release import corpora
-from ...records.database import private_folder
+from ...records.database import corpora, private_folder
 
 # %% auto #0
 __all__ = ['Described', 'pickled_values', 'convert', 'pickled_table']
