@@ -78,7 +78,7 @@ def of_agreement(d: dict) -> Estimate:
     wide = pd.DataFrame(d).astype({"label": str}).pivot_table("label", "rater", "item", aggfunc="first")
     labels = wide.to_numpy(dtype=object)
     labels = np.where(pd.isna(labels), None, labels)
-    return over_raters(partial(mean_pairwise, metric="percent_agreement"), labels, least=2, within=(0, 1)).both
+    return over_raters(partial(mean_pairwise, metric="percent_agreement"), labels, fewest=2, within=(0, 1)).both
 
 
 INTERVAL = {

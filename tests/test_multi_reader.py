@@ -248,10 +248,10 @@ def test_items_that_cannot_agree_are_in_no_count():
     more = np.full((6, 60), None, dtype=object)
     more[0], more[1] = "1", "Abstain"
     with_more = np.hstack([labels, more])
-    found = over_raters(mean_pairwise, with_more, least=2)
-    assert found[:3] == over_raters(mean_pairwise, labels, least=2)[:3]
+    found = over_raters(mean_pairwise, with_more, fewest=2)
+    assert found[:3] == over_raters(mean_pairwise, labels, fewest=2)[:3]
     assert found.both.n == found.both.n_clusters == 40
     rows = number_rows(mean_pairwise, with_more, np.arange(100), {}, least=2)
     assert [r["n"] for r in rows] == [40, 40]
-    nobody = over_raters(mean_pairwise, more, least=2).both
+    nobody = over_raters(mean_pairwise, more, fewest=2).both
     assert np.isnan(nobody.estimate) and nobody.n == 0

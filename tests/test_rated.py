@@ -86,7 +86,7 @@ def test_a_judge_with_many_seeds_is_one_judge():
     got = variance_components(y, {"judge": judge, "seed": judge * 5 + seed, "item": item}, n_draws=0)
     one, many = (got.variance_of_mean({"judge": 1, "seed": n, "item": 30}) for n in (1, 25))
     assert many > 0.95 * one
-    designs = spread_designs(got, 1.5, most={"judge": 10, "seed": 25, "item": 50})
+    designs = spread_designs(got, 1.5, max_levels={"judge": 10, "seed": 25, "item": 50})
     assert designs["seed"].iloc[0] == 1 and designs["judge"].iloc[0] > 1
 
 

@@ -78,7 +78,7 @@ def _print_spread(table: RatingTable, a: argparse.Namespace) -> None:
     print(spread.table.round(4).to_string(index=False))
     known = {"target": 1, "criterion": spread.n_levels.get("criterion", 1), "rater": a.max_raters}
     most = {f: known.get(f, 40) for f in spread.n_levels}
-    designs = spread_designs(spread, a.width, most=most, fixed=["target", "criterion"])
+    designs = spread_designs(spread, a.width, max_levels=most, fixed=["target", "criterion"])
     if not len(designs):
         return print(f"For an interval of a mean no wider than {a.width:g}, {most} are too few.")
     print(f"for an interval of a mean no wider than {a.width:g}, the cheapest first:")

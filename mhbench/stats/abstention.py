@@ -99,24 +99,24 @@ def abstention_by_difficulty(
     if np.isnan(d).all():
         refuse("abstention_by_difficulty: difficulty must be given for at least one item; got none")
     bins = difficulty_bins(d, edges)
-    asked = (~pd.isna(x)).sum(0).astype(float)
+    n_asked = (~pd.isna(x)).sum(0).astype(float)
     gone = (x == ABSTAIN).sum(0).astype(float)
     z = one_hot(bins, len(edges) + 1)
     d0 = np.where(bins < 0, 0.0, d)
-    a = asked * (bins >= 0)
+    a = n_asked * (bins >= 0)
     g = gone * (bins >= 0)
 
     def statistic(columns, *, weights):
-        rate = divide(weights @ (z * gone[:, None]), weights @ (z * asked[:, None]))
+        rate = divide(weights @ (z * gone[:, None]), weights @ (z * n_asked[:, None]))
         n, sx, sy, sxx, sxy = (weights @ np.column_stack([a, a * d0, g, a * d0**2, g * d0])).T
         return np.column_stack([rate, divide(n * sxy - sx * sy, n * sxx - sx**2)])  # least squares, one point a rating
 
     i = bootstrap(statistic, np.arange(len(d)), **kwargs)
     names = bin_names(edges)
-    of = group_codes(kwargs.get("clusters"), len(d), "clusters")
-    n_clusters = np.array([len(np.unique(of[(bins == k) & (asked > 0)])) for k in range(len(names))])
+    unit = group_codes(kwargs.get("clusters"), len(d), "clusters")
+    n_clusters = np.array([len(np.unique(unit[(bins == k) & (n_asked > 0)])) for k in range(len(names))])
     rate, slope = (interval_column(i, k) for k in (slice(0, len(names)), len(names)))
-    return Abstention(names, rate, z.T @ (asked > 0), n_clusters, z.T @ asked, slope, int((bins < 0).sum()))
+    return Abstention(names, rate, z.T @ (n_asked > 0), n_clusters, z.T @ n_asked, slope, int((bins < 0).sum()))
 
 # %% ../../nbs/stats/06_abstention.ipynb #06f32bad
 def _area(m: np.ndarray, e: np.ndarray) -> np.ndarray:
@@ -137,9 +137,9 @@ def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.
     if not has.any():
         refuse(f"{function}: at least one item must have a confidence and a verdict; got none")
     thresholds, group = np.unique(-c[has], return_inverse=True)
-    of = np.full(len(c), -1)
-    of[has] = group
-    return np.where(has, 1 - y, 0.0), of, -thresholds, has
+    group_of_item = np.full(len(c), -1)
+    group_of_item[has] = group
+    return np.where(has, 1 - y, 0.0), group_of_item, -thresholds, has
 
 # %% ../../nbs/stats/06_abstention.ipynb #373ab504
 def risk_coverage_area(confidence: Any, correct: Any, *, weights: Any = None) -> Any:  # in [0, 1]; (B,)
@@ -148,10 +148,10 @@ def risk_coverage_area(confidence: Any, correct: Any, *, weights: Any = None) ->
 
     Source: Geifman and El-Yaniv 2017; El-Yaniv and Wiener 2010.
     """
-    error, of, _, has = _ties(confidence, correct, "risk_coverage_area")
-    w = unit_weights(weights, len(of), "risk_coverage_area")
-    order = np.flatnonzero(has)[np.argsort(of[has], kind="stable")]
-    first = np.flatnonzero(np.diff(of[order], prepend=-1))
+    error, group_of_item, _, has = _ties(confidence, correct, "risk_coverage_area")
+    w = unit_weights(weights, len(group_of_item), "risk_coverage_area")
+    order = np.flatnonzero(has)[np.argsort(group_of_item[has], kind="stable")]
+    first = np.flatnonzero(np.diff(group_of_item[order], prepend=-1))
     rows = max(1, 4_000_000 // len(order))  # weights that are sorted at once
     parts = [w[s : s + rows, order] for s in range(0, len(w), rows)]
     sums = [np.add.reduceat(x, first, axis=1) for x in parts]
@@ -175,9 +175,9 @@ def risk_coverage(confidence: Any, correct: Any, **kwargs) -> RiskCoverage:  # n
 
     Source: El-Yaniv and Wiener 2010; excess: Geifman, Uziel and El-Yaniv 2019.
     """
-    error, of, thresholds, has = _ties(confidence, correct, "risk_coverage")
-    m = np.bincount(of[has]).astype(float)
-    e = np.bincount(of[has], weights=error[has])
+    error, group_of_item, thresholds, has = _ties(confidence, correct, "risk_coverage")
+    m = np.bincount(group_of_item[has]).astype(float)
+    e = np.bincount(group_of_item[has], weights=error[has])
     area = bootstrap(risk_coverage_area, np.asarray(confidence, float), np.asarray(correct, float), **kwargs)
     best = _area(*np.array([[has.sum() - e.sum(), e.sum()], [0.0, e.sum()]]))
     covered = m.cumsum()

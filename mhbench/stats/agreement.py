@@ -143,9 +143,9 @@ def pabak(
     Source: Byrt, Bishop and Carlin 1993; K categories: Brennan and Prediger 1981.
     """
     t, v = _table_of_two(a, b, ignore, None, weights, "pabak")
-    least = max(2, len(v))
-    if categories < least:
-        refuse(f"pabak: categories must be 2 or more, and cover {v}; got {categories}; pass categories={least}")
+    fewest = max(2, len(v))
+    if categories < fewest:
+        refuse(f"pabak: categories must be 2 or more, and cover {v}; got {categories}; pass categories={fewest}")
     return as_result(_pabak(t, categories), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #2f1af025
@@ -223,12 +223,12 @@ def krippendorff_alpha(
     codes, values = label_matrix(ratings, ignore, categories, f)
     w = unit_weights(weights, codes.shape[1], f)
     if level in ("interval", "ratio") and any(isinstance(v, str) for v in values):
-        found = f"{values[:5]}; use ordinal with categories, or map them to numbers"
-        refuse(f"{f}: ratings must be numbers at level {level}; got {found}")
+        actual = f"{values[:5]}; use ordinal with categories, or map them to numbers"
+        refuse(f"{f}: ratings must be numbers at level {level}; got {actual}")
     of_rater = np.ones((1, len(codes))) if rater_weights is None else unit_weights(rater_weights, len(codes), f)
-    given = weights if rater_weights is None else rater_weights
+    weights_given = weights if rater_weights is None else rater_weights
     if not values:
-        return as_result(np.full(max(len(w), len(of_rater)), np.nan), given)
+        return as_result(np.full(max(len(w), len(of_rater)), np.nan), weights_given)
     x = np.asarray(values, float) if level in ("interval", "ratio") else np.arange(len(values), dtype=float)
     if level == "ratio" and x.min() < 0:
         refuse(f"{f}: ratings must not be negative at level ratio; got {x.min()}; use interval")
@@ -236,10 +236,10 @@ def krippendorff_alpha(
         has = (codes >= 0).astype(float)
         y = np.where(codes >= 0, (x - x.mean())[codes], 0.0)  # centred: only differences matter
         a = _alpha_moments(of_rater @ has, of_rater @ y, of_rater @ y**2, w)
-        return as_result(a, given)
+        return as_result(a, weights_given)
     c = np.tensordot(of_rater, (codes[:, :, None] == np.arange(len(x))).astype(float), 1)
     a = _alpha_ordinal(c, w) if level == "ordinal" else _alpha_counts(c, _squared_distances(x, level), w)
-    return as_result(a, given)
+    return as_result(a, weights_given)
 
 # %% ../../nbs/stats/03_agreement.ipynb #d6c9118f
 def gwet_ac1(
@@ -307,6 +307,6 @@ def pairwise(
     return Pairwise(pairs, values, as_scalar(mean_defined(values)), int(np.isnan(values).sum()))
 
 
-def mean_pairwise(labels: Any, metric: str = "cohen_kappa", *, weights: Any = None, **how: Any) -> Any:
+def mean_pairwise(labels: Any, metric: str = "cohen_kappa", *, weights: Any = None, **settings: Any) -> Any:
     "The mean of `pairwise`, with `ignore` and `categories` as there; (B,) with weights."
-    return as_result(mean_defined(_of_pairs(labels, metric, "mean_pairwise", weights, **how)), weights)
+    return as_result(mean_defined(_of_pairs(labels, metric, "mean_pairwise", weights, **settings)), weights)

@@ -69,9 +69,9 @@ def observed(
     x = x[:, None] if x.ndim == 1 else x
     if (x < low).any() or (x > high).any():
         refuse(f"observed: values must be between {low} and {high}; got {np.nanmin(x)} to {np.nanmax(x)}")
-    of = None if cases is None else group_codes(cases, len(x), "cases")
-    most = 1 if of is None else longest or int(np.bincount(of, minlength=1).max())
-    return Observed(x, of, low, high, most, stakes(n_largest or max(len(x), 1)))
+    unit = None if cases is None else group_codes(cases, len(x), "cases")
+    longest_case = 1 if unit is None else longest or int(np.bincount(unit, minlength=1).max())
+    return Observed(x, unit, low, high, longest_case, stakes(n_largest or max(len(x), 1)))
 
 # %% ../../nbs/stats/13_anytime.ipynb #11bcd5a5
 def _log_gain(sums: np.ndarray, a: Observed, null: np.ndarray | float) -> np.ndarray:
@@ -103,9 +103,9 @@ def wealth_path(a: Observed, null: float) -> np.ndarray:  # (T, P) log of the e-
         first = np.r_[True, np.diff(a.cases[order]) > 0]
         before = np.where(first[:, None], total - y[order], 0.0)
         start = before[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
-        now = np.empty_like(y)
-        now[order] = total - start
-        steps = _log_gain(now, a, null) - _log_gain(now - y, a, null)
+        running = np.empty_like(y)
+        running[order] = total - start
+        steps = _log_gain(running, a, null) - _log_gain(running - y, a, null)
     return np.logaddexp.reduce(np.cumsum(steps, 0), -1) - np.log(len(a.stake))
 
 # %% ../../nbs/stats/13_anytime.ipynb #d0cb0789
@@ -140,7 +140,7 @@ def closed(e: np.ndarray) -> np.ndarray:  # (P,) each
     """
     e = np.asarray(e, float)
     out = np.empty(len(e))
-    for k, own in enumerate(e):
-        others = np.sort(np.delete(e, k))
-        out[k] = ((own + np.r_[0.0, np.cumsum(others)]) / np.arange(1, len(e) + 1)).min()
+    for k, value in enumerate(e):
+        other_values = np.sort(np.delete(e, k))
+        out[k] = ((value + np.r_[0.0, np.cumsum(other_values)]) / np.arange(1, len(e) + 1)).min()
     return out

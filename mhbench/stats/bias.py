@@ -46,8 +46,8 @@ class Shared(NamedTuple):
 
 def _lineage(name: str, lineages: Mapping[str, str], function: str) -> str:
     if not lineages.get(name):
-        found = f"none for {name!r}; add it, e.g. lineages[{name!r}] = 'gemma'"
-        refuse(f"{function}: lineages must name a family for every model; got {found}")
+        actual = f"none for {name!r}; add it, e.g. lineages[{name!r}] = 'gemma'"
+        refuse(f"{function}: lineages must name a family for every model; got {actual}")
     return lineages[name]
 
 # %% ../../nbs/stats/05_bias.ipynb #7b2750ba
@@ -55,13 +55,15 @@ def shared_lineage(
     judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], *, strict: bool = False
 ) -> list[Shared]:
     "Every pair of a judge and a student that share a lineage; with `strict` such a pair is an error."
-    of = {m: _lineage(m, lineages, "shared_lineage") for m in [*judges, *students]}
-    found = [Shared(j, s, of[j], j == s) for j, s in product(judges, students) if of[j] == of[s]]
-    if strict and found:
-        pairs = ", ".join(f"{x.judge} judging {x.student} ({x.lineage})" for x in found)
+    lineage_of = {m: _lineage(m, lineages, "shared_lineage") for m in [*judges, *students]}
+    shared_pairs = [
+        Shared(j, s, lineage_of[j], j == s) for j, s in product(judges, students) if lineage_of[j] == lineage_of[s]
+    ]
+    if strict and shared_pairs:
+        pairs = ", ".join(f"{x.judge} judging {x.student} ({x.lineage})" for x in shared_pairs)
         pairs += "; take a judge of another lineage, or strict=False to report the bias instead"
         refuse(f"shared_lineage: no judge may share a lineage with a student it judges; got {pairs}")
-    return found
+    return shared_pairs
 
 # %% ../../nbs/stats/05_bias.ipynb #b81a7d2a
 class Bias(NamedTuple):
@@ -93,34 +95,36 @@ def _where_told(e: Estimate, values: np.ndarray, units: np.ndarray) -> Estimate:
 def _bias(scores, annotators, students, lineages, kinds, function, *, tests=None, n=1000, **settings) -> list[Bias]:
     x = np.asarray(scores, float)
     if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
-        here = f"here ({len(annotators)}, {len(students)}, n); got {x.shape}"
-        refuse(f"{function}: scores must have shape (n_annotators, n_students, n_items), {here}")
-    for what, names in (("annotators", annotators), ("students", students)):
+        expected = f"here ({len(annotators)}, {len(students)}, n); got {x.shape}"
+        refuse(f"{function}: scores must have shape (n_annotators, n_students, n_items), {expected}")
+    for role, names in (("annotators", annotators), ("students", students)):
         if len(set(names)) != len(names):
-            refuse(f"{function}: {what} must be different names; got {list(names)}")
-    of = {m: _lineage(m, lineages, function) for m in [*annotators, *students]}
-    found = []
+            refuse(f"{function}: {role} must be different names; got {list(names)}")
+    lineage_of = {m: _lineage(m, lineages, function) for m in [*annotators, *students]}
+    differences_of_pairs = []
     for (i, a), (k, s) in product(enumerate(annotators), enumerate(students)):
-        kind = "family" if of[s] == of[a] else "other"
+        kind = "family" if lineage_of[s] == lineage_of[a] else "other"
         kind = "self" if s == a else kind
         if kind not in kinds:
             continue
-        peers = [j for j, p in enumerate(annotators) if of[p] != of[a]]
+        peers = [j for j, p in enumerate(annotators) if lineage_of[p] != lineage_of[a]]
         if not peers:
-            got = f"{a!r} ({of[a]}); got {list(annotators)}"
-            refuse(f"{function}: annotators must include peers of another lineage than {got}")
-        found.append((a, s, kind, tuple(annotators[j] for j in peers), x[i, k] - mean_defined(x[peers, k].T)))
-    empty = [f[:2] for f in found if np.isnan(f[4]).all() and f[2] != "other"]
+            actual = f"{a!r} ({lineage_of[a]}); got {list(annotators)}"
+            refuse(f"{function}: annotators must include peers of another lineage than {actual}")
+        differences_of_pairs.append(
+            (a, s, kind, tuple(annotators[j] for j in peers), x[i, k] - mean_defined(x[peers, k].T))
+        )
+    empty = [f[:2] for f in differences_of_pairs if np.isnan(f[4]).all() and f[2] != "other"]
     if empty:
         refuse(f"{function}: every pair must share at least one scored item with a peer; got none for {empty}")
     units = group_codes(settings.get("clusters"), x.shape[2], "clusters")
-    shared: dict[str, Any] = {"tests": tests or len(found), "seed": settings["seed"]}
+    shared: dict[str, Any] = {"tests": tests or len(differences_of_pairs), "seed": settings["seed"]}
     out = []
-    for a, s, kind, beside, difference in found:
+    for a, s, kind, peer_names, difference in differences_of_pairs:
         has = ~np.isnan(difference)
         p = sign_flip_test(difference[has], units[has], **shared) if has.any() else np.nan
         e = _where_told(estimate(mean, difference, n_boot=n, **settings), difference, units)
-        out.append(Bias(a, s, kind, e, beside, int((~has).sum()), p))
+        out.append(Bias(a, s, kind, e, peer_names, int((~has).sum()), p))
     return out
 
 # %% ../../nbs/stats/05_bias.ipynb #9d22ee66
@@ -171,8 +175,8 @@ def position_bias(forward: Any, backward: Any, **settings: Any) -> PositionBias:
     gone = np.isnan(a + b)
     if gone.all():
         refuse("position_bias: at least one pair must have a verdict in both orders; got none")
-    both = np.where(gone, np.nan, a + b)
-    consistency = estimate(mean, np.where(gone, np.nan, both == 1), **settings, share=True)
+    first_share = np.where(gone, np.nan, a + b)
+    consistency = estimate(mean, np.where(gone, np.nan, first_share == 1), **settings, share=True)
     units = group_codes(settings.get("clusters"), len(x), "clusters")
-    first = _where_told(estimate(mean, both / 2 - 0.5, **settings), both - 1, units)
+    first = _where_told(estimate(mean, first_share / 2 - 0.5, **settings), first_share - 1, units)
     return PositionBias(consistency, first, int(gone.sum()))

@@ -24,18 +24,18 @@ def _distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
     p = np.asarray(soft, float)
     q = np.asarray(probs, float)
     if p.shape != q.shape or p.ndim != 2:
-        found = f"{p.shape} and {q.shape}; pad shorter rows with zeros"
-        refuse(f"{function}: soft and probs must have one row a unit and one column an option each; got {found}")
+        actual = f"{p.shape} and {q.shape}; pad shorter rows with zeros"
+        refuse(f"{function}: soft and probs must have one row a unit and one column an option each; got {actual}")
     for name, x in (("soft", p), ("probs", q)):
         bad = np.flatnonzero(~((x >= 0).all(1) & (np.abs(x.sum(1) - 1) < 1e-6)))
         if len(bad):
-            found = f"{x[bad[0]].tolist()} (unit {bad[0]})"
-            refuse(f"{function}: {name} must be probabilities that sum to 1 in every row; got {found}")
+            actual = f"{x[bad[0]].tolist()} (unit {bad[0]})"
+            refuse(f"{function}: {name} must be probabilities that sum to 1 in every row; got {actual}")
     return p, q
 
 
-def _mean_of(x: np.ndarray, each: bool, weights, function) -> Any:
-    if each:
+def _mean_of(x: np.ndarray, by_unit: bool, weights, function) -> Any:
+    if by_unit:
         return x
     w = unit_weights(weights, len(x), function)
     with np.errstate(invalid="ignore"):
@@ -130,27 +130,29 @@ def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:
     return s * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) - 2 * gap * ndtr(-z)
 
 
-def _error_limits(seen: float, gap: np.ndarray, w: np.ndarray, s: np.ndarray, t: float) -> tuple[float, float]:
+def _error_limits(
+    observed_error: float, gap: np.ndarray, w: np.ndarray, s: np.ndarray, t: float
+) -> tuple[float, float]:
     "The errors for which the observed sum of |gap| is within t standard deviations of its expectation."
 
-    def surprise(error: float, where: np.ndarray) -> float:
-        true = error * where / (w @ where)
-        each = true + _folded_excess(true, s)
-        sd = np.sqrt(w**2 @ np.maximum(true**2 + s**2 - each**2, 0))
-        return float(seen - w @ each) / max(float(sd), 1e-300)
+    def surprise(error: float, pattern: np.ndarray) -> float:
+        true = error * pattern / (w @ pattern)
+        expected = true + _folded_excess(true, s)
+        sd = np.sqrt(w**2 @ np.maximum(true**2 + s**2 - expected**2, 0))
+        return float(observed_error - w @ expected) / max(float(sd), 1e-300)
 
-    def crossing(where: np.ndarray, level: float) -> float:  # `surprise` decreases with the error
+    def crossing(pattern: np.ndarray, level: float) -> float:  # `surprise` decreases with the error
         low = 0.0
         high = 1.0
         for _ in range(40):
             middle = (low + high) / 2
-            low, high = (middle, high) if surprise(middle, where) > level else (low, middle)
+            low, high = (middle, high) if surprise(middle, pattern) > level else (low, middle)
         return high
 
-    spread = np.abs(gap) if seen > 0 else np.ones_like(gap)
-    one = (np.arange(len(gap)) == np.argmax(w * np.abs(gap) / np.maximum(s, 1e-300))).astype(float)
-    low = crossing(one, t) if surprise(0, one) > t else 0.0
-    return low, crossing(spread, -t) if surprise(0, spread) > -t else seen
+    spread = np.abs(gap) if observed_error > 0 else np.ones_like(gap)
+    single = (np.arange(len(gap)) == np.argmax(w * np.abs(gap) / np.maximum(s, 1e-300))).astype(float)
+    low = crossing(single, t) if surprise(0, single) > t else 0.0
+    return low, crossing(spread, -t) if surprise(0, spread) > -t else observed_error
 
 # %% ../../nbs/stats/11_calibration.ipynb #c0b402d6
 def calibration_error(
@@ -165,23 +167,23 @@ def calibration_error(
     n = len(c)
     if not n:
         return Estimate.from_limits(np.nan, n=0, level=level)
-    of = group_codes(clusters, n, "clusters")
-    k = int(of.max()) + 1
+    unit = group_codes(clusters, n, "clusters")
+    k = int(unit.max()) + 1
     member = member[:, member.any(0)]
     size = member.sum(0)
     gap = member.T @ (r - c) / size
     share = (member.T @ r + 4 * (member.T @ c) / size) / (size + 4)
     w = size / n
     s = np.sqrt(share * (1 - share) / size)
-    seen = float(w @ np.abs(gap))
+    observed_error = float(w @ np.abs(gap))
     alone = float(w**2 @ s**2)
-    part = np.bincount(of, (member @ np.sign(gap)) * (r - c - member @ gap) / n, k)
-    together = k / max(k - 1, 1) * float(part @ part)
+    residual_sums = np.bincount(unit, (member @ np.sign(gap)) * (r - c - member @ gap) / n, k)
+    together = k / max(k - 1, 1) * float(residual_sums @ residual_sums)
     wider = max(1.0, together / alone) if alone > 0 and k < n else 1.0
     s = s * np.sqrt(wider)
     likely = np.sqrt(np.maximum(0, gap**2 - s**2))
-    value = max(0.0, seen - float(w @ _folded_excess(likely, s)))
+    value = max(0.0, observed_error - float(w @ _folded_excess(likely, s)))
     if k < 2:
         return Estimate.from_limits(value, n=n, n_clusters=k, level=level)
-    ends = _error_limits(seen, gap, w, s, float(stdtrit(k - 1, 0.5 + level / 2)))
+    ends = _error_limits(observed_error, gap, w, s, float(stdtrit(k - 1, 0.5 + level / 2)))
     return Estimate.from_limits(value, *ends, n=n, n_clusters=k, level=level, kind="bounds")

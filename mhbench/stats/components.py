@@ -30,17 +30,17 @@ class Spread(NamedTuple):
 
     def component(self, source: str) -> float:
         "One component, a negative estimate as it is; 0 for a source that is not in the table."
-        found = self.table.loc[self.table["source"] == source, "component"]
-        return float(found.iloc[0]) if len(found) else 0.0
+        matches = self.table.loc[self.table["source"] == source, "component"]
+        return float(matches.iloc[0]) if len(matches) else 0.0
 
     def variance_of_mean(self, levels: Mapping[str, float], fixed: Iterable[str] = ()) -> float:
         """The variance of a mean over so many levels of each factor, a rating for every combination; negative
         components count as 0, and what only `fixed` factors make up does not count."""
         out = 0.0
         for row in self.table.itertuples():
-            of = list(levels) if row.source == REST else row.source.split(TIMES)
-            if not set(of) <= set(fixed):
-                out += max(row.component, 0.0) / float(np.prod([levels.get(f, 1.0) for f in of if f not in fixed]))
+            factors = list(levels) if row.source == REST else row.source.split(TIMES)
+            if not set(factors) <= set(fixed):
+                out += max(row.component, 0.0) / float(np.prod([levels.get(f, 1.0) for f in factors if f not in fixed]))
         return out
 
 
@@ -53,8 +53,8 @@ def _sources(factors: Mapping[str, Any], n: int, order: int) -> tuple[dict[str, 
     out: dict[str, np.ndarray] = {}
     left: list[str] = []
     rows = np.arange(n)
-    every = [c for k in range(1, order + 1) for c in combinations(codes, k)]
-    for names in every:
+    combinations_of_factors = [c for k in range(1, order + 1) for c in combinations(codes, k)]
+    for names in combinations_of_factors:
         cell = codes[names[0]]
         for name in names[1:]:
             cell = pd.factorize(cell * (codes[name].max() + 1) + codes[name])[0]
@@ -64,8 +64,8 @@ def _sources(factors: Mapping[str, Any], n: int, order: int) -> tuple[dict[str, 
             continue
         same = next((s for s, g in out.items() if g.max() + 1 == k and len(pd.unique(g * k + cell)) == k), None)
         if same or k == n:
-            whose = same or REST
-            left += [f"{source}: the same groups as {whose}"] if len(names) == 1 or not same else []
+            equal_source = same or REST
+            left += [f"{source}: the same groups as {equal_source}"] if len(names) == 1 or not same else []
             continue
         out[source] = cell
     return {**out, REST: rows}, left
@@ -89,12 +89,14 @@ def variance_components(
     y = np.asarray(values, float)
     use = ~np.isnan(y)
     y = y[use]
-    given = {name: np.asarray(labels, dtype=object)[use] for name, labels in factors.items()}
-    if bad := [name for name, labels in given.items() if labels.shape != y.shape]:
+    labels_by_factor = {name: np.asarray(labels, dtype=object)[use] for name, labels in factors.items()}
+    if bad := [name for name, labels in labels_by_factor.items() if labels.shape != y.shape]:
         refuse(f"variance_components: factors must have a label for each value; got another number for {bad[0]}")
-    groups, left = _sources(given, len(y), order)
+    groups, left = _sources(labels_by_factor, len(y), order)
     if len(groups) < 2:
-        refuse(f"variance_components: a factor must have two levels or more; got {', '.join(given) or 'none'}")
+        refuse(
+            f"variance_components: a factor must have two levels or more; got {', '.join(labels_by_factor) or 'none'}"
+        )
     while True:
         names = list(groups)
         inner = [np.zeros(len(y), int), *(groups[s] for s in names[:-1])]
@@ -106,16 +108,16 @@ def variance_components(
         left.append(f"{worst}: this design does not tell it apart from the others")
         del groups[worst]
     solve = lambda v: np.linalg.solve(matrix, [squares_within(v - v.mean(), g) for g in inner])
-    found = solve(y)
+    estimates = solve(y)
     limits = np.full((len(names), 2), np.nan)
     if n_draws:
-        limits = _limits(found, _drawn(found, groups, solve, n_draws, seed), level)
-    total = np.maximum(found, 0).sum()
-    rows = {"source": names, "levels": [int(g.max()) + 1 for g in groups.values()], "component": found}
+        limits = _limits(estimates, _drawn(estimates, groups, solve, n_draws, seed), level)
+    total = np.maximum(estimates, 0).sum()
+    rows = {"source": names, "levels": [int(g.max()) + 1 for g in groups.values()], "component": estimates}
     table = pd.DataFrame(
-        rows | {"ci_low": limits[:, 0], "ci_high": limits[:, 1], "share": np.maximum(found, 0) / total}
+        rows | {"ci_low": limits[:, 0], "ci_high": limits[:, 1], "share": np.maximum(estimates, 0) / total}
     )
-    return Spread(table, left, len(y), {name: len(pd.unique(labels)) for name, labels in given.items()})
+    return Spread(table, left, len(y), {name: len(pd.unique(labels)) for name, labels in labels_by_factor.items()})
 
 
 def _not_told_apart(matrix: np.ndarray, names: Sequence[str]) -> str:
@@ -125,22 +127,22 @@ def _not_told_apart(matrix: np.ndarray, names: Sequence[str]) -> str:
     return names[max(mixed, key=lambda k: (names[k].count(TIMES), k))]
 
 
-def _drawn(found: np.ndarray, groups: Mapping[str, np.ndarray], solve, n: int, seed: int) -> np.ndarray:  # (n, S)
+def _drawn(components: np.ndarray, groups: Mapping[str, np.ndarray], solve, n: int, seed: int) -> np.ndarray:  # (n, S)
     "Estimates from data drawn with these components, negative ones as 0."
     rng = np.random.default_rng(seed)
-    sd = np.sqrt(np.maximum(found, 0))
-    of = list(zip(sd, groups.values()))
-    return np.stack([solve(sum(s * rng.standard_normal(g.max() + 1)[g] for s, g in of)) for _ in range(n)])
+    sd = np.sqrt(np.maximum(components, 0))
+    sources = list(zip(sd, groups.values()))
+    return np.stack([solve(sum(s * rng.standard_normal(g.max() + 1)[g] for s, g in sources)) for _ in range(n)])
 
 
-def _limits(found: np.ndarray, drawn: np.ndarray, level: float) -> np.ndarray:  # (S, 2)
+def _limits(components: np.ndarray, drawn: np.ndarray, level: float) -> np.ndarray:  # (S, 2)
     "Satterthwaite's limits where an estimate has a degree of freedom or more, else normal ones, which may be negative."
     sd = drawn.std(0, ddof=1)
-    df = 2 * found**2 / np.maximum(sd, 1e-300) ** 2
-    low, high = (found * df / chi2.ppf(p, np.maximum(df, 1)) for p in (0.5 + level / 2, 0.5 - level / 2))
+    df = 2 * components**2 / np.maximum(sd, 1e-300) ** 2
+    low, high = (components * df / chi2.ppf(p, np.maximum(df, 1)) for p in (0.5 + level / 2, 0.5 - level / 2))
     half = norm.ppf(0.5 + level / 2) * sd
-    scaled = (found > 0) & (df >= 1)
-    return np.stack([np.where(scaled, low, found - half), np.where(scaled, high, found + half)], axis=1)
+    scaled = (components > 0) & (df >= 1)
+    return np.stack([np.where(scaled, low, components - half), np.where(scaled, high, components + half)], axis=1)
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d0e
 def change_of_another(spread: Spread, levels: Mapping[str, float] | None = None) -> pd.DataFrame:
@@ -149,11 +151,11 @@ def change_of_another(spread: Spread, levels: Mapping[str, float] | None = None)
     n = {**spread.n_levels, **(levels or {})}
     rows = []
     for factor in spread.n_levels:
-        of = spread.table[[factor in s.split(TIMES) for s in spread.table["source"]]]
-        if not len(of):
+        rows_of_factor = spread.table[[factor in s.split(TIMES) for s in spread.table["source"]]]
+        if not len(rows_of_factor):
             continue
-        divided = np.array([np.prod([n[f] for f in s.split(TIMES)]) for s in of["source"]])
-        c, low, high = (np.maximum(of[k].to_numpy(), 0) for k in ("component", "ci_low", "ci_high"))
+        divided = np.array([np.prod([n[f] for f in s.split(TIMES)]) for s in rows_of_factor["source"]])
+        c, low, high = (np.maximum(rows_of_factor[k].to_numpy(), 0) for k in ("component", "ci_low", "ci_high"))
         single = np.sqrt(2 * np.array([c.sum(), low.sum(), high.sum()]))
         rows.append([factor, n[factor], *single, float(np.sqrt(2 * (c / divided).sum()))])
     return pd.DataFrame(rows, columns=["factor", "levels", "estimate", "ci_low", "ci_high", "of_mean"])
@@ -163,7 +165,7 @@ def spread_designs(
     spread: Spread,
     width: float,  # wanted, of the 95% interval of a mean
     *,
-    most: Mapping[str, int],  # factor -> the most levels that can be had
+    max_levels: Mapping[str, int],  # factor -> the most levels that can be had
     fixed: Iterable[str] = (),  # factors over which nothing is to be said: criteria
     costs: Mapping[str, float] | None = None,  # of one more level of a factor, in ratings
     level: float = 0.95,
@@ -175,17 +177,17 @@ def spread_designs(
     """
     grid = {
         f: sorted({*range(1, 13), *(int(x) for x in np.geomspace(12, max(m, 12), 12))} & set(range(1, m + 1)))
-        for f, m in most.items()
+        for f, m in max_levels.items()
     }
     z = float(norm.ppf(0.5 + level / 2))
     rows = []
     for chosen in product(*grid.values()):
         levels = dict(zip(grid, chosen))
-        got = 2 * z * np.sqrt(spread.variance_of_mean(levels, fixed))
-        if got <= width:
+        expected_width = 2 * z * np.sqrt(spread.variance_of_mean(levels, fixed))
+        if expected_width <= width:
             ratings = int(np.prod(chosen))
-            more = sum((costs or {}).get(f, 0.0) * k for f, k in levels.items())
-            rows.append([*chosen, ratings, ratings + more, got])
+            extra_cost = sum((costs or {}).get(f, 0.0) * k for f, k in levels.items())
+            rows.append([*chosen, ratings, ratings + extra_cost, expected_width])
     columns = [*grid, "ratings", "cost", "width"]
     return (
         pd.DataFrame(rows, columns=columns).sort_values(["cost", "width"], kind="stable").head(5).reset_index(drop=True)

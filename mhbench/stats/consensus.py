@@ -53,12 +53,12 @@ def majority(
     nor, unless `alone`, where one rater gave a label and two or more abstained.
     """
     x, v = label_matrix(labels, ignore, None, "majority", raters=1)
-    named = np.array([*v, None], dtype=object if not v or isinstance(v[0], str) else float)
+    label_of_code = np.array([*v, None], dtype=object if not v or isinstance(v[0], str) else float)
     win = _vote(one_hot(x, max(len(v), 1)).sum(0), rule)
     if not alone:
-        asked = np.asarray(pd.notna(np.asarray(labels, dtype=object))).sum(0)
-        win[((x >= 0).sum(0) == 1) & (asked > 2)] = -1
-    return named[win]
+        n_asked = np.asarray(pd.notna(np.asarray(labels, dtype=object))).sum(0)
+        win[((x >= 0).sum(0) == 1) & (n_asked > 2)] = -1
+    return label_of_code[win]
 
 # %% ../../nbs/stats/04_consensus.ipynb #c1b0a431
 class Ceiling(NamedTuple):
@@ -92,42 +92,42 @@ def leave_one_out_ceiling(
     formula = known_metric(metric, "leave_one_out_ceiling")
     x, v = label_matrix(labels, (ABSTAIN,), None, "leave_one_out_ceiling", raters=3)
     k = max(len(v), 1)
-    others = _others(x, k)
+    consensus_of_others = _others(x, k)
 
     def statistic(columns, *, weights):
-        each = formula(contingency_tables(x, others, k, weights))
-        return np.column_stack([mean_defined(each), each])
+        by_rater = formula(contingency_tables(x, consensus_of_others, k, weights))
+        return np.column_stack([mean_defined(by_rater), by_rater])
 
-    of = group_codes(clusters, x.shape[1], "clusters")
-    pairs = np.stack([x, others])  # (2, R, N)
-    use = _compared(pairs, of)
-    x, others, of, pairs = x[:, use], others[:, use], of[use], pairs[:, :, use]
-    j = jackknife(statistic, np.arange(x.shape[1]), clusters=of)
-    mean = coefficient_estimate(j.at(0), metric, *_beside(pairs, k, of), **_sizes(pairs, of), level=level)
-    each = [
-        coefficient_estimate(j.at(r + 1), metric, pairs[:, r], k, of, **_sizes(pairs[:, r], of), level=level)
+    unit = group_codes(clusters, x.shape[1], "clusters")
+    pairs = np.stack([x, consensus_of_others])  # (2, R, N)
+    use = _compared(pairs, unit)
+    x, consensus_of_others, unit, pairs = x[:, use], consensus_of_others[:, use], unit[use], pairs[:, :, use]
+    j = jackknife(statistic, np.arange(x.shape[1]), clusters=unit)
+    mean = coefficient_estimate(j.at(0), metric, *_beside(pairs, k, unit), **_sizes(pairs, unit), level=level)
+    by_rater = [
+        coefficient_estimate(j.at(r + 1), metric, pairs[:, r], k, unit, **_sizes(pairs[:, r], unit), level=level)
         for r in range(len(x))
     ]
-    return Ceiling(mean, each)
+    return Ceiling(mean, by_rater)
 
 
-def _sizes(pairs: np.ndarray, of: np.ndarray) -> dict[str, Any]:
+def _sizes(pairs: np.ndarray, unit: np.ndarray) -> dict[str, Any]:
     "The number of items (last axis) at which a pair (first axis) has both labels, and of their units."
-    both = (pairs >= 0).all(0)
-    both = both.reshape(-1, both.shape[-1]).any(0)
-    return {"n": int(both.sum()), "n_clusters": len(np.unique(of[both]))}
+    comparable = (pairs >= 0).all(0)
+    comparable = comparable.reshape(-1, comparable.shape[-1]).any(0)
+    return {"n": int(comparable.sum()), "n_clusters": len(np.unique(unit[comparable]))}
 
 
-def _compared(pairs: np.ndarray, of: np.ndarray) -> np.ndarray:
+def _compared(pairs: np.ndarray, unit: np.ndarray) -> np.ndarray:
     "Those items; all of them where they belong to fewer than two units."
-    both = np.all(pairs >= 0, axis=0)
-    both = np.any(both.reshape(-1, both.shape[-1]), axis=0)
-    return both if len(np.unique(of[both])) > 1 else np.ones_like(both)
+    comparable = np.all(pairs >= 0, axis=0)
+    comparable = np.any(comparable.reshape(-1, comparable.shape[-1]), axis=0)
+    return comparable if len(np.unique(unit[comparable])) > 1 else np.ones_like(comparable)
 
 
-def _beside(pairs: np.ndarray, k: int, of: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+def _beside(pairs: np.ndarray, k: int, unit: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
     "Comparisons (2, R, N) side by side, and the unit of each."
-    return pairs.reshape(2, -1), k, np.tile(of, pairs.shape[1])
+    return pairs.reshape(2, -1), k, np.tile(unit, pairs.shape[1])
 
 # %% ../../nbs/stats/04_consensus.ipynb #66fc1c21
 class Alignment(NamedTuple):
@@ -151,10 +151,10 @@ class Alignment(NamedTuple):
 FEWEST_COMPARED = 30  # answers: with twenty, intervals of a difference of two coefficients cover .91
 
 
-def _aligned(j, metric, own, top, others, k, of, level, left_out) -> Alignment:
+def _aligned(j, metric, annotator, top, consensus_of_others, k, unit, level, left_out) -> Alignment:
     "The alignment from its jackknife and the codes (R, N) of the annotator (own), the raters (top), the consensus."
-    about: dict[str, Any] = _sizes(np.stack([own, others]), of) | {"level": level}
-    pairs = [_beside(np.stack([x, others]), k, of) for x in (own, top)]
+    about: dict[str, Any] = _sizes(np.stack([annotator, consensus_of_others]), unit) | {"level": level}
+    pairs = [_beside(np.stack([x, consensus_of_others]), k, unit) for x in (annotator, top)]
     first, second = (coefficient_estimate(j.at(i), metric, *pair, **about) for i, pair in enumerate(pairs))
     d = j.at(2)
     few = about["n"] < FEWEST_COMPARED
@@ -162,8 +162,8 @@ def _aligned(j, metric, own, top, others, k, of, level, left_out) -> Alignment:
     limits = d.limits(level) if enough else (np.nan, np.nan)
     difference = Estimate.from_limits(d.value, *limits, **about, kind="few" if few else "t")
     p = np.nan if np.isnan(difference.ci_low) else d.p_value()
-    known = not np.isnan([first.ci_low, second.ci_low]).any()
-    overlap = bool(first.ci_low <= second.ci_high and second.ci_low <= first.ci_high) if known else None
+    bounded = not np.isnan([first.ci_low, second.ci_low]).any()
+    overlap = bool(first.ci_low <= second.ci_high and second.ci_low <= first.ci_high) if bounded else None
     return Alignment(first, second, difference, p, overlap, left_out)
 
 # %% ../../nbs/stats/04_consensus.ipynb #70090cee
@@ -187,30 +187,30 @@ def alignment(
         refuse(f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for {panel.shape}")
     x, v = label_matrix(np.vstack([panel, several]), (ABSTAIN,), None, f)
     x, y, k = x[: len(panel)], x[len(panel) :], max(len(v), 1)
-    others = _others(x, k)
-    whole = _vote(one_hot(x, k).sum(0))
-    of = group_codes(clusters, x.shape[1], "clusters")
+    consensus_of_others = _others(x, k)
+    consensus = _vote(one_hot(x, k).sum(0))
+    unit = group_codes(clusters, x.shape[1], "clusters")
 
-    def differences(a, x, others, weights):
+    def differences(a, x, consensus_of_others, weights):
         "The annotator's agreement, the raters', and the difference (B, 3), on the columns that both have labelled."
-        top = formula(contingency_tables(np.where(a >= 0, x, -1), others, k, weights))
-        own = formula(contingency_tables(np.where(x >= 0, a, -1), others, k, weights))
-        undefined = np.isnan(own) | np.isnan(top)
-        own, top = (mean_defined(np.where(undefined, np.nan, s)) for s in (own, top))
-        return np.column_stack([own, top, own - top])
+        top = formula(contingency_tables(np.where(a >= 0, x, -1), consensus_of_others, k, weights))
+        annotator_codes = formula(contingency_tables(np.where(x >= 0, a, -1), consensus_of_others, k, weights))
+        undefined = np.isnan(annotator_codes) | np.isnan(top)
+        annotator_codes, top = (mean_defined(np.where(undefined, np.nan, s)) for s in (annotator_codes, top))
+        return np.column_stack([annotator_codes, top, annotator_codes - top])
 
     out = []
     for a in y:
-        own, top = np.where(x >= 0, a, -1), np.where(a >= 0, x, -1)
-        use = _compared(np.stack([own, others]), of)
-        here = a[use], x[:, use], others[:, use]
+        annotator_codes, top = np.where(x >= 0, a, -1), np.where(a >= 0, x, -1)
+        use = _compared(np.stack([annotator_codes, consensus_of_others]), unit)
+        compared = a[use], x[:, use], consensus_of_others[:, use]
         j = jackknife(
-            lambda columns, *, weights, here=here: differences(here[0], here[1], here[2], weights),
-            here[0],
-            clusters=of[use],
+            lambda columns, *, weights, compared=compared: differences(compared[0], compared[1], compared[2], weights),
+            compared[0],
+            clusters=unit[use],
         )
-        codes = own[:, use], top[:, use], others[:, use]
-        out.append(_aligned(j, metric, *codes, k, of[use], level, int(((a < 0) & (whole >= 0)).sum())))
+        codes = annotator_codes[:, use], top[:, use], consensus_of_others[:, use]
+        out.append(_aligned(j, metric, *codes, k, unit[use], level, int(((a < 0) & (consensus >= 0)).sum())))
     return out[0] if np.ndim(annotator) == 1 else out
 
 # %% ../../nbs/stats/04_consensus.ipynb #b6memc00
@@ -225,9 +225,9 @@ class Members(NamedTuple):
     between: float  # variance of the difference due to raters
     shared: float  # and due to cases
 
-    def needed(self, margin: float, most: int = 50) -> int | None:
-        "The fewest such raters with whom the interval reaches less far than a margin; None where `most` do not."
-        for r in range(FEWEST_RATERS, most + 1):
+    def needed(self, margin: float, max_raters: int = 50) -> int | None:
+        "The fewest such raters with whom the interval reaches less far than a margin; None where `max_raters` do not."
+        for r in range(FEWEST_RATERS, max_raters + 1):
             variance = self.between * self.n_raters / r + self.shared
             if stdtrit(r - 1, 0.5 + self.difference.level / 2) ** 2 * variance < margin**2:
                 return r
@@ -245,23 +245,25 @@ class Members(NamedTuple):
         return f"undecided, for want of {'answers' if self.needed(margin) is None else 'raters'}"
 
 
-def _less_members(same: np.ndarray, both: np.ndarray) -> np.ndarray:  # (..., R + 1, R) to (..., 2)
+def _less_members(same: np.ndarray, n_common: np.ndarray) -> np.ndarray:  # (..., R + 1, R) to (..., 2)
     "Mean agreement of the annotator (the last row) with members, and of members with others."
-    share = np.where(np.eye(same.shape[-2], same.shape[-1], dtype=bool), np.nan, divide(same, both))
-    own, rest = share[..., -1, :], share[..., :-1, :].reshape(*share.shape[:-2], -1)
-    return np.stack([mean_defined(own), mean_defined(rest)], -1)
+    share = np.where(np.eye(same.shape[-2], same.shape[-1], dtype=bool), np.nan, divide(same, n_common))
+    with_members, among_members = share[..., -1, :], share[..., :-1, :].reshape(*share.shape[:-2], -1)
+    return np.stack([mean_defined(with_members), mean_defined(among_members)], -1)
 
 
-def _counts(x: np.ndarray, given: np.ndarray, asked: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _counts(
+    x: np.ndarray, has_label: np.ndarray, was_asked: np.ndarray, group: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     "By group of cases, the answers (G, R + 1, R) on which a row gave a member's label, and was asked for it."
     size = int(group.max(initial=-1)) + 1
-    same, both = np.zeros((2, size, len(x), len(x) - 1))
+    same, n_common = np.zeros((2, size, len(x), len(x) - 1))
     for s in range(len(x) - 1):
-        use = asked & given[s]
+        use = was_asked & has_label[s]
         for r in range(len(x)):
-            both[:, r, s] = np.bincount(group, use[r], size)
+            n_common[:, r, s] = np.bincount(group, use[r], size)
             same[:, r, s] = np.bincount(group, use[r] & (x[r] == x[s]), size)
-    return same, both
+    return same, n_common
 
 # %% ../../nbs/stats/04_consensus.ipynb #b6memc01
 def beside_members(
@@ -277,34 +279,34 @@ def beside_members(
     Source: Obuchowski and Rockette 1995 (raters and cases at random); Quenouille 1956 (pseudo-values).
     """
     f = "beside_members"
-    every = np.vstack([np.asarray(labels, dtype=object), np.asarray(annotator, dtype=object)[None]])
-    asked = np.asarray(pd.notna(every))
-    x, _ = label_matrix(every, (ABSTAIN,), None, f)
-    given = x >= 0
-    of = group_codes(clusters, x.shape[1], "clusters")
-    enough = (given[:-1] & asked[-1]).sum(1) >= 10
+    all_labels = np.vstack([np.asarray(labels, dtype=object), np.asarray(annotator, dtype=object)[None]])
+    was_asked = np.asarray(pd.notna(all_labels))
+    x, _ = label_matrix(all_labels, (ABSTAIN,), None, f)
+    has_label = x >= 0
+    unit = group_codes(clusters, x.shape[1], "clusters")
+    enough = (has_label[:-1] & was_asked[-1]).sum(1) >= 10
     rows = np.append(enough, True)
-    x, given, asked = x[rows], given[rows], asked[rows]
-    use = asked[-1] & given[:-1].any(0)
-    cases = len(np.unique(of[use]))
+    x, has_label, was_asked = x[rows], has_label[rows], was_asked[rows]
+    use = was_asked[-1] & has_label[:-1].any(0)
+    cases = len(np.unique(unit[use]))
     r = len(x) - 1
     about: dict[str, Any] = {"n": int(use.sum()), "n_clusters": cases, "level": level}
-    abstained = int((use & ~given[-1]).sum())
+    abstained = int((use & ~has_label[-1]).sum())
     if not use.any():
         return Members(np.nan, np.nan, Estimate.from_limits(np.nan, **about), r, abstained, np.nan, np.nan)
-    group = pd.factorize(of[use])[0]
+    group = pd.factorize(unit[use])[0]
     group = group if cases <= 200 else np.random.default_rng(0).permutation(cases)[group] % 200
-    same, both = _counts(x[:, use], given[:, use], asked[:, use], group)
-    total = same.sum(0), both.sum(0)
-    left = np.stack([total[0] - same, total[1] - both], 0)  # without each group of cases
+    same, n_common = _counts(x[:, use], has_label[:, use], was_asked[:, use], group)
+    total = same.sum(0), n_common.sum(0)
+    left = np.stack([total[0] - same, total[1] - n_common], 0)  # without each group of cases
     parts = [np.ones(r, bool), *(np.arange(r) != k for k in range(r))]
-    whole, without = [], []
-    for kept in parts:
-        at = np.ix_(np.append(kept, True), kept)
-        whole.append(_less_members(total[0][at], total[1][at]))
+    agreement_of_all, without = [], []
+    for members_used in parts:
+        at = np.ix_(np.append(members_used, True), members_used)
+        agreement_of_all.append(_less_members(total[0][at], total[1][at]))
         without.append(_less_members(left[0][:, at[0], at[1]], left[1][:, at[0], at[1]]))
-    found = np.stack(whole), np.stack(without)
-    theta, left_out = (y[..., 0] - y[..., 1] for y in found)
+    agreements = np.stack(agreement_of_all), np.stack(without)
+    theta, left_out = (y[..., 0] - y[..., 1] for y in agreements)
     kind = "raters" if r < FEWEST_RATERS else "few" if len(same) < fewest_clusters(level) else "items and raters"
     table = np.column_stack([theta, left_out])  # without each member, and each group of cases
     limits, (between, shared, of_cases) = (np.nan, np.nan), two_way_variance(table)
@@ -313,8 +315,8 @@ def beside_members(
         limits = max(-1.0, theta[0] - half), min(1.0, theta[0] + half)
     e = Estimate.from_limits(theta[0], *limits, **about, kind=kind)
     e = e._replace(kind=kind) if np.isnan(e.ci_low) and kind in ("raters", "few") else e
-    own, others = map(float, found[0][0])
-    return Members(own, others, e, r, abstained, between, shared)
+    with_members, among_members = map(float, agreements[0][0])
+    return Members(with_members, among_members, e, r, abstained, between, shared)
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
 class Ensemble(NamedTuple):
@@ -350,9 +352,9 @@ def _patterns(panel, annotators, subsets, k, cluster) -> tuple[np.ndarray, np.nd
     verdict[:, consensus < 0] = -1  # no consensus, no comparison: one pattern
     codes = np.vstack([verdict, consensus])
     distinct, code = np.unique(codes, axis=1, return_inverse=True)
-    of = np.zeros((int(cluster.max()) + 1, distinct.shape[1]))
-    np.add.at(of, (cluster, code.ravel()), 1.0)
-    return codes, distinct, of
+    pattern_counts = np.zeros((int(cluster.max()) + 1, distinct.shape[1]))
+    np.add.at(pattern_counts, (cluster, code.ravel()), 1.0)
+    return codes, distinct, pattern_counts
 
 # %% ../../nbs/stats/04_consensus.ipynb #1d339388
 def best_ensemble(
@@ -385,36 +387,38 @@ def best_ensemble(
     sizes = range(1, len(several) + 1, 2)
     subsets = list(chain.from_iterable(combinations(range(len(several)), size) for size in sizes))
     cluster = group_codes(clusters, x.shape[1], "clusters")
-    codes, distinct, of = _patterns(x[: len(panel)], x[len(panel) :], subsets, k, cluster)
+    codes, distinct, pattern_counts = _patterns(x[: len(panel)], x[len(panel) :], subsets, k, cluster)
 
     def scores(w):
-        t = contingency_tables(distinct[:-1], distinct[-1:], k, w @ of)
+        t = contingency_tables(distinct[:-1], distinct[-1:], k, w @ pattern_counts)
         return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in formulas.items()}
 
-    s = {m: y[0] for m, y in scores(np.ones((1, len(of)))).items()}
+    s = {m: y[0] for m, y in scores(np.ones((1, len(pattern_counts)))).items()}
     if any(not np.isfinite(y).any() for y in s.values()):
         refuse(f"{f}: no ensemble has a defined agreement; check that labels have a consensus with more than one label")
     rng = np.random.default_rng(seed_sequence(seed).spawn(2)[1])
     outer: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
     corrected: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
     rows = 8_000_000 // (len(subsets) * k * k * inner)
-    for w in draw_weights(len(of), n, seed=seed, chunk=max(1, rows) * len(of)):
-        here = scores(w)
-        there = scores(_inner(rng, w, inner))
+    for w in draw_weights(len(pattern_counts), n, seed=seed, chunk=max(1, rows) * len(pattern_counts)):
+        outer_scores = scores(w)
+        scores_within = scores(_inner(rng, w, inner))
         for m in metrics:
-            again = there[m].reshape(len(w), inner, -1)
-            found = again.max(2)
-            found = np.where(np.isfinite(found), found, np.nan)  # an inner replicate may leave nothing defined
-            luck = found - np.take_along_axis(here[m], again.argmax(2), 1)
-            corrected[m].append(here[m].max(1) - mean_defined(luck))
-            outer[m].append(here[m])
+            inner_scores = scores_within[m].reshape(len(w), inner, -1)
+            best_inner = inner_scores.max(2)
+            best_inner = np.where(
+                np.isfinite(best_inner), best_inner, np.nan
+            )  # an inner replicate may leave nothing defined
+            luck = best_inner - np.take_along_axis(outer_scores[m], inner_scores.argmax(2), 1)
+            corrected[m].append(outer_scores[m].max(1) - mean_defined(luck))
+            outer[m].append(outer_scores[m])
 
     results = {}
     for m in metrics:
         best = int(s[m].argmax())
         about: dict[str, Any] = _sizes(codes[[best, -1]], cluster) | {"level": level}
         result = _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, about)
-        j = jackknife(lambda _, *, weights, m=m: scores(weights)[m], np.arange(len(of)))
+        j = jackknife(lambda _, *, weights, m=m: scores(weights)[m], np.arange(len(pattern_counts)))
         alone = coefficient_estimate(j.at(best), m, codes[[best, -1]], k, cluster, **about)
         lowest = lowest_value(m, codes[[best, -1]], k)
         results[m] = result._replace(score=_of_the_best(alone, j, result.score, lowest, seed))
@@ -423,8 +427,8 @@ def best_ensemble(
 # %% ../../nbs/stats/04_consensus.ipynb #b7d20c51
 def _of_the_best(alone: Estimate, j: Jackknife, corrected: Estimate, lowest: float, seed: int) -> Estimate:
     "The winner's limits; the lower one allows for the largest error of all candidates."
-    kept = np.isfinite(j.left_out).all(0)
-    apart = (j.left_out - j.left_out.mean(0))[:, kept]
+    finite = np.isfinite(j.left_out).all(0)
+    apart = (j.left_out - j.left_out.mean(0))[:, finite]
     size = np.sqrt((apart**2).sum(0))
     varies = size > 1e-9
     if np.isnan(alone.ci_low) or not varies.any():

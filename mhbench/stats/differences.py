@@ -44,9 +44,9 @@ def score_limits(
     outside = np.broadcast_to(side, inside.shape)
     for _ in range(44):  # 2^-44 is finer than any table
         middle = (inside + outside) / 2
-        held = np.abs(_score(middle, b, c, n)) <= z
-        inside = np.where(held, middle, inside)
-        outside = np.where(held, outside, middle)
+        accepted = np.abs(_score(middle, b, c, n)) <= z
+        inside = np.where(accepted, middle, inside)
+        outside = np.where(accepted, outside, middle)
     low, high = (inside + outside) / 2
     return low, high
 
@@ -80,17 +80,17 @@ def difference_limits(
     Source: Tango 1998; Korn and Graubard 1998; Bell and McCaffrey 2002; Hall 1992.
     """
     d = np.asarray(differences, float)
-    most = np.abs(np.nan_to_num(d)).max(initial=0)
-    if most > largest * (1 + 1e-9):
-        refuse(f"difference_limits: differences must be within {-largest:g} and {largest:g}; got {most:g}")
+    largest_seen = np.abs(np.nan_to_num(d)).max(initial=0)
+    if largest_seen > largest * (1 + 1e-9):
+        refuse(f"difference_limits: differences must be within {-largest:g} and {largest:g}; got {largest_seen:g}")
     z = float(ndtri((1 + level) / 2)) if critical is None else critical
     m = cluster_mean(d, clusters, None if np.isinf(largest) else 0.0)
     if np.isinf(largest):
         low, high = mean_limits(m, float(ndtr(-z)))
     else:
         low, high = (largest * x for x in _bounded(d, m, largest, z))
-    known = np.asarray(m.n_clusters) >= fewest_clusters(level)
-    return m, np.where(known, low, np.nan), np.where(known, high, np.nan)
+    enough = np.asarray(m.n_clusters) >= fewest_clusters(level)
+    return m, np.where(enough, low, np.nan), np.where(enough, high, np.nan)
 
 # %% ../../nbs/stats/18_differences.ipynb #328b389d
 def _bounded_p(d: np.ndarray, m: ClusterMean, largest: float) -> np.ndarray:
@@ -146,8 +146,8 @@ def independent_difference(first: Estimate, second: Estimate, correlation: float
     if first.level != second.level:
         refuse(f"independent_difference: both must have one level; got {first.level} and {second.level}")
 
-    def arm(one: float, other: float) -> float:
-        return float(np.sqrt(max(one**2 - 2 * correlation * one * other + other**2, 0)))
+    def arm(first_arm: float, second_arm: float) -> float:
+        return float(np.sqrt(max(first_arm**2 - 2 * correlation * first_arm * second_arm + second_arm**2, 0)))
 
     value = first.estimate - second.estimate
     low = value - arm(first.estimate - first.ci_low, second.ci_high - second.estimate)
@@ -166,12 +166,16 @@ def group_difference(
     """
     x = np.asarray(x, float)
     second = np.asarray(second, bool)
-    of = group_codes(clusters, len(x), "clusters")
-    arms = [estimate(mean, x[part], clusters=of[part], seed=0, share=share, level=level) for part in (~second, second)]
-    if len(set(of)) < 2:
-        return Estimate.from_limits(arms[0].estimate - arms[1].estimate, n=len(x), n_clusters=len(set(of)), level=level)
+    unit = group_codes(clusters, len(x), "clusters")
+    arms = [
+        estimate(mean, x[group], clusters=unit[group], seed=0, share=share, level=level) for group in (~second, second)
+    ]
+    if len(set(unit)) < 2:
+        return Estimate.from_limits(
+            arms[0].estimate - arms[1].estimate, n=len(x), n_clusters=len(set(unit)), level=level
+        )
     apart = x - np.where(second, arms[1].estimate, arms[0].estimate)
-    u, v = (np.bincount(of[part], apart[part], of.max() + 1) for part in (~second, second))
+    u, v = (np.bincount(unit[group], apart[group], unit.max() + 1) for group in (~second, second))
     length = float(np.sqrt((u @ u) * (v @ v)))
     return independent_difference(arms[0], arms[1], float(u @ v) / length if length > 0 else 0.0)
 
@@ -189,11 +193,11 @@ class Simultaneous(NamedTuple):
 
 def _critical(d: np.ndarray, clusters: Clusters, n: int, seed: int, level: float) -> float:
     "The `level` quantile of the largest standardised mean over pairs."
-    one = float(ndtri((1 + level) / 2))  # the least, for a single pair
+    single_quantile = float(ndtri((1 + level) / 2))  # the least, for a single pair
     m = cluster_mean(d, clusters)
     varies = np.nan_to_num(m.se) > NO_WIDTH
     if not varies.any():
-        return one
+        return single_quantile
     d = d[:, varies]
     value = m.mean[varies]
     scale = (m.n * m.se)[varies]
@@ -202,8 +206,8 @@ def _critical(d: np.ndarray, clusters: Clusters, n: int, seed: int, level: float
     rng = np.random.default_rng(seed)
     rows = max(1, 4_000_000 // d.shape[1])
     parts = [rng.normal(size=(min(rows, n - at), len(total))) @ total for at in range(0, n, rows)]
-    largest = np.concatenate([np.abs(part).max(axis=1) for part in parts])
-    return max(one, float(np.quantile(largest, level)))
+    largest = np.concatenate([np.abs(batch).max(axis=1) for batch in parts])
+    return max(single_quantile, float(np.quantile(largest, level)))
 
 # %% ../../nbs/stats/18_differences.ipynb #38194781
 def simultaneous_intervals(

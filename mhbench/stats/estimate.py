@@ -98,30 +98,32 @@ def effective_n(share: float, variance: float, n_clusters: int, level: float = 0
     return float(share * (1 - share) / variance * (z / t) ** 2)
 
 
-def _share_limits(x: np.ndarray, of: np.ndarray, level: float) -> tuple[float, float]:
+def _share_limits(x: np.ndarray, unit: np.ndarray, level: float) -> tuple[float, float]:
     "Limits of the mean of values between 0 and 1 that are not all equal."
     n = len(x)
     p = float(x.mean())
     tail = 0.5 + level / 2
-    cases = int(of.max()) + 1
+    cases = int(unit.max()) + 1
     binary = bool(np.isin(x, (0, 1)).all())
     alone = x.var(ddof=1) / n
-    part = ndtri(tail) ** 2 * p * (1 - p) / n if binary else stdtrit(n - 1, tail) ** 2 * alone
+    variance_part = ndtri(tail) ** 2 * p * (1 - p) / n if binary else stdtrit(n - 1, tail) ** 2 * alone
     if cases < n:
-        m = cluster_mean(x, of, 1.0)
-        rarer = np.bincount(of, x if p < 0.5 else 1 - x) > NO_WIDTH
+        m = cluster_mean(x, unit, 1.0)
+        rarer = np.bincount(unit, x if p < 0.5 else 1 - x) > NO_WIDTH
         df = max(1.0, min(m.df, rarer.sum() + 1.0))  # with the two cases that Agresti and Coull add of each outcome
-        part += stdtrit(df, tail) ** 2 * max(0.0, m.se**2 - alone)
-        size = np.bincount(of)
-        whole = p * (1 - p) * float(size @ size) / n**2  # where all items of a case are equal: known, and the most
-        part = min(part, stdtrit(cases - 1, tail) ** 2 * whole)
-    return agresti_coull(p, ndtri(tail) ** 2 * p * (1 - p) / part, level)
+        variance_part += stdtrit(df, tail) ** 2 * max(0.0, m.se**2 - alone)
+        size = np.bincount(unit)
+        variance_of_whole_cases = (
+            p * (1 - p) * float(size @ size) / n**2
+        )  # where all items of a case are equal: known, and the most
+        variance_part = min(variance_part, stdtrit(cases - 1, tail) ** 2 * variance_of_whole_cases)
+    return agresti_coull(p, ndtri(tail) ** 2 * p * (1 - p) / variance_part, level)
 
 # %% ../../nbs/stats/02_estimate.ipynb #94248f68
 def _without_skewness(q: Any, a: Any) -> Any:
     "The t at which Hall's cubic is q."
-    some = np.where(np.abs(a) < 1e-9, 1.0, a)
-    return np.where(np.abs(a) < 1e-9, q, 3 / some * (np.cbrt(1 + some * (q - some / 6)) - 1))
+    nonzero = np.where(np.abs(a) < 1e-9, 1.0, a)
+    return np.where(np.abs(a) < 1e-9, q, 3 / nonzero * (np.cbrt(1 + nonzero * (q - nonzero / 6)) - 1))
 
 
 def mean_limits(m: ClusterMean, tail: float = 0.025) -> tuple[Any, Any]:  # NaN for fewer than two cases
@@ -191,17 +193,17 @@ class Estimate(NamedTuple):
         """
         k = n if n_clusters is None else n_clusters
         r = np.asarray(replicates, float)
-        known = r[~np.isnan(r)]
+        defined = r[~np.isnan(r)]
         about: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
-        about["undefined"] = len(r) - len(known)
-        if k < 2 or not len(known) or not known.std() > NO_WIDTH:
+        about["undefined"] = len(r) - len(defined)
+        if k < 2 or not len(defined) or not defined.std() > NO_WIDTH:
             return cls.from_limits(estimate, **about)
         if share and 0 < estimate < 1:
-            effective = effective_n(float(estimate), float(known.var()) * k / (k - 1), k, level)
+            effective = effective_n(float(estimate), float(defined.var()) * k / (k - 1), k, level)
             kind = "agresti-coull" if k >= fewest_clusters(level) else "few"
             return cls.from_limits(estimate, *agresti_coull(estimate, effective, level), **about, kind=kind)
         tail = float(ndtr(np.sqrt(k / (k - 1)) * stdtrit(k - 1, (1 - level) / 2)))
-        return cls.from_limits(estimate, *np.quantile(known, [tail, 1 - tail]), **about, kind="bootstrap")
+        return cls.from_limits(estimate, *np.quantile(defined, [tail, 1 - tail]), **about, kind="bootstrap")
 
     @classmethod
     def from_interval(
@@ -218,8 +220,8 @@ class Estimate(NamedTuple):
 # %% ../../nbs/stats/02_estimate.ipynb #88520106
 def _has_value(array: np.ndarray, axis: int) -> np.ndarray:  # (N,) bool
     "Which units have any value along `axis`."
-    there = np.asarray(pd.notna(np.moveaxis(array, axis, 0)))
-    return np.asarray(there.reshape(array.shape[axis], -1).any(1))
+    has_value = np.asarray(pd.notna(np.moveaxis(array, axis, 0)))
+    return np.asarray(has_value.reshape(array.shape[axis], -1).any(1))
 
 
 def _of_bounded_mean(
@@ -230,8 +232,8 @@ def _of_bounded_mean(
     if share or not np.isfinite(within).all() or not np.nanstd(x[~np.isnan(x)] if len(x) else x) > NO_WIDTH:
         return _of_mean(x, clusters, level, share)
     if np.nanmin(x) < low or np.nanmax(x) > high:
-        got = f"{np.nanmin(x):g} to {np.nanmax(x):g}"
-        refuse(f"estimate: values must be within {low:g} and {high:g}; got {got}; mend them, or within")
+        actual = f"{np.nanmin(x):g} to {np.nanmax(x):g}"
+        refuse(f"estimate: values must be within {low:g} and {high:g}; got {actual}; mend them, or within")
     e = _of_mean((x - low) / (high - low), clusters, level, True)
     at, start, end = (low + (high - low) * x for x in (e.estimate, e.ci_low, e.ci_high))
     return e._replace(estimate=at, ci_low=start, ci_high=end)
@@ -239,21 +241,21 @@ def _of_bounded_mean(
 
 def _of_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool) -> Estimate:
     "A mean with its interval over cases, by the formulas above."
-    there = ~np.isnan(x)
-    of = pd.factorize(group_codes(clusters, len(x), "clusters")[there])[0]
-    n = int(there.sum())
-    k = int(of.max(initial=-1)) + 1
+    observed = ~np.isnan(x)
+    unit = pd.factorize(group_codes(clusters, len(x), "clusters")[observed])[0]
+    n = int(observed.sum())
+    k = int(unit.max(initial=-1)) + 1
     about: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
-    value, x = mean(x), x[there]
+    value, x = mean(x), x[observed]
     if k < 2 or x.std() <= NO_WIDTH:
         return Estimate.from_limits(value, **about)
     if not share:
-        return Estimate.from_limits(value, *mean_limits(cluster_mean(x, of), 0.5 - level / 2), **about, kind="hall")
+        return Estimate.from_limits(value, *mean_limits(cluster_mean(x, unit), 0.5 - level / 2), **about, kind="hall")
     if k == n and np.isin(x, (0, 1)).all():  # a count: its variance is known, however few they are
         return proportion(int(x.sum()), n, level)
     if k < fewest_clusters(level):
         return Estimate.from_limits(value, **about, kind="few")
-    return Estimate.from_limits(value, *_share_limits(x, of, level), **about, kind="agresti-coull")
+    return Estimate.from_limits(value, *_share_limits(x, unit, level), **about, kind="agresti-coull")
 
 # %% ../../nbs/stats/02_estimate.ipynb #d718304c
 def estimate(
@@ -283,11 +285,11 @@ def estimate(
     about: dict[str, Any] = {"clusters": clusters, "strata": strata, "n": n_boot, "seed": seed, "level": level}
     i = bootstrap(statistic, *arrays, **about, axis=axis)
     if np.ndim(i.estimate):
-        got = f"shape {np.shape(i.estimate)}; take bootstrap and Estimate.from_interval"
-        refuse(f"estimate: statistic must give one number; got {got}")
+        actual = f"shape {np.shape(i.estimate)}; take bootstrap and Estimate.from_interval"
+        refuse(f"estimate: statistic must give one number; got {actual}")
     has = np.logical_and.reduce([_has_value(a, axis) for a in arrays])
-    of = np.arange(len(has)) if clusters is None else np.asarray(clusters)
-    return Estimate.from_interval(i, n=int(has.sum()), n_clusters=len(set(of[has].tolist())), share=share)
+    unit = np.arange(len(has)) if clusters is None else np.asarray(clusters)
+    return Estimate.from_interval(i, n=int(has.sum()), n_clusters=len(set(unit[has].tolist())), share=share)
 
 # %% ../../nbs/stats/02_estimate.ipynb #d6434b27
 def proportion(k: int, n: int, level: float = 0.95) -> Estimate:
@@ -344,8 +346,8 @@ def inverse_variance_mean(
         refuse(f"{f}: model must be fixed or random; got {model!r}")
     s = np.maximum(s, floor)
     if not (np.isfinite(x).all() and np.isfinite(s).all() and (s > 0).all()):
-        found = f"se {s.tolist()}; give floor, e.g. 0.01, where a score did not vary"
-        refuse(f"{f}: estimates must be finite and se above zero; got {found}")
+        actual = f"se {s.tolist()}; give floor, e.g. 0.01, where a score did not vary"
+        refuse(f"{f}: estimates must be finite and se above zero; got {actual}")
     w = 1 / s**2
     q = float(w @ (x - w @ x / w.sum()) ** 2)
     tau2 = max(0.0, (q - (len(x) - 1)) / (w.sum() - w @ w / w.sum())) if model == "random" and len(x) > 1 else 0.0

@@ -61,11 +61,11 @@ def _losses(u: np.ndarray, o: np.ndarray, tie: np.ndarray, symmetric: bool) -> t
     "The loss of each comparison, and its derivatives by u (slope times difference of worths), o (offset), uu, uo, oo."
     if symmetric:
         half = u / 2
-        most = np.maximum(np.abs(half), o)
-        each = np.exp(np.stack([half, -half, o]) - most)
-        total = each[0] + each[1] + each[2]
-        value = most + np.log(total) - np.where(tie == 1, o, half)
-        won, lost, tied = each / total
+        largest = np.maximum(np.abs(half), o)
+        exponentials = np.exp(np.stack([half, -half, o]) - largest)
+        total = exponentials[0] + exponentials[1] + exponentials[2]
+        value = largest + np.log(total) - np.where(tie == 1, o, half)
+        won, lost, tied = exponentials / total
         lead = won - lost
         first = (lead - (1 - tie)) / 2, tied - tie
         return value, *first, (won + lost - lead**2) / 4, -tied * lead / 2, tied * (1 - tied)
@@ -210,9 +210,9 @@ def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarr
         "The end of the first of several shrinking steps that improves enough, or up to rounding; else None."
         for share in (1, 0.5, 0.25, 0.125):
             at = moved(x, share * step)
-            found = _objective(at, p, pairs, weight)
-            if found[0] <= f + 1e-4 * g @ (at - x) or abs(found[0] - f) <= 1e-12 * max(1, abs(f)):
-                return at, *found
+            objective = _objective(at, p, pairs, weight)
+            if objective[0] <= f + 1e-4 * g @ (at - x) or abs(objective[0] - f) <= 1e-12 * max(1, abs(f)):
+                return at, *objective
         return None
 
     x = np.r_[np.zeros(n_betas), np.ones(n_raters), np.zeros(n_raters)]
@@ -221,10 +221,10 @@ def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarr
     f, g = _objective(x, p, pairs, weight)
     for _ in range(200):
         raters, by_rater = x[n_betas:], g[n_betas:]
-        rest = np.r_[g[:n_betas], np.clip(raters - by_rater, *p.bounds) - raters]
-        if convex and np.abs(np.delete(rest, n_betas + np.flatnonzero(is_slope))).max() < 0.1:
+        projected_gradient = np.r_[g[:n_betas], np.clip(raters - by_rater, *p.bounds) - raters]
+        if convex and np.abs(np.delete(projected_gradient, n_betas + np.flatnonzero(is_slope))).max() < 0.1:
             convex = False
-        if not convex and np.abs(rest).max() < 1e-6:
+        if not convex and np.abs(projected_gradient).max() < 1e-6:
             return x, f, True
         outwards = (raters <= p.bounds[0]) & (by_rater > 0) | (raters >= p.bounds[1]) & (by_rater < 0)
         free = ~outwards & ~(convex & is_slope)
@@ -301,21 +301,21 @@ class PreferenceRefits(NamedTuple):
 
 def _draws(problem: _Problem, n: int, seed: int) -> tuple[np.ndarray, int]:
     "Weights (n, n_annotations) in which no rater is missing, and how many draws were rejected."
-    kept: list[np.ndarray] = []
+    accepted: list[np.ndarray] = []
     vain = 0
     onehot = (problem.rater[:, None] == np.arange(len(problem.raters))).astype(float)
     for s in np.random.SeedSequence(seed).spawn(200):
         w = np.concatenate(list(draw_weights(len(onehot), n, seed=s, strata=problem.question)))
         ok = (w @ onehot > 0).all(1)
-        need = n - sum(len(w) for w in kept)
+        need = n - sum(len(w) for w in accepted)
         good = np.flatnonzero(ok)[:need]
         vain += int((~ok[: good[-1] + 1 if len(good) == need else n]).sum())
-        kept.append(w[good])
+        accepted.append(w[good])
         if len(good) == need:
-            return np.concatenate(kept), vain
+            return np.concatenate(accepted), vain
     counts = onehot.sum(0)
-    found = f"{int(counts.min())} for {problem.raters[counts.argmin()]!r}; join raters of few annotations"
-    refuse(f"bootstrap_preferences: raters must have enough annotations for a draw to hold them all; got {found}")
+    actual = f"{int(counts.min())} for {problem.raters[counts.argmin()]!r}; join raters of few annotations"
+    refuse(f"bootstrap_preferences: raters must have enough annotations for a draw to hold them all; got {actual}")
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #ad470ff7
 def bootstrap_preferences(

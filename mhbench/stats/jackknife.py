@@ -69,11 +69,11 @@ def jackknife(statistic: Callable, *arrays: np.ndarray, clusters: Clusters = Non
     """
     arrays = tuple(np.asarray(a) for a in arrays)
     n = arrays[0].shape[axis]
-    of = group_codes(clusters, n, "clusters")
-    k = int(of.max(initial=-1)) + 1
+    unit = group_codes(clusters, n, "clusters")
+    k = int(unit.max(initial=-1)) + 1
     if k < 2:
         refuse(f"jackknife: clusters must be at least two; got {k}")
-    left_out = np.concatenate([statistic(*arrays, weights=w) for w in without_each(of, MOST_LEFT_OUT)])
+    left_out = np.concatenate([statistic(*arrays, weights=w) for w in without_each(unit, MOST_LEFT_OUT)])
     return Jackknife(as_scalar(statistic(*arrays, weights=np.ones((1, n)))[0]), left_out, k)
 
 # %% ../../nbs/stats/20_jackknife.ipynb #51b72dda
@@ -102,11 +102,11 @@ def lowest_agreement(codes: np.ndarray, n_categories: int, distance: np.ndarray 
     Source: Hoeffding 1940 (the largest disagreement of two given margins).
     """
     codes = codes[:, (codes >= 0).sum(0) > 1]
-    given = codes[codes >= 0]
-    if len(np.unique(given)) < 2:
+    observed_codes = codes[codes >= 0]
+    if len(np.unique(observed_codes)) < 2:
         return -1.0
-    raters = len(given) / codes.shape[1]
-    p = np.bincount(given, minlength=n_categories) / len(given)
+    raters = len(observed_codes) / codes.shape[1]
+    p = np.bincount(observed_codes, minlength=n_categories) / len(observed_codes)
     if distance is None:
         chance = 1 - (p**2).sum()
         apart = min(1.0, 2 * (1 - p.max()))
@@ -114,9 +114,9 @@ def lowest_agreement(codes: np.ndarray, n_categories: int, distance: np.ndarray 
         up, down = np.cumsum(p), np.cumsum(p[::-1])
         cuts = np.unique(np.concatenate([[0.0], up, down]).clip(0, 1))
         middle = (cuts[1:] + cuts[:-1]) / 2
-        one, other = (np.searchsorted(x, middle).clip(max=len(p) - 1) for x in (up, down))
+        first_rater, second_rater = (np.searchsorted(x, middle).clip(max=len(p) - 1) for x in (up, down))
         chance = p @ distance @ p
-        apart = np.diff(cuts) @ distance[one, len(p) - 1 - other]
+        apart = np.diff(cuts) @ distance[first_rater, len(p) - 1 - second_rater]
     return float(max(-1 / (raters - 1), 1 - apart / chance, -1.0))
 
 # %% ../../nbs/stats/20_jackknife.ipynb #5147e5a7
@@ -129,12 +129,12 @@ def lowest_value(measure: str, codes: np.ndarray, n_categories: int, distance: n
 FEWEST_LEFT_OUT = 3  # units, for an interval of agreement
 
 
-def _rarer(codes: np.ndarray, of: np.ndarray) -> int:
+def _rarer(codes: np.ndarray, unit: np.ndarray) -> int:
     "The number of units with an item for which at least half of the labels are not the commonest one."
-    given = codes >= 0
-    commonest = np.bincount(codes[given]).argmax()
-    other = ((codes != commonest) & given).sum(0)
-    return len(np.unique(of[(2 * other >= given.sum(0)) & (other > 0)]))
+    has_label = codes >= 0
+    commonest = np.bincount(codes[has_label]).argmax()
+    uncommon = ((codes != commonest) & has_label).sum(0)
+    return len(np.unique(unit[(2 * uncommon >= has_label.sum(0)) & (uncommon > 0)]))
 
 # %% ../../nbs/stats/20_jackknife.ipynb #9df79087
 def coefficient_estimate(
@@ -142,7 +142,7 @@ def coefficient_estimate(
     measure: str,
     codes: np.ndarray,  # (R, N) labels of an item as codes, -1 where missing
     n_categories: int,
-    of: np.ndarray,  # (N,) the unit of each item
+    unit: np.ndarray,  # (N,) the unit of each item
     *,
     distance: np.ndarray | None = None,  # of the categories, as in `lowest_agreement`
     **about: Any,  # n, n_clusters, level
@@ -151,7 +151,7 @@ def coefficient_estimate(
     value = float(j.value)
     perfect = bool(j.value > 1 - 1e-9)
     lowest = lowest_value(measure, codes, n_categories, distance)
-    units = j.n_clusters if measure in ("percent_agreement", "pabak") else _rarer(codes, of)
+    units = j.n_clusters if measure in ("percent_agreement", "pabak") else _rarer(codes, unit)
     if np.isnan(value) or j.n_clusters < FEWEST_LEFT_OUT:
         return Estimate.from_limits(value, **about)._replace(kind="none" if np.isnan(value) else "few")
     if units < 2 or (np.isnan(j.se) and not perfect):
@@ -199,11 +199,11 @@ def agreement_estimate(
     if measure == "krippendorff_alpha":
         statistic = partial(krippendorff_alpha, level=scale, categories=categories, ignore=ignore)
     codes, values = label_matrix(x, ignore, categories, "agreement_estimate")
-    of = group_codes(clusters, x.shape[1], "clusters")
+    unit = group_codes(clusters, x.shape[1], "clusters")
     shared = (codes >= 0).sum(0) > 1
-    about: dict[str, Any] = {"n": int(shared.sum()), "n_clusters": len(np.unique(of[shared])), "level": level}
+    about: dict[str, Any] = {"n": int(shared.sum()), "n_clusters": len(np.unique(unit[shared])), "level": level}
     if about["n_clusters"] < 2:
         return Estimate.from_limits(statistic(x), **about)
-    j = jackknife(statistic, x[:, shared], clusters=of[shared], axis=1)
+    j = jackknife(statistic, x[:, shared], clusters=unit[shared], axis=1)
     distance = _distance(scale, values)
-    return coefficient_estimate(j, measure, codes[:, shared], len(values), of[shared], distance=distance, **about)
+    return coefficient_estimate(j, measure, codes[:, shared], len(values), unit[shared], distance=distance, **about)

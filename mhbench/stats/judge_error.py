@@ -24,8 +24,8 @@ __all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 
 def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Scores of answers that both have scored, and which these are."
     y, x = numbers_of_units(function, "score an answer", judge=judge, people=people)
-    there = ~(np.isnan(y) | np.isnan(x))
-    return y[there], x[there], there
+    has_both = ~(np.isnan(y) | np.isnan(x))
+    return y[has_both], x[has_both], has_both
 
 # %% ../../nbs/stats/16_judge_error.ipynb #595d0af7
 class Limits(NamedTuple):
@@ -37,14 +37,14 @@ class Limits(NamedTuple):
     high: Estimate  # upper limit
 
 
-def _spread(d: np.ndarray, of: np.ndarray) -> tuple[float, float, float]:
+def _spread(d: np.ndarray, unit: np.ndarray) -> tuple[float, float, float]:
     "A standard deviation over cases, its degrees of freedom, and its correlation with the mean."
-    size = np.bincount(of)
+    size = np.bincount(unit)
     n, k, about = len(d), len(size), d - d.mean()
-    to_mean = np.bincount(of, about)
+    to_mean = np.bincount(unit, about)
     s2 = float(about @ about) / n + k / (k - 1) * float(to_mean @ to_mean) / n**2
-    to_s2 = np.bincount(of, about**2 - s2)
-    inside = about - (to_mean / size)[of]
+    to_s2 = np.bincount(unit, about**2 - s2)
+    inside = about - (to_mean / size)[unit]
     within = (1 - float((1 / size).mean())) * float(inside @ inside) / max(n - k, 1)
     between = float((to_mean / size).var(ddof=1))
     normal = (between + within) ** 2 / (between**2 / (k - 1) + within**2 / max(n - k, 1))
@@ -60,19 +60,19 @@ def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: A
 
     Source: Bland and Altman 1986; 2007 (several answers to a case); Zou 2013 (intervals of the limits).
     """
-    y, x, there = _both(judge, people, "bland_altman")
+    y, x, has_both = _both(judge, people, "bland_altman")
     if len(y) < 3:
         refuse(f"bland_altman: judge and people must share three answers or more; got {len(y)}")
-    of = group_codes(None if clusters is None else np.asarray(clusters)[there], len(y), "clusters")
+    unit = group_codes(None if clusters is None else np.asarray(clusters)[has_both], len(y), "clusters")
     d = y - x
     z = float(ndtri(0.975))
-    bias = estimate(mean, d, clusters=of, **settings)
+    bias = estimate(mean, d, clusters=unit, **settings)
     about: dict[str, Any] = {"n": len(y), "n_clusters": bias.n_clusters, "level": bias.level}
     if bias.n_clusters < 2 or np.ptp(d) == 0:
         spread = float(d.std(ddof=1))
         values = (spread, bias.estimate - z * spread, bias.estimate + z * spread)
         return Limits(bias, *(Estimate.from_limits(v, **about) for v in values))
-    s, df, with_mean = _spread(d, of)
+    s, df, with_mean = _spread(d, unit)
     tails = np.array([(1 + bias.level) / 2, (1 - bias.level) / 2])
     of_sd = s * np.sqrt(df / (2 * gammaincinv(df / 2, tails)))  # quantiles of chi-square
     sd = Estimate.from_limits(s, *(of_sd if bias.ci_low < bias.ci_high else ()), **about, kind="chi-square")
@@ -126,7 +126,7 @@ def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 
     x = np.asarray(people, float)
     use = ~np.isnan(y) & (~np.isnan(x)).any(0)
     labels = np.arange(len(y)) if clusters is None else np.asarray(clusters)
-    of = np.unique(labels[use], return_inverse=True)[1]
+    unit = np.unique(labels[use], return_inverse=True)[1]
     cases = len(set(labels[use].tolist()))
     y, x = y[use], x[:, use]
     has = ~np.isnan(x)
@@ -138,7 +138,7 @@ def bias_slope(judge: Any, people: Any, *, clusters: Any = None, level: float = 
     d, r = y - w, has.sum(0)
     w, d = w - w.mean(), d - d.mean()
     parts = [np.ones(len(y)), d, w, d * w, w**2, (residual**2).sum(0), r - 1, 1 / r]
-    sums = np.stack([np.bincount(of, p) for p in parts])  # (8, cases)
+    sums = np.stack([np.bincount(unit, p) for p in parts])  # (8, cases)
     n, d_, w_, dw, ww, ss, df, inverse = np.column_stack([sums.sum(1), sums.sum(1, keepdims=True) - sums])
     noise = ss / np.maximum(df * free / (r - 1).sum(), 1e-9) * inverse / n
     top = (dw - d_ * w_ / n) / (n - 1) + noise
@@ -159,41 +159,41 @@ class Calibrated(NamedTuple):
 # %% ../../nbs/stats/16_judge_error.ipynb #c00db55e
 def split_half_calibration(judge: Any, people: Any, *, clusters: Any = None, seed: int, **settings: Any) -> Calibrated:
     "A linear calibration, fitted on one half of the cases and tested on the other; six cases or more."
-    y, x, there = _both(judge, people, "split_half_calibration")
-    of = np.arange(len(y)) if clusters is None else np.unique(np.asarray(clusters)[there], return_inverse=True)[1]
-    n_cases = len(set(of.tolist()))
+    y, x, has_both = _both(judge, people, "split_half_calibration")
+    unit = np.arange(len(y)) if clusters is None else np.unique(np.asarray(clusters)[has_both], return_inverse=True)[1]
+    n_cases = len(set(unit.tolist()))
     if n_cases < 6:
         refuse(f"split_half_calibration: judge and people must share six cases or more; got {n_cases}")
     first = np.random.default_rng(seed).permutation(n_cases) < n_cases // 2
-    fit, test = first[of], ~first[of]
+    fit, test = first[unit], ~first[unit]
     varies = y[fit].std() > 0
     slope = float(np.cov(y[fit], x[fit])[0, 1] / y[fit].var(ddof=1)) if varies else 0.0
     intercept = float(x[fit].mean() - slope * y[fit].mean())
     before = np.abs(y[test] - x[test])
     after = np.abs(intercept + slope * y[test] - x[test])
-    parts = [estimate(mean, d, clusters=of[test], seed=seed, **settings) for d in (before, after, before - after)]
+    parts = [estimate(mean, d, clusters=unit[test], seed=seed, **settings) for d in (before, after, before - after)]
     return Calibrated(intercept, slope, *parts)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #4edce856
-def pass_rates(said: Any, good: Any, own: Any, clusters: Any, **settings: Any) -> dict[str, Estimate]:
-    """How much more often a judge passes (`said`) its own answers, or its family's, than others', among answers that
+def pass_rates(passed: Any, good: Any, is_own: Any, clusters: Any, **settings: Any) -> dict[str, Estimate]:
+    """How much more often a judge passes (`passed`) its own answers, or its family's, than others', among answers that
     people labelled "wrong" and among those they labelled "right" (`good`).
 
     Source: Zou and Donner 2008 (interval); equal rates given the truth: Hardt, Price and Srebro 2016.
     """
-    x = np.asarray(said, float)
-    mine = np.asarray(own, bool)
-    of = np.unique(np.asarray(clusters), return_inverse=True)[1]
+    x = np.asarray(passed, float)
+    mine = np.asarray(is_own, bool)
+    unit = np.unique(np.asarray(clusters), return_inverse=True)[1]
     out = {}
-    for name, these in (("wrong", ~np.asarray(good, bool)), ("right", np.asarray(good, bool))):
-        sides = [these & mine, these & ~mine]
-        a, b = (estimate(mean, x[s], clusters=of[s], share=True, **settings) for s in sides)
+    for name, with_label in (("wrong", ~np.asarray(good, bool)), ("right", np.asarray(good, bool))):
+        sides = [with_label & mine, with_label & ~mine]
+        a, b = (estimate(mean, x[s], clusters=unit[s], share=True, **settings) for s in sides)
         r = 0.0
         if a.n and b.n:  # the contribution of each case to the error of either rate
-            u, v = (np.bincount(of[s], x[s] - x[s].mean(), of.max() + 1) / s.sum() for s in sides)
+            u, v = (np.bincount(unit[s], x[s] - x[s].mean(), unit.max() + 1) / s.sum() for s in sides)
             r = float(np.nan_to_num(divide(u @ v, np.sqrt((u @ u) * (v @ v)))))
-        found = independent_difference(a, b, r)
-        out[name] = found._replace(kind="MOVER" if found.kind == "mover" else "none")
+        difference = independent_difference(a, b, r)
+        out[name] = difference._replace(kind="MOVER" if difference.kind == "mover" else "none")
     return out
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e289ea06
@@ -216,13 +216,13 @@ def leave_one_rater_out(
     y = np.asarray(judge, float)
     if x.ndim != 2 or x.shape != (len(raters), len(y)) or len(raters) < 2:
         rule = "have one row a rater (two or more) and one column an answer"
-        found = f"{x.shape} for {len(raters)} raters and {len(y)} answers"
-        refuse(f"leave_one_rater_out: scores must {rule}; got {found}")
+        actual = f"{x.shape} for {len(raters)} raters and {len(y)} answers"
+        refuse(f"leave_one_rater_out: scores must {rule}; got {actual}")
     out = []
     for r, name in enumerate(raters):
-        others = np.delete(x, r, axis=0)
-        has = ~np.isnan(others)
-        middle = np.where(has, others, 0).sum(0) / np.maximum(has.sum(0), 1)
+        other_raters = np.delete(x, r, axis=0)
+        has = ~np.isnan(other_raters)
+        middle = np.where(has, other_raters, 0).sum(0) / np.maximum(has.sum(0), 1)
         use = has.any(0) & ~np.isnan(x[r]) & ~np.isnan(y)
         mine = np.abs(x[r] - middle)[use]
         its = np.abs(y - middle)[use]
@@ -244,9 +244,9 @@ class Heaping(NamedTuple):
 def heaping(scores: Any, *, clusters: Any = None, **settings: Any) -> Heaping:  # n_boot, seed and level, of `estimate`
     "The shares of scores (0 to 100) that are multiples of 5 and 10, the number of distinct scores, and the commonest."
     y = np.asarray(scores, float)
-    there = ~np.isnan(y)
-    y = y[there]
-    settings |= dict(clusters=None if clusters is None else np.asarray(clusters)[there], share=True)
+    scored = ~np.isnan(y)
+    y = y[scored]
+    settings |= dict(clusters=None if clusters is None else np.asarray(clusters)[scored], share=True)
     on = {step: (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float) for step in EVEN_DIGITS}
     values, counts = np.unique(y, return_counts=True)
     commonest = float(values[counts.argmax()]) if len(values) else np.nan
@@ -264,15 +264,15 @@ def within_slope(scores: Any, x: Any, items: Any, *, level: float = 0.95) -> Est
     """
     y = np.asarray(scores, float)
     x = np.asarray(x, float)
-    of = np.asarray(items)
-    there = ~np.isnan(y) & ~np.isnan(x)
-    y, x, of = y[there], x[there], np.unique(of[there], return_inverse=True)[1]
-    size = np.bincount(of)
-    x_, y_ = (v - (divide(np.bincount(of, v), size))[of] for v in (x, y))
-    square = np.bincount(of, x_**2)
+    unit = np.asarray(items)
+    complete = ~np.isnan(y) & ~np.isnan(x)
+    y, x, unit = y[complete], x[complete], np.unique(unit[complete], return_inverse=True)[1]
+    size = np.bincount(unit)
+    x_, y_ = (v - (divide(np.bincount(unit, v), size))[unit] for v in (x, y))
+    square = np.bincount(unit, x_**2)
     varies = square > 1e-12
     square = square[varies]
-    product = np.bincount(of, x_ * y_)[varies]
+    product = np.bincount(unit, x_ * y_)[varies]
     k = int(varies.sum())
     if not k:
         return Estimate.from_limits(np.nan, n=0, level=level)

@@ -35,8 +35,8 @@ class _Labels(NamedTuple):
     def votes(self) -> np.ndarray:  # (N, K)
         "How many raters gave each class."
         k = len(self.classes)
-        own = self.said < k
-        cells = np.bincount(self.item[own] * k + self.said[own], minlength=self.shape[1] * k)
+        true_class = self.said < k
+        cells = np.bincount(self.item[true_class] * k + self.said[true_class], minlength=self.shape[1] * k)
         return cells.reshape(self.shape[1], k).astype(float)
 
 
@@ -61,9 +61,9 @@ class LabelProbabilities(NamedTuple):
         "The most probable label of each item."
         top = np.nan_to_num(self.values, nan=-1.0)
         second, first = np.sort(top, axis=1)[:, -2:].T
-        found = np.array(self.classes, dtype=object)[top.argmax(1)]
-        found[first - second <= 1e-9] = None
-        return found
+        label = np.array(self.classes, dtype=object)[top.argmax(1)]
+        label[first - second <= 1e-9] = None
+        return label
 
     def of(self, label: Any) -> np.ndarray:  # (N,)
         "The probability of one label."
@@ -74,10 +74,10 @@ class LabelProbabilities(NamedTuple):
 
 def label_votes(labels: Any, *, ignore: Sequence = (ABSTAIN,)) -> LabelProbabilities:
     "The share of raters who gave each label, from labels (R, N)."
-    said = _listed(labels, ignore, (), "label_votes")
-    votes = said.votes()
+    listed = _listed(labels, ignore, (), "label_votes")
+    votes = listed.votes()
     n = votes.sum(1, keepdims=True)
-    return LabelProbabilities(said.classes, np.where(n > 0, votes / np.maximum(n, 1), np.nan))
+    return LabelProbabilities(listed.classes, np.where(n > 0, votes / np.maximum(n, 1), np.nan))
 
 # %% ../../nbs/stats/19_label_models.ipynb #edddf08d
 class DawidSkene(NamedTuple):
@@ -98,34 +98,34 @@ class DawidSkene(NamedTuple):
 _TINY = float(np.finfo(float).eps)
 
 
-def _tables_of_errors(said: _Labels, cells: np.ndarray, p: np.ndarray, w: np.ndarray, smoothing: float) -> np.ndarray:
+def _tables_of_errors(listed: _Labels, cells: np.ndarray, p: np.ndarray, w: np.ndarray, smoothing: float) -> np.ndarray:
     "Error rates (R, V, K): part of the M step."
-    r = said.shape[0]
-    v = len(said.values)
+    r = listed.shape[0]
+    v = len(listed.values)
     k = p.shape[1]
-    given = (w[:, None] * p)[said.item]
-    counts = sums_by(cells, given, r * v).reshape(r, v, k)
+    weighted = (w[:, None] * p)[listed.item]
+    counts = sums_by(cells, weighted, r * v).reshape(r, v, k)
     pooled = counts.sum(0) + 1 / v
     e = np.maximum(counts + smoothing * pooled / pooled.sum(0), _TINY)
     return e / e.sum(1, keepdims=True)
 
 # %% ../../nbs/stats/19_label_models.ipynb #c6fc83a8
-def _expectation_maximisation(said, start, group, w, smoothing, tolerance, most) -> tuple:
+def _expectation_maximisation(listed, start, group, w, smoothing, tolerance, max_rounds) -> tuple:
     "Probabilities (N, K), shares, errors and rounds, from a start (N, K), groups (N,) and weights (N,) of items."
     p: np.ndarray = start
     n, k = p.shape
-    cells = said.rater * len(said.values) + said.said
+    cells = listed.rater * len(listed.values) + listed.said
     size = np.maximum(np.bincount(group, w), _TINY)[:, None]
-    for rounds in range(1, most + 1):
+    for rounds in range(1, max_rounds + 1):
         shares = np.maximum(sums_by(group, w[:, None] * p) / size, _TINY)
-        errors = _tables_of_errors(said, cells, p, w, smoothing)
-        each = np.log(errors).reshape(-1, k)[cells]
+        errors = _tables_of_errors(listed, cells, p, w, smoothing)
+        log_errors = np.log(errors).reshape(-1, k)[cells]
         before = p
-        p = softmax(np.log(shares)[group] + sums_by(said.item, each, n), axis=1)
+        p = softmax(np.log(shares)[group] + sums_by(listed.item, log_errors, n), axis=1)
         if np.abs(p - before).max() < tolerance:
             return p, shares, errors, rounds
     remedy = "ask for fewer kinds of labels, or more raters an item"
-    refuse(f"dawid_skene: the fit must converge; it did not in {most} rounds; {remedy}", error=RuntimeError)
+    refuse(f"dawid_skene: the fit must converge; it did not in {max_rounds} rounds; {remedy}", error=RuntimeError)
 
 # %% ../../nbs/stats/19_label_models.ipynb #ef2aea59
 def dawid_skene(
@@ -145,18 +145,18 @@ def dawid_skene(
     """
     if smoothing < 0:
         refuse(f"dawid_skene: smoothing must not be negative; got {smoothing}")
-    said = _listed(labels, ignore, evidence, "dawid_skene")
-    n = said.shape[1]
+    listed = _listed(labels, ignore, evidence, "dawid_skene")
+    n = listed.shape[1]
     group = np.zeros(n, int) if groups is None else group_codes(groups, n, "groups")
-    votes = said.votes()
-    asked = np.bincount(said.item, minlength=n) > 0
+    votes = listed.votes()
+    was_asked = np.bincount(listed.item, minlength=n) > 0
     common = votes.sum(0) / votes.sum()
     total = votes.sum(1, keepdims=True)
     start = np.where(total > 0, votes / np.maximum(total, 1), common)
-    p, shares, errors, rounds = _expectation_maximisation(said, start, group, asked, smoothing, tolerance, most)
-    p = np.where(asked[:, None], p, np.nan)
-    errors[np.bincount(said.rater, minlength=said.shape[0]) == 0] = np.nan  # who gave no label has no error rates
-    return DawidSkene(LabelProbabilities(said.classes, p), shares, errors, said.values, rounds)
+    p, shares, errors, rounds = _expectation_maximisation(listed, start, group, was_asked, smoothing, tolerance, most)
+    p = np.where(was_asked[:, None], p, np.nan)
+    errors[np.bincount(listed.rater, minlength=listed.shape[0]) == 0] = np.nan  # who gave no label has no error rates
+    return DawidSkene(LabelProbabilities(listed.classes, p), shares, errors, listed.values, rounds)
 
 # %% ../../nbs/stats/19_label_models.ipynb #17694088
 def _as_codes(ratings: np.ndarray, ignore: Sequence) -> tuple[np.ndarray, bool]:
@@ -179,14 +179,14 @@ def _standardised(x: np.ndarray) -> np.ndarray:
 def _alike(x: np.ndarray, numbers: bool) -> np.ndarray:  # (R, N)
     "Each rater's mean similarity to the others on each item; NaN where there is no other."
     has = ~np.isnan(x)
-    others = np.where(has & (has.sum(0) > 1), has.sum(0) - 1, np.nan)
+    n_others = np.where(has & (has.sum(0) > 1), has.sum(0) - 1, np.nan)
     if not numbers:
         same = (x[:, None] == x[None]).sum(1) - 1
-        return np.where(has, same, np.nan) / others
+        return np.where(has, same, np.nan) / n_others
     z = _standardised(x)
     first = np.nansum(z, 0) - z
     second = np.nansum(z**2, 0) - z**2
-    return 1 - (z**2 - 2 * z * first / others + second / others) / 2
+    return 1 - (z**2 - 2 * z * first / n_others + second / n_others) / 2
 
 # %% ../../nbs/stats/19_label_models.ipynb #13424c3b
 LOWER_AGREEMENT = 0.1  # of agreement below the others', to be worth a flag
@@ -209,21 +209,23 @@ SLIPS = 0.05  # rate at which attentive raters miss attention checks, or leave p
 
 
 def _one_answer(x: np.ndarray, k: int, numbers: bool, alpha: float) -> bool:
-    own = ~np.isnan(x[k])
-    if own.sum() < FEWEST_ALIKE or len(np.unique(x[k][own])) > 1:
+    rated_here = ~np.isnan(x[k])
+    if rated_here.sum() < FEWEST_ALIKE or len(np.unique(x[k][rated_here])) > 1:
         return False
-    others = np.delete(x[:, own], k, axis=0)
+    others_ratings = np.delete(x[:, rated_here], k, axis=0)
     if numbers:
-        return bool(np.nanstd(others) > 0) if others.size and not np.isnan(others).all() else True
-    rated = (~np.isnan(others)).sum(0)
-    same = (others == x[k][own]).sum(0)
+        return (
+            bool(np.nanstd(others_ratings) > 0) if others_ratings.size and not np.isnan(others_ratings).all() else True
+        )
+    rated = (~np.isnan(others_ratings)).sum(0)
+    same = (others_ratings == x[k][rated_here]).sum(0)
     return bool(((same + 0.5) / (rated + 0.5)).prod() < alpha)
 
 
 def _flat_pages(x: np.ndarray, page: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (R,) (R,)
     "The number of pages of three numbers or more that are all equal, and of such pages in total."
     long = pd.DataFrame(x.T).groupby(page).agg(["count", "min", "max"])
-    count, low, high = (long.xs(what, axis=1, level=1).to_numpy().T for what in ("count", "min", "max"))
+    count, low, high = (long.xs(statistic, axis=1, level=1).to_numpy().T for statistic in ("count", "min", "max"))
     return ((count > 2) & (low == high)).sum(1), (count > 2).sum(1)
 
 
@@ -242,9 +244,11 @@ class Slips(NamedTuple):
 
     def reasons(self, alpha: float) -> list[str]:
         "Reasons for a flag."
-        found = [f"missed {self.missed} of {self.checks} attention checks"] * too_many(self.missed, self.checks, alpha)
+        reasons_found = [f"missed {self.missed} of {self.checks} attention checks"] * too_many(
+            self.missed, self.checks, alpha
+        )
         hasty = self.hasty > 2 and too_many(self.hasty, self.pages, alpha)
-        return found + [f"{self.hasty} of {self.pages} pages faster than they can be read"] * hasty
+        return reasons_found + [f"{self.hasty} of {self.pages} pages faster than they can be read"] * hasty
 
 # %% ../../nbs/stats/19_label_models.ipynb #6aaacb23
 def rater_flags(
@@ -260,23 +264,25 @@ def rater_flags(
 
     Source: Dunn 1961 (the correction); Dawid and Skene 1979 (accuracy); Johnson 2005 (one answer throughout).
     """
-    said = np.asarray(ratings)
-    if said.ndim != 2 or len(said) != len(raters):
-        refuse(f"rater_flags: ratings must be (R, N) for {len(raters)} raters; got shape {said.shape}")
-    x, numbers = _as_codes(said, ignore)
-    case = group_codes(clusters, said.shape[1], "clusters")
+    labels = np.asarray(ratings)
+    if labels.ndim != 2 or len(labels) != len(raters):
+        refuse(f"rater_flags: ratings must be (R, N) for {len(raters)} raters; got shape {labels.shape}")
+    x, numbers = _as_codes(labels, ignore)
+    case = group_codes(clusters, labels.shape[1], "clusters")
     own_alpha = alpha / max(len(raters), 1)
     same = _alike(x, numbers)
-    others = (~np.isnan(same)).sum(0) - 1
-    beside = np.divide(np.nansum(same, 0) - same, others, where=others > 0, out=np.full(same.shape, np.nan))
+    n_others = (~np.isnan(same)).sum(0) - 1
+    others_agreement = np.divide(
+        np.nansum(same, 0) - same, n_others, where=n_others > 0, out=np.full(same.shape, np.nan)
+    )
     accuracy = np.full(len(x), np.nan)
     if len(x) > 2 and not numbers:
         with suppress(ValueError, RuntimeError):  # where the model cannot be fitted
-            accuracy = dawid_skene(said, ignore=ignore).accuracy()
+            accuracy = dawid_skene(labels, ignore=ignore).accuracy()
     flat, pages = _flat_pages(x, case) if numbers else (np.zeros(len(x), int), np.zeros(len(x), int))
     rows = []
     for k, name in enumerate(raters):
-        gap, differs = _differs((same - beside)[k], case, 1 - own_alpha / 2)
+        gap, differs = _differs((same - others_agreement)[k], case, 1 - own_alpha / 2)
         others_known = np.delete(accuracy, k)[~np.isnan(np.delete(accuracy, k))]
         best = bool(len(others_known) and accuracy[k] >= np.median(others_known))
         reasons = ["differs from the others"] * bool(differs and not best)

@@ -23,8 +23,8 @@ def _missing(x: Any) -> bool:
     return x is None or x == "" or (isinstance(x, float) and x != x)
 
 
-def _codes(labels: Sequence, known: dict[Hashable, int]) -> np.ndarray:
-    return np.array([-1 if _missing(x) else known.get(x, -1) for x in labels], dtype=int)
+def _codes(labels: Sequence, code_of: dict[Hashable, int]) -> np.ndarray:
+    return np.array([-1 if _missing(x) else code_of.get(x, -1) for x in labels], dtype=int)
 
 # %% ../../nbs/stats/10_metrics.ipynb #14c1804e
 def _pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.ndarray, list]:
@@ -35,13 +35,13 @@ def _pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.ndarra
     at = next((i for i, t in enumerate(truth) if _missing(t)), None)
     if at is not None:
         refuse(f"{function}: truth must not be missing; got {truth[at]!r} (unit {at}); leave out units without a key")
-    seen = set(truth) | {x for x in answers if not _missing(x)}
-    names = list(classes) if classes is not None else sorted(seen, key=lambda x: (str(type(x)), x))
+    observed_classes = set(truth) | {x for x in answers if not _missing(x)}
+    names = list(classes) if classes is not None else sorted(observed_classes, key=lambda x: (str(type(x)), x))
     strange = set(truth) - set(names)
     if strange:
         refuse(f"{function}: classes must include every true class; got none for {sorted(map(str, strange))}")
-    known = {x: i for i, x in enumerate(names)}
-    return _codes(truth, known), _codes(answers, known), names
+    code_of = {x: i for i, x in enumerate(names)}
+    return _codes(truth, code_of), _codes(answers, code_of), names
 
 # %% ../../nbs/stats/10_metrics.ipynb #a52d6e9b
 def accuracy(truth: Sequence, answers: Sequence, *, weights: Weights = None) -> Any:  # in [0, 1]
@@ -86,8 +86,8 @@ def _counts(truth, answers, classes, weights, function) -> _Counts:
     is_true = (t[:, None] == np.arange(len(names))).astype(float)
     is_answer = (a[:, None] == np.arange(len(names))).astype(float)
     answered, support = w @ is_answer, w @ is_true
-    of = {"precision": answered, "recall": support, "f1": (answered + support) / 2}
-    return _Counts(w @ (is_true * is_answer), of, _drawn(support, is_true), w.sum(1), names)
+    denominators = {"precision": answered, "recall": support, "f1": (answered + support) / 2}
+    return _Counts(w @ (is_true * is_answer), denominators, _drawn(support, is_true), w.sum(1), names)
 
 # %% ../../nbs/stats/10_metrics.ipynb #2fd1c36a
 def class_scores(
@@ -96,34 +96,34 @@ def class_scores(
     "Precision, recall and F1 of every class; zero where the denominator is, as with scikit-learn's zero_division=0."
     c = _counts(truth, answers, classes, weights, "class_scores")
     scores = [np.nan_to_num(divide(c.hit, bottom)) for bottom in c.of.values()]
-    found = (*scores, c.of["recall"], c.of["precision"])
-    return ClassScores(c.classes, *(x if weights is not None else x[0] for x in found))
+    columns = (*scores, c.of["recall"], c.of["precision"])
+    return ClassScores(c.classes, *(x if weights is not None else x[0] for x in columns))
 
 # %% ../../nbs/stats/10_metrics.ipynb #194b146f
 Average = Literal["macro", "weighted", "micro"]
 
 
-def _averaged(which: str, truth, answers, average="macro", classes=None, weights=None) -> Any:
+def _averaged(measure: str, truth, answers, average="macro", classes=None, weights=None) -> Any:
     if average not in ("macro", "weighted", "micro"):
-        refuse(f"{which}: average must be macro, weighted or micro; got {average!r}; class_scores gives every class")
-    c = _counts(truth, answers, classes, weights, which)
+        refuse(f"{measure}: average must be macro, weighted or micro; got {average!r}; class_scores gives every class")
+    c = _counts(truth, answers, classes, weights, measure)
     if average == "micro":
-        pooled = np.nan_to_num(divide(c.hit.sum(1), c.of[which].sum(1)))
+        pooled = np.nan_to_num(divide(c.hit.sum(1), c.of[measure].sum(1)))
         return as_result(np.where(c.total > 0, pooled, np.nan), weights)
-    scores = np.nan_to_num(divide(c.hit, c.of[which]))
-    there = c.of["f1"] > 0 if classes is None else c.counts
-    share = c.of["recall"] if average == "weighted" else there
+    scores = np.nan_to_num(divide(c.hit, c.of[measure]))
+    present = c.of["f1"] > 0 if classes is None else c.counts
+    share = c.of["recall"] if average == "weighted" else present
     return as_result(divide((scores * share).sum(1), share.sum(1).astype(float)), weights)
 
 
-def precision(truth: Sequence, answers: Sequence, **how: Any) -> Any:  # average, classes, weights: as in `f1`
+def precision(truth: Sequence, answers: Sequence, **options: Any) -> Any:  # average, classes, weights: as in `f1`
     "Of the units answered with a class, the share that belong to it, averaged over classes."
-    return _averaged("precision", truth, answers, **how)
+    return _averaged("precision", truth, answers, **options)
 
 
-def recall(truth: Sequence, answers: Sequence, **how: Any) -> Any:  # average, classes, weights: as in `f1`
+def recall(truth: Sequence, answers: Sequence, **options: Any) -> Any:  # average, classes, weights: as in `f1`
     "Of the units that belong to a class, the share answered with it, averaged over classes."
-    return _averaged("recall", truth, answers, **how)
+    return _averaged("recall", truth, answers, **options)
 
 
 def f1(
@@ -155,8 +155,8 @@ def compare_settings(first: Any, second: Any, *, weights: Weights = None) -> Set
     """
     f, s = numbers_of_units("compare_settings", "entry a unit", first=first, second=second)
     if not np.isin([f, s], (0, 1)).all():
-        found = "another value; compare on the units that both settings have"
-        refuse(f"compare_settings: first and second must be right or wrong, 1 or 0; got {found}")
+        actual = "another value; compare on the units that both settings have"
+        refuse(f"compare_settings: first and second must be right or wrong, 1 or 0; got {actual}")
     w = unit_weights(weights, len(f), "compare_settings")
     n = w.sum(1)
     c = w @ (f * s)

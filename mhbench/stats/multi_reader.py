@@ -26,10 +26,10 @@ __all__ = ['FEWEST_RATERS', 'squares_within', 'expected_squares', 'RaterComponen
 # %% ../../nbs/stats/17_multi_reader.ipynb #33e697be
 def _codes(labels: Any, n: int, name: str) -> np.ndarray:
     "Labels as codes 0..k-1."
-    found = pd.factorize(np.asarray(labels), use_na_sentinel=True)[0]
-    if found.shape != (n,) or (found < 0).any():
-        refuse(f"rater_components: {name} must be one label a rating, {n} without a gap; got shape {found.shape}")
-    return found
+    codes = pd.factorize(np.asarray(labels), use_na_sentinel=True)[0]
+    if codes.shape != (n,) or (codes < 0).any():
+        refuse(f"rater_components: {name} must be one label a rating, {n} without a gap; got shape {codes.shape}")
+    return codes
 
 
 def _joint(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -46,10 +46,10 @@ def squares_within(y: np.ndarray, group: np.ndarray) -> float:
 def _differing(group: np.ndarray, source: np.ndarray) -> float:
     "The number of pairs within groups that differ in their source, divided by the size of the group."
     n = np.bincount(group).astype(float)
-    both = _joint(group, source)
-    size = np.bincount(both).astype(float)
+    joint = _joint(group, source)
+    size = np.bincount(joint).astype(float)
     of_group = np.zeros(len(size), int)
-    of_group[both] = group
+    of_group[joint] = group
     return float((n - np.bincount(of_group, size**2) / n).sum())
 
 
@@ -65,8 +65,8 @@ def _solve(y: np.ndarray, sources: dict[str, np.ndarray]) -> dict[str, float]:
     if np.linalg.matrix_rank(expected / expected[0, -1]) < len(sources):
         remedy = "let raters share items, and each rate several"
         refuse(f"rater_components: ratings must tell {', '.join(sources)} apart; these do not; {remedy}")
-    found = np.linalg.solve(expected, [squares_within(y - y.mean(), g) for g in groups])
-    return dict(zip(sources, found.tolist()))
+    components = np.linalg.solve(expected, [squares_within(y - y.mean(), g) for g in groups])
+    return dict(zip(sources, components.tolist()))
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #7d9def8a
 class RaterComponents(NamedTuple):
@@ -82,21 +82,21 @@ class RaterComponents(NamedTuple):
 
     def shares(self) -> dict[str, float]:
         "Each component's share of their sum, negative ones set to 0."
-        known = dict(zip(self._fields, np.maximum(self[:4], 0.0).tolist()))
-        total = sum(known.values())
-        return {name: value / total if total > 0 else np.nan for name, value in known.items()}
+        nonnegative = dict(zip(self._fields, np.maximum(self[:4], 0.0).tolist()))
+        total = sum(nonnegative.values())
+        return {name: value / total if total > 0 else np.nan for name, value in nonnegative.items()}
 
     def standard_error(self, n_items: float, n_raters: float, ratings_per_item: float | None = None) -> float:
         """The standard error of the mean over n_items new items, each rated by ratings_per_item (or all) of n_raters.
 
         Source: Brennan 2001, section 4.4 (absolute error of a mean).
         """
-        each = n_raters if ratings_per_item is None else ratings_per_item
-        if not (n_items > 0 and 0 < each <= n_raters):
+        raters_per_item = n_raters if ratings_per_item is None else ratings_per_item
+        if not (n_items > 0 and 0 < raters_per_item <= n_raters):
             rule = "be above 0, and ratings_per_item at most n_raters"
-            refuse(f"standard_error: numbers must {rule}; got {n_items}, {n_raters} and {each}")
-        item, rater, crossed, rest = np.maximum(self[:4], 0.0)
-        return float(np.sqrt(item / n_items + rater / n_raters + (crossed + rest) / (n_items * each)))
+            refuse(f"standard_error: numbers must {rule}; got {n_items}, {n_raters} and {raters_per_item}")
+        item, rater, crossed, residual = np.maximum(self[:4], 0.0)
+        return float(np.sqrt(item / n_items + rater / n_raters + (crossed + residual) / (n_items * raters_per_item)))
 
     def generalizability(self, n_raters: float = 1, absolute: bool = True) -> float:
         """The reliability of a mean over raters, 0 to 1: the index of dependability for absolute decisions, or the
@@ -104,8 +104,8 @@ class RaterComponents(NamedTuple):
 
         Source: Brennan 2001, equations 2.40 (generalizability coefficient) and 2.41 (index of dependability).
         """
-        item, rater, crossed, rest = np.maximum(self[:4], 0.0)
-        error = (crossed + rest + (rater if absolute else 0.0)) / n_raters
+        item, rater, crossed, residual = np.maximum(self[:4], 0.0)
+        error = (crossed + residual + (rater if absolute else 0.0)) / n_raters
         return float(item / (item + error)) if item + error > 0 else np.nan
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #0a2b0d0e
@@ -130,8 +130,8 @@ def rater_components(values: Any, items: Any, raters: Any) -> RaterComponents:
     sources = {"item": item, "rater": rater, "item_by_rater": cell, "rest": np.arange(len(y))}
     if cell.max() + 1 == len(y):
         del sources["item_by_rater"]
-    found = {"item_by_rater": 0.0, **_solve(y, sources)}
-    return RaterComponents(**found, n_items=counts[0], n_raters=counts[1], n_ratings=counts[2])
+    components = {"item_by_rater": 0.0, **_solve(y, sources)}
+    return RaterComponents(**components, n_items=counts[0], n_raters=counts[1], n_ratings=counts[2])
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #bec95d34
 FEWEST_RATERS = fewest_clusters()  # the rule for cases: fewer may all lie on one side of the middle of raters
@@ -149,37 +149,37 @@ class OverRaters(NamedTuple):
 
     def range_without(self) -> tuple[float, float]:
         "The lowest and the highest value when one rater is left out."
-        known = self.without[np.isfinite(self.without)]
-        return (float(known.min()), float(known.max())) if len(known) else (np.nan, np.nan)
+        defined = self.without[np.isfinite(self.without)]
+        return (float(defined.min()), float(defined.max())) if len(defined) else (np.nan, np.nan)
 
 
-def two_way_variance(found: np.ndarray) -> tuple[float, float, float]:
+def two_way_variance(left_out: np.ndarray) -> tuple[float, float, float]:
     """The variance due to raters, due to items beyond that, and due to items for the same raters, of a number
     (R + 1, G + 1) without each rater (further rows) and each group of items (further columns).
 
     Source: Quenouille 1956 (pseudo-values); Obuchowski and Rockette 1995 (covariance of raters).
     """
-    r, g = found.shape[0] - 1, found.shape[1] - 1
-    of_items = float((g - 1) * found[0, 1:].var()) if g > 1 else np.nan
+    r, g = left_out.shape[0] - 1, left_out.shape[1] - 1
+    of_items = float((g - 1) * left_out[0, 1:].var()) if g > 1 else np.nan
     if min(r, g) < 2:
         return np.nan, np.nan, of_items
-    between = float((r * found[0, 0] - (r - 1) * found[1:, 0]).var(ddof=1) / r)
-    left = r * found[0, 1:] - (r - 1) * found[1:, 1:]
+    between = float((r * left_out[0, 0] - (r - 1) * left_out[1:, 0]).var(ddof=1) / r)
+    left = r * left_out[0, 1:] - (r - 1) * left_out[1:, 1:]
     together = float(left.sum(0).var(ddof=1) - left.var(axis=1, ddof=1).sum())
     return between, max(0.0, together * (g - 1) ** 2 / g / (r * (r - 1))), of_items
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #4e56d72d
-def half_widths(found: np.ndarray, level: float = 0.95) -> tuple[float, float, float]:
+def half_widths(left_out: np.ndarray, level: float = 0.95) -> tuple[float, float, float]:
     """Half the width of the interval for other items, for other raters and for both, from the number (R + 1, G + 1)
     without each rater and group of items.
 
     Source: Banerjee 1961 (each variance with its own quantile of Student's t).
     """
-    between, shared, of_items = two_way_variance(found)
-    t_raters, t_items = (stdtrit(max(k - 2, 1), 0.5 + level / 2) for k in found.shape)
+    between, shared, of_items = two_way_variance(left_out)
+    t_raters, t_items = (stdtrit(max(k - 2, 1), 0.5 + level / 2) for k in left_out.shape)
     alone = t_items**2 * of_items
-    both = np.sqrt(np.maximum(t_raters**2 * between + t_items**2 * shared, alone))
-    return float(np.sqrt(alone)), float(t_raters * np.sqrt(between)), float(both)
+    for_both = np.sqrt(np.maximum(t_raters**2 * between + t_items**2 * shared, alone))
+    return float(np.sqrt(alone)), float(t_raters * np.sqrt(between)), float(for_both)
 
 
 def _ranged(value: float, half: float, within: tuple[float, float], level: float) -> tuple[float, float]:
@@ -190,23 +190,23 @@ def _ranged(value: float, half: float, within: tuple[float, float], level: float
     p, h = (value - low) / (high - low), half / (high - low)
     if not (0 < p < 1 and h > 1e-9):
         return np.nan, np.nan
-    found = agresti_coull(p, p * (1 - p) * (ndtri(0.5 + level / 2) / h) ** 2, level)
-    return low + (high - low) * found[0], low + (high - low) * found[1]
+    limits = agresti_coull(p, p * (1 - p) * (ndtri(0.5 + level / 2) / h) ** 2, level)
+    return low + (high - low) * limits[0], low + (high - low) * limits[1]
 
 
 def _of_number(
-    found: np.ndarray, n: int, n_units: int, within: tuple[float, float], level: float, items: Estimate | None = None
+    left_out: np.ndarray, n: int, n_units: int, within: tuple[float, float], level: float, items: Estimate | None = None
 ) -> OverRaters:
     "The intervals of a number (R + 1, G + 1); `items` is that for other items where a formula gives it."
-    value = float(found[0, 0])
+    value = float(left_out[0, 0])
     about: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
-    halves = half_widths(found, level) if min(found.shape) > 2 else (np.nan,) * 3
+    halves = half_widths(left_out, level) if min(left_out.shape) > 2 else (np.nan,) * 3
     if items is None:
         limits = _ranged(value, halves[0], within, level)
         items = Estimate.from_limits(value, *limits, **about, kind="jackknife")
-    between, shared, _ = two_way_variance(found)
+    between, shared, _ = two_way_variance(left_out)
     few = "none" if n_units < 2 else "few" if n_units < fewest_clusters(level) else ""
-    why = "raters" if len(found) <= FEWEST_RATERS else few
+    why = "raters" if len(left_out) <= FEWEST_RATERS else few
     raters = both = Estimate(n, n_units, value, np.nan, np.nan, level, why)
     if not why:
         limits, wider = (_ranged(value, half, within, level) for half in halves[1:])
@@ -214,14 +214,14 @@ def _of_number(
         if not np.isnan(wider[0]):
             wider = float(np.fmin(items.ci_low, wider[0])), float(np.fmax(items.ci_high, wider[1]))
         both = Estimate.from_limits(value, *wider, **about, kind="items and raters")
-    return OverRaters(items, raters, both, found[1:, 0].copy(), between, shared)
+    return OverRaters(items, raters, both, left_out[1:, 0].copy(), between, shared)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #c3293553
-def rated_items(ratings: Any, least: int = 1) -> np.ndarray:  # (R, N) to (N,) bool
+def rated_items(ratings: Any, fewest: int = 1) -> np.ndarray:  # (R, N) to (N,) bool
     "The items with at least so many labels; an abstention is none."
     x = np.asarray(ratings)
-    given = np.asarray(pd.notna(x))
-    return (given & (x != ABSTAIN) if x.dtype.kind in "OUS" else given).sum(0) >= least
+    has_rating = np.asarray(pd.notna(x))
+    return (has_rating & (x != ABSTAIN) if x.dtype.kind in "OUS" else has_rating).sum(0) >= fewest
 
 
 def over_raters(
@@ -231,7 +231,7 @@ def over_raters(
     clusters: Clusters = None,
     level: float = 0.95,
     within: tuple[float, float] = (-np.inf, np.inf),  # the range of the number: (0, 1) of a share, (-1, 1) of kappa
-    least: int = 1,  # labels that an item needs to enter the statistic: two for agreement
+    fewest: int = 1,  # labels that an item needs to enter the statistic: two for agreement
 ) -> OverRaters:  # n counts the items that enter, n_clusters their cases
     """Any number of a table of ratings, with intervals for other items, for other raters and for both; labels that
     follow from ratings (a majority) are derived anew without each rater.
@@ -239,16 +239,16 @@ def over_raters(
     Source: Obuchowski and Rockette 1995 (jackknife covariances); Banerjee 1961 (quantiles).
     """
     x = np.asarray(ratings)
-    used = rated_items(x, least)
-    of = group_codes(group_codes(clusters, x.shape[1], "clusters")[used], int(used.sum()), "clusters")
+    used = rated_items(x, fewest)
+    unit = group_codes(group_codes(clusters, x.shape[1], "clusters")[used], int(used.sum()), "clusters")
     x = x[:, used]
-    if not len(of):
+    if not len(unit):
         return _of_number(np.full((len(x) + 1, 1), np.nan), 0, 0, within, level)
-    weights = np.vstack([np.ones(len(of)), *without_each(of, 200)])
+    weights = np.vstack([np.ones(len(unit)), *without_each(unit, 200)])
     parts = [x, *(np.delete(x, k, 0) for k in range(len(x)))] if len(x) > 1 else [x]
-    found = np.stack([statistic(part, weights=weights) for part in parts])
-    found = found if len(x) > 1 else np.vstack([found, np.full_like(found, np.nan)])
-    return _of_number(found, len(of), int(of.max()) + 1, within, level)
+    left_out = np.stack([statistic(subset, weights=weights) for subset in parts])
+    left_out = left_out if len(x) > 1 else np.vstack([left_out, np.full_like(left_out, np.nan)])
+    return _of_number(left_out, len(unit), int(unit.max()) + 1, within, level)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #2f2c5163
 def _means_without(cell: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N), (N,) to (R + 1, G + 1)
@@ -258,23 +258,23 @@ def _means_without(cell: np.ndarray, case: np.ndarray) -> np.ndarray:  # (R, N),
     has = ~np.isnan(cell)
     rated = np.where(has, cell, 0.0)
     cases = int(case.max()) + 1
-    found = np.full((len(cell) + 1, cases + 1), np.nan)
-    for r in range(len(found) if len(cell) > 1 else 1):
-        kept = np.arange(len(cell)) != r - 1
-        h, y = has[kept].astype(float), rated[kept]
+    means = np.full((len(cell) + 1, cases + 1), np.nan)
+    for r in range(len(means) if len(cell) > 1 else 1):
+        retained = np.arange(len(cell)) != r - 1
+        h, y = has[retained].astype(float), rated[retained]
         n = h.sum(0)
         item = y.sum(0) / np.maximum(n, 1)
-        part = h / np.maximum(n, 1)  # of each rater in an item's mean
+        weights = h / np.maximum(n, 1)  # of each rater in an item's mean
         apart = y - h * item
-        inverse = np.linalg.pinv(np.diag(h.sum(1)) - h @ part.T, hermitian=True, rcond=1e-9)
+        inverse = np.linalg.pinv(np.diag(h.sum(1)) - h @ weights.T, hermitian=True, rcond=1e-9)
         b = inverse @ apart.sum(1)
-        left = apart - h * (b[:, None] - part.T @ b)
+        left = apart - h * (b[:, None] - weights.T @ b)
         without = b[:, None] - inverse @ sums_by(case, left.T, cases).T
-        total, count, parts = (sums_by(case, x, cases) for x in (item[:, None], (n > 0)[:, None], part.T))
-        found[r, 0] = divide(total.sum() - parts.sum(0) @ b, count.sum())
-        beside = ((parts.sum(0) - parts) * without.T).sum(1)
-        found[r, 1:] = divide(total.sum() - total[:, 0] - beside, count.sum() - count[:, 0])
-    return found
+        total, count, parts = (sums_by(case, x, cases) for x in (item[:, None], (n > 0)[:, None], weights.T))
+        means[r, 0] = divide(total.sum() - parts.sum(0) @ b, count.sum())
+        adjustment = ((parts.sum(0) - parts) * without.T).sum(1)
+        means[r, 1:] = divide(total.sum() - total[:, 0] - adjustment, count.sum() - count[:, 0])
+    return means
 
 
 def mean_over_raters(
@@ -304,12 +304,12 @@ def mean_over_raters(
     cell = divide(np.bincount(at, y, shape[0] * shape[1]), np.bincount(at, None, shape[0] * shape[1])).reshape(shape)
     of_item = np.zeros(shape[1], int)
     of_item[item] = case
-    found = np.clip(_means_without(cell, of_item), *within)
+    left_out = np.clip(_means_without(cell, of_item), *within)
     alone = None  # by the jackknife, where severities were removed
     if not np.isnan(cell).any():
-        how: dict[str, Any] = {"share": within == (0, 1), "within": within, "level": level}
-        alone = estimate(mean, cell.mean(0), clusters=of_item, seed=0, **how)
-    return _of_number(found, shape[1], int(case.max()) + 1, within, level, alone)
+        settings: dict[str, Any] = {"share": within == (0, 1), "within": within, "level": level}
+        alone = estimate(mean, cell.mean(0), clusters=of_item, seed=0, **settings)
+    return _of_number(left_out, shape[1], int(case.max()) + 1, within, level, alone)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #f764278d
 def severities(
@@ -331,8 +331,8 @@ def severities(
     cell = wide.to_numpy()
     rows = []
     for k, name in enumerate(wide.index):
-        others = cell[counted & (np.arange(len(cell)) != k)]
-        has = (~np.isnan(others)).sum(0)
-        below = np.where(has > 0, np.nansum(others, 0) / np.maximum(has, 1), np.nan) - cell[k]
+        others_ratings = cell[counted & (np.arange(len(cell)) != k)]
+        has = (~np.isnan(others_ratings)).sum(0)
+        below = np.where(has > 0, np.nansum(others_ratings, 0) / np.maximum(has, 1), np.nan) - cell[k]
         rows.append({"rater": name} | mean_difference(below, case, largest=within[1] - within[0], level=level).row())
     return pd.DataFrame(rows, columns=["rater", *ESTIMATE_COLUMNS])

@@ -35,21 +35,23 @@ def pilot_table(ratings: Iterable[Rating], label: str | None = None) -> tuple[pd
 
     Raises: ValueError for numbers and labels of one target, or a label that nobody gave.
     """
-    said = [r for r in ratings if not r.by_model]
-    numbers = [r for r in said if r.value is not None]
-    n_labels = sum(r.label is not None and r.value is None for r in said)
-    mixed = {r.target for r in numbers} & {r.target for r in said if r.value is None and r.label is not None}
+    by_people = [r for r in ratings if not r.by_model]
+    numbers = [r for r in by_people if r.value is not None]
+    n_labels = sum(r.label is not None and r.value is None for r in by_people)
+    mixed = {r.target for r in numbers} & {r.target for r in by_people if r.value is None and r.label is not None}
     if mixed and label is None:
-        got = f"both for {min(mixed)!r}: {len(numbers)} numbers, {n_labels} labels in all"
-        refuse(f"pilot_table: ratings of a target must be numbers or labels; got {got}; give label, or one kind alone")
+        actual = f"both for {min(mixed)!r}: {len(numbers)} numbers, {n_labels} labels in all"
+        refuse(
+            f"pilot_table: ratings of a target must be numbers or labels; got {actual}; give label, or one kind alone"
+        )
     if numbers and label is None and len(numbers) >= n_labels:
         rows = [(r.item_id, r.rater, r.target, r.value) for r in numbers]
         return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), ""
-    labelled = [r for r in said if r.label is not None and r.label != ABSTAIN]
-    known = Counter(str(r.label) for r in labelled)
-    if not known or (label is not None and label not in known):
-        refuse(f"pilot_table: ratings must hold a number or the label {label!r}; got labels {sorted(known)[:6]}")
-    counted = min(known, key=lambda name: (-known[name], name)) if label is None else label
+    labelled = [r for r in by_people if r.label is not None and r.label != ABSTAIN]
+    counts = Counter(str(r.label) for r in labelled)
+    if not counts or (label is not None and label not in counts):
+        refuse(f"pilot_table: ratings must hold a number or the label {label!r}; got labels {sorted(counts)[:6]}")
+    counted = min(counts, key=lambda name: (-counts[name], name)) if label is None else label
     targets = {r.target for r in labelled if r.label == counted}
     rows = [(r.item_id, r.rater, r.target, float(r.label == counted)) for r in labelled if r.target in targets]
     return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), str(counted)
@@ -63,26 +65,26 @@ def pilot_components(pilot: pd.DataFrame, *, difference: bool = False) -> RaterC
     columns = [wide[t] for t in wide]
     if difference:
         columns = [a - b for a, b in combinations(columns, 2)]
-    found = []
+    estimates = []
     reason = "there is one target" if difference else ""
     for y in columns:
         y = y.dropna()
         try:
-            found.append(rater_components(y, *(y.index.get_level_values(name) for name in ("item", "rater"))))
+            estimates.append(rater_components(y, *(y.index.get_level_values(name) for name in ("item", "rater"))))
         except ValueError as e:
             reason = str(e)
-    if not found:
-        what = "a pair of targets" if difference else "a target"
-        refuse(f"pilot_components: ratings must tell items and raters apart in {what}; got none: {reason}")
-    means = np.maximum([f[:4] for f in found], 0).mean(0)
-    counts = np.max([f[4:] for f in found], axis=0)
+    if not estimates:
+        subject = "a pair of targets" if difference else "a target"
+        refuse(f"pilot_components: ratings must tell items and raters apart in {subject}; got none: {reason}")
+    means = np.maximum([f[:4] for f in estimates], 0).mean(0)
+    counts = np.max([f[4:] for f in estimates], axis=0)
     return RaterComponents(*means.tolist(), *counts.tolist())
 
 # %% ../../nbs/stats/23_panel_design.ipynb #8f5925cf
-def _parts(c: RaterComponents, n_items: float, n_raters: float, each: float) -> tuple[float, float, float]:
+def _parts(c: RaterComponents, n_items: float, n_raters: float, raters_per_item: float) -> tuple[float, float, float]:
     "The variance of a mean between raters, shared by them, and over items for these raters."
-    item, rater, crossed, rest = np.maximum(c[:4], 0.0)
-    single = (crossed + rest) / (n_items * each)
+    item, rater, crossed, residual = np.maximum(c[:4], 0.0)
+    single = (crossed + residual) / (n_items * raters_per_item)
     return rater / n_raters + single, item / n_items, item / n_items + single
 
 
@@ -101,11 +103,11 @@ def mean_width(
     return float(2 * np.sqrt(max(of_raters * between + of_items * shared, of_items * alone)))
 
 
-def _upper(df: float, df_pilot: float, part: float) -> float:
+def _upper(df: float, df_pilot: float, probability: float) -> float:
     "How many times its estimate from a pilot a variance is at most estimated, in this part of studies."
     if df_pilot < 1:  # the variance is known
-        return float(2 * gammaincinv(df / 2, part) / df)
-    return float(fdtri(df, df_pilot, part))
+        return float(2 * gammaincinv(df / 2, probability) / df)
+    return float(fdtri(df, df_pilot, probability))
 
 
 def assured_width(
@@ -121,16 +123,16 @@ def assured_width(
 
     Source: Fisher 1924 (the ratio of two estimates of a variance).
     """
-    each = per_item or n_raters
-    item, rater, crossed, rest = np.maximum(pilot[:4], 0.0)
-    noise = crossed + rest
+    raters_per_item = per_item or n_raters
+    item, rater, crossed, residual = np.maximum(pilot[:4], 0.0)
+    noise = crossed + residual
     before = noise * pilot.n_raters / max(pilot.n_ratings, 1)  # in a rater's mean in the pilot
-    own = noise * n_raters / (n_items * each)
+    rater_noise = noise * n_raters / (n_items * raters_per_item)
     times = _upper(n_raters - 1, pilot.n_raters - 1, studies)
-    of_rater = times * (rater + before) + _upper(n_raters - 1, 0, studies) * (own - before)
-    between = max(of_rater, rater + own) / n_raters
+    of_rater = times * (rater + before) + _upper(n_raters - 1, 0, studies) * (rater_noise - before)
+    between = max(of_rater, rater + rater_noise) / n_raters
     shared = item * _upper(n_items - 1, pilot.n_items - 1, studies) / n_items
-    alone = shared + own / n_raters
+    alone = shared + rater_noise / n_raters
     of_raters, of_items = (float(stdtrit(k - 1, 0.5 + level / 2)) ** 2 for k in (n_raters, n_items))
     return float(2 * np.sqrt(max(of_raters * between + of_items * shared, of_items * alone)))
 
@@ -162,19 +164,24 @@ class Aim(NamedTuple):
     power: float = 0.8
     level: float = 0.95
 
-    def reached(self, mean: RaterComponents, pair: RaterComponents | None, n: int, raters: int, each: int) -> bool:
-        if self.width is not None and assured_width(mean, n, raters, each, self.level) > self.width:
+    def reached(
+        self, mean: RaterComponents, pair: RaterComponents | None, n: int, raters: int, raters_per_item: int
+    ) -> bool:
+        if self.width is not None and assured_width(mean, n, raters, raters_per_item, self.level) > self.width:
             return False
         if self.difference is None or pair is None:
             return True
-        return least_difference(cautious(pair), n, raters, each, power=self.power, level=self.level) <= self.difference
+        return (
+            least_difference(cautious(pair), n, raters, raters_per_item, power=self.power, level=self.level)
+            <= self.difference
+        )
 
 
-def _fewest_items(aim: Aim, mean, pair, raters: int, each: int, most: int) -> int | None:
-    "By bisection; None where `most` are not enough."
-    if not aim.reached(mean, pair, most, raters, each):
+def _fewest_items(aim: Aim, mean, pair, raters: int, raters_per_item: int, max_items: int) -> int | None:
+    "By bisection; None where `max_items` are not enough."
+    if not aim.reached(mean, pair, max_items, raters, raters_per_item):
         return None
-    return 2 + bisect_left(range(2, most), True, key=lambda n: aim.reached(mean, pair, n, raters, each))
+    return 2 + bisect_left(range(2, max_items), True, key=lambda n: aim.reached(mean, pair, n, raters, raters_per_item))
 
 # %% ../../nbs/stats/23_panel_design.ipynb #5ef90031
 def panel_designs(
@@ -193,16 +200,30 @@ def panel_designs(
         refuse("panel_designs: a difference must have the components of pairs; got none; rate two models in the pilot")
     rows = []
     for raters in range(FEWEST_RATERS, max_raters + 1):
-        for each in range(1, raters + 1):
-            n = _fewest_items(aim, mean, pair, raters, each, max_items)
+        for raters_per_item in range(1, raters + 1):
+            n = _fewest_items(aim, mean, pair, raters, raters_per_item, max_items)
             if n is None:
                 continue
-            n = max(n, -(-raters // each))  # everybody has an item
-            kind = {raters: "crossed", 1: "nested"}.get(each, "k of n")
-            found = least_difference(cautious(pair), n, raters, each, power=aim.power) if pair else np.nan
-            width = assured_width(mean, n, raters, each, aim.level)
-            own = -(-n * each // raters)
-            rows.append([kind, raters, n, each, n * each, own, width, found, n * each * minutes])
+            n = max(n, -(-raters // raters_per_item))  # everybody has an item
+            kind = {raters: "crossed", 1: "nested"}.get(raters_per_item, "k of n")
+            detectable = (
+                least_difference(cautious(pair), n, raters, raters_per_item, power=aim.power) if pair else np.nan
+            )
+            width = assured_width(mean, n, raters, raters_per_item, aim.level)
+            per_rater = -(-n * raters_per_item // raters)
+            rows.append(
+                [
+                    kind,
+                    raters,
+                    n,
+                    raters_per_item,
+                    n * raters_per_item,
+                    per_rater,
+                    width,
+                    detectable,
+                    n * raters_per_item * minutes,
+                ]
+            )
     table = pd.DataFrame(rows, columns=DESIGN_COLUMNS).sort_values(["minutes", "raters"], kind="stable")
     return table.groupby("design", sort=False).head(2).reset_index(drop=True)
 
@@ -212,9 +233,9 @@ def cautious(components: RaterComponents, confidence: float = 0.8) -> RaterCompo
 
     Source: Browne 1995; Satterthwaite 1946.
     """
-    _, rater, crossed, rest = np.maximum(components[:4], 0.0)
-    each = components.n_ratings / components.n_raters
-    noise = (crossed + rest) / each  # what a rater's mean varies by without any severity
+    _, rater, crossed, residual = np.maximum(components[:4], 0.0)
+    ratings_per_rater = components.n_ratings / components.n_raters
+    noise = (crossed + residual) / ratings_per_rater  # what a rater's mean varies by without any severity
     df = components.n_raters - 1
     if df < 1:  # the components are known
         return components
@@ -237,25 +258,25 @@ def pilot_lacks(pilot: RaterComponents) -> str:  # empty where it has enough
 
 def design_sentence(designs: pd.DataFrame, aim: Aim, max_raters: int, max_items: int = 2000) -> str:
     "The answer to how many clinicians are needed."
-    wanted = [f"an interval no wider than {aim.width:g} in 80% of studies"] if aim.width is not None else []
+    aims = [f"an interval no wider than {aim.width:g} in 80% of studies"] if aim.width is not None else []
     if aim.difference is not None:
-        wanted.append(f"a difference of {aim.difference:g} found in {aim.power:.0%} of studies")
-    goal = " and ".join(wanted)
+        aims.append(f"a difference of {aim.difference:g} found in {aim.power:.0%} of studies")
+    goal = " and ".join(aims)
     if not len(designs):
         return f"For {goal}, {max_raters} raters are too few, even with {max_items} items: more people, or a wider aim."
     overlapping = designs[designs["per_item"] > 1]
     d = overlapping.iloc[0] if len(overlapping) else designs.iloc[0]
-    who = "all of them" if d["per_item"] == d["raters"] else f"{d['per_item']} of them"
-    panel = f"{d['raters']} raters and {d['items']} items, each rated by {who}"
+    raters_of_item = "all of them" if d["per_item"] == d["raters"] else f"{d['per_item']} of them"
+    panel = f"{d['raters']} raters and {d['items']} items, each rated by {raters_of_item}"
     return f"For {goal}: {panel}: {d['ratings']} ratings, {d['each']} a rater, {d['minutes'] / 60:.1f} hours in all."
 
 # %% ../../nbs/stats/23_panel_design.ipynb #a9add03d
 def with_more(designs: pd.DataFrame, pilot: pd.DataFrame) -> pd.DataFrame:  # with a column `more`
     "Designs with the number of ratings still needed, for the target that has most."
     counts = pilot.groupby(["target", "item"]).size()
-    most = counts.groupby("target").sum().idxmax()
-    given = np.sort(counts[most].to_numpy())[::-1]
-    used = [np.minimum(given[:n], k).sum() for n, k in zip(designs["items"], designs["per_item"])]
+    target = counts.groupby("target").sum().idxmax()
+    n_ratings = np.sort(counts[target].to_numpy())[::-1]
+    used = [np.minimum(n_ratings[:n], k).sum() for n, k in zip(designs["items"], designs["per_item"])]
     return designs.assign(more=designs["ratings"] - np.array(used, dtype=int))
 
 
@@ -292,5 +313,5 @@ def cases_for_width(width: float, share: float = 0.5, level: float = 0.95) -> in
     """
     if not 0 < width < 1:
         refuse(f"cases_for_width: width must lie between 0 and 1; got {width}")
-    most = int(np.ceil(20 / width**2))
-    return 1 + bisect_left(range(1, most), True, key=lambda n: share_width(n, share, level) <= width)
+    upper_bound = int(np.ceil(20 / width**2))
+    return 1 + bisect_left(range(1, upper_bound), True, key=lambda n: share_width(n, share, level) <= width)

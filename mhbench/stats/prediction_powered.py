@@ -20,16 +20,20 @@ from .resample import ClusterMean, cluster_mean, group_codes, mean
 __all__ = ['tuned_power', 'Powered', 'prediction_powered', 'Pilot', 'pilot_of', 'pilot_of_card', 'planned_width', 'certificate']
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #fbad5299
-def tuned_power(people: np.ndarray, judge: np.ndarray, others: np.ndarray) -> float:  # lambda, 0 to 1
+def tuned_power(people: np.ndarray, judge: np.ndarray, judge_alone: np.ndarray) -> float:  # lambda, 0 to 1
     """The weight of the judge that minimises the variance, from both on labelled answers and the judge on the others.
 
     Source: Angelopoulos, Duchi and Zrnic 2023, PPI++, section 6.
     """
-    if not len(others) or len(people) < 2:
+    if not len(judge_alone) or len(people) < 2:
         return 0.0
-    variance = np.concatenate([judge, others]).var(ddof=1)
+    variance = np.concatenate([judge, judge_alone]).var(ddof=1)
     covariance = float(((people - people.mean()) * (judge - judge.mean())).mean())
-    return float(np.clip(covariance / ((1 + len(people) / len(others)) * variance), 0, 1)) if variance > 1e-12 else 0.0
+    return (
+        float(np.clip(covariance / ((1 + len(people) / len(judge_alone)) * variance), 0, 1))
+        if variance > 1e-12
+        else 0.0
+    )
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #38a996fc
 _PAIRS = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])  # people, judge
@@ -59,18 +63,18 @@ def _with_pairs(m: ClusterMean, spread: float, power: float, pairs: float) -> tu
     return float(centre), float(effect * squares / total**2)
 
 
-def _together(m, spread, others, between, power, pairs=0.0, fitted=1.0) -> _Part:
+def _together(m, spread, unlabelled, between, power, pairs=0.0, fitted=1.0) -> _Part:
     """Means m of y - power f over labelled answers, with their variance `spread`, and of f over the others, with the
     covariance `between` of the two; `pairs` of each pair of labels are added for a share, and a fitted lambda makes
     the variance `fitted` times as large.
     """
-    judged = power * others.mean if power > 0 else 0.0
-    of_judge = power * others.se if power > 0 else 0.0
+    judged = power * unlabelled.mean if power > 0 else 0.0
+    of_judge = power * unlabelled.se if power > 0 else 0.0
     centre, labelled = _with_pairs(m, spread, power, pairs) if pairs else (m.mean, m.se**2 * fitted)
-    both = labelled + of_judge**2 + 2 * power * between
-    variance = max(both, (np.sqrt(labelled) - of_judge) ** 2)
-    parts = labelled**2 / max(m.df, 1.0) + (of_judge**4 / max(others.df, 1.0) if power > 0 else 0.0)
-    third = m.skewness * labelled**1.5 + (others.skewness * of_judge**3 if power > 0 else 0.0)
+    variance_sum = labelled + of_judge**2 + 2 * power * between
+    variance = max(variance_sum, (np.sqrt(labelled) - of_judge) ** 2)
+    parts = labelled**2 / max(m.df, 1.0) + (of_judge**4 / max(unlabelled.df, 1.0) if power > 0 else 0.0)
+    third = m.skewness * labelled**1.5 + (unlabelled.skewness * of_judge**3 if power > 0 else 0.0)
     df = (labelled + of_judge**2) ** 2 / parts if parts > 0 else 1.0
     return _Part(m.mean + judged, centre + judged, labelled, variance, df, third, power)
 
@@ -80,26 +84,28 @@ def _fitted(cases: float) -> float:
     return (cases - 1) / (cases - 2) * (1 + 1 / (cases - 3))
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #8d70a48f
-def _stratum(y: np.ndarray, f: np.ndarray, of: np.ndarray, power: float | None, how: dict[str, Any]) -> _Part:
+def _stratum(y: np.ndarray, f: np.ndarray, unit: np.ndarray, power: float | None, settings: dict[str, Any]) -> _Part:
     "People and judge in one stratum; y is NaN where unlabelled."
     has = ~np.isnan(y)
-    cases = len(set(of[has].tolist()))
-    tuned = power is None and cases >= fewest_clusters(how["level"])
+    cases = len(set(unit[has].tolist()))
+    tuned = power is None and cases >= fewest_clusters(settings["level"])
     fixed = 0.0 if power is None or has.all() else power
     used = tuned_power(y[has], f[has], f[~has]) if tuned else fixed
-    rest = (y - used * f)[has]
-    m = cluster_mean(rest, of[has])
-    others = cluster_mean(f[~has], of[~has])
-    places = int(of.max()) + 1
-    pulls = np.bincount(of[has], rest - rest.mean(), places)
-    judged = np.bincount(of[~has], f[~has] - others.mean, places) if used > 0 else 0 * pulls
-    between = float(pulls @ judged) / (m.n * max(others.n, 1))
-    spread = float(rest.var(ddof=1)) if m.n > 1 else np.nan
-    if not how["small_sample"]:  # variances by n, as the paper has them
-        m, others = (x._replace(se=x.se * np.sqrt(1 - 1 / max(x.n, 1)), df=np.inf, skewness=0.0) for x in (m, others))
-        return _together(m, spread, others, between, used)
-    pairs = ndtri(0.5 + how["level"] / 2) ** 2 / 4 * has.sum() / how["labels"] if how["share"] else 0.0
-    return _together(m, spread, others, between, used, pairs, _fitted(cases) if tuned and used > 0 else 1.0)
+    residual = (y - used * f)[has]
+    m = cluster_mean(residual, unit[has])
+    unlabelled = cluster_mean(f[~has], unit[~has])
+    places = int(unit.max()) + 1
+    pulls = np.bincount(unit[has], residual - residual.mean(), places)
+    judged = np.bincount(unit[~has], f[~has] - unlabelled.mean, places) if used > 0 else 0 * pulls
+    between = float(pulls @ judged) / (m.n * max(unlabelled.n, 1))
+    spread = float(residual.var(ddof=1)) if m.n > 1 else np.nan
+    if not settings["small_sample"]:  # variances by n, as the paper has them
+        m, unlabelled = (
+            x._replace(se=x.se * np.sqrt(1 - 1 / max(x.n, 1)), df=np.inf, skewness=0.0) for x in (m, unlabelled)
+        )
+        return _together(m, spread, unlabelled, between, used)
+    pairs = ndtri(0.5 + settings["level"] / 2) ** 2 / 4 * has.sum() / settings["labels"] if settings["share"] else 0.0
+    return _together(m, spread, unlabelled, between, used, pairs, _fitted(cases) if tuned and used > 0 else 1.0)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #ec8484e6
 class Powered(NamedTuple):
@@ -129,10 +135,10 @@ def _read(people: Any, judge: Any, clusters: Any, strata: Any) -> tuple[np.ndarr
     y = np.asarray(people, float)
     f = np.asarray(judge, float)
     if y.shape != f.shape or y.ndim != 1 or np.isnan(f).any():
-        found = f"{y.shape} and {f.shape}, {np.isnan(f).sum()} NaN"
-        refuse(f"prediction_powered: people and judge must have one number an answer, and judge no NaN; got {found}")
-    of = group_codes(clusters, len(y), "clusters")
-    return y, f, of, np.zeros(len(y), int) if strata is None else group_codes(strata, len(y), "strata")
+        actual = f"{y.shape} and {f.shape}, {np.isnan(f).sum()} NaN"
+        refuse(f"prediction_powered: people and judge must have one number an answer, and judge no NaN; got {actual}")
+    unit = group_codes(clusters, len(y), "clusters")
+    return y, f, unit, np.zeros(len(y), int) if strata is None else group_codes(strata, len(y), "strata")
 
 
 def prediction_powered(
@@ -152,13 +158,15 @@ def prediction_powered(
     Source: Angelopoulos et al. 2023 (Science 382:669); Angelopoulos, Duchi and Zrnic 2023 (PPI++); Fisch et al. 2024
     (strata); Cochran 1977, sections 7.7 and 12.5; Agresti and Coull 1998, Bonett and Price 2012 (shares).
     """
-    y, f, of, group = _read(people, judge, clusters, strata)
+    y, f, unit, group = _read(people, judge, clusters, strata)
     has = ~np.isnan(y)
-    about: dict[str, Any] = {"n": int(has.sum()), "n_clusters": len(set(of[has].tolist())), "level": level}
+    about: dict[str, Any] = {"n": int(has.sum()), "n_clusters": len(set(unit[has].tolist())), "level": level}
     if not len(y) or (np.bincount(group, has) == 0).any():
         return Powered(Estimate.from_limits(np.nan, **about), 0.0, np.nan)
-    how = {"share": share, "small_sample": small_sample, "level": level, "labels": about["n"]}
-    parts = [_stratum(y[group == g], f[group == g], of[group == g], power, how) for g in range(int(group.max()) + 1)]
+    settings = {"share": share, "small_sample": small_sample, "level": level, "labels": about["n"]}
+    parts = [
+        _stratum(y[group == g], f[group == g], unit[group == g], power, settings) for g in range(int(group.max()) + 1)
+    ]
     weight = np.bincount(group) / len(group)
     used = float(weight @ [p.power for p in parts])
     value = float(weight @ [p.value for p in parts])
@@ -166,11 +174,11 @@ def prediction_powered(
     low, high, se = _limits(parts, weight, by_count or not small_sample, level)
     if len(parts) == 1 and used == 0 and small_sample:
         bounds = (0.0, 1.0) if share else within
-        alone = estimate(mean, y[has], clusters=of[has], share=share, within=bounds, seed=0, level=level)
+        alone = estimate(mean, y[has], clusters=unit[has], share=share, within=bounds, seed=0, level=level)
         return Powered(alone, used, se)
-    least, most = (0.0, 1.0) if share else within
-    value = float(np.clip(value, least, most))
-    ends = max(least, min(low, value)), min(most, max(high, value))
+    lowest, highest = (0.0, 1.0) if share else within
+    value = float(np.clip(value, lowest, highest))
+    ends = max(lowest, min(low, value)), min(highest, max(high, value))
     kind = "prediction-powered" if small_sample else "prediction-powered, many labels"
     return Powered(Estimate.from_limits(value, *ends, **about, kind=kind, share=share), used, se)
 
@@ -208,24 +216,28 @@ class Pilot(NamedTuple):
         return self.with_correlation(max(0.0, float(np.tanh(z))))
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #76c984d1
-def _effect(x: np.ndarray, of: np.ndarray) -> float:
+def _effect(x: np.ndarray, unit: np.ndarray) -> float:
     alone = x.var(ddof=1) / len(x)
-    return max(1.0, cluster_mean(x, of).se ** 2 / alone) if alone > 1e-12 and len(set(of.tolist())) < len(x) else 1.0
+    return (
+        max(1.0, cluster_mean(x, unit).se ** 2 / alone) if alone > 1e-12 and len(set(unit.tolist())) < len(x) else 1.0
+    )
 
 
 def pilot_of(people: Any, judge: Any, *, clusters: Any = None, share: bool = False) -> Pilot:
     "The moments of a pilot: six answers (n,) or more that both have labelled."
-    y, f, of, _ = _read(people, judge, clusters, None)
+    y, f, unit, _ = _read(people, judge, clusters, None)
     if len(y) < fewest_clusters() or np.isnan(y).any():
         refuse(f"pilot_of: people and judge must both have labelled six answers or more; got {len(y)}")
     (a, c), (_, b) = np.cov(y, f)
     square = c**2 / (a * b) if a * b > 1e-12 else 0.0
-    known = max(0.0, 1 - (1 - square) * (len(y) - 1) / (len(y) - 2))
-    together = c * np.sqrt(known / square) if square > 0 else 0.0
-    rest = y - (max(0.0, c) / b if b > 1e-12 else 0.0) * f
-    n, cases = len(y), len(set(of.tolist()))
-    skewness = [cluster_mean(x, of).skewness * np.sqrt(cases) for x in (y, rest)]
-    return Pilot(y.mean(), f.mean(), a, b, together, share, n, cases, _effect(y, of), _effect(rest, of), *skewness)
+    adjusted = max(0.0, 1 - (1 - square) * (len(y) - 1) / (len(y) - 2))
+    together = c * np.sqrt(adjusted / square) if square > 0 else 0.0
+    residual = y - (max(0.0, c) / b if b > 1e-12 else 0.0) * f
+    n, cases = len(y), len(set(unit.tolist()))
+    skewness = [cluster_mean(x, unit).skewness * np.sqrt(cases) for x in (y, residual)]
+    return Pilot(
+        y.mean(), f.mean(), a, b, together, share, n, cases, _effect(y, unit), _effect(residual, unit), *skewness
+    )
 
 
 def pilot_of_card(
@@ -242,9 +254,9 @@ def pilot_of_card(
         refuse("pilot_of_card: either correlation or rates must be given; got both, or neither")
     if not all(0 <= x <= 1 for x in (*rates, correct)):
         refuse(f"pilot_of_card: rates and correct must lie between 0 and 1; got {rates} and {correct}")
-    said = correct * rates[0] + (1 - correct) * (1 - rates[1])
+    passed = correct * rates[0] + (1 - correct) * (1 - rates[1])
     spread = correct * (1 - correct)
-    return Pilot(correct, said, spread, said * (1 - said), spread * (sum(rates) - 1), True)
+    return Pilot(correct, passed, spread, passed * (1 - passed), spread * (sum(rates) - 1), True)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #74023041
 _SKEWED = 30  # cases
@@ -252,24 +264,24 @@ _SKEWED = 30  # cases
 
 def planned_width(p: Pilot, labels: float, judged: float, *, judge: bool = True, level: float = 0.95) -> float:
     "The expected width of the interval, from labels by people among answers judged, or from people alone."
-    others = max(judged - labels, 0.0)
+    unlabelled = max(judged - labels, 0.0)
     size = p.n / p.n_clusters if p.n_clusters else 1.0
-    least = p.together / ((1 + labels / others) * p.of_judge) if others and p.of_judge > 1e-12 else 0.0
-    power = float(np.clip(least, 0, 1)) if judge else 0.0
+    raw_power = p.together / ((1 + labels / unlabelled) * p.of_judge) if unlabelled and p.of_judge > 1e-12 else 0.0
+    power = float(np.clip(raw_power, 0, 1)) if judge else 0.0
     spread = p.spread - 2 * power * p.together + power**2 * p.of_judge
     spread *= (labels - 2) / (labels - 1) if power > 0 else 1.0  # of residuals, where lambda is fitted
     effect = p.effect_rest if power > 0 else p.effect
     cases = labels / size
     se = np.sqrt(spread * effect / labels)
-    of_judge = np.sqrt(p.of_judge / max(others, 1.0) * p.effect)
+    of_judge = np.sqrt(p.of_judge / max(unlabelled, 1.0) * p.effect)
     lean = p.skewness_rest if power > 0 else p.skewness
     lean *= min(cases, p.n_clusters) >= _SKEWED  # not estimable from fewer
     skewness = lean / np.sqrt(cases + lean**2)  # of the mean: a sample shows at most the root of its size
     m = ClusterMean(p.people - power * p.judge, se, cases - 1, labels, cases, skewness)
-    rest = ClusterMean(p.judge, of_judge, max(others / size - 1, 1.0), others, others / size, 0.0)
+    of_unlabelled = ClusterMean(p.judge, of_judge, max(unlabelled / size - 1, 1.0), unlabelled, unlabelled / size, 0.0)
     pairs = ndtri(0.5 + level / 2) ** 2 / 4 if p.share else 0.0
-    part = _together(m, spread, rest, 0.0, power, pairs, _fitted(cases) if power > 0 else 1.0)
-    low, high, _ = _limits([part], np.ones(1), p.share and size == 1, level)
+    combined = _together(m, spread, of_unlabelled, 0.0, power, pairs, _fitted(cases) if power > 0 else 1.0)
+    low, high, _ = _limits([combined], np.ones(1), p.share and size == 1, level)
     return min(1.0, high) - max(0.0, low) if p.share else high - low
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #8e1b9f5b
@@ -280,14 +292,14 @@ def certificate(p: Pilot, judged: int, labels: Sequence[int] = (20, 50, 100, 200
     from scipy.optimize import brentq  # here alone: it takes a fifth of a second to import
 
     rows = []
-    least = fewest_clusters() * (p.n / p.n_clusters if p.n_clusters else 1.0)  # labels: fewer make no interval
-    for n in (k for k in labels if least <= k < judged):
+    fewest = fewest_clusters() * (p.n / p.n_clusters if p.n_clusters else 1.0)  # labels: fewer make no interval
+    for n in (k for k in labels if fewest <= k < judged):
         alone = planned_width(p, n, judged, judge=False)
-        both = planned_width(p, n, judged)
+        with_judge = planned_width(p, n, judged)
 
-        def wider(k: float, both: float = both) -> float:
-            return planned_width(p, k, judged, judge=False) - both
+        def wider(k: float, with_judge: float = with_judge) -> float:
+            return planned_width(p, k, judged, judge=False) - with_judge
 
-        worth = brentq(wider, n, 1000 * n) if both < alone else float(n)
-        rows.append((n, alone, both, 1 - both / alone, round(worth), 1 - n / worth))
+        worth = brentq(wider, n, 1000 * n) if with_judge < alone else float(n)
+        rows.append((n, alone, with_judge, 1 - with_judge / alone, round(worth), 1 - n / worth))
     return pd.DataFrame(rows, columns=["labels", "people_alone", "with_judge", "narrower", "worth", "saved"])

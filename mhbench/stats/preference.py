@@ -27,8 +27,8 @@ def score_matrix(scores: Any, function: str) -> np.ndarray:
     if x.ndim != 2 or x.shape[1] < 2:
         refuse(f"{function}: scores must have shape (n_annotations, n_options), two options or more; got {x.shape}")
     if np.isinf(x).any():
-        found = f"an infinite one (row {int(np.isinf(x).any(1).argmax())})"
-        refuse(f"{function}: scores must be finite, or NaN where an option was not rated; got {found}")
+        actual = f"an infinite one (row {int(np.isinf(x).any(1).argmax())})"
+        refuse(f"{function}: scores must be finite, or NaN where an option was not rated; got {actual}")
     return x
 
 
@@ -61,8 +61,8 @@ def strongly_connected(beats: np.ndarray, rated: np.ndarray) -> np.ndarray:  # (
     reach = beats | np.eye(k, dtype=bool)
     for _ in range(max(1, int(np.ceil(np.log2(k))))):
         reach = (reach.astype(np.int64) @ reach.astype(np.int64)) > 0
-    both = rated[..., :, None] & rated[..., None, :]
-    return (reach | ~both).all((-1, -2))
+    both_rated = rated[..., :, None] & rated[..., None, :]
+    return (reach | ~both_rated).all((-1, -2))
 
 
 def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
@@ -71,15 +71,15 @@ def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
     if penalty == 0 and not strongly_connected(beats, np.ones(len(beats), bool)):
         never_lost, never_won = (np.flatnonzero(~x.any(1)).tolist() for x in (beats.T, beats))
         rule = "the comparisons must connect all options both ways for a finite estimate"
-        found = f"options {never_lost} that never lost and {never_won} that never won"
-        refuse(f"{function}: {rule}; got {found}; pass penalty, e.g. 0.1")
+        actual = f"options {never_lost} that never lost and {never_won} that never won"
+        refuse(f"{function}: {rule}; got {actual}; pass penalty, e.g. 0.1")
 
 # %% ../../nbs/stats/07_preference.ipynb #bbad3231
 def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, function: str) -> None:
     "What Davidson's model requires beside connection: wins, ties, and a closed walk with more wins than ties."
     if not (ties.any() and wins.any()):
-        found = "only ties" if ties.any() else "no ties"
-        refuse(f"{function}: with ties, both wins and ties must occur; got {found}; leave ties out")
+        actual = "only ties" if ties.any() else "no ties"
+        refuse(f"{function}: with ties, both wins and ties must occur; got {actual}; leave ties out")
     if penalty > 0:
         return
     length = np.where(wins, -1.0, np.where(ties, 1.0, 0.0))  # csgraph takes 0 as no edge
@@ -89,8 +89,8 @@ def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, fun
         return
     levels = (levels - levels.min()).astype(int).tolist()
     rule = "some closed walk along wins and ties must hold more wins than ties for a finite estimate; got none"
-    found = f"with the options on levels {levels} each win goes down a level or more and each tie spans one at most"
-    refuse(f"{function}: with ties, {rule}: {found}; pass penalty, e.g. 0.1")
+    actual = f"with the options on levels {levels} each win goes down a level or more and each tie spans one at most"
+    refuse(f"{function}: with ties, {rule}: {actual}; pass penalty, e.g. 0.1")
 
 # %% ../../nbs/stats/07_preference.ipynb #95d2a1af
 def _features(k: int, modelled: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -137,15 +137,15 @@ def _newton(x, n, ridge, gauge, function) -> tuple[np.ndarray, np.ndarray]:
         if (np.abs(g).max(1) < small).all():
             return b, value(b)
         step = np.linalg.solve(_curvature(x, total, q) + ridge + gauge, g[:, :, None])[:, :, 0]
-        now = value(b)
+        current = value(b)
         for _ in range(40):
-            worse = value(b - step) > now + 1e-12 * np.abs(now)
+            worse = value(b - step) > current + 1e-12 * np.abs(current)
             if not worse.any():
                 break
             step[worse] /= 2
         b = b - step
-    found = f"a gradient of {np.abs(g).max():.2g}; raise penalty"
-    refuse(f"{function}: Newton's method must converge within 100 steps; got {found}", error=RuntimeError)
+    actual = f"a gradient of {np.abs(g).max():.2g}; raise penalty"
+    refuse(f"{function}: Newton's method must converge within 100 steps; got {actual}", error=RuntimeError)
 
 # %% ../../nbs/stats/07_preference.ipynb #ddc081ca
 def bradley_terry(wins: np.ndarray, ties: np.ndarray | None = None, *, penalty: float = 0.0) -> Strengths:
@@ -195,12 +195,12 @@ def bradley_terry_of_each(wins: np.ndarray, *, penalty: float) -> tuple[np.ndarr
 def _of_logits(probs: np.ndarray, n_more: int) -> np.ndarray:
     "Derivatives of the logit of each probability by the log worths, and by any further parameters."
     k = len(probs)
-    rest = np.where(np.eye(k, dtype=bool), 0.0, probs) / (1 - probs)[:, None]
-    return np.hstack([np.eye(k) - rest, np.zeros((k, n_more))])
+    of_others = np.where(np.eye(k, dtype=bool), 0.0, probs) / (1 - probs)[:, None]
+    return np.hstack([np.eye(k) - of_others, np.zeros((k, n_more))])
 
 
 def _half_widths(
-    wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: float, level: float, own: np.ndarray
+    wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: float, level: float, n_cases: np.ndarray
 ) -> np.ndarray:
     "Half-widths of the intervals of logit probabilities; wins and ties (G, K, K) by case, own (K,) cases of each."
     k = wins.shape[1]
@@ -216,25 +216,25 @@ def _half_widths(
     scores = np.einsum("gpo,pof->gf", counts - total * q, x) @ to_logits.T
     sandwich = cases / (cases - 1) * (scores**2).sum(0)
     model = (to_logits * _of_logits(fit.probs, modelled)).sum(1)
-    return np.maximum(ndtri(tail) * np.sqrt(model), stdtrit(np.maximum(own - 1, 1), tail) * np.sqrt(sandwich))
+    return np.maximum(ndtri(tail) * np.sqrt(model), stdtrit(np.maximum(n_cases - 1, 1), tail) * np.sqrt(sandwich))
 
 # %% ../../nbs/stats/07_preference.ipynb #9ae9faaa
 def connected_set(meetings: np.ndarray) -> np.ndarray:  # (K, K) counts, symmetric, to (K,) bool
     """The contestants of the largest set that comparisons connect, by the number of contestants and then of
     comparisons; nobody where two sets are equally large.
     """
-    n, of = connected_components(meetings > 0, directed=False)
-    sizes = sorted(((of == g).sum(), meetings[of == g].sum(), g) for g in range(n))
+    n, component = connected_components(meetings > 0, directed=False)
+    sizes = sorted(((component == g).sum(), meetings[component == g].sum(), g) for g in range(n))
     if sizes[-1][0] < 2 or (n > 1 and sizes[-1][:2] == sizes[-2][:2]):
         return np.zeros(len(meetings), bool)
-    return of == sizes[-1][2]
+    return component == sizes[-1][2]
 
 
-def met_in(meetings: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (U, K, K), (U,): (K,), (K,)
+def met_in(meetings: np.ndarray, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (U, K, K), (U,): (K,), (K,)
     "In how many questions, and in how many cases, each contestant was compared with another."
-    there = np.any(meetings, axis=2)
-    cases = [len(np.unique(of[column])) for column in there.T]
-    return there.sum(0), np.array(cases)
+    has_met = np.any(meetings, axis=2)
+    cases = [len(np.unique(unit[column])) for column in has_met.T]
+    return has_met.sum(0), np.array(cases)
 
 
 def worth_estimates(
@@ -251,36 +251,36 @@ def worth_estimates(
     w = np.asarray(wins, float)
     t = np.asarray(ties, float)
     meetings = w + w.swapaxes(1, 2) + t
-    of = group_codes(clusters, len(w), "clusters")
-    questions, own = met_in(meetings, of)
-    cases = len(np.unique(of[meetings.any((1, 2))]))
-    often = own >= min(2, cases)
-    kept = connected_set(meetings.sum(0) * np.outer(often, often))
+    unit = group_codes(clusters, len(w), "clusters")
+    questions, n_cases = met_in(meetings, unit)
+    cases = len(np.unique(unit[meetings.any((1, 2))]))
+    often = n_cases >= min(2, cases)
+    connected = connected_set(meetings.sum(0) * np.outer(often, often))
     out = []
-    for n, k, many in zip(questions, own, often):
+    for n, k, many in zip(questions, n_cases, often):
         why = "unconnected" if many else "few"
         out.append(Estimate(int(n), int(k), np.nan, np.nan, np.nan, level, why if n else "none"))
-    if not kept.any():
+    if not connected.any():
         return out
-    w, t = (z[:, kept][:, :, kept] for z in (w, t))
+    w, t = (z[:, connected][:, :, connected] for z in (w, t))
     meetings = w + w.swapaxes(1, 2) + t
     met = meetings.any((1, 2))
-    questions, own = met_in(meetings, of)
-    each = (np.unique(of[met])[:, None] == of[met]).astype(float)
-    w, t = (np.tensordot(each, z[met], 1) for z in (w, t))
-    probs = np.full(kept.sum(), 1 / kept.sum())
+    questions, n_cases = met_in(meetings, unit)
+    in_case = (np.unique(unit[met])[:, None] == unit[met]).astype(float)
+    w, t = (np.tensordot(in_case, z[met], 1) for z in (w, t))
+    probs = np.full(connected.sum(), 1 / connected.sum())
     half = np.full(len(probs), np.nan)
     kinds = ["none"] * len(probs)
     if w.any():
         fit = bradley_terry(w.sum(0), t.sum(0) if t.any() else None, penalty=penalty)
         probs = fit.probs
-        enough = own >= fewest_clusters(level)
+        enough = n_cases >= fewest_clusters(level)
         if enough.any():
-            half = np.where(enough, _half_widths(w, t, fit, penalty, level, own), np.nan)
+            half = np.where(enough, _half_widths(w, t, fit, penalty, level, n_cases), np.nan)
         kinds = ["sandwich" if many else "few" for many in enough]
     low = expit(logit(probs) - half)
     high = expit(logit(probs) + half)
-    for at, *limits, n, k, kind in zip(np.flatnonzero(kept), probs, low, high, questions, own, kinds):
+    for at, *limits, n, k, kind in zip(np.flatnonzero(connected), probs, low, high, questions, n_cases, kinds):
         out[at] = Estimate.from_limits(*limits, n=n, n_clusters=k, level=level, kind=kind)
     return out
 
@@ -297,8 +297,8 @@ def _orders(row: np.ndarray) -> tuple[list[list[int]], int, int]:
     n = prod(factorial(len(g)) for g in groups[:-1])
     if n > MOST_ORDERS:
         refuse(f"plackett_luce: scores must leave at most {MOST_ORDERS} orders open; got {n}; use bradley_terry")
-    rest = groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
-    orders = [[*chain(*placed), *rest] for placed in product(*map(permutations, groups[:-1]))]
+    unranked = groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
+    orders = [[*chain(*placed), *unranked] for placed in product(*map(permutations, groups[:-1]))]
     return orders, len(rated) - len(groups[-1]), len(rated)
 
 # %% ../../nbs/stats/07_preference.ipynb #1fa0c825
@@ -328,9 +328,9 @@ def plackett_luce(scores: np.ndarray, *, penalty: float = 0.0) -> Strengths:
         u = np.where(present, b[order], -np.inf)
         left = np.logaddexp.accumulate(u[:, ::-1], 1)[:, ::-1]  # log-sum of what is left at each place
         left = np.where(present, left, 0.0)
-        each = ((np.where(present, u, 0.0) - left) * chosen).sum(1)
-        total = np.logaddexp.reduceat(each, first)
-        share = np.exp(each - np.repeat(total, size))[:, None]  # of each order in its row
+        log_choice = ((np.where(present, u, 0.0) - left) * chosen).sum(1)
+        total = np.logaddexp.reduceat(log_choice, first)
+        share = np.exp(log_choice - np.repeat(total, size))[:, None]  # of each order in its row
         # option at place t is among what is left at every chosen place s <= t
         within = chosen[:, :, None] & (place[:, None] <= place)
         expected = np.exp(np.where(within, u[:, None, :] - left[:, :, None], -np.inf)).sum(1)

@@ -52,16 +52,16 @@ def repeated_sd(scores: Any, *, clusters: Clusters = None, level: float = 0.95) 
     Source: Miller 1974 (the jackknife, of a logarithm).
     """
     y = np.asarray(scores, float)
-    of = group_codes(clusters, len(y), "clusters")
+    unit = group_codes(clusters, len(y), "clusters")
     twice = (~np.isnan(y)).sum(1) > 1
     value = within_item_sd(y)
     n = int(twice.sum())
-    k = len(set(of[twice].tolist()))
+    k = len(set(unit[twice].tolist()))
     about: dict[str, Any] = {"n": n, "n_clusters": k, "level": level}
     if n < FEWEST_ANSWERS or k < 2 or not value > 0:
         e = Estimate.from_limits(value, **about)
         return e._replace(kind="few") if n > 1 and value > 0 else e
-    of_log = jackknife(lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[twice], clusters=of[twice])
+    of_log = jackknife(lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[twice], clusters=unit[twice])
     return Estimate.from_limits(value, *np.exp(of_log.limits(level)), **about, kind="jackknife")
 
 # %% ../../nbs/stats/15_repeatability.ipynb #2f0728d2
@@ -71,10 +71,10 @@ def flip_rate(passed: Any, *, weights: Weights = None) -> Any:  # with weights (
     if x.ndim != 2 or not np.isin(x[~np.isnan(x)], (0, 1)).all():
         refuse(f"flip_rate: passed must be a table of 1 and 0, one row an answer; got shape {x.shape}")
     k = (~np.isnan(x)).sum(1)
-    ones = np.nansum(x, axis=1)
+    n_passed = np.nansum(x, axis=1)
     twice = (k > 1).astype(float)
     pairs = np.maximum(k * (k - 1) / 2, 1)
-    share = ones * (k - ones) / pairs * twice
+    share = n_passed * (k - n_passed) / pairs * twice
     w = unit_weights(weights, len(k), "flip_rate")
     return as_result(divide(w @ share, w @ twice), weights)
 
@@ -105,13 +105,13 @@ class _Strata(NamedTuple):
         return between, within + (between - within) / self.size
 
 
-def _strata(y: np.ndarray, of: np.ndarray) -> _Strata:  # y: (N,) or (N, W), effects of units
+def _strata(y: np.ndarray, unit: np.ndarray) -> _Strata:  # y: (N,) or (N, W), effects of units
     "Sums of squares around the mean, split by cluster."
     y = y.reshape(len(y), -1)
-    size = np.bincount(of).astype(float)
+    size = np.bincount(unit).astype(float)
     n, k = len(y), len(size)
-    means = sums_by(of, y) / size[:, None]
-    within = np.bincount(of, ((y - means[of]) ** 2).sum(1))
+    means = sums_by(unit, y) / size[:, None]
+    within = np.bincount(unit, ((y - means[unit]) ** 2).sum(1))
     between = size * ((means - y.mean(0)) ** 2).sum(1)
     times = max(y.shape[1] - 1, 1)  # rows of crossed effects sum to zero
     df_between = np.full(k, (k - 1) / k * times)
@@ -133,10 +133,10 @@ def intraclass_correlation(
     """
     k, middle, squares = _runs(scores, "intraclass_correlation")
     use = k > 1
-    of = np.unique(group_codes(clusters, len(k), "clusters")[use], return_inverse=True)[1]
+    unit = np.unique(group_codes(clusters, len(k), "clusters")[use], return_inverse=True)[1]
     n = int(use.sum())
     k, middle, squares = k[use], middle[use], squares[use]
-    units = len(np.unique(of))
+    units = len(np.unique(unit))
     about: dict[str, Any] = {"n": n, "n_clusters": units, "level": level}
     if n < 2:
         return Estimate.from_limits(np.nan, **about)
@@ -150,8 +150,8 @@ def intraclass_correlation(
     if units < FEWEST_CLUSTERS or within == 0:
         return Estimate.from_limits(value, **about, kind="few" if within > 0 else "none")
     rng = np.random.default_rng(seed)
-    strata = _strata(middle, of)
-    df = _effective_df(np.bincount(of, squares), np.bincount(of, k - 1))
+    strata = _strata(middle, unit)
+    df = _effective_df(np.bincount(unit, squares), np.bincount(unit, k - 1))
     run = within * df / rng.chisquare(df, n_draws)
     answer = np.maximum(0.0, strata.drawn(rng, n_draws)[1] - run * (1 / k).mean())
     limits = np.quantile(answer / (answer + run), [(1 - level) / 2, (1 + level) / 2])

@@ -36,8 +36,8 @@ def group_codes(labels: Clusters, n: int, name: str) -> np.ndarray:
         refuse(f"bootstrap: {name} must be one label a unit, shape ({n},); got shape {labels.shape}")
     codes = pd.factorize(labels)[0]
     if (codes < 0).any():
-        got = f"none for {int((codes < 0).sum())} of {n}, first unit {int((codes < 0).argmax())}"
-        refuse(f"bootstrap: {name} must name one for each unit; got {got}; a unit by itself has a label of its own")
+        actual = f"none for {int((codes < 0).sum())} of {n}, first unit {int((codes < 0).argmax())}"
+        refuse(f"bootstrap: {name} must name one for each unit; got {actual}; a unit by itself has a label of its own")
     return codes
 
 # %% ../../nbs/stats/01_resample.ipynb #558e3fe2
@@ -63,13 +63,13 @@ def draw_weights(
     members = [np.flatnonzero(of_cluster == s) for s in range(int(stratum.max()) + 1)]
     rngs = [np.random.default_rng(s) for s in seed_sequence(seed).spawn(len(members))]
     rows = max(1, min(n, chunk // n_units))
-    done = 0
-    while done < n:
-        counts = np.empty((min(rows, n - done), k))
+    n_drawn = 0
+    while n_drawn < n:
+        counts = np.empty((min(rows, n - n_drawn), k))
         for rng, m in zip(rngs, members):
             _draw(rng, m, counts)
         yield counts if clusters is None else counts[:, cluster]
-        done += len(counts)
+        n_drawn += len(counts)
 
 # %% ../../nbs/stats/01_resample.ipynb #6a8d0075
 def _draw(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> None:
@@ -105,8 +105,8 @@ class Interval(NamedTuple):
 
     def __repr__(self) -> str:
         if np.ndim(self.estimate) == 0:
-            known = np.isfinite([self.ci_low, self.ci_high]).all()
-            ends = f"[{self.ci_low:.4g}, {self.ci_high:.4g}]" if known else "without an interval"
+            bounded = np.isfinite([self.ci_low, self.ci_high]).all()
+            ends = f"[{self.ci_low:.4g}, {self.ci_high:.4g}]" if bounded else "without an interval"
             return f"Interval({self.estimate:.4g} {ends}, n={self.n}, {self.level:.0%} {self.method})"
         return f"Interval(shape={np.shape(self.estimate)}, n={self.n}, {self.level:.0%} {self.method})"
 
@@ -144,13 +144,13 @@ def unit_weights(weights: Weights, n: int, function: str) -> np.ndarray:
     return w
 
 
-def numbers_of_units(function: str, unit: str, **named: Any) -> list[np.ndarray]:
+def numbers_of_units(function: str, unit: str, **columns: Any) -> list[np.ndarray]:
     "Arrays (N,) of numbers, one `unit` each; refused where their shapes differ."
-    arrays = [np.asarray(x, float) for x in named.values()]
+    arrays = [np.asarray(x, float) for x in columns.values()]
     shapes = [a.shape for a in arrays]
     if len(set(shapes)) > 1 or arrays[0].ndim != 1:
-        found = " and ".join(map(str, shapes))
-        refuse(f"{function}: {' and '.join(named)} must have one {unit} each, same shape; got shapes {found}")
+        actual = " and ".join(map(str, shapes))
+        refuse(f"{function}: {' and '.join(columns)} must have one {unit} each, same shape; got shapes {actual}")
     return arrays
 
 
@@ -188,8 +188,8 @@ def kinds(arrays: tuple[np.ndarray, ...], axis: int = 0) -> np.ndarray | None:  
     code, size = np.zeros(n, int), 1
     for a in arrays:
         for column in np.moveaxis(a, axis, 0).reshape(n, -1).T:
-            part, values = pd.factorize(column, use_na_sentinel=False)
-            code = pd.factorize(code * len(values) + part)[0]
+            codes, values = pd.factorize(column, use_na_sentinel=False)
+            code = pd.factorize(code * len(values) + codes)[0]
             size = int(code.max()) + 1
             if size > n / 20:
                 return None
@@ -210,8 +210,8 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
         def evaluate(w):
             values = np.asarray(statistic(*arrays, weights=w), float)
             if values.shape[:1] != (len(w),):
-                found = f"shape {values.shape} ({name}); without an argument `weights` it is called once a replicate"
-                refuse(f"bootstrap: statistic must return one value a row of weights, {len(w)}; got {found}")
+                actual = f"shape {values.shape} ({name}); without an argument `weights` it is called once a replicate"
+                refuse(f"bootstrap: statistic must return one value a row of weights, {len(w)}; got {actual}")
             return values
 
     else:
@@ -226,10 +226,10 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
     return evaluate
 
 
-def without_each(unit: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    "Weights (b, N) that leave out each unit (N,) in turn; where there are more than `most`, random groups of them."
+def without_each(unit: np.ndarray, max_groups: int) -> Iterator[np.ndarray]:
+    "Weights (b, N) that leave out each unit (N,) in turn; where there are more, `max_groups` random groups."
     k = int(unit.max()) + 1
-    parts = min(k, most)
+    parts = min(k, max_groups)
     group = unit if k == parts else np.random.default_rng(0).permutation(k)[unit] % parts
     rows = max(1, 4_000_000 // len(unit))
     for start in range(0, parts, rows):
@@ -253,8 +253,8 @@ def bootstrap(
     arrays = tuple(np.asarray(a) for a in arrays)
     sizes = sorted({a.shape[axis] if a.ndim else 0 for a in arrays})
     if len(sizes) != 1 or sizes[0] == 0:
-        found = [a.shape for a in arrays]
-        refuse(f"bootstrap: arrays must have the same number of units along axis {axis}, at least 1; got {found}")
+        actual = [a.shape for a in arrays]
+        refuse(f"bootstrap: arrays must have the same number of units along axis {axis}, at least 1; got {actual}")
     n_units = sizes[0]
     evaluate = _evaluator(statistic, arrays, axis)
     estimate = evaluate(np.ones((1, n_units)))[0]
@@ -314,16 +314,18 @@ def _robust(sums: np.ndarray, size: np.ndarray, rho: Any) -> tuple[np.ndarray, n
     h, k = size / size.sum(0), (size > 0).sum(0)
     w = size * (1 + (size - 1) * rho)
     total = w.sum(0)
-    own = w * (1 - 2 * h) + h**2 * total  # sigma_gg
-    a = np.where(size > 0, divide(w, own), 0)
+    cluster_variance = w * (1 - 2 * h) + h**2 * total  # sigma_gg
+    a = np.where(size > 0, divide(w, cluster_variance), 0)
     hh, ww, hw = ((a * y).sum(0) for y in (h**2, w**2, h * w))
     spread = 2 * hh * ww + 2 * hw**2 - 4 * total * hh * hw + (total * hh) ** 2
-    spread += (w**2).sum(0) - (a**2 * (own - w) ** 2).sum(0)  # the diagonal, sigma_gg in place of the product
+    spread += (w**2).sum(0) - (a**2 * (cluster_variance - w) ** 2).sum(
+        0
+    )  # the diagonal, sigma_gg in place of the product
     df = divide(total**2, spread)
     z = np.where(size > 0, sums / np.sqrt(w), 0)
-    one = np.nan_to_num((z**3).sum(0) / k / ((z**2).sum(0) / k) ** 1.5)
-    known = np.sqrt(np.minimum(1, df / (k - 1)))
-    return (a * sums**2).sum(0), df, one * (w**1.5).sum(0) / total**1.5 * known
+    skewness = np.nan_to_num((z**3).sum(0) / k / ((z**2).sum(0) / k) ** 1.5)
+    precision = np.sqrt(np.minimum(1, df / (k - 1)))
+    return (a * sums**2).sum(0), df, skewness * (w**1.5).sum(0) / total**1.5 * precision
 
 # %% ../../nbs/stats/01_resample.ipynb #0818e541
 def cluster_mean(x: np.ndarray, clusters: Clusters = None, likeness: float | None = None) -> ClusterMean:
@@ -345,5 +347,5 @@ def cluster_mean(x: np.ndarray, clusters: Clusters = None, likeness: float | Non
         rho = _likeness(sums, size, (residual**2).sum(0)) if likeness is None else likeness
         variance, df, skewness = _robust(sums, size, rho)
         se = np.sqrt(variance) / n
-    found = value, np.where(k > 1, se, np.nan), np.where(k > 1, df, 0.0), n.astype(int), k, np.nan_to_num(skewness)
-    return ClusterMean(*(f[0].item() if np.ndim(x) == 1 else f for f in found))
+    moments = value, np.where(k > 1, se, np.nan), np.where(k > 1, df, 0.0), n.astype(int), k, np.nan_to_num(skewness)
+    return ClusterMean(*(f[0].item() if np.ndim(x) == 1 else f for f in moments))

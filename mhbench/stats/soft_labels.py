@@ -35,14 +35,14 @@ def soft_labels(probs: np.ndarray, wrong_options: np.ndarray) -> np.ndarray:  # 
         refuse(f"soft_labels: wrong_options must be bool of shape {p.shape}; got {wrong.dtype} of shape {wrong.shape}")
     if (p < 0).any() or not np.allclose(np.nansum(p, -1), 1, atol=1e-6):
         sums = np.nansum(p, -1)
-        found = f"sums from {sums.min():.6f} to {sums.max():.6f}"
-        refuse(f"soft_labels: probs must be probabilities that sum to 1 in each row; got {found}")
-    kept = np.where(wrong, 0.0, np.nan_to_num(p))
-    total = kept.sum(-1, keepdims=True)
+        actual = f"sums from {sums.min():.6f} to {sums.max():.6f}"
+        refuse(f"soft_labels: probs must be probabilities that sum to 1 in each row; got {actual}")
+    admissible = np.where(wrong, 0.0, np.nan_to_num(p))
+    total = admissible.sum(-1, keepdims=True)
     if (total <= 0).any():
-        found = f"none (row {int(np.argmin(total))}); look at wrong_options"
-        refuse(f"soft_labels: an option with probability must be left in every question; got {found}")
-    return kept / total
+        actual = f"none (row {int(np.argmin(total))}); look at wrong_options"
+        refuse(f"soft_labels: an option with probability must be left in every question; got {actual}")
+    return admissible / total
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #6dac6b41
 class GroupMeans(NamedTuple):
@@ -96,15 +96,15 @@ FEWEST_OF_A_QUESTION = 12  # raters of a question, for an interval of their agre
 MOST_CHOICES = 10_000  # of one annotation a rater: all of them; beyond, as many drawn ones
 
 
-def _one_each(who: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (choices, annotations) of 0 and 1
+def _one_each(rater: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (choices, annotations) of 0 and 1
     "Every choice of one annotation from each rater; where there are more than `MOST_CHOICES`, so many drawn ones."
-    of = [np.flatnonzero(who == r) for r in range(who.max() + 1)]
-    if prod(map(len, of)) <= MOST_CHOICES:
-        chosen = np.array(list(product(*of)))
-        return (chosen[:, :, None] == np.arange(len(who))).any(1).astype(float)
-    order = rng.random((MOST_CHOICES, len(who)))
-    first = np.stack([order[:, who == r].min(1) for r in range(who.max() + 1)], axis=1)
-    return (order == first[:, who]).astype(float)
+    annotations_of = [np.flatnonzero(rater == r) for r in range(rater.max() + 1)]
+    if prod(map(len, annotations_of)) <= MOST_CHOICES:
+        chosen = np.array(list(product(*annotations_of)))
+        return (chosen[:, :, None] == np.arange(len(rater))).any(1).astype(float)
+    order = rng.random((MOST_CHOICES, len(rater)))
+    first = np.stack([order[:, rater == r].min(1) for r in range(rater.max() + 1)], axis=1)
+    return (order == first[:, rater]).astype(float)
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #ec936354
 def question_alphas(
@@ -128,16 +128,18 @@ def question_alphas(
     size = np.zeros(len(names), int)
     for k, s in enumerate(np.random.SeedSequence(seed).spawn(len(names))):
         rows = x[code == k]
-        who = np.unique(r[code == k], return_inverse=True)[1]
-        size[k] = who.max() + 1
+        rater = np.unique(r[code == k], return_inverse=True)[1]
+        size[k] = rater.max() + 1
         if size[k] < 2 or len(np.unique(rows[~np.isnan(rows)])) < 2:
             continue
         annotations = np.ones((1, len(rows)))
         if size[k] < len(rows):
-            annotations = _one_each(who, np.random.default_rng(s.spawn(1)[0]))
+            annotations = _one_each(rater, np.random.default_rng(s.spawn(1)[0]))
         alpha[k] = np.nanmean(krippendorff_alpha(rows, scale, rater_weights=annotations))
         if size[k] >= FEWEST_OF_A_QUESTION:
-            without = [krippendorff_alpha(rows, scale, rater_weights=annotations * (who != r)) for r in range(size[k])]
+            without = [
+                krippendorff_alpha(rows, scale, rater_weights=annotations * (rater != r)) for r in range(size[k])
+            ]
             j = Jackknife(alpha[k], np.nanmean(without, axis=1), int(size[k]))
             times = float(stdtrit(j.df, 0.5 + level / 2))
             low[k], high[k] = range_limits(alpha[k], j.se, times, -1 / (size[k] - 1))

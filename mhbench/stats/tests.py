@@ -47,8 +47,8 @@ def paired_t(a: Sequence, b: Sequence) -> Comparison:
 
 def sign_test(up: int, down: int) -> float:
     "Two-sided exact p of the sign test: so many units up and so many down, ties left out; 1.0 where there are none."
-    fewer, more = sorted((up, down))
-    return min(1.0, 2 * float(betainc(more, fewer + 1, 0.5))) if more else 1.0
+    fewer, larger = sorted((up, down))
+    return min(1.0, 2 * float(betainc(larger, fewer + 1, 0.5))) if larger else 1.0
 
 
 def mcnemar(a: Sequence | np.ndarray, b: Sequence | np.ndarray) -> Comparison:
@@ -113,10 +113,10 @@ def adjust_within(
 ) -> np.ndarray:  # (M,)
     "P-values corrected by `adjust_p` within each family."
     raw = np.asarray(p, float)
-    of = np.asarray(families, object)
+    family_of = np.asarray(families, object)
     out = np.full(len(raw), np.nan)
-    for family in dict.fromkeys(of.tolist()):
-        out[of == family] = adjust_p(raw[of == family], method)
+    for family in dict.fromkeys(family_of.tolist()):
+        out[family_of == family] = adjust_p(raw[family_of == family], method)
     return out
 
 # %% ../../nbs/stats/12_tests.ipynb #dd801d4e
@@ -129,18 +129,18 @@ _ALPHA = 0.05  # the error rate that tests share
 def draws_for(tests: int, n: int = 10_000) -> int:
     "Draws, n at least, that a test needs to be significant among others; warns where more than are made."
     needed = max(n, int(np.ceil(20 * tests / _ALPHA)))
-    most = max(n, MOST_PERMUTATIONS)
-    if tests / (most + 1) > _ALPHA:
-        p = f"the smallest p possible is {1 / (most + 1):.1g}, {min(tests / (most + 1), 1):.2g} after Holm"
-        warnings.warn(f"{tests} tests share the error rate: with {most} draws {p}; none is decided", stacklevel=2)
-    return min(needed, most)
+    max_draws = max(n, MOST_PERMUTATIONS)
+    if tests / (max_draws + 1) > _ALPHA:
+        p = f"the smallest p possible is {1 / (max_draws + 1):.1g}, {min(tests / (max_draws + 1), 1):.2g} after Holm"
+        warnings.warn(f"{tests} tests share the error rate: with {max_draws} draws {p}; none is decided", stacklevel=2)
+    return min(needed, max_draws)
 
 
 def _p_of_draws(as_large: Callable[[int], int], n: int, tests: int, rows: int) -> float:
     "(as large + 1) / (draws + 1), of n draws, `rows` of them at once, and of more where these do not decide."
 
     def found(n: int) -> int:
-        return sum(as_large(min(rows, n - done)) for done in range(0, n, rows))
+        return sum(as_large(min(rows, n - n_done)) for n_done in range(0, n, rows))
 
     first = found(n)
     draws = draws_for(tests, n)
@@ -195,8 +195,8 @@ def exact_p(
     for at, (_, p, m) in zip(steps, moved, strict=True):
         law = np.convolve(law, _distribution(at, np.asarray(p, float), m))
     sums = start + unit * np.arange(len(law))
-    found = law[np.abs(sums) >= abs(observed) - unit / 4].sum()
-    return float(np.clip(found, np.finfo(float).tiny, 1))  # not 0 where it underflows
+    tail = law[np.abs(sums) >= abs(observed) - unit / 4].sum()
+    return float(np.clip(tail, np.finfo(float).tiny, 1))  # not 0 where it underflows
 
 # %% ../../nbs/stats/12_tests.ipynb #e023f9a5
 def _dealings(x, s, code, many) -> list[tuple[np.ndarray, np.ndarray, int]] | None:
@@ -256,8 +256,8 @@ def stratified_permutation_test(
     s = np.asarray(second)
     g = np.asarray(strata)
     if x.ndim != 1 or s.shape != x.shape or g.shape != x.shape or s.dtype != bool:
-        found = f"{x.shape}, {s.shape} ({s.dtype}), {g.shape}"
-        refuse(f"{f}: scores, second (bool) and strata must have one entry a score; got shapes {found}")
+        actual = f"{x.shape}, {s.shape} ({s.dtype}), {g.shape}"
+        refuse(f"{f}: scores, second (bool) and strata must have one entry a score; got shapes {actual}")
     has = ~np.isnan(x)
     code = np.unique(g, return_inverse=True)[1]
     counts = np.bincount(code[has] * 2 + s[has], minlength=2 * (code.max(initial=0) + 1)).reshape(-1, 2)
@@ -311,10 +311,10 @@ class LevelDifference(NamedTuple):
 def _paired(x: np.ndarray, second: np.ndarray, code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Means of both labels (2, Q) in strata that have both, and whether they (Q,) are single scores."
     n = int(code.max(initial=-1)) + 1
-    counts = np.stack([np.bincount(code[of], minlength=n) for of in (~second, second)])
-    both = (counts > 0).all(0)
-    sums = np.stack([np.bincount(code[of], x[of], n) for of in (~second, second)])
-    return sums[:, both] / counts[:, both], (counts[:, both] == 1).all(0)
+    counts = np.stack([np.bincount(code[has_label], minlength=n) for has_label in (~second, second)])
+    has_both = (counts > 0).all(0)
+    sums = np.stack([np.bincount(code[has_label], x[has_label], n) for has_label in (~second, second)])
+    return sums[:, has_both] / counts[:, has_both], (counts[:, has_both] == 1).all(0)
 
 # %% ../../nbs/stats/12_tests.ipynb #12c7d3b4
 def compare_levels(
@@ -351,26 +351,30 @@ def compare_levels(
     rows: list[LevelDifference] = []
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
         either = (l == a) | (l == b)
-        of = either & ~np.isnan(x)
-        m, single = _paired(x[of], l[of] == b, np.unique(q[of], return_inverse=True)[1])
+        used = either & ~np.isnan(x)
+        m, single = _paired(x[used], l[used] == b, np.unique(q[used], return_inverse=True)[1])
         d = m[0] - m[1]
         if len(d) < 2:
             if short == "raise":
-                found = f"{len(d)} ({a}, {b}); compare them as independent groups, or pass short='missing'"
-                refuse(f"compare_levels: two levels must share two questions or more; got {found}")
+                actual = f"{len(d)} ({a}, {b}); compare them as independent groups, or pass short='missing'"
+                refuse(f"compare_levels: two levels must share two questions or more; got {actual}")
             none = (np.nan, np.nan, np.nan, 0, np.nan, np.nan)
             rows.append(LevelDifference(str(a), str(b), mean_difference(d, level=level), *none, int(either.sum())))
             continue
         shared: dict[str, Any] = {"n": permutations, "tests": tests, "seed": s}
         t = stratified_permutation_test(x[either], (l == b)[either], q[either], **shared)
-        ones = m[:, single].T
-        exact = mcnemar(ones[:, 0], ones[:, 1]).p if len(ones) and np.isin(ones, (0, 1)).all() else np.nan
+        single_scores = m[:, single].T
+        exact = (
+            mcnemar(single_scores[:, 0], single_scores[:, 1]).p
+            if len(single_scores) and np.isin(single_scores, (0, 1)).all()
+            else np.nan
+        )
         sd = float(d.std(ddof=1))
-        most = 1.0 if np.isin(x[of], (0, 1)).all() else np.inf
-        most = most if largest is None else largest
-        seen = detectable_difference(len(d), se=sd / np.sqrt(len(d)), power=power, alpha=1 - level, largest=most)
-        difference = mean_difference(d, largest=most, level=level)
-        tested = (t.p, np.nan, exact, len(ones), sd, seen, t.n_left_out)
+        bound = 1.0 if np.isin(x[used], (0, 1)).all() else np.inf
+        bound = bound if largest is None else largest
+        detectable = detectable_difference(len(d), se=sd / np.sqrt(len(d)), power=power, alpha=1 - level, largest=bound)
+        difference = mean_difference(d, largest=bound, level=level)
+        tested = (t.p, np.nan, exact, len(single_scores), sd, detectable, t.n_left_out)
         rows.append(LevelDifference(str(a), str(b), difference, *tested))
     adjusted = adjust_p([r.p for r in rows], method).tolist()
     return [r._replace(p_adjusted=p) for r, p in zip(rows, adjusted)]
@@ -385,11 +389,11 @@ def sign_flip_test(
     Source: Fisher 1935, section 21; p-value of drawn signs: Phipson and Smyth 2010.
     """
     d = np.asarray(differences, float)
-    of = np.arange(len(d)) if clusters is None else np.asarray(clusters)
-    if d.ndim != 1 or not len(d) or np.isnan(d).any() or of.shape != d.shape:
-        found = f"shape {d.shape}, {int(np.isnan(d).sum())} NaN, {of.shape}"
-        refuse(f"sign_flip_test: differences must be numbers, one or more, with a cluster each; got {found}")
-    total = np.bincount(np.unique(of, return_inverse=True)[1], d)
+    unit = np.arange(len(d)) if clusters is None else np.asarray(clusters)
+    if d.ndim != 1 or not len(d) or np.isnan(d).any() or unit.shape != d.shape:
+        actual = f"shape {d.shape}, {int(np.isnan(d).sum())} NaN, {unit.shape}"
+        refuse(f"sign_flip_test: differences must be numbers, one or more, with a cluster each; got {actual}")
+    total = np.bincount(np.unique(unit, return_inverse=True)[1], d)
     total = total[np.abs(total) > 1e-12]  # 0 is 0 with either sign
     if not len(total):
         return 1.0
@@ -398,8 +402,8 @@ def sign_flip_test(
         signs = 1 - 2 * ((np.arange(2 ** len(total))[:, None] >> np.arange(len(total))) & 1)
         return float((np.abs(signs @ total) >= observed).mean())
     size = np.abs(total)
-    each, many = np.unique(np.round(size, 9), return_counts=True)
-    exact = exact_p([(np.array([-s, s]), np.array([0.5, 0.5]), int(m)) for s, m in zip(each, many)], total.sum())
+    sizes, many = np.unique(np.round(size, 9), return_counts=True)
+    exact = exact_p([(np.array([-s, s]), np.array([0.5, 0.5]), int(m)) for s, m in zip(sizes, many)], total.sum())
     if not np.isnan(exact):
         return exact
     rng = np.random.default_rng(seed)
@@ -410,8 +414,8 @@ def sign_flip_test(
             sums = (1 - 2 * rng.integers(0, 2, (n, len(total)), dtype=np.int8)) @ total
         else:  # how many of each size stay positive is binomial
             many = np.bincount(kind)
-            each = size[np.unique(kind, return_index=True)[1]]
-            sums = (2 * rng.binomial(many, 0.5, (n, len(many))) - many) @ each
+            sizes = size[np.unique(kind, return_index=True)[1]]
+            sums = (2 * rng.binomial(many, 0.5, (n, len(many))) - many) @ sizes
         return int((np.abs(sums) >= observed).sum())
 
     return _p_of_draws(as_large, n, tests, max(1, 4_000_000 // len(total)) if kind is None else MOST_PERMUTATIONS)
@@ -419,16 +423,16 @@ def sign_flip_test(
 # %% ../../nbs/stats/12_tests.ipynb #ccad8aee
 def _tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:  # (draws, G, L)
     "Counts of labels by group, with the groups of clusters permuted."
-    there = counts.sum(2) > 0
-    shared = there.sum(1) > 1
-    at = there[~shared].argmax(1)
+    occupied = counts.sum(2) > 0
+    shared = occupied.sum(1) > 1
+    at = occupied[~shared].argmax(1)
     apart = counts[~shared].sum(1)
     dealt = rng.permuted(np.tile(at, (draws, 1)), axis=1)
-    found = np.stack([(dealt == g) @ apart for g in range(counts.shape[1])], 1) + counts[shared].sum(0)
+    tables = np.stack([(dealt == g) @ apart for g in range(counts.shape[1])], 1) + counts[shared].sum(0)
     if shared.any():
         moved = (rng.random((draws, int(shared.sum()))) < 0.5) @ (counts[shared, 1] - counts[shared, 0])
-        found += np.stack([moved, -moved], 1)
-    return found
+        tables += np.stack([moved, -moved], 1)
+    return tables
 
 # %% ../../nbs/stats/12_tests.ipynb #7fabd59c
 def clustered_chi_square(
@@ -439,26 +443,26 @@ def clustered_chi_square(
     Source: Good 2005, section 3.2; Phipson and Smyth 2010.
     """
     label, group = (pd.factorize(np.asarray(x, object))[0] for x in (labels, groups))
-    of = group_codes(None if clusters is None else np.asarray(clusters, object), len(label), "clusters")
-    counts = np.zeros([int(codes.max(initial=-1)) + 1 for codes in (of, group, label)])
-    np.add.at(counts, (of, group, label), 1)
+    unit = group_codes(None if clusters is None else np.asarray(clusters, object), len(label), "clusters")
+    counts = np.zeros([int(codes.max(initial=-1)) + 1 for codes in (unit, group, label)])
+    np.add.at(counts, (unit, group, label), 1)
     if counts.shape[1] > 2 and ((counts.sum(2) > 0).sum(1) > 1).any():
         refuse("clustered_chi_square: of three groups or more, each cluster must lie in one; compare them two by two")
     table = counts.sum(0)
-    whole = chi_square(table)
+    unclustered = chi_square(table)
     expected = table.sum(0) * table.sum(1, keepdims=True) / table.sum()
     if len(counts) == len(label) and expected.min() >= 5:
-        return whole, float(expected.min())
+        return unclustered, float(expected.min())
 
     rng = np.random.default_rng(seed)
 
     def as_large(n: int) -> int:
         t = _tables(counts, n, rng)
         by_chance = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)
-        return int((np.nansum(divide((t - by_chance) ** 2, by_chance), (1, 2)) >= whole.statistic - 1e-9).sum())
+        return int((np.nansum(divide((t - by_chance) ** 2, by_chance), (1, 2)) >= unclustered.statistic - 1e-9).sum())
 
     p = _p_of_draws(as_large, n, tests, max(1, 2_000_000 // len(counts)))
-    return whole._replace(p=p), float(expected.min())
+    return unclustered._replace(p=p), float(expected.min())
 
 # %% ../../nbs/stats/12_tests.ipynb #8b1a9ee7
 def detectable_difference(
@@ -472,5 +476,5 @@ def detectable_difference(
     """
     if n < 2 or 2.0 ** (1 - n) > alpha / comparisons or not se > 0:
         return np.nan
-    found = float((stdtrit(n - 1, 1 - alpha / (2 * comparisons)) + stdtrit(n - 1, power)) * se)
-    return found if found <= largest else np.nan
+    difference = float((stdtrit(n - 1, 1 - alpha / (2 * comparisons)) + stdtrit(n - 1, power)) * se)
+    return difference if difference <= largest else np.nan

@@ -65,7 +65,7 @@ def number_rows(
     "Any number of a table of ratings, over items, and over items and raters."
     used = rated_items(ratings, least)
     ratings = ratings[np.asarray(pd.notna(ratings[:, used])).any(1)]
-    return _rows(head, over_raters(statistic, ratings, clusters=cases, least=least, within=within))
+    return _rows(head, over_raters(statistic, ratings, clusters=cases, fewest=least, within=within))
 
 # %% ../../nbs/steps/15_by_raters.ipynb #59be82eb
 def component_shares(ratings: pd.DataFrame, head: dict[str, Any]) -> list[dict[str, Any]]:

@@ -120,7 +120,7 @@ def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",
             for name, (statistic, x, within) in _measures(table, g, beside).items():
                 if len(x) < 2:
                     continue
-                got: OverRaters = over_raters(statistic, x, clusters=_wide(g, "label")[2], within=within, least=2)
+                got: OverRaters = over_raters(statistic, x, clusters=_wide(g, "label")[2], within=within, fewest=2)
                 shown, of = (got.both, "items and raters") if got.both.kind != "raters" else (got.items, "items")
                 note = _NEVER_ALONE if criterion == POOLED else ""
                 words = "with" if beside else "without" if scale.beside else ""
