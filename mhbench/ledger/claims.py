@@ -62,17 +62,17 @@ def read_printed(
     it is a bound. Raises: ValueError for what is no number.
     """
     plain = text.strip().replace("\u2212", "-").replace("\u2013", "-").replace("\u00a0", " ")
-    found = _PRINTED.fullmatch(plain)
-    if not found or not re.search(r"\d", found["number"]):
-        said = f"read_printed: a claim must be one number, such as 0.70, 1,353, 12.5% or <0.001; got {text!r}"
-        refuse(said, place=place, remedy="give each number of a cell a column of its own")
-    shift = Decimal(1).scaleb(int(found["power"] or 0))
-    value = Decimal(found["number"].replace(",", ""))
-    digits = value.normalize() if found["about"] and value else value
+    match = _PRINTED.fullmatch(plain)
+    if not match or not re.search(r"\d", match["number"]):
+        message = f"read_printed: a claim must be one number, such as 0.70, 1,353, 12.5% or <0.001; got {text!r}"
+        refuse(message, place=place, remedy="give each number of a cell a column of its own")
+    shift = Decimal(1).scaleb(int(match["power"] or 0))
+    value = Decimal(match["number"].replace(",", ""))
+    digits = value.normalize() if match["about"] and value else value
     unit = Decimal(1).scaleb(int(digits.as_tuple().exponent)) * shift
-    whole = found["number"].replace(",", "").lstrip("+-").isdigit()
-    exact = whole and not found["about"] and not found["power"] and "%" not in plain
-    return PrintedNumber(value * shift, unit, found["bound"], exact)
+    integer = match["number"].replace(",", "").lstrip("+-").isdigit()
+    exact = integer and not match["about"] and not match["power"] and "%" not in plain
+    return PrintedNumber(value * shift, unit, match["bound"], exact)
 
 # %% ../../nbs/ledger/01_claims.ipynb #7b1d4494
 ROUNDINGS = {"half": (ROUND_HALF_UP, ROUND_HALF_EVEN), "down": (ROUND_DOWN,), "floor": (ROUND_FLOOR,)}
@@ -89,7 +89,7 @@ def equal_as_printed(
     exact = Decimal(f"{ours:.12g}")
     if printed.bound:
         return _OBEYS[printed.bound](exact, printed.value)
-    rounded = {(exact / printed.unit).quantize(Decimal(1), how) for how in ROUNDINGS[rounding]}
+    rounded = {(exact / printed.unit).quantize(Decimal(1), mode) for mode in ROUNDINGS[rounding]}
     return printed.value in {r * printed.unit for r in rounded}
 
 # %% ../../nbs/ledger/01_claims.ipynb #da4024c8
@@ -305,33 +305,33 @@ def _labels(row: str, column: str, names: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for word, label in (("row", row), ("column", column)):
         out |= {word: names.get(label, label), f"{word}.printed": label}
-        out |= {f"{word}.{k}": names.get(part, part) for k, part in enumerate(label.split(" / "), 1)}
+        out |= {f"{word}.{k}": names.get(piece, piece) for k, piece in enumerate(label.split(" / "), 1)}
     return out
 
 
-def _filled(what: Any, labels: Mapping[str, Any], place: str) -> Any:
+def _filled(entry_part: Any, labels: Mapping[str, Any], place: str) -> Any:
     "A part of an entry with its placeholders replaced."
-    if isinstance(what, Record):
-        return type(what)(**_filled(what.model_dump(), labels, place))
-    if isinstance(what, Mapping):
-        return {_filled(k, labels, place): _filled(v, labels, place) for k, v in what.items()}
-    if isinstance(what, list):
-        return [_filled(v, labels, place) for v in what]
-    if not isinstance(what, str):
-        return what
-    for found in set(re.findall(r"\{((?:row|column)[^{}]*)\}", what)):
-        if found not in labels:
-            got = f"{{{found}}}{nearest_name(found, labels)}"
-            refuse(f"load_claims: a placeholder must be one of {', '.join(labels)}; got {got}", place=place)
-        if what == f"{{{found}}}":
-            return labels[found]
-        what = what.replace(f"{{{found}}}", str(labels[found]))
-    return what
+    if isinstance(entry_part, Record):
+        return type(entry_part)(**_filled(entry_part.model_dump(), labels, place))
+    if isinstance(entry_part, Mapping):
+        return {_filled(k, labels, place): _filled(v, labels, place) for k, v in entry_part.items()}
+    if isinstance(entry_part, list):
+        return [_filled(v, labels, place) for v in entry_part]
+    if not isinstance(entry_part, str):
+        return entry_part
+    for placeholder in set(re.findall(r"\{((?:row|column)[^{}]*)\}", entry_part)):
+        if placeholder not in labels:
+            actual = f"{{{placeholder}}}{nearest_name(placeholder, labels)}"
+            refuse(f"load_claims: a placeholder must be one of {', '.join(labels)}; got {actual}", place=place)
+        if entry_part == f"{{{placeholder}}}":
+            return labels[placeholder]
+        entry_part = entry_part.replace(f"{{{placeholder}}}", str(labels[placeholder]))
+    return entry_part
 
 
-def nearest_name(word: str, known: Iterable[Any]) -> str:  # ", nearest to it 'x'", or nothing
+def nearest_name(word: str, candidates: Iterable[Any]) -> str:  # ", nearest to it 'x'", or nothing
     "The known name that was probably meant."
-    near = difflib.get_close_matches(str(word), [str(k) for k in known], n=1)
+    near = difflib.get_close_matches(str(word), [str(k) for k in candidates], n=1)
     return f", nearest to it {near[0]!r}" if near else ""
 
 # %% ../../nbs/ledger/01_claims.ipynb #5b6ebcfb
@@ -363,43 +363,43 @@ def _block_of(entry: ClaimEntry, row: str, column: str) -> _How | None:
 def _check_names(entry: ClaimEntry, file: ClaimsFile, place: str) -> None:
     "Refuse names in an entry that are not declared."
     columns = [_joined(c) for c in entry.columns or []]
-    said: list[ClaimEntry | Block] = [entry, *entry.blocks]
-    for how in said:
-        wanted: dict[str, tuple[Iterable[str | None], Iterable[str]]] = {
-            "reasons": ([how.cannot, how.beside], file.reasons),
-            "conventions": ([*how.conventions, "random" if how.random else None], file.conventions),
-            "notes": ([how.note], file.notes),
-            "rows": (how.rows or [], entry.rows or {}),
-            "columns": ([_joined(c) for c in how.columns or []], columns),
+    blocks: list[ClaimEntry | Block] = [entry, *entry.blocks]
+    for block in blocks:
+        used_and_declared: dict[str, tuple[Iterable[str | None], Iterable[str]]] = {
+            "reasons": ([block.cannot, block.beside], file.reasons),
+            "conventions": ([*block.conventions, "random" if block.random else None], file.conventions),
+            "notes": ([block.note], file.notes),
+            "rows": (block.rows or [], entry.rows or {}),
+            "columns": ([_joined(c) for c in block.columns or []], columns),
         }
-        for what, (used, declared) in wanted.items():
+        for kind, (used, declared) in used_and_declared.items():
             for name in (u for u in used if u and u not in declared):
-                got = f"{name!r}{nearest_name(name, declared)}"
-                refuse(f"load_claims: {what} must be declared; got {got}", place=place, remedy=f"add it to `{what}`")
-        for source in [how.ours, *how.conventions.values()]:
+                actual = f"{name!r}{nearest_name(name, declared)}"
+                refuse(f"load_claims: {kind} must be declared; got {actual}", place=place, remedy=f"add it to `{kind}`")
+        for source in [block.ours, *block.conventions.values()]:
             if source and source.rounding not in ROUNDINGS:
                 rule = f"load_claims: rounding must be one of {', '.join(ROUNDINGS)}"
                 refuse(f"{rule}; got {source.rounding!r}", place=place)
 
 # %% ../../nbs/ledger/01_claims.ipynb #5b76e6a7
-def _claims_of(entry: ClaimEntry, file: ClaimsFile, where: str) -> list[Claim]:
+def _claims_of(entry: ClaimEntry, file: ClaimsFile, file_place: str) -> list[Claim]:
     "The claims of an entry, one per printed number."
-    place = f"{where}, {entry.place}"
+    place = f"{file_place}, {entry.place}"
     _check_names(entry, file, place)
     out = []
     for row, column, printed in _cells_of(entry, place):
         name = "/".join(x for x in (entry.place, entry.id, row, column) if x)
-        how = _block_of(entry, row, column)
-        if how is None or not how.says:
+        block = _block_of(entry, row, column)
+        if block is None or not block.says:
             remedy = "say `ours`, `conventions`, `needs` or `cannot` in a block that matches it"
-            said = f"load_claims: a printed number must say how it is had; got nothing for {name!r}"
-            refuse(said, place=place, remedy=remedy)
+            message = f"load_claims: a printed number must say how it is had; got nothing for {name!r}"
+            refuse(message, place=place, remedy=remedy)
         labels = _labels(row, column, entry.names)
-        say = {k: _filled(getattr(how, k), labels, name) for k in ("ours", "conventions", "otherwise")}
-        needs = how.needs if how.needs is not None else entry.needs if how.ours or how.conventions else None
+        say = {k: _filled(getattr(block, k), labels, name) for k in ("ours", "conventions", "otherwise")}
+        needs = block.needs if block.needs is not None else entry.needs if block.ours or block.conventions else None
         say["needs"] = tuple(_filled(needs or [], labels, name))
-        same = {k: getattr(how, k) for k in ("cannot", "note", "random", "beside", "part")}
-        number = read_printed(printed, f"{where}, {name}")
+        same = {k: getattr(block, k) for k in ("cannot", "note", "random", "beside", "part")}
+        number = read_printed(printed, f"{file_place}, {name}")
         out.append(Claim(name, entry.place, entry.of, row, column, printed, number, entry.scale, **say, **same))
     return out
 
@@ -420,12 +420,12 @@ def _parsed(path: Path) -> tuple[dict, dict[tuple, int]]:
     text = path.read_text(encoding="utf-8")
     try:
         node = yaml.compose(text, yaml.SafeLoader)
-        given = yaml.safe_load(text)
-        tables = given.get("tables") if isinstance(given, dict) else None
+        content = yaml.safe_load(text)
+        tables = content.get("tables") if isinstance(content, dict) else None
         for name, as_text in (yaml.load(text, yaml.BaseLoader)["tables"] if isinstance(tables, dict) else {}).items():
             if isinstance(as_text, dict) and "ratings" in as_text and tables:  # all scalars of a description are text
                 tables[name]["ratings"] = as_text["ratings"]
-        return given, _lines(node) if node else {}
+        return content, _lines(node) if node else {}
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         place = f"{path.name}:{mark.line + 1 if mark else 1}"
@@ -440,9 +440,9 @@ def _misfit(e: ValidationError, path: Path, lines: Mapping[tuple, int]) -> None:
     place = f"{path.name}:{lines[inner]}"
     name = ".".join(map(str, at))
     if first["type"] == "extra_forbidden":
-        known = set().union(*(m.model_fields for m in _GRAMMAR))
-        got = f"{at[-1]!r}{nearest_name(str(at[-1]), known - {at[-1]})}"
-        refuse(f"load_claims: an entry must be one that is declared; got {got}", place=place)
+        declared = set().union(*(m.model_fields for m in _GRAMMAR))
+        actual = f"{at[-1]!r}{nearest_name(str(at[-1]), declared - {at[-1]})}"
+        refuse(f"load_claims: an entry must be one that is declared; got {actual}", place=place)
     remedy = "put the printed number in quotes" if first["type"] == "string_type" else ""
     refuse(f"load_claims: {name} must fit ({first['msg']}); got {first.get('input')!r}", place=place, remedy=remedy)
 
@@ -468,9 +468,9 @@ def load_claims(path: str | Path) -> Claims:
     path = Path(path)
     if not path.is_file():
         refuse(f"load_claims: path must be a file; got {str(path)!r}", error=FileNotFoundError)
-    given, lines = _parsed(path)
+    content, lines = _parsed(path)
     try:
-        file = ClaimsFile(**given)
+        file = ClaimsFile(**content)
     except ValidationError as e:
         _misfit(e, path, lines)
     except TypeError:
@@ -480,8 +480,8 @@ def load_claims(path: str | Path) -> Claims:
         claims += _claims_of(entry, file, f"{path.name}:{lines[('claims', k)]}")
     for name, n in Counter(c.id for c in claims).items():
         if n > 1:
-            got = f"{name!r} several times ({path.name})"
-            refuse(f"load_claims: the id of a claim must stand once; got {got}; give one of the entries an `id`")
+            actual = f"{name!r} several times ({path.name})"
+            refuse(f"load_claims: the id of a claim must stand once; got {actual}; give one of the entries an `id`")
     return Claims(file, claims, path)
 
 # %% ../../nbs/ledger/01_claims.ipynb #faad68fb
@@ -489,8 +489,8 @@ def claims_by_place(claims: Claims) -> pd.DataFrame:  # place, claims, computed,
     "The printed numbers at each place of a paper: all, those with a source, and those without."
     rows: dict[str, Counter] = {}
     for c in claims.claims:
-        how = c.cannot or ("computed" if c.ours or c.conventions else "files_named")
-        rows.setdefault(c.place, Counter()).update(["claims", how])
+        status = c.cannot or ("computed" if c.ours or c.conventions else "files_named")
+        rows.setdefault(c.place, Counter()).update(["claims", status])
     columns = ["claims", "computed", "files_named", *claims.file.reasons]
     frame = pd.DataFrame(rows.values(), index=pd.Index(list(rows), name="place")).reindex(columns=columns)
     return frame.fillna(0).astype(int).loc[:, lambda f: (f != 0).any() | f.columns.isin(columns[:2])].reset_index()
@@ -505,6 +505,6 @@ def unused_names(claims: Claims) -> list[str]:  # "reasons: x"
         used["conventions"] |= {*c.conventions, "random" if c.random else ""}
         used["notes"].add(c.note)
     out = []
-    for what, names in used.items():
-        out += [f"{what}: {name}" for name in getattr(claims.file, what) if name not in names]
+    for kind, names in used.items():
+        out += [f"{kind}: {name}" for name in getattr(claims.file, kind) if name not in names]
     return out

@@ -66,32 +66,32 @@ class Quantity:
 _LIMITS = {"estimate": ("ci_low", "ci_high")}
 
 
-def _where(given: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k}={v}" for k, v in given.items())
+def _where(conditions: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k}={v}" for k, v in conditions.items())
 
 
-def _of_table(study: str, given: Mapping[str, Any], file: str = "") -> str:
-    column = given.get("value") or given.get("column") or given.get("columns")
-    parts = [file or committed_file(study, given["table"]), _where(given.get("where") or {}), str(column)]
-    return ": ".join(part for part in parts if part)
+def _of_table(study: str, reference: Mapping[str, Any], file: str = "") -> str:
+    column = reference.get("value") or reference.get("column") or reference.get("columns")
+    parts = [file or committed_file(study, reference["table"]), _where(reference.get("where") or {}), str(column)]
+    return ": ".join(text for text in parts if text)
 
 
-def _origins(study: str, given: Any) -> list[str]:
+def _origins(study: str, argument: Any) -> list[str]:
     "The tables and printed numbers that an argument refers to."
-    if isinstance(given, list):
-        return [origin for part in given for origin in _origins(study, part)]
-    if not isinstance(given, Mapping):
+    if isinstance(argument, list):
+        return [origin for element in argument for origin in _origins(study, element)]
+    if not isinstance(argument, Mapping):
         return []
-    if "printed" in given:
-        return [f"{study}/claims.yaml: {given['printed']}"]
-    if "table" in given:
-        return [_of_table(study, given)]
-    return _origins(study, list(given.values()))
+    if "printed" in argument:
+        return [f"{study}/claims.yaml: {argument['printed']}"]
+    if "table" in argument:
+        return [_of_table(study, argument)]
+    return _origins(study, list(argument.values()))
 
 
-def _is_printed(given: Any) -> bool:
+def _is_printed(argument: Any) -> bool:
     "Whether nothing but printed numbers is behind a value."
-    return all("/claims.yaml: " in origin for origin in _origins("", given))
+    return all("/claims.yaml: " in origin for origin in _origins("", argument))
 
 # %% ../../nbs/ledger/06_conclusions.ipynb #915a013c
 def quantity(
@@ -108,18 +108,18 @@ def quantity(
         source = CallOf(call="sum", of={"printed": source})
     value = source_value(source, claims, tables) * scale
     low = high = np.nan
-    given = source.model_dump(exclude_defaults=True)
+    source_fields = source.model_dump(exclude_defaults=True)
     if isinstance(source, CellOf):
         table = tables(source.table)
-        origin = _of_table(study, given, table.attrs.get("file", "") if table is not None else "")
+        origin = _of_table(study, source_fields, table.attrs.get("file", "") if table is not None else "")
         limits = _LIMITS.get(source.value, ())
         if limits and table is not None and {*limits} <= {*table}:
             low, high = (source_value(replace_value(source, name), claims, tables) * scale for name in limits)
     else:
-        what = source.call.rpartition(".")[2]
-        behind = "; ".join(dict.fromkeys(_origins(study, given.get("of"))))
-        origin = behind if what == "sum" and "; " not in behind else f"{what} of {behind}"
-    return Quantity(value, low, high, origin, _is_printed(given))
+        function_name = source.call.rpartition(".")[2]
+        behind = "; ".join(dict.fromkeys(_origins(study, source_fields.get("of"))))
+        origin = behind if function_name == "sum" and "; " not in behind else f"{function_name} of {behind}"
+    return Quantity(value, low, high, origin, _is_printed(source_fields))
 
 
 def replace_value(source: CellOf, column: str) -> CellOf:
@@ -137,48 +137,48 @@ _NAMED = re.compile(r"\{(\w+)(?::([^{} ]+))?( ci)?\}")
 
 def shown_number(q: Quantity, form: str = ",.0f", interval: bool = False) -> str:
     "A number as a sentence has it."
-    said = format(q.value, form).replace("-", "\N{MINUS SIGN}")
+    text = format(q.value, form).replace("-", "\N{MINUS SIGN}")
     if not interval:
-        return said
+        return text
     if np.isnan(q.low):
         refuse(f"conclusions: a number with `ci` must have an interval; got none ({q.origin})")
     low, high = (format(x, form).replace("-", "\N{MINUS SIGN}") for x in (q.low, q.high))
-    return f"{said} [{low}, {high}]"
+    return f"{text} [{low}, {high}]"
 
 
-def filled(text: str, known: Mapping[str, Quantity], show: Callable[[str, Quantity], str]) -> str:
+def filled(text: str, values: Mapping[str, Quantity], show: Callable[[str, Quantity], str]) -> str:
     "A sentence with its numbers. Raises: ValueError for a name that is not among the values."
 
-    def one(found: re.Match) -> str:
-        name = found[1]
-        if name not in known:
-            refuse(f"conclusions: a name in braces must be one of `values`; got {name!r}{nearest_name(name, known)}")
-        return show(shown_number(known[name], found[2] or ",.0f", bool(found[3])), known[name])
+    def one(match: re.Match) -> str:
+        name = match[1]
+        if name not in values:
+            refuse(f"conclusions: a name in braces must be one of `values`; got {name!r}{nearest_name(name, values)}")
+        return show(shown_number(values[name], match[2] or ",.0f", bool(match[3])), values[name])
 
     return _NAMED.sub(one, " ".join(text.split()))
 
 
-def filled_text(text: str, known: Mapping[str, Quantity]) -> str:
+def filled_text(text: str, values: Mapping[str, Quantity]) -> str:
     "A sentence for a terminal or a picture."
-    return filled(text, known, lambda said, q: said)
+    return filled(text, values, lambda text_of_number, q: text_of_number)
 
 
-def number_tag(said: str, q: Quantity) -> str:  # HTML
+def number_tag(text: str, q: Quantity) -> str:  # HTML
     "A number on a page: its origin is an attribute, and is shown where a pointer rests on it."
     at = Markup('<data value="{0:.6g}" data-from="{1}" title="{1}">{2}</data>')
-    return str(at.format(q.value, q.origin, said))
+    return str(at.format(q.value, q.origin, text))
 
 
-def filled_html(text: str, known: Mapping[str, Quantity]) -> Markup:
+def filled_html(text: str, values: Mapping[str, Quantity]) -> Markup:
     "A sentence for a page."
-    return Markup(filled(str(Markup.escape(text)), known, number_tag))
+    return Markup(filled(str(Markup.escape(text)), values, number_tag))
 
 # %% ../../nbs/ledger/06_conclusions.ipynb #78a00e75
-def conclusions_html(claims: Claims, known: Mapping[str, Quantity]) -> list[dict[str, Any]]:
+def conclusions_html(claims: Claims, values: Mapping[str, Quantity]) -> list[dict[str, Any]]:
     "The conclusions of a claims file as a page shows them, in the order of the file."
     parts = ("needs", "there", "open")
     return [
         {"id": name, "quote": c.quote, "place": c.place, "verdict": c.verdict}
-        | {part: filled_html(getattr(c, part), known) for part in parts}
+        | {field: filled_html(getattr(c, field), values) for field in parts}
         for name, c in claims.file.conclusions.items()
     ]

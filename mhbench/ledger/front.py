@@ -151,58 +151,62 @@ class _Section:
         return at
 
     def number(self, q: Quantity, plot: Plot, spread: bool = False) -> str:  # HTML
-        said = shown_number(q, plot.form)
+        text = shown_number(q, plot.form)
         if np.isnan(q.low):
-            return number_tag(said, q)
+            return number_tag(text, q)
         low, high = (shown_number(replace(q, value=x), plot.form) for x in (q.low, q.high))
-        return f"{number_tag(said, q)} <small>{f'{low} to {high}' if spread else f'[{low}, {high}]'}</small>"
+        return f"{number_tag(text, q)} <small>{f'{low} to {high}' if spread else f'[{low}, {high}]'}</small>"
 
 
-def _of_names(section: _Section, of: RowsOf) -> list[tuple[str, Quantity, str]]:  # name, number, what is small
+def _of_names(section: _Section, rows_of: RowsOf) -> list[tuple[str, Quantity, str]]:  # name, number, what is small
     "The rows of a table or of printed numbers, the highest first."
     study, rows = section.claims.path.parent.name, []
-    if of.table:
-        frame = section.tables(of.table)
+    if rows_of.table:
+        frame = section.tables(rows_of.table)
         if frame is None:
-            refuse(f"front_page: a figure's table must be there; got no {committed_file(study, of.table)}")
-        for name, value in of.where.items():
+            refuse(f"front_page: a figure's table must be there; got no {committed_file(study, rows_of.table)}")
+        for name, value in rows_of.where.items():
             frame = frame[frame[name] == value]
         for r in frame.to_dict("records"):
-            where = ", ".join(f"{k}={v}" for k, v in ({"model": r["model"]} | of.where).items())
-            at = f"{committed_file(study, of.table)}: {where}"
-            known = {x: Quantity(r[x], np.nan, np.nan, f"{at}: {x}", False) for x in ("estimate", "n", "n_unread")}
-            q = replace(known["estimate"], low=r["ci_low"], high=r["ci_high"])
-            unread, n = (number_tag(f"{r[x]:.0f}", known[x]) for x in ("n_unread", "n"))
+            conditions = ", ".join(f"{k}={v}" for k, v in ({"model": r["model"]} | rows_of.where).items())
+            at = f"{committed_file(study, rows_of.table)}: {conditions}"
+            quantities = {x: Quantity(r[x], np.nan, np.nan, f"{at}: {x}", False) for x in ("estimate", "n", "n_unread")}
+            q = replace(quantities["estimate"], low=r["ci_low"], high=r["ci_high"])
+            unread, n = (number_tag(f"{r[x]:.0f}", quantities[x]) for x in ("n_unread", "n"))
             many = r["n_unread"] > _UNREAD * r["n"]
             small = Markup(f"{unread} of {n} answers could not be parsed") if many else ""
             rows.append((r["model"], q, small))
-    for name in of.names if of.printed else ():
-        every = {"printed": of.printed.replace("{row}", name)}
-        parts = [quantity(_call(f, every), section.claims, section.tables, of.scales.get(name, 1)) for f in _SPREAD]
+    for name in rows_of.names if rows_of.printed else ():
+        argument = {"printed": rows_of.printed.replace("{row}", name)}
+        parts = [
+            quantity(_call(f, argument), section.claims, section.tables, rows_of.scales.get(name, 1)) for f in _SPREAD
+        ]
         mean, low, high = parts
-        rows.append((name, Quantity(mean.value, low.value, high.value, mean.origin, True), of.smalls.get(name, "")))
+        rows.append(
+            (name, Quantity(mean.value, low.value, high.value, mean.origin, True), rows_of.smalls.get(name, ""))
+        )
     return sorted(rows, key=lambda row: -row[1].value)
 
 
 _SPREAD = ("mean", "min", "max")
 
 
-def _call(function: str, of: Mapping[str, str]) -> CallOf:
-    return CallOf(call=function, of=dict(of))
+def _call(function: str, arguments: Mapping[str, str]) -> CallOf:
+    return CallOf(call=function, of=dict(arguments))
 
 
 def _plot(section: _Section, plot: Plot) -> dict[str, Any]:
     "A figure as the template reads it."
     rows: list[dict[str, Any]] = []
     for written in plot.rows:
-        named = [(section.named(d.of), d) for d in written.dots]
+        dot_values = [(section.named(d.of), d) for d in written.dots]
         full = [
             Quantity(q.value, section.named(d.low).value, section.named(d.high).value, q.origin, q.printed)
             if d.low
             else q
-            for q, d in named
+            for q, d in dot_values
         ]
-        dots = [section.dot(q, d.kind, plot) for q, (_, d) in zip(full, named)]
+        dots = [section.dot(q, d.kind, plot) for q, (_, d) in zip(full, dot_values)]
         says = section.text(written.says) if written.says else " ".join(section.number(q, plot) for q in full)
         rows.append({"name": written.name, "small": section.text(written.small), "dots": dots, "says": says})
     if plot.rows_of:
@@ -232,12 +236,12 @@ def printed_counts(verdicts: pd.DataFrame) -> dict[str, Any]:
     kinds = []
     for row in claims_by_verdict(verdicts).to_dict("records"):
         if row["claims"]:
-            of = ", ".join(f"{row[v]} {_SAID[v]}" for v in VERDICTS[:-1] if row[v])
-            kinds.append({"n": row["claims"], "name": EVIDENCE_KINDS[row["kind"]], "of": of})
+            verdict_texts = ", ".join(f"{row[v]} {_SAID[v]}" for v in VERDICTS[:-1] if row[v])
+            kinds.append({"n": row["claims"], "name": EVIDENCE_KINDS[row["kind"]], "of": verdict_texts})
     reasons = claims_by_reason(verdicts)
-    named = reasons.groupby(reasons["reason"].map(_WHY).fillna(_ELSE))["claims"].sum().sort_values(ascending=False)
-    without = [{"n": int(n), "name": name} for name, n in named.items()]
-    return {"n": len(verdicts), "kinds": kinds, "without": without, "n_without": int(named.sum())}
+    by_reason = reasons.groupby(reasons["reason"].map(_WHY).fillna(_ELSE))["claims"].sum().sort_values(ascending=False)
+    without = [{"n": int(n), "name": name} for name, n in by_reason.items()]
+    return {"n": len(verdicts), "kinds": kinds, "without": without, "n_without": int(by_reason.sum())}
 
 # %% ../../nbs/ledger/07_front.ipynb #75c9f2ad
 _FROM = re.compile(r'<data value="[^"]*" data-from="([^"]*)" title="[^"]*">(.*?)</data>')
@@ -248,18 +252,18 @@ def _texts(parts: Any) -> Iterator[str]:
     if isinstance(parts, str):
         yield parts
     elif isinstance(parts, (list, Mapping)):
-        for part in parts.values() if isinstance(parts, Mapping) else parts:
-            yield from _texts(part)
+        for element in parts.values() if isinstance(parts, Mapping) else parts:
+            yield from _texts(element)
 
 
 def _origins(parts: Any) -> list[dict[str, str]]:  # said, file, row, link
     "The numbers of a section in the order in which they appear, each origin once."
-    found: dict[str, str] = {}
+    text_of: dict[str, str] = {}
     for text in _texts(parts):
         for origin, said in _FROM.findall(text):
-            found.setdefault(html.unescape(origin), said)
+            text_of.setdefault(html.unescape(origin), said)
     rows = []
-    for origin, said in found.items():
+    for origin, said in text_of.items():
         file, _, row = origin.partition(": ")
         link = f"replication/{file}" if re.fullmatch(r"\w+/[\w-]+\.csv", file) else ""
         rows.append({"said": said, "file": file, "row": row, "link": link})
@@ -276,8 +280,8 @@ def front_page(
     sections, answers = [], []
     for claims, front in papers:
         study = claims.path.parent.name
-        own = verdicts[verdicts["paper"] == claims.name]
-        section = _Section(claims, front, committed_tables(folder, study, own))
+        verdicts_of_paper = verdicts[verdicts["paper"] == claims.name]
+        section = _Section(claims, front, committed_tables(folder, study, verdicts_of_paper))
         words = {name: section.text(getattr(front, name)) for name in ("found", "holds")}
         words |= {name: [section.text(x) for x in getattr(front, name)] for name in ("shows", "unknown")}
         paper: dict[str, Any] = {
@@ -288,12 +292,18 @@ def front_page(
         }
         paper |= {"cite": front.cite, "verdict": front.verdict, "settled": front.settled, "links": front.links}
         paper |= words | {"key": _plot(section, front.key), "figures": [_plot(section, f) for f in front.figures]}
-        paper |= {"conclusions": conclusions_html(claims, section.known), "printed": printed_counts(own)}
-        asked = [{"question": q, "answer": section.text(a), "id": study} for q, a in front.answers.items()]
-        sections.append(paper | {"origins": _origins([paper, asked])})
-        answers += asked
+        paper |= {"conclusions": conclusions_html(claims, section.known), "printed": printed_counts(verdicts_of_paper)}
+        questions = [{"question": q, "answer": section.text(a), "id": study} for q, a in front.answers.items()]
+        sections.append(paper | {"origins": _origins([paper, questions])})
+        answers += questions
     totals = {"papers": len(sections), "numbers": len(verdicts)}
-    where = {"report": "report.html", "ledger": "ledger.html", "readme": "../README.md"} | dict(links or {})
+    addresses = {"report": "report.html", "ledger": "ledger.html", "readme": "../README.md"} | dict(links or {})
     return filled_template(
-        "front.html", styles=("front.css",), scripts=(), papers=sections, answers=answers, totals=totals, links=where
+        "front.html",
+        styles=("front.css",),
+        scripts=(),
+        papers=sections,
+        answers=answers,
+        totals=totals,
+        links=addresses,
     )

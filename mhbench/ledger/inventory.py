@@ -52,14 +52,14 @@ class Tree:
 
     def matching(self, pattern: str) -> list[str]:
         "The paths that fit a pattern: `*` stays within a folder, `**` does not."
-        wanted = re.compile(_as_regex(pattern))
-        return [path for path in self.files if wanted.fullmatch(path)]
+        expression = re.compile(_as_regex(pattern))
+        return [path for path in self.files if expression.fullmatch(path)]
 
 
 def _as_regex(pattern: str) -> str:
     parts = re.split(r"(\*\*|\*|\?)", pattern)
     special = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(special.get(part, re.escape(part)) for part in parts)
+    return "".join(special.get(piece, re.escape(piece)) for piece in parts)
 
 # %% ../../nbs/ledger/04_inventory.ipynb #f13e59c3
 def tree_lines(clone: str | Path, repository: str, commit: str = "HEAD") -> str:  # the text of a tree.tsv
@@ -80,13 +80,13 @@ def tree_lines(clone: str | Path, repository: str, commit: str = "HEAD") -> str:
 def repository_tree(tsv: str | Path) -> Tree:
     "A study's tree.tsv. Raises: ValueError for a file of another form."
     head, names, *rows = Path(tsv).read_text(encoding="utf-8").splitlines()
-    found = re.fullmatch(r"# (\S+) at ([0-9a-f]{40})", head)
-    if not found or names.split("\t") != ["blob", "size", "path"]:
+    match = re.fullmatch(r"# (\S+) at ([0-9a-f]{40})", head)
+    if not match or names.split("\t") != ["blob", "size", "path"]:
         refuse(f"repository_tree: tsv must begin with its repository and commit; got {head[:80]!r}", place=str(tsv))
     files = {}
     for blob, size, path in (row.split("\t") for row in rows):
         files[path] = Blob(blob, int(size) if size else None)
-    return Tree(found[1], found[2], files)
+    return Tree(match[1], match[2], files)
 
 # %% ../../nbs/ledger/04_inventory.ipynb #59ebdff3
 NOT_IN_RELEASE = "not_in_release"  # no path of the tree fits
@@ -118,18 +118,18 @@ class Inventory:
 
     def search(self, patterns: Iterable[str]) -> Search:
         "Whether the files that these patterns name are released, and are here."
-        wanted = tuple(patterns)
-        if wanted not in self.searched:
-            self.searched[wanted] = self._search(wanted)
-        return self.searched[wanted]
+        names = tuple(patterns)
+        if names not in self.searched:
+            self.searched[names] = self._search(names)
+        return self.searched[names]
 
     def _search(self, patterns: tuple[str, ...]) -> Search:
-        found = {pattern: self.tree.matching(pattern) for pattern in patterns}
-        if nowhere := [pattern for pattern, paths in found.items() if not paths]:
-            where = f"of {self.tree.repository} at {self.tree.commit[:7]}"
-            return Search(NOT_IN_RELEASE, f"no path of {len(self.tree.files)} {where} fits {', '.join(nowhere)}")
-        paths = [path for of in found.values() for path in of]
+        paths_of = {pattern: self.tree.matching(pattern) for pattern in patterns}
+        if nowhere := [pattern for pattern, paths in paths_of.items() if not paths]:
+            release_text = f"of {self.tree.repository} at {self.tree.commit[:7]}"
+            return Search(NOT_IN_RELEASE, f"no path of {len(self.tree.files)} {release_text} fits {', '.join(nowhere)}")
+        paths = [path for matches in paths_of.values() for path in matches]
         away = [path for path in paths if self.tree.files[path].id not in self.here]
-        named = [f"{path} (blob {self.tree.files[path].id[:10]})" for path in away or paths]
-        more = [f"and {len(named) - 3} more"] if len(named) > 4 else []
-        return Search(NOT_FETCHED if away else "", "; ".join([*named[: 3 if more else 4], *more]))
+        labels = [f"{path} (blob {self.tree.files[path].id[:10]})" for path in away or paths]
+        further = [f"and {len(labels) - 3} more"] if len(labels) > 4 else []
+        return Search(NOT_FETCHED if away else "", "; ".join([*labels[: 3 if further else 4], *further]))

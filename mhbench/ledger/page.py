@@ -71,8 +71,8 @@ class _Paper:
     def id(self, kind: str, code: str | int) -> str:  # "c-2-random"
         return f"{kind}-{self.number}-{code}"
 
-    def having(self, **wanted: str) -> list[dict[str, Any]]:
-        return [row for row in self.rows if wanted.items() <= row.items()]
+    def having(self, **values: str) -> list[dict[str, Any]]:
+        return [row for row in self.rows if values.items() <= row.items()]
 
 # %% ../../nbs/ledger/03_page.ipynb #b9ac879a
 def _row(paper: _Paper, n: int, verdict: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,8 +104,8 @@ def _papers(verdicts: pd.DataFrame, claims: Sequence[Claims]) -> list[_Paper]:
     "The papers in the order of their claims files."
     papers = [_Paper(file, number) for number, file in enumerate(claims, 1)]
     for paper in papers:
-        of = verdicts[verdicts["paper"] == paper.name].to_dict("records")
-        paper.rows = [_row(paper, n, v) for n, v in enumerate(of, 1)]
+        verdict_rows = verdicts[verdicts["paper"] == paper.name].to_dict("records")
+        paper.rows = [_row(paper, n, v) for n, v in enumerate(verdict_rows, 1)]
     return papers
 
 # %% ../../nbs/ledger/03_page.ipynb #e66134a5
@@ -113,22 +113,22 @@ def _note(paper: _Paper, code: str, rows: list[dict[str, Any]], fallback: str = 
     "A note for the template, or a reference to it if it was printed before."
     note = paper.claims.file.notes.get(code)
     title = (note and note.title) or fallback or _heading(code)
-    here = {"paper": paper.name, "title": title, "rows": rows, "id": "", "again": ""}
+    head = {"paper": paper.name, "title": title, "rows": rows, "id": "", "again": ""}
     if note is None:
-        return here | {"says": "We have no explanation for it.", "doubt": "", "notebook": "", "link": ""}
+        return head | {"says": "We have no explanation for it.", "doubt": "", "notebook": "", "link": ""}
     place = paper.id("n", code)
     if code in paper.told:
-        return here | {"again": place, "title": paper.told[code]}
+        return head | {"again": place, "title": paper.told[code]}
     paper.told[code] = title
     link = f"../{note.notebook}" if note.notebook.startswith(("nbs/", "reports/")) else ""
     link = note.notebook if note.notebook.startswith("https://") else link
     says = {"says": note.says.strip(), "doubt": note.doubt.strip(), "notebook": note.notebook, "link": link}
-    return here | {"id": place} | says
+    return head | {"id": place} | says
 
 # %% ../../nbs/ledger/03_page.ipynb #83c23534
 def _by_paper(papers: Iterable[_Paper], name: str, listed: Callable[[_Paper], list]) -> list[dict[str, Any]]:
     "A section of the page by paper, without papers for which it is empty."
-    return [{"paper": paper.name, name: found} for paper in papers if (found := listed(paper))]
+    return [{"paper": paper.name, name: entries} for paper in papers if (entries := listed(paper))]
 
 
 def _discoveries(paper: _Paper) -> list[dict[str, Any]]:
@@ -136,20 +136,20 @@ def _discoveries(paper: _Paper) -> list[dict[str, Any]]:
     notes = []
     for code, note in paper.claims.file.notes.items():
         if note.discovery:
-            of = [row for row in paper.having(note=code) if row["verdict"] in ("differs", "convention", "undecided")]
-            notes.append(_note(paper, code, of))
+            rows = [row for row in paper.having(note=code) if row["verdict"] in ("differs", "convention", "undecided")]
+            notes.append(_note(paper, code, rows))
     return notes
 
 
 def _differences(paper: _Paper) -> list[dict[str, Any]]:
     "The differences by note, with what a part of a release gives, which decides nothing."
     notes = []
-    told = [
+    different = [
         r for r in paper.rows if r["verdict"] == "differs" or (r["verdict"] == "undecided" and not r["conventions"])
     ]
-    for code in dict.fromkeys(r["note"] for r in told):
-        of = [r for r in told if r["note"] == code]
-        notes.append(_note(paper, code, of, ", ".join(dict.fromkeys(r["place"] for r in of))))
+    for code in dict.fromkeys(r["note"] for r in different):
+        rows = [r for r in different if r["note"] == code]
+        notes.append(_note(paper, code, rows, ", ".join(dict.fromkeys(r["place"] for r in rows))))
     return notes
 
 
@@ -160,14 +160,14 @@ def _conventions(paper: _Paper) -> list[dict[str, Any]]:
         rows = [r for r in paper.rows if code in r["conventions"] and r["verdict"] in ("convention", "undecided")]
         if code == INPUTS and not rows:
             continue
-        named = {c.id for c in paper.claims.claims if code in c.conventions or (code == "random" and c.random)}
+        claims_named = {c.id for c in paper.claims.claims if code in c.conventions or (code == "random" and c.random)}
         codes = dict.fromkeys(r["note"] for r in rows if r["note"])
         notes = [_note(paper, c, []) for c in codes]
-        without = sum(row["claim"] in named for row in paper.having(verdict="cannot"))
+        without = sum(row["claim"] in claims_named for row in paper.having(verdict="cannot"))
         about: dict[str, Any] = {"id": paper.id("c", code), "name": _heading(code), "says": convention.says.strip()}
         about |= {"source": convention.source.strip(), "inputs": code == INPUTS}
         undecided = sum(r["verdict"] == "undecided" for r in rows)
-        about |= {"rows": rows, "notes": notes, "named": len(named), "without": without, "undecided": undecided}
+        about |= {"rows": rows, "notes": notes, "named": len(claims_named), "without": without, "undecided": undecided}
         listed.append(about)
     return listed
 
@@ -177,15 +177,17 @@ def _searches(paper: _Paper, rows: Sequence[Mapping[str, Any]]) -> list[dict[str
     n = Counter((row["files"], row["beside"]) for row in rows)
     says = paper.claims.file.reasons
     return [
-        {"files": files, "beside": says.get(beside, "").strip(), "n": k} for (files, beside), k in n.items() if files
+        {"files": files, "beside": says.get(file_beside, "").strip(), "n": k}
+        for (files, file_beside), k in n.items()
+        if files
     ]
 
 
 def _reasons(paper: _Paper) -> list[dict[str, Any]]:
     "Why numbers have no value here, with counts, and the files that were searched for."
-    known = WITHOUT_VALUE | {code: says.strip() for code, says in paper.claims.file.reasons.items()}
+    sentences = WITHOUT_VALUE | {code: says.strip() for code, says in paper.claims.file.reasons.items()}
     listed = []
-    for code, says in known.items():
+    for code, says in sentences.items():
         rows = paper.having(verdict="cannot", reason=code)
         if rows:
             listed.append({"id": paper.id("r", code), "n": len(rows), "says": says, "of": _searches(paper, rows)})
@@ -219,8 +221,8 @@ def _counts(papers: Sequence[_Paper]) -> list[dict[str, Any]]:
         n = Counter((row["kind"], row["verdict"]) for row in paper.rows)
         kinds: list[dict[str, Any]] = []
         for kind, name in EVIDENCE_KINDS.items():
-            of = [{"verdict": v, "name": SAID[v], "n": n[kind, v]} for v in VERDICTS[:-1] if n[kind, v]]
-            kinds.append({"kind": kind, "name": name, "n": sum(x["n"] for x in of), "of": of})
+            by_verdict = [{"verdict": v, "name": SAID[v], "n": n[kind, v]} for v in VERDICTS[:-1] if n[kind, v]]
+            kinds.append({"kind": kind, "name": name, "n": sum(x["n"] for x in by_verdict), "of": by_verdict})
         without = Counter(row["reason"] for row in paper.having(verdict="cannot"))
         reasons = [{"to": paper.id("r", code), "name": _words(code), "n": k} for code, k in without.most_common()]
         about = {"paper": paper.name, "url": paper.claims.file.paper.url, "claims": len(paper.rows)}
@@ -245,8 +247,8 @@ def _tolerances(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
         runs = (
             "" if pd.isna(r["p"]) else f"{r['spread']:.2f} (p {'< .001' if r['p'] < 0.001 else format(r['p'], '.3f')})"
         )
-        said = {"across": share(r["across"]), "along": share(r["along"]), "runs": runs}
-        rows.append({**r, **said, "name": _words(r["tolerance"]), "what": f"{r['place']}: {r['of']}"})
+        texts = {"across": share(r["across"]), "along": share(r["along"]), "runs": runs}
+        rows.append({**r, **texts, "name": _words(r["tolerance"]), "what": f"{r['place']}: {r['of']}"})
     return rows
 
 
@@ -273,7 +275,7 @@ def ledger_page(
         kinds=[{"code": code, "name": name} for code, name in EVIDENCE_KINDS.items()],
         tolerances=_tolerances(verdicts),
         verdicts=[{"code": code, "name": name} for code, name in SAID.items()],
-        conclusions=[{"paper": name, "of": of} for name, of in conclusions.items() if of],
+        conclusions=[{"paper": name, "of": entries} for name, entries in conclusions.items() if entries],
         discoveries=list(chain.from_iterable(map(_discoveries, papers))),  # first: they are told here
         differences=_by_paper(papers, "notes", _differences),
         conventions=_by_paper(papers, "conventions", _conventions),

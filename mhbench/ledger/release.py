@@ -103,13 +103,13 @@ class Release(BaseModel):
 
     def files(self, only: Sequence[str] = ()) -> Iterator[tuple[str, str, ReleasedFile]]:  # here, there, file
         "The files of the groups, then those of the tree whose paths fit a pattern, each once."
-        seen = set()
+        given_paths = set()
         for group in self.groups:
             for path, file in self._of_group(group):
-                seen.add(path)
+                given_paths.add(path)
                 yield group.here(PurePosixPath(path).name), path, file
         for path in dict.fromkeys(p for pattern in only for p in (self.tree.matching(pattern) if self.tree else [])):
-            if path not in seen:
+            if path not in given_paths:
                 yield path, path, self._of_tree(path)
 
     def _of_tree(self, path: str) -> ReleasedFile:
@@ -129,7 +129,9 @@ class Release(BaseModel):
 
     def how_derived(self, place: str) -> Derived | None:
         "How a file of the local folder came about that no repository holds."
-        return next((how for pattern, how in self.derived.items() if PurePosixPath(place).match(pattern)), None)
+        return next(
+            (derivation for pattern, derivation in self.derived.items() if PurePosixPath(place).match(pattern)), None
+        )
 
     def address(self, path: str) -> str:
         "The address of a file at this commit."
@@ -137,9 +139,9 @@ class Release(BaseModel):
 
 # %% ../../nbs/ledger/05_release.ipynb #1620deb8
 def _with_tree(study: str, file: Path) -> Release:
-    given = read_yaml(file, "releases")
+    content = read_yaml(file, "releases")
     tree = file.with_name("tree.tsv")
-    release = settings_from(given, Release, f"releases: {study}")
+    release = settings_from(content, Release, f"releases: {study}")
     return release.model_copy(update={"tree": repository_tree(tree)}) if tree.is_file() else release
 
 
@@ -163,7 +165,9 @@ def inventory_of(name: str, folder: str | Path | None = None) -> Inventory | Non
     release = releases().get(name)
     if release is None or release.tree is None:
         return None
-    held = recorded(folder).get("files", {}) if folder else {}
-    repeats = (how.of for place in held if (how := release.how_derived(place)) and how.of)
+    recorded_files = recorded(folder).get("files", {}) if folder else {}
+    repeats = (
+        derivation.of for place in recorded_files if (derivation := release.how_derived(place)) and derivation.of
+    )
     same = {release.tree.files[path].id for path in repeats if path in release.tree.files}
-    return Inventory(release.tree, {known["blob"] for known in held.values() if "blob" in known} | same)
+    return Inventory(release.tree, {facts["blob"] for facts in recorded_files.values() if "blob" in facts} | same)

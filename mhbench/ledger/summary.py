@@ -24,18 +24,20 @@ _LOOKS = {"general": GENERAL_LOOK, "first": GENERAL_LOOK, "medical": MEDICAL_LOO
 _TITLE = "Five papers on language models in mental health, and what of each holds"
 
 
-def _rows(plot: Plot, known: Mapping[str, Quantity]) -> list[ChartRow]:
+def _rows(plot: Plot, values: Mapping[str, Quantity]) -> list[ChartRow]:
     "The rows of a paper's key number."
-    of = plot.limits[1]
-    line = next((known[name].value / of for name in plot.lines.values()), float("nan"))
+    upper_limit = plot.limits[1]
+    line = next((values[name].value / upper_limit for name in plot.lines.values()), float("nan"))
     rows = []
     for row in plot.rows:
         marks = []
         for dot in row.dots:
-            q = known[dot.of]
-            low, high = (known[name].value if name else x for name, x in ((dot.low, q.low), (dot.high, q.high)))
+            q = values[dot.of]
+            low, high = (values[name].value if name else x for name, x in ((dot.low, q.low), (dot.high, q.high)))
             look = PLAIN if q.printed else _LOOKS[dot.kind]
-            marks.append(Mark(q.value / of, low / of, high / of, look, hollow=q.printed, tick=line))
+            marks.append(
+                Mark(q.value / upper_limit, low / upper_limit, high / upper_limit, look, hollow=q.printed, tick=line)
+            )
         rows.append(ChartRow(row.name, marks, row.small))
     return rows
 
@@ -47,12 +49,12 @@ def front_figure(
     width: float = WIDTH,  # px
 ) -> Figure:
     "The key numbers of the first page with the verdicts in words."
-    rows, told = [], []
+    rows, sentences = [], []
     for claims, front in papers:
         tables = committed_tables(folder, claims.path.parent.name, verdicts[verdicts["paper"] == claims.name])
-        known = quantities(claims, tables)
-        rows += [ChartRow(f"{claims.name}: {front.verdict}"), *_rows(front.key, known)]
-        told.append(f"{claims.name}: {front.verdict}. {filled_text(front.holds, known)}")
+        values = quantities(claims, tables)
+        rows += [ChartRow(f"{claims.name}: {front.verdict}"), *_rows(front.key, values)]
+        sentences.append(f"{claims.name}: {front.verdict}. {filled_text(front.holds, values)}")
     signs = [Sign(GENERAL_LOOK, "computed here"), Sign(MEDICAL_LOOK, "by the authors' labels")]
     signs.append(Sign(PLAIN, "in print", hollow=True))
     return chart(
@@ -63,5 +65,5 @@ def front_figure(
         xlabel="accuracy, kappa, or share of 100 points",
         limits=(0, 1),
         width=width,
-        told=" ".join([f"{_TITLE}.", *told]),
+        told=" ".join([f"{_TITLE}.", *sentences]),
     )

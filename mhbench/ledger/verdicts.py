@@ -63,41 +63,43 @@ def no_tables(name: str) -> None:
     "No table at all: only values from printed numbers can be computed."
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #2db3e2db
-def _fits(column: pd.Series, wanted: Any) -> pd.Series:
-    if wanted is None:
+def _fits(column: pd.Series, value: Any) -> pd.Series:
+    if value is None:
         return column.isna()
-    if isinstance(wanted, list):
-        return pd.concat([_fits(column, w) for w in wanted], axis=1).any(axis=1)
+    if isinstance(value, list):
+        return pd.concat([_fits(column, w) for w in value], axis=1).any(axis=1)
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        number = pd.to_numeric(pd.Series([wanted]), errors="coerce")[0]
+        number = pd.to_numeric(pd.Series([value]), errors="coerce")[0]
         return pd.Series(np.isclose(column.astype(float), number, rtol=0, atol=1e-12), column.index)
-    return column.astype(str) == str(wanted)
+    return column.astype(str) == str(value)
 
 
 def _column(frame: pd.DataFrame, name: str, table: str) -> pd.Series:
     if name not in frame:
         remedy = f"it has {', '.join(map(str, frame))}"
-        got = f"{name!r}{nearest_name(name, frame.columns)}"
-        refuse(f"ledger: the table {table} must have the column; got {got}", remedy=remedy)
+        actual = f"{name!r}{nearest_name(name, frame.columns)}"
+        refuse(f"ledger: the table {table} must have the column; got {actual}", remedy=remedy)
     return frame[name]
 
 
-def _rows(frame: pd.DataFrame, where: Mapping[str, Any], table: str) -> pd.DataFrame:
-    for name, wanted in where.items():
-        frame = frame[_fits(_column(frame, name, table), wanted).to_numpy()]
+def _rows(frame: pd.DataFrame, conditions: Mapping[str, Any], table: str) -> pd.DataFrame:
+    for name, value in conditions.items():
+        frame = frame[_fits(_column(frame, name, table), value).to_numpy()]
     return frame
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #1babf1bd
-def _table_of(declared: TableFile, folder: Path, beside: Path) -> tuple[pd.DataFrame | None, set[str]]:
+def _table_of(declared: TableFile, folder: Path, claims_folder: Path) -> tuple[pd.DataFrame | None, set[str]]:
     "A table of a release, and the names whose files are not all there; None where none of it is."
     away: set[str] = set()
     if declared.ratings is None:
         layout = declared.model_dump(include={"files", "sheet", "each", "keys", "skip", "cells", "join"})
         frame = rows_described(RatingPart(**layout, value="-", scale="0..1"), folder, away)
     else:
-        given = declared.ratings
-        found = read_ratings(beside / given if isinstance(given, str) else given, folder, away)
-        frame = found.frame.rename(columns=lambda c: c.removeprefix("within."))
+        description = declared.ratings
+        described_ratings = read_ratings(
+            claims_folder / description if isinstance(description, str) else description, folder, away
+        )
+        frame = described_ratings.frame.rename(columns=lambda c: c.removeprefix("within."))
     return (frame if len(frame) else None), away
 
 
@@ -126,8 +128,8 @@ def tables_of_files(claims: Claims, folder: str | Path) -> Tables:
     @cache
     def find(name: str) -> pd.DataFrame | None:
         if name not in claims.file.tables:
-            got = f"{name!r}{nearest_name(name, claims.file.tables)}"
-            refuse(f"ledger: table must be declared in `tables`; got {got}")
+            actual = f"{name!r}{nearest_name(name, claims.file.tables)}"
+            refuse(f"ledger: table must be declared in `tables`; got {actual}")
         declared = claims.file.tables[name]
         frame, away = _table_of(declared, Path(folder), claims.path.parent)
         by = declared.means_by
@@ -167,11 +169,11 @@ def _function(name: str) -> Callable:
     if name in PLAIN_FUNCTIONS:
         return PLAIN_FUNCTIONS[name]
     module, _, function = name.rpartition(".")
-    known: list[str] = []
+    public_names: list[str] = []
     if re.fullmatch(r"mhbench\.stats\.\w+", module) and importlib.util.find_spec(module):
-        known = importlib.import_module(module).__all__
-    if function not in known:
-        near = nearest_name(function, [*known, *PLAIN_FUNCTIONS])
+        public_names = importlib.import_module(module).__all__
+    if function not in public_names:
+        near = nearest_name(function, [*public_names, *PLAIN_FUNCTIONS])
         rule = f"be one of {', '.join(PLAIN_FUNCTIONS)}, or a public function under mhbench.stats"
         refuse(f"ledger: call must {rule}; got {name!r}{near}")
     return getattr(importlib.import_module(module), function)
@@ -185,14 +187,14 @@ class _NoRow(ValueError):
     "No row of a table fits."
 
 
-def _of_a_part(frame: pd.DataFrame, given: Mapping[str, Any]) -> bool:
+def _of_a_part(frame: pd.DataFrame, reference: Mapping[str, Any]) -> bool:
     "Whether a reference rests on files of a table that are not there."
     if not (away := frame.attrs.get("away")):
         return False
     if "file" in frame:
-        wanted = given.get("where", {}).get("file")
-        return wanted is None or bool(set(away) & set(np.ravel([wanted]).astype(str)))
-    names = np.ravel([given.get(k) or [] for k in ("value", "column", "columns") if given.get(k)]).astype(str)
+        files = reference.get("where", {}).get("file")
+        return files is None or bool(set(away) & set(np.ravel([files]).astype(str)))
+    names = np.ravel([reference.get(k) or [] for k in ("value", "column", "columns") if reference.get(k)]).astype(str)
     return any(name.rpartition("/")[2] in away for name in names)
 
 
@@ -207,82 +209,84 @@ class _Evaluation:
     moved: Mapping[str, float] = field(default_factory=dict)  # shifts of printed numbers
     used: set[str] = field(default_factory=set)  # printed numbers that were used
 
-    def rows(self, given: Mapping[str, Any]) -> pd.DataFrame:
-        frame = self.tables(given["table"])
-        where = given.get("where", {})
-        if frame is None or _of_a_part(frame, given):
-            self.missing.add(given["table"])
+    def rows(self, reference: Mapping[str, Any]) -> pd.DataFrame:
+        frame = self.tables(reference["table"])
+        condition = reference.get("where", {})
+        if frame is None or _of_a_part(frame, reference):
+            self.missing.add(reference["table"])
             raise _NoTable
-        found = _rows(frame, where, given["table"])
-        if where and not len(found):
-            said = ", ".join(f"{k}={v}" for k, v in where.items())
-            refuse(f"ledger: a row of {given['table']} must match; got 0 for {said}", error=_NoRow)
-        return found
+        selected = _rows(frame, condition, reference["table"])
+        if condition and not len(selected):
+            conditions = ", ".join(f"{k}={v}" for k, v in condition.items())
+            refuse(f"ledger: a row of {reference['table']} must match; got 0 for {conditions}", error=_NoRow)
+        return selected
 
-    def cell(self, given: Mapping[str, Any]) -> Any:
-        frame = self.rows(given)
-        values = _column(frame, given["value"], given["table"])
+    def cell(self, reference: Mapping[str, Any]) -> Any:
+        frame = self.rows(reference)
+        values = _column(frame, reference["value"], reference["table"])
         if len(frame) != 1:
-            said = ", ".join(f"{k}={v}" for k, v in given.get("where", {}).items())
-            refuse(f"ledger: one row of {given['table']} must match; got {len(frame)} for {said or 'no condition'}")
+            conditions = ", ".join(f"{k}={v}" for k, v in reference.get("where", {}).items())
+            refuse(
+                f"ledger: one row of {reference['table']} must match; got {len(frame)} for {conditions or 'no rule'}"
+            )
         return values.iloc[0]
 
     def numbers_printed(self, pattern: str) -> Any:
         "The printed number of a claim, or a list of them for a pattern with `*`."
         if pattern in self.printed:
             return self.number(self.printed[pattern])
-        wanted = ".*".join(map(re.escape, pattern.split("*")))
-        found = [self.number(c) for i, c in self.printed.items() if re.fullmatch(wanted, i)]
-        if not found:
+        expression = ".*".join(map(re.escape, pattern.split("*")))
+        numbers = [self.number(c) for i, c in self.printed.items() if re.fullmatch(expression, i)]
+        if not numbers:
             near = nearest_name(pattern, self.printed)
             refuse(f"ledger: printed must name a claim of this file; got {pattern!r}{near}")
-        return found
+        return numbers
 
     def number(self, claim: Claim) -> float:
         self.used.add(claim.id)
         return float(claim.number.value) + self.moved.get(claim.id, 0.0)
 
-    def call(self, given: Mapping[str, Any]) -> Any:
-        function = _function(given["call"])
-        of = given.get("of")
-        key = json.dumps([given["call"], of, given.get("given")], sort_keys=True, default=str)
+    def call(self, reference: Mapping[str, Any]) -> Any:
+        function = _function(reference["call"])
+        argument_of_call = reference.get("of")
+        key = json.dumps([reference["call"], argument_of_call, reference.get("given")], sort_keys=True, default=str)
         if key not in self.known:
-            more = self.argument(given.get("given") or {})
-            self.known[key] = _called(partial(function, **more), of, self.argument(of))
-        return _taken(self.known[key], given.get("value"))
+            keywords = self.argument(reference.get("given") or {})
+            self.known[key] = _called(partial(function, **keywords), argument_of_call, self.argument(argument_of_call))
+        return _taken(self.known[key], reference.get("value"))
 
-    def argument(self, given: Any) -> Any:
+    def argument(self, argument: Any) -> Any:
         "An argument with its references resolved."
-        if isinstance(given, list):
-            return [self.argument(x) for x in given]
-        if not isinstance(given, Mapping):
-            return given
-        if not _refers(given):
-            return {k: self.argument(v) for k, v in given.items()}
-        if "call" in given:
-            return self.call(given)
-        if "printed" in given:
-            return self.numbers_printed(given["printed"])
-        if "function" in given:
-            return partial(_function(given["function"]), **self.argument(given.get("given") or {}))
-        return self.cell(given) if "value" in given else self.column(given)
+        if isinstance(argument, list):
+            return [self.argument(x) for x in argument]
+        if not isinstance(argument, Mapping):
+            return argument
+        if not _refers(argument):
+            return {k: self.argument(v) for k, v in argument.items()}
+        if "call" in argument:
+            return self.call(argument)
+        if "printed" in argument:
+            return self.numbers_printed(argument["printed"])
+        if "function" in argument:
+            return partial(_function(argument["function"]), **self.argument(argument.get("given") or {}))
+        return self.cell(argument) if "value" in argument else self.column(argument)
 
-    def column(self, given: Mapping[str, Any]) -> np.ndarray:
+    def column(self, reference: Mapping[str, Any]) -> np.ndarray:
         "A column (N,), or several: `column: [a, b]` as rows (C, N), `columns: [a, b]` as columns (N, C)."
-        frame = self.rows(given)
-        names = given.get("columns", given.get("column"))
+        frame = self.rows(reference)
+        names = reference.get("columns", reference.get("column"))
         if isinstance(names, str):
-            return _column(frame, names, given["table"]).to_numpy()
-        several = np.stack([_column(frame, n, given["table"]).to_numpy() for n in names])
-        return several.T if "columns" in given else several
+            return _column(frame, names, reference["table"]).to_numpy()
+        several = np.stack([_column(frame, n, reference["table"]).to_numpy() for n in names])
+        return several.T if "columns" in reference else several
 
     def value(self, source: Source) -> float:
         "Our value, unscaled."
-        given = source.model_dump()
-        got = self.cell(given) if isinstance(source, CellOf) else self.call(given)
-        number = float(got) if np.ndim(got) == 0 else np.nan
+        reference = source.model_dump()
+        result = self.cell(reference) if isinstance(source, CellOf) else self.call(reference)
+        number = float(result) if np.ndim(result) == 0 else np.nan
         if not np.isfinite(number):
-            refuse(f"ledger: ours must be one finite number; got {got!r} from {described(source)}")
+            refuse(f"ledger: ours must be one finite number; got {result!r} from {described(source)}")
         return number
 
     def ends(self, source: Source) -> tuple[float, float] | None:
@@ -299,27 +303,27 @@ class _Evaluation:
         return (moved(lower), moved({i: -r for i, r in lower.items()})) if room else None
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #9391425f
-def _refers(given: Mapping) -> bool:  # others hold arguments by name
-    of_table = "table" in given and {"column", "columns", "value"} & given.keys()
-    return bool(of_table or {"call", "printed", "function"} & given.keys())
+def _refers(reference: Mapping) -> bool:  # others hold arguments by name
+    of_table = "table" in reference and {"column", "columns", "value"} & reference.keys()
+    return bool(of_table or {"call", "printed", "function"} & reference.keys())
 
 
-def _called(function: Callable, of: Any, found: Any) -> Any:
+def _called(function: Callable, form: Any, arguments: Any) -> Any:
     "Call a function: a mapping gives arguments by name, a list by position, a reference the only one."
-    if isinstance(of, Mapping) and not _refers(of):
-        return function(**found)
-    if isinstance(of, list):
-        return function(*found)
-    return function() if of is None else function(found)
+    if isinstance(form, Mapping) and not _refers(form):
+        return function(**arguments)
+    if isinstance(form, list):
+        return function(*arguments)
+    return function() if form is None else function(arguments)
 
 
 def _taken(result: Any, value: str | int | None) -> Any:
     "A field, an attribute or an index of a result; `a.0` is the first of `a`."
-    for part in [] if value is None else str(value).split("."):
+    for step in [] if value is None else str(value).split("."):
         if isinstance(result, Mapping):
-            result = result[part]
+            result = result[step]
         else:
-            result = result[int(part)] if part.isdigit() else getattr(result, part)
+            result = result[int(step)] if step.isdigit() else getattr(result, step)
     return result
 
 
@@ -334,10 +338,10 @@ def source_value(source: Source, claims: Claims, tables: Tables) -> float:
 
 def described(source: Source) -> str:  # "score/accuracy[model=a].estimate", or "chi_square(...).statistic"
     if isinstance(source, CellOf):
-        where = ", ".join(f"{k}={v}" for k, v in source.where.items())
-        return f"{source.table}[{where}].{source.value}"
-    of = json.dumps(source.of, ensure_ascii=False, default=str) if source.of is not None else ""
-    short = of if len(of) <= 160 else f"{of[:150]} ..."
+        conditions = ", ".join(f"{k}={v}" for k, v in source.where.items())
+        return f"{source.table}[{conditions}].{source.value}"
+    arguments = json.dumps(source.of, ensure_ascii=False, default=str) if source.of is not None else ""
+    short = arguments if len(arguments) <= 160 else f"{arguments[:150]} ..."
     return f"{source.call}({short})" + ("" if source.value is None else f".{source.value}")
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #b884ce4b
@@ -348,22 +352,22 @@ EVIDENCE_KINDS = {
 }
 
 
-def _kinds(given: Any, of_tables: Mapping[str, str]) -> set[str]:
-    if isinstance(given, list):
-        return set().union(*(_kinds(x, of_tables) for x in given))
-    if not isinstance(given, Mapping):
+def _kinds(argument: Any, of_tables: Mapping[str, str]) -> set[str]:
+    if isinstance(argument, list):
+        return set().union(*(_kinds(x, of_tables) for x in argument))
+    if not isinstance(argument, Mapping):
         return set()
-    if "printed" in given:
+    if "printed" in argument:
         return {"paper"}
-    if "table" in given and isinstance(given["table"], str):
-        return {of_tables.get(given["table"], "data")}
-    return set().union(*(_kinds(x, of_tables) for x in given.values()))
+    if "table" in argument and isinstance(argument["table"], str):
+        return {of_tables.get(argument["table"], "data")}
+    return set().union(*(_kinds(x, of_tables) for x in argument.values()))
 
 
 def evidence_kind(source: Source, file: ClaimsFile) -> str:  # of EVIDENCE_KINDS; "": nothing but typed constants
     "What a source is made of: of several things the weakest."
-    found = _kinds(source.model_dump(exclude_defaults=True), file.evidence)
-    return next((kind for kind in reversed(EVIDENCE_KINDS) if kind in found), "")
+    kinds = _kinds(source.model_dump(exclude_defaults=True), file.evidence)
+    return next((kind for kind in reversed(EVIDENCE_KINDS) if kind in kinds), "")
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #bb2df4cd
 VERDICTS = ("equal", "convention", "undecided", "differs", "cannot")
@@ -420,12 +424,12 @@ def _without_value(claim: Claim, inventory: Inventory | None) -> dict[str, Any] 
     "The verdict on a claim that is not judged, whatever tables are there; None for one that is."
     if claim.cannot:
         return {"verdict": "cannot", "reason": claim.cannot}
-    files, read = ", ".join(claim.needs), bool(claim.ours or claim.conventions)
+    files, is_read = ", ".join(claim.needs), bool(claim.ours or claim.conventions)
     if inventory and claim.needs:
         reason, files = inventory.search(claim.needs)
-        if reason or not read:
+        if reason or not is_read:
             return {"verdict": "cannot", "reason": reason or NOTHING_READS, "files": files, "beside": claim.beside}
-    return None if read else {"verdict": "cannot", "reason": NO_RUN, "files": files, "beside": claim.beside}
+    return None if is_read else {"verdict": "cannot", "reason": NO_RUN, "files": files, "beside": claim.beside}
 
 
 def _judged(claim: Claim, evaluation: _Evaluation, file: ClaimsFile, inventory: Inventory | None) -> dict[str, Any]:
@@ -450,16 +454,16 @@ def _judged(claim: Claim, evaluation: _Evaluation, file: ClaimsFile, inventory: 
             without = {"files": inventory.search(claim.needs).files}
             continue
         tried += bool(convention)
-        found = {"value": value, "difference": value - float(claim.number.value), "source": described(source)}
-        found |= {"kind": kind, "convention": convention, "files": without.get("files", "")}
+        judged = {"value": value, "difference": value - float(claim.number.value), "source": described(source)}
+        judged |= {"kind": kind, "convention": convention, "files": without.get("files", "")}
         for name, fits, accepted in _chances(value, source, claim, evaluation):
             tried += bool(name)
-            found |= dict(zip(("low", "high", "tolerance"), accepted))
-            named = ", ".join(x for x in (convention, name) if x)
+            judged |= dict(zip(("low", "high", "tolerance"), accepted))
+            conventions = ", ".join(x for x in (convention, name) if x)
             if fits:
-                verdict = "undecided" if claim.part else "convention" if named else "equal"
-                return found | {"verdict": verdict, "convention": named, "n_tried": tried}
-        readings.append(found)
+                verdict = "undecided" if claim.part else "convention" if conventions else "equal"
+                return judged | {"verdict": verdict, "convention": conventions, "n_tried": tried}
+        readings.append(judged)
     if not readings:
         nothing = {"verdict": "cannot", "reason": reason, "source": described(next(_ways(claim))[1])}
         return nothing | {"files": without.get("files", ""), "beside": claim.beside}
@@ -472,16 +476,18 @@ LEAST_CHANCE = 0.001  # of a table's differences between two runs, for the same
 TOLERANCE_COLUMNS = ["paper", "place", "of", "tolerance", "n", "across", "along", "n_wrong", "spread", "p", "decides"]
 
 
-def _share_accepted(part: pd.DataFrame, same: str, other: str) -> tuple[float, int]:
+def _share_accepted(rows_of_tolerance: pd.DataFrame, same: str, other_label: str) -> tuple[float, int]:
     "How many printed numbers with the same label, in another place, lie within what each row accepts; of how many."
-    pairs = part.dropna(subset=["low"]).merge(part[[same, other, "number"]], on=same, suffixes=("", "_wrong"))
-    pairs = pairs[pairs[other] != pairs[f"{other}_wrong"]]
+    pairs = rows_of_tolerance.dropna(subset=["low"]).merge(
+        rows_of_tolerance[[same, other_label, "number"]], on=same, suffixes=("", "_wrong")
+    )
+    pairs = pairs[pairs[other_label] != pairs[f"{other_label}_wrong"]]
     return pairs["number_wrong"].between(pairs["low"], pairs["high"]).mean(), len(pairs)
 
 
-def _spread(part: pd.DataFrame) -> tuple[float, float]:
+def _spread(rows_of_tolerance: pd.DataFrame) -> tuple[float, float]:
     "The differences of a table in units of the deviation between two runs, and the chance of so large ones."
-    tried = part[(part["tolerance"] == "random") & part["difference"].notna()]
+    tried = rows_of_tolerance[(rows_of_tolerance["tolerance"] == "random") & rows_of_tolerance["difference"].notna()]
     z = tried["difference"] / ((tried["high"] - tried["low"]) / 2 / _DEVIATIONS)
     return float(np.sqrt((z**2).mean())), float(chi2.sf((z**2).sum(), len(z)))
 
@@ -489,18 +495,18 @@ def _spread(part: pd.DataFrame) -> tuple[float, float]:
 def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; across, along: shares of wrong numbers
     "What every tolerance accepts of numbers that must not fit, by table: across its columns, and along its rows."
     number = verdicts["printed"].map(lambda text: float(read_printed(text).value))
-    every = verdicts.assign(number=number)
+    numbered = verdicts.assign(number=number)
     rows = []
-    for (paper, place, of), table in every.groupby(["paper", "place", "of"], sort=False):
+    for (paper, place, table_title), table in numbered.groupby(["paper", "place", "of"], sort=False):
         for name in [t for t in table["tolerance"].unique() if t]:
-            part = table.assign(low=table["low"].where(table["tolerance"] == name))
-            shares = [_share_accepted(part, *labels) for labels in (("row", "column"), ("column", "row"))]
+            rows_of_tolerance = table.assign(low=table["low"].where(table["tolerance"] == name))
+            shares = [_share_accepted(rows_of_tolerance, *labels) for labels in (("row", "column"), ("column", "row"))]
             (across, n), (along, m) = shares
             wide = any(share > MOST_ACCEPTED for share in (across, along))
-            spread, p = _spread(part) if name == "random" else (np.nan, np.nan)
+            spread, p = _spread(rows_of_tolerance) if name == "random" else (np.nan, np.nan)
             decides = not wide and (n + m > 0 or name == INPUTS) and not p < LEAST_CHANCE
-            n_of = int(part["low"].notna().sum())
-            rows.append((paper, place, of, name, n_of, across, along, n + m, spread, p, decides))
+            n_of = int(rows_of_tolerance["low"].notna().sum())
+            rows.append((paper, place, table_title, name, n_of, across, along, n + m, spread, p, decides))
     return pd.DataFrame(rows, columns=TOLERANCE_COLUMNS)
 
 
@@ -508,8 +514,10 @@ def _decided(verdicts: pd.DataFrame) -> pd.DataFrame:
     "Verdicts, undecided where only a tolerance that accepts too much makes a number equal."
     wide = {(r.place, r.of, r.tolerance) for r in tolerances(verdicts).itertuples() if not r.decides}
     by_it = [v == "convention" and c.split(", ")[-1] == t for v, c, t in verdicts[_BY].to_numpy()]
-    known = [key in wide for key in verdicts[["place", "of", "tolerance"]].itertuples(index=False, name=None)]
-    return verdicts.assign(verdict=verdicts["verdict"].mask(np.array(by_it, bool) & np.array(known, bool), "undecided"))
+    too_wide = [key in wide for key in verdicts[["place", "of", "tolerance"]].itertuples(index=False, name=None)]
+    return verdicts.assign(
+        verdict=verdicts["verdict"].mask(np.array(by_it, bool) & np.array(too_wide, bool), "undecided")
+    )
 
 
 _BY = ["verdict", "convention", "tolerance"]
@@ -535,18 +543,18 @@ def judge_claims(
     rows, wrong = [], {}
     for c in claims.claims:
         try:
-            found = _judged(c, evaluation, claims.file, inventory)
+            judged = _judged(c, evaluation, claims.file, inventory)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as e:
             wrong[c.id] = str(e) or type(e).__name__
             continue
         same = {"paper": claims.name, "claim": c.id, "place": c.place, "of": c.of, "row": c.row, "column": c.column}
-        note = "" if found["verdict"] in ("equal", "cannot") else c.note
-        rows.append({"n_tried": 0, **same, "printed": c.printed, "note": note, **found})
+        note = "" if judged["verdict"] in ("equal", "cannot") else c.note
+        rows.append({"n_tried": 0, **same, "printed": c.printed, "note": note, **judged})
     if wrong:
-        said = [f"  {claim}: {message}" for claim, message in wrong.items()]
-        said = [*said[:20], f"  and {len(said) - 20} more"] if len(said) > 20 else said
-        got = "\n".join([f"none for {len(wrong)} in {claims.path}:", *said])
-        refuse(f"judge_claims: every claim must have one value; got {got}")
+        messages = [f"  {claim}: {message}" for claim, message in wrong.items()]
+        messages = [*messages[:20], f"  and {len(messages) - 20} more"] if len(messages) > 20 else messages
+        actual = "\n".join([f"none for {len(wrong)} in {claims.path}:", *messages])
+        refuse(f"judge_claims: every claim must have one value; got {actual}")
     frame = pd.DataFrame(rows).reindex(columns=VERDICT_COLUMNS)
     frame[list(_TEXTS)] = frame[list(_TEXTS)].astype(object).fillna("")
     frame = frame.astype(dict.fromkeys(NUMBERS, float) | {"n_tried": int} | dict.fromkeys(_TEXTS, str))
@@ -555,34 +563,36 @@ def judge_claims(
     return frame
 
 
-def _named_in(given: Any, key: str) -> set[str]:
-    if isinstance(given, list):
-        return set().union(*(_named_in(x, key) for x in given))
-    if not isinstance(given, Mapping):
+def _named_in(argument: Any, key: str) -> set[str]:
+    if isinstance(argument, list):
+        return set().union(*(_named_in(x, key) for x in argument))
+    if not isinstance(argument, Mapping):
         return set()
-    here = {given[key]} if isinstance(given.get(key), str) else set()
-    return here.union(*(_named_in(x, key) for x in given.values()))
+    names = {argument[key]} if isinstance(argument.get(key), str) else set()
+    return names.union(*(_named_in(x, key) for x in argument.values()))
 
 
 def check_sources(claims: Claims) -> None:
     "Look up every function that a file names, and every table where it declares any. Raises: ValueError for another."
     for claim in claims.claims:
         sources = [s for s in (claim.ours, *claim.conventions.values(), claim.otherwise) if s]
-        given = [s.model_dump(exclude_defaults=True) for s in sources]
-        for name in _named_in(given, "call") | _named_in(given, "function"):
+        arguments = [s.model_dump(exclude_defaults=True) for s in sources]
+        for name in _named_in(arguments, "call") | _named_in(arguments, "function"):
             _function(name)
-        for name in _named_in(given, "table") if claims.file.tables else ():
+        for name in _named_in(arguments, "table") if claims.file.tables else ():
             if name not in claims.file.tables:
-                got = f"{name!r}{nearest_name(name, claims.file.tables)}"
-                refuse(f"ledger: table must be declared in `tables`; got {got}", place=claim.id)
+                actual = f"{name!r}{nearest_name(name, claims.file.tables)}"
+                refuse(f"ledger: table must be declared in `tables`; got {actual}", place=claim.id)
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #8c7f2bf5
 def claims_by_verdict(verdicts: pd.DataFrame) -> pd.DataFrame:  # paper, kind, claims, and a column per verdict
     "The printed numbers of each paper that have a value, by what it is made of. The kinds are never added up."
     rows = []
-    for paper, of in verdicts.groupby("paper", sort=False):
+    for paper, of_paper in verdicts.groupby("paper", sort=False):
         for kind in EVIDENCE_KINDS:
-            counts = of.loc[of["kind"] == kind, "verdict"].value_counts().reindex(VERDICTS[:-1], fill_value=0)
+            counts = (
+                of_paper.loc[of_paper["kind"] == kind, "verdict"].value_counts().reindex(VERDICTS[:-1], fill_value=0)
+            )
             rows.append({"paper": paper, "kind": kind, "claims": int(counts.sum()), **counts})
     return pd.DataFrame(rows, columns=["paper", "kind", "claims", *VERDICTS[:-1]])
 
