@@ -30,14 +30,14 @@ def reliability_diagram(
     """Accuracy by bin of confidence; the 95% interval of a count where the table has none. ValueError where a
     column is missing.
     """
-    given = drawable("reliability_diagram", table, ["confidence", "accuracy", "n", "model"])
-    if given is None or len(enough(given.assign(estimate=given["accuracy"]))) < len(given):
+    rounded = drawable("reliability_diagram", table, ["confidence", "accuracy", "n", "model"])
+    if rounded is None or len(enough(rounded.assign(estimate=rounded["accuracy"]))) < len(rounded):
         return None
-    table = given.sort_values("confidence", ascending=False)
+    table = rounded.sort_values("confidence", ascending=False)
     if not {"ci_low", "ci_high"} <= set(table):
         ends = np.array([count_limits(a * n, int(n))[:2] for a, n in zip(table["accuracy"], table["n"])])
         table = table.assign(ci_low=ends[:, 0], ci_high=ends[:, 1])
-    over = int((table["ci_high"] < table["confidence"]).sum())
+    n_overconfident = int((table["ci_high"] < table["confidence"]).sum())
     rows = []
     for model, bins in table.groupby("model", sort=False):
         rows.append(ChartRow(name_of(model)))
@@ -46,7 +46,7 @@ def reliability_diagram(
             rows.append(ChartRow(f"confidence {r.confidence:.2f}", [mark], f"n = {int(r.n)}"))
     return chart(
         rows,
-        title=f"In {over} of {len(table)} bins of confidence, models are overconfident",
+        title=f"In {n_overconfident} of {len(table)} bins of confidence, models are overconfident",
         key="Upright line: mean confidence of the bin. Lines: 95% confidence intervals.",
         xlabel="accuracy",
         limits=(0, 1),
@@ -59,15 +59,15 @@ def counts(numbers: dict[str, float], *, title: str, key: str = "", xlabel: str 
     return chart(rows, title=title, key=key, xlabel=xlabel, brief=True, digits=0, limits=(0, np.inf))
 
 
-def sliders(page: pd.DataFrame, how: str = "") -> Figure | None:  # None where the table has no row
+def sliders(page: pd.DataFrame, description: str = "") -> Figure | None:  # None where the table has no row
     """The sliders of one page, from the top: place (1 is the top), option (a letter), slider (0 to 100).
 
     Source: Lamparth, Grabb et al. 2025, figure 19.
     """
-    given = drawable("sliders", page, ["place", "option", "slider"])
-    if given is None:
+    rounded = drawable("sliders", page, ["place", "option", "slider"])
+    if rounded is None:
         return None
-    rows = given.sort_values("place")
+    rows = rounded.sort_values("place")
     highest, lowest = (
         sorted(rows.loc[rows["slider"] == end, "option"]) for end in (rows["slider"].max(), rows["slider"].min())
     )
@@ -75,23 +75,23 @@ def sliders(page: pd.DataFrame, how: str = "") -> Figure | None:  # None where t
     return counts(
         {f"place {r.place}: option {r.option}": r.slider for r in rows.itertuples()},
         title=f"One rater put {first} highest ({rows['slider'].max():g}) and {last} lowest ({rows['slider'].min():g})",
-        key=f"One page, places from the top. {how}".strip(),
+        key=f"One page, places from the top. {description}".strip(),
         xlabel="slider, 0 to 100",
     )
 
 # %% ../../nbs/report/04_figures.ipynb #069c84ef
 def ahead(table: pd.DataFrame, leader: str) -> Figure | None:  # None with fewer than three others, or without intervals
     "Differences of a leader from the others, in points: model, n, n_clusters, estimate, ci_low, ci_high as shares."
-    given = drawable("ahead", table, ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"])
-    if given is None or len(given := given.dropna(subset=["ci_low"])) < 3:
+    rounded = drawable("ahead", table, ["model", "n", "n_clusters", "estimate", "ci_low", "ci_high"])
+    if rounded is None or len(rounded := rounded.dropna(subset=["ci_low"])) < 3:
         return None
-    rows = given.sort_values("estimate")
+    rows = rounded.sort_values("estimate")
     open_ = rows.loc[rows["ci_low"] <= 0, "model"]
     chart_rows = []
     for r in rows.itertuples():
-        shown = r.ci_low > 0
-        look = GENERAL_LOOK if shown else PLAIN
-        mark = Mark(100 * r.estimate, 100 * r.ci_low, 100 * r.ci_high, look, hollow=not shown)
+        is_shown = r.ci_low > 0
+        look = GENERAL_LOOK if is_shown else PLAIN
+        mark = Mark(100 * r.estimate, 100 * r.ci_low, 100 * r.ci_high, look, hollow=not is_shown)
         chart_rows.append(ChartRow(name_of(r.model), [mark]))
     title = f"{name_of(leader)} is more accurate than {len(rows) - len(open_)} of {len(rows)} models"
     if len(open_):

@@ -71,8 +71,8 @@ def where_from(scores: pd.DataFrame) -> pd.DataFrame:  # model, origin, items
     if not len(scores):
         return pd.DataFrame(columns=["model", "origin", "items"])
     origin = scores["origin"].fillna(_UNKNOWN) if "origin" in scores else "asked"
-    named = scores.assign(origin=origin).groupby(["model", "origin"], sort=False)
-    return named["item_id"].nunique().rename("items").reset_index()
+    by_origin = scores.assign(origin=origin).groupby(["model", "origin"], sort=False)
+    return by_origin["item_id"].nunique().rename("items").reset_index()
 
 # %% ../../nbs/report/05_findings.ipynb #bb4bd964
 _WHOM = {"asked": "asked of", "recorded": "recorded answers of", "simulated": "simulated answers of"}
@@ -83,13 +83,13 @@ def asked(results: str | Path, studies: Sequence[str]) -> pd.DataFrame:  # study
     "One row for each study: how many questions, who answered them, how many ratings by people."
     rows = []
     for study in studies:
-        made = _metrics(results, "prepare", study)
-        n = {x: made.get(f"n_{x}", pd.NA) for x in ("items", "ratings", "simulated", "by_models", "set_aside")}
+        metrics = _metrics(results, "prepare", study)
+        n = {x: metrics.get(f"n_{x}", pd.NA) for x in ("items", "ratings", "simulated", "by_models", "set_aside")}
         row = {"study": study, "items": n["items"]}
-        found = where_from(_table(results, "score", study, "scores"))
+        origins = where_from(_table(results, "score", study, "scores"))
         for origin, head in (_WHOM | _WHOM_ELSE).items():
-            each = [f"{r.model} ({r.items})" for r in found[found["origin"] == origin].itertuples()]
-            row |= {head: ", ".join(each) or "nobody"} if each or origin in _WHOM else {}
+            model_texts = [f"{r.model} ({r.items})" for r in origins[origins["origin"] == origin].itertuples()]
+            row |= {head: ", ".join(model_texts) or "nobody"} if model_texts or origin in _WHOM else {}
         row |= {"ratings by people": n["ratings"] - n["simulated"] - n["by_models"]}
         row |= {"ratings by models": n["by_models"], "simulated ratings": n["simulated"]}
         rows.append(row | {"rows set aside": n["set_aside"]})
@@ -105,22 +105,22 @@ def against_lines(results: str | Path, studies: Sequence[str], parts: Parts = ()
     """The accuracy of each model and mode, highest first, compared with chance and the reference values; with the
     paper's number if a study of the run has a ledger.
     """
-    held = {study for stage, study in parts if stage == "ledger"}
-    found = [pd.DataFrame(columns=_STANDINGS)]
+    with_ledger = {study for stage, study in parts if stage == "ledger"}
+    standings = [pd.DataFrame(columns=_STANDINGS)]
     for study in studies:
         table = _table(results, "score", study, "accuracy")
         if not len(table):
             continue
         main = table[table["by"] == "all"].sort_values("estimate", ascending=False, kind="stable")
-        if study in held:
+        if study in with_ledger:
             main = beside_printed(main, "score/accuracy", _table(results, "ledger", study, "verdicts"))
         lines = _contents(results, "score", study).get("lines", {})
-        named = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in lines.items())
+        line_texts = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in lines.items())
         ends = zip(main["estimate"], main["ci_low"], main["ci_high"])
-        read = ["no answer counts" if pd.isna(x) else standing(x, low, high, lines) for x, low, high in ends]
-        found.append(main.assign(study=study, lines=named or "–", reading=read, mode=mode_names(main)))
-    whole = pd.concat(found[1:] or found, ignore_index=True)
-    return whole.reindex(columns=[c for c in _STANDINGS if c != "printed" or c in whole])
+        readings = ["no answer counts" if pd.isna(x) else standing(x, low, high, lines) for x, low, high in ends]
+        standings.append(main.assign(study=study, lines=line_texts or "–", reading=readings, mode=mode_names(main)))
+    combined = pd.concat(standings[1:] or standings, ignore_index=True)
+    return combined.reindex(columns=[c for c in _STANDINGS if c != "printed" or c in combined])
 
 # %% ../../nbs/report/05_findings.ipynb #c5517c1b
 _FAILURES = {  # column of the counts -> what it counts, and what follows
@@ -134,10 +134,10 @@ _COLUMNS = ["study", "what", "k", "n", "who"]
 
 def _of_requests(counts: pd.DataFrame, study: str) -> list[tuple]:
     rows = []
-    for column, what in _FAILURES.items():
+    for column, failure in _FAILURES.items():
         k = counts.groupby("model", sort=False)[column].sum() if column in counts else pd.Series(dtype=int)
-        who = ", ".join(f"{model} {n}" for model, n in k[k > 0].items())
-        rows.append((study, what, k.sum(), counts["n"].sum() if len(k) else 0, who))
+        models_text = ", ".join(f"{model} {n}" for model, n in k[k > 0].items())
+        rows.append((study, failure, k.sum(), counts["n"].sum() if len(k) else 0, models_text))
     return rows
 
 
@@ -150,11 +150,14 @@ def _of_accuracy(accuracy: pd.DataFrame, study: str) -> list[tuple]:
     bare = main["estimate"].isna()
     rows = [(study, "models, each in one mode, have no accuracy", bare.sum(), len(main), "; ".join(names[bare]))]
     if "n_not_asked" in main:
-        asked = main["n_not_asked"] + main["n"] + main["n_missing"]
-        part = main["n_not_asked"] > 0
-        each = [f"{who} {k} of {of}" for who, k, of in zip(names[part], main["n_not_asked"][part], asked[part])]
-        what = "questions were not asked; they are in no accuracy"
-        rows.append((study, what, main["n_not_asked"].sum(), asked.sum(), "; ".join(each)))
+        n_asked = main["n_not_asked"] + main["n"] + main["n_missing"]
+        is_partial = main["n_not_asked"] > 0
+        texts = [
+            f"{name} {k} of {total}"
+            for name, k, total in zip(names[is_partial], main["n_not_asked"][is_partial], n_asked[is_partial])
+        ]
+        failure = "questions were not asked; they are in no accuracy"
+        rows.append((study, failure, main["n_not_asked"].sum(), n_asked.sum(), "; ".join(texts)))
     return rows
 
 # %% ../../nbs/report/05_findings.ipynb #6e47b909
@@ -169,9 +172,9 @@ def _of_completions(counts: pd.DataFrame, study: str, stage: str) -> list[tuple]
     if not {"no completion", "questions"} <= set(counts):
         return []
     lost = counts[counts["no completion"] > 0]
-    who = ", ".join(f"{r['model']} {r['no completion']}" for r in lost.to_dict("records"))
-    what = f"questions of the stage {stage} got no completion"
-    return [(study, what, counts["no completion"].sum(), counts["questions"].sum(), who)]
+    models_text = ", ".join(f"{r['model']} {r['no completion']}" for r in lost.to_dict("records"))
+    failure = f"questions of the stage {stage} got no completion"
+    return [(study, failure, counts["no completion"].sum(), counts["questions"].sum(), models_text)]
 
 
 _COUNTING = {"judge": _of_verdicts, "duels": _of_verdicts, "contamination": _of_completions}  # stages with `counts`
@@ -185,22 +188,22 @@ _NOTED = {  # stage -> of its metrics, how many and of how many; what they are, 
 
 def _of_metrics(noted: dict, study: str, stage: str) -> list[tuple]:
     "What a stage notes as lost; nothing is known of it without the note."
-    name, of, what = _NOTED[stage]
+    name, total_name, failure = _NOTED[stage]
     k = noted.get(name, np.nan)
-    return [(study, what, sum(k.values()) if isinstance(k, dict) else k, noted.get(of), "")]
+    return [(study, failure, sum(k.values()) if isinstance(k, dict) else k, noted.get(total_name), "")]
 
 
 def _ran(parts: Parts | None, study: str, *stages: str) -> list[str]:
     "Which of these stages were run for a study; all if `parts` is None."
-    there = None if parts is None else set(parts)
-    return [stage for stage in stages if there is None or (stage, study) in there]
+    run_parts = None if parts is None else set(parts)
+    return [stage for stage in stages if run_parts is None or (stage, study) in run_parts]
 
 
 def _left(results: str | Path, stage: str, study: str, name: str) -> bool:
     "Whether a stage left a table, or says that there is nothing to show in it."
-    there = Path(results, stage, study, f"{name}.parquet").exists()
+    exists = Path(results, stage, study, f"{name}.parquet").exists()
     contents = _contents(results, stage, study)
-    return there or bool(contents) and name not in [t["name"] for t in contents.get("tables", [])]
+    return exists or bool(contents) and name not in [t["name"] for t in contents.get("tables", [])]
 
 
 def _missing(results: str | Path, studies: Sequence[str], parts: Parts | None, stage: str, name: str) -> list[str]:
@@ -212,16 +215,16 @@ def _missing(results: str | Path, studies: Sequence[str], parts: Parts | None, s
 def _unknown(results: str | Path, study: str, parts: Parts | None) -> list[tuple]:
     "Stages of the run that did not leave what counts their failures."
     counting = [("score", "accuracy"), *((stage, "counts") for stage in ("score", *_COUNTING))]
-    said = [stage for stage, name in counting if _missing(results, [study], parts, stage, name)]
-    what = "failures of stages that left no counts"
-    return [(study, what, np.nan, None, ", ".join(dict.fromkeys(said)))] if said else []
+    uncounted = [stage for stage, name in counting if _missing(results, [study], parts, stage, name)]
+    failure = "failures of stages that left no counts"
+    return [(study, failure, np.nan, None, ", ".join(dict.fromkeys(uncounted)))] if uncounted else []
 
 
 def _of_stages(results: str | Path, study: str, parts: Parts | None) -> list[tuple]:
     "Stages of the run that broke, or rest on one that did."
     stages = [] if parts is None else [stage for stage, s in parts if s == study]
     left = {stage: _contents(results, stage, study).get("failures") or [] for stage in stages}
-    broke = [stage for stage, of in left.items() if any(f.get("broke") or f.get("follows") for f in of)]
+    broke = [stage for stage, failures in left.items() if any(f.get("broke") or f.get("follows") for f in failures)]
     return [(study, "stages failed; they have no numbers", len(broke), len(stages), ", ".join(broke))]
 
 
@@ -271,12 +274,12 @@ def truths(results: str | Path, stages: Parts) -> pd.DataFrame:
     """The declared values of simulated examinees beside their estimates, over all stages: study, stage, model,
     quantity, truth, n, estimate, ci_low, ci_high, level, covered; no row if nothing was declared.
     """
-    found = [(stage, study, _table(results, stage, study, "truth")) for stage, study in stages]
-    parts = [t.assign(study=study, stage=stage) for stage, study, t in found if len(t)]
+    tables = [(stage, study, _table(results, stage, study, "truth")) for stage, study in stages]
+    parts = [t.assign(study=study, stage=stage) for stage, study, t in tables if len(t)]
     if not parts:
         return pd.DataFrame()
-    whole = pd.concat(parts, ignore_index=True)
-    return whole[["study", "stage", *(c for c in whole if c not in ("study", "stage"))]]
+    combined = pd.concat(parts, ignore_index=True)
+    return combined[["study", "stage", *(c for c in combined if c not in ("study", "stage"))]]
 
 # %% ../../nbs/report/05_findings.ipynb #ba297c51
 class Front(NamedTuple):
@@ -291,14 +294,14 @@ class Front(NamedTuple):
     notes: tuple[str, ...] = ()  # what a stage has to say before its numbers are read
 
 
-def _ready(of: pd.DataFrame) -> pd.DataFrame:  # rows of `against_lines`, of one study
+def _ready(rows: pd.DataFrame) -> pd.DataFrame:  # rows of `against_lines`, of one study
     "Those that have an interval, from enough answers to be drawn."
-    return of[of["ci_low"].notna() & (of["n"] >= FEW)]
+    return rows[rows["ci_low"].notna() & (rows["n"] >= FEW)]
 
 
-def _drawn(of: pd.DataFrame) -> pd.DataFrame:
+def _drawn(rows: pd.DataFrame) -> pd.DataFrame:
     "The rows of the mode in which most models have an interval; of several such modes zero-shot."
-    ready = _ready(of)
+    ready = _ready(rows)
     if not len(ready):
         return ready
     models = ready.groupby("mode", sort=False)["model"].nunique()
@@ -307,8 +310,8 @@ def _drawn(of: pd.DataFrame) -> pd.DataFrame:
 
 
 def _page_order(drawn: Iterable[pd.DataFrame]) -> dict[str, int]:  # model -> its place
-    every = pd.concat([pd.DataFrame(columns=["model", "estimate", "simulated"]), *drawn], ignore_index=True)
-    means = every.groupby("model")[["simulated", "estimate"]].mean().reset_index()
+    all_rows = pd.concat([pd.DataFrame(columns=["model", "estimate", "simulated"]), *drawn], ignore_index=True)
+    means = all_rows.groupby("model")[["simulated", "estimate"]].mean().reset_index()
     ordered = means.sort_values(["simulated", "estimate", "model"], ascending=[True, False, True])
     return {model: k for k, model in enumerate(ordered["model"])}
 
@@ -325,13 +328,13 @@ def _named_first(results: str | Path, stage: str, study: str, place: Mapping[str
     return Front(study, first["measure"], first["said"], rows, _contents(results, stage, study)["lines"])
 
 
-def for_all(rows: pd.DataFrame, more: int = 0) -> pd.DataFrame:
-    """Shares with intervals that hold for all rows, and `more` that are not shown, at once: the level is shared
+def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
+    """Shares with intervals that hold for all rows, and `n_hidden` that are not shown, at once: the level is shared
     (Bonferroni), at the sample size that would give a row its own interval.
 
     Source: Dunn 1961; Agresti and Coull 1998; Dean and Pagano 2015 (effective size).
     """
-    if len(rows) + more < 2:
+    if len(rows) + n_hidden < 2:
         return rows
     ends = []
     for r in rows.itertuples():
@@ -340,7 +343,7 @@ def for_all(rows: pd.DataFrame, more: int = 0) -> pd.DataFrame:
         z = ndtri(0.5 + level / 2)
         middle = np.clip((r.ci_low + r.ci_high) / 2, 1e-3, 1 - 1e-3)
         n = z**2 * middle * (1 - middle) / ((r.ci_high - r.ci_low) / 2) ** 2 - z**2
-        ends.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / (len(rows) + more)))
+        ends.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / (len(rows) + n_hidden)))
     low, high = zip(*ends)
     return rows.assign(ci_low=np.minimum(low, rows["ci_low"]), ci_high=np.maximum(high, rows["ci_high"]))
 
@@ -355,18 +358,17 @@ def not_apart(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str
     return [m for m in others if m not in beaten]
 
 
-def _in_other_modes(own: pd.DataFrame, elsewhere: pd.DataFrame) -> str:
-    "How many models answered in other modes alone, and the highest accuracy there if it is above all of `own`."
+def _in_other_modes(in_mode: pd.DataFrame, elsewhere: pd.DataFrame) -> str:
+    "How many models answered in other modes alone, and the highest accuracy there if it is above all of `in_mode`."
     if not len(elsewhere):
         return ""
-    only = set(elsewhere["model"]) - set(own["model"])
-    said = f" {len(only)} more answered in other modes only." if only else ""
+    only = set(elsewhere["model"]) - set(in_mode["model"])
+    sentence = f" {len(only)} more answered in other modes only." if only else ""
     top = elsewhere.loc[elsewhere["estimate"].idxmax()]
-    if len(own) and not top["estimate"] > own["estimate"].max():
-        return said
-    return (
-        f"{said} The highest accuracy in another mode: {top['model']}, {spaced(top['mode'])}, {estimate_in_words(top)}."
-    )
+    if len(in_mode) and not top["estimate"] > in_mode["estimate"].max():
+        return sentence
+    highest = f"{top['model']}, {spaced(top['mode'])}, {estimate_in_words(top)}"
+    return f"{sentence} The highest accuracy in another mode: {highest}."
 
 
 def best_in_words(
@@ -381,50 +383,58 @@ def best_in_words(
     corrected `pairs` (of `model_pairs`). `elsewhere`: rows of other modes, of which a higher accuracy is named;
     `unranked`: models without an interval.
     """
-    own = rows[rows["origin"] != "simulated"]
-    others = pd.DataFrame() if elsewhere is None else elsewhere
-    more = _in_other_modes(own, others)
-    more += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
-    if not len(own):
-        return f"No model that was asked has an interval in this mode.{more}"
-    only = len(set(others["model"]) - set(own["model"])) if len(others) else 0
-    in_mode = f" ({spaced(own['mode'].iloc[0])})" if len(others) else ""
-    own = for_all(own, only + unranked)
-    best = own[own["estimate"] == own["estimate"].max()]
+    asked_rows = rows[rows["origin"] != "simulated"]
+    other_modes = pd.DataFrame() if elsewhere is None else elsewhere
+    addition = _in_other_modes(asked_rows, other_modes)
+    addition += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
+    if not len(asked_rows):
+        return f"No model that was asked has an interval in this mode.{addition}"
+    only = len(set(other_modes["model"]) - set(asked_rows["model"])) if len(other_modes) else 0
+    in_mode = f" ({spaced(asked_rows['mode'].iloc[0])})" if len(other_modes) else ""
+    asked_rows = for_all(asked_rows, only + unranked)
+    best = asked_rows[asked_rows["estimate"] == asked_rows["estimate"].max()]
     top = best.iloc[0]
-    where = standing(top["estimate"], best["ci_low"].min(), best["ci_high"].max(), lines)
+    position = standing(top["estimate"], best["ci_low"].min(), best["ci_high"].max(), lines)
     names = " and ".join(best["model"])
-    if len(own) == 1:
+    if len(asked_rows) == 1:
         on = f"on {int(top['n'])} questions{in_mode}"
-        return f"Accuracy of {names} {on}: {estimate_in_words(top)}, {where}.{more}"
-    rest = [m for m in own["model"] if m not in set(best["model"])]
-    alike = not_apart(top["model"], rest, pd.DataFrame() if pairs is None else pairs) if len(best) == 1 else rest
-    most = f"{names} {'has' if len(best) == 1 else 'have'} the highest accuracy of {len(own)} models{in_mode}"
+        return f"Accuracy of {names} {on}: {estimate_in_words(top)}, {position}.{addition}"
+    other_models = [m for m in asked_rows["model"] if m not in set(best["model"])]
+    alike = (
+        not_apart(top["model"], other_models, pd.DataFrame() if pairs is None else pairs)
+        if len(best) == 1
+        else other_models
+    )
+    claim = f"{names} {'has' if len(best) == 1 else 'have'} the highest accuracy of {len(asked_rows)} models{in_mode}"
     if not alike and len(best) == 1 and not unranked:
-        most = f"{names} is the most accurate of {len(own)} models{in_mode}"
-    told = alike if len(alike) < 4 else [f"{len(alike)} others"]
-    apart = f"; not shown to be better than {' and '.join(told)}" if alike and len(best) == 1 else ""
-    return f"{most}, {estimate_in_words(top)} for all at once: {where}{apart}.{more}"
+        claim = f"{names} is the most accurate of {len(asked_rows)} models{in_mode}"
+    names_told = alike if len(alike) < 4 else [f"{len(alike)} others"]
+    apart = f"; not shown to be better than {' and '.join(names_told)}" if alike and len(best) == 1 else ""
+    return f"{claim}, {estimate_in_words(top)} for all at once: {position}{apart}.{addition}"
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
-def _scored_front(results: str | Path, study: str, of: pd.DataFrame, rows: pd.DataFrame, place: dict) -> Front:
+def _scored_front(results: str | Path, study: str, all_rows: pd.DataFrame, rows: pd.DataFrame, place: dict) -> Front:
     "A study whose accuracies are drawn, from all its rows and those that are drawn."
     lines = _contents(results, "score", study).get("lines", {})
     declared = _table(results, "score", study, "truth")
-    known = declared[declared["quantity"] == "accuracy"].set_index("model")["truth"] if len(declared) else {}
-    rows = rows.assign(truth=rows["model"].map(dict(known)), place=rows["model"].map(place))
-    left = tuple(m for m in dict.fromkeys(of["model"]) if m not in set(_ready(of)["model"]))  # in whatever mode
+    declared_values = declared[declared["quantity"] == "accuracy"].set_index("model")["truth"] if len(declared) else {}
+    rows = rows.assign(truth=rows["model"].map(dict(declared_values)), place=rows["model"].map(place))
+    left = tuple(
+        m for m in dict.fromkeys(all_rows["model"]) if m not in set(_ready(all_rows)["model"])
+    )  # in whatever mode
     measure = f"accuracy, {spaced(rows['mode'].iloc[0])}" if len(rows) else "accuracy"
-    ready = _ready(of)[_ready(of)["origin"] != "simulated"]
+    ready = _ready(all_rows)[_ready(all_rows)["origin"] != "simulated"]
     pairs = _table(results, "score", study, "pairs")
     mode = rows["mode"].iloc[0] if len(rows) else ""
     if len(pairs):
         way = pairs["answered_by"].map({"plain": "", "majority": ", majority"})
         pairs = pairs[pairs["mode"] + way == re.sub(r" of \d+$", "", mode)]
-    origins = pd.concat([of, where_from(_table(results, "score", study, "scores"))])  # who failed throughout has no row
-    every = set(origins.loc[origins["origin"] != "simulated", "model"])
-    said = best_in_words(rows, lines, ready[ready["mode"] != mode], pairs, len(every - set(ready["model"])))
-    return Front(study, measure, said, rows.sort_values("place", ignore_index=True), dict(lines), left)
+    origins = pd.concat(
+        [all_rows, where_from(_table(results, "score", study, "scores"))]
+    )  # who failed throughout has no row
+    all_models = set(origins.loc[origins["origin"] != "simulated", "model"])
+    sentence = best_in_words(rows, lines, ready[ready["mode"] != mode], pairs, len(all_models - set(ready["model"])))
+    return Front(study, measure, sentence, rows.sort_values("place", ignore_index=True), dict(lines), left)
 
 
 _CERTAIN = 0.99  # a probability of the preferred option that leaves nothing to the others
@@ -448,17 +458,17 @@ def _who_is_flagged(results: str | Path, study: str, stages: Sequence[str]) -> l
     "The raters who are flagged, by how they rate and by how they worked, each with the reasons."
     rated = [_table(results, stage, study, "flags") for stage in _OF_RATERS if stage in stages]
     worked = _table(results, "prepare", study, "review")
-    known = [t for t in rated if len(t)] + ([worked.rename(columns={"reasons": "flag"})] if len(worked) else [])
-    if not known:
+    tables = [t for t in rated if len(t)] + ([worked.rename(columns={"reasons": "flag"})] if len(worked) else [])
+    if not tables:
         return []
     why: dict[str, list[str]] = {}
-    for r in pd.concat(known)[["rater", "flag"]].dropna().itertuples():
+    for r in pd.concat(tables)[["rater", "flag"]].dropna().itertuples():
         if r.flag:
             why.setdefault(str(r.rater), []).append(str(r.flag))
     n = max((len(t) for t in rated), default=0)
-    flagged = "; ".join(f"{who}: {', '.join(said)}" for who, said in why.items())
-    who = counted(len(why), n, "raters") if n else f"{len(why)} raters"
-    return [f"Flagged, and not removed: {who}{f' ({flagged})' if why else ''}"]
+    flagged = "; ".join(f"{count_text}: {', '.join(reasons)}" for count_text, reasons in why.items())
+    count_text = counted(len(why), n, "raters") if n else f"{len(why)} raters"
+    return [f"Flagged, and not removed: {count_text}{f' ({flagged})' if why else ''}"]
 
 
 _OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agreement of raters
@@ -466,30 +476,32 @@ _OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agr
 
 def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Front | None:
     "What raters did in a study without an accuracy: their ratings, how far they agree, the labels that follow."
-    made = _metrics(results, "prepare", study)
-    if not (told := ratings_in_words(made)):
+    metrics = _metrics(results, "prepare", study)
+    if not (rating_texts := ratings_in_words(metrics)):
         return None
-    said = [f"{' and '.join(told)}, of {made['n_items']} questions"]
+    sentences = [f"{' and '.join(rating_texts)}, of {metrics['n_items']} questions"]
     rows = pd.DataFrame()
     for stage in [stage for stage in _OF_RATERS if stage in stages]:
         main = _table(results, stage, study, "headline")
         main = main[main["estimate"].notna()] if len(main) else main
         rows = main.iloc[:1].assign(truth=np.nan) if len(main) and not len(rows) else rows
     if len(rows):
-        said.append(f"{rows['measure'].iloc[0]}: {estimate_in_words(rows.iloc[0])}")
+        sentences.append(f"{rows['measure'].iloc[0]}: {estimate_in_words(rows.iloc[0])}")
     if labelled := _metrics(results, "preferences", study).get("n_questions") if "preferences" in stages else 0:
-        said.append(f"Soft labels of {counted(labelled, made['n_items'], 'questions')}{_spread(results, study)}")
-    said += _who_is_flagged(results, study, stages)
+        sentences.append(
+            f"Soft labels of {counted(labelled, metrics['n_items'], 'questions')}{_spread(results, study)}"
+        )
+    sentences += _who_is_flagged(results, study, stages)
     measure = rows["measure"].iloc[0] if len(rows) else ""
     drawn = rows[rows["ci_low"].notna() & rows["n"].notna()] if len(rows) else rows
-    return Front(study, measure if len(drawn) else "", f"{'. '.join(said)}.", drawn)
+    return Front(study, measure if len(drawn) else "", f"{'. '.join(sentences)}.", drawn)
 
 
 def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str], parts: Parts = ()) -> list[Front]:
     "The studies of a run as its first screen shows them, from what `against_lines` returned."
     simulated = standings["origin"].eq("simulated").astype(float)
-    of = {study: rows for study, rows in standings.assign(simulated=simulated).groupby("study", sort=False)}
-    drawn = {study: _drawn(rows) for study, rows in of.items()}
+    rows_of = {study: rows for study, rows in standings.assign(simulated=simulated).groupby("study", sort=False)}
+    drawn = {study: _drawn(rows) for study, rows in rows_of.items()}
     place = _page_order(drawn.values())
     parts = list(parts)
     out = []
@@ -497,7 +509,7 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
         stages = [stage for stage, s in parts if s == study]
         front = next(filter(None, (_named_first(results, stage, study, place) for stage in stages)), None)
         if front is None and study in drawn:
-            front = _scored_front(results, study, of[study], drawn[study], place)
+            front = _scored_front(results, study, rows_of[study], drawn[study], place)
         if front is None:
             front = _rated_front(results, study, stages)
         if front is None:
@@ -511,12 +523,12 @@ def answered_by_words(accuracy: pd.DataFrame, chance: float, words: Collection[s
     """What it says of a bank that models which know nothing but words (`words`, their names) have an accuracy above
     chance in rows of the table `accuracy`, with by all; nothing where none is shown to.
     """
-    own = accuracy[accuracy["model"].isin(words) & (accuracy["by"] == "all") & (accuracy["ci_low"] > chance)]
+    above_chance = accuracy[accuracy["model"].isin(words) & (accuracy["by"] == "all") & (accuracy["ci_low"] > chance)]
     return [
         f"{row['model']}, which knows only words, answers {estimate_in_words(row)} of {int(row['n']):,} questions where"
         f" chance is {chance:.2f}: this bank has a flaw, and part of every accuracy on it may rest on how its options"
         " are written."
-        for row in own.to_dict("records")
+        for row in above_chance.to_dict("records")
     ]
 
 
@@ -528,7 +540,12 @@ def _banks_with_a_flaw(results: str | Path, studies: Sequence[str]) -> list[str]
         lines = _contents(results, "score", study).get("lines", {})
         levels = [level for name, level in lines.items() if name.startswith("chance")]
         table = _table(results, "score", study, "accuracy")
-        out += [f"{study}: {said}" for at in levels[:1] if len(table) for said in answered_by_words(table, at, words)]
+        out += [
+            f"{study}: {sentence}"
+            for at in levels[:1]
+            if len(table)
+            for sentence in answered_by_words(table, at, words)
+        ]
     return out
 
 # %% ../../nbs/report/05_findings.ipynb #6528202e
@@ -547,16 +564,16 @@ def _what_was_asked(
     lost: Sequence[str] = (),  # studies whose answers are not there
     rated: int = 0,  # ratings by people
 ) -> str:
-    known = [n for n in items if n is not None]
-    studies = f"{len(known)} {'study' if len(known) == 1 else 'studies'}"
-    if unsaid := len(items) - len(known):
-        studies = counted(len(known), len(items), "studies", unsaid)
-    parts = [f"{sum(known)} questions from {studies}" if known else "An unknown number of questions"]
+    counts = [n for n in items if n is not None]
+    studies = f"{len(counts)} {'study' if len(counts) == 1 else 'studies'}"
+    if unsaid := len(items) - len(counts):
+        studies = counted(len(counts), len(items), "studies", unsaid)
+    parts = [f"{sum(counts)} questions from {studies}" if counts else "An unknown number of questions"]
     several = origins.drop_duplicates(["model", "origin"])["model"].value_counts()
     for origin, words in _ASKED.items():
         models = list(dict.fromkeys(origins.loc[origins["origin"] == origin, "model"]))
-        each = [f"{m} in part" if several[m] > 1 else m for m in models]
-        parts += [f"{words} {', '.join(each) if len(each) < 6 else f'{len(each)} models'}"] if each else []
+        names = [f"{m} in part" if several[m] > 1 else m for m in models]
+        parts += [f"{words} {', '.join(names) if len(names) < 6 else f'{len(names)} models'}"] if names else []
     parts += ["put to no model"] if not len(origins) and not lost else []
     parts += [f"with {rated} ratings by people"] if rated else []
     return f"{', '.join(parts)}{_unless('; unknown who answered', lost)}."
@@ -564,19 +581,19 @@ def _what_was_asked(
 
 def _questions_in_words(studies: Sequence[str], synthetic: Mapping[str, tuple[int, int]]) -> list[str]:
     "Whose questions were written for this project: all, those of some studies, or some of a study."
-    whole = [study for study, (k, n) in synthetic.items() if 0 < k == n]
-    part = [f"{counted(k, n, 'questions')} of {study}" for study, (k, n) in synthetic.items() if 0 < k < n]
-    if len(whole) == len(studies):
+    entirely = [study for study, (k, n) in synthetic.items() if 0 < k == n]
+    partly = [f"{counted(k, n, 'questions')} of {study}" for study, (k, n) in synthetic.items() if 0 < k < n]
+    if len(entirely) == len(studies):
         return ["all questions (no number has a clinical meaning)"]
-    said = [f"the questions of {', '.join(whole)}"] if whole else []
-    return [f"{x} (without clinical meaning)" for x in [*said, *part]]
+    texts = [f"the questions of {', '.join(entirely)}"] if entirely else []
+    return [f"{x} (without clinical meaning)" for x in [*texts, *partly]]
 
 
 def _ratings_in_words(results: str | Path, studies: Sequence[str]) -> list[str]:
     out = []
     for study in studies:
-        made = _metrics(results, "prepare", study)
-        k, n = made.get("n_simulated", 0), made.get("n_ratings", 0)
+        metrics = _metrics(results, "prepare", study)
+        k, n = metrics.get("n_simulated", 0), metrics.get("n_ratings", 0)
         out += [f"the ratings of {study}" if k == n else f"{counted(k, n, 'ratings')} of {study}"] if k else []
     return out
 
@@ -595,9 +612,9 @@ def _what_is_simulated(
     parts += [f"{n} simulated examinee{'s' * (n != 1)}"] if n else []
     parts += _ratings_in_words(results, studies)
     parts += [f"unknown of {', '.join(unknown)}, whose texts, answers or counts are not here"] if unknown else []
-    said = f"{'; '.join(parts)}." if parts else "Nothing: questions and answers are the studies' own."
-    said += f" Of what was declared, {covered_in_words(truth['covered'])}." if len(truth) else ""
-    return said[:1].upper() + said[1:]
+    sentence = f"{'; '.join(parts)}." if parts else "Nothing: questions and answers are the studies' own."
+    sentence += f" Of what was declared, {covered_in_words(truth['covered'])}." if len(truth) else ""
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _what_went_wrong(failures: pd.DataFrame) -> str:
@@ -607,23 +624,23 @@ def _what_went_wrong(failures: pd.DataFrame) -> str:
     lost = failures[failures["k"].isna()]
     kinds = failures.dropna(subset=["k"]).groupby("what", sort=False)
     kinds = kinds.agg(k=("k", "sum"), n=("n", lambda n: n.sum(skipna=False)))
-    said = [failure_in_words(r.Index.split(";")[0], r.k, r.n) for r in kinds.itertuples()]
-    of = ", ".join(dict.fromkeys(f"{r.study}{f': {r.who}' if r.who else ''}" for r in lost.itertuples()))
-    said += [f"unknown where counts are not there ({of})"] if of else []
-    return f"{'; '.join(said)}."
+    texts = [failure_in_words(r.Index.split(";")[0], r.k, r.n) for r in kinds.itertuples()]
+    unknown_text = ", ".join(dict.fromkeys(f"{r.study}{f': {r.who}' if r.who else ''}" for r in lost.itertuples()))
+    texts += [f"unknown where counts are not there ({unknown_text})"] if unknown_text else []
+    return f"{'; '.join(texts)}."
 
 
 def _what_to_doubt(drawn: pd.DataFrame, left: Iterable[str], p: pd.Series, lost: Sequence[str] = ()) -> str:
-    own = drawn[drawn["origin"] != "simulated"]
-    n = own[["n", "n_clusters"]].astype(float).min(axis=1)
+    asked_rows = drawn[drawn["origin"] != "simulated"]
+    n = asked_rows[["n", "n_clusters"]].astype(float).min(axis=1)
     few, unknown = int((n < SMALL).sum()), int(n.isna().sum())
     out = []
     if few or unknown:
-        what = f"key results rest on fewer than {SMALL} independent cases"
-        out.append(f"{counted(few, len(n), what, unknown, 'on an unknown number')}.")
+        phrase = f"key results rest on fewer than {SMALL} independent cases"
+        out.append(f"{counted(few, len(n), phrase, unknown, 'on an unknown number')}.")
     if len(p) or lost:
-        more = f"{_unless(', unknown of', lost)}; where none is shown, models may still differ"
-        out.append(f"Between models, {differences_in_words(p)}{more}.")
+        addition = f"{_unless(', unknown of', lost)}; where none is shown, models may still differ"
+        out.append(f"Between models, {differences_in_words(p)}{addition}.")
     if left:
         out.append(f"Not drawn, for too few answers: {', '.join(left)}.")
     return " ".join([*out, "Nothing here is clinical advice."])
@@ -640,9 +657,9 @@ def before_reading(
     "What every reader should know first, by heading."
     parts = None if parts is None else list(parts)
     lost = _missing(results, studies, parts, "score", "scores")
-    made = [_metrics(results, "prepare", study) for study in studies]
-    items = [m.get("n_items") for m in made]
-    rated = sum(m.get("n_ratings", 0) - m.get("n_simulated", 0) - m.get("n_by_models", 0) for m in made)
+    metrics = [_metrics(results, "prepare", study) for study in studies]
+    items = [m.get("n_items") for m in metrics]
+    rated = sum(m.get("n_ratings", 0) - m.get("n_simulated", 0) - m.get("n_by_models", 0) for m in metrics)
     pairs = [_table(results, "score", study, "pairs") for study in studies]
     pairs = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pairs]
     p = pd.concat([t["p_adjusted"] for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])

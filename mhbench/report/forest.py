@@ -85,8 +85,8 @@ def _in_a_sentence(title: str, rows: Sequence[ChartRow], digits: int, brief: boo
     "The title with the first and the last estimate."
     values = [(row.label, m) for row in rows for m in row.marks[:1]]
     ends = values[:1] + values[-1:] * (len(values) > 1)
-    said = [f"{label} {_number(m.estimate, digits)} {'' if brief else _ends(m, digits)}".strip() for label, m in ends]
-    return ". ".join(filter(None, [title.rstrip("."), "; ".join(said) + "."]))
+    texts = [f"{label} {_number(m.estimate, digits)} {'' if brief else _ends(m, digits)}".strip() for label, m in ends]
+    return ". ".join(filter(None, [title.rstrip("."), "; ".join(texts) + "."]))
 
 
 class _Pen:
@@ -150,8 +150,8 @@ def _range(rows: Sequence[ChartRow], refs: Sequence[float], limits: tuple[float,
     ends = np.array([x for m in marks for x in (m.estimate, m.low, m.high, m.tick)] + list(refs), float)
     low, high = np.nanmin(ends), np.nanmax(ends)
     pad = 0.05 * (high - low) or 0.5
-    least, most = limits or (-np.inf, np.inf)
-    return max(low - pad, min(least, low)), min(high + pad, max(most, high))
+    lowest, highest = limits or (-np.inf, np.inf)
+    return max(low - pad, min(lowest, low)), min(high + pad, max(highest, high))
 
 # %% ../../nbs/report/03_forest.ipynb #c3532962
 def _head(pen: _Pen | None, y: float, width: float, legend: Sequence[Sign], key: str) -> float:  # its lower end
@@ -175,12 +175,12 @@ def _head(pen: _Pen | None, y: float, width: float, legend: Sequence[Sign], key:
 def _names_of_refs(refs: Sequence[tuple[str, float]], at: Any, width: float) -> list[tuple[str, float, int]]:
     "Each reference with the place of its name, and how many lines it stands above the plot."
     out: list[tuple[str, float, int]] = []
-    taken: list[float] = []  # right ends, by tier
+    right_ends: list[float] = []  # right ends, by tier
     for name, value in sorted(refs, key=lambda r: r[1]):
         half = wide(name) / 2
         x = float(np.clip(at(value), _EDGE + half, width - _EDGE - half))
-        tier = next((k for k, end in enumerate(taken) if end + 6 < x - half), len(taken))
-        taken[tier : tier + 1] = [x + half]
+        tier = next((k for k, end in enumerate(right_ends) if end + 6 < x - half), len(right_ends))
+        right_ends[tier : tier + 1] = [x + half]
         out.append((name, x, tier))
     return out
 
@@ -204,10 +204,10 @@ def chart(
     p = _places(rows, width, brief, digits)
     low, high = _range(rows, [v for _, v in lines], limits)
     at = lambda v: p.left + (v - low) / (high - low) * (p.right - p.left)
-    named = _names_of_refs(lines, at, width)
+    placed_names = _names_of_refs(lines, at, width)
     broken = wrapped(title, width - 2 * _EDGE, HEAD, True)
     start = _EDGE + 17 * len(broken) + 3
-    top = _head(None, start, width, legend, key) + _LINE * (1 + max((t for *_, t in named), default=-1)) + 9
+    top = _head(None, start, width, legend, key) + _LINE * (1 + max((t for *_, t in placed_names), default=-1)) + 9
     bottom = top + sum(map(p.height, rows))
     below = wrapped(xlabel, width - 2 * _EDGE)
     height = bottom + 24 + _LINE * len(below) + 3
@@ -219,7 +219,7 @@ def chart(
         fig.suptitle("\n".join(broken), x=_EDGE / width, y=1 - (_EDGE - 2) / height, **head)
         pen = _Pen(fig, width, height)
         _head(pen, start, width, legend, key)
-        for name, x, tier in named:
+        for name, x, tier in placed_names:
             pen.write(name, x, top - 5 - _LINE * (tier + 0.5), ha="center")
         for _, value in lines:
             pen.line([at(value)] * 2, [top - 3, bottom], ls=(0, (3, 2)), lw=1.5)
@@ -248,25 +248,27 @@ def _draw_row(pen: _Pen, row: ChartRow, y: float, p: _Places, at: Any, brief: bo
         pen.write(last, end + wide(" "), middle, bbox=_GROUND)
     first = y + high / 2 + _LINE * len(lines) / 2 * p.above - (len(row.marks) - 1) * _MARK / 2
     for k, m in enumerate(row.marks):
-        here = first + k * _MARK
+        mark_y = first + k * _MARK
         if m.sure:
-            pen.line([at(m.low), at(m.high)], [here] * 2, m.look.color, lw=3)
+            pen.line([at(m.low), at(m.high)], [mark_y] * 2, m.look.color, lw=3)
         if np.isfinite(m.tick):
-            pen.line([at(m.tick)] * 2, [here - 8, here + 8], INK, lw=2)
-        pen.dot(at(m.estimate), here, m.look, m.hollow)
-        pen.write(_number(m.estimate, digits), p.numbers, here, INK, ha="right")
+            pen.line([at(m.tick)] * 2, [mark_y - 8, mark_y + 8], INK, lw=2)
+        pen.dot(at(m.estimate), mark_y, m.look, m.hollow)
+        pen.write(_number(m.estimate, digits), p.numbers, mark_y, INK, ha="right")
         if not brief:
-            pen.write(_ends(m, digits), p.numbers + 5, here)
+            pen.write(_ends(m, digits), p.numbers + 5, mark_y)
         if m.note:
             low, high = (m.low, m.high) if m.sure else (m.estimate, m.estimate)
             room = at(high) + 9 + wide(m.note) <= p.right
-            pen.write(m.note, at(high) + 9 if room else at(low) - 9, here, ha="left" if room else "right", bbox=_GROUND)
+            pen.write(
+                m.note, at(high) + 9 if room else at(low) - 9, mark_y, ha="left" if room else "right", bbox=_GROUND
+            )
 
 
 def _axis(pen: _Pen, y: float, ends: tuple[float, float], p: _Places, at: Any) -> None:
     pen.line([p.left, p.right], [y, y], SOFT)
-    most = max(2, int((p.right - p.left) / 50))
-    ticks = MaxNLocator(nbins=min(most, 6), steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)
+    max_ticks = max(2, int((p.right - p.left) / 50))
+    ticks = MaxNLocator(nbins=min(max_ticks, 6), steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)
     for t in ticks[(ticks >= ends[0] - 1e-9) & (ticks <= ends[1] + 1e-9)]:
         pen.line([at(t)] * 2, [y, y + 4], SOFT)
         pen.write(f"{round(t, 9) + 0:g}".replace("-", "\N{MINUS SIGN}"), at(t), y + 13, ha="center")
@@ -294,9 +296,9 @@ def _one_n(table: pd.DataFrame) -> int:  # 0: they differ, or are unknown
     return int(n.iloc[0]) if n.notna().all() and n.nunique() == 1 else 0
 
 
-def enough(table: pd.DataFrame, least: int = FEW) -> pd.DataFrame:
+def enough(table: pd.DataFrame, fewest: int = FEW) -> pd.DataFrame:
     "The rows with an estimate that rests on enough answers to be drawn."
-    return table[table["estimate"].notna() & ~(table["n"] < least)]
+    return table[table["estimate"].notna() & ~(table["n"] < fewest)]
 
 # %% ../../nbs/report/03_forest.ipynb #8d2a8452
 def _in_order(table: pd.DataFrame, column: str, upwards: bool) -> list:
@@ -307,33 +309,39 @@ def _in_order(table: pd.DataFrame, column: str, upwards: bool) -> list:
     return sorted(first.index, key=lambda x: (first[x] if upwards else -first[x], natural(x)))
 
 
-def _rows(table: pd.DataFrame, group: str, hue: str | None, marked: dict[Any, tuple[Look | None, bool]], **how: Any):
+def _rows(
+    table: pd.DataFrame, group: str, hue: str | None, marked: dict[Any, tuple[Look | None, bool]], **settings: Any
+):
     "The rows of a chart in their order."
-    held, upwards, harm, n = how["held"], how["upwards"], how["harm"], how["n"]
+    reference_column, upwards, harm, n = settings["held"], settings["upwards"], settings["harm"], settings["n"]
 
     def mark(row: Any, look: Look, hollow: bool = False) -> Mark:
         color = HARM if harm and getattr(row, harm) else look.color
-        tick = getattr(row, held) if held else float("nan")
+        tick = getattr(row, reference_column) if reference_column else float("nan")
         return Mark(row.estimate, row.ci_low, row.ci_high, look._replace(color=color), hollow, tick=tick)
 
     def small(rows: pd.DataFrame) -> str:
-        each = "" if n or rows["n"].isna().any() else f"n = {'/'.join(f'{int(k)}' for k in dict.fromkeys(rows['n']))}"
-        return ", ".join(filter(None, dict.fromkeys([each, *map(_lost, rows.itertuples())])))
+        n_text = "" if n or rows["n"].isna().any() else f"n = {'/'.join(f'{int(k)}' for k in dict.fromkeys(rows['n']))}"
+        return ", ".join(filter(None, dict.fromkeys([n_text, *map(_lost, rows.itertuples())])))
 
     out = []
     for value in _in_order(table, group, upwards):
-        of = table[table[group] == value]
-        of = of.sort_values(hue, key=lambda x: x.map(list(marked).index), kind="stable") if marked else of
+        rows_of_value = table[table[group] == value]
+        rows_of_value = (
+            rows_of_value.sort_values(hue, key=lambda x: x.map(list(marked).index), kind="stable")
+            if marked
+            else rows_of_value
+        )
         if marked or not hue:
-            each = [(r, *marked.get(getattr(r, hue or group), (None, False))) for r in of.itertuples()]
-            marks = [mark(r, look or _look(group, value), hollow) for r, look, hollow in each]
-            out.append(ChartRow(name_of(value), marks, small(of)))
+            n_text = [(r, *marked.get(getattr(r, hue or group), (None, False))) for r in rows_of_value.itertuples()]
+            marks = [mark(r, look or _look(group, value), hollow) for r, look, hollow in n_text]
+            out.append(ChartRow(name_of(value), marks, small(rows_of_value)))
         else:
             out.append(ChartRow(name_of(value)))
-            for part in _in_order(of, hue, upwards):
-                rows = of[of[hue] == part]
-                marks = [mark(r, _look(hue, part)) for r in rows.itertuples()]
-                out.append(ChartRow(name_of(part), marks, small(rows)))
+            for hue_value in _in_order(rows_of_value, hue, upwards):
+                rows = rows_of_value[rows_of_value[hue] == hue_value]
+                marks = [mark(r, _look(hue, hue_value)) for r in rows.itertuples()]
+                out.append(ChartRow(name_of(hue_value), marks, small(rows)))
     return out
 
 # %% ../../nbs/report/03_forest.ipynb #f46ca0c9
@@ -357,13 +365,13 @@ def intervals(
 
     Source: Lewis and Clarke 2001 (the plot's form).
     """
-    held, what = against or ("", "")
-    used = [group, *filter(None, [hue, held, harm[0]]), "estimate", "ci_low", "ci_high", "n"]
-    given = drawable("intervals", table, used)
-    shown = None if given is None else enough(given)
-    if given is None or shown is None or not len(shown):
+    reference_column, reference_text = against or ("", "")
+    used = [group, *filter(None, [hue, reference_column, harm[0]]), "estimate", "ci_low", "ci_high", "n"]
+    rounded = drawable("intervals", table, used)
+    drawn = None if rounded is None else enough(rounded)
+    if rounded is None or drawn is None or not len(drawn):
         return None
-    values = _in_order(shown, hue, better == "lower") if hue else []
+    values = _in_order(drawn, hue, better == "lower") if hue else []
     models = [v for v in values if hue in PEOPLE and look_of(v) != PLAIN]
     alike = len(set(map(look_of, models))) < len(values)
     marked: dict[Any, tuple[Look | None, bool]] = {}
@@ -374,17 +382,17 @@ def intervals(
     elif hue and len(values) <= 2:
         marked = {v: (None, k > 0) for k, v in enumerate(values)}
         legend = [Sign(PLAIN, name_of(v), k > 0) for k, v in enumerate(values)] if len(values) > 1 else []
-    n = _one_n(shown)
-    how = {"held": held, "upwards": better == "lower", "harm": harm[0], "n": n}
-    rows = _rows(shown, group, hue, marked, **how)
-    more = f" {_MOST_ROWS} of {len(rows)} rows, evenly spaced." if len(rows) > _MOST_ROWS else ""
-    rows = [rows[k] for k in np.linspace(0, len(rows) - 1, _MOST_ROWS).round().astype(int)] if more else rows
+    n = _one_n(drawn)
+    settings = {"held": reference_column, "upwards": better == "lower", "harm": harm[0], "n": n}
+    rows = _rows(drawn, group, hue, marked, **settings)
+    cut_text = f" {_MOST_ROWS} of {len(rows)} rows, evenly spaced." if len(rows) > _MOST_ROWS else ""
+    rows = [rows[k] for k in np.linspace(0, len(rows) - 1, _MOST_ROWS).round().astype(int)] if cut_text else rows
     direction = _BETTER.get(better or "", better)
     return chart(
         rows,
         title=spaced(title),
         legend=legend,
-        key=_key(given, shown, key, what, level, n, harm[1]) + more,
+        key=_key(rounded, drawn, key, reference_text, level, n, harm[1]) + cut_text,
         xlabel=spaced(xlabel) + (f": {direction}" if direction else ""),
         limits=limits,
         refs={
@@ -394,20 +402,22 @@ def intervals(
     )
 
 # %% ../../nbs/report/03_forest.ipynb #4e1ab568
-def _key(given: pd.DataFrame, shown: pd.DataFrame, key: str, what: str, level: float, n: int, harm: str) -> str:
+def _key(
+    rounded: pd.DataFrame, drawn: pd.DataFrame, key: str, reference_text: str, level: float, n: int, harm: str
+) -> str:
     "What dots and lines are, n, and what is left out."
-    sure = shown["ci_low"].notna() & shown["ci_high"].notna()
-    few = int((given["estimate"].notna() & (given["n"] < FEW)).sum())
-    why = "; or ".join(without(shown[~sure]).unique())
-    said = [
+    sure = drawn["ci_low"].notna() & drawn["ci_high"].notna()
+    few = int((rounded["estimate"].notna() & (rounded["n"] < FEW)).sum())
+    why = "; or ".join(without(drawn[~sure]).unique())
+    parts = [
         key[:1].upper() + key[1:],
         f"Lines: {level:.0%} confidence intervals" + (f"; n = {n}." if n else ".")
         if sure.any()
         else f"n = {n}." * bool(n),
-        f"Upright line: {what}." if what else "",
+        f"Upright line: {reference_text}." if reference_text else "",
         f"Red: {harm}." if harm else "",
-        "Unparseable answers count as incorrect." if any(_lost(r) for r in shown.itertuples()) else "",
+        "Unparseable answers count as incorrect." if any(_lost(r) for r in drawn.itertuples()) else "",
         f"No interval: {why}." if why else "",
         f"Left out: {few} with n < {FEW}." if few else "",
     ]
-    return " ".join(filter(None, said))
+    return " ".join(filter(None, parts))

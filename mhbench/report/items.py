@@ -42,9 +42,9 @@ class Answers(NamedTuple):
 def _became(scores: pd.DataFrame) -> pd.Series:
     "In a word: right, wrong, not scored (a judge does), or what came in place of an answer."
     correct = scores["correct"]
-    other = what_became(scores)
-    what = correct.map({1.0: "right", 0.0: "wrong"}).fillna("partly right").where(correct.notna(), "not scored")
-    return what.mask(other.isin([NOT_READ, REFUSED, FAILED]), other)
+    outcome = what_became(scores)
+    word = correct.map({1.0: "right", 0.0: "wrong"}).fillna("partly right").where(correct.notna(), "not scored")
+    return word.mask(outcome.isin([NOT_READ, REFUSED, FAILED]), outcome)
 
 # %% ../../nbs/report/06_items.ipynb #f15da451
 def _verdict(j: Judgment) -> str:
@@ -53,13 +53,13 @@ def _verdict(j: Judgment) -> str:
     return j.label if j.label is not None else f"{j.score:g}"
 
 
-def _verdicts(of: Sequence[Judgment]) -> str | None:
-    return "; ".join(f"{j.judge}: {_verdict(j)}" for j in of) or None
+def _verdicts(judgments: Sequence[Judgment]) -> str | None:
+    return "; ".join(f"{j.judge}: {_verdict(j)}" for j in judgments) or None
 
 
-def _apart(of: Sequence[Judgment]) -> str | None:
+def _apart(judgments: Sequence[Judgment]) -> str | None:
     "Whether the judges of one answer agree: by their labels, or by scores no further apart than 20."
-    good = [j for j in of if j.status == "ok"]
+    good = [j for j in judgments if j.status == "ok"]
     if len({j.judge for j in good}) < 2:
         return None
     scores = [j.score for j in good if j.score is not None]
@@ -86,9 +86,9 @@ _ONE = ["item_id", "model", "mode", "sample"]  # what makes an answer one of its
 
 def _places(scores: pd.DataFrame, stored: StoredRecords[Response]) -> np.ndarray:  # (rows,) -1 where there is none
     "Which stored response each row of the scores is of."
-    own = pd.DataFrame({name: stored.column(name) for name in _ONE}).astype({"sample": int})
-    own = own.assign(_at=np.arange(len(own))).drop_duplicates(_ONE, keep="last")
-    return scores[_ONE].merge(own, how="left", on=_ONE)["_at"].fillna(-1).to_numpy(int)
+    stored_rows = pd.DataFrame({name: stored.column(name) for name in _ONE}).astype({"sample": int})
+    stored_rows = stored_rows.assign(_at=np.arange(len(stored_rows))).drop_duplicates(_ONE, keep="last")
+    return scores[_ONE].merge(stored_rows, how="left", on=_ONE)["_at"].fillna(-1).to_numpy(int)
 
 
 def _joined(lists: pd.Series) -> pd.Series:  # of text; missing where a list is empty
@@ -113,7 +113,7 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
     free = scores["item_id"].isin(open_ids)
     plain = scores["answered_by"] == "plain"
     keys = scores[_ONE].itertuples(index=False, name=None)
-    of = [judged.get(k, []) if p else [] for k, p in zip(keys, plain)]
+    judgments_of = [judged.get(k, []) if p else [] for k, p in zip(keys, plain)]
     rows = scores.assign(
         study=study,
         mode=mode_names(scores),
@@ -122,35 +122,39 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
         answer=_joined(scores["answer"]).where(free),
         key=_joined(scores["key"]).where(free),
         confidence=scores["confidence"].round(3),
-        judged=list(map(_verdicts, of)),
-        judges=[_apart(js) for js in of],
+        judged=list(map(_verdicts, judgments_of)),
+        judges=[_apart(js) for js in judgments_of],
     )
-    told = open_ids & set(scores["item_id"])
-    shown = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(told)}
-    for target in _ratings(text, study, told).itertuples():
+    open_and_scored = open_ids & set(scores["item_id"])
+    item_texts = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(open_and_scored)}
+    for target in _ratings(text, study, open_and_scored).itertuples():
         line = f"{target.target}: {target.value} ({target.n} {target.who if target.n > 1 else target.who[:-1]})"
-        shown[f"{study}/{target.item_id}"].setdefault("rated", []).append(line)
+        item_texts[f"{study}/{target.item_id}"].setdefault("rated", []).append(line)
     files = [text / "prepare" / study / "recorded.parquet"]
     files += [text / "generate" / study / m / "responses.parquet" for m in models]
     stored = StoredRecords([f for f in files if f.exists()], Response)
     _check_selection(set(scores["model"]), set(stored.column("model")), study)
-    return _Part(rows[ROW_COLUMNS], shown, np.where(free & plain, _places(scores, stored), -1), stored, of)
+    return _Part(
+        rows[ROW_COLUMNS], item_texts, np.where(free & plain, _places(scores, stored), -1), stored, judgments_of
+    )
 
 # %% ../../nbs/report/06_items.ipynb #87b75f4a
 def _check_selection(scored: set[str], answered: set[str], study: str) -> None:
     "Refuse scores that were made for another selection of models than that of the run whose page this is."
     if not answered or scored == answered:  # without texts, as where only numbers were pulled, nothing can be said
         return
-    more, less = (", ".join(sorted(names)) for names in (scored - answered, answered - scored))
-    got = "; ".join([f"scores of {more}, not of the run"] * bool(more) + [f"none of {less}"] * bool(less))
+    surplus, missing = (", ".join(sorted(names)) for names in (scored - answered, answered - scored))
+    actual = "; ".join(
+        [f"scores of {surplus}, not of the run"] * bool(surplus) + [f"none of {missing}"] * bool(missing)
+    )
     remedy = f"run `dvc repro`, or `dvc repro score@{study}` and the report"
-    refuse(f"answers_of: the scores of {study} must be those of the models of the run; got {got}", remedy=remedy)
+    refuse(f"answers_of: the scores of {study} must be those of the models of the run; got {actual}", remedy=remedy)
 
 
 def _item_texts(i: Item) -> dict[str, Any]:
-    kept: dict[str, Any] = {"question": i.question, "options": i.options, "stems": i.stems, "context": i.context}
-    kept |= {"key": i.key, "rationale": i.rationale, "soft": i.soft_labels}
-    return {k: v for k, v in kept.items() if v}
+    texts: dict[str, Any] = {"question": i.question, "options": i.options, "stems": i.stems, "context": i.context}
+    texts |= {"key": i.key, "rationale": i.rationale, "soft": i.soft_labels}
+    return {k: v for k, v in texts.items() if v}
 
 
 _WRITTEN = ("text", "reasoning", "error")
@@ -159,28 +163,30 @@ _WRITTEN = ("text", "reasoning", "error")
 def _words(written: Mapping[str, Any], judgments: Sequence[Judgment]) -> dict[str, Any]:
     "What an answer says: its text, the thought before it, what went wrong, and the judges' words."
     verdicts = [{"judge": j.judge, "verdict": _verdict(j), "text": (j.text or j.error or "")[:2000]} for j in judgments]
-    kept = {c: written[c] for c in _WRITTEN} | {"text": (written["text"] or "").strip(), "verdicts": verdicts}
-    return {k: v for k, v in kept.items() if v}
+    fields = {c: written[c] for c in _WRITTEN} | {"text": (written["text"] or "").strip(), "verdicts": verdicts}
+    return {k: v for k, v in fields.items() if v}
 
 # %% ../../nbs/report/06_items.ipynb #54197dfa
-def _written(part: _Part, start: int) -> pd.DataFrame:  # row, text, reasoning, error, judged, right, length
+def _written(study_part: _Part, start: int) -> pd.DataFrame:  # row, text, reasoning, error, judged, right, length
     "The words of the answers of a study, whose rows begin at `start` on the page."
-    row = np.flatnonzero(part.place >= 0)
-    words = pd.DataFrame({c: part.stored.column(c)[part.place[row]] for c in _WRITTEN}, dtype=object)
+    row = np.flatnonzero(study_part.place >= 0)
+    words = pd.DataFrame({c: study_part.stored.column(c)[study_part.place[row]] for c in _WRITTEN}, dtype=object)
     length = words.map(lambda text: len(text or "")).sum(axis=1)
-    right = part.rows["what"].to_numpy()[row] == "right"
-    return words.assign(row=start + row, judged=[part.judged[k] for k in row], right=right, length=length)
+    right = study_part.rows["what"].to_numpy()[row] == "right"
+    return words.assign(row=start + row, judged=[study_part.judged[k] for k in row], right=right, length=length)
 
 
-def _texts_of(parts: Sequence[_Part], most: int | None) -> tuple[dict[str, dict], int]:  # by row; how many are left out
+def _texts_of(
+    parts: Sequence[_Part], limit: int | None
+) -> tuple[dict[str, dict], int]:  # by row; how many are left out
     "The words of the answers, first of those that were not right, as long as there is room."
     starts = np.cumsum([0, *(len(p.rows) for p in parts)])
-    every = pd.concat([_written(p, start) for p, start in zip(parts, starts)], ignore_index=True)
-    kept = every
-    if most is not None and every["length"].sum() > most:
-        first = every.sort_values("right", kind="stable")
-        kept = first[first["length"].cumsum() <= most].sort_index()
-    return {str(r["row"]): _words(r, r["judged"]) for r in kept.to_dict("records")}, len(every) - len(kept)
+    all_words = pd.concat([_written(p, start) for p, start in zip(parts, starts)], ignore_index=True)
+    retained = all_words
+    if limit is not None and all_words["length"].sum() > limit:
+        first = all_words.sort_values("right", kind="stable")
+        retained = first[first["length"].cumsum() <= limit].sort_index()
+    return {str(r["row"]): _words(r, r["judged"]) for r in retained.to_dict("records")}, len(all_words) - len(retained)
 
 # %% ../../nbs/report/06_items.ipynb #8f3eca8f
 def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, who, value, n
@@ -193,23 +199,23 @@ def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, targ
     drawn = np.where(table["origin"] == "simulated", "simulated ", "")
     table = table.assign(who=drawn + np.where(by_model, "models", "raters").astype(object))
     table = table[table["item_id"].isin(ids)].astype({"value": float})
-    of = table.groupby(["item_id", "target", "who"], sort=True)
-    out = pd.DataFrame({"value": of["value"].mean(), "n": of["rater"].nunique()}).astype({"value": object})
+    groups = table.groupby(["item_id", "target", "who"], sort=True)
+    out = pd.DataFrame({"value": groups["value"].mean(), "n": groups["rater"].nunique()}).astype({"value": object})
     scored = out["value"].notna()
     out.loc[scored, "value"] = [f"mean {x:.1f}" for x in out.loc[scored, "value"]]
     for target in out.index[~scored]:
-        counts = of.get_group(target)["label"].value_counts()
+        counts = groups.get_group(target)["label"].value_counts()
         out.at[target, "value"] = ", ".join(f"{label} {n}" for label, n in counts.items())
     return out.reset_index()
 
 
 def protected_ids(results: str | Path, studies: Iterable[str]) -> set[str]:  # "study/item"
     "The items of a run whose texts belong to a protected corpus."
-    found = set()
+    ids = set()
     for s in studies:
         items = _there(Path(results, "text", "prepare", s, "items.parquet"), Item)
-        found |= {f"{s}/{i.item_id}" for i in items if i.protected}
-    return found
+        ids |= {f"{s}/{i.item_id}" for i in items if i.protected}
+    return ids
 
 # %% ../../nbs/report/06_items.ipynb #3b5755ea
 MOST_WORDS = 50_000_000  # characters of answers that a page holds
@@ -224,8 +230,8 @@ def answers_of(
     most: int | None = MOST_WORDS,  # characters of answers, those that were not right first; None: all
 ) -> Answers:
     "All answers of a run; ValueError where the scores are those of another selection of models."
-    found = [_of_study(Path(results), study, models, study in private) for study in studies]
-    parts = [p for p in found if p is not None and len(p.rows)]
+    studies_found = [_of_study(Path(results), study, models, study in private) for study in studies]
+    parts = [p for p in studies_found if p is not None and len(p.rows)]
     if not parts:
         return Answers(pd.DataFrame(columns=ROW_COLUMNS), {}, {})
     items = dict(chain.from_iterable(p.items.items() for p in parts))
@@ -239,8 +245,8 @@ def columnar(rows: pd.DataFrame) -> dict[str, Any]:
         column = rows[name]
         codes, values = pd.factorize(column)
         if pd.api.types.is_numeric_dtype(column):
-            each = [*(int(x) if float(x).is_integer() else float(x) for x in values), None]  # code -1 is missing
-            out[str(name)] = np.array(each, object)[codes].tolist()
+            numbers = [*(int(x) if float(x).is_integer() else float(x) for x in values), None]  # code -1 is missing
+            out[str(name)] = np.array(numbers, object)[codes].tolist()
         else:
             out[str(name)] = {"values": [str(v) for v in values], "codes": codes.tolist()}
     return {"n": len(rows), "columns": out}

@@ -83,25 +83,25 @@ def _stored(file: Path) -> pd.DataFrame:
 
 
 def _section(
-    results: Path, figures: Path, stage: str, study: str, said: Mapping[str, Prose], verdicts: pd.DataFrame | None
+    results: Path, figures: Path, stage: str, study: str, prose: Mapping[str, Prose], verdicts: pd.DataFrame | None
 ) -> Section:
     folder = results / stage / study
     if not (folder / "contents.json").exists():
-        got = f"no {stage}/{study}/contents.json; run the stage with `dvc repro`"
-        refuse(f"collect: {stage} of {study} must have left its contents; got {got}", error=FileNotFoundError)
+        actual = f"no {stage}/{study}/contents.json; run the stage with `dvc repro`"
+        refuse(f"collect: {stage} of {study} must have left its contents; got {actual}", error=FileNotFoundError)
     c = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
-    shown = []
+    report_tables = []
     for t in c["tables"]:
         if t["show"]:
             name = t["name"]
             frame = _stored(folder / f"{name}.parquet").drop(columns=t["hide"])
-            about = Prose(**t["about"]) if "about" in t else said.get(name, Prose())  # a study that adds it says it
-            beside = tables.beside_printed(frame, f"{stage}/{name}", verdicts)
-            shown.append(ReportTable(t["caption"], beside, about, study, t.get("card", ""), name))
+            about = Prose(**t["about"]) if "about" in t else prose.get(name, Prose())  # a study that adds it says it
+            with_printed = tables.beside_printed(frame, f"{stage}/{name}", verdicts)
+            report_tables.append(ReportTable(t["caption"], with_printed, about, study, t.get("card", ""), name))
     drawn = figures / stage / study
     pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]
     absent = [f"{a['name']}: {a['why']}" for a in c["absent"]]
-    return Section(f"{study}: {stage}", c["about"], shown, pictures, absent, stage, study, c.get("origins", {}))
+    return Section(f"{study}: {stage}", c["about"], report_tables, pictures, absent, stage, study, c.get("origins", {}))
 
 # %% ../../nbs/report/07_page.ipynb #663e4531
 def collect(
@@ -116,8 +116,10 @@ def collect(
     stages = list(stages)
     files = {stage: Path(notebooks) / f"{stage}.ipynb" for stage, _ in stages} if notebooks else {}
     prose = {stage: tables.stage_prose(file) for stage, file in files.items() if file.exists()}
-    held = {study: Path(results, "ledger", study, "verdicts.parquet") for stage, study in stages if stage == "ledger"}
-    verdicts = {study: _stored(file) for study, file in held.items() if file.exists()}
+    verdict_files = {
+        study: Path(results, "ledger", study, "verdicts.parquet") for stage, study in stages if stage == "ledger"
+    }
+    verdicts = {study: _stored(file) for study, file in verdict_files.items() if file.exists()}
     return [
         _section(Path(results), Path(figures), stage, study, prose.get(stage, {}), verdicts.get(study))
         for stage, study in stages
@@ -132,17 +134,17 @@ def headline(results: str | Path, stages: Iterable[tuple[str, str]]) -> pd.DataF
     """The main numbers of every (stage, study) of a run; for each study first those that the first screen draws, then
     accuracies: study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level, origin.
     """
-    found = []
+    tables = []
     for stage, study in stages:
         file = Path(results) / stage / study / "headline.parquet"
         if file.exists():
             rows = pd.read_parquet(file).assign(study=study, stage=stage)
             accurate = (rows["measure"] == "accuracy") & (stage == "score")
             drawn = rows["measure"] == first_screen(results, stage, study).get("measure")
-            found.append(rows.assign(later=2 - accurate - 2 * drawn))
-    if not found:
+            tables.append(rows.assign(later=2 - accurate - 2 * drawn))
+    if not tables:
         return pd.DataFrame(columns=_MAIN)
-    main = pd.concat(found, ignore_index=True)
+    main = pd.concat(tables, ignore_index=True)
     by = [main["study"].map({s: k for k, s in enumerate(main["study"].unique())}), main["later"]]
     by.append(-main["estimate"].where(main["later"] < 2, 0.0))
     main = main.iloc[np.lexsort(by[::-1])]
@@ -193,39 +195,42 @@ class _Links:
         for s in sections:
             for t in s.given:
                 names = t.frame[t.card].unique() if t.card else ()
-                self.cards |= {(s.study, str(who)): _stem("card", s.study, str(who)) for who in names}
+                self.cards |= {(s.study, str(name)): _stem("card", s.study, str(name)) for name in names}
         self.listed = answers is not None  # whether the page has a list of answers
         rows = answers.rows if answers else pd.DataFrame(columns=ROW_COLUMNS)
         self.rows = rows[rows["correct"].notna()].filter(_CHOSEN_BY).astype("category")  # right, wrong or partly right
         self.sets = list(self.rows["set"].cat.categories)
         self._counted: dict[tuple[str, ...], dict[tuple, int]] = {}
 
-    def n_items(self, wanted: dict[str, Any]) -> int:  # column -> its value
+    def n_items(self, selection: dict[str, Any]) -> int:  # column -> its value
         "How many items the selected answers have."
-        by = tuple(wanted)
+        by = tuple(selection)
         if by not in self._counted:
             self._counted[by] = self.rows.groupby(list(by), observed=True)["item_id"].nunique().to_dict()
-        return self._counted[by].get(tuple(wanted.values()), 0)
+        return self._counted[by].get(tuple(selection.values()), 0)
 
     def answers(self, row: dict, study: str | None) -> str:
         "A link to the answers behind a row of a table; empty if their number is not the row's n."
         if not self.listed or "model" not in row or "n" not in row:
             return ""
-        wanted = {"study": row.get("study", study), "model": row["model"]}
+        by_model = {"study": row.get("study", study), "model": row["model"]}
         if isinstance(row.get("mode"), str):
-            wanted["mode"] = row["mode"]
+            by_model["mode"] = row["mode"]
         if row.get("by") in ("category", "topic", "set"):
-            wanted[row["by"]] = row["group"]
-        for own in (wanted, *(wanted | {"set": name} for name in self.sets)):  # or a table of the core set alone
-            if self.n_items(own) == row["n"] and (row["n"] or own is wanted):
-                return f"items?{urlencode(own)}"
+            by_model[row["by"]] = row["group"]
+        for selection in (
+            by_model,
+            *(by_model | {"set": name} for name in self.sets),
+        ):  # or a table of the core set alone
+            if self.n_items(selection) == row["n"] and (row["n"] or selection is by_model):
+                return f"items?{urlencode(selection)}"
         return ""
 
     def card(self, row: dict, study: str | None) -> str:
         "The card of the judge that a row names, in `judge` or at the end of its `measure`."
-        for (of, who), place in self.cards.items():
-            named = row.get("judge") == who or str(row.get("measure", "")).endswith(f" by {who}")
-            if of == row.get("study", study) and named:
+        for (card_study, judge), place in self.cards.items():
+            is_named = row.get("judge") == judge or str(row.get("measure", "")).endswith(f" by {judge}")
+            if card_study == row.get("study", study) and is_named:
                 return f"#{place}"
         return ""
 
@@ -244,8 +249,8 @@ def _notebook_of(function: str) -> dict[str, str]:  # name, notebook, link
     "The notebook that defines a function of the package, with its public address if it has one."
     module = importlib.util.find_spec(function.rsplit(".", 1)[0])
     head = Path(module.origin).read_text(encoding="utf-8")[:2000] if module and module.origin else ""
-    found = re.search(r"File to edit: (?:\.\./)*(nbs/\S+\.ipynb)", head)
-    notebook = found[1] if found else ""
+    match = re.search(r"File to edit: (?:\.\./)*(nbs/\S+\.ipynb)", head)
+    notebook = match[1] if match else ""
     url = _source_url()
     link = f"{url}/blob/main/{notebook}" if notebook and url else ""
     return {"name": function.rsplit(".", 1)[-1] if notebook else function, "notebook": notebook, "link": link}
@@ -262,10 +267,10 @@ def _shown(table: pd.DataFrame) -> dict[str, Any]:
 
 def _card_pages(t: ReportTable, to: _Links) -> list[dict[str, Any]]:
     out = []
-    for who, g in t.frame.groupby(t.card, sort=False) if t.card else ():
-        kept = g.drop(columns=[t.card]).drop(columns=_NOT_ON_A_CARD, errors="ignore")
-        shown = readable(kept.astype({"n": "Int64"}) if "n" in kept else kept)
-        out.append(_shown(shown) | {"id": to.cards[str(t.study), str(who)], "who": who, "study": t.study})
+    for judge, g in t.frame.groupby(t.card, sort=False) if t.card else ():
+        columns_kept = g.drop(columns=[t.card]).drop(columns=_NOT_ON_A_CARD, errors="ignore")
+        displayed = readable(columns_kept.astype({"n": "Int64"}) if "n" in columns_kept else columns_kept)
+        out.append(_shown(displayed) | {"id": to.cards[str(t.study), str(judge)], "who": judge, "study": t.study})
     return out
 
 
@@ -282,12 +287,12 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
     same = _in_every_row(table)
     table = table.drop(columns=list(same))
     table = table.assign(**{c: table[c].map(name_of, na_action="ignore") for c in NAMED if c in table})
-    shown = _shown(table)
+    displayed = _shown(table)
     place = {c: k for k, c in enumerate(table.columns)}
     rows = []
-    for cells, row in zip(shown["rows"], t.frame.head(ROWS_SHOWN).to_dict("records")):
+    for cells, row in zip(displayed["rows"], t.frame.head(ROWS_SHOWN).to_dict("records")):
         rows.append({"cells": cells, "link": to.answers(row, t.study), "card": to.card(row, t.study)})
-    return shown | {
+    return displayed | {
         "id": key,
         "caption": t.caption,
         "rows": rows,
@@ -324,8 +329,8 @@ def _lean(svg: str) -> str:
 def _picture(p: Picture, title: str) -> dict:
     file = Path(p.file)
     if not file.exists():
-        got = f"{str(p.file)!r} ({title}); run the stage that draws it"
-        refuse(f"html_report: figures must exist; got {got}", error=FileNotFoundError)
+        actual = f"{str(p.file)!r} ({title}); run the stage that draws it"
+        refuse(f"html_report: figures must exist; got {actual}", error=FileNotFoundError)
     if file.suffix == ".svg":
         data = quote(_lean(file.read_text(encoding="utf-8")), safe=' <>="/:;,.()!*+?@-_~[]{}|^$')
         source = f"data:image/svg+xml,{data}"
@@ -337,31 +342,31 @@ def _picture(p: Picture, title: str) -> dict:
 def _entry(t: ReportTable, key: str, picture: Picture | None, section: Section, to: _Links) -> dict[str, Any]:
     "A table below its sentence, with the figure of the same name."
     first = t.about.text.split(". ")[0].replace("\n", " ").rstrip(".")
-    said = tables.in_a_sentence(t.frame) or (f"{first}." if first[:1].isupper() else "")
+    sentence = tables.in_a_sentence(t.frame) or (f"{first}." if first[:1].isupper() else "")
     figure = _picture(picture, section.title) if picture else None
-    return {"id": key, "caption": t.caption, "said": said, "figure": figure, "table": _cells(t, key, section, to)}
+    return {"id": key, "caption": t.caption, "said": sentence, "figure": figure, "table": _cells(t, key, section, to)}
 
 
 def _asked(section: Section, key: str, to: _Links) -> list[tuple[str, dict]]:  # (question, entry), in order
     "The output of one stage for one study, by question."
-    beside = {t.name for t in section.given if t.name}
+    table_names = {t.name for t in section.given if t.name}
     pictures = [(Path(p.file).stem, p) for p in starmap(Picture, section.figures)]
-    named = dict(pictures)
+    picture_of = dict(pictures)
     out = []
-    for k, (name, p) in enumerate([x for x in pictures if x[0] not in beside], 1):
+    for k, (name, p) in enumerate([x for x in pictures if x[0] not in table_names], 1):
         shown = {"id": f"{key}f{k}", "caption": p.caption, "said": "", "table": None}
         out.append((name, shown | {"figure": _picture(p, section.title)}))
     for k, t in enumerate(section.given, 1):
-        out.append((t.name, _entry(t, f"{key}t{k}", named.get(t.name), section, to)))
+        out.append((t.name, _entry(t, f"{key}t{k}", picture_of.get(t.name), section, to)))
     return [(question_of(section.stage, name) if section.study else "", entry) for name, entry in out]
 
 
 def _counted(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
-    said = []
+    counts = []
     for word in ("table", "figure"):
         n = sum(bool(e[word]) for e in entries)
-        said += [f"{n} {word}{'s' * (n != 1)}"] if n else []
-    return ", ".join(said)
+        counts += [f"{n} {word}{'s' * (n != 1)}"] if n else []
+    return ", ".join(counts)
 
 
 def _groups(sections: Sequence[Section], to: _Links) -> list[dict]:
@@ -373,14 +378,16 @@ def _groups(sections: Sequence[Section], to: _Links) -> list[dict]:
         for question, entry in _asked(s, f"s{k}", to):
             parts[question]["entries"].append(entry)
         if s.text or s.absent:
-            own = parts[question_of(s.stage) if s.study else ""]
-            own["texts"] += [s.text] if s.text else []
-            own["absent"] += s.absent
+            part_of_stage = parts[question_of(s.stage) if s.study else ""]
+            part_of_stage["texts"] += [s.text] if s.text else []
+            part_of_stage["absent"] += s.absent
     out = []
     for g, (name, parts) in enumerate(groups.items(), 1):
-        found = sorted(parts.items(), key=lambda x: order.get(x[0], len(order)))
-        asked = [{"name": question, "count": _counted(part["entries"]), **part} for question, part in found]
-        questions = [part | {"id": f"g{g}q{k}"} for k, part in enumerate(asked, 1)]
+        ordered = sorted(parts.items(), key=lambda x: order.get(x[0], len(order)))
+        with_counts = [
+            {"name": question, "count": _counted(contents["entries"]), **contents} for question, contents in ordered
+        ]
+        questions = [contents | {"id": f"g{g}q{k}"} for k, contents in enumerate(with_counts, 1)]
         banner = origin_banner({k: v for s in sections if s.study == name for k, v in s.origins.items()})
         out.append({"id": f"g{g}", "name": name, "banner": banner, "questions": questions})
     return out
@@ -406,8 +413,8 @@ def _marks(lines: Mapping[str, float], scale: tuple[float, float]) -> list[dict[
         place = _place(at, scale)
         low = bool(out) and place - out[-1]["at"] < _APART and "low" not in out[-1]["side"]
         side = " start" if place < 28 else " end" if place > 72 else ""  # half a name is as wide on the narrowest plot
-        told = name if any(c.isdigit() for c in name) else f"{name} {at:.2f}"
-        out.append({"name": spaced(told), "at": place, "side": side + (" low" if low else "")})
+        label = name if any(c.isdigit() for c in name) else f"{name} {at:.2f}"
+        out.append({"name": spaced(label), "at": place, "side": side + (" low" if low else "")})
     return out
 
 
@@ -443,14 +450,14 @@ def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
 def _embedded(answers: Answers) -> dict[str, Any]:
     "The packed answers, and the first of them as a table for readers without JavaScript."
     head = ["study", "item_id", "model", "mode", "what", "answer", "key", "judged"]
-    shown = _shown(answers.rows[head].head(ROWS_SHOWN))["rows"]
-    known = answers.rows["study"] + "/" + answers.rows["item_id"]
+    first_rows = _shown(answers.rows[head].head(ROWS_SHOWN))["rows"]
+    item_keys = answers.rows["study"] + "/" + answers.rows["item_id"]
     return {
         "n": len(answers.rows),
         "wordless": answers.wordless,
         "head": head,
-        "shown": shown,
-        "protected": bool((~known.isin(list(answers.items))).any()),
+        "shown": first_rows,
+        "protected": bool((~item_keys.isin(list(answers.items))).any()),
         "rows": packed(columnar(answers.rows)),
         "texts": packed({"items": answers.items, "answers": answers.texts}),
     }
@@ -464,8 +471,8 @@ def filled_template(
     **values: Any,
 ) -> str:
     "A self-contained page: a template with its values, and the styles and scripts in it."
-    how: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    env = jinja2.Environment(loader=jinja2.PackageLoader("mhbench.report"), undefined=jinja2.StrictUndefined, **how)
+    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    env = jinja2.Environment(loader=jinja2.PackageLoader("mhbench.report"), undefined=jinja2.StrictUndefined, **options)
     static = resources.files("mhbench.report") / "static"
     style = "".join((static / f).read_text(encoding="utf-8") for f in styles)
     script = "".join((static / f).read_text(encoding="utf-8") for f in scripts)
@@ -490,7 +497,7 @@ def html_report(
     "One self-contained page; FileNotFoundError where a figure is missing."
     text = introduction.split("\n\n") if isinstance(introduction, str) else introduction
     groups = _groups(sections, _Links(sections, answers))
-    asked = chain.from_iterable(g["questions"] for g in groups)
+    questions = chain.from_iterable(g["questions"] for g in groups)
     place = {g["name"]: g["id"] for g in groups}
     drawn = [_plot(f, len(shown), place.get(f.study, "")) for f in shown]
     rows = list(chain.from_iterable(f["rows"] for f in drawn))
@@ -509,7 +516,7 @@ def html_report(
         wrong=wrong,
         failed=failed,
         groups=groups,
-        small=sum(len(q["entries"]) for q in asked) <= _SMALL,
+        small=sum(len(q["entries"]) for q in questions) <= _SMALL,
         csv=packed(files),
         answers=_embedded(answers) if answers is not None and len(answers.rows) else None,
         glossary=GLOSSARY,

@@ -37,17 +37,19 @@ def counselingbench(folder: Path, width: float = WIDTH) -> Figure:
     rows = []
     for r in zero.itertuples():
         look = MEDICAL_LOOK if r.model in medical else GENERAL_LOOK
-        both = [(r, False), (few.loc[r.model], True)]
-        lost = [f"{m.n_unread} unparseable" if m.n_unread >= m.n / 100 else "" for m, _ in both]
-        marks = [_mark(m, look, hollow=hollow, note=note) for (m, hollow), note in zip(both, lost)]
+        by_mode = [(r, False), (few.loc[r.model], True)]
+        lost = [f"{m.n_unread} unparseable" if m.n_unread >= m.n / 100 else "" for m, _ in by_mode]
+        marks = [_mark(m, look, hollow=hollow, note=note) for (m, hollow), note in zip(by_mode, lost)]
         rows.append(ChartRow(name_of(r.model), marks))
     passed = [name_of(m) for m in table.loc[table["pass mark"] == "above", "model"].unique()]
     below = table.groupby("model")["expert level"].agg(lambda x: (x == "below").all())
-    how = f"{names_in_words(passed)} pass{'es' * (len(passed) == 1)}" if passed else "No model is shown to pass"
-    whom = f"all {len(below)}" if below.all() else f"{below.sum()} of {len(below)}"
+    finding = f"{names_in_words(passed)} pass{'es' * (len(passed) == 1)}" if passed else "No model is shown to pass"
+    group = f"all {len(below)}" if below.all() else f"{below.sum()} of {len(below)}"
     best = zero.iloc[0]
-    title = f"{how} the counselling exam; {whom} models stay below expert level"
-    told = f"{name_of(best.model)} {best.estimate:.2f} [{best.ci_low:.2f}, {best.ci_high:.2f}]; pass mark {PASS:.2f}"
+    title = f"{finding} the counselling exam; {group} models stay below expert level"
+    alternative = (
+        f"{name_of(best.model)} {best.estimate:.2f} [{best.ci_low:.2f}, {best.ci_high:.2f}]; pass mark {PASS:.2f}"
+    )
     signs = [Sign(GENERAL_LOOK, "general"), Sign(MEDICAL_LOOK, "medical")]
     signs += [Sign(PLAIN, "zero-shot"), Sign(PLAIN, "few-shot", hollow=True)]
     return chart(
@@ -61,7 +63,7 @@ def counselingbench(folder: Path, width: float = WIDTH) -> Figure:
         refs={"chance .25": 0.25, f"pass mark {PASS:.2f}".replace("0.", "."): PASS, "experts .90": EXPERTS},
         width=width,
         brief=width <= WIDTH,
-        told=f"{title}. {told}.",
+        told=f"{title}. {alternative}.",
     )
 
 # %% ../../nbs/report/09_papers.ipynb #93f18ef1
@@ -79,10 +81,10 @@ def mentat(folder: Path, width: float = WIDTH) -> Figure:
         ("Accuracy of o1", o1, "labels", {"as shown": _SHOWN, "as released": _RELEASED, "results file": _AUTHORS}),
     ):
         rows.append(ChartRow(heading))
-        for part in parts:
-            of = table[table["category"] == part].set_index(column)
-            marks = [_mark(of.loc[x], look) for x, look in looks.items()]
-            rows.append(ChartRow("both" if part == "all" else part, marks, f"n = {of['n'].iloc[0]}"))
+        for category in parts:
+            by_assignment = table[table["category"] == category].set_index(column)
+            marks = [_mark(by_assignment.loc[x], look) for x, look in looks.items()]
+            rows.append(ChartRow("both" if category == "all" else category, marks, f"n = {by_assignment['n'].iloc[0]}"))
     value = {x: f"{rows[1].marks[k].estimate:.2f}" for k, x in enumerate(("shown", "released"))}
     right = {x: f"{rows[5].marks[k].estimate:.2f}" for k, x in enumerate(("shown", "released"))}
     title = (

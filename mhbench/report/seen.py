@@ -24,8 +24,8 @@ MOST_NAMES = 3  # of a clause; more are counted
 def spoken_of(table: pd.DataFrame, of: str) -> pd.DataFrame:
     "The rows that a figure shows, the highest first; simulated models only if there is no other row."
     rows = enough(table).sort_values("estimate", ascending=False, kind="stable")
-    asked = rows[[not simulated(x) for x in rows[of]]]
-    return asked if len(asked) else rows
+    asked_rows = rows[[not simulated(x) for x in rows[of]]]
+    return asked_rows if len(asked_rows) else rows
 
 
 def names_in_words(names: Iterable[object], of_all: int = 0, noun: str = "models") -> str:
@@ -54,17 +54,17 @@ def best_of(
     if not rows:
         return ""
     best, last = rows[0], rows[-1]
-    alone, others = len(rows) == 1, len(rows) < len(enough(table))
-    what = "is the best model asked" if others else "scores" if alone else f"is {adjective}"
-    first = f"{name_of(best[of])} {what} "
-    first += value(best["estimate"]) if what == "scores" else f"({value(best['estimate'])})"
+    alone, has_simulated = len(rows) == 1, len(rows) < len(enough(table))
+    verb = "is the best model asked" if has_simulated else "scores" if alone else f"is {adjective}"
+    first = f"{name_of(best[of])} {verb} "
+    first += value(best["estimate"]) if verb == "scores" else f"({value(best['estimate'])})"
     if not marks:
         return first if alone else f"{first}, {name_of(last[of])} lowest ({value(last['estimate'])})"
-    where: dict[str, list[str]] = {}
+    by_relation: dict[str, list[str]] = {}
     for label, at in marks.items():
-        where.setdefault(_place(best, at), []).append("chance" if label.startswith("chance") else spaced(label))
-    undecided = " and ".join(where.pop("", []))
-    decided = ", ".join(f"{how} {' and '.join(names)}" for how, names in where.items())
+        by_relation.setdefault(_place(best, at), []).append("chance" if label.startswith("chance") else spaced(label))
+    undecided = " and ".join(by_relation.pop("", []))
+    decided = ", ".join(f"{relation} {' and '.join(names)}" for relation, names in by_relation.items())
     if not decided:
         return f"{first}: not shown to differ from {undecided}"
     return f"{first}: {decided}" + (f"; undecided: {undecided}" if undecided else "")

@@ -88,15 +88,15 @@ def introduce(
 ) -> None:
     "Give these models their looks in all later figures."
     global _cast
-    known = list(dict.fromkeys([*names, *best_first]))
+    all_names = list(dict.fromkeys([*names, *best_first]))
     made_up, clinical = frozenset(simulated), set(medical)
-    asked = [name for name in known if name not in made_up]
+    asked_models = [name for name in all_names if name not in made_up]
     look = dict.fromkeys(made_up, SIMULATED_LOOK)
-    if len(asked) > len(LOOKS):
-        look |= {name: MEDICAL_LOOK if name in clinical else GENERAL_LOOK for name in asked}
+    if len(asked_models) > len(LOOKS):
+        look |= {name: MEDICAL_LOOK if name in clinical else GENERAL_LOOK for name in asked_models}
     else:
-        look |= dict(zip(asked, LOOKS))
-    _cast = Cast(look, made_up, {name: k for k, name in enumerate(dict.fromkeys([*best_first, *known]))})
+        look |= dict(zip(asked_models, LOOKS))
+    _cast = Cast(look, made_up, {name: k for k, name in enumerate(dict.fromkeys([*best_first, *all_names]))})
 
 # %% ../../nbs/report/02_style.ipynb #cf379a36
 def who(label: object) -> str:
@@ -198,8 +198,8 @@ def drawable(function: str, table: pd.DataFrame, columns: Sequence[str]) -> pd.D
     "The table to draw from, its numbers rounded; None where it has no row, ValueError where a column is missing."
     gone = [c for c in columns if c not in table.columns]
     if gone:
-        got = f"{list(table.columns)}, without {gone}"
-        refuse(f"{function}: table must have the columns {list(columns)}; got {got}; rename or compute them")
+        actual = f"{list(table.columns)}, without {gone}"
+        refuse(f"{function}: table must have the columns {list(columns)}; got {actual}; rename or compute them")
     if not len(table):
         return None
     numbers = table.select_dtypes("floating").columns
@@ -215,13 +215,13 @@ def save(fig: Figure, stem: str, folder: str | Path) -> list[Path]:  # the two f
     "Write a figure as PNG and SVG; the same figure gives the same bytes. Its label is the alternative text."
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    told = str(fig.get_label() or "") or None
+    label = str(fig.get_label() or "") or None
     title = {"Title": title_of(fig)} if fig.get_suptitle() else {}
     with matplotlib.rc_context(STYLE):
         out = [folder / f"{stem}.png", folder / f"{stem}.svg"]
-        shown = fig.dpi
+        screen_dpi = fig.dpi
         fig.dpi = STYLE["savefig.dpi"]
-        FigureCanvasAgg(fig).print_png(out[0], metadata={"Software": None, "Description": told} | title)
-        FigureCanvasSVG(fig).print_svg(out[1], metadata={"Date": None, "Creator": None, "Description": told} | title)
-        fig.dpi = shown
+        FigureCanvasAgg(fig).print_png(out[0], metadata={"Software": None, "Description": label} | title)
+        FigureCanvasSVG(fig).print_svg(out[1], metadata={"Date": None, "Creator": None, "Description": label} | title)
+        fig.dpi = screen_dpi
     return out

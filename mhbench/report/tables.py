@@ -46,21 +46,23 @@ def with_interval(table: pd.DataFrame) -> pd.DataFrame:
 
     gone = [c for c in ("estimate", "ci_low", "ci_high") if c not in table]
     if gone:
-        got = f"{list(table.columns)}, without {gone}; compute the interval first"
-        refuse(f"with_interval: table must have the columns estimate, ci_low, ci_high; got {got}")
+        actual = f"{list(table.columns)}, without {gone}; compute the interval first"
+        refuse(f"with_interval: table must have the columns estimate, ci_low, ci_high; got {actual}")
     unread = table["n_unread"].fillna(0) if "n_unread" in table else [0] * len(table)
     cut = {"n", "n_truncated"} <= set(table)
-    most = (2 * table["n_truncated"].fillna(0) > table["n"].fillna(0)) if cut else [False] * len(table)
+    mostly_cut = (2 * table["n_truncated"].fillna(0) > table["n"].fillna(0)) if cut else [False] * len(table)
     text = []
-    for row, k, limited in zip(table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy(), unread, most):
+    for row, k, limited in zip(table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy(), unread, mostly_cut):
         estimate, low, high = map(number, row)
         ends = f" [{low}, {high}]" if np.isfinite(row[1:]).all() else ""
         absent = (CUT_OFF if limited else NONE_READ) if k > 0 else number(None)
         text.append(absent if np.isnan(row[0]) else f"{estimate}{ends}")
-    own = "level" in table and pd.api.types.is_float_dtype(table["level"])  # a column of words has another meaning
-    levels = sorted(set(table["level"].dropna())) if own else [0.95]
+    has_level = "level" in table and pd.api.types.is_float_dtype(
+        table["level"]
+    )  # a column of words has another meaning
+    levels = sorted(set(table["level"].dropna())) if has_level else [0.95]
     head = f"estimate [{round(100 * levels[0], 3):g}% interval]" if len(levels) == 1 else "estimate [interval]"
-    folded = ["ci_low", "ci_high"] + (["level"] if own and len(levels) <= 1 else [])
+    folded = ["ci_low", "ci_high"] + (["level"] if has_level and len(levels) <= 1 else [])
     return table.drop(columns=folded).rename(columns={"estimate": head}).assign(**{head: text})
 
 # %% ../../nbs/report/01_tables.ipynb #cf14335d
@@ -118,11 +120,11 @@ class Prose(NamedTuple):
 
 def _imported(tree: ast.Module) -> dict[str, str]:  # name -> where it is from
     "The package's functions that a cell imports."
-    found: dict[str, str] = {}
+    imports: dict[str, str] = {}
     for n in tree.body:
         if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("mhbench"):
-            found |= {a.asname or a.name: f"{n.module}.{a.name}" for a in n.names}
-    return found
+            imports |= {a.asname or a.name: f"{n.module}.{a.name}" for a in n.names}
+    return imports
 
 
 def _called(tree: ast.Module) -> list[str]:
@@ -132,8 +134,8 @@ def _called(tree: ast.Module) -> list[str]:
 def _registered(tree: ast.Module) -> list[str]:
     "The literal names of `s.table(...)` in a cell."
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.args]
-    made = [n.args[0] for n in calls if n.func.attr == "table"]  # type: ignore[attr-defined]
-    return [a.value for a in made if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    arguments = [n.args[0] for n in calls if n.func.attr == "table"]  # type: ignore[attr-defined]
+    return [a.value for a in arguments if isinstance(a, ast.Constant) and isinstance(a.value, str)]
 
 
 _SIGNS = {"times": "\N{MULTIPLICATION SIGN}", "le": "\N{LESS-THAN OR EQUAL TO}", "ge": "\N{GREATER-THAN OR EQUAL TO}"}
@@ -157,24 +159,24 @@ def _plainly(markdown: str) -> tuple[str, str]:  # the last heading, and the pro
 def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the table
     "What a stage's notebook says about each table that it makes."
     cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
-    known: dict[str, str] = {}
+    imports: dict[str, str] = {}
     out: dict[str, Prose] = {}
     heading, prose = "", ""
     before: list[str] = []
     for c in cells:
         source = "".join(c["source"])
         if c["cell_type"] == "markdown":
-            said, text = _plainly(source)
-            heading = said or heading
-            prose = text or ("" if said else prose)
+            title, text = _plainly(source)
+            heading = title or heading
+            prose = text or ("" if title else prose)
             before = []
             continue
         try:
             tree = ast.parse(source)
         except SyntaxError:  # a magic line
             continue
-        known |= _imported(tree)
-        before += [known[f] for f in _called(tree) if f in known and ".report." not in known[f]]
+        imports |= _imported(tree)
+        before += [imports[f] for f in _called(tree) if f in imports and ".report." not in imports[f]]
         for name in _registered(tree):
             out[name] = Prose(heading, prose, tuple(dict.fromkeys(before)))
     return out
@@ -187,21 +189,21 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none if there is no 
     "Reasons to read a table's numbers with caution."
     out = []
     if "estimate" in table and "n" in table:
-        known = table["estimate"].notna().to_numpy()
-        n = _numbers(table["n"])[known]
-        units = np.fmin(n, _numbers(table["n_clusters"])[known]) if "n_clusters" in table else n
+        has_estimate = table["estimate"].notna().to_numpy()
+        n = _numbers(table["n"])[has_estimate]
+        units = np.fmin(n, _numbers(table["n_clusters"])[has_estimate]) if "n_clusters" in table else n
         if unknown := int(np.isnan(units).sum()):
             out.append(f"{unknown} of {len(n)} rows do not say on how many items they rest")
-        what = "independent cases" if (units < n).any() else "items"
+        units_text = "independent cases" if (units < n).any() else "items"
         if {"question", "item_id"} & set(table):  # a row an item: what it rests on are people
-            what = "raters"
-        for least, verdict in ((FEW, "inconclusive"), (SMALL, "imprecise")):
-            below = int((units < least).sum())
+            units_text = "raters"
+        for limit, verdict in ((FEW, "inconclusive"), (SMALL, "imprecise")):
+            below = int((units < limit).sum())
             if below:
-                out.append(f"{below} of {len(n)} rows rest on fewer than {least} {what}: treat as {verdict}")
+                out.append(f"{below} of {len(n)} rows rest on fewer than {limit} {units_text}: treat as {verdict}")
                 break
         if len(np.unique(n[~np.isnan(n)])) > 1:
-            out += _of_models(table[known].assign(n=n))
+            out += _of_models(table[has_estimate].assign(n=n))
     if _INTERVAL <= set(table):
         out += _of_intervals(table.dropna(subset=["estimate"]))
     if {"p", "p_value"} & set(table) and len(table) > 1:
@@ -230,8 +232,8 @@ def _of_models(rows: pd.DataFrame) -> list[str]:
     "A sentence if models that the table sets side by side rest on different numbers of items."
     if "model" not in rows:
         return []
-    named = [c for c in rows if c not in _ASIDE and not pd.api.types.is_numeric_dtype(rows[c])]
-    places = rows.groupby(named or (lambda _: "all"), dropna=False)["n"]
+    keys = [c for c in rows if c not in _ASIDE and not pd.api.types.is_numeric_dtype(rows[c])]
+    places = rows.groupby(keys or (lambda _: "all"), dropna=False)["n"]
     spans = places.agg(["min", "max"])
     uneven = spans[spans["min"] < spans["max"]]
     if not len(uneven):
@@ -286,20 +288,24 @@ def sampled(table: pd.DataFrame) -> str:  # two sentences; empty where a table h
     "Which factors the intervals of a table treat as random, and which as fixed."
     if not _INTERVAL <= set(table) or not table["ci_low"].notna().any():
         return ""
-    shown = table[table["ci_low"].notna()]
-    in_cases = "n_clusters" in shown and (_numbers(shown["n_clusters"]) < _numbers(shown["n"])).any()
-    what = "whole cases, each with all its items" if in_cases else "items"
+    rows = table[table["ci_low"].notna()]
+    in_cases = "n_clusters" in rows and (_numbers(rows["n_clusters"]) < _numbers(rows["n"])).any()
+    sampled_units = "whole cases, each with all its items" if in_cases else "items"
     if {"question", "item_id"} & set(table):
-        what = "the annotations of a question"
-    with_raters = shown["interval"].astype(str).str.contains("rater") if "interval" in shown else np.zeros(1, bool)
-    given = [word for word, names in _GIVEN.items() if names & set(table)]
+        sampled_units = "the annotations of a question"
+    with_raters = rows["interval"].astype(str).str.contains("rater") if "interval" in rows else np.zeros(1, bool)
+    fixed_factors = [word for word, names in _GIVEN.items() if names & set(table)]
     if with_raters.any():
-        what = f"raters and {what}" if with_raters.all() else f"{what}, and of raters in rows that say so"
-        given = [word for word in given if word != "raters"]
-    fixed = ", ".join([*given, "the answers of this run"])
+        sampled_units = (
+            f"raters and {sampled_units}"
+            if with_raters.all()
+            else f"{sampled_units}, and of raters in rows that say so"
+        )
+        fixed_factors = [word for word in fixed_factors if word != "raters"]
+    fixed = ", ".join([*fixed_factors, "the answers of this run"])
     lacks = "of a kind that the panel lacks, the interval knows nothing"
     holds = f" Other raters means such as are drawn like these: {lacks}." if with_raters.any() else ""
-    return f"The intervals reflect the sampling of {what}. Treated as fixed: {fixed}.{holds}"
+    return f"The intervals reflect the sampling of {sampled_units}. Treated as fixed: {fixed}.{holds}"
 
 # %% ../../nbs/report/01_tables.ipynb #1beb5d87
 def standing(estimate: float, low: float, high: float, lines: Mapping[str, float]) -> str:
@@ -324,77 +330,83 @@ def counted(k: float | None, n: float | None, what: str, unknown: int = 0, apart
     that counts is made here; a missing k is said to be unknown.
     """
     k, n = (None if x is None or np.isnan(x) else int(x) for x in (k, n))
-    of = "" if n is None else f" of {n}"
-    more = f", {unknown} {apart}" if unknown else ""
-    return f"{'an unknown number' if k is None else k}{of or ' of' * (k is None)} {what}{more}"
+    total_text = "" if n is None else f" of {n}"
+    unknown_text = f", {unknown} {apart}" if unknown else ""
+    return f"{'an unknown number' if k is None else k}{total_text or ' of' * (k is None)} {what}{unknown_text}"
 
 
-def ratings_in_words(made: Mapping[str, Any]) -> list[str]:  # metrics of the stage prepare
+def ratings_in_words(metrics: Mapping[str, Any]) -> list[str]:  # metrics of the stage prepare
     "How many ratings a study has, of people, of models and simulated ones apart."
-    n = {x: made.get(f"n_{x}", 0) for x in ("ratings", "simulated", "by_models")}
-    of_people, raters = n["ratings"] - n["simulated"] - n["by_models"], made.get("n_raters")
-    said = [f"{of_people} ratings by {'people' if raters is None else f'{raters} people'}"] if of_people else []
-    said += [f"{n['by_models']} ratings by models"] if n["by_models"] else []
-    return said + ([f"{n['simulated']} simulated ratings"] if n["simulated"] else [])
+    n = {x: metrics.get(f"n_{x}", 0) for x in ("ratings", "simulated", "by_models")}
+    of_people, raters = n["ratings"] - n["simulated"] - n["by_models"], metrics.get("n_raters")
+    parts = [f"{of_people} ratings by {'people' if raters is None else f'{raters} people'}"] if of_people else []
+    parts += [f"{n['by_models']} ratings by models"] if n["by_models"] else []
+    return parts + ([f"{n['simulated']} simulated ratings"] if n["simulated"] else [])
 
 
 def covered_in_words(covered: pd.Series) -> str:  # yes, no, or another word where there is no interval
     "In how many intervals the true value lies."
     yes, no = (int((covered == word).sum()) for word in ("yes", "no"))
-    rest = len(covered) - yes - no
-    return f"the true value lies in {counted(yes, yes + no, 'intervals', rest, 'without an interval')}"
+    without_interval = len(covered) - yes - no
+    return f"the true value lies in {counted(yes, yes + no, 'intervals', without_interval, 'without an interval')}"
 
 
 def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd.Series | None = None) -> str:
     """How many of all comparisons show a difference, by adjusted p-values, missing where there was no test; and how
     many could not, by the least p-value that their numbers of cases can give.
     """
-    shown, tested = int((p < 0.05).sum()), int(p.notna().sum())
+    n_shown, tested = int((p < 0.05).sum()), int(p.notna().sum())
     unable = 0 if least is None else int((least.astype(float) >= 0.05).sum())
     if unable and unable == len(p):
         few = "" if cases is None else f": {int(cases.max())} cases cannot show one" if cases.notna().all() else ""
         return f"none of {len(p)} comparisons can show a difference{few}"
-    said = counted(shown, len(p), "comparisons show a difference (adjusted p < 0.05)", len(p) - tested, "not tested")
-    return said + (f"; {unable} with too few cases to show one" if unable else "")
+    sentence = counted(
+        n_shown, len(p), "comparisons show a difference (adjusted p < 0.05)", len(p) - tested, "not tested"
+    )
+    return sentence + (f"; {unable} with too few cases to show one" if unable else "")
 
 
 def estimate_in_words(row: Mapping[str, Any]) -> str:  # "0.81 [0.79, 0.83]", "0.81 (no interval)"
     "An estimate with its interval."
-    known = np.isfinite([row["ci_low"], row["ci_high"]]).all()
-    ends = f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if known else "(no interval)"
+    bounded = np.isfinite([row["ci_low"], row["ci_high"]]).all()
+    ends = f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if bounded else "(no interval)"
     return f"{row['estimate']:.2f} {ends}"
 
 
 def _range_in_words(table: pd.DataFrame) -> str:  # empty where there is none
     "The lowest and the highest estimate of the first measure of a table, of those from `FEW` items or more."
-    every = table[table["by"] == "all"] if "by" in table and (table["by"] == "all").any() else table
-    what = next((c for c in _WHAT if c in every and len(every)), None)
-    if what:
-        every = every[every[what] == every[what].iloc[0]]
-    rows = every[every["estimate"].notna() & (_numbers(every["n"]) >= FEW)]
+    estimates = table[table["by"] == "all"] if "by" in table and (table["by"] == "all").any() else table
+    measure_column = next((c for c in _WHAT if c in estimates and len(estimates)), None)
+    if measure_column:
+        estimates = estimates[estimates[measure_column] == estimates[measure_column].iloc[0]]
+    rows = estimates[estimates["estimate"].notna() & (_numbers(estimates["n"]) >= FEW)]
     words = [c for c in rows if c not in _FOLLOWS and not pd.api.types.is_numeric_dtype(rows[c])]
     vary = [c for c in words if rows[c].nunique() > 1][:3]
     if len(rows) < 2 or not vary:
         return ""
     ends = rows.sort_values("estimate", kind="stable").iloc[[0, -1]].to_dict("records")
     low, high = (f"{estimate_in_words(r)} ({', '.join(str(r[c]) for c in vary if pd.notna(r[c]))})" for r in ends)
-    of = f"{rows[what].iloc[0]} ranges" if what else "ranges"
-    rest = len(every) - len(rows)
-    of_all = counted(len(rows), len(every), "estimates", rest, f"without a number or from fewer than {FEW} items")
-    return f"{of} from {low} to {high}, {of_all if rest else f'{len(rows)} estimates'}".replace("_", " ")
+    subject = f"{rows[measure_column].iloc[0]} ranges" if measure_column else "ranges"
+    left_out = len(estimates) - len(rows)
+    of_all = counted(
+        len(rows), len(estimates), "estimates", left_out, f"without a number or from fewer than {FEW} items"
+    )
+    return f"{subject} from {low} to {high}, {of_all if left_out else f'{len(rows)} estimates'}".replace("_", " ")
 
 
 def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say nothing in one
     "What the estimates of a table show: the coverage of true values, the differences shown, or the range of estimates."
     corrected = _corrected(table)[:1]
-    said = ""
+    sentence = ""
     if "covered" in table:
-        said = covered_in_words(table["covered"])
+        sentence = covered_in_words(table["covered"])
     elif corrected:
-        said = differences_in_words(table[corrected[0]].astype(float), table.get("least_p"), table.get("n_clusters"))
+        sentence = differences_in_words(
+            table[corrected[0]].astype(float), table.get("least_p"), table.get("n_clusters")
+        )
     elif {*_INTERVAL, "n"} <= set(table):
-        said = _range_in_words(table)
-    return f"{said[:1].upper()}{said[1:]}." if said else ""
+        sentence = _range_in_words(table)
+    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
 
 # %% ../../nbs/report/01_tables.ipynb #fef986e3
 _static = resources.files("mhbench.report") / "static"
@@ -406,8 +418,8 @@ for _question, _names in QUESTIONS.items():
 
 def question_of(stage: str, name: str = "") -> str:
     "The question that a table or a figure of a stage answers."
-    named = (_ANSWERED.get(key) for key in (f"{stage}/{name}", f"*/{name}", stage))
-    return next((question for question in named if question), stage.replace("_", " ").capitalize())
+    candidates = (_ANSWERED.get(key) for key in (f"{stage}/{name}", f"*/{name}", stage))
+    return next((question for question in candidates if question), stage.replace("_", " ").capitalize())
 
 # %% ../../nbs/report/01_tables.ipynb #5a6b7a04
 def beside_printed(frame: pd.DataFrame, table: str, verdicts: pd.DataFrame | None) -> pd.DataFrame:
@@ -417,19 +429,19 @@ def beside_printed(frame: pd.DataFrame, table: str, verdicts: pd.DataFrame | Non
     if verdicts is None or "estimate" not in frame:
         return frame
     ends = verdicts["source"].str.startswith(f"{table}[") & verdicts["source"].str.endswith("].estimate")
-    said: dict[Any, list[str]] = {}
+    printed_of_row: dict[Any, list[str]] = {}
     for c in verdicts[ends].itertuples():
         inside = c.source[len(table) + 1 : -len("].estimate")]
-        where = dict(part.split("=", 1) for part in re.split(r", (?=\w+=)", inside) if part)
-        if not set(where) <= set(frame):
+        conditions = dict(condition.split("=", 1) for condition in re.split(r", (?=\w+=)", inside) if condition)
+        if not set(conditions) <= set(frame):
             continue
-        fits = np.all([frame[k].astype(str) == wanted for k, wanted in where.items()], axis=0)
+        fits = np.all([frame[k].astype(str) == value for k, value in conditions.items()], axis=0)
         verdict = {"convention": f"equal, {c.convention}", "undecided": "not decided", "cannot": "not judged"}
         for at in frame.index[fits]:
-            said.setdefault(at, []).append(f"{c.printed} ({c.place}: {verdict.get(c.verdict, c.verdict)})")
-    if not said:
+            printed_of_row.setdefault(at, []).append(f"{c.printed} ({c.place}: {verdict.get(c.verdict, c.verdict)})")
+    if not printed_of_row:
         return frame
     out = frame.copy()
     behind = max(frame.columns.get_loc(k) for k in ("estimate", "ci_high") if k in frame)
-    out.insert(behind + 1, "printed", [", ".join(said.get(at, [])) for at in frame.index])
+    out.insert(behind + 1, "printed", [", ".join(printed_of_row.get(at, [])) for at in frame.index])
     return out
