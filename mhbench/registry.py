@@ -91,13 +91,13 @@ def read_yaml(path: str | Path, function: str) -> dict[str, Any]:
     path = Path(path)
     try:
         content = _Once(path.read_text(encoding="utf-8-sig")).get_single_data()
-        got = "" if isinstance(content, dict) else "nothing" if content is None else type(content).__name__
+        actual = "" if isinstance(content, dict) else "nothing" if content is None else type(content).__name__
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, OSError) as e:
         mark = getattr(e, "problem_mark", None)
-        got = f"{getattr(e, 'problem', None) or e} (line {mark.line + 1 if mark else 1})"
-    if got:
+        actual = f"{getattr(e, 'problem', None) or e} (line {mark.line + 1 if mark else 1})"
+    if actual:
         remedy = "look for a bracket, a tab or a colon there, and put texts that hold ': ' in quotes"
-        refuse(f"{function}: {path.name} must be YAML with named entries; got {got}", place=str(path), remedy=remedy)
+        refuse(f"{function}: {path.name} must be YAML with named entries; got {actual}", place=str(path), remedy=remedy)
     return content
 
 
@@ -113,10 +113,10 @@ def claims_file(study: str) -> Path:
     """
     known = study_files("claims.yaml")
     if study not in known:
-        got = f"{study!r}, and those that have are {', '.join(known) or 'none'}"
+        actual = f"{study!r}, and those that have are {', '.join(known) or 'none'}"
         remedy = "name a file of claims in the section `ledger` of the study"
         rule = "claims_file: study must have claims.yaml in its folder"
-        refuse(f"{rule}; got {got}", remedy=remedy, error=FileNotFoundError)
+        refuse(f"{rule}; got {actual}", remedy=remedy, error=FileNotFoundError)
     return known[study]
 
 

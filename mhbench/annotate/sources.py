@@ -46,8 +46,8 @@ def entry_of(
     """
     if file is not None:
         if not Path(file).exists():
-            got = f"{str(file)!r}, which is not there"
-            refuse(f"entry_of: file must be an annotation study; got {got}", error=FileNotFoundError)
+            actual = f"{str(file)!r}, which is not there"
+            refuse(f"entry_of: file must be an annotation study; got {actual}", error=FileNotFoundError)
         return read_yaml(file, "entry_of"), Path(file).parent
     params = Path(params)
     studies = yaml.safe_load(params.read_text(encoding="utf-8"))["studies"] if params.exists() else {}

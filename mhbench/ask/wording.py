@@ -125,8 +125,8 @@ def _read(folder: Path, source: Mapping[str, str]) -> Pieces:
     "The prompt that a recipe names: a whole text file, or a string of a program."
     file = folder / source["file"]
     if not file.is_file():
-        got = f"none in {folder}"
-        refuse(f"wording: {source['file']} must be there; got {got}", error=FileNotFoundError, remedy="fetch it")
+        actual = f"none in {folder}"
+        refuse(f"wording: {source['file']} must be there; got {actual}", error=FileNotFoundError, remedy="fetch it")
     text = file.read_text(encoding="utf-8")
     if "name" not in source:
         return [(text, None)]
@@ -176,8 +176,7 @@ def prompts_of(wording: str, study: str, prompts_dir: str | None) -> str | None:
     if prompts_dir is not None:
         refuse(f"generate: prompts_dir must be null where wording is paper; got {prompts_dir!r}", place=study)
     if not (prompts_folder() / study).is_dir():
-        got = f"none in {prompts_folder() / study}"
-        refuse(
-            f"generate: the paper's prompts must be there for wording paper; {got}; `mhbench fetch {study} --prompts`"
-        )
+        actual = f"none in {prompts_folder() / study}"
+        rule = "the paper's prompts must be there where wording is paper"
+        refuse(f"generate: {rule}; {actual}; `mhbench fetch {study} --prompts`")
     return str(prompts_folder())

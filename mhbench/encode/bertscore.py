@@ -42,8 +42,8 @@ def _check_pairs(candidates: Sequence[str], references: Sequence[str]) -> None:
     check_texts("bertscore", candidates, "candidates")
     check_texts("bertscore", references, "references")
     if len(candidates) != len(references):
-        got = f"{len(references)} and {len(candidates)}; pair them row by row"
-        refuse(f"bertscore: references must be as many as candidates; got {got}")
+        actual = f"{len(references)} and {len(candidates)}; pair them row by row"
+        refuse(f"bertscore: references must be as many as candidates; got {actual}")
 
 # %% ../../nbs/encode/06_bertscore.ipynb #4fdef9ef
 class PackageScorer(LazyModel):
@@ -65,9 +65,9 @@ class PackageScorer(LazyModel):
         full = [i for i, (c, r) in enumerate(pairs) if c and r]
         out = np.zeros((3, len(pairs)))
         if full:
-            how: dict[str, Any] = {"code": self._code, "package": version("bert-score")}
+            identity_of_code: dict[str, Any] = {"code": self._code, "package": version("bert-score")}
             call = tuple(pairs[i] for i in full)
-            out[:, full] = recalled(self.identity, "bertscore", [call], self._scored, **how)[0]
+            out[:, full] = recalled(self.identity, "bertscore", [call], self._scored, **identity_of_code)[0]
         return BERTScore(*out)
 
     def _scored(self, calls: list[tuple[tuple[str, str], ...]]) -> list[np.ndarray]:
@@ -75,10 +75,10 @@ class PackageScorer(LazyModel):
 
     def _by_package(self, pairs: tuple[tuple[str, str], ...]) -> np.ndarray:  # (3, n)
         candidates, references = map(list, zip(*pairs))
-        found = np.array([x.double().numpy() for x in self.scorer.score(candidates, references, batch_size=64)])
+        scores = np.array([x.double().numpy() for x in self.scorer.score(candidates, references, batch_size=64)])
         same = [c == r for c, r in pairs]
-        found[:, same] = found[:, same].round()  # 1, or 0 where there is no token, but for rounding
-        return six_decimals(np.minimum(found, 1))
+        scores[:, same] = scores[:, same].round()  # 1, or 0 where there is no token, but for rounding
+        return six_decimals(np.minimum(scores, 1))
 
 # %% ../../nbs/encode/06_bertscore.ipynb #082165fe
 def _load_scorer(name: str, source: str, layer: int | None, device: str) -> PackageScorer:
@@ -115,9 +115,9 @@ def load_scorer(
     device = device_for("load_scorer", device)
     label = "minilm" if name is None else str(name)
     place = weights_at(base_folder(label))
-    given: dict[str, Any] = {"name": label, "layer": layer, "device": device}
-    load = partial(_load_scorer, source=str(place or label), **given)
-    return PackageScorer._of(load_scorer, None, {"name": place}, load, **given)
+    arguments: dict[str, Any] = {"name": label, "layer": layer, "device": device}
+    load = partial(_load_scorer, source=str(place or label), **arguments)
+    return PackageScorer._of(load_scorer, None, {"name": place}, load, **arguments)
 
 # %% ../../nbs/encode/06_bertscore.ipynb #7f237d96
 class Baseline(NamedTuple):
@@ -153,8 +153,8 @@ def published_baseline(model: str, layer: int, language: str = "en") -> Baseline
         raise ModuleNotFoundError("published_baseline: the package bert-score must be whole; pip install it again")
     table = Path(spec.origin).parent / "rescale_baseline" / language / f"{model}.tsv"
     if not table.is_file():
-        got = f"{model!r} in {language!r}; estimate it with unrelated_baseline"
-        refuse(f"published_baseline: model must be one that bert-score has a baseline for; got {got}")
+        actual = f"{model!r} in {language!r}; estimate it with unrelated_baseline"
+        refuse(f"published_baseline: model must be one that bert-score has a baseline for; got {actual}")
     rows = pd.read_csv(table, index_col=0, float_precision="round_trip")
     if layer not in rows.index:
         refuse(f"published_baseline: layer must be one of 0 to {rows.index.max()} for {model}; got {layer}")
@@ -174,8 +174,8 @@ def unrelated_baseline(
     rng = np.random.default_rng(seed)
     first = rng.integers(0, len(distinct), n_pairs)
     second = (first + rng.integers(1, len(distinct), n_pairs)) % len(distinct)  # never the same text
-    found = load_scorer(scorer)([distinct[i] for i in first], [distinct[i] for i in second])
-    return Baseline(*(float(np.mean(x)) for x in found))
+    scores = load_scorer(scorer)([distinct[i] for i in first], [distinct[i] for i in second])
+    return Baseline(*(float(np.mean(x)) for x in scores))
 
 # %% ../../nbs/encode/06_bertscore.ipynb #8569ff66
 def inconsistency(
@@ -193,11 +193,11 @@ def inconsistency(
     if nested and len(responses) == len(references):
         uneven = next((i for i, r in enumerate(responses) if len(r) != k), None)
         if uneven is not None:
-            got = f"{len(responses[uneven])} and {k} (position {uneven}); pass one row a sample instead"
-            refuse(f"inconsistency: responses must have the same number of samples a question; got {got}")
+            actual = f"{len(responses[uneven])} and {k} (position {uneven}); pass one row a sample instead"
+            refuse(f"inconsistency: responses must have the same number of samples a question; got {actual}")
     if len(responses) != len(references):
-        got = f"{len(references)} for {len(responses)} questions"
-        refuse(f"inconsistency: references must be one a question; got {got}")
+        actual = f"{len(references)} for {len(responses)} questions"
+        refuse(f"inconsistency: references must be one a question; got {actual}")
     flat: Any = list(chain.from_iterable(responses) if nested else responses)
     f1 = np.asarray(load_scorer(scorer)(flat, list(np.repeat(np.array(references, dtype=object), k))).f1)
     return (1 - f1).reshape(len(responses), k) if nested else 1 - f1  # inconsistency = 1 - F

@@ -26,21 +26,21 @@ __all__ = ['NLI', 'load_nli', 'Grammar', 'load_grammar', 'Choices', 'question_te
            'log_softmax', 'MultipleChoice', 'base_folder', 'load_multiple_choice', 'choice_responses']
 
 # %% ../../nbs/encode/04_classifiers.ipynb #3a2d7fa7
-def _class_index(function: str, config, starts: tuple[str, ...], default: int, given: int | None) -> int:
+def _class_index(function: str, config, starts: tuple[str, ...], default: int, number: int | None) -> int:
     "Which class is meant: as given, by its label, or the default where labels have no names."
     n = config.num_labels
     labels = [str(config.id2label.get(i, "")).lower() for i in range(n)]
-    if given is not None:
-        if not 0 <= given < n:
-            refuse(f"{function}: the class must be between 0 and {n - 1}; got {given}")
-        return given
-    named = [i for i, l in enumerate(labels) if l.startswith(starts)]
-    if len(named) == 1:
-        return named[0]
+    if number is not None:
+        if not 0 <= number < n:
+            refuse(f"{function}: the class must be between 0 and {n - 1}; got {number}")
+        return number
+    matching = [i for i, l in enumerate(labels) if l.startswith(starts)]
+    if len(matching) == 1:
+        return matching[0]
     if default < n and all(l.startswith("label_") for l in labels):
         return default
-    got = f"{labels}; name the class by its number"
-    refuse(f"{function}: the model must have one label that starts with {' or '.join(starts)}; got {got}")
+    actual = f"{labels}; name the class by its number"
+    refuse(f"{function}: the model must have one label that starts with {' or '.join(starts)}; got {actual}")
 
 # %% ../../nbs/encode/04_classifiers.ipynb #0a1141f1
 class _Classifier(LazyModel):
@@ -76,9 +76,9 @@ class _Classifier(LazyModel):
 
         width = int(loading.padded_widths([max(len(r["input_ids"]) for r in rows)], self.limit)[0])
         padded = self.tokenizer.pad(rows, padding="max_length", max_length=width, return_tensors="pt")
-        given = dict(zip(padded, loading.moved_to(self.model, *padded.values()), strict=True))
+        inputs = dict(zip(padded, loading.moved_to(self.model, *padded.values()), strict=True))
         with torch.inference_mode():
-            logits = self.model(**given).logits.cpu().double()
+            logits = self.model(**inputs).logits.cpu().double()
         return torch.softmax(logits, -1)[:, self.index].numpy()
 
 # %% ../../nbs/encode/04_classifiers.ipynb #14fecd3f
@@ -95,7 +95,13 @@ class NLI(_Classifier):
 
 # %% ../../nbs/encode/04_classifiers.ipynb #183899e1
 def _load_classifier(
-    loader: Callable, kind: type[_Classifier], name, given: dict[str, int | None], budget, device: str, executor
+    loader: Callable,
+    kind: type[_Classifier],
+    name,
+    class_argument: dict[str, int | None],
+    budget,
+    device: str,
+    executor,
 ):  # `given` is the loader's argument for the class
     if isinstance(name, Mapping):
         return from_mapping(loader, name, executor)
@@ -104,23 +110,23 @@ def _load_classifier(
         return name
     loading.need_packages(function, "torch", "transformers")
     device = loading.device_for(function, device)
-    (number,) = given.values()
-    which = partial(_class_index, function, starts=kind.starts, default=kind.default, given=number)
+    (number,) = class_argument.values()
+    class_index = partial(_class_index, function, starts=kind.starts, default=kind.default, number=number)
     if isinstance(name, tuple):
         model, tokenizer = name
-        return kind(type(model).__name__, model, tokenizer, which(model.config), budget)
+        return kind(type(model).__name__, model, tokenizer, class_index(model.config), budget)
 
     def load():
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
         with loading.loading_model(function, str(name)):
-            read = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
-            model = loading.placed_on(read.eval(), device)
+            loaded = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
+            model = loading.placed_on(loaded.eval(), device)
             tokenizer = AutoTokenizer.from_pretrained(str(name))
-        return kind(str(name), model, tokenizer, which(model.config), loading.batch_room(model, budget))
+        return kind(str(name), model, tokenizer, class_index(model.config), loading.batch_room(model, budget))
 
-    arguments: dict[str, Any] = {"name": str(name), "budget": budget, "device": device, **given}
+    arguments: dict[str, Any] = {"name": str(name), "budget": budget, "device": device, **class_argument}
     return kind._of(loader, executor, {"name": weights_at(name)}, load, **arguments)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #868f80f5
@@ -187,9 +193,9 @@ def _count(tokenizer, texts: list[str]) -> np.ndarray:  # (n,) tokens without sp
 
 
 def _check_task(function: str, items: Sequence[Item]) -> None:
-    other = next((i for i in items if not task_of(i).choice), None)
-    if other is not None:
-        refuse(f"{function}: items must be of task multiple_choice; got {other.task}", place=other.item_id)
+    unfit = next((i for i in items if not task_of(i).choice), None)
+    if unfit is not None:
+        refuse(f"{function}: items must be of task multiple_choice; got {unfit.task}", place=unfit.item_id)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #580d99a7
 def prepare_choices(
@@ -204,25 +210,25 @@ def prepare_choices(
     start = np.cumsum(n_options) - n_options
     longest = np.maximum.reduceat(_count(tokenizer, options), start) if items else np.zeros(0, np.int64)
     longest = longest + tokenizer.num_special_tokens_to_add(pair=True)
-    asked = _count(tokenizer, ["" if without_question else i.question for i in items])
+    question_lengths = _count(tokenizer, ["" if without_question else i.question for i in items])
     truncated = _count(tokenizer, firsts) + longest > max_length
-    fits = asked + longest <= max_length
-    kept = np.flatnonzero(fits).tolist()
+    fits = question_lengths + longest <= max_length
+    fitting = np.flatnonzero(fits).tolist()
     asks = list(np.repeat(np.array(firsts, dtype=object), n_options * fits))
-    offers = list(chain.from_iterable(items[k].options for k in kept))
-    found = tokenizer(asks, offers, truncation="only_first", max_length=max_length) if kept else {}
+    offers = list(chain.from_iterable(items[k].options for k in fitting))
+    tokens = tokenizer(asks, offers, truncation="only_first", max_length=max_length) if fitting else {}
     rows: list[dict[str, Any]] = []
     at = 0
-    for k in kept:
-        row: dict[str, Any] = {name: values[at : at + n_options[k]] for name, values in found.items()}
+    for k in fitting:
+        row: dict[str, Any] = {name: values[at : at + n_options[k]] for name, values in tokens.items()}
         at += n_options[k]
         if len(items[k].key) == 1:
             row["labels"] = letters(26).index(items[k].key[0])
         rows.append(row)
-    n_tokens = sum(map(len, found.get("input_ids", ())))
+    n_tokens = sum(map(len, tokens.get("input_ids", ())))
     too_long = [items[k].item_id for k in np.flatnonzero(~fits).tolist()]
-    cut = [items[k].item_id for k in kept if truncated[k]]
-    return Choices(rows, [items[k].item_id for k in kept], cut, too_long, n_tokens)
+    cut = [items[k].item_id for k in fitting if truncated[k]]
+    return Choices(rows, [items[k].item_id for k in fitting], cut, too_long, n_tokens)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #dfb7867c
 def option_scores(
@@ -245,9 +251,9 @@ def option_scores(
             flat = {n: list(chain.from_iterable(rows[i][n] for i in group)) for n in names}
             width = int(widths[group[0]])
             padded = tokenizer.pad(flat, padding="max_length", max_length=width, return_tensors="pt")
-            given = {n: v.view(len(group), k, -1).to(device) for n, v in padded.items()}
+            inputs = {n: v.view(len(group), k, -1).to(device) for n, v in padded.items()}
             with torch.inference_mode():
-                scores = model(**given).logits.double().cpu().numpy()
+                scores = model(**inputs).logits.double().cpu().numpy()
             for i, z in zip(group, scores):
                 out[i] = z
     return out
@@ -273,18 +279,20 @@ class MultipleChoice(LazyModel):
     def log_probabilities(self, items: Sequence[Item]) -> dict[str, np.ndarray]:
         "The log-probability of every option (options,) by item_id; items that do not fit are left out."
         _check_task("log_probabilities", items)
-        read = {i.item_id: (question_text(i, False), i.question, *i.options) for i in items}
-        by_text = {read[i.item_id]: i for i in items}
-        found = self._recalled("log_probabilities", list(read.values()), partial(self._log_probabilities, by_text))
-        return {i: x for i, x in zip(read, found) if x.size}
+        texts_of = {i.item_id: (question_text(i, False), i.question, *i.options) for i in items}
+        by_text = {texts_of[i.item_id]: i for i in items}
+        log_probs = self._recalled(
+            "log_probabilities", list(texts_of.values()), partial(self._log_probabilities, by_text)
+        )
+        return {i: x for i, x in zip(texts_of, log_probs) if x.size}
 
     def _log_probabilities(self, by_text: Mapping[tuple, Item], texts: list[tuple]) -> list[np.ndarray]:
         "One array a text; an empty one where it does not fit."
         items = [by_text[t] for t in texts]
         prepared = prepare_choices(items, self.tokenizer, max_length=self.max_length)
         scores = option_scores(self.model.eval(), self.tokenizer, prepared.rows)
-        found = {i: log_softmax(z) for i, z in zip(prepared.item_ids, scores)}
-        return [found.get(i.item_id, np.zeros(0)) for i in items]
+        log_probs = {i: log_softmax(z) for i, z in zip(prepared.item_ids, scores)}
+        return [log_probs.get(i.item_id, np.zeros(0)) for i in items]
 
 # %% ../../nbs/encode/04_classifiers.ipynb #0e0abd28
 def base_folder(name: str | Path) -> str:
@@ -300,9 +308,11 @@ def load_multiple_choice(name: str | Path, *, max_length: int | None = None, dev
     """
     loading.need_packages("load_multiple_choice", "torch", "transformers")
     device = loading.device_for("load_multiple_choice", device)
-    given: dict[str, Any] = {"name": str(name), "max_length": max_length, "device": device}
+    arguments: dict[str, Any] = {"name": str(name), "max_length": max_length, "device": device}
     places = {"name": weights_at(name)}
-    return MultipleChoice._of(load_multiple_choice, None, places, partial(_load_multiple_choice, **given), **given)
+    return MultipleChoice._of(
+        load_multiple_choice, None, places, partial(_load_multiple_choice, **arguments), **arguments
+    )
 
 # %% ../../nbs/encode/04_classifiers.ipynb #4efadce8
 def _load_multiple_choice(name: str, max_length: int | None, device: str) -> MultipleChoice:
@@ -311,12 +321,14 @@ def _load_multiple_choice(name: str, max_length: int | None, device: str) -> Mul
 
     with loading.loading_model("load_multiple_choice", name):
         tokenizer = AutoTokenizer.from_pretrained(name)
-        model, seen = AutoModelForMultipleChoice.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
-    if seen["missing_keys"]:
-        got = f"no weights for {', '.join(sorted(seen['missing_keys'])[:3])}"
+        model, loading_info = AutoModelForMultipleChoice.from_pretrained(
+            name, dtype=torch.float32, output_loading_info=True
+        )
+    if loading_info["missing_keys"]:
+        actual = f"no weights for {', '.join(sorted(loading_info['missing_keys'])[:3])}"
         remedy = "fine-tune it first (the stage finetune, and trained_on in the model's entry)"
         rule = "the model must have a trained head for multiple choice"
-        refuse(f"load_multiple_choice: {rule}; got {got}", place=name, remedy=remedy)
+        refuse(f"load_multiple_choice: {rule}; got {actual}", place=name, remedy=remedy)
     limit = (
         max_length or getattr(model.config, "mhbench_max_length", None) or loading.most_tokens(tokenizer, model.config)
     )
@@ -327,14 +339,20 @@ def choice_responses(items: Sequence[Item], classifier: Any, *, model: str) -> l
     """The most probable option of each item, with the `log_probabilities` of a classifier, under the name of a model;
     items of other tasks, and those that are too long, get none."""
     choosable = [i for i in items if task_of(i).choice and len(i.options) <= 26]
-    found = classifier.log_probabilities(choosable)
+    log_probs = classifier.log_probabilities(choosable)
     out = []
     for item in items:
         same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
         same["chosen_by"] = "classifier"
-        if item.item_id in found:
-            said = dict(zip(letters(len(item.options)), found[item.item_id].tolist()))
-            out.append(Response(**same, text=max(said, key=said.__getitem__), letter_logprobs=said))
+        if item.item_id in log_probs:
+            letter_log_probs = dict(zip(letters(len(item.options)), log_probs[item.item_id].tolist()))
+            out.append(
+                Response(
+                    **same,
+                    text=max(letter_log_probs, key=letter_log_probs.__getitem__),
+                    letter_logprobs=letter_log_probs,
+                )
+            )
             continue
         kind = task_of(item).choice
         why = classifier.why_none if kind else f"task {item.task} has no options to choose"

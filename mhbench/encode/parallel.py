@@ -44,8 +44,8 @@ def _checked(function: Callable[[list], Iterable], batch: list, number: int) -> 
     "One batch, in whatever process this is."
     results = list(function(batch))
     if len(results) != len(batch):
-        got = f"{len(results)} for {len(batch)} (batch {number})"
-        refuse(f"map_batches: function must give one result an item; got {got}")
+        actual = f"{len(results)} for {len(batch)} (batch {number})"
+        refuse(f"map_batches: function must give one result an item; got {actual}")
     return results
 
 # %% ../../nbs/encode/01_parallel.ipynb #8b5edc0f
@@ -65,13 +65,17 @@ def dask_client(executor: Executor):
     """A client of the executor's cluster; a cluster on this machine lasts as long as the block, or the block of
     `dask_kept` around it, and blocks inside it share it. Raises: ImportError where Dask is not installed."""
     key = executor.model_dump_json()
-    with ExitStack() as own:
+    with ExitStack() as stack_of_block:
         if key not in _open:
             with optional("map_batches", "mhbench[dask]"):
                 from dask.distributed import Client, LocalCluster
-            stack = _kept.get(key, own)
-            how: dict[str, Any] = {"n_workers": executor.workers, "threads_per_worker": 1, "dashboard_address": None}
-            cluster = executor.address or stack.enter_context(LocalCluster(**how))
+            stack = _kept.get(key, stack_of_block)
+            cluster_options: dict[str, Any] = {
+                "n_workers": executor.workers,
+                "threads_per_worker": 1,
+                "dashboard_address": None,
+            }
+            cluster = executor.address or stack.enter_context(LocalCluster(**cluster_options))
             _open[key] = stack.enter_context(Client(cluster))
             stack.callback(_open.pop, key)
         yield _open[key]
@@ -81,12 +85,12 @@ def _on_dask(client, run: Callable[[list, int], list], batches: Sequence[list], 
     "Batches to the cluster, a few rounds ahead of the workers, so that neither side holds them all."
     ahead = max(4, 4 * len(client.scheduler_info()["workers"]))
     futures: deque[Any] = deque()
-    done = []
+    results = []
     for number, batch in enumerate(batches):
         futures.append(client.submit(run, batch, number, pure=False, retries=retries))
         if len(futures) == ahead:
-            done.append(futures.popleft().result())
-    return done + [f.result() for f in futures]
+            results.append(futures.popleft().result())
+    return results + [f.result() for f in futures]
 
 
 def map_batches(
@@ -107,10 +111,10 @@ def map_batches(
     run = partial(_checked, function)
     if executor.kind == "dask" and batches:
         with dask_client(executor) as client:
-            done = _on_dask(client, run, batches, executor.retries)
+            results = _on_dask(client, run, batches, executor.retries)
     elif workers < 2:
-        done = list(map(run, batches, range(len(batches))))
+        results = list(map(run, batches, range(len(batches))))
     else:
         with ThreadPoolExecutor(workers) as pool:
-            done = list(pool.map(run, batches, range(len(batches))))
-    return list(chain.from_iterable(done))
+            results = list(pool.map(run, batches, range(len(batches))))
+    return list(chain.from_iterable(results))

@@ -60,16 +60,16 @@ class LanguageModel(LazyModel):
         return self._recalled("logprobs", texts, self._logprobs)
 
     def _logprobs(self, texts: list[str]) -> list[np.ndarray]:
-        said = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-        ids = [[self.start, *i] for i in said]
+        token_ids = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        ids = [[self.start, *i] for i in token_ids]
         spans: list[tuple[int, int, int, int]] = []  # a text, and a window over it
         for k, i in enumerate(ids):
             spans += [(k, *w) for w in _windows(len(i), self.window) if len(i) > 1]
         pieces = [(ids[k][a:b], first - a) for k, a, b, first in spans]
         groups = loading.length_batches([len(piece) for piece, _ in pieces], self.budget)
         out = [np.zeros(len(i) - 1) for i in ids]
-        found = loading.in_groups(self._batch, pieces, groups, self.executor)
-        for (k, _, b, first), logp in zip(spans, found):
+        log_probs = loading.in_groups(self._batch, pieces, groups, self.executor)
+        for (k, _, b, first), logp in zip(spans, log_probs):
             out[k][first - 1 : b - 1] = logp
         return out
 
@@ -94,9 +94,9 @@ class LanguageModel(LazyModel):
 
     def perplexity(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:  # (n,) both
         "Perplexity, at least 1, and number of tokens of each text."
-        found = self.logprobs(texts)
-        perplexities = [np.exp(-x.mean()) if len(x) else np.nan for x in found]
-        return np.array(perplexities), np.array([len(x) for x in found], dtype=np.int64)
+        log_probs = self.logprobs(texts)
+        perplexities = [np.exp(-x.mean()) if len(x) else np.nan for x in log_probs]
+        return np.array(perplexities), np.array([len(x) for x in log_probs], dtype=np.int64)
 
 # %% ../../nbs/encode/05_perplexity.ipynb #973017d7
 def load_lm(
@@ -123,9 +123,9 @@ def load_lm(
     if label == "bundled" or label.endswith(".gguf"):
         loading.need_packages("load_lm", "gguf", "accelerate")
         path = weights_file("gemma-3-270m") if label == "bundled" else path
-    given: dict[str, Any] = {"window": window, "budget": budget, "device": device}
-    load = partial(_load_lm, label, path, **given)
-    return LanguageModel._of(load_lm, executor, {"name": weights_at(path)}, load, name=label, **given)
+    arguments: dict[str, Any] = {"window": window, "budget": budget, "device": device}
+    load = partial(_load_lm, label, path, **arguments)
+    return LanguageModel._of(load_lm, executor, {"name": weights_at(path)}, load, name=label, **arguments)
 
 # %% ../../nbs/encode/05_perplexity.ipynb #0c7f7d57
 def _load_lm(label: str, path: Path, window: int | None, budget: int, device: str) -> LanguageModel:
@@ -139,13 +139,13 @@ def _load_lm(label: str, path: Path, window: int | None, budget: int, device: st
         io.StringIO()
     )  # transformers shows how far it is with such a file, come what may
     with loading.loading_model("load_lm", label), quiet:  # in 32 bits, whatever the file holds
-        how: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
-        read, seen = AutoModelForCausalLM.from_pretrained(source, **how, **file)
-        model = loading.placed_on(read.eval(), device)
+        options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
+        loaded, loading_info = AutoModelForCausalLM.from_pretrained(source, **options, **file)
+        model = loading.placed_on(loaded.eval(), device)
         tokenizer = AutoTokenizer.from_pretrained(source, **file)
         if "GPT2" in type(tokenizer).__name__:  # the first word as it is spelled inside a sentence, as published
             tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True, **file)
-    if seen["missing_keys"]:  # transformers would fill them with random numbers
-        got = f"none for {', '.join(sorted(seen['missing_keys'])[:3])}"
-        refuse(f"load_lm: the model must have all its weights; got {got}", place=label)
+    if loading_info["missing_keys"]:  # transformers would fill them with random numbers
+        actual = f"none for {', '.join(sorted(loading_info['missing_keys'])[:3])}"
+        refuse(f"load_lm: the model must have all its weights; got {actual}", place=label)
     return LanguageModel(label, model, tokenizer, window=window, budget=budget)

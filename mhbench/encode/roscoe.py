@@ -109,13 +109,13 @@ def step_scores(
     rh = align(r, h)
     rs = align(r, s)
     worst = lambda a, b: 1 - float(np.max((1 - a) * (1 - b))) if len(a) else np.nan
-    least = lambda a: float(np.min(a)) if len(a) else np.nan
+    minimum = lambda a: float(np.min(a)) if len(a) else np.nan
     return out | {
         "reasoning_alignment": _mean(hr, empty),
-        "redundancy": least(hr),
+        "redundancy": minimum(hr),
         "external_hallucination": worst(hs, hr),
         "common_sense_error": worst(rh, rs),
-        "missing_step": least(hr if convention == "counselingbench" else rh),
+        "missing_step": minimum(hr if convention == "counselingbench" else rh),
         "semantic_coverage_step": 1 - abs(_mean(rs, empty) - faithful),
     }
 
@@ -143,9 +143,9 @@ def token_scores(
     steps = [of_length_one(x) for x in h if len(x)]  # a step may have no token, such as an empty string
     context = [x for x in s if len(x)]
     words = np.concatenate(steps) if steps else np.zeros((0, 1), np.float32)
-    found = align(words, of_length_one(np.concatenate(context))) if context and steps else np.zeros(0)
-    both = np.concatenate([h_aligned[~np.isnan(h_aligned)], found])
-    out = {"faithfulness_ww": _mean(both, 0.0 if convention == "official" else np.nan), "repetition_word": 1.0}
+    token_alignments = align(words, of_length_one(np.concatenate(context))) if context and steps else np.zeros(0)
+    alignments = np.concatenate([h_aligned[~np.isnan(h_aligned)], token_alignments])
+    out = {"faithfulness_ww": _mean(alignments, 0.0 if convention == "official" else np.nan), "repetition_word": 1.0}
     if len(steps) < 2:
         return out  # what has no token repeats no token
     starts = np.cumsum([0] + [len(x) for x in steps[:-1]])
@@ -165,21 +165,21 @@ def inference_pairs(
 ) -> dict[str, list[tuple[str, str]]]:
     """By score the pairs of premise and hypothesis, of a chain's steps and its context's sentences, whose largest
     probability of contradiction is the score's complement. Source: Golovneva et al. 2022, table 4."""
-    among = product(h, h) if convention == "official" else combinations(h, 2)
-    return {"discourse_representation": list(product(s, h)), "coherence_step_vs_step": list(among)}
+    step_pairs = product(h, h) if convention == "official" else combinations(h, 2)
+    return {"discourse_representation": list(product(s, h)), "coherence_step_vs_step": list(step_pairs)}
 
 # %% ../../nbs/encode/07_roscoe.ipynb #2becc97a
 def perplexity_scores(chain: float, steps: np.ndarray, n: np.ndarray, convention: str = "official") -> dict[str, float]:
     """The three scores, in (0, 1], that come from the perplexity of a whole chain, those of its steps (N,), NaN where
     one has no tokens, and the steps' numbers of tokens (N,). Source: Golovneva et al. 2022, table 6."""
-    known = ~np.isnan(steps)
-    if not known.any():
+    defined = ~np.isnan(steps)
+    if not defined.any():
         return dict.fromkeys(LANGUAGE_COHERENCE[:3], np.nan)
-    weight = n[known] if convention == "official" else np.ones(known.sum())
+    weight = n[defined] if convention == "official" else np.ones(defined.sum())
     return {
         "perplexity_chain": 1 / chain,
-        "perplexity_step": 1 / float(np.average(steps[known], weights=weight)),
-        "perplexity_step_max": 1 / float(steps[known].max()),
+        "perplexity_step": 1 / float(np.average(steps[defined], weights=weight)),
+        "perplexity_step_max": 1 / float(steps[defined].max()),
     }
 
 # %% ../../nbs/encode/07_roscoe.ipynb #a7499b8f
@@ -209,8 +209,8 @@ def _flat(parts: Iterable[Iterable]) -> list:
 
 def _split(flat: Iterable, parts: Iterable[Sized]) -> list[list]:
     "A list cut into lists as long as these."
-    rest = iter(flat)
-    return [list(islice(rest, len(part))) for part in parts]
+    remaining = iter(flat)
+    return [list(islice(remaining, len(piece))) for piece in parts]
 
 # %% ../../nbs/encode/07_roscoe.ipynb #c5e6ea94
 class _Vectors:
@@ -234,7 +234,11 @@ class _Vectors:
     def tokens(self, chains: list[tuple[str, ...]]) -> list[list[np.ndarray]]:
         flat = _flat(chains)
         n = self.encoder.lengths(flat).tolist() if self.padded and flat else [0] * len(flat)
-        width = _flat([max(part)] * len(part) for part in _split(n, chains) if part)  # of the longest beside it
+        width = _flat(
+            [max(lengths_of_chain)] * len(lengths_of_chain)
+            for lengths_of_chain in _split(n, chains)
+            if lengths_of_chain
+        )  # of the longest beside it
         return _split(self.token(list(zip(flat, width))), chains)
 
     def token_scores(self, h: list, s: list, aligned: list[np.ndarray]) -> list[dict[str, float]]:
@@ -244,47 +248,47 @@ class _Vectors:
 
         def compute(pairs: list) -> np.ndarray:
             tok = self.tokens([x for x, _ in pairs] + [y for _, y in pairs])
-            both = zip(pairs, tok, tok[len(pairs) :])
-            rows = [token_scores(x, y, by_chain[p], convention=self.convention) for p, x, y in both]
+            vectors_of_pairs = zip(pairs, tok, tok[len(pairs) :])
+            rows = [token_scores(x, y, by_chain[p], convention=self.convention) for p, x, y in vectors_of_pairs]
             return pd.DataFrame(rows)[names].to_numpy()
 
-        who = getattr(self.encoder, "identity", None)
+        identity = getattr(self.encoder, "identity", None)
         code = (*getattr(self.encoder, "_code", ()), __name__)
-        found = recalled(who, "token scores", zip(h, s), compute, code=code, convention=self.convention)
-        return [dict(zip(names, x.tolist())) for x in found]
+        scores = recalled(identity, "token scores", zip(h, s), compute, code=code, convention=self.convention)
+        return [dict(zip(names, x.tolist())) for x in scores]
 
 # %% ../../nbs/encode/07_roscoe.ipynb #c4cbe73e
 def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]:
     chains = h + s + (r or [])
     sent = vectors.sentences(chains)
-    whole = vectors.sentence([". ".join(c) for c in chains])
+    chain_vectors = vectors.sentence([". ".join(c) for c in chains])
     n, out = len(h), []
     of_tokens = vectors.token_scores(h, s, [align(sent[i], sent[n + i]) for i in range(n)])
     for i in range(n):
         row = step_scores(sent[i], sent[n + i], sent[2 * n + i] if r else None, convention=convention) | of_tokens[i]
-        row["informativeness_chain"] = chain_score(whole[i], whole[n + i], convention)
+        row["informativeness_chain"] = chain_score(chain_vectors[i], chain_vectors[n + i], convention)
         if r:
-            row["semantic_coverage_chain"] = chain_score(whole[i], whole[2 * n + i], convention)
+            row["semantic_coverage_chain"] = chain_score(chain_vectors[i], chain_vectors[2 * n + i], convention)
         out.append(row)
     return out
 
 # %% ../../nbs/encode/07_roscoe.ipynb #b9bfbd48
-def _other_scores(h, s, kept: dict[str, Kept], convention: str) -> list[dict]:
+def _other_scores(h, s, models: dict[str, Kept], convention: str) -> list[dict]:
     "The seven scores of a block of chains that need an entailment model, a language model or a grammar classifier."
     out: list[dict] = [{} for _ in h]
-    if nli := kept.get("nli"):
-        found = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
+    if nli := models.get("nli"):
+        pairs_of_chains = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
         for name, empty in (("discourse_representation", np.nan), ("coherence_step_vs_step", 1.0)):
-            pairs = [p[name] for p in found]
+            pairs = [p[name] for p in pairs_of_chains]
             for row, p in zip(out, _split(nli(_flat(pairs)), pairs)):  # probabilities of contradiction
                 row[name] = 1 - float(max(p)) if p else empty
-    if lm := kept.get("lm"):
+    if lm := models.get("lm"):
         lm(_flat(h) + [" ".join(steps) for steps in h])  # all in one call, so that batches are of like length
         for row, steps in zip(out, h):
-            (whole, _), *each = lm([" ".join(steps), *steps])
-            perplexities, n = np.array(each).T
-            row |= perplexity_scores(whole, perplexities, n, convention)
-    if grammar := kept.get("grammar"):
+            (of_chain, _), *of_steps = lm([" ".join(steps), *steps])
+            perplexities, n = np.array(of_steps).T
+            row |= perplexity_scores(of_chain, perplexities, n, convention)
+    if grammar := models.get("grammar"):
         for row, p in zip(out, _split(grammar(_flat(h)), h)):
             row |= {"grammar_step": float(np.mean(p, dtype=float)), "grammar_step_max": float(min(p))}
     return out
@@ -298,11 +302,11 @@ NEEDS = {
 }
 
 
-def _absent(given: Collection[str]) -> dict[str, str]:  # models by argument, and references
+def _absent(arguments: Collection[str]) -> dict[str, str]:  # models by argument, and references
     out: dict[str, str] = {}
-    if "references" not in given:
+    if "references" not in arguments:
         out |= dict.fromkeys(REFERENCE_SCORES, "references were not given, and this score needs them")
-    for name in NEEDS.keys() - given:
+    for name in NEEDS.keys() - arguments:
         out |= dict.fromkeys(NEEDS[name], f"{name} was not given, and this score needs it")
     return {m: out[m] for m in SCORES if m in out}
 
@@ -332,17 +336,17 @@ def roscoe(
     s = _check_chains("contexts", contexts, len(h))
     r = _check_chains("references", references, len(h)) if references is not None else None
     load: dict[str, Callable] = {"encoder": load_encoder, "nli": load_nli, "lm": load_lm, "grammar": load_grammar}
-    named = {"encoder": encoder, "nli": nli, "lm": lm, "grammar": grammar}
-    models: dict[str, Any] = {k: load[k](name) for k, name in named.items() if name is not None}
+    model_arguments = {"encoder": encoder, "nli": nli, "lm": lm, "grammar": grammar}
+    models: dict[str, Any] = {k: load[k](name) for k, name in model_arguments.items() if name is not None}
     absent = _absent([*models, *(["references"] if r is not None else [])])
     vectors = _Vectors(models["encoder"], convention) if "encoder" in models else None
-    kept = {}
+    cached = {}
     if "nli" in models:
-        kept["nli"] = Kept(models["nli"].contradiction)
+        cached["nli"] = Kept(models["nli"].contradiction)
     if "lm" in models:
-        kept["lm"] = Kept(lambda texts: np.column_stack(models["lm"].perplexity(texts)))
+        cached["lm"] = Kept(lambda texts: np.column_stack(models["lm"].perplexity(texts)))
     if "grammar" in models:
-        kept["grammar"] = Kept(models["grammar"].acceptability)
+        cached["grammar"] = Kept(models["grammar"].acceptability)
     out = np.full((len(h), len(SCORES)), np.nan)
     with held(*models.values()):
         for rows in _blocks(s, block):
@@ -352,10 +356,12 @@ def roscoe(
             hs = [h[i] for i in rows]
             ss = [s[i] for i in rows]
             rs = [r[i] for i in rows] if r is not None else None
-            found = _other_scores(hs, ss, kept, convention)
+            rows_of_block = _other_scores(hs, ss, cached, convention)
             if vectors is not None:
-                found = [a | b for a, b in zip(found, _embedding_scores(hs, ss, rs, vectors, convention))]
-            for i, row in zip(rows, found):
+                rows_of_block = [
+                    a | b for a, b in zip(rows_of_block, _embedding_scores(hs, ss, rs, vectors, convention))
+                ]
+            for i, row in zip(rows, rows_of_block):
                 out[i] = [row.get(m, np.nan) for m in SCORES]
     table = pd.DataFrame(six_decimals(out), columns=list(SCORES)).drop(columns=list(absent))
     table.attrs |= {"convention": convention, "absent": absent}
@@ -388,5 +394,5 @@ def chain_cosine(
     "The cosine of whole rationales' sentence vectors, (n,) pairs. Raises: ValueError where the lists do not pair."
     if len(hypotheses) != len(references):
         refuse(f"chain_cosine: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
-    both = load_encoder(encoder).sentences([*hypotheses, *references]).astype(np.float64)
-    return six_decimals(np.einsum("nd,nd->n", both[: len(hypotheses)], both[len(hypotheses) :]))
+    vectors = load_encoder(encoder).sentences([*hypotheses, *references]).astype(np.float64)
+    return six_decimals(np.einsum("nd,nd->n", vectors[: len(hypotheses)], vectors[len(hypotheses) :]))

@@ -79,8 +79,8 @@ class ResultStore(Database):
         "What is there of some keys, SHA-256, and is as it was written."
         sql = "SELECT key, value, digest FROM results WHERE key = ?"
         rows = self._guard(lambda: [row for k in keys for row in self._db.execute(sql, (k,))])
-        whole = [(key, value) for key, value, digest in rows if digest == _digest(key, value)]
-        return {key: np.load(io.BytesIO(value), allow_pickle=False) for key, value in whole}
+        intact = [(key, value) for key, value, digest in rows if digest == _digest(key, value)]
+        return {key: np.load(io.BytesIO(value), allow_pickle=False) for key, value in intact}
 
     def put(self, results: Mapping[bytes, np.ndarray]) -> None:
         "Commit results in one transaction, but for those that are no number (NaN)."
@@ -96,7 +96,7 @@ _WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt")
 
 def _model_files(folder: Path) -> dict[str, Path]:
     files = {f.relative_to(folder).as_posix(): f for f in sorted(folder.rglob("*")) if f.is_file()}
-    return {name: f for name, f in files.items() if not any(part.startswith(".") for part in name.split("/"))}
+    return {name: f for name, f in files.items() if not any(segment.startswith(".") for segment in name.split("/"))}
 
 
 def weights_at(name: str | Path) -> Path | None:
@@ -189,19 +189,19 @@ def recalled(
     distinct = list(dict.fromkeys(inputs))
     store = opened()
     if store is None or identity is None or not distinct:
-        found = dict(zip(distinct, compute(distinct) if distinct else ()))
-        return [found[x] for x in inputs]
+        results = dict(zip(distinct, compute(distinct) if distinct else ()))
+        return [results[x] for x in inputs]
     decides = {k: v for k, v in identity.items() if k != "model"}
     about = {"identity": decides, "metric": metric, "code": code_of(*code), "parameters": parameters}
     head = json.dumps(about, sort_keys=True)
     keys = {x: hashlib.sha256(f"{head}{json.dumps(x)}".encode()).digest() for x in distinct}
-    there = _or_none(store.get, list(keys.values())) or {}
-    found = {x: there[k] for x, k in keys.items() if k in there}
-    missing = [x for x in distinct if x not in found]
+    stored = _or_none(store.get, list(keys.values())) or {}
+    results = {x: stored[k] for x, k in keys.items() if k in stored}
+    missing = [x for x in distinct if x not in results]
     for start in range(0, len(missing), _BLOCK):
-        some = missing[start : start + _BLOCK]
-        new = dict(zip(some, compute(some)))
-        found |= new
+        block = missing[start : start + _BLOCK]
+        new = dict(zip(block, compute(block)))
+        results |= new
         if opened() is store:
             _or_none(store.put, {keys[x]: r for x, r in new.items()})
-    return [found[x] for x in inputs]
+    return [results[x] for x in inputs]

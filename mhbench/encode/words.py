@@ -27,18 +27,18 @@ def _folds(items: Sequence[Item], n_folds: int) -> Iterator[Fold]:
     "Each item is answered once; the items that teach for it are of other cases."
     from sklearn.model_selection import GroupKFold
 
-    given = np.array([i.split == "train" for i in items], bool)
+    in_training = np.array([i.split == "train" for i in items], bool)
     cases = np.array([i.cluster for i in items], object)
-    apart = given.any() and not given.all()
+    apart = in_training.any() and not in_training.all()
     if apart:
-        rest = np.flatnonzero(~given)
-        taught = given & ~np.isin(cases, cases[rest])
-        yield np.flatnonzero(taught), rest
-    among = np.flatnonzero(given) if apart else np.arange(len(items))
-    n = min(n_folds, len(set(cases[among])))
+        test_items = np.flatnonzero(~in_training)
+        taught = in_training & ~np.isin(cases, cases[test_items])
+        yield np.flatnonzero(taught), test_items
+    candidates = np.flatnonzero(in_training) if apart else np.arange(len(items))
+    n = min(n_folds, len(set(cases[candidates])))
     if n > 1:
-        for teach, held in GroupKFold(n).split(among, groups=cases[among]):
-            yield among[teach], among[held]
+        for teach, held_out in GroupKFold(n).split(candidates, groups=cases[candidates]):
+            yield candidates[teach], candidates[held_out]
 
 # %% ../../nbs/encode/10_words.ipynb #eaa9bc28
 WORD_INPUTS = ("question and options", "options alone")  # what of an item is read

@@ -100,8 +100,8 @@ def _inspect_samples(path: Path) -> list[dict]:
         with zipfile.ZipFile(path) as z:
             found = [i for i in z.infolist() if i.filename.startswith("samples/") and i.filename.endswith(".json")]
             if large := [i.filename for i in found if i.file_size > MOST_OF_A_SAMPLE]:
-                got = f"more ({path.name}, {large[0]}); take it out"
-                refuse(f"load_answers: a sample must unpack to {MOST_OF_A_SAMPLE >> 20} MB at most; got {got}")
+                actual_value = f"more ({path.name}, {large[0]}); take it out"
+                refuse(f"load_answers: a sample must unpack to {MOST_OF_A_SAMPLE >> 20} MB at most; got {actual_value}")
             return [json_value(_unpacked(z, i).decode(), numbers=False) for i in found]
     except (NotImplementedError, zipfile.BadZipFile) as e:
         actual = f"{e} ({path.name}); write it anew with `inspect log convert --to json`"
@@ -340,8 +340,8 @@ def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
             table = pd.read_parquet(path)
             odd = [f.name for f in pq.read_schema(path) if pa.types.is_nested(f.type) or pa.types.is_binary(f.type)]
             if odd := [c for c in odd if c in ("item_id", "text", "letter", "number")]:
-                got = f"lists, objects or bytes in {odd[0]} ({path.name}); write one text a row"
-                refuse(f"load_answers: a column that is read must hold texts or numbers; got {got}")
+                actual_value = f"lists, objects or bytes in {odd[0]} ({path.name}); write one text a row"
+                refuse(f"load_answers: a column that is read must hold texts or numbers; got {actual_value}")
             answered = table[[c for c in ("text", "letter", "number") if c in table]].notna().any(axis=1)
             rows = [
                 (f"{path.name}:row {k}", r) for k, r in enumerate(table.fillna("").astype(str).to_dict("records"), 1)
@@ -454,8 +454,8 @@ def _came(row: dict, n: int, place: str) -> dict[str, Any]:
     known = row.get("letter_logprobs") or None
     logprobs = _logprobs(known, place) if isinstance(known, str) else known
     if odd := [a for a, x in (logprobs or {}).items() if a not in letters(min(n, 26)) or not x <= 1e-6]:
-        got = f"{odd[0]}: {(logprobs or {})[odd[0]]} for {n} options ({place}); name the log of these options"
-        refuse(f"load_answers: letter_logprobs must be of the item's letters, and 0 at most; got {got}")
+        actual = f"{odd[0]}: {(logprobs or {})[odd[0]]} for {n} options ({place}); name the log of these options"
+        refuse(f"load_answers: letter_logprobs must be of the item's letters, and 0 at most; got {actual}")
     return {"status": status, "error": error, "text": text, "letter_logprobs": logprobs}
 
 # %% ../../nbs/records/07_answers.ipynb #a712f8f1

@@ -117,8 +117,8 @@ def _captures(template: str, text: str, place: str = "") -> dict[str, str] | Non
     found = _pattern(template).fullmatch(text)
     if found and place and (other := _pattern(template, True).fullmatch(text)) and other.groups() != found.groups():
         remedy = "say what may stand in a place, as in {repeat:[0-9]+}"
-        got = f"{text!r}, as {found.groupdict()} and as {other.groupdict()}"
-        refuse(f"read_ratings: {place} must fit {template!r} in one way; got {got}", remedy=remedy)
+        actual = f"{text!r}, as {found.groupdict()} and as {other.groupdict()}"
+        refuse(f"read_ratings: {place} must fit {template!r} in one way; got {actual}", remedy=remedy)
     return found.groupdict() if found else None
 
 
@@ -247,12 +247,14 @@ def _headed(path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip: Sequenc
             while columns and not columns[-1]:
                 columns.pop()
             if twice := sorted(c for c, n in Counter(columns).items() if c and n > 1):
-                got = f"{', '.join(map(repr, twice))} twice ({path.name}:{line}); rename one"
-                refuse(f"read_ratings: a header must name each column once; got {got}")
+                actual = f"{', '.join(map(repr, twice))} twice ({path.name}:{line}); rename one"
+                refuse(f"read_ratings: a header must name each column once; got {actual}")
             continue
         if len(row) > len(columns) and any(c not in (None, "") for c in row[len(columns) :]):
-            got = f"{len(row)} cells for {len(columns)} columns ({path.name}:{line}); look for a comma without quotes"
-            refuse(f"read_ratings: a row must have no more cells than its header has names; got {got}")
+            actual = (
+                f"{len(row)} cells for {len(columns)} columns ({path.name}:{line}); look for a comma without quotes"
+            )
+            refuse(f"read_ratings: a row must have no more cells than its header has names; got {actual}")
         if any(c not in (None, "") for c in row):
             yield f"{path.name}:{line}", dict(zip(columns, itertools.chain(row, itertools.repeat(None))))
 
@@ -289,8 +291,8 @@ def _json(path: Path, part: RatingPart) -> _Rows:
             continue
         below = _looked_up(document, part.each, place)
         if not isinstance(below, list):
-            got = f"{type(below).__name__} in {part.each} ({place})"
-            refuse(f"read_ratings: each must name a list of objects; got {got}")
+            actual = f"{type(below).__name__} in {part.each} ({place})"
+            refuse(f"read_ratings: each must name a list of objects; got {actual}")
         parent = {k: v for k, v in document.items() if k != part.each.partition(".")[0]}
         yield from ((f"{place}:{part.each}[{k}]", parent | element) for k, element in enumerate(below))
 
@@ -493,9 +495,9 @@ def _value_columns(part: RatingPart, row: Mapping[str, Any], names: Mapping[str,
     if gone or not out:
         near = get_close_matches(_filled(left, {"criterion": gone[0]}) if gone else left, map(str, row), n=1)
         meant = f", nearest to it {near[0]!r}" if near else ""
-        got = f"none for {', '.join(gone) or left}{meant} ({place})"
+        actual = f"none for {', '.join(gone) or left}{meant} ({place})"
         refuse(
-            f"read_ratings: columns must fit value {part.value!r}; got {got}",
+            f"read_ratings: columns must fit value {part.value!r}; got {actual}",
             remedy=f"it has {', '.join(map(str, row))[:200]}",
         )
     return out
@@ -824,9 +826,9 @@ def _refuse_twice(frame: pd.DataFrame, cells: pd.DataFrame, within: list[str]) -
     first = frame[(frame[keys] == second[keys]).all(axis=1)].iloc[0]
     who = ", ".join(f"{k.removeprefix('within.')} {second[k]}" for k in keys if second[k])
     same = "the same" if first["label"] == second["label"] else f"{first['label']!r} and {second['label']!r}"
-    got = f"{same} at {first['place']} and {second['place']} ({who}); {int(again.sum())} in all"
+    actual = f"{same} at {first['place']} and {second['place']} ({who}); {int(again.sum())} in all"
     remedy = "take one away, or name what tells them apart: repeat, session or within"
-    refuse(f"read_ratings: a rating must be given once; got two, {got}", remedy=remedy)
+    refuse(f"read_ratings: a rating must be given once; got two, {actual}", remedy=remedy)
 
 
 def _asked(r: _Reading, n_criteria: int) -> tuple[list[str], list[str]]:

@@ -150,15 +150,15 @@ def value_of(result: Mapping, place: str) -> str | None:
     "What was chosen or written in one control."
     kind = result.get("type")
     value = result.get("value", {})
-    got = value.get("text" if kind == "textarea" else "choices", [])
-    if kind == "textarea" and isinstance(got, list) and all(isinstance(t, str) for t in got):
-        return "\n".join(got) or None
+    actual = value.get("text" if kind == "textarea" else "choices", [])
+    if kind == "textarea" and isinstance(actual, list) and all(isinstance(t, str) for t in actual):
+        return "\n".join(actual) or None
     if kind != "choices":
-        got = f"{kind!r} ({place}); import the labelling configuration that label_studio_tasks made"
-        refuse(f"load_label_studio: results must be choices or textarea; got {got}")
-    if not isinstance(got, list) or len(got) != 1 or not isinstance(got[0], str):
-        refuse(f"load_label_studio: a choice must be single; got {got!r} ({place}); export the project again")
-    return got[0]
+        actual = f"{kind!r} ({place}); import the labelling configuration that label_studio_tasks made"
+        refuse(f"load_label_studio: results must be choices or textarea; got {actual}")
+    if not isinstance(actual, list) or len(actual) != 1 or not isinstance(actual[0], str):
+        refuse(f"load_label_studio: a choice must be single; got {actual!r} ({place}); export the project again")
+    return actual[0]
 
 
 def account(annotation: Mapping) -> Any:  # None where the export does not say
@@ -229,8 +229,8 @@ def exported_tasks(path: Path) -> list[dict]:
         if fault := _fault_of(task) if listed else "an export that is no list":
             remedy = "export as JSON, not JSON_MIN" if "without" in fault or not listed else ""
             remedy = remedy or "export the project of the tasks and the configuration that label_studio_tasks made"
-            got = f"{fault} ({path.name}, task {n}); {remedy}"
-            refuse(f"load_label_studio: an export must be a list of tasks with data and annotations; got {got}")
+            actual = f"{fault} ({path.name}, task {n}); {remedy}"
+            refuse(f"load_label_studio: an export must be a list of tasks with data and annotations; got {actual}")
     return tasks
 
 # %% ../../nbs/records/06_labelstudio.ipynb #126a5e78

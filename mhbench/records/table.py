@@ -242,8 +242,8 @@ class Table(NamedTuple):
 def _named(header: list[str], place: str) -> list[str]:
     "The names of the columns; a name that stands twice is refused."
     if len(header) > MOST_COLUMNS:
-        got = f"{len(header):,} ({place}); take those that are read into a file of their own"
-        refuse(f"read_table: a table must have {MOST_COLUMNS:,} columns at most; got {got}")
+        actual = f"{len(header):,} ({place}); take those that are read into a file of their own"
+        refuse(f"read_table: a table must have {MOST_COLUMNS:,} columns at most; got {actual}")
     twice = sorted({c for c in header if c and header.count(c) > 1})
     if twice:
         refuse(f"read_table: columns must have names of their own; got {twice} twice ({place}); rename one")
@@ -497,8 +497,8 @@ def _marks(sheet) -> _Marks:
                 marks.merged.append(range_boundaries(e.get("ref")))
             elif tag == "row":
                 if int(e.get("r", "0")) > _MOST_ROWS:
-                    got = f"row {e.get('r')}; save the sheet as CSV"
-                    refuse(f"read_table: a sheet must have {_MOST_ROWS:,} rows at most; got {got}")
+                    actual = f"row {e.get('r')}; save the sheet as CSV"
+                    refuse(f"read_table: a sheet must have {_MOST_ROWS:,} rows at most; got {actual}")
                 if e.get("hidden") in ("1", "true"):
                     marks.hidden.append(int(e.get("r", "0")))
                 e.clear()
@@ -618,8 +618,8 @@ def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks) -> Table:
         "hidden rows are read like the others": sum(row > top for row in marks.hidden),
     }
     if over := [right - left + 1 for left, _, right, bottom in marks.merged if bottom <= top and left != right]:
-        got = f"one cell over {over[0]} columns ({start}:{top}); write a name into each"
-        refuse(f"read_table: the first row must name each column; got {got}")
+        actual = f"one cell over {over[0]} columns ({start}:{top}); write a name into each"
+        refuse(f"read_table: the first row must name each column; got {actual}")
     names = {k: v.value if isinstance(v, Unreadable) else str(v) for (row, k), v in cells.items() if row == top}
     columns = _named([names[k] for k in sorted(names)], f"{start.partition(':')[0]}:{top}")
     below: dict[int, set[int]] = {}

@@ -200,9 +200,9 @@ def _described(ratings: dict[str, Any], path: Path) -> dict[str, Any]:
         guess = guess_long(file, columns, **how)
         described = {k: v for k, v in guess.description.items() if k not in ("release", "files")} | how
         if isinstance(described["scale"], str) and scale is None:
-            got = f"values from {described['scale'].replace('..', ' to ')} in {described['value']}, and no scale"
+            actual = f"values from {described['scale'].replace('..', ' to ')} in {described['value']}, and no scale"
             remedy = "give --ratings-scale LOW:HIGH, and --not-rated CODES for numbers that mean that nobody answered"
-            refuse(f"load_ratings: the scale of ratings must be given; got {got}; {' '.join(guess.asks)}; {remedy}")
+            refuse(f"load_ratings: the scale of ratings must be given; got {actual}; {' '.join(guess.asks)}; {remedy}")
         described |= {"scale": f"{scale[0]:g}..{scale[1]:g}"} if scale else {}
         described |= {"missing": [str(c) for c in codes]} if codes else {}
     table = read_ratings(described | {"files": file.name}, file.parent)

@@ -56,8 +56,8 @@ def paper_parts(study: str) -> dict[str, PaperPart]:  # by `what`, in the order 
     parts = [PaperPart(**e) for e in yaml.safe_load(file.read_text(encoding="utf-8"))] if file else []
     by_name = {p.what: p for p in parts}
     if not parts or len(by_name) < len(parts):
-        got = "one twice" if parts else "none"
-        refuse(f"paper_parts: results.yaml must list each table and figure of the paper once; got {got} ({study})")
+        actual = "one twice" if parts else "none"
+        refuse(f"paper_parts: results.yaml must list each table and figure of the paper once; got {actual} ({study})")
     return by_name
 
 # %% ../../nbs/run/30_results.ipynb #e4a8e162

@@ -96,8 +96,8 @@ def load_mentat_results(
                 known = base[q].options if q in base else []
                 if sorted(known) != sorted(options):
                     rule = "have the options of its question in the question file"
-                    got = "others" if known else "no such question"
-                    refuse(f"load_mentat_results: a prompt must {rule}; got {got}", place=place)
+                    actual = "others" if known else "no such question"
+                    refuse(f"load_mentat_results: a prompt must {rule}; got {actual}", place=place)
                 item = prompt_item(place, row, name, seen[name, q], [known.index(o) for o in options])
                 rows.append((place, item))
                 seen[name, q] += 1
