@@ -482,7 +482,7 @@ def test_prompts_come_from_the_authors_programs_which_are_not_run(server, tmp_pa
     monkeypatch.setattr(fetching, "study_files", lambda name: {"mhqa": recipe})
     for module in (fetching, releasing):
         monkeypatch.setattr(module, "releases", lambda: {"mhqa": made})
-    with pytest.raises(ValueError, match="the paper's prompts must be there for wording paper"):
+    with pytest.raises(ValueError, match="the paper's prompts must be there where wording is paper"):
         prompts_of("paper", "mhqa", None)
     server.files[f"/raw/{COMMIT}/code/ask.py"] = program
     (written,) = fetch_prompts("mhqa")
