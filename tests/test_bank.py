@@ -39,7 +39,7 @@ def corpus(*words, results):
 
 
 def test_a_part_shows_what_its_stage_left(root, tmp_path, capsys, monkeypatch):
-    def stage(name, study, params, overrides, here):
+    def stage(name, study, params, overrides, in_process):
         folder = Path(overrides["results"]) / name / study
         folder.mkdir(parents=True)
         row = {"topic": "Sleep", "estimate": 0.5, "ci_low": 0.25, "ci_high": 0.75}
@@ -63,7 +63,7 @@ def test_a_part_is_a_stage_with_what_params_says(root, monkeypatch, capsys, word
     monkeypatch.setattr(bank.execute, "run_stage", lambda *a, **k: ran.append((a, k)))
     monkeypatch.setattr(bank, "printed_tables", lambda folder, names: f"{folder.parent.name}: {names[0]}")
     assert main(["corpus", word]) == 0
-    assert ran == [((stage, "mhqa"), {"params": "params.yaml", "overrides": {}, "here": True})]
+    assert ran == [((stage, "mhqa"), {"params": "params.yaml", "overrides": {}, "in_process": True})]
     assert f"`dvc commit -f {stage}@mhqa` records it" in capsys.readouterr().out
 
 

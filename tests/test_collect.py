@@ -179,7 +179,7 @@ from mhbench.corpus.pubmed import Eutils, collect_literature
 client = Eutils(email="someone@example.org", base=sys.argv[1], api_key_env=None)
 client.gap = 0.02
 first, last = datetime.date(2000, 1, 1), datetime.date(2024, 12, 31)
-collect_literature(client, {"Depression": sys.argv[2]}, first, last, sys.argv[3], most=3, batch=1)
+collect_literature(client, {"Depression": sys.argv[2]}, first, last, sys.argv[3], limit=3, batch=1)
 """
 
 

@@ -49,7 +49,7 @@ def test_a_response_has_the_fields_of_its_answer_under_their_names():
     carried = answer & set(Response.model_fields)
     assert {"status", "text", "reasoning", "letter_logprobs", "attempts", "error", "cost_usd", "changed"} <= carried
     made = {"item_id", "study", "model", "mode", "sample", "votes", "origin", "temperature", "numbered", "order"}
-    made |= {"agrees", "chosen_by"}
+    made |= {"agrees", "chosen_by", "wording"}
     assert set(Response.model_fields) - carried <= made
     assert set(Outcome.model_fields) <= set(Response.model_fields)
 
