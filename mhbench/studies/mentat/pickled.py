@@ -228,7 +228,7 @@ def _table(note: Any) -> pa.Table:
     return pa.table({name: [_plain(v) for v in columns[k].tolist()] for k, name in enumerate(names)})
 
 # %% ../../../nbs/studies/mentat/12_pickled.ipynb #db9c07ff
-_LIMITS = {"RLIMIT_AS": 1 << 30, "RLIMIT_CPU": 120, "RLIMIT_FSIZE": 0, "RLIMIT_NOFILE": 0}  # the last two: no file
+_LIMITS = {"RLIMIT_AS": 2 << 30, "RLIMIT_CPU": 120, "RLIMIT_FSIZE": 0, "RLIMIT_NOFILE": 0}  # the last two: no file
 _FORM = b"1"  # of what is kept: another number converts every file again
 _CHILD = "from mhbench.studies.mentat.pickled import convert; convert()"
 
@@ -256,8 +256,11 @@ def pickled_table(data: bytes, name: str = "table") -> pd.DataFrame:
     """
     kept = corpora() / ".converted" / hashlib.sha256(_FORM + data).hexdigest()
     if not kept.exists():
-        path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
-        done = subprocess.run([sys.executable, "-P", "-c", _CHILD], input=data, capture_output=True, env=path)
+        paths = os.pathsep.join(filter(None, sys.path))
+        few = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}  # others reserve a gigabyte
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _CHILD], input=data, capture_output=True, env={"PYTHONPATH": paths} | few
+        )
         if done.returncode:
             got = (
                 done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
