@@ -79,6 +79,8 @@ def is_older(copy: Path) -> bool:
     cells = json.loads(copy.read_text(encoding="utf-8"))["cells"]
     ran = ["".join(c["source"]) for c in cells if c["cell_type"] == "code" and not injected(c)]
     notebook = ROOT / "nbs" / "stages" / f"{stage_of(copy)}.ipynb"
+    if stage_of(copy) == "results":
+        notebook = ROOT / "nbs" / "studies" / copy.stem / "results.ipynb"
     return not notebook.exists() or ran != code_cells(notebook)
 
 
