@@ -188,7 +188,9 @@ def write_export(store: Store, folder: str | Path, *, sheet: bool = False) -> Ex
     }
     for name, table in tables.items():
         (folder / f"{name}.csv").write_text(csv_text(table), encoding="utf-8", newline="")
-    described = {"hash": study.hash} | study.model_dump()
+    described = {"hash": study.hash} | study.model_dump(exclude={"questions"})  # no text of a question leaves
+    ids = {"question_id", "item_id", "role"}
+    described["questions"] = [q.model_dump(include=ids) | {"targets": [*q.targets]} for q in study.questions]
     (folder / "study.json").write_text(json.dumps(described, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     if sheet:
         _sheet(tables, folder / "answers.xlsx")

@@ -422,8 +422,11 @@ def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
     "The figure of a study for the template; the more studies, the fewer rows each shows on the first screen."
     scale = _scale(f)
     rows = []
-    best_first = f.rows.assign(drawn=f.rows["origin"] == "simulated", below=-f.rows["estimate"])
-    for r in best_first.sort_values(["drawn", "below"], kind="stable").to_dict("records"):
+    best_first = f.rows
+    if len(f.rows):  # a study without an accuracy has no row
+        drawn = f.rows.assign(drawn=f.rows["origin"] == "simulated", below=-f.rows["estimate"])
+        best_first = drawn.sort_values(["drawn", "below"], kind="stable")
+    for r in best_first.to_dict("records"):
         low = _place(r["ci_low"], scale)
         name = name_of(r["model"])
         if r["origin"] == "simulated" and "simulated" not in name and not name.startswith("sim-"):
