@@ -347,11 +347,8 @@ def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
                 (f"{path.name}:row {k}", r) for k, r in enumerate(table.fillna("").astype(str).to_dict("records"), 1)
             ]
             for (_, row), is_answered in zip(rows, answered):
-                row |= (
-                    {}
-                    if is_answered
-                    else {"status": row.get("status") or "missing", "error": row.get("error") or NO_ANSWER}
-                )
+                if not is_answered:
+                    row |= {"status": row.get("status") or "missing", "error": row.get("error") or NO_ANSWER}
         elif (logged := log_rows(path)) is not None:
             return logged
         else:

@@ -97,10 +97,8 @@ def guess_columns(
         if field not in given and (matches := _running(left, stem)):
             called = _plainly(names.get(field, "")) if names is NAMES else set()
             in_one_cell = [c for c in left if c not in matches and plain_name(c) in called]
-            out[field] = [
-                *matches,
-                *in_one_cell[:1],
-            ]  # a column for all options in one cell may stand beside one for each
+            # a column for all options in one cell may stand beside one for each
+            out[field] = [*matches, *in_one_cell[:1]]
             left = [c for c in left if c not in out[field]]
     for field, words in names.items():
         if field in given or field in out:

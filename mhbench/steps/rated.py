@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from ..records.described import RatingTable
+from ..records.described import RatingTable, Scale
 from ..records.questions import plain_name
 from ..stats.agreement import gwet_ac1, krippendorff_alpha
 from ..stats.components import Spread, variance_components
@@ -32,9 +32,9 @@ POOLED = "all criteria, pooled"
 _NEVER_ALONE = "criteria that differ in their base rates agree by these alone: read the criteria"
 
 
-def _units(f: pd.DataFrame, by: Iterable[str] = ("item", "target")) -> pd.Series:
+def _units(f: pd.DataFrame) -> pd.Series:
     "What is rated, in one word; within what it stands is part of its name."
-    names = [*by, *(c for c in f if c.startswith("within.")), "criterion"]
+    names = ["item", "target", *(c for c in f if c.startswith("within.")), "criterion"]
     out = f[names[0]].astype(str)
     for name in names[1:]:
         out = out + " | " + f[name].astype(str)
@@ -46,16 +46,17 @@ def _cases(f: pd.DataFrame) -> pd.Series:
     return f["within.persona"].where(f["within.persona"] != "", f["item"]) if "within.persona" in f else f["item"]
 
 
-def _wide(f: pd.DataFrame, value: str) -> tuple[np.ndarray, list[str], np.ndarray]:  # (R, N), raters, cases
-    "A row a rater, labels as codes; of a judge's repeats the mean, or the first label."
+def _wide(f: pd.DataFrame, value: str) -> tuple[np.ndarray, list[str], np.ndarray, np.ndarray]:
+    """A row a rater (R, N), labels as codes, and the raters; the case and the target of each column. Of a judge's
+    repeats the mean, or the first label."""
     f = f.assign(unit=_units(f), case=_cases(f))
     how = "mean" if value == "score" else "first"
     wide = f.pivot_table(value, "rater", "unit", aggfunc=how, sort=False)
-    case = f.groupby("unit", sort=False)["case"].first().reindex(wide.columns)
+    rated = f.groupby("unit", sort=False)[["case", "target"]].first().reindex(wide.columns)
     cell = wide.to_numpy()
     if value == "label":  # as codes, which are compared faster
         cell = np.where(wide.notna(), pd.factorize(cell.ravel())[0].reshape(cell.shape), np.nan)
-    return cell, [str(r) for r in wide.index], case.to_numpy()
+    return cell, [str(r) for r in wide.index], rated["case"].to_numpy(), rated["target"].to_numpy()
 
 
 def share_agreeing(labels: Any, *, weights: Any = None) -> Any:  # (R, N)
@@ -68,10 +69,10 @@ def share_agreeing(labels: Any, *, weights: Any = None) -> Any:  # (R, N)
     return as_result(divide(w @ np.nan_to_num(agree), w.sum(1)), weights)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e06
-def _measures(table: RatingTable, f: pd.DataFrame, beside: bool) -> dict[str, tuple[Any, np.ndarray, tuple]]:
-    "The coefficients of some ratings: name -> statistic, ratings (R, N), range."
-    scale = table.scales[f["criterion"].iloc[0]]
-    labels = _wide(f, "label")[0]
+def _measures(
+    f: pd.DataFrame, labels: np.ndarray, scale: Scale, beside: bool
+) -> dict[str, tuple[Any, np.ndarray, tuple]]:
+    "The coefficients of some ratings, whose labels are (R, N): name -> statistic, ratings (R, N), range."
     one = (-1.0, 1.0)
     out: dict[str, tuple[Any, np.ndarray, tuple]] = {
         "raw": (share_agreeing, labels, (0.0, 1.0)),
@@ -117,10 +118,11 @@ def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",
         scale = table.scales[given["criterion"].iloc[0]]
         for beside in (True, False) if scale.beside else (False,):
             g = given if beside else given[~given["label"].isin(scale.beside)]
-            for name, (statistic, x, within) in _measures(table, g, beside).items():
+            labels, _, case, _ = _wide(g, "label")
+            for name, (statistic, x, within) in _measures(g, labels, scale, beside).items():
                 if len(x) < 2:
                     continue
-                got: OverRaters = over_raters(statistic, x, clusters=_wide(g, "label")[2], within=within, fewest=2)
+                got: OverRaters = over_raters(statistic, x, clusters=case, within=within, fewest=2)
                 shown, of = (got.both, "items and raters") if got.both.kind != "raters" else (got.items, "items")
                 note = _NEVER_ALONE if criterion == POOLED else ""
                 words = "with" if beside else "without" if scale.beside else ""
@@ -133,7 +135,7 @@ def agreement_by_pair(table: RatingTable, kinds: Iterable[str] = ("person",)) ->
     f = table.single[table.single["kind"].isin(list(kinds))]
     rows = []
     for criterion, g in [*((c or "all", g) for c, g in f.groupby("criterion", sort=False)), (POOLED, f)]:
-        labels, raters, _ = _wide(g, "label")
+        labels, raters, *_ = _wide(g, "label")
         scores = _wide(g.assign(score=g["score"].astype(float)), "score")
         at = {r: k for k, r in enumerate(scores[1])}
         for i, j in combinations(range(len(raters)), 2):
@@ -211,8 +213,7 @@ def means_and_differences(table: RatingTable, kinds: Iterable[str] = ("person",)
     for criterion, g in parts:
         scale = table.scales[g["criterion"].iloc[0]]
         ends = (scale.low or 0.0, scale.high or 0.0) if scale.kind == "numbers" else (1.0, float(len(scale.steps)))
-        x, _, case = _wide(g, "score")
-        of = g.assign(unit=_units(g)).groupby("unit", sort=False)["target"].first().to_numpy()
+        x, _, case, of = _wide(g, "score")
         targets = list(dict.fromkeys(of))
         for one, other in [*((t, "") for t in targets), *(combinations(targets, 2) if len(targets) < 13 else [])]:
             use = np.isin(of, [one, other])
@@ -257,9 +258,8 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
     judges = [j for j, k in f[["rater", "kind"]].drop_duplicates().to_numpy() if k == "judge"]
     rows: list[list] = []
     for criterion, g in [*((c or "all", g) for c, g in f.groupby("criterion", sort=False)), (POOLED, f)]:
-        x, raters, case = _wide(g, "score")
+        x, raters, case, of = _wide(g, "score")
         kind = g.groupby("rater")["kind"].first()
-        of = g.assign(unit=_units(g)).groupby("unit", sort=False)["target"].first().to_numpy()
         at = {r: k for k, r in enumerate(raters)}
         persons = [at[r] for r in raters if kind[r] == "person"]
         others = {r: x[at[r]] for r in raters if kind[r] != "judge"}
