@@ -159,7 +159,8 @@ def made(results: Path) -> None:
         lines = {"chance 1/5": 0.2, "pass mark": 0.6, "expert": 0.9} if k < 2 else {}
         contents = {"about": "How often.", "tables": told, "figures": figures, "lines": lines}
         contents |= {
-            "absent": [{"name": "votes", "why": "nobody voted"}],
+            "absent": [{"name": "votes", "why": "nobody voted"}, {"name": "ties", "why": "nobody voted"}],
+            "empty": [{"name": "Lost answers", "why": "every answer came"}] if k else [],
             "origins": {"sim-good": "simulated"} if k else {},
         }
         contents |= {"notes": ["Read the card first."]} if k == 1 else {}

@@ -31,7 +31,7 @@ from . import tables
 from .findings import Front, first_screen
 from .items import ROW_COLUMNS, Answers, columnar, packed
 from .style import NAMED, name_of
-from .tables import Prose, csv_text, number, question_of, spaced, with_interval
+from .tables import Prose, by_reason, csv_text, number, question_of, spaced, with_interval
 from ..steps.rates import COUNTS
 
 # %% auto #0
@@ -61,10 +61,11 @@ class Section(NamedTuple):
     text: str = ""  # plain sentences
     tables: Sequence[ReportTable | tuple[str, pd.DataFrame]] = ()
     figures: Sequence[Picture | tuple[str, Path]] = ()
-    absent: Sequence[str] = ()  # what is not there, and why
+    absent: Sequence[Mapping[str, str]] = ()  # name and why of what is not shown
     stage: str = ""
     study: str = ""
     origins: Mapping[str, str] = {}  # of whom its stage did not ask
+    findings: Sequence[str] = ()  # sentences in place of tables without a row
 
     @property
     def given(self) -> list[ReportTable]:
@@ -100,8 +101,18 @@ def _section(
             report_tables.append(ReportTable(t["caption"], with_printed, about, study, t.get("card", ""), name))
     drawn = figures / stage / study
     pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]
-    absent = [f"{a['name']}: {a['why']}" for a in c["absent"]]
-    return Section(f"{study}: {stage}", c["about"], report_tables, pictures, absent, stage, study, c.get("origins", {}))
+    findings = [f"{e['name']}: {e['why']}." for e in c.get("empty", ())]
+    return Section(
+        f"{study}: {stage}",
+        c["about"],
+        report_tables,
+        pictures,
+        c["absent"],
+        stage,
+        study,
+        c.get("origins", {}),
+        findings,
+    )
 
 # %% ../../nbs/report/07_page.ipynb #663e4531
 def collect(
@@ -374,13 +385,11 @@ def _groups(sections: Sequence[Section], to: _Links) -> list[dict]:
     groups: dict[str, dict[str, dict]] = {}  # study -> question -> what answers it
     order = {question: k for k, question in enumerate(tables.QUESTIONS)}
     for k, s in enumerate(sections, 1):
-        parts = groups.setdefault(s.study or s.title, defaultdict(lambda: {"texts": [], "absent": [], "entries": []}))
+        parts = groups.setdefault(s.study or s.title, defaultdict(lambda: {"texts": [], "entries": []}))
         for question, entry in _asked(s, f"s{k}", to):
             parts[question]["entries"].append(entry)
-        if s.text or s.absent:
-            part_of_stage = parts[question_of(s.stage) if s.study else ""]
-            part_of_stage["texts"] += [s.text] if s.text else []
-            part_of_stage["absent"] += s.absent
+        if texts := [*filter(None, [s.text]), *s.findings]:
+            parts[question_of(s.stage) if s.study else ""]["texts"] += texts
     out = []
     for g, (name, parts) in enumerate(groups.items(), 1):
         ordered = sorted(parts.items(), key=lambda x: order.get(x[0], len(order)))
@@ -388,8 +397,10 @@ def _groups(sections: Sequence[Section], to: _Links) -> list[dict]:
             {"name": question, "count": _counted(contents["entries"]), **contents} for question, contents in ordered
         ]
         questions = [contents | {"id": f"g{g}q{k}"} for k, contents in enumerate(with_counts, 1)]
-        banner = origin_banner({k: v for s in sections if s.study == name for k, v in s.origins.items()})
-        out.append({"id": f"g{g}", "name": name, "banner": banner, "questions": questions})
+        of_study = [s for s in sections if (s.study or s.title) == name]
+        banner = origin_banner({k: v for s in of_study if s.study for k, v in s.origins.items()})
+        absent = by_reason(chain.from_iterable(s.absent for s in of_study))
+        out.append({"id": f"g{g}", "name": name, "banner": banner, "questions": questions, "absent": absent})
     return out
 
 # %% ../../nbs/report/07_page.ipynb #1b1fe925

@@ -21,9 +21,9 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'QUESTIONS', 'number', 'with_interval', 'numeric', 'markdown_table', 'spaced',
-           'csv_text', 'as_typed', 'Prose', 'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'counted',
-           'ratings_in_words', 'covered_in_words', 'differences_in_words', 'estimate_in_words', 'in_a_sentence',
-           'question_of', 'beside_printed']
+           'by_reason', 'csv_text', 'as_typed', 'Prose', 'stage_prose', 'doubts', 'without', 'sampled', 'standing',
+           'counted', 'ratings_in_words', 'covered_in_words', 'differences_in_words', 'estimate_in_words',
+           'in_a_sentence', 'question_of', 'beside_printed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(x: Any, digits: int = 3) -> str:
@@ -88,6 +88,14 @@ _FORMULA = re.compile(r"[=+@\t\r]|-(?![\d.])")  # what a spreadsheet would execu
 def spaced(label: object) -> str:
     "A label for people: no snake_case."
     return str(label).replace("_", " ")
+
+
+def by_reason(absent: Iterable[Mapping[str, str]]) -> str:  # of name and why
+    "What is not shown, in one line: the names that share a reason, then the reason."
+    names: dict[str, list[str]] = {}
+    for entry in absent:
+        names.setdefault(entry["why"], []).append(entry["name"])
+    return "; ".join(f"{', '.join(dict.fromkeys(of_reason))} ({why})" for why, of_reason in names.items())
 
 
 def csv_text(table: pd.DataFrame) -> str:

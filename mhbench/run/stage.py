@@ -42,7 +42,7 @@ from mhbench.records.schema import (
 from ..registry import added
 from ..registry import studies as registered
 from ..report.style import introduce, save, title_of, who
-from ..report.tables import with_interval
+from ..report.tables import by_reason, with_interval
 from .graph import before, graph, items_file, records_left, root, write_json
 from ..steps.failures import Failure
 from ..steps.rates import COUNTS
@@ -196,6 +196,7 @@ class Stage:
         self._tables: list[dict] = []
         self._figures: list[dict] = []
         self._absent: list[dict] = []
+        self._empty: list[dict] = []
         self._failures: list[dict] = []
         self._lines: dict[str, float] = {}
         self._first: dict[str, str] = {}  # which main numbers the study's first screen draws, and what they come to
@@ -423,17 +424,25 @@ class Stage:
         self.texts.mkdir(parents=True, exist_ok=True)
         return write_records(records, self.texts / f"{name}.parquet", record)
 
-    def failed(self, failures: Iterable[Failure]) -> pd.DataFrame | str:
+    def failed(self, failures: Iterable[Failure]) -> pd.DataFrame | None:
         "Show and keep what failed, one row a study, model and mode: the report has it on its first screen."
         rows = [f._asdict() for f in failures]
         self._failures += rows
         table = pd.DataFrame(rows, columns=list(Failure._fields)).drop(columns=["stage", "study", "broke", "follows"])
-        return table if rows else "nothing failed"
+        return table if rows else None
 
-    def absent(self, name: str, why: str) -> str:
-        "Record why something is absent; the report says it too."
+    def absent(self, name: str, why: str) -> None:
+        "Record why something is absent: the last line of the notebook and the report say it."
         self._absent.append({"name": name, "why": why})
-        return f"{name}: {why}"
+
+    def _without_rows(self, name: str, absent: str, empty: str) -> Any:
+        "What stands in place of a table or figure: a finding, or nothing."
+        from IPython.display import Markdown
+
+        if empty:
+            self._empty.append({"name": name, "why": empty})
+            return Markdown(f"*{name}:* {empty}.")
+        return self.absent(name, absent) if absent else None
 
     def table(
         self,
@@ -441,25 +450,26 @@ class Stage:
         frame: pd.DataFrame,
         caption: str,
         *,
-        absent: str = "nothing to show for this study",  # why, where it has no row; "" says nothing
+        absent: str = "nothing to show for this study",  # why it has no row; "": it is not named
+        empty: str = "",  # what it says of the study that it has no row, in place of `absent`
         hide: Sequence[str] = (),  # columns that are kept and not shown
         card: str = "",  # a column: the report makes a card, one printed page, of the rows of each of its values
         show: bool = True,  # False: kept and registered, and too long for a page
         rated: bool = False,  # its numbers rest on the ratings, as all of a stage that is `rated`
-    ) -> pd.DataFrame | str:  # as a reader sees it; or the reason why there is none
+    ) -> Any:  # as a reader sees it; a sentence where that it is empty is a result, else None
         """Show a table, keep it as Parquet and register it for the report. Where a row is of somebody whom this run did
         not ask, a column `origin` says where each row comes from.
         """
         if name in [t["name"] for t in self._tables]:
             refuse(f"Stage.table: name must be used once in a stage; got {name!r}", place=self.name)
         if not len(frame):
-            return self.absent(caption, absent) if absent else "none"
+            return self._without_rows(caption, absent, empty)
         frame = self._with_origin(frame, rated)
         frame.to_parquet(self.out / f"{name}.parquet", index=False, compression="zstd")
         entry = {"name": name, "caption": caption, "rows": len(frame)}
         self._tables.append(entry | {"hide": list(hide), "show": show} | ({"card": card} if card else {}))
         if not show:
-            return f"{name}: {len(frame)} rows kept"
+            return None
         visible = frame.drop(columns=list(hide))
         return with_interval(visible) if {"estimate", "ci_low", "ci_high"} <= set(visible) else visible
 
@@ -479,13 +489,14 @@ class Stage:
         caption: str,  # a sentence: what is shown, and which way is good
         *,
         absent: str = "nothing to draw for this study",
+        empty: str = "",  # as of a table
     ) -> Any:
         "Keep a figure as PNG and SVG and register it for the report; shown where it stands last in a cell."
         if name in [f["name"] for f in self._figures]:
             refuse(f"Stage.figure: name must be used once in a stage; got {name!r}", place=self.name)
         self.figures.mkdir(parents=True, exist_ok=True)  # DVC wants the folder, empty or not
         if drawing is None:
-            return self.absent(caption, absent) if absent else "none"
+            return self._without_rows(caption, absent, empty)
         drawing.saved_as, _ = save(drawing, name, self.figures)
         _let_figures_show()
         texts = {"title": title_of(drawing) or caption, "caption": caption, "alt": str(drawing.get_label() or caption)}
@@ -501,8 +512,8 @@ class Stage:
         for add in added("tables", self.name, of):
             before = len(self._tables)
             heading, _, text = (inspect.getdoc(add) or "").partition("\n\n")
-            display(Markdown(f"## {heading}\n\n{text}"))
-            for output in add(self, **results):
+            outputs = [output for output in add(self, **results) if output is not None]
+            for output in [Markdown(f"## {heading}\n\n{text}"), *outputs] if outputs else []:
                 display(output)
             about = {"heading": heading, "text": text, "functions": [f"{add.__module__}.{add.__name__}"]}
             for entry in self._tables[before:]:
@@ -541,6 +552,7 @@ class Stage:
             main.to_parquet(self.out / "headline.parquet", index=False, compression="zstd")
         contents: dict[str, Any] = {"stage": self.name, "study": self.study, "about": self.about}
         contents |= {"tables": self._tables, "figures": self._figures, "absent": self._absent}
+        contents |= {"empty": self._empty} if self._empty else {}
         contents |= {"lines": self._lines, "first": self._first, "origins": self.origins}
         contents |= {"failures": self._failures} if self._failures else {}
         write_json(contents, self.out / "contents.json")
@@ -550,5 +562,6 @@ class Stage:
         write_metrics(metrics, folder / f"{self._where[-1] if self.study else 'headline'}.json")
         for sentence in NOTES:
             print(f"note: {sentence}")
-        n = f"{len(self._tables)} tables, {len(self._figures)} figures"
-        return f"{' '.join(self._where)}: {n}" + (f"; not there: {len(self._absent)}" if self._absent else "")
+        if self._absent:
+            print(f"Not shown: {by_reason(self._absent)}.")
+        return f"{' '.join(self._where)}: {len(self._tables)} tables, {len(self._figures)} figures"

@@ -26,8 +26,8 @@ from .score import FAILED, REFUSED, mode_names, says_nothing, score_responses, w
 
 # %% auto #0
 __all__ = ['CHAIN_MODES', 'MAIN_SCORES', 'Chains', 'reasoning_chains', 'count_chains', 'Measures', 'load_measures',
-           'check_baseline', 'bertscore_zero', 'ChainScores', 'chain_scores', 'absent_scores', 'chain_table',
-           'mean_scores', 'main_scores', 'reasoning_metrics', 'conventions_apart']
+           'check_baseline', 'bertscore_zero', 'ChainScores', 'chain_scores', 'chain_table', 'mean_scores',
+           'main_scores', 'reasoning_metrics', 'conventions_apart']
 
 # %% ../../nbs/steps/16_chains.ipynb #a9e761dc
 CHAIN_MODES = ("cot", "few_shot_cot")
@@ -175,11 +175,6 @@ def chain_scores(
     )
     values = pd.concat([suite.reset_index(drop=True), against.reset_index(drop=True)], axis=1)
     return ChainScores(values, dict(suite.attrs["absent"]))
-
-# %% ../../nbs/steps/16_chains.ipynb #7482625e
-def absent_scores(scores: ChainScores) -> pd.DataFrame:  # score, why
-    "The scores that are left out, each with the reason."
-    return pd.DataFrame(list(scores.absent.items()), columns=["score", "left out, because"])
 
 # %% ../../nbs/steps/16_chains.ipynb #0b49981c
 _COUNTED = ["n", "n_clusters", "n_not_asked", "n_missing", "n_refused"]
