@@ -72,7 +72,8 @@ def test_nothing_of_the_demo_stays_and_all_of_it_comes_back(params, study):
 
 
 def test_settings_of_a_corpus_and_of_a_person_hold_over_an_import(params):
-    own = {"a-colleague": "corpus.csv"}
+    own = {"a-colleague": "answers.csv"}
+    params.with_name("answers.csv").write_text("item_id,letter\n1,A\n")
     text = params.read_text(encoding="utf-8").replace("  mhqa:\n    prepare:\n", "  mhqa:\n    prepare:\n")
     p = yaml.safe_load(text)
     p["studies"]["mhqa"]["prepare"]["answers"] |= own
