@@ -291,6 +291,7 @@ class Front(NamedTuple):
     rows: pd.DataFrame  # model, origin, n, n_clusters, estimate, ci_low, ci_high, truth; in the order of the page
     lines: dict[str, float] = {}  # chance, a pass mark, people
     left_out: tuple[str, ...] = ()  # who has too few answers to be drawn
+    n_at_once: int = 1  # the number of asked models for which the intervals of their rows hold at once
     notes: tuple[str, ...] = ()  # what a stage has to say before its numbers are read
 
 
@@ -433,8 +434,13 @@ def _scored_front(results: str | Path, study: str, all_rows: pd.DataFrame, rows:
         [all_rows, where_from(_table(results, "score", study, "scores"))]
     )  # who failed throughout has no row
     all_models = set(origins.loc[origins["origin"] != "simulated", "model"])
-    sentence = best_in_words(rows, lines, ready[ready["mode"] != mode], pairs, len(all_models - set(ready["model"])))
-    return Front(study, measure, sentence, rows.sort_values("place", ignore_index=True), dict(lines), left)
+    elsewhere = ready[ready["mode"] != mode]
+    unranked = len(all_models - set(ready["model"]))
+    sentence = best_in_words(rows, lines, elsewhere, pairs, unranked)
+    simulated = rows["origin"] == "simulated"
+    hidden = len(set(elsewhere["model"]) - set(rows["model"])) + unranked
+    rows = pd.concat([for_all(rows[~simulated], hidden), rows[simulated]]).sort_values("place", ignore_index=True)
+    return Front(study, measure, sentence, rows, dict(lines), left, n_at_once=int((~simulated).sum()) + hidden)
 
 
 _CERTAIN = 0.99  # a probability of the preferred option that leaves nothing to the others

@@ -450,6 +450,7 @@ def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
     return {
         "study": f.study,
         "measure": f.measure,
+        "n_at_once": f.n_at_once,
         "said": f.said,
         "notes": f.notes,
         "to": to,
