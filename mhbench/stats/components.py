@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2, norm
+from scipy.stats import chi2, norm, t
 
 from ..errors import refuse
+from .estimate import Estimate
 from .multi_reader import expected_squares, squares_within
 
 # %% auto #0
-__all__ = ['REST', 'TIMES', 'Spread', 'variance_components', 'change_of_another', 'spread_designs']
+__all__ = ['REST', 'TIMES', 'Spread', 'variance_components', 'change_of_another', 'OverFactors', 'mean_over_factors',
+           'spread_designs']
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d05
 class Spread(NamedTuple):
@@ -86,6 +88,22 @@ def variance_components(
     Source: Henderson 1953, method 1; Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946.
     Raises: ValueError where there are fewer than two levels of every factor.
     """
+    y, labels_by_factor, groups, left, solve = _told_apart(values, factors, order)
+    names = list(groups)
+    estimates = solve(y)
+    limits = np.full((len(names), 2), np.nan)
+    if n_draws:
+        limits = _limits(estimates, _drawn(estimates, groups, solve, n_draws, seed), level)
+    total = np.maximum(estimates, 0).sum()
+    rows = {"source": names, "levels": [int(g.max()) + 1 for g in groups.values()], "component": estimates}
+    table = pd.DataFrame(
+        rows | {"ci_low": limits[:, 0], "ci_high": limits[:, 1], "share": np.maximum(estimates, 0) / total}
+    )
+    return Spread(table, left, len(y), {name: len(pd.unique(labels)) for name, labels in labels_by_factor.items()})
+
+
+def _told_apart(values: Any, factors: Mapping[str, Any], order: int):
+    "Values and labels that are there, the groups of each source that the design tells apart, and the solver."
     y = np.asarray(values, float)
     use = ~np.isnan(y)
     y = y[use]
@@ -108,16 +126,7 @@ def variance_components(
         left.append(f"{worst}: this design does not tell it apart from the others")
         del groups[worst]
     solve = lambda v: np.linalg.solve(matrix, [squares_within(v - v.mean(), g) for g in inner])
-    estimates = solve(y)
-    limits = np.full((len(names), 2), np.nan)
-    if n_draws:
-        limits = _limits(estimates, _drawn(estimates, groups, solve, n_draws, seed), level)
-    total = np.maximum(estimates, 0).sum()
-    rows = {"source": names, "levels": [int(g.max()) + 1 for g in groups.values()], "component": estimates}
-    table = pd.DataFrame(
-        rows | {"ci_low": limits[:, 0], "ci_high": limits[:, 1], "share": np.maximum(estimates, 0) / total}
-    )
-    return Spread(table, left, len(y), {name: len(pd.unique(labels)) for name, labels in labels_by_factor.items()})
+    return y, labels_by_factor, groups, left, solve
 
 
 def _not_told_apart(matrix: np.ndarray, names: Sequence[str]) -> str:
@@ -159,6 +168,42 @@ def change_of_another(spread: Spread, levels: Mapping[str, float] | None = None)
         single = np.sqrt(2 * np.array([c.sum(), low.sum(), high.sum()]))
         rows.append([factor, n[factor], *single, float(np.sqrt(2 * (c / divided).sum()))])
     return pd.DataFrame(rows, columns=["factor", "levels", "estimate", "ci_low", "ci_high", "of_mean"])
+
+# %% ../../nbs/stats/21_components.ipynb #98d873f2
+class OverFactors(NamedTuple):
+    "A mean of ratings with an interval for other levels of every factor that has two or more."
+
+    estimate: Estimate
+    df: float  # of the quantile
+    fixed: list[str]  # factors with one level: the interval is not for others
+
+
+def mean_over_factors(
+    values: Any,  # (N,) NaN is left out
+    factors: Mapping[str, Any],  # name -> (N,) labels
+    *,
+    within: tuple[float, float] = (-np.inf, np.inf),  # the range of the mean
+    n_draws: int = 200,
+    seed: int = 0,
+    level: float = 0.95,
+) -> OverFactors:
+    """The mean of ratings, all factors random, in any pattern of holes.
+
+    Source: Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946.
+    """
+    y, labels, groups, _, solve = _told_apart(values, factors, 2)
+    shares = np.array([((np.bincount(g) / len(y)) ** 2).sum() for g in groups.values()])
+    variance = lambda components: np.maximum(components, 0) @ shares
+    components = solve(y)
+    found = float(variance(components))
+    drawn = _drawn(components, groups, solve, n_draws, seed)
+    df = max(1.0, 2 * found**2 / max(float(np.var([variance(d) for d in drawn], ddof=1)), 1e-300))
+    half = float(t.ppf(0.5 + level / 2, df)) * found**0.5
+    mean, n_units = float(y.mean()), min(int(g.max()) + 1 for g in groups.values())
+    limits = np.clip([mean - half, mean + half], *within)
+    estimate = Estimate.from_limits(mean, *limits, n=len(y), level=level, kind="all factors")
+    fixed = [name for name, given in labels.items() if len(pd.unique(given)) < 2]
+    return OverFactors(estimate._replace(n_clusters=n_units), df, fixed)
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d11
 def spread_designs(
