@@ -392,9 +392,13 @@ def _text(row: dict, n: int, place: str) -> str:
         return row["text"]
     letter = str(row.get("letter") or "").strip()
     number = str(row.get("number") or "").strip()
-    if number and not letter:
+    if number:
         k = int(float(number)) if re.fullmatch(r"\d{1,3}(\.0+)?", number) else 0
-        letter = letters(n)[k - 1] if 0 < k <= n else number
+        numbered = letters(n)[k - 1] if 0 < k <= n else number
+        if letter not in ("", numbered):
+            actual = f"letter {letter[:40]!r}, number {number[:40]!r} ({place})"
+            refuse(f"load_answers: letter and number must name one option; got {actual}; leave out the wrong column")
+        letter = numbered
     if letter and letter not in letters(n):
         rule = f"be one of {', '.join(letters(n))}, or a number from 1 to {n}"
         refuse(
