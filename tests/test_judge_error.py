@@ -8,7 +8,6 @@ from scipy.stats import t
 from mhbench.stats.judge_error import (
     EVEN_DIGITS,
     _fieller,
-    _spread,
     bias_slope,
     bland_altman,
     leave_one_rater_out,
@@ -91,17 +90,16 @@ def test_limits_of_a_slope_are_where_the_bias_left_over_is_as_large_as_its_error
     assert np.isnan(_fieller(top - 2, 0.01 * bottom - 0.04, 0.9)).all()  # a slope of which nothing is known
 
 
-def test_the_freedom_of_a_spread_over_cases_is_satterthwaites():
+def test_limits_of_agreement_allow_for_cases_and_have_no_interval():
     rng = np.random.default_rng(6)
-    sizes = [2, 3, 9, 2, 4, 8]
-    case = np.repeat(np.arange(6), sizes)
-    d = np.repeat(rng.choice([-3.0, 3.0], 6), sizes) + rng.choice([-1.0, 1.0], len(case))
+    case = np.repeat(np.arange(6), [2, 3, 9, 2, 4, 8])
+    d = rng.choice([-3.0, 3.0], 6)[case] + rng.choice([-1.0, 1.0], len(case))
     about = d - d.mean()
-    means = np.array([about[case == k].mean() for k in range(6)])
-    inside = sum(((about[case == k] - means[k]) ** 2).sum() for k in range(6)) / (len(d) - 6)
-    between, within = means.var(ddof=1), (1 - np.mean(1 / np.array(sizes))) * inside
-    by_hand = (between + within) ** 2 / (between**2 / 5 + within**2 / (len(d) - 6))
-    assert _spread(d, case)[1] == pytest.approx(by_hand)
+    of_mean = 6 / 5 * sum(about[case == k].sum() ** 2 for k in range(6)) / len(d) ** 2
+    b = bland_altman(50 + d, np.full(len(d), 50.0), clusters=case, seed=1)
+    half = 1.959964 * np.sqrt((about**2).mean() + of_mean)
+    assert (b.low.estimate, b.high.estimate) == pytest.approx((d.mean() - half, d.mean() + half), abs=1e-4)
+    assert np.isnan(b.low.ci_low) and b.high.kind == "limits" and b.bias.ci_low < b.bias.estimate < b.bias.ci_high
 
 
 def test_five_cases_make_no_two_halves():

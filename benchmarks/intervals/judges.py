@@ -45,7 +45,7 @@ def verdicts(rng: np.random.Generator, cases: int, items: int, *, theta: float, 
     return np.where(good, found, ~seen).ravel(), good.ravel(), cases_of(cases, items)
 
 
-# ---- limits of agreement, and the slope of the bias
+# ---- the bias, and its slope
 
 CASES = {
     "6 of 1": [1] * 6,
@@ -59,7 +59,7 @@ CASES = {
     "12 of 1 to 20": [1, 2, 3, 5, 10, 20] * 2,
     "30 of 1 to 8": [1, 2, 8] * 10,
 }
-BIAS, SPREAD, Z = 8.0, 10.0, 1.959964
+BIAS, SPREAD = 8.0, 10.0
 
 
 def noise(rng: np.random.Generator, shape: str, n: int) -> np.ndarray:
@@ -75,9 +75,9 @@ def draw_differences(rng: np.random.Generator, *, cases: str, alike: float, shap
     return BIAS + SPREAD * (np.sqrt(alike) * noise(rng, shape, of[-1] + 1)[of] + np.sqrt(1 - alike) * own), of
 
 
-def agreement(sample, part: str, seed: int) -> Estimate:
+def bias(sample, seed: int) -> Estimate:
     d, of = sample
-    return getattr(bland_altman(50 + d, np.full(len(d), 50.0), clusters=of, n_boot=300, seed=seed), part)
+    return bland_altman(50 + d, np.full(len(d), 50.0), clusters=of, n_boot=300, seed=seed).bias
 
 
 def draw_scores(rng: np.random.Generator, *, cases: int, items: int, raters: int, steep: float):
@@ -224,22 +224,8 @@ KINDS = [
         settings=[{"cases": c, "alike": 0.5, "shape": "normal"} for c in CASES if c != "3 of 5"],
         draw=draw_differences,
         truth=lambda **_: BIAS,
-        interval=lambda sample, seed: agreement(sample, "bias", seed),
+        interval=bias,
         wide="twelve cases of 1 to 20 answers, which leave few degrees of freedom",
-    ),
-    Kind(
-        name="limit_of_agreement",
-        about="The upper limit of agreement of a judge with people; cases are a sample.",
-        stages="judge_study",
-        settings=[
-            {"cases": c, "alike": 0.5 if max(CASES[c]) > 1 else 0.0, "shape": shape}
-            for c in CASES
-            for shape in ("normal", "skew", "heavy")
-        ],
-        draw=draw_differences,
-        truth=lambda **_: BIAS + Z * SPREAD,
-        interval=lambda sample, seed: agreement(sample, "high", seed),
-        wide="six cases, and limits that also have to serve skewed differences",
     ),
     Kind(
         name="slope_of_bias",

@@ -256,6 +256,7 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
     "few": "there are too few independent cases to estimate one",
     "raters": "there are too few raters to treat them as a sample",
     "rare": "too few answers have the rarer outcome",
+    "limits": "they are limits of agreement, which describe single answers",
     "diverged": "the training diverged: its scores are not finite",
     "unconnected": "no chain of comparisons connects it with the others",
     "refits": "the spread over refits of the model contains the true value too rarely to serve as one",

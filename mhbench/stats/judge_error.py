@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri, stdtrit
+from scipy.special import ndtri, stdtrit
 
 from ..errors import refuse
 from .differences import independent_difference
@@ -29,62 +29,30 @@ def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarra
 
 # %% ../../nbs/stats/16_judge_error.ipynb #595d0af7
 class Limits(NamedTuple):
-    "A judge's bias against people, and the limits of agreement."
+    "A judge's bias against people, and the limits of agreement, which have no interval."
 
     bias: Estimate  # judge minus people, in points
-    sd: Estimate  # of the differences
     low: Estimate  # lower limit of agreement
     high: Estimate  # upper limit
-
-
-def _spread(d: np.ndarray, unit: np.ndarray) -> tuple[float, float, float]:
-    "A standard deviation over cases, its degrees of freedom, and its correlation with the mean."
-    size = np.bincount(unit)
-    n, k, about = len(d), len(size), d - d.mean()
-    to_mean = np.bincount(unit, about)
-    s2 = float(about @ about) / n + k / (k - 1) * float(to_mean @ to_mean) / n**2
-    to_s2 = np.bincount(unit, about**2 - s2)
-    inside = about - (to_mean / size)[unit]
-    within = (1 - float((1 / size).mean())) * float(inside @ inside) / max(n - k, 1)
-    between = float((to_mean / size).var(ddof=1))
-    normal = (between + within) ** 2 / (between**2 / (k - 1) + within**2 / max(n - k, 1))
-    worth = n**2 / float(size @ size)  # cases of one size
-    robust = 1.6 * s2**2 / (k / (k - 1) * float(to_s2 @ to_s2) / n**2) * worth / (worth + 8)
-    length = float(np.sqrt((to_mean @ to_mean) * (to_s2 @ to_s2)))
-    together = float(to_mean @ to_s2) / length if length > 0 else 0.0
-    return float(np.sqrt(s2)), max(1.0, min(normal, robust)), together * k / (k + 10)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #2681e3b5
 def bland_altman(judge: Any, people: Any, *, clusters: Any = None, **settings: Any) -> Limits:  # as in `estimate`
     """How biased a judge is against people's mean scores of the same answers (N,), and the limits of agreement.
 
-    Source: Bland and Altman 1986; 2007 (several answers to a case); Zou 2013 (intervals of the limits).
+    Source: Bland and Altman 1986; 2007 (several answers to a case).
     """
     y, x, has_both = _both(judge, people, "bland_altman")
     if len(y) < 3:
         refuse(f"bland_altman: judge and people must share three answers or more; got {len(y)}")
     unit = group_codes(None if clusters is None else np.asarray(clusters)[has_both], len(y), "clusters")
     d = y - x
-    z = float(ndtri(0.975))
     bias = estimate(mean, d, clusters=unit, **settings)
-    about: dict[str, Any] = {"n": len(y), "n_clusters": bias.n_clusters, "level": bias.level}
-    if bias.n_clusters < 2 or np.ptp(d) == 0:
-        spread = float(d.std(ddof=1))
-        values = (spread, bias.estimate - z * spread, bias.estimate + z * spread)
-        return Limits(bias, *(Estimate.from_limits(v, **about) for v in values))
-    s, df, with_mean = _spread(d, unit)
-    tails = np.array([(1 + bias.level) / 2, (1 - bias.level) / 2])
-    of_sd = s * np.sqrt(df / (2 * gammaincinv(df / 2, tails)))  # quantiles of chi-square
-    sd = Estimate.from_limits(s, *(of_sd if bias.ci_low < bias.ci_high else ()), **about, kind="chi-square")
-
-    def limit(sign: int) -> Estimate:
-        at = bias.estimate + sign * z * s
-        a = np.array([bias.ci_low, bias.ci_high]) - bias.estimate
-        b = sign * z * (of_sd[::sign] - s)
-        low, high = at + np.array([-1, 1]) * np.sqrt(a**2 + b**2 + 2 * sign * with_mean * a * b)
-        return Estimate.from_limits(at, low, high, **about, kind="MOVER")
-
-    return Limits(bias, sd, limit(-1), limit(1))
+    k = bias.n_clusters
+    by_case = np.bincount(unit, d - d.mean())
+    half = ndtri(0.975) * np.sqrt(d.var() + k / max(k - 1, 1) * float(by_case @ by_case) / len(d) ** 2)
+    about: dict[str, Any] = {"n": len(y), "n_clusters": k, "level": bias.level}
+    ends = (Estimate.from_limits(bias.estimate + side * half, **about)._replace(kind="limits") for side in (-1, 1))
+    return Limits(bias, *ends)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #846b80f4
 def _severity_removed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
