@@ -238,7 +238,7 @@ BAD = {
     "judge": ({"judges": ["nobody"]}, "nobody"),
     "freeform": ({"models": ["nobody"]}, "nobody"),
     "reasoning": ({"convention": "mine"}, "convention must be"),
-    "preferences": ({"offset": "mine"}, "offset must be"),
+    "preferences": ({"labels": "mine"}, "labels must be"),
     "demographics": ({"method": "mine"}, "method must be"),
     "agreement": ({"level": "mine"}, "level"),
     "panel": ({"study": "mhqa"}, "ratings"),

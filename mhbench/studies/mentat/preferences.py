@@ -22,15 +22,15 @@ from ...stats.multi_reader import severities
 from ...stats.resample import mean
 from ...stats.soft_labels import group_means
 from .annotations import AnnotationArrays, score_rows
-from .labels import wording_distances
+from .labels import LABEL_MODELS, wording_distances
 
 # %% auto #0
-__all__ = ['OFFSETS', 'THIRD', 'T', 'rater_table', 'slider_severities', 'wording_table', 'read_wrong_options',
-           'named_wrong_options', 'of_rated', 'Creators', 'creators_of', 'same_as_source', 'chosen_labels',
-           'preference_metrics', 'SliderPanel', 'simulated_panel']
+__all__ = ['PAPER_MODEL', 'THIRD', 'T', 'rater_table', 'slider_severities', 'wording_table', 'read_wrong_options',
+           'named_wrong_options', 'of_rated', 'Creators', 'creators_of', 'same_as_source', 'best_predicting',
+           'chosen_labels', 'preference_metrics', 'SliderPanel', 'simulated_panel']
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #eb4e0c9a
-OFFSETS = ("paper", "symmetric")
+PAPER_MODEL = "hierarchical, paper"
 THIRD = {"paper": "offset", "symmetric": "readiness to tie"}  # the third parameter of each model
 
 
@@ -183,23 +183,40 @@ def same_as_source(labels: pd.DataFrame, sources: Mapping[str, int], *, n_boot: 
     return pd.DataFrame([{"measure": "the source's own labels prefer the same option"} | e.row()])
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #7695f536
+def best_predicting(held_out: pd.DataFrame, reading: str | None) -> str:
+    """The model of LABEL_MODELS that predicts a held-out rater best (the log score of `predicting_raters`, in the
+    reading of the ratings); Bradley and Terry's, which knows no raters, where none could be left out.
+    """
+    if not len(held_out):
+        return "Bradley-Terry"
+    of_reading = held_out["reading"].isin([reading, "as recorded"]) & held_out["labels"].isin(LABEL_MODELS)
+    rows = held_out[of_reading & (held_out["measure"] == "log score")]
+    return rows.loc[rows["estimate"].idxmin(), "labels"]
+
+
 def chosen_labels(
     labels: pd.DataFrame,  # of label_tables
-    offset: str,
+    model: str,  # of LABEL_MODELS; predictive: `best`
+    best: str,  # of `best_predicting`
     creators_rate: bool = False,  # True: of the fit with the creators among the raters
-) -> pd.DataFrame:  # question, option, n, means, probabilities
-    """The labels that later stages use: those of one hierarchical model.
+) -> pd.DataFrame:  # model, question, option, n, means, probabilities, beside (another model), beside_probability
+    """The labels that later stages use, and beside them the paper's, or those that predict a held-out rater best where
+    the paper's are used.
 
-    Raises: ValueError for another offset, or for creators whose answers are not known.
+    Raises: ValueError for an unknown model, or for creators whose answers are not known.
     """
-    if offset not in OFFSETS:
-        remedy = "mend preferences.offset in params.yaml"
-        refuse(f"preferences: offset must be 'paper' or 'symmetric'; got {offset!r}", remedy=remedy)
-    selected = labels[(labels["model"] == f"hierarchical, {offset}") & (labels["creators"] == creators_rate)]
-    if not len(selected):
+    known = ("predictive", *LABEL_MODELS)
+    if model not in known:
+        refuse(f"preferences: labels must be among {'; '.join(known)}; got {model!r}", remedy="mend params.yaml")
+    model = best if model == "predictive" else model
+    by_model = dict(list(labels[labels["creators"] == creators_rate].drop(columns="creators").groupby("model")))
+    if model not in by_model:
         remedy = "name a file of their answers in preferences.creators"
         refuse("preferences: creators_rate must be true where the creators' answers are known; got none", remedy=remedy)
-    return selected.drop(columns=["model", "creators"]).reset_index(drop=True)
+    beside = best if model == PAPER_MODEL else PAPER_MODEL
+    other = by_model[beside].rename(columns={"model": "beside", "probability": "beside_probability"})
+    keys = ["question", "option"]
+    return by_model[model].merge(other[[*keys, "beside", "beside_probability"]], on=keys)
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #1f060c66
 def preference_metrics(

@@ -340,7 +340,7 @@ def score_by_labels(
     rows = []
     for (model, mode), g in table.groupby(["model", "mode"], sort=True):
         for name, group in [("all", g), *g.groupby("category", sort=True)]:
-            for column in table.columns[2:]:
+            for column in sorted(table.columns[2:], key=lambda name: labels.get(name, "") is not None):
                 x = group[column].to_numpy(float)
                 cluster = group["cluster"].to_numpy()
                 row = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(cluster)))
@@ -354,14 +354,17 @@ def by_labels(stage: Any, *, core: str | None, n_boot: int, seed: int, **unused:
     """What the labels decide
 
     Where people's sliders can be read in two ways (stage `preferences`), the same answers are scored against the labels
-    of either reading, without the creators and with them among the raters, and against those that the source holds, on
-    the questions that all of them label. A difference here is no difference between models: it is what the labels
+    of either reading, without the creators and with them among the raters, and against those of a second model and
+    those that the source holds, which stand first, on the questions that all of them label. A difference here is no difference between models: it is what the labels
     decide.
     """
     items = [i for i in stage.items if core is None or i.variant.get("set") == core]
     labels = {}
     if stage.has("preferences", "labels_by_reading"):
         labels = reading_labels(stage.read("preferences", "labels_by_reading"), items, stage.responses)
+    if labels:
+        beside = stage.read("preferences", "labels")[["question", "option", "beside", "beside_probability"]]
+        labels[beside["beside"].iloc[0]] = beside.rename(columns={"beside_probability": "probability"})
     table = score_by_labels(items, stage.responses, labels, n_boot=n_boot, seed=seed) if labels else pd.DataFrame()
     one_reading = "the labels of these questions were not made from sliders that can be read in two ways"
     yield stage.table("by_labels", table, "Accuracy against the labels of either reading", absent=one_reading)

@@ -18,9 +18,9 @@ class PreferencesParameters(Reported):
     "Labels made of people's scores."
 
     study: str = "mentat"
-    offset: Literal["symmetric", "paper"] = field(
-        "symmetric", "whose labels are kept; the paper's are those of its equations 1 to 3"
-    )
+    labels: Literal[
+        "predictive", "Bradley-Terry", "Plackett-Luce", "hierarchical, paper", "hierarchical, symmetric"
+    ] = field("predictive", "which model's labels are used; predictive: that which predicts a held-out rater best")
     penalty: Weight = field(5.0, "on slopes and offsets of the hierarchical models")
     ridge: Weight = field(0.1, "on one question's log worths: finite where an option always wins")
     leave_out: Names = field([], "questions to leave out, by item_id")
