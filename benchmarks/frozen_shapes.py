@@ -12,6 +12,9 @@ over fresh cases, items and raters, and is exact:
 `n_cases` counts items where there are raters. `random_labels` is False where what is observed depends on what is
 measured: the naive estimate (pooled mean, labelled mean, share of agreeing pairs) is then off by design.
 
+Two shapes are no blind test: that raters count alike, whoever rated what (`mean_over_raters`), was chosen when
+`busy_are_lenient` and `busy_prefer_a_model` stood here, of which the mean of all ratings misses the truth by design.
+
 python benchmarks/frozen_shapes.py [--draws 200] compares naive estimates, pooled over draws as ratios, with truths.
 """
 

@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
+
+from mhbench.report import tables
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
@@ -118,14 +121,26 @@ def test_a_part_of_every_kind_holds_now(name):
 
 def test_what_fails_on_the_shapes_of_others_says_when():
     found = frozen.table(pd.read_csv(frozen.RESULTS))
-    assert set(found.index) == set(frozen.SHAPES) and (found["draws"] >= 500).all()
+    assert set(found.index) == set(frozen.SHAPES) and (found["draws"] >= 2000).all()
     shown = found[found["shown"] > 0.5]
     error = (0.93 * 0.07 / shown["draws"]) ** 0.5
     low = set(shown.index[shown["covered"] < 0.93 - 2 * error])
     assert low <= set(frozen.WHEN), f"say when these fail: {sorted(low - set(frozen.WHEN))}"
     assert set(frozen.WHEN) <= set(shown.index[shown["covered"] < 0.93])
+    wide = (shown["covered"] > 0.97) & (shown["times the best"] > 1.25)
+    assert set(frozen.WIDE) == set(shown.index[wide])
     assert (found.loc[found["raters"].between(1, 5), "shown"] == 0).all()
     assert (found["shown"] > 0.9).mean() >= 0.8
+
+
+@pytest.mark.parametrize("name", frozen.WHEN)
+def test_a_table_of_an_interval_that_fails_says_when(name):
+    shape = frozen.SHAPES[name]
+    data, _ = shape.draw(np.random.default_rng(1))
+    row = frozen.INTERVAL[shape.kind](data).row() | {"n_missing": int(name == "abstains_where_wrong")}
+    assert np.isfinite(row["ci_low"])
+    fewest = row["n_clusters"] if row["n_clusters"] < row["n"] else ""
+    assert tables.UNSEEN[frozen.WHEN[name]].format(fewest) in tables.sampled(pd.DataFrame([row]))
 
 
 def test_a_method_that_is_too_narrow_falls_out(monkeypatch):

@@ -20,7 +20,7 @@ import yaml
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'QUESTIONS', 'number', 'with_interval', 'numeric', 'markdown_table', 'spaced',
+__all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'with_interval', 'numeric', 'markdown_table', 'spaced',
            'by_reason', 'csv_text', 'as_typed', 'Prose', 'stage_prose', 'doubts', 'without', 'sampled', 'standing',
            'counted', 'ratings_in_words', 'covered_in_words', 'differences_in_words', 'estimate_in_words',
            'in_a_sentence', 'question_of', 'beside_printed']
@@ -292,17 +292,28 @@ _GIVEN = {  # a fixed factor -> the columns that name its levels
     "wordings": {"wording", "style"},
 }
 
+_NO_VALUE = ("n_missing", "n_not_asked", "n_failed", "n_abstained", "left_out")
+UNSEEN = {  # what intervals do not hold: the settings of `benchmarks/frozen.py` in which they cover too little
+    "cases": "What is rarer than one in {} cases, such as a case lost whole or a very large gain, may be in none.",
+    "missing": "Of what has no answer or label, which is no random sample, they know nothing.",
+    "labels": "Numbers of people and judge hold if what people labelled is a random sample of all answers.",
+    "raters": "Other raters means such as are drawn like these: of a kind or school of which the panel has none or "
+    "one, and of what raters skipped, the interval knows nothing.",
+}
 
-def sampled(table: pd.DataFrame) -> str:  # two sentences; empty where a table has no interval
-    "Which factors the intervals of a table treat as random, and which as fixed."
+
+def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has no interval
+    "Which factors the intervals of a table treat as random, which as fixed, and what they do not hold."
     if not _INTERVAL <= set(table) or not table["ci_low"].notna().any():
         return ""
     rows = table[table["ci_low"].notna()]
-    in_cases = "n_clusters" in rows and (_numbers(rows["n_clusters"]) < _numbers(rows["n"])).any()
-    sampled_units = "whole cases, each with all its items" if in_cases else "items"
+    cases = _numbers(rows["n_clusters"]) if "n_clusters" in rows else np.full(len(rows), np.inf)
+    cases = cases[cases < _numbers(rows["n"])] if "n" in rows else cases[:0]
+    sampled_units = "whole cases, each with all its items" if len(cases) else "items"
     if {"question", "item_id"} & set(table):
         sampled_units = "the annotations of a question"
-    with_raters = rows["interval"].astype(str).str.contains("rater") if "interval" in rows else np.zeros(1, bool)
+    kinds = rows["interval"].astype(str) if "interval" in rows else pd.Series([""])
+    with_raters = kinds.str.contains("rater")
     fixed_factors = [word for word, names in _GIVEN.items() if names & set(table)]
     if with_raters.any():
         sampled_units = (
@@ -312,9 +323,12 @@ def sampled(table: pd.DataFrame) -> str:  # two sentences; empty where a table h
         )
         fixed_factors = [word for word in fixed_factors if word != "raters"]
     fixed = ", ".join([*fixed_factors, "the answers of this run"])
-    lacks = "of a kind that the panel lacks, the interval knows nothing"
-    holds = f" Other raters means such as are drawn like these: {lacks}." if with_raters.any() else ""
-    return f"The intervals reflect the sampling of {sampled_units}. Treated as fixed: {fixed}.{holds}"
+    missing = any((_numbers(rows[name]) > 0).any() for name in _NO_VALUE if name in rows)
+    applies = {"cases": len(cases) > 0, "missing": missing, "raters": with_raters.any()}
+    applies["labels"] = kinds.str.contains("prediction-powered").any()
+    fewest = f"{cases.min():.0f}" if len(cases) else ""
+    holds = [text.format(fewest) for name, text in UNSEEN.items() if applies[name]]
+    return " ".join([f"The intervals reflect the sampling of {sampled_units}. Treated as fixed: {fixed}.", *holds])
 
 # %% ../../nbs/report/01_tables.ipynb #1beb5d87
 def standing(estimate: float, low: float, high: float, lines: Mapping[str, float]) -> str:

@@ -19,6 +19,7 @@ from ..records.described import RatingTable, read_ratings
 from ..records.guessed import guess_description
 from ..records.schema import Rating
 from ..report.forest import intervals
+from ..report.tables import sampled
 from ..stats.components import change_of_another
 from mhbench.steps.rated import (
     agreement_by_criterion,
@@ -79,6 +80,7 @@ def page_of_ratings(table: RatingTable) -> str:  # HTML
                 drawn = io.StringIO()
                 fig.savefig(drawn, format="svg")
                 parts.append(drawn.getvalue()[drawn.getvalue().index("<svg") :])
+        parts += [f"<p>{html.escape(sampled(found))}</p>"] * bool(sampled(found))
         parts.append(found.to_html(index=False, na_rep="", float_format=lambda x: f"{x:.3f}", border=0))
     style = "body{font:15px sans-serif;max-width:70em;margin:2em auto}td,th{padding:2px 8px;text-align:right}"
     head = f'<!doctype html><meta charset="utf-8"><title>Ratings</title><style>{style} svg{{max-width:100%}}</style>'

@@ -159,9 +159,10 @@ def reading_note(mapping: Reading) -> str:
         )
     return (
         "Sliders are read as the published import reads them (mapping: release); the labels of the published evaluation"
-        " sets follow from it with the creators among the raters (preferences: labels: hierarchical, paper, creators_rate: true)."
-        " The page showed option question_order[i] in place i, so that it gives most sliders to another option than"
-        " the one they stood beside: mapping: shown is the default, and mhbench.studies.mentat.readings says why."
+        " sets follow from it with the creators among the raters (preferences: labels: hierarchical, paper,"
+        " creators_rate: true). The page showed option question_order[i] in place i, so that it gives most sliders to"
+        " another option than the one they stood beside: mapping: shown is the default, and"
+        " mhbench.studies.mentat.readings says why."
     )
 
 # %% ../../../nbs/studies/mentat/02_annotations.ipynb #410b015b

@@ -354,9 +354,9 @@ def by_labels(stage: Any, *, core: str | None, n_boot: int, seed: int, **unused:
     """What the labels decide
 
     Where people's sliders can be read in two ways (stage `preferences`), the same answers are scored against the labels
-    of either reading, without the creators and with them among the raters, and against those of a second model and
-    those that the source holds, which stand first, on the questions that all of them label. A difference here is no difference between models: it is what the labels
-    decide.
+    that the source holds, those of either reading, without the creators and with them among the raters, and those of a
+    second model, on the questions that all of them label. A difference here is no difference between models: it is what
+    the labels decide.
     """
     items = [i for i in stage.items if core is None or i.variant.get("set") == core]
     labels = {}
