@@ -199,11 +199,11 @@ WATCH_S = 0.25  # how often the cache is searched for answers that another proce
 class Scheduler:
     "One call of `ask`."
 
-    def __init__(self, requests: Iterable[Request], asking: Asking):
+    def __init__(self, requests: Iterable[Request], asking: Asking, ledger: type[Ledger] = Ledger):
         self.asking = asking
         self.learner = Learner(asking.model, asking.endpoint, asking.reads, keeps=asking.shares is not None)
         self.queue = Queue(4 * asking.endpoint.concurrency)
-        self.ledger = Ledger(requests, asking, self.learner, self.queue, self.halt)
+        self.ledger = ledger(requests, asking, self.learner, self.queue, self.halt)
         self.flight = Flight(asking, self._settle, self.halt)
         self.limiter = self.flight.limiter
         self.steps = NextSteps(asking, self.learner, self.limiter, self.flight.transport)

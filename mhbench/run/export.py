@@ -22,6 +22,7 @@ from ..corpus.demo import DEMO_STUDIES, demo_canary, demo_card
 from ..errors import refuse, say
 from ..records.database import staged_folder
 from ..records.schema import Item
+from ..records.transcript import Transcript
 from ..report.items import Answers, answers_of
 from ..report.page import headline
 from .eee import asked_text, scored, write_eee
@@ -31,7 +32,7 @@ from .params import load_params
 from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0
-__all__ = ['Write', 'executed_notebooks', 'undated', 'publish', 'inspect_logs', 'dataset_folder', 'bank_cards']
+__all__ = ['Write', 'executed_notebooks', 'undated', 'publish', 'inspect_logs', 'transcript_logs', 'dataset_folder', 'bank_cards']
 
 # %% ../../nbs/run/16_export.ipynb #7a00c6ef
 def executed_notebooks(run: dict) -> dict[str, Path]:
@@ -138,6 +139,41 @@ def _sample(row: Any, item: dict, recorded: dict) -> dict:
     } | ({"error": _failure("the request failed")} if row.what == "failed" else {})
 
 # %% ../../nbs/run/16_export.ipynb #4e00ac47
+def _log(
+    name: Sequence[str], created: str, samples: list[dict], metadata: dict, scores: list[dict]
+) -> tuple[str, bytes]:
+    "The file name and the content of a log: a study, what stands after it in the task's name, and the model."
+    study, kind, model = name[:3]
+    ids = list(dict.fromkeys(s["id"] for s in samples))
+    task = f"mhbench/{study}/{kind}".replace(" ", "_")
+    key = hashlib.sha256("/".join((study, model, kind, *name[3:])).encode()).hexdigest()[:22]
+    n_failed = sum("error" in s for s in samples)
+    failed = {"error": _failure(f"{n_failed} of {len(samples)} requests failed")} if n_failed else {}
+    log = {
+        "version": 2,
+        "status": "error" if n_failed else "success",
+        "eval": {
+            "eval_id": key,
+            "run_id": key,
+            "task_id": key,
+            "created": created,
+            "task": task,
+            "task_version": 0,
+            "dataset": {"name": study, "samples": len(ids), "sample_ids": ids, "shuffled": False},
+            "model": f"mhbench/{model}",
+            "config": {"epochs": max(s["epoch"] for s in samples)},
+            "packages": {"mhbench": __version__},
+            "metadata": metadata,
+        },
+        "plan": {"name": "plan", "steps": [], "config": {}},
+        "results": {"total_samples": len(samples), "completed_samples": len(samples) - n_failed, "scores": scores},
+        "stats": {"started_at": created, "completed_at": created, "model_usage": {}},
+        "samples": samples,
+    } | failed
+    file = f"{created.replace(':', '-')}_{task.replace('/', '-')}-{model}_{key}.json"
+    return file, json.dumps(log, ensure_ascii=False, indent=1).encode()
+
+
 def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], write: Write) -> list[Path]:
     "A log for inspect of each study, model and mode, with the date of the answers."
     rows = answers.rows.astype(object).where(answers.rows.notna(), None)
@@ -149,39 +185,58 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
         ]
         scored = [s["scores"]["mhbench"]["value"] for s in samples if s["scores"]["mhbench"]["value"] != "N"]
         right = sum(_NUMBERS.get(v, v) for v in scored) / len(scored) if scored else 0.0
-        ids = list(dict.fromkeys(s["id"] for s in samples))
-        task = f"mhbench/{study}/{mode}".replace(" ", "_")
-        key = hashlib.sha256(f"{study}/{model}/{mode}".encode()).hexdigest()[:22]
-        created = dates[str(study), str(model)].isoformat()
         counts = {"scored_samples": len(scored), "unscored_samples": len(samples) - len(scored)}
         metrics: dict[str, Any] = {"accuracy": {"name": "accuracy", "value": right, "params": {}}} if scored else {}
-        n_failed = sum("error" in s for s in samples)
-        failed = {"error": _failure(f"{n_failed} of {len(samples)} requests failed")} if n_failed else {}
         score = {"name": "mhbench", "scorer": "mhbench", **counts, "params": {}, "metrics": metrics}
-        log = {
-            "version": 2,
-            "status": "error" if n_failed else "success",
-            "eval": {
-                "eval_id": key,
-                "run_id": key,
-                "task_id": key,
-                "created": created,
-                "task": task,
-                "task_version": 0,
-                "dataset": {"name": str(study), "samples": len(ids), "sample_ids": ids, "shuffled": False},
-                "model": f"mhbench/{model}",
-                "config": {"epochs": max(s["epoch"] for s in samples)},
-                "packages": {"mhbench": __version__},
-                "metadata": {"mode": str(mode)},
-            },
-            "plan": {"name": "plan", "steps": [], "config": {}},
-            "results": {"total_samples": len(samples), "completed_samples": len(samples) - n_failed, "scores": [score]},
-            "stats": {"started_at": created, "completed_at": created, "model_usage": {}},
-            "samples": samples,
-        } | failed
-        name = f"{created.replace(':', '-')}_{task.replace('/', '-')}-{model}_{key}.json"
-        out.append(write(name, json.dumps(log, ensure_ascii=False, indent=1).encode()))
+        created = dates[str(study), str(model)].isoformat()
+        out.append(write(*_log((str(study), str(mode), str(model)), created, samples, {"mode": str(mode)}, [score])))
     return out
+
+# %% ../../nbs/run/16_export.ipynb #96136fd4
+def _spoken(t: Transcript, private: bool) -> dict:
+    "A transcript as a sample of an inspect log."
+    hidden = f"(the text of {t.item_id} is not part of this log)" if t.protected and not private else None
+    messages: list[dict] = []
+    usage: dict[str, dict[str, int]] = {}
+    for turn in t.turns:
+        by = {"model": f"mhbench/{turn.model}", "source": "generate"} if turn.model else {}
+        messages.append({"role": turn.role, "content": hidden or turn.text, "metadata": turn.served} | by)
+        if turn.model:
+            so_far = usage.get(by["model"], {"input_tokens": 0, "output_tokens": 0})
+            tokens = (so_far["input_tokens"] + turn.prompt_tokens, so_far["output_tokens"] + turn.completion_tokens)
+            both = dict(zip(("input_tokens", "output_tokens"), tokens))
+            usage[by["model"]] = both | {"total_tokens": sum(tokens)}
+    said = [m for m in messages if m["role"] == "assistant"]
+    last = said[-1] if said else {"role": "assistant", "content": ""}
+    about = {"person": t.person, "ended": t.ended, "category": t.category, "cost_usd": t.cost_usd, **t.variant}
+    choice = {"message": last, "stop_reason": "stop" if said else "unknown"}
+    return {
+        "id": t.item_id,
+        "epoch": t.run + 1,
+        "input": messages[0]["content"] if messages else "",
+        "target": "",
+        "messages": messages,
+        "output": {"model": t.model, "choices": [choice], "completion": last["content"]},
+        "scores": {},
+        "metadata": {k: v for k, v in about.items() if v not in (None, "")},
+        "store": {},
+        "events": [],
+        "model_usage": usage,
+    } | ({"error": _failure(t.error or t.ended)} if t.ended in ("failed", "stopped") else {})
+
+
+def transcript_logs(
+    transcripts: Sequence[Transcript], created: datetime, write: Write, *, private: bool = False
+) -> list[Path]:
+    "A log for inspect of each study, model and patient; `private` has the texts of protected transcripts too."
+    kinds: dict[tuple[str, str, str], list[dict]] = {}
+    for t in transcripts:
+        kinds.setdefault((t.study, t.model, t.patient), []).append(_spoken(t, private))
+    date = created.isoformat()
+    return [
+        write(*_log((study, "conversations", model, patient), date, samples, {"patient": patient}, []))
+        for (study, model, patient), samples in kinds.items()
+    ]
 
 # %% ../../nbs/run/16_export.ipynb #f757087f
 _CARD = resources.files("mhbench.report") / "templates" / "dataset.md"

@@ -1,0 +1,239 @@
+"""Conversations: side by side through one client, turn by turn in the cache, and whole again after a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+
+import pytest
+from asking import MODEL, ep
+from conftest import ROOT
+from faults.server import FaultServer, answer_to, completion
+
+from mhbench.ask.budget import Budget, BudgetReached
+from mhbench.ask.client import Recorder
+from mhbench.ask.conversation import OPENING, Talk, TalkLimits, converse
+from mhbench.records.answers import log_rows
+from mhbench.records.transcript import Scenario, read_transcripts, scripted_cases, write_transcripts
+from mhbench.run.export import transcript_logs
+
+PATIENT = MODEL.model_copy(update={"name": "p", "served": "p-1"})
+
+
+def script(k: int, turns: int = 10) -> Scenario:
+    prompts = [f"message {n} of {k}" for n in range(turns)]
+    return Scenario(item_id=f"c{k}", study="s", prompts=prompts, source="test")
+
+
+def played(k: int) -> Scenario:
+    return Scenario(item_id=f"p{k}", study="s", persona=f"You are person {k}.", person=f"person {k}", source="test")
+
+
+def holds(talks, server, cache=None, **more):
+    endpoint = ep(server.url)
+    made = [Talk(s, (MODEL, endpoint), (PATIENT, endpoint) if s.persona else None, run) for s, run in talks]
+    return converse(made, cache=cache, progress=False, **more)
+
+
+def test_a_script_is_said_turn_by_turn_and_kept(tmp_path):
+    with FaultServer() as server:
+        talks = [(script(k, 3), run) for k in range(5) for run in range(2)]
+        first = holds(talks, server, tmp_path / "c.sqlite")
+        n = len(server.asked)
+        again = holds(talks, server, tmp_path / "c.sqlite")
+    assert n == len(server.asked) == 30 and again == first
+    assert [(t.item_id, t.run, t.ended) for t in first] == [(s.item_id, r, "script") for s, r in talks]
+    one = first[0]
+    assert [t.text for t in one.turns[1::2]] == [answer_to(p) for p in talks[0][0].prompts]
+    assert [t.model for t in one.turns] == [None, "m"] * 3 and one.turns[1].request_key and one.turns[1].cost_usd > 0
+    assert len({t.request_key for t in one.turns[1::2]}) == 3
+    longest = max(server.asked, key=lambda body: len(body["messages"]))["messages"]
+    assert [m["role"] for m in longest] == ["user", "assistant", "user", "assistant", "user"]
+    assert write_transcripts(first, tmp_path / "t.jsonl") and read_transcripts(tmp_path / "t.jsonl") == first
+
+
+def test_a_patient_is_played_and_ends_it():
+    "Each side sees the other's words as the user's and its own as the assistant's; the words that end it end it."
+
+    def reply(number, body):
+        playing, says = body["model"] == "p-1", len(body["messages"])
+        text = "Thank you, I'm done." if playing and says > 5 else f"{body['model']} {says}"
+        return lambda _: (200, completion(body, text))
+
+    with FaultServer(every=reply) as server:
+        (t,) = holds([(played(1), 0)], server, limits=TalkLimits(turns=9, until="thank you, i'm DONE"))
+        (capped,) = holds([(played(1), 0)], server, limits=TalkLimits(turns=2))
+        (short,) = holds([(played(1), 0)], server, limits=TalkLimits(turns=9, tokens=15))
+    assert (t.ended, t.patient, t.within["persona"]) == ("said", "p", "person 1")
+    assert [x.model for x in t.turns] == ["p", "m", "p", "m", "p"] and t.turns[-1].text == "Thank you, I'm done."
+    assert (capped.ended, len(capped.turns)) == ("turns", 4)
+    assert (short.ended, len(short.turns)) == ("tokens", 3)
+    of_patient = [b["messages"] for b in server.asked if b["model"] == "p-1"]
+    assert [m["role"] for m in of_patient[1]] == ["system", "user", "assistant", "user"]
+    assert of_patient[0][0]["content"] == "You are person 1." and of_patient[0][1]["content"] == OPENING
+    of_model = [b["messages"] for b in server.asked if b["model"] == "m-1"]
+    assert [m["content"] for m in of_model[1]] == ["p-1 2", "m-1 1", "p-1 4"]
+
+
+def test_a_turn_that_fails_ends_its_conversation_alone():
+    with FaultServer({"message 1 of 1": ["400"] * 9}) as server:
+        fine, broken = holds([(script(0, 3), 0), (script(1, 3), 0)], server)
+    assert (fine.ended, broken.ended, len(broken.turns)) == ("script", "failed", 3)
+    assert "told to answer 400" in broken.error and broken.error.startswith("the model: ")
+
+
+def test_a_budget_that_is_reached_leaves_what_was_said(tmp_path):
+    talks = [(script(k, 4), 0) for k in range(6)]
+    with FaultServer() as server:
+        about = {"limits": TalkLimits(room=5), "cache": tmp_path / "c.sqlite"}
+        with pytest.raises(BudgetReached):
+            holds(talks, server, budget=Budget(max_tokens=200), **about)
+        stopped: list[str] = []
+        some = holds(talks, server, budget=Budget(max_tokens=200), stopped=stopped, **about)
+        asked = len(server.asked)
+        whole = holds(talks, server, **about)
+    assert stopped and {"stopped"} <= {t.ended for t in some} and all("not asked" in t.error for t in some if t.error)
+    assert len(server.asked) == 24 and 0 < asked < 24
+    for part, full in zip(some, whole):
+        assert part.turns == full.turns[: len(part.turns)]
+
+
+def test_a_plan_counts_every_turn_and_sends_nothing(tmp_path):
+    own = lambda _, body: lambda _: (200, completion(body, answer_to(json.dumps(body["messages"]))))
+    with FaultServer(every=own) as server:
+        talks = [(script(k, 3), 0) for k in range(4)] + [(played(k), 0) for k in range(2)]
+        with Recorder() as counted:
+            holds(talks, server, tmp_path / "c.sqlite", limits=TalkLimits(turns=3, room=9))
+        assert not server.asked
+        planned = {m: sum(c.plan.to_ask for c in counted.calls if c.model == m) for m in ("m", "p")}
+        holds(talks, server, tmp_path / "c.sqlite", limits=TalkLimits(turns=3, room=9))
+        asked = [b["model"] for b in server.asked]
+    assert planned == {"m": asked.count("m-1"), "p": asked.count("p-1")} == {"m": 18, "p": 6}
+
+
+def test_two_models_of_one_endpoint_share_its_pace():
+    with FaultServer(delay=0.02) as server:
+        endpoint = ep(server.url, concurrency=6)
+        talks = [Talk(played(k), (MODEL, endpoint), (PATIENT, endpoint)) for k in range(12)]
+        converse(talks, cache=None, progress=False, limits=TalkLimits(turns=3))
+    assert 4 <= server.most <= 6
+
+
+def test_what_does_not_fit_is_refused():
+    endpoint = ep("http://127.0.0.1:9/v1")
+    with pytest.raises(ValueError, match="a patient must be given for a persona, and for no script; got None for p1"):
+        converse([Talk(played(1), (MODEL, endpoint))], cache=None)
+    with pytest.raises(ValueError, match="a patient must be given .*; got 'p' for c1"):
+        converse([Talk(script(1), (MODEL, endpoint), (PATIENT, endpoint))], cache=None)
+    with pytest.raises(ValueError, match="limits.turns must be 1 or more; got 0"):
+        converse([Talk(script(1), (MODEL, endpoint))], cache=None, limits=TalkLimits(turns=0))
+    other = MODEL.model_copy(update={"served": "m-2"})
+    with pytest.raises(ValueError, match="must stand for one entry; got two for 'm'"):
+        converse([Talk(script(1), (MODEL, endpoint)), Talk(script(2), (other, endpoint))], cache=None)
+    with pytest.raises(ValueError, match="prompts or persona must be given, and not both"):
+        Scenario(item_id="x", study="s", source="test")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"prompts": "x"}, "got no prompts"),
+        ({"prompts": [" "]}, "prompts must hold text"),
+        ({"theme": None}, "got no theme"),
+        ({"id": "a b"}, "a case must fit"),
+    ],
+)
+def test_a_case_that_does_not_fit_is_refused(tmp_path, change, words):
+    case = {"id": "a", "theme": "t", "condition": "Implicit", "prompts": ["x"]}
+    file = tmp_path / "test_cases.json"
+    file.write_text(json.dumps({"cases": [case]}))
+    assert scripted_cases(file)[0].variant == {"condition": "Implicit"}
+    file.write_text(json.dumps({"cases": [case | change]}))
+    with pytest.raises(ValueError, match=f"scripted_cases: .*{words}.*case 0"):
+        scripted_cases(file)
+    for text, said in (("[", "must be JSON"), ('{"cases": []}', "one or more"), (json.dumps([case, case]), "again")):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=said):
+            scripted_cases(file)
+
+
+# ---------------------------------------------------------------- logs
+
+
+def test_a_transcript_is_a_sample_of_a_log_for_inspect(tmp_path):
+    free = played(1).model_copy(update={"protected": False})
+    with FaultServer({"message 1 of 7": ["400"] * 9}) as server:
+        done = holds([(free, 0), (free, 1), (script(7, 2), 0)], server, limits=TalkLimits(turns=2))
+    files: dict[str, dict] = {}
+    write = lambda name, raw: files.update({name: json.loads(raw)}) or tmp_path / name
+    assert len(transcript_logs(done, datetime(2026, 1, 2, tzinfo=UTC), write)) == 2
+    by_patient = {log["eval"]["metadata"]["patient"]: log for log in files.values()}
+    samples = by_patient["p"]["samples"]
+    assert [(s["id"], s["epoch"]) for s in samples] == [("p1", 1), ("p1", 2)]
+    assert [m["content"] for m in samples[0]["messages"]] == [t.text for t in done[0].turns]
+    assert samples[0]["model_usage"]["mhbench/m"] == {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30}
+    assert samples[0]["metadata"]["ended"] == "turns" and by_patient["p"]["status"] == "success"
+    kept = json.dumps(by_patient["script"])
+    assert "message 0" not in kept and "not part of this log" in kept  # protected: no text
+    assert by_patient["script"]["status"] == "error" and "told to answer 400" in kept
+    whole: dict[str, dict] = {}
+    transcript_logs(done, datetime(2026, 1, 2, tzinfo=UTC), lambda n, raw: whole.update({n: raw}) or n, private=True)
+    assert any(b"message 0 of 7" in raw for raw in whole.values())
+    log = tmp_path / "log.json"
+    log.write_text(json.dumps(by_patient["p"]))
+    assert [fields["text"] for _, fields in log_rows(log)] == [t.turns[-1].text for t in done[:2]]
+
+
+# ---------------------------------------------------------------- two hundred of ten turns
+
+HELD = """
+import sys, pathlib
+sys.path.insert(0, "tests")
+from test_conversations import Talk, TalkLimits, converse, ep, script, write_transcripts, MODEL
+url, cache, out = sys.argv[1:]
+endpoint = ep(url, concurrency=64, timeout_s=60.0)
+done = converse([Talk(script(k), (MODEL, endpoint)) for k in range(200)], cache=cache, progress=False)
+write_transcripts([t.model_copy(update={"source": "test"}) for t in done], out)
+"""
+
+
+def held(server, folder, name, wait=True):
+    command = [sys.executable, "-c", HELD, server.url, folder / f"{name}.sqlite", folder / f"{name}.jsonl"]
+    child = subprocess.Popen([str(c) for c in command], cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    if wait:
+        assert child.wait() == 0
+    return child
+
+
+@pytest.mark.whole
+def test_two_hundred_conversations_take_as_long_as_their_delay():
+    delay, n = 0.8, 2000  # a quick service's; the shortest possible time is 25 s
+    with FaultServer(delay=delay) as server:
+        endpoint = ep(server.url, concurrency=64, timeout_s=60.0)
+        began = time.monotonic()
+        done = converse([Talk(script(k), (MODEL, endpoint)) for k in range(200)], cache=None, progress=False)
+        took = time.monotonic() - began
+    assert len(server.asked) == n and {t.ended for t in done} == {"script"} and server.most == 64
+    assert took <= 1.3 * n * delay / 64, took / (n * delay / 64)
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_killed_at_half_the_same_transcripts_come_and_few_turns_are_asked_twice(tmp_path):
+    with FaultServer(delay=0.05) as server:
+        held(server, tmp_path, "whole")
+        assert len(server.asked) == 2000
+        child = held(server, tmp_path, "killed", wait=False)
+        while len(server.asked) < 3000 and child.poll() is None:
+            time.sleep(0.01)
+        child.kill()
+        child.wait()
+        assert len(server.asked) < 3900 and not (tmp_path / "killed.jsonl").exists()
+        held(server, tmp_path, "killed")
+        twice = len(server.asked) - 4000
+    assert 0 <= twice <= 64, twice
+    texts = [[(t.role, t.text) for t in x.turns] for x in read_transcripts(tmp_path / "whole.jsonl")]
+    assert texts == [[(t.role, t.text) for t in x.turns] for x in read_transcripts(tmp_path / "killed.jsonl")]
