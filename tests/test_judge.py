@@ -20,7 +20,7 @@ from mhbench.records.schema import AWAITING, Item, Judgment, Response, write_rec
 from mhbench.run.stage import Stage
 from mhbench.steps.answers import Asked, judge_by_similarity, judge_everything
 from mhbench.steps.generate import generate
-from mhbench.steps.judge import extras, judge, jury, outcomes, position_bias_table
+from mhbench.steps.judge import judge, outcomes, position_bias_table
 from mhbench.steps.verdicts import BY_RULE, Case, _verdicts, messages, schema, split_parts
 from mhbench.studies.psychiatrybench import approach
 
@@ -108,7 +108,7 @@ def test_german_labels_are_read_back():
         items,
     )
     assert sorted(j.label for j in js) == ["Abstain", "Correct"]
-    assert extras(js, "difficulty").difficulty.tolist() == ["Hard"]
+    assert all(json.loads(j.text)["difficulty"] == "Schwer" for j in js)
     assert seen[0]["response_format"]["json_schema"]["schema"]["properties"]["answer_1"]["enum"] == [
         "Richtig",
         "Falsch",
@@ -174,7 +174,6 @@ def test_a_verdict_is_read_as_answers_are(form):
     assert (j.label, j.status, j.error) == ("Correct", "ok", None)
     whole = form not in ("without the question's", "within another object", "after a thought", "twice the same")
     assert len(seen) == (1 if whole else 2), "what can be read is paid once; what lacks the difficulty is asked again"
-    assert extras([j], "difficulty").difficulty.tolist()[0] in ("Easy", None)
 
 
 @pytest.mark.parametrize(
@@ -454,52 +453,6 @@ def test_where_no_pair_has_two_verdicts_no_bias_is_estimated():
 # ---------------------------------------------------------------- juries
 
 
-def votes(*labels):
-    return [
-        Judgment(
-            item_id="i",
-            study="s",
-            model="x",
-            judge=f"j{k}",
-            kind="label",
-            rubric="r",
-            **({"label": v} if v else {"status": "error", "error": "e"}),
-        )
-        for k, v in enumerate(labels)
-    ]
-
-
-@given(st.lists(st.sampled_from(["Correct", "Incorrect", "Abstain", None]), min_size=1, max_size=9))
-def test_a_majority_is_of_all_members(v):
-    (j,) = jury(votes(*v), "majority")
-    want = next((x for x in ("Correct", "Incorrect", "Abstain") if 2 * v.count(x) > len(v)), None)
-    assert j.label == want and (j.status == "ok") == (want is not None)
-    assert want or f"of {len(v)} members" in j.error
-    assert json.loads(j.text) == {f"j{k}": x for k, x in enumerate(v)}, "each vote is kept"
-
-
-def test_one_verdict_of_three_decides_nothing():
-    for (j,) in (jury(votes("Correct", None, None), "majority"), jury(votes("Correct", "Abstain", None), "majority")):
-        assert (j.label, j.status) == (None, "error") and j.error.startswith("undecided: ")
-
-
-def test_a_mean_takes_more_than_half_of_the_members():
-    js = [
-        Judgment(
-            item_id="i",
-            study="s",
-            model="x",
-            judge=f"j{k}",
-            kind="score",
-            rubric="r",
-            **({"score": v} if v is not None else {"status": "error", "error": "e"}),
-        )
-        for k, v in enumerate([80.0, None, 0.0])
-    ]
-    assert jury(js, "mean")[0].score == 40
-    assert "undecided: 1 scores of 2 members" in jury(js, "mean", judges=["j0", "j1"])[0].error
-
-
 def test_several_judges_each_keep_their_answers():
     items = cloze(2)
     judges = [DR, DR.model_copy(update={"name": "other", "served": "other"})]
@@ -513,7 +466,6 @@ def test_several_judges_each_keep_their_answers():
     assert [(j.judge, j.item_id, j.repeat, j.label) for j in js] == [
         (n, f"c{i}", k, v) for n, v in (("dr", "Correct"), ("other", "Incorrect")) for i in range(2) for k in range(2)
     ]
-    assert all(j.label is None and "undecided: Correct 1, Incorrect 1" in j.error for j in jury(js, "majority"))
 
 
 # ---------------------------------------------------------------- items, chain

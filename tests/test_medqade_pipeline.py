@@ -334,19 +334,6 @@ def test_favouritism_is_the_difference_to_independent_peers(bank):
         assert (row["n"], row["estimate"]) == (len(differences), pytest.approx(np.mean(differences)))
 
 
-def test_judges_and_the_majority_on_all_items(bank):
-    right = majorities([r for r in bank[1] if not r.by_model], decided=True)
-    said = defaultdict(dict)
-    for r in bank[1]:
-        if r.by_model and r.target != "difficulty" and r.label != "Abstain" and (r.target, r.item_id) in right:
-            said[r.rater][r.target, r.item_id] = r.label
-    table = pd.read_parquet(bank[0] / "majority.parquet").set_index(["annotator", "metric"])
-    for judge, own in said.items():
-        a, b = ([x[k] for k in own] for x in (own, right))
-        assert table.loc[(judge, "cohen_kappa"), "n"] == len(own)
-        assert table.loc[(judge, "cohen_kappa"), "estimate"] == pytest.approx(cohen_kappa_score(a, b))
-
-
 def test_two_languages_are_one_parameter(bank):
     from mhbench.records.schema import Item
 

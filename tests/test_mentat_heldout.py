@@ -1,12 +1,11 @@
 """How well soft labels predict a rater who had no part in them."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from mhbench.corpus.demo import demo_path
 from mhbench.studies.mentat.annotations import AnnotationArrays, annotation_arrays, load_annotations
-from mhbench.studies.mentat.heldout import label_certainty, left_out_raters, predicting_raters, tempered, top_shares
+from mhbench.studies.mentat.heldout import left_out_raters, predicting_raters, tempered, top_shares
 from mhbench.studies.mentat.readings import both_readings
 
 
@@ -70,19 +69,6 @@ def test_tempering_softens_what_is_too_sure():
 def test_two_raters_are_too_few():
     a = arrays([[9, 1]] * 2, np.array(["q"] * 2), np.array(list("ab")))
     assert not len(predicting_raters({"x": a}, seed=1))
-
-
-def test_certainty_counts_questions():
-    frame = pd.DataFrame(
-        {
-            "model": "m",
-            "creators": True,
-            "question": list("qqrr"),
-            "option": list("ABAB"),
-            "probability": [1, 0, 0.5, 0.5],
-        }
-    )
-    assert label_certainty(frame).iloc[0].tolist() == ["m", True, 2, 1, 0.75]
 
 
 def test_the_published_reading_predicts_a_rater_worse_than_nothing(datasets):

@@ -12,7 +12,7 @@ from scipy import stats
 from mhbench.stats.agreement import mean_pairwise
 from mhbench.stats.multi_reader import mean_over_raters, over_raters, rater_components, severities
 from mhbench.steps.by_raters import number_rows
-from mhbench.studies.mentat.agreement import annotators_as_sample, score_components
+from mhbench.studies.mentat.agreement import annotators_as_sample
 from mhbench.studies.mentat.annotations import load_annotations
 
 LME4 = json.loads((Path(__file__).parent / "fixtures" / "lme4_raters.json").read_text())
@@ -210,12 +210,12 @@ def test_mentats_eight_raters(datasets):
     if not folder.is_dir():
         pytest.skip("no MENTAT release among the corpora")
     ratings = load_annotations(folder).ratings
-    found = score_components(ratings).set_index("source")
     long = pd.DataFrame([(r.item_id + r.target, r.rater, r.value) for r in ratings], columns=["item", "rater", "value"])
     again = long.groupby(["item", "rater"])["value"].agg(["var", "count"]).dropna()
     pooled = (again["var"] * (again["count"] - 1)).sum() / (again["count"] - 1).sum()
-    np.testing.assert_allclose(found["sd"]["rest"] ** 2, pooled, rtol=1e-9)
-    assert found["n_raters"].eq(8).all() and found["share"]["item"] > 0.6 and found["share"]["rater"] < 0.05
+    found = rater_components(long["value"], long["item"], long["rater"])
+    np.testing.assert_allclose(found.rest, pooled, rtol=1e-9)
+    assert found.n_raters == 8 and found.shares()["item"] > 0.6 and found.shares()["rater"] < 0.05
     two = annotators_as_sample(ratings, seed=1).set_index("random")
     width = two["ci_high"] - two["ci_low"]
     assert width["items and raters"] > 1.2 * width["items"]

@@ -17,7 +17,8 @@ from .interfaces import INTERFACES, is_stream, of_stream
 from .request import Answer, Model, Request, Tokens, limit_of, only_a_letter
 from .secrets import plain
 from .terms import LASTING
-from .unwrap import answer_table, begins_thought, json_in, opens_thought, split_thinking, unwrap
+from .unwrap import begins_thought, json_in, opens_thought, split_thinking, unwrap
+from ..records.answers import reply_endings
 
 # %% auto #0
 __all__ = ['LEAST_MASS', 'SERVICE', 'ENDINGS', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'listed_tokens',
@@ -354,13 +355,7 @@ def _thought_apart(message: dict[str, Any]) -> tuple[str | None, Any]:
     return _joined(reasoning, "reasoning"), content
 
 # %% ../../nbs/ask/09_reply.ipynb #d94d746f
-def _endings() -> dict[str, str]:
-    "Reason in small letters -> complete, cut, filtered or refused."
-    meanings = answer_table("replies")["endings"].items()
-    return {r: meaning for meaning, services in meanings for reasons in services.values() for r in reasons}
-
-
-ENDINGS = _endings()
+ENDINGS = reply_endings()
 
 
 def meaning_of(finish_reason: Any) -> str:  # complete, cut, filtered or refused

@@ -28,7 +28,8 @@ from .schema import STATUSES, Item, Response, letters, validate
 from .table import csv_rows, file_text, json_rows, json_value
 
 # %% auto #0
-__all__ = ['Logged', 'NO_ANSWER', 'MODE_UNKNOWN', 'MOST_OF_A_SAMPLE', 'log_rows', 'load_answers', 'all_simulated', 'modes_in']
+__all__ = ['Logged', 'NO_ANSWER', 'MODE_UNKNOWN', 'MOST_OF_A_SAMPLE', 'reply_endings', 'log_rows', 'load_answers',
+           'all_simulated', 'modes_in']
 
 # %% ../../nbs/records/07_answers.ipynb #e3fe7ac6
 Logged = tuple[str, dict[str, Any]]  # (place, fields): item_id, text, sample, error, letter_logprobs, question, target
@@ -37,7 +38,7 @@ MODE_UNKNOWN = "mode not known: counted as zero_shot"
 
 
 @lru_cache
-def _endings() -> dict[str, str]:
+def reply_endings() -> dict[str, str]:
     "What the end reasons of services mean: complete, cut, filtered or refused."
     file = importlib.resources.files("mhbench") / "ask" / "texts" / "answers" / "replies.yaml"
     meanings = yaml.safe_load(file.read_text(encoding="utf-8"))["endings"]
@@ -46,7 +47,7 @@ def _endings() -> dict[str, str]:
 
 def _ended(text: str | None, reason: Any) -> dict[str, Any]:
     "Status, text and error of an answer with this end reason (None where the log names none)."
-    meaning = "complete" if reason is None else _endings().get(str(reason).casefold())
+    meaning = "complete" if reason is None else reply_endings().get(str(reason).casefold())
     if meaning == "filtered":
         return {"text": text or "", "status": "filtered", "error": f"finish_reason: {reason}"}
     if meaning == "refused":

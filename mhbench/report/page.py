@@ -35,8 +35,8 @@ from .tables import Prose, by_reason, csv_text, number, question_of, spaced, wit
 from ..steps.rates import COUNTS
 
 # %% auto #0
-__all__ = ['GLOSSARY', 'ROWS_SHOWN', 'ReportTable', 'Picture', 'Section', 'readable', 'collect', 'headline', 'write_headline',
-           'write_tables', 'filled_template', 'html_report']
+__all__ = ['GLOSSARY', 'ROWS_SHOWN', 'ReportTable', 'Picture', 'Section', 'readable', 'collect', 'across_studies', 'headline',
+           'write_headline', 'write_tables', 'filled_template', 'html_report']
 
 # %% ../../nbs/report/07_page.ipynb #298ff3bf
 class ReportTable(NamedTuple):
@@ -137,6 +137,14 @@ def collect(
     ]
 
 # %% ../../nbs/report/07_page.ipynb #ef343a24
+def across_studies(results: str | Path, stages: Iterable[tuple[str, str]], stage: str, name: str) -> pd.DataFrame:
+    "A table that a stage left for each study, one below the other, with the study; no row where none was left."
+    files = {study: Path(results, stage, study, f"{name}.parquet") for of_run, study in stages if of_run == stage}
+    frames = [_stored(file).assign(study=study) for study, file in files.items() if file.exists()]
+    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["study"])
+    return table[["study", *table.columns.drop("study")]]
+
+
 _MAIN = ["study", "stage", "measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
 _WHOLE = dict.fromkeys(["n", *COUNTS], "Int64")
 

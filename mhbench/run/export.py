@@ -20,6 +20,7 @@ import pandas as pd
 from .. import __version__
 from ..corpus.demo import DEMO_STUDIES, demo_canary, demo_card
 from ..errors import refuse, say
+from ..records.answers import reply_endings
 from ..records.database import staged_folder
 from ..records.schema import Item
 from ..records.transcript import Transcript
@@ -96,13 +97,12 @@ _NUMBERS = {letter: float(number) for number, letter in _LETTERS.items()}
 
 
 _STOPS = {"truncated": "max_tokens", "filtered": "content_filter"}  # status -> inspect's word
-_WHOLE = ("stop", "end_turn", "stop_sequence", "complete", "completed", "eos", "eos_token")  # the reply ended itself
 
 
 def _stop(status: str | None, reason: str | None) -> str:
     "Why a reply ended, in inspect's words; unknown where nobody told."
-    complete_or_unknown = "stop" if str(reason).casefold() in _WHOLE else "unknown"
-    return _STOPS.get(str(status), complete_or_unknown)
+    complete = reply_endings().get(str(reason).casefold()) == "complete"
+    return _STOPS.get(str(status), "stop" if complete else "unknown")
 
 
 def _failure(message: str) -> dict:

@@ -18,14 +18,14 @@ from ..records.schema import Item, Judgment, Rating, Response, column_of, letter
 from ..records.task import task_of
 from ..stats.calibration import cross_entropy
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, fewest_clusters
-from ..stats.multi_reader import OverRaters, mean_over_raters, over_raters, rated_items, rater_components
+from ..stats.multi_reader import OverRaters, mean_over_raters, over_raters, rated_items
 from ..stats.preference import bradley_terry_of_each, connected_set, met_in
 from .score import RUN
 from ..tasks.multiple_choice import probabilities
 
 # %% auto #0
-__all__ = ['RANDOM_COLUMNS', 'FEW_RATERS', 'mean_rows', 'number_rows', 'component_shares', 'option_votes', 'values_by_rater',
-           'rater_sample_rows', 'duels_of_all', 'people_duel_rows']
+__all__ = ['RANDOM_COLUMNS', 'FEW_RATERS', 'mean_rows', 'number_rows', 'option_votes', 'values_by_rater', 'rater_sample_rows',
+           'duels_of_all', 'people_duel_rows']
 
 # %% ../../nbs/steps/15_by_raters.ipynb #004ddfde
 RANDOM_COLUMNS = ["random", "n_raters", *ESTIMATE_COLUMNS, "without_low", "without_high"]
@@ -66,18 +66,6 @@ def number_rows(
     used = rated_items(ratings, least)
     ratings = ratings[np.asarray(pd.notna(ratings[:, used])).any(1)]
     return _rows(head, over_raters(statistic, ratings, clusters=cases, fewest=least, within=within))
-
-# %% ../../nbs/steps/15_by_raters.ipynb #59be82eb
-def component_shares(ratings: pd.DataFrame, head: dict[str, Any]) -> list[dict[str, Any]]:
-    "The parts of the variance of ratings (value, item, rater); nothing where they cannot be told apart."
-    known = ratings.dropna(subset=["value"])
-    try:
-        c = rater_components(known["value"], known["item"], known["rater"])
-    except ValueError:
-        return []
-    sizes = {"n_items": c.n_items, "n_raters": c.n_raters}
-    sd = {name: float(np.sqrt(max(0.0, getattr(c, name)))) for name in c.shares()}
-    return [head | {"source": k.replace("_", " "), "share": x, "sd": sd[k]} | sizes for k, x in c.shares().items()]
 
 # %% ../../nbs/steps/15_by_raters.ipynb #a7500c69
 def option_votes(items: Iterable[Item], ratings: Iterable[Rating]) -> pd.DataFrame:

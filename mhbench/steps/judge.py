@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, combinations, product
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,7 +23,7 @@ from ..ask.rubrics import Rubric, rubric_for
 from ..ask.rubrics import rubric as _rubric
 from ..errors import refuse
 from ..records.draw import draw_items
-from ..records.schema import Item, Judgment, Origin, Response, of_kind
+from ..records.schema import Item, Judgment, Response, of_kind
 from ..records.task import task_of
 from ..stats import bias
 from ..stats.estimate import Estimate
@@ -33,8 +31,8 @@ from . import verdicts
 from .generate import with_system
 
 # %% auto #0
-__all__ = ['judged_answers', 'shown_order', 'check_responses', 'judge_requests', 'judge', 'extras', 'judge_items', 'outcomes',
-           'position_bias_table', 'jury']
+__all__ = ['judged_answers', 'shown_order', 'check_responses', 'judge_requests', 'judge', 'judge_items', 'outcomes',
+           'position_bias_table']
 
 # %% ../../nbs/steps/05_judge.ipynb #883f45db
 def judged_answers(
@@ -262,26 +260,6 @@ def _in_order(
             out.append(judgment or verdicts.unasked_judgment(r, _ruled(r, rubric), repeat=k, **by))
     return out + [g for g in judgments if g.kind == "pairwise"]
 
-# %% ../../nbs/steps/05_judge.ipynb #316ec82d
-def extras(judgments: Iterable[Judgment], field: str, *, dir: str | Path | None = None) -> pd.DataFrame:
-    "A judge's further verdicts on the question. Columns: study, item_id, mode, sample, judge, repeat, and the field."
-    rows: dict = {}
-    for j in judgments:
-        if j.status != "ok" or j.text == verdicts.BY_RULE:
-            continue
-        r = _rubric(j.rubric, dir)
-        if field not in r.extra:
-            fields = ", ".join(r.extra) or "none"
-            refuse(f"extras: field must be one that the rubric asks for ({fields}); got {field!r} ({j.rubric})")
-        if j.text is None:
-            place = f"{j.item_id}, {j.judge}"
-            refuse("extras: judgments must keep the text that the judge wrote; got None", place=place)
-        about = (j.study, j.item_id, j.mode, j.sample, j.judge, j.repeat)
-        value = verdicts.verdict_fields(j.text, [field])[0].get(field)
-        rows.setdefault(about, verdicts.label_in(value, r.extra[field], r))
-    columns = ["study", "item_id", "mode", "sample", "judge", "repeat", field]
-    return pd.DataFrame([(*k, v) for k, v in rows.items()], columns=columns)
-
 # %% ../../nbs/steps/05_judge.ipynb #6f9025c4
 def judge_items(
     items: Sequence[Item],
@@ -368,55 +346,3 @@ def _places(g: pd.DataFrame, winner: str, first: str, second: str) -> np.ndarray
     "The position of the winner of each comparison in one order."
     comparisons = zip(g[winner], g[first], g[second])
     return np.array([{a: "first", b: "second", None: None}.get(w, "tie") for w, a, b in comparisons], dtype=object)
-
-# %% ../../nbs/steps/05_judge.ipynb #6295e73e
-def jury(
-    judgments: Iterable[Judgment],
-    rule: Literal["majority", "mean", "median"],  # mean and median for scores, majority for the rest
-    *,
-    name: str = "jury",  # the value of `judge` in its judgments
-    judges: Sequence[str] | None = None,  # its members; None: all judges of the verdicts
-) -> list[Judgment]:  # one a response; the judges' own are not repeated
-    """The verdict of several judges: the label of more than half of its members, or the mean or median of the scores of
-    more than half of them. Otherwise it is undecided, and its error says how the votes stand.
-
-    Raises: ValueError where the rule does not fit the kind.
-    """
-    judgments = list(judgments)
-    members = set(judges or (j.judge for j in judgments))
-    groups: dict = {}
-    for j in judgments:
-        if j.judge not in members:
-            continue
-        if (j.kind == "score") != (rule != "majority"):
-            actual = f"{rule!r} for kind {j.kind} ({j.item_id}, {j.judge})"
-            refuse(f"jury: rule must be mean or median for scores and majority for the rest; got {actual}")
-        about = (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.axis, j.repeat)
-        groups.setdefault(about, []).append(j)
-    out = []
-    for js in groups.values():
-        first = js[0]
-        scored = first.kind == "score"
-        votes = {j.judge: j.score if scored else j.label for j in js}
-        valid = [j.score if scored else j.label for j in js if j.status == "ok"]
-        if not scored:
-            verdict = _majority(valid, len(members))
-        elif 2 * len(valid) > len(members):
-            verdict = {"score": float(np.mean(valid) if rule == "mean" else np.median(valid))}
-        else:
-            verdict = verdicts.failed_verdict(f"undecided: {len(valid)} scores of {len(members)} members")
-        text = json.dumps(votes, ensure_ascii=False)
-        shared = dict(kind=first.kind, rubric=first.rubric, axis=first.axis, other=first.other, repeat=first.repeat)
-        origin: Origin = "simulated" if any(j.origin == "simulated" for j in js) else "composed"
-        out.append(Judgment(**first.about, **shared, judge=name, origin=origin, text=text, attempts=0, **verdict))
-    return out
-
-# %% ../../nbs/steps/05_judge.ipynb #f52cd9d5
-def _majority(votes: Sequence[str], members: int) -> dict[str, Any]:
-    "The label of more than half of the members."
-    count = Counter(votes)
-    for label, n in count.items():
-        if 2 * n > members:
-            return {"label": label}
-    stand = ", ".join(f"{k} {v}" for k, v in sorted(count.items())) or "no verdict"
-    return verdicts.failed_verdict(f"undecided: {stand}, of {members} members")

@@ -23,8 +23,8 @@ from ..tasks.multiple_choice import probabilities, token_agrees
 # %% auto #0
 __all__ = ['ANSWERED', 'DECLINED', 'ONLY_BEGUN', 'UNSCORED', 'RUN', 'NONE_READ', 'CUT_OFF', 'READ', 'NOT_READ', 'REFUSED',
            'FAILED', 'JUDGED', 'says_nothing', 'read_answer', 'is_correct', 'scorable', 'score_responses', 'mode_names',
-           'what_became', 'outcome_counts', 'spending', 'how_read', 'sources_in_words', 'unread', 'too_few_read',
-           'none_read', 'where_read', 'with_soft_labels', 'self_consistency']
+           'what_became', 'outcome_counts', 'spending', 'how_read', 'sources_in_words', 'too_few_read', 'none_read',
+           'where_read', 'with_soft_labels', 'self_consistency']
 
 # %% ../../nbs/steps/06_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses with a text to read
@@ -240,11 +240,6 @@ def sources_in_words(counts: Mapping[str, int], apart: int) -> str:  # by `read_
         return "nothing was read"
     names = [*several] if len(several) == 1 else [f"{name} ({n})" for name, n in several.items()]
     return ", ".join(names) + (f"; the text states another letter in {apart}" if apart else "")
-
-
-def unread(scores: pd.DataFrame) -> pd.Series:  # bool, one a row
-    "Which responses should have held an answer, and could not be read."
-    return what_became(scores) == NOT_READ
 
 
 def too_few_read(n_read: Any, n_unread: Any, n_cut: Any) -> Any:  # numbers, or arrays of them

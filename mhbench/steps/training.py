@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,7 @@ from .variants import answers_by_order, order_row
 
 # %% auto #0
 __all__ = ['UNTRAINED', 'TUNED', 'OPTIONS_ONLY', 'TrainingParts', 'training_parts', 'Run', 'train_runs', 'baselines', 'run_table',
-           'seed_table', 'order_table', 'learning_curves', 'run_cards', 'answering_runs', 'training_metrics']
+           'seed_table', 'order_table', 'run_cards', 'answering_runs', 'training_metrics']
 
 # %% ../../nbs/steps/19_training.ipynb #b6492e82
 class TrainingParts(NamedTuple):
@@ -203,23 +202,6 @@ def order_table(
 
 def _answers(run: Run, items: Sequence[Item]) -> dict[str, str]:
     return _likeliest(_scores(run.trained, run.variant, items))
-
-# %% ../../nbs/steps/19_training.ipynb #3c9f209a
-def learning_curves(runs: Sequence[Run]) -> pd.DataFrame:
-    """Accuracy on the validation part by epoch: the mean over seeds, and the lowest and the highest seed as a band.
-
-    Columns: run, epoch, estimate, ci_low, ci_high, seeds.
-    """
-    rows = []
-    seeds = Counter(f"{r.model}, {r.variant}" for r in runs)
-    for r in runs:
-        curve = f"{r.model}, {r.variant}"
-        for h in r.trained.history.itertuples():
-            if h.part == "validation":
-                rows.append((curve, int(np.ceil(h.epoch)), h.accuracy, seeds[curve]))
-    g = pd.DataFrame(rows, columns=["run", "epoch", "x", "seeds"]).groupby(["run", "epoch"], sort=False)
-    limits = {"ci_low": ("x", "min"), "ci_high": ("x", "max")}
-    return g.agg(estimate=("x", "mean"), **limits, seeds=("seeds", "first")).reset_index()
 
 # %% ../../nbs/steps/19_training.ipynb #250b3d81
 def run_cards(runs: Sequence[Run], parts: TrainingParts, table: pd.DataFrame, study: str) -> dict[str, str]:

@@ -32,8 +32,8 @@ from .panel import item_matches, label_array, student_accuracy, tied
 __all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', 'panel_of', 'core_items', 'part_of',
            'resolved_labels', 'majority_table', 'rater_agreement', 'rater_pairs', 'abstention_table', 'match_strata',
            'item_strata', 'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels',
-           'labels_by_judge', 'judge_labels', 'beside_majority', 'comparable', 'severity_table', 'with_majority',
-           'alignment_table', 'people_as_sample', 'members_table', 'noninferior_count', 'panel_metrics']
+           'labels_by_judge', 'judge_labels', 'beside_majority', 'comparable', 'severity_table', 'alignment_table',
+           'people_as_sample', 'members_table', 'noninferior_count', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -351,18 +351,6 @@ def _metric_rows(judge: str, item: np.ndarray, measured: Callable[..., Any], **c
     enough = len(item) >= FEWEST_LABELS
     estimates = {m: measured(metric=m) if enough else Estimate.from_limits(np.nan, n=0) for m in METRICS}
     return [{"annotator": judge, "metric": m, **e.row(), **counts} for m, e in estimates.items()]
-
-
-def with_majority(panel: Panel, verdicts: JudgeLabels, core: Sequence[str] = ()) -> pd.DataFrame:
-    "Each judge's agreement with the majority on all items, with the tie-breaker's labels outside the core."
-    wins = majorities(resolved_labels(panel, core))
-    rows = []
-    for judge, judge_labels, compared in zip(
-        verdicts.judges, verdicts.flat, beside_majority(verdicts, wins), strict=True
-    ):
-        pair, item = np.stack([judge_labels[compared], wins[compared]]), panel.item[compared]
-        rows += _metric_rows(judge, item, lambda metric: agreement_estimate(pair, metric, clusters=item))
-    return pd.DataFrame(rows, columns=["annotator", "metric", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #4fe52779
 _CEILING = ["ceiling", "ceiling_low", "ceiling_high", "difference", "difference_low", "difference_high"]

@@ -16,12 +16,12 @@ from ...stats.estimate import Estimate, estimate
 from ...stats.label_models import rater_flags
 from ...stats.resample import divide, mean
 from ...stats.soft_labels import FEWEST_OF_A_QUESTION, mean_alpha, question_alphas
-from ...steps.by_raters import RANDOM_COLUMNS, component_shares, number_rows
+from ...steps.by_raters import RANDOM_COLUMNS, number_rows
 from .annotations import annotation_arrays, pairs_again, score_rows
 
 # %% auto #0
 __all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'rater_again', 'annotators_as_sample',
-           'annotator_flags', 'score_components', 'agreement_metrics']
+           'annotator_flags', 'agreement_metrics']
 
 # %% ../../../nbs/studies/mentat/07_agreement.ipynb #f644619a
 def question_categories(items: Iterable[Item], ratings: Iterable[Rating]) -> dict[str, str]:  # question -> category
@@ -120,14 +120,6 @@ def annotator_flags(ratings: Iterable[Rating]) -> pd.DataFrame:  # rater, n (opt
     wide = score_rows(annotation_arrays(ratings)).pivot_table("value", "rater", ["question", "option"])
     questions = wide.columns.get_level_values("question").to_numpy()
     return rater_flags(wide.to_numpy(), list(wide.index), clusters=questions)
-
-
-def score_components(ratings: Iterable[Rating]) -> pd.DataFrame:  # source, share, sd, n_items (options), n_raters
-    "Variance components of the scores of options."
-    rows = score_rows(annotation_arrays(ratings))
-    rows["item"] = rows["question"] + " " + rows["option"]
-    columns = ["of", "source", "share", "sd", "n_items", "n_raters"]
-    return pd.DataFrame(component_shares(rows, {"of": "score of an option"}), columns=columns)
 
 # %% ../../../nbs/studies/mentat/07_agreement.ipynb #ddde8740
 def agreement_metrics(ratings: list[Rating], table: pd.DataFrame) -> dict:

@@ -20,8 +20,7 @@ from ...stats.resample import mean
 from .annotations import AnnotationArrays
 
 # %% auto #0
-__all__ = ['FLOOR', 'top_shares', 'labels_of_every_kind', 'HeldOut', 'left_out_raters', 'tempered', 'predicting_raters',
-           'label_certainty']
+__all__ = ['FLOOR', 'top_shares', 'labels_of_every_kind', 'HeldOut', 'left_out_raters', 'tempered', 'predicting_raters']
 
 # %% ../../../nbs/studies/mentat/06_heldout.ipynb #e74c53ea
 def top_shares(scores: np.ndarray) -> np.ndarray:  # (n, K), rows sum to 1
@@ -148,11 +147,3 @@ def predicting_raters(
             held_out = left_out_raters(arrays, penalty=penalty, ridge=ridge)
             rows += [{"reading": reading} | row for row in _prediction_rows(held_out, n_boot, seed)]
     return pd.DataFrame(rows)
-
-# %% ../../../nbs/studies/mentat/06_heldout.ipynb #555eda00
-def label_certainty(labels: pd.DataFrame) -> pd.DataFrame:  # model, creators, n, near_certain, median_top
-    "How many questions have a most preferred option of 0.99 or more, and the median of the most preferred."
-    top = labels.groupby(["model", "creators", "question"], sort=False)["probability"].max()
-    by = top.groupby(level=["model", "creators"], sort=False)
-    out = by.agg(n="size", near_certain=lambda x: int((x >= 0.99).sum()), median_top="median")
-    return out.reset_index()
