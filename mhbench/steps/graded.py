@@ -39,8 +39,8 @@ from ..stats.resample import mean
 from .rated import judges_and_people
 
 # %% auto #0
-__all__ = ['GRADING', 'Judge', 'UNREAD_COLUMNS', 'HARM_SCALE', 'UNSAFE', 'KNOWN', 'CARD_COLUMNS', 'Criterion', 'grading_prompt',
-           'graded_options', 'Graded', 'grade', 'grade_walks', 'rating_table', 'known_conversations',
+__all__ = ['GRADING', 'JudgeEntry', 'UNREAD_COLUMNS', 'HARM_SCALE', 'UNSAFE', 'KNOWN', 'CARD_COLUMNS', 'Criterion',
+           'grading_prompt', 'graded_options', 'Graded', 'grade', 'grade_walks', 'rating_table', 'known_conversations',
            'conversation_card']
 
 # %% ../../nbs/steps/25_graded.ipynb #bf674a33
@@ -88,7 +88,7 @@ def graded_options(reply: str | None, criteria: Sequence[Criterion]) -> list[str
     return [next(iter(found)) if len(found := said.get(n, set())) == 1 else None for n in range(1, len(criteria) + 1)]
 
 # %% ../../nbs/steps/25_graded.ipynb #60492ac7
-Judge = tuple[Model, Endpoint]
+JudgeEntry = tuple[Model, Endpoint]
 UNREAD_COLUMNS = ["judge", "conversation", "criterion", "repeat", "status", "reply", "taken_as"]
 
 
@@ -122,7 +122,7 @@ def _said(content: str) -> dict[str, str]:
     return {"role": "user", "content": content}
 
 
-def _answers(requests: Sequence[Request], judge: Judge, options: Mapping[str, Any]) -> Iterator[Answer]:
+def _answers(requests: Sequence[Request], judge: JudgeEntry, options: Mapping[str, Any]) -> Iterator[Answer]:
     stopped: list[str] = []
     answers = as_far_as_it_goes(ask(requests, *judge, **options), stopped)
     for r in requests:
@@ -140,7 +140,7 @@ def _checked(function: str, transcripts: Sequence[Transcript], repeats: int) -> 
 def grade(
     transcripts: Sequence[Transcript],
     criteria: Sequence[Criterion],
-    judges: Sequence[Judge],
+    judges: Sequence[JudgeEntry],
     *,
     cache: Cache | str | Path | None,
     how: Literal["each", "together"] = "each",  # a request for each criterion, or one for all
@@ -184,7 +184,7 @@ HARM_SCALE = Scale(kind="ordered", steps=[HIGH_HARM, LOW_HARM, BEST_PRACTICE], b
 def grade_walks(
     transcripts: Sequence[Transcript],
     rubric: WalkedRubric,
-    judges: Sequence[Judge],
+    judges: Sequence[JudgeEntry],
     *,
     cache: Cache | str | Path | None,
     repeats: int = 1,
@@ -312,7 +312,7 @@ def _lower(a: np.ndarray, b: np.ndarray, who: np.ndarray) -> Estimate:
 def conversation_card(
     transcripts: Sequence[Transcript],
     criteria: Sequence[Criterion],
-    judges: Sequence[Judge],
+    judges: Sequence[JudgeEntry],
     *,
     cache: Cache | str | Path | None,
     people: Iterable[Rating] = (),  # persons' ratings of the same conversations by the same criteria
