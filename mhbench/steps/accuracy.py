@@ -18,11 +18,12 @@ from ..records.task import task_named, task_of, tasks, tasks_with
 from ..stats.calibration import calibration_error, expected_calibration_error, reliability_curve
 from ..stats.differences import group_difference
 from ..stats.estimate import ESTIMATE_COLUMNS
+from ..stats.resample import cluster_mean
 from .rates import COUNTS, average_models, mean_of, numbers_by_name, rate_table
 from .score import RUN, mode_names, outcome_counts
 
 # %% auto #0
-__all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'by_case_size', 'matching_table', 'measures_table',
+__all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'by_case_size', 'influential_cases', 'matching_table', 'measures_table',
            'probability_scores', 'with_run', 'best_first', 'most_accurate', 'models_in_order', 'figure_rows',
            'chance_level', 'simultaneous_accuracy', 'from_the_best', 'below_chance', 'calibration_table',
            'reliability_curves', 'score_metrics']
@@ -81,6 +82,28 @@ def by_case_size(scores: pd.DataFrame) -> pd.DataFrame:  # RUN, n, ..., estimate
             alike = float(g.groupby("cluster")["correct"].mean().mean())
             rows.append(dict(zip(RUN, key)) | e.row() | {"each_case_alike": alike})
     return pd.DataFrame(rows, columns=[*RUN, *ESTIMATE_COLUMNS, "each_case_alike"])
+
+
+def influential_cases(
+    scores: pd.DataFrame,
+) -> pd.DataFrame:  # RUN, n, n_clusters, estimate, without, n_of_case, item_id
+    """The accuracies that move by more than their standard error where one case is left out: without the case that
+    moves it most, of how many answers that is, and the first of its items.
+
+    Source: Belsley, Kuh and Welsch 1980, section 2.1 (DFBETAS above 1).
+    """
+    rows: list[dict[str, Any]] = []
+    for key, g in scores.dropna(subset=["correct"]).groupby(RUN, sort=False, observed=True):
+        m = cluster_mean(g["correct"].to_numpy(float), g["cluster"].to_numpy())
+        cases = g.groupby("cluster", sort=False).agg(right=("correct", "sum"), n=("correct", "size"))
+        without = (g["correct"].sum() - cases["right"]) / (len(g) - cases["n"])
+        if len(cases) > 1 and (without - m.mean).abs().max() > m.se * (1 + 1e-9):
+            case = (without - m.mean).abs().idxmax()
+            told = {"n": m.n, "n_clusters": m.n_clusters, "estimate": m.mean, "without": without[case]}
+            first = g.loc[g["cluster"] == case, "item_id"].iloc[0]
+            rows.append(dict(zip(RUN, key)) | told | {"n_of_case": cases.loc[case, "n"], "item_id": first})
+    columns = [*RUN, "n", "n_clusters", "estimate", "without", "n_of_case", "item_id"]
+    return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #8177ea4a
 _MEASURES = [*RUN, "measure", "n", "n_clusters", *COUNTS[1:], "read_from"]
