@@ -22,6 +22,7 @@ SMALLEST = {  # file -> its arguments, and a text that it prints
     "large": ("--items 60 --models 2 --n-boot 20 --study mhqa --only prepare score", "| mhqa | 60 | score"),
     "metrics_bootstrap": ("5", "macro F1"),
     "mhqa_b": ("--rows 16 --validation 8 --seeds 1 --epochs 1 --test 16 --orders 1 --runs TMP", ""),
+    "noninferior": ("--draws 1 --to TMP/noninferior.csv", "greatest error"),
     "parallel": ("--items 40", "equal results: True"),
     "parse": ("", "microseconds an answer"),
     "psychiatrybench": ("--draws 2", '"ratio"'),

@@ -1,4 +1,4 @@
-"Take away a rater, a label, an interval, a comparison, a model's answers: nothing that is said becomes stronger."
+"Take away a rater, a file, an interval, a model, a verdict: nothing that is said becomes stronger."
 
 import re
 import shutil
@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 from test_pages_as_text import PARTS, STUDIES, made
 
 from mhbench.corpus.demo import demo_canary, synthetic
-from mhbench.records.schema import Item, read_records, write_records
+from mhbench.records.schema import Item, Rating, read_records, write_records
 from mhbench.report.findings import against_lines, before_reading, best_in_words, fronts, truths
-from mhbench.report.tables import covered_in_words, differences_in_words
+from mhbench.report.tables import UNSEEN, covered_in_words, differences_in_words, doubts, sampled
 from mhbench.stats.consensus import beside_members
 from mhbench.stats.jackknife import agreement_estimate
 from mhbench.stats.preference import worth_estimates
 from mhbench.steps.between_models import model_pairs
+from mhbench.steps.by_raters import mean_rows, people_duel_rows
+from mhbench.steps.judge_people import people_table
+from mhbench.steps.rates import rate_table
 from mhbench.studies.medqade.panel import student_accuracy
+from mhbench.studies.medqade.panel_tables import JudgeLabels, Panel, members_table, people_as_sample
 from mhbench.studies.psychiatrybench.standings import Column, draw_standings, rank_table, results_table
 
 MANY = settings(max_examples=30, deadline=None)
@@ -187,6 +191,126 @@ def numbers(said: str) -> list[int]:
 
 GONE = ["score/{}/accuracy.parquet", "score/{}/counts.parquet", "score/{}/scores.parquet", "score/{}/pairs.parquet"]
 GONE += ["judge/{}/counts.parquet", "metrics/prepare/{}.json", "text/prepare/{}/items.parquet"]
+
+
+# ---------------------------------------------------------------- one property over all tables and sentences
+
+JUDGES, MODELS = ["j0", "j1"], ["m0", "m1", "m2"]
+
+
+def study(rng: np.random.Generator, raters: int) -> dict:
+    "What people and judges said of the answers of three models, and which answers were right."
+    truth = rng.random((3, 14)) < np.array([[0.9], [0.6], [0.4]])
+    labels = lambda who: np.where((rng.random((who, 3, 14)) < 0.85) == truth, "Correct", "Incorrect").astype(object)
+    people = labels(raters)
+    people[rng.random(people.shape) < 0.1] = "Abstain"
+    return {"right": truth, "people": people, "judges": labels(2), "models": list(MODELS)}
+
+
+def tables_of(s: dict) -> dict[str, pd.DataFrame]:
+    models, people = s["models"], s["people"]
+    items = [f"q{k}" for k in range(14)]
+    names = [f"r{k}" for k in range(len(people))]
+    panel = Panel(names, models, items, people, np.full((len(people), 14), "Easy", dtype=object))
+    verdicts = JudgeLabels(JUDGES, s["judges"], np.ones(s["judges"].shape, bool))
+    at = [(m, k) for m in range(len(models)) for k in range(14)]
+    about = {"mode": "zero_shot", "answered_by": "plain", "n_votes": 1, "status": "ok", "how": "letter", "read": True}
+    scores = [about | {"model": models[m], "item_id": items[k], "correct": float(s["right"][m, k])} for m, k in at]
+    scores = pd.DataFrame(scores).assign(sample=0, cluster=lambda t: t["item_id"], answer=[["A"]] * len(at))
+    said = [(r, m, k, people[r, m, k]) for r in range(len(people)) for m, k in at if people[r, m, k] != "Abstain"]
+    long = pd.DataFrame(said, columns=["rater", "model", "item", "label"])
+    long = long.assign(value=(long["label"] == "Correct").astype(float), case=long["item"])
+    long["item"] = long["item"] * 3 + long["model"]
+    duels = long[long["model"] < 2].pivot_table("value", ["rater", "case"], "model").dropna().reset_index()
+    ends = np.select([duels[0] > duels[1], duels[0] < duels[1]], ["first", "second"], "tie") if len(duels) else []
+    duels = duels.rename(columns={"case": "item"}).assign(axis="", kind="person", first="m0", second="m1", outcome=ends)
+    records = [
+        Rating(item_id=items[k], study="s", rater=names[r], target=models[m], label=label, source="x:1")
+        for r, m, k, label in said
+    ]
+    points = {"Correct": 100.0, "Incorrect": 0.0, "Abstain": np.nan}
+    judged = [(j, models[m], items[k], points[s["judges"][a, m, k]]) for a, j in enumerate(JUDGES) for m, k in at]
+    judged = pd.DataFrame(judged, columns=["judge", "model", "item_id", "points"]).assign(
+        cluster=lambda t: t["item_id"]
+    )
+    return {
+        "members": members_table(panel, verdicts),
+        "people": people_as_sample(panel, verdicts),
+        "alpha": pd.DataFrame([agreement_estimate(panel.flat, "krippendorff_alpha", clusters=panel.item).row()]),
+        "means": pd.DataFrame(mean_rows(long, {"measure": "right"}, within=(0, 1))),
+        "duels": people_duel_rows(duels),
+        "accuracy": rate_table(scores, by=[], n_boot=20, seed=1),
+        "pairs": model_pairs(scores),
+        "judges": people_table(judged, records, kind="label", n_boot=20, seed=1),
+    }
+
+
+def without(s: dict, what: str, rng: np.random.Generator) -> dict:
+    if what == "rater":
+        return s | {"people": np.delete(s["people"], rng.integers(len(s["people"])), 0)}
+    if what == "verdict":
+        judges = s["judges"].copy()
+        judges[rng.integers(2), rng.integers(3), rng.random(14) < 0.5] = "Abstain"
+        return s | {"judges": judges}
+    k = int(rng.integers(3))
+    return {name: np.delete(x, k, x.ndim - 2) if name != "models" else [*x[:k], *x[k + 1 :]] for name, x in s.items()}
+
+
+TEXTS = ("interval", "verdict", "reading", "plain", "mark")
+COUNTS = ("n", "n_clusters", "n_raters")
+WITHHELD = ("raters", "few")
+
+
+def compare_tables(whole: pd.DataFrame, part: pd.DataFrame, name: str, what: str) -> None:
+    "Rows that are in both: no count is larger, and nothing that was withheld is there."
+    texts = [c for c in part if c not in TEXTS and not pd.api.types.is_numeric_dtype(part[c])]
+    both = part.merge(whole, on=[*texts], suffixes=("", "_whole")) if texts else part.join(whole, rsuffix="_whole")
+    assert len(both) == len(part), f"{name}: rows that were not there before"
+    ties_break = name == "judges" and what == "rater"  # of an even panel's majorities, which are then labels
+    for c in [c for c in COUNTS if c in part and not ties_break]:
+        assert (both[c].fillna(0) <= both[f"{c}_whole"].fillna(0)).all(), (name, c)
+    if "interval" in part:
+        withheld = both["interval_whole"].isin(WITHHELD)
+        assert both.loc[withheld, "ci_low"].isna().all(), name
+    if "verdict" in part:
+        few = both["n_raters"] < 6
+        assert (both.loc[few, "verdict"] == "undecided, for want of raters").all()
+        of_raters = both["verdict_whole"] == "undecided, for want of raters"
+        assert (both.loc[of_raters & (both["n_raters_whole"] < 6), "verdict"].str.startswith("undecided")).all()
+
+
+def lost(sentences: list[str]) -> int:
+    "How many rows the cautions below a table say to have no interval."
+    return sum(int(x.split(" of ")[0]) for x in sentences if "rows have no interval" in x)
+
+
+@pytest.mark.whole
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(["rater", "file", "interval", "model", "verdict"]), st.sampled_from([6, 7]), SEED)
+def test_nothing_that_is_said_becomes_stronger(run, tmp_path_factory, what, raters, seed):
+    rng = np.random.default_rng(seed)
+    if what == "file":
+        folder, (full, (_, sentences)) = tmp_path_factory.mktemp("less") / "run", run
+        shutil.copytree(full, folder)
+        files = sorted(folder.glob("score/*/*.parquet")) + sorted(folder.glob("judge/*/*.parquet"))
+        files[rng.integers(len(files))].unlink()
+        for before, after in zip(sentences, first_screen(folder)[1]):
+            assert claims(after) <= claims(before)
+        return
+    s = study(rng, raters)
+    whole = tables_of(s)
+    part = whole if what == "interval" else tables_of(without(s, what, rng))
+    for name, table in whole.items():
+        if what != "interval":
+            compare_tables(table, part[name], name, what)
+            continue
+        has = np.flatnonzero(table["ci_low"].notna())
+        if len(has):
+            bare = table.copy()
+            bare.loc[table.index[rng.choice(has)], ["ci_low", "ci_high"]] = np.nan
+            assert lost(doubts(bare)) == lost(doubts(table)) + 1, name
+            told = [[text for text in UNSEEN.values() if text[:25] in sampled(x)] for x in (table, bare)]
+            assert set(told[1]) <= set(told[0]) and (len(has) > 1 or not sampled(bare))
 
 
 @pytest.mark.parametrize("name", GONE)

@@ -224,6 +224,7 @@ class Members(NamedTuple):
     n_abstained: int  # answers with a member's label on which the annotator, who was asked, gave none
     between: float  # variance of the difference due to raters
     shared: float  # and due to cases
+    without: np.ndarray  # (R,) the difference without each rater
 
     def needed(self, margin: float, max_raters: int = 50) -> int | None:
         "The fewest such raters with whom the interval reaches less far than a margin; None where `max_raters` do not."
@@ -293,7 +294,8 @@ def beside_members(
     about: dict[str, Any] = {"n": int(use.sum()), "n_clusters": cases, "level": level}
     abstained = int((use & ~has_label[-1]).sum())
     if not use.any():
-        return Members(np.nan, np.nan, Estimate.from_limits(np.nan, **about), r, abstained, np.nan, np.nan)
+        nothing = Estimate.from_limits(np.nan, **about)
+        return Members(np.nan, np.nan, nothing, r, abstained, np.nan, np.nan, np.full(r, np.nan))
     group = pd.factorize(unit[use])[0]
     group = group if cases <= 200 else np.random.default_rng(0).permutation(cases)[group] % 200
     same, n_common = _counts(x[:, use], has_label[:, use], was_asked[:, use], group)
@@ -316,7 +318,7 @@ def beside_members(
     e = Estimate.from_limits(theta[0], *limits, **about, kind=kind)
     e = e._replace(kind=kind) if np.isnan(e.ci_low) and kind in ("raters", "few") else e
     with_members, among_members = map(float, agreements[0][0])
-    return Members(with_members, among_members, e, r, abstained, between, shared)
+    return Members(with_members, among_members, e, r, abstained, between, shared, theta[1:])
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
 class Ensemble(NamedTuple):

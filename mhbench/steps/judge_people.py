@@ -21,6 +21,7 @@ from ..stats.judge_error import bias_slope, bland_altman, leave_one_rater_out, s
 from ..stats.multi_reader import mean_over_raters
 from ..stats.prediction_powered import Powered, prediction_powered
 from ..stats.resample import mean
+from .by_raters import FEW_RATERS
 
 # %% auto #0
 __all__ = ['other_labels', 'rated_points', 'people_table', 'together_table']
@@ -186,11 +187,15 @@ def _beside_raters(people: np.ndarray, answers: pd.DataFrame, raters: list, sett
     return [*rows, ("raters that a constant is nearer than", proportion(idle, len(compared), level), meaning)]
 
 # %% ../../nbs/steps/22_judge_people.ipynb #46fb8897
-def _above_raters(answers: pd.DataFrame, people: np.ndarray, level: float) -> Estimate:  # people (R, N)
-    "The judge's points minus a rater's, with raters and cases as samples."
+def _above_raters(answers: pd.DataFrame, people: np.ndarray, level: float) -> tuple[str, Estimate, str]:
+    "The judge's points minus those of raters (R, N), with raters and cases as samples."
     above = answers["points"].to_numpy(float) - people
     rater, answer = (place.ravel() for place in np.indices(above.shape))
-    return mean_over_raters(above.ravel(), answer, rater, cases=answers["cluster"].to_numpy()[answer], level=level).both
+    cases = answers["cluster"].to_numpy()[answer]
+    found = mean_over_raters(above.ravel(), answer, rater, cases=cases, level=level)
+    low, high = found.range_without()
+    alone = f"; {low:.1f} to {high:.1f} without one rater" if 1 < len(found.without) < FEW_RATERS else ""
+    return "above a rater, raters a sample", found.both, f"points, other raters too{alone}"
 
 # %% ../../nbs/steps/22_judge_people.ipynb #1882bc52
 def people_table(
@@ -205,8 +210,7 @@ def people_table(
         if not answers["people"].notna().any():
             continue
         measures = _scores(answers, people, settings) if kind == "score" else _labels(answers, settings)
-        above = _above_raters(answers, people, level)
-        measures.append(("above a rater, raters a sample", above, "points, other raters too"))
+        measures.append(_above_raters(answers, people, level))
         if len(people) > 1:
             measures += _beside_raters(people, answers, list(rated.columns), settings)
         rows += [{"judge": judge, "measure": m} | e.row() | {"reading": reading} for m, e, reading in measures]

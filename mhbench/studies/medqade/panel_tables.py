@@ -24,7 +24,7 @@ from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.multi_reader import severities
 from ...stats.resample import as_scalar
-from ...steps.by_raters import RANDOM_COLUMNS, mean_rows, number_rows
+from ...steps.by_raters import FEW_RATERS, RANDOM_COLUMNS, mean_rows, number_rows
 from ...steps.rates import numbers_by_name
 from .panel import item_matches, label_array, student_accuracy, tied
 
@@ -394,18 +394,17 @@ def people_as_sample(panel: Panel, verdicts: JudgeLabels) -> pd.DataFrame:
         rows += mean_rows(long, {"measure": "called correct by a rater", "who": name}, within=(0, 1))
     pairs = {"measure": "Cohen's kappa of two raters", "who": "people"}
     rows += number_rows(_with_people, panel.flat, panel.item, pairs, least=2, within=(-1, 1))
-    comparable_judges = comparable(panel, verdicts)
-    compared = beside_majority(comparable_judges, majority(panel.flat))
-    for judge, judge_labels, in_comparison in zip(
-        comparable_judges.judges, comparable_judges.flat, compared, strict=True
-    ):
-        head = {"measure": "Cohen's kappa with a rater", "who": judge}
-        statistic = partial(_with_people, annotator=judge_labels[in_comparison])
-        rows += number_rows(statistic, panel.flat[:, in_comparison], panel.item[in_comparison], head, within=(-1, 1))
+    for judge, judge_labels in zip(verdicts.judges, verdicts.flat, strict=True):
+        use = np.asarray(pd.notna(judge_labels)) & (judge_labels != ABSTAIN)  # also where raters have no majority
+        if use.sum() >= FEWEST_LABELS:
+            head = {"measure": "Cohen's kappa with a rater", "who": judge}
+            statistic = partial(_with_people, annotator=judge_labels[use])
+            rows += number_rows(statistic, panel.flat[:, use], panel.item[use], head, within=(-1, 1))
     return pd.DataFrame(rows, columns=["measure", "who", *RANDOM_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #368aa7fc
-_MEMBERS = ["annotator", *ESTIMATE_COLUMNS, "agreement", "of_members", "n_raters", "n_abstained", "margin", "verdict"]
+_MEMBERS = ["annotator", *ESTIMATE_COLUMNS, "without_low", "without_high", "agreement", "of_members", "n_raters"]
+_MEMBERS += ["n_abstained", "margin", "verdict"]
 
 
 def members_table(
@@ -428,6 +427,8 @@ def members_table(
         labels = np.where(judge_requested & np.asarray(pd.isna(judge_labels)), ABSTAIN, judge_labels).ravel()
         m = beside_members(labels, panel.flat, clusters=panel.item)
         about: dict[str, Any] = {"agreement": m.agreement, "of_members": m.members, "n_raters": m.n_raters}
+        if 1 < m.n_raters < FEW_RATERS:
+            about |= {"without_low": m.without.min(), "without_high": m.without.max()}
         about |= {"n_abstained": m.n_abstained, "margin": margin, "verdict": m.verdict(margin)}
         about["raters_needed"] = m.needed(margin) if about["verdict"].endswith("raters") else None
         rows.append({"annotator": judge, **m.difference.row(), **about})
