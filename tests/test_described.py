@@ -4,19 +4,21 @@ Each refusal and each count is a test of its own that fails without the line tha
 """
 
 import json
+import shutil
 import time
 from pathlib import Path
 
 import openpyxl
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import BIN, ROOT, run
 
 from mhbench.annotate.export import ratings_of_file
 from mhbench.records.described import RatingTable, read_ratings
 from mhbench.records.guessed import guess_description
 from mhbench.run.cli import main
-from mhbench.run.ratings import ratings_csv
+from mhbench.run.params import load_params
+from mhbench.run.ratings import SIMULATED, ratings_csv
 
 DESCRIBED = ROOT / "docs" / "ratings"
 LONG = {"files": "r.csv", "item": "item", "rater": "rater", "value": "score", "scale": "1..5"}
@@ -299,7 +301,7 @@ def test_the_record_goes_out_as_csv_and_comes_back_the_same(tmp_path):
     assert {r.kind for r in got.records()} == {"person", "adjudicator"} and got.records()[0].item_id == "i-1"
 
 
-def test_the_command_guesses_reads_and_writes_a_page(tmp_path, capsys):
+def test_the_command_guesses_reads_and_writes(tmp_path, capsys):
     rows = [
         f"c{p}{m},x{k},m{m},p{p},{(p + k) % 5 + 1},{(p * m + k) % 5 + 1}"
         for p in range(8)
@@ -309,11 +311,12 @@ def test_the_command_guesses_reads_and_writes_a_page(tmp_path, capsys):
     (tmp_path / "r.csv").write_text("\n".join(["conversation_id,clinician_id,provider_llm,persona,by_a,by_b", *rows]))
     told = str(tmp_path / "r.yaml")
     assert main(["ratings", str(tmp_path / "r.csv"), "--to", told]) == 0
-    assert main(["ratings", told, "--to", str(tmp_path / "r.html")]) == 0
+    assert main(["ratings", told, "--to", str(tmp_path / "out.csv")]) == 0
     said = capsys.readouterr().out
     assert "192 ratings" in said and "all criteria, pooled" in said
-    page = (tmp_path / "r.html").read_text()
-    assert "<svg" in page and "The spread of ratings by a person" in page and "Means and differences" in page
+    assert ratings_of_file(tmp_path / "out.csv") == read_ratings(Path(told)).records()
+    assert main(["ratings", told, "--to", str(tmp_path / "r.html")]) != 0
+    assert "mhbench new-study NAME DESCRIPTION" in capsys.readouterr().err
     assert main(["panel", "design", told, "--width", "3"]) == 0
     assert "the cheapest first" in capsys.readouterr().out
     assert main(["ratings", str(tmp_path / "none.csv")]) != 0
@@ -328,6 +331,29 @@ def test_guesses_are_read_as_they_stand(tmp_path):
     guess = guess_description(file)
     (tmp_path / "d.yaml").write_text(guess.text())
     assert counted(read_ratings(tmp_path / "d.yaml")) == {"rated": 18}
+
+
+@pytest.mark.whole
+def test_a_release_is_a_study_whose_tables_are_on_the_page_of_the_run(clone, tmp_path, monkeypatch):
+    folder = shutil.copytree(clone, tmp_path / "clone", symlinks=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MHBENCH_ROOT", str(folder))
+    assert main(["new-study", "talks", str(SIMULATED), "--yes"]) == 0
+    assert main(["select", "--studies", "talks"]) == 0
+    chosen = load_params(folder / "params.yaml")["run"]
+    assert (chosen["studies"], chosen["ratings"]) == ([], ["talks"])
+    run(BIN / "dvc", "repro", cwd=folder)
+    kept = ratings_of_file(folder / "results" / "text" / "ratings" / "talks" / "ratings.parquet")
+    table = read_ratings(SIMULATED)
+    assert kept == table.records() and len(kept) == table.counts["rated"].sum() == 446
+    ratings_csv(table, tmp_path / "out.csv")
+    assert ratings_of_file(tmp_path / "out.csv") == kept
+    tables = {t["name"] for t in json.loads((folder / "results/ratings/talks/contents.json").read_text())["tables"]}
+    assert {"rated", "agreement", "pairs", "means", "spread", "changed", "judges"} <= tables
+    page = (folder / "results" / "report.html").read_text()
+    assert "The spread of ratings, taken apart" in page
+    assert "What another one would have changed in a rating" in page and "the ratings of talks" in page.lower()
+    assert set(json.loads((folder / "results/inputs/ratings/talks.json").read_text())) == {"description", "ratings.csv"}
 
 
 def plain_reader(folder: Path, files, criteria) -> tuple[list[dict], dict]:

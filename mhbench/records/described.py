@@ -408,15 +408,21 @@ class RatingTable(NamedTuple):
         "The ratings that are no means of several."
         return self.frame[self.frame["n"].isna()]
 
+    def pseudonymous(self) -> RatingTable:
+        "The same, with people under pseudonyms."
+        named = {
+            name: kind in ("person", "adjudicator") for kind, name in zip(self.counts["kind"], self.counts["rater"])
+        }
+        shown = pseudonyms(name for name, person in named.items() if person)
+        shown |= {n: re.sub(r"[^A-Za-z0-9._+-]+", "-", n).strip("-") for n, person in named.items() if not person}
+        frame, counts = (t.assign(rater=t["rater"].map(shown)) for t in (self.frame, self.counts))
+        return self._replace(frame=frame, counts=counts)
+
     def records(self) -> list[Rating]:
         "The ratings as records; people under pseudonyms."
-        f = self.frame
-        people = f["kind"].isin(["person", "adjudicator"])
-        shown = pseudonyms(f.loc[people, "rater"].unique())
-        shown |= {r: re.sub(r"[^A-Za-z0-9._+-]+", "-", r).strip("-") for r in f.loc[~people, "rater"].unique()}
         names = self.within
         out = []
-        for row in f.to_dict("records"):
+        for row in self.pseudonymous().frame.to_dict("records"):
             scale = self.scales[row["criterion"]]
             number = scale.kind == "numbers" and row["score"] == row["score"]
             about: dict[str, Any] = {c: row[c] or None for c in ("criterion", "repeat", "session")}
@@ -428,7 +434,7 @@ class RatingTable(NamedTuple):
             about |= {"within": {k: w for k in names if (w := row[f"within.{k}"])}, "kind": row["kind"]}
             about |= {"value": row["score"]} if number else {"label": row["label"]}
             item = re.sub(r"\s+", "-", row["item"])
-            who = {"item_id": item, "study": self.study, "rater": shown[row["rater"]], "target": row["target"]}
+            who = {"item_id": item, "study": self.study, "rater": row["rater"], "target": row["target"]}
             out.append(Rating(**who, **about, origin=self.origin, source=row["place"]))
         return out
 

@@ -50,6 +50,11 @@ def _metrics(results: str | Path, stage: str, study: str) -> dict:
     return _json(Path(results, "metrics", stage, f"{study}.json"))
 
 
+def _metrics_of_ratings(results: str | Path, study: str) -> dict:
+    "How many ratings a study has: with its questions, or as a release by themselves."
+    return _metrics(results, "prepare", study) or _metrics(results, "ratings", study)
+
+
 def _contents(results: str | Path, stage: str, study: str) -> dict:
     return _json(Path(results, stage, study, "contents.json"))
 
@@ -574,13 +579,19 @@ def _what_was_asked(
     studies = f"{len(counts)} {'study' if len(counts) == 1 else 'studies'}"
     if unsaid := len(items) - len(counts):
         studies = counted(len(counts), len(items), "studies", unsaid)
-    parts = [f"{sum(counts)} questions from {studies}" if counts else "An unknown number of questions"]
+    parts = [
+        f"{sum(counts)} questions from {studies}"
+        if counts
+        else "An unknown number of questions"
+        if items
+        else "No question"
+    ]
     several = origins.drop_duplicates(["model", "origin"])["model"].value_counts()
     for origin, words in _ASKED.items():
         models = list(dict.fromkeys(origins.loc[origins["origin"] == origin, "model"]))
         names = [f"{m} in part" if several[m] > 1 else m for m in models]
         parts += [f"{words} {', '.join(names) if len(names) < 6 else f'{len(names)} models'}"] if names else []
-    parts += ["put to no model"] if not len(origins) and not lost else []
+    parts += ["put to no model"] if items and not len(origins) and not lost else []
     parts += [f"with {rated} ratings by people"] if rated else []
     return f"{', '.join(parts)}{_unless('; unknown who answered', lost)}."
 
@@ -589,7 +600,7 @@ def _questions_in_words(studies: Sequence[str], synthetic: Mapping[str, tuple[in
     "Whose questions were written for this project: all, those of some studies, or some of a study."
     entirely = [study for study, (k, n) in synthetic.items() if 0 < k == n]
     partly = [f"{counted(k, n, 'questions')} of {study}" for study, (k, n) in synthetic.items() if 0 < k < n]
-    if len(entirely) == len(studies):
+    if len(entirely) == len(studies) > 0:
         return ["all questions (no number has a clinical meaning)"]
     texts = [f"the questions of {', '.join(entirely)}"] if entirely else []
     return [f"{x} (without clinical meaning)" for x in [*texts, *partly]]
@@ -598,7 +609,7 @@ def _questions_in_words(studies: Sequence[str], synthetic: Mapping[str, tuple[in
 def _ratings_in_words(results: str | Path, studies: Sequence[str]) -> list[str]:
     out = []
     for study in studies:
-        metrics = _metrics(results, "prepare", study)
+        metrics = _metrics_of_ratings(results, study)
         k, n = metrics.get("n_simulated", 0), metrics.get("n_ratings", 0)
         out += [f"the ratings of {study}" if k == n else f"{counted(k, n, 'ratings')} of {study}"] if k else []
     return out
@@ -611,12 +622,13 @@ def _what_is_simulated(
     origins: pd.DataFrame,  # model, origin
     truth: pd.DataFrame,
     lost: Sequence[str] = (),  # studies whose answers are not there
+    released: Sequence[str] = (),  # releases of ratings
 ) -> str:
     unknown = [s for s in studies if s not in synthetic or s in lost or not _metrics(results, "prepare", s)]
     n = origins.loc[origins["origin"] == "simulated", "model"].nunique()
     parts = _questions_in_words(studies, synthetic)
     parts += [f"{n} simulated examinee{'s' * (n != 1)}"] if n else []
-    parts += _ratings_in_words(results, studies)
+    parts += _ratings_in_words(results, [*studies, *released])
     parts += [f"unknown of {', '.join(unknown)}, whose texts, answers or counts are not here"] if unknown else []
     sentence = f"{'; '.join(parts)}." if parts else "Nothing: questions and answers are the studies' own."
     sentence += f" Of what was declared, {covered_in_words(truth['covered'])}." if len(truth) else ""
@@ -663,20 +675,23 @@ def before_reading(
     "What every reader should know first, by heading."
     parts = None if parts is None else list(parts)
     lost = _missing(results, studies, parts, "score", "scores")
-    metrics = [_metrics(results, "prepare", study) for study in studies]
-    items = [m.get("n_items") for m in metrics]
+    released = [study for stage, study in parts or () if stage == "ratings"]
+    items = [_metrics(results, "prepare", study).get("n_items") for study in studies]
+    metrics = [_metrics_of_ratings(results, study) for study in [*studies, *released]]
     rated = sum(m.get("n_ratings", 0) - m.get("n_simulated", 0) - m.get("n_by_models", 0) for m in metrics)
     pairs = [_table(results, "score", study, "pairs") for study in studies]
     pairs = [t[t["origin"] != "simulated"] if "origin" in t else t for t in pairs]
     p = pd.concat([t["p_adjusted"] for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
-    origins = pd.concat([where_from(_table(results, "score", study, "scores")) for study in studies])
+    origins = pd.concat([where_from(_table(results, "score", study, "scores")) for study in studies or [""]])
     drawn = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
     left = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
     flaws = _banks_with_a_flaw(results, studies)
     doubts = _what_to_doubt(drawn, left, p, _missing(results, studies, parts, "score", "pairs"))
     return {
         "What was asked?": _what_was_asked(items, origins, lost, rated),
-        "What is simulated?": _what_is_simulated(results, studies, synthetic, pd.concat([origins, drawn]), truth, lost),
+        "What is simulated?": _what_is_simulated(
+            results, studies, synthetic, pd.concat([origins, drawn]), truth, lost, released
+        ),
         "What went wrong?": _what_went_wrong(failures_of_studies(results, studies, parts)),
         "What needs caution?": " ".join([*flaws, doubts]),
     }

@@ -78,7 +78,10 @@ def selection(p: dict) -> list[str]:  # one a line
     "The selection in words: studies, models, other models that a stage asks, and stages that are not run."
     run = p["run"]
     nobody = "nobody is asked; recorded answers are scored"
-    out = [f"studies: {', '.join(run['studies'])}", f"models: {', '.join(run['models']) or nobody}"]
+    out = [
+        f"studies: {', '.join([*run['studies'], *run.get('ratings', [])])}",
+        f"models: {', '.join(run['models']) or nobody}",
+    ]
     simulated = dict.fromkeys(sum((simulated_left_out(p, study) for study in run["studies"]), []))
     out += [f"left out: {', '.join(simulated)}, who are simulated, beside models of your own"] if simulated else []
     for stage in [s for s in ASKED_IN if run.get(s)]:

@@ -251,7 +251,11 @@ def select(
     before = dict(run)
     run |= DEMO if demo else {}
     if studies is not None:
-        run["studies"] = _chosen(p, "studies", studies, str(params))
+        chosen = _chosen(p, "studies", studies, str(params))
+        run |= {
+            k: [n for n in chosen if has in p["studies"][n]]
+            for k, has in (("studies", "prepare"), ("ratings", "ratings"))
+        }
     if models is not None:
         run["models"] = _chosen(p, "models", models, str(params))
         judging = _following(p, ("judge", "judge_study", "approach", "duels"), ("judges",), silent=HERE[1:])

@@ -25,6 +25,7 @@ import mhbench
 from ..ask.request import SPEED, preset, presets
 from ..errors import refuse
 from ..records.database import private_file, sha256_file
+from ..records.described import described_files, descriptions
 from ..registry import claims_file, studies, study_files
 from .graph import graph, keep_private, pipeline, root, selective, write_json
 from .manifest import is_pending, left_by, named_parts
@@ -32,8 +33,9 @@ from .params import load_params, simulated_left_out, stage_parameters
 
 # %% auto #0
 __all__ = ['PAPER_FILES', 'ASKED_AGAIN', 'PACKAGE', 'PACKAGE_FILE', 'ASKING_FILE', 'ASKING', 'NO_RESULT', 'sha256',
-           'check_source', 'deciding', 'code_files', 'package_identity', 'is_clone', 'package_hashes', 'record_package',
-           'source_files', 'hashes_of', 'record_inputs', 'record_trained', 'commit_of', 'how_made', 'made_in_words']
+           'check_source', 'deciding', 'release_files', 'code_files', 'package_identity', 'is_clone', 'package_hashes',
+           'record_package', 'source_files', 'hashes_of', 'record_inputs', 'record_trained', 'commit_of', 'how_made',
+           'made_in_words']
 
 # %% ../../nbs/run/07_inputs.ipynb #d0e7ba62
 def sha256(path: str | Path) -> str:
@@ -114,6 +116,16 @@ def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> 
 PAPER_FILES = ("claims.yaml", "front.yaml", "results.yaml")  # in the folder of a study
 
 
+def release_files(section: Mapping[str, Any], top: Path) -> dict[str, Path]:  # by name
+    "The description of a release of ratings, and the files that it names."
+    told = top / Path(section["description"]).expanduser()
+    folder = top / Path(section.get("folder") or told.parent).expanduser()
+    parts = descriptions(told) if told.exists() else []
+    parts += [part.model_copy(update={"files": part.join["file"]}) for part in parts if part.join]
+    named = [file for part in parts for file, _ in described_files(part, folder, set())]
+    return {"description": told} | {file.relative_to(folder).as_posix(): file for file in named}
+
+
 def _record_claims(p: dict, folder: Path, top: Path) -> None:
     "Write the hashes of what each study's ledger reads, claims and released files, and its page: its replication."
     for study in p["run"].get("results") or []:
@@ -122,6 +134,9 @@ def _record_claims(p: dict, folder: Path, top: Path) -> None:
             name: _hash(name, top) for name in (f"reports/replication/{study}", f"figures/replication/{study}.png")
         }
         _write(folder / "results" / f"{study}.json", words | shown)
+    for study in p["run"].get("ratings") or []:
+        files = release_files(p["studies"][study]["ratings"], top)
+        _write(folder / "ratings" / f"{study}.json", {name: _hash(file, top) for name, file in files.items()})
     for study in p["run"].get("ledger") or []:
         v = stage_parameters(p, "ledger", study)
         file = v["claims"] or claims_file(study)
@@ -204,7 +219,7 @@ def _make_places(top: Path, p: dict) -> None:
     folders_to_make = [
         x for x in paths if x.startswith(("results/", "figures")) and not x.endswith((".json", ".parquet"))
     ]
-    for path, study in product(sorted(folders_to_make), p["run"]["studies"]):
+    for path, study in product(sorted(folders_to_make), p["run"]["studies"] or [""]):
         folder = top / path.replace("${item.study}", study)
         folder.mkdir(parents=True, exist_ok=True)
         through = {n.name: p["run"].get(n.studies) or [] for n in graph().values() if n.name in Path(path).parts[1:]}

@@ -32,6 +32,7 @@ from .edit import edit, named_values, path_from, read_corpus, rows_aside, study_
 from .graph import root
 from .inputs import sha256
 from .params import FOR_RATINGS, load_params
+from .ratings import ratings_told
 from ..subcommand import PARAMS, argument, comma_separated, several, subcommand
 
 # %% auto #0
@@ -304,7 +305,8 @@ def write_study(
     """Add the entry to `studies`, and the study to those that the next `dvc repro` runs; with `texts_in_report` its
     texts stand in the report that stays on this machine."""
     p = load_params(params, lists=False)
-    run, private_studies = p["run"]["studies"], p["report"]["private"]
+    kind = "studies" if "prepare" in proposal.entry else "ratings"
+    run, private_studies = p["run"].get(kind) or [], p["report"]["private"]
     selected = [*run, proposal.name] if select and proposal.name not in run else run
     private_studies = [
         *(study for study in private_studies if study != proposal.name),
@@ -312,7 +314,7 @@ def write_study(
     ]
     edit(
         params,
-        {("run", "studies"): selected, ("report", "private"): private_studies},
+        {("run", kind): selected, ("report", "private"): private_studies},
         {proposal.name: study_lines(proposal.name, proposal.entry)},
     )
 
@@ -410,12 +412,30 @@ READING = (  # what says how questions are read
 )
 
 
+def _new_release(a: argparse.Namespace, params: Path, confirm: Callable[[str], str]) -> None:
+    "A study of ratings that exist already: nobody is asked, so it has the section `ratings` and no other."
+    _check_name(a.name, load_params(params), a.replace)
+    folder = named_values(a.option, "new_study: --option").get("folder")
+    path = Path(a.path).expanduser()
+    table = read_ratings(path, folder)
+    print(ratings_told(table))
+    if not a.yes and not agreed(f"Write this to {a.params}?", "new_study", confirm):
+        return print("nothing was written")
+    top = params.resolve().parent
+    section = {"description": path_from(path, top), "folder": path_from(Path(folder), top) if folder else None}
+    write_study(Proposal(a.name, {"ratings": section}, Corpus([]), None, [], [], None), params)
+    print(f"written to {a.params} and selected: `dvc repro` runs it")
+
+
 @subcommand(
     "new-study",
     "add a study: questions in a table, or read by a loader of your own",
     PARAMS,
     argument("name", help="what the study is to be called"),
-    argument("path", help="a .csv, .xlsx, .jsonl or .parquet file, or what the loader reads"),
+    argument(
+        "path",
+        help="a .csv, .xlsx, .jsonl or .parquet file, what the loader reads, or a description of ratings (.yaml)",
+    ),
     *READING,
     argument("--ratings", metavar="FILE", help="a table, its description (.yaml), or the page's file"),
     several("--ratings-column", "FIELD=COLUMN", "the same for the ratings, e.g. rater=Gutachter"),
@@ -429,6 +449,8 @@ READING = (  # what says how questions are read
 def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> None:
     "The command: show how the table was read, ask, write."
     params = root() / a.params
+    if Path(a.path).suffix in (".yaml", ".yml"):
+        return _new_release(a, params, confirm)
     if a.loader == "table" and not a.encoding:
         a.encoding = asked_encoding(a.path, confirm)
     ratings = None

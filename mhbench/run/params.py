@@ -59,7 +59,7 @@ def _named(path: tuple, names: Any, allowed: Collection[str], rule: str, otherwi
 def _entries_named(p: dict) -> Iterator[Fault]:
     "Names of studies, models and endpoints that have no entry."
     run = _map(p.get("run"))
-    uses: list[tuple[tuple, Any, str]] = [(("run", "studies"), run.get("studies"), "studies")]
+    uses: list[tuple[tuple, Any, str]] = []
     uses += [(("run", role), run.get(role), "models") for role in ("models", "judges", "subjects")]
     for name, m in _map(p.get("models")).items():
         uses.append((("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints"))
@@ -68,6 +68,10 @@ def _entries_named(p: dict) -> Iterator[Fault]:
     for path, names, kind in uses:
         otherwise = f"add it to {kind}, or take it out"
         yield from _named(path, names, _map(p.get(kind)), f"name entries of {kind}", otherwise)
+    for kind, has in (("studies", "prepare"), ("ratings", "ratings")):
+        known = [s for s, entry in _map(p.get("studies")).items() if has in _map(entry)]
+        otherwise = f"give it a section {has}, or take it out"
+        yield from _named(("run", kind), run.get(kind), known, "name entries of studies", otherwise)
 
 # %% ../../nbs/run/03_params.ipynb #b8e0bd01
 _KEY = re.compile(r"(?i)(sk|pk|rk|gsk|hf|ghp|xai|xox[a-z])[-_][a-z0-9_-]{16,}|AIza[\w-]{20,}|eyJ[\w-]+\.[\w.-]{20,}")
@@ -142,6 +146,7 @@ _NOBODY = [s for s in _MAY_ASK if not stage_classes()[s].model_fields["asked"].d
 DEMO: dict[str, Any] = {  # the selection that the repository comes with
     "studies": ["mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"],
     "models": ["minilm", "minilm-mhqa"],
+    "ratings": [],
     "judges": None,
     "subjects": None,
     "items": None,
@@ -209,7 +214,8 @@ def somebody_writes(p: dict, study: str, modes: Collection[str] = ()) -> bool:
 
 def goes_through(p: dict, stage: str) -> list[str]:
     "The studies of the run that go through a stage: those with a section of its name and a model for it to ask."
-    studies = [s for s in p["run"]["studies"] if stage in p["studies"][s]]
+    named = p["run"].get("ratings") or [] if stage == "ratings" else p["run"]["studies"]
+    studies = [s for s in named if stage in p["studies"][s]]
     if stage in WRITTEN or stage in READ_IN:
         studies = [s for s in studies if somebody_writes(p, s, READ_IN.get(stage, ()))]
     if stage == "finetune":  # it trains models of the run

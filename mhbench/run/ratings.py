@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import html
-import io
 import json
+from importlib.resources import files
 from pathlib import Path
 
 import pandas as pd
@@ -18,23 +16,17 @@ from ..errors import refuse
 from ..records.described import RatingTable, read_ratings
 from ..records.guessed import guess_description
 from ..records.schema import Rating
-from ..report.forest import intervals
-from ..report.tables import sampled
-from ..stats.components import change_of_another
-from mhbench.steps.rated import (
-    agreement_by_criterion,
-    agreement_by_pair,
-    judges_and_people,
-    means_and_differences,
-    spread_of,
-    third_ratings,
-)
+from .graph import root
+from ..steps.rated import agreement_by_criterion, third_ratings
 from ..subcommand import argument, several, subcommand
 
 # %% auto #0
-__all__ = ['ratings_csv', 'tables_of_ratings', 'page_of_ratings', 'ratings_told']
+__all__ = ['SIMULATED', 'ratings_csv', 'read_release', 'ratings_told']
 
 # %% ../../nbs/run/28_ratings.ipynb #54d10c03
+SIMULATED = Path(str(files("mhbench"))) / "records" / "simulated" / "ratings.yaml"
+
+
 def ratings_csv(table: RatingTable, to: Path) -> None:
     "The ratings as CSV, one a row, which `ratings_of_file` reads as the same records."
     rows = [r.model_dump() for r in table.records()]
@@ -43,48 +35,11 @@ def ratings_csv(table: RatingTable, to: Path) -> None:
     frame.to_csv(to, index=False, lineterminator="\n")
 
 
-def tables_of_ratings(table: RatingTable) -> dict[str, pd.DataFrame]:
-    "All tables of a release: what was counted, then agreement, means, the spread, and judges beside people."
-    out = {
-        "Rated, missing and outside": table.counts,
-        "Agreement of persons, by criterion": agreement_by_criterion(table),
-    }
-    out["Agreement of pairs of persons"] = agreement_by_pair(table)
-    out["Labels that are one of two that disagree"] = third_ratings(table)
-    if table.single["score"].notna().any():
-        out["Means and differences, for other items, other raters, and both"] = means_and_differences(table)
-        out["Judges beside people"] = judges_and_people(table)
-        for kind in [k for k in ("person", "judge") if (table.single["kind"] == k).any()]:
-            with contextlib.suppress(ValueError):  # a design that tells nothing apart
-                spread = spread_of(table, [kind])
-                out[f"The spread of ratings by a {kind}, taken apart"] = spread.table
-                out[_CHANGED.format(kind)] = change_of_another(spread).assign(n=spread.n)
-    return {name: t for name, t in out.items() if len(t)}
-
-
-_CHANGED = "What another level would have changed in a rating by a {}"
-
-
-def page_of_ratings(table: RatingTable) -> str:  # HTML
-    "The tables of a release on one page, with a figure of the spread."
-    parts = [f"<h1>{html.escape(table.release or 'Ratings')}</h1>"]
-    parts += [f"<p><b>{html.escape(ask)}</b></p>" for ask in table.asks] + [
-        f"<p>{html.escape(n)}</p>" for n in table.notes
-    ]
-    for name, found in tables_of_ratings(table).items():
-        parts.append(f"<h2>{html.escape(name)}</h2>")
-        if name.startswith(_CHANGED[:12]):
-            key = "standard deviation of the difference, in points of the scale; all products are counted"
-            fig = intervals(found, group="factor", xlabel="points", better=None, title=name, key=key)
-            if fig is not None:
-                drawn = io.StringIO()
-                fig.savefig(drawn, format="svg")
-                parts.append(drawn.getvalue()[drawn.getvalue().index("<svg") :])
-        parts += [f"<p>{html.escape(sampled(found))}</p>"] * bool(sampled(found))
-        parts.append(found.to_html(index=False, na_rep="", float_format=lambda x: f"{x:.3f}", border=0))
-    style = "body{font:15px sans-serif;max-width:70em;margin:2em auto}td,th{padding:2px 8px;text-align:right}"
-    head = f'<!doctype html><meta charset="utf-8"><title>Ratings</title><style>{style} svg{{max-width:100%}}</style>'
-    return head + "\n".join(parts)
+def read_release(description: str, folder: str | None = None, top: Path | None = None) -> RatingTable:
+    "The ratings that a study's section names, from the root of its repository; simulated ones without a name."
+    top = root() if top is None else top
+    file = top / Path(description).expanduser() if description else SIMULATED
+    return read_ratings(file, top / Path(folder).expanduser() if folder else None)
 
 
 def ratings_told(table: RatingTable) -> str:
@@ -110,7 +65,7 @@ def ratings_told(table: RatingTable) -> str:
     argument(
         "--from", dest="folder", metavar="FOLDER", help="of the files that a description names; its own by default"
     ),
-    argument("--to", metavar="FILE", help="the description (.yaml), the ratings one a row (.csv), all tables (.html)"),
+    argument("--to", metavar="FILE", help="the description (.yaml), or the ratings, one a row (.csv)"),
     several("--column", "FIELD=COLUMN", "for the guesses, e.g. rater=Gutachter"),
 )
 def _ratings(a: argparse.Namespace) -> None:
@@ -124,10 +79,9 @@ def _ratings(a: argparse.Namespace) -> None:
         return print(f"written: {a.to}" if a.to else text)
     table = read_ratings(path, a.folder)
     print(ratings_told(table))
-    if not a.to:
-        return
-    if Path(a.to).suffix == ".html":
-        Path(a.to).write_text(page_of_ratings(table), encoding="utf-8")
-    else:
+    if a.to and Path(a.to).suffix != ".csv":
+        remedy = "`mhbench new-study NAME DESCRIPTION` makes a study of it, whose tables are on the run's page"
+        refuse(f"ratings: --to must end in .csv; got {a.to!r}", remedy=remedy)
+    if a.to:
         ratings_csv(table, Path(a.to))
-    print(f"written: {a.to}")
+        print(f"written: {a.to}")

@@ -127,10 +127,8 @@ def params_model(stages: tuple[str, ...], lists: tuple[str, ...]) -> type[Closed
     "The class of `params.yaml`, with the section `run` that stands in a file beside it."
     classes = stage_classes()
     sections: dict[str, Any] = {name: (section(classes[name], GIVEN) | None, None) for name in stages}
-    prepare = (section(classes["prepare"], GIVEN), ...)
     annotate = (dict[str, Any] | None, field(None, "the page where people answer"))
-    of_study = {"prepare": prepare, "annotate": annotate}
-    study = create_model("Study", __base__=Closed, **(sections | of_study))
+    study = create_model("Study", __base__=Closed, **(sections | {"annotate": annotate}))
     run = section(Selection, (), **{k: (Names, []) for k in lists if k not in Selection.model_fields})
     top_level: dict[str, Any] = {
         "seed": (Seed, ...),

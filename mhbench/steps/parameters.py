@@ -27,7 +27,7 @@ __all__ = ['MOST_REPLICATES', 'Seed', 'Positive', 'NonNegative', 'Share', 'Cosin
            'PrepareParameters', 'Spending', 'GenerateParameters', 'ScoreParameters', 'FreeformParameters',
            'JudgeParameters', 'JudgeStudyParameters', 'DuelsParameters', 'ContaminationParameters',
            'FinetuneParameters', 'DemographicsParameters', 'ReasoningParameters', 'LedgerParameters',
-           'ResultsParameters', 'ReportParameters']
+           'RatingsParameters', 'ResultsParameters', 'ReportParameters']
 
 # %% ../../nbs/steps/03_parameters.ipynb #de03e989
 MOST_REPLICATES = 1_000_000  # a thousand times the usual number of resamples
@@ -388,6 +388,14 @@ class LedgerParameters(Parameters):
     release: str | None = field(None, "the folder of the released files, for tables that the study makes of them")
 
 
+class RatingsParameters(Parameters):
+    "A release of ratings, as a description says."
+
+    study: str = "conversations"
+    description: str = field("", 'a description of ratings (.yaml); "": a simulated release')
+    folder: str | None = field(None, "of the files that it names; None: its own")
+
+
 class ResultsParameters(Parameters):
     "A study's results, in the order of its paper."
 
@@ -415,6 +423,7 @@ GENERAL: dict[str, type[Parameters]] = {
     "duels": DuelsParameters,
     "contamination": ContaminationParameters,
     "ledger": LedgerParameters,
+    "ratings": RatingsParameters,
     "results": ResultsParameters,
     "report": ReportParameters,
 }

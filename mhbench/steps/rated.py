@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
@@ -16,7 +17,7 @@ from scipy.stats import binom
 from ..records.described import RatingTable, Scale
 from ..records.questions import plain_name
 from ..stats.agreement import gwet_ac1, krippendorff_alpha
-from ..stats.components import Spread, variance_components
+from ..stats.components import Spread, change_of_another, variance_components
 from ..stats.differences import mean_difference
 from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.multi_reader import OverRaters, over_raters
@@ -25,7 +26,8 @@ from ..stats.resample import as_result, divide, unit_weights
 
 # %% auto #0
 __all__ = ['POOLED', 'AGREEMENT_COLUMNS', 'MEAN_COLUMNS', 'JUDGE_COLUMNS', 'share_agreeing', 'agreement_by_criterion',
-           'agreement_by_pair', 'third_ratings', 'means_and_differences', 'spread_of', 'judges_and_people']
+           'agreement_by_pair', 'third_ratings', 'means_and_differences', 'spread_of', 'spread_by_kind',
+           'judges_and_people']
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e05
 POOLED = "all criteria, pooled"
@@ -240,6 +242,17 @@ def spread_of(table: RatingTable, kinds: Iterable[str] | None = None, items: boo
     names |= {"repeat": f["rater"] + " " + f["repeat"], "criterion": f["criterion"]}
     left = {k: v for k, v in names.items() if v.nunique() > 1 and (items or k != "item" or not table.within)}
     return variance_components(f["score"], left, **how)
+
+
+def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    "The spread of persons' and of judges' ratings, and what another level of each factor would have changed."
+    found = {}
+    for kind in [k for k in ("person", "judge") if (table.single["kind"] == k).any()]:
+        with suppress(ValueError):  # a design that tells nothing apart
+            found[kind] = spread_of(table, [kind], **how)
+    spreads = [s.table.assign(kind=kind) for kind, s in found.items()]
+    changes = [change_of_another(s).assign(kind=kind, n=s.n) for kind, s in found.items()]
+    return tuple(pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spreads, changes))  # type: ignore[return-value]
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0e
 JUDGE_COLUMNS = ["judge", "criterion", "targets", "with", "n", "agreement", "agreement_of_people", "difference"]
