@@ -22,6 +22,7 @@ SHAPES = {
     "cloze": dict(key=["alpha"]),
     "open": dict(key=["the reference text"]),
     "sequential": dict(stems=["first ask", "second ask"], key=["one reference", "two reference"]),
+    "conversation": dict(stems=["first words", "a reply", "second words"], key=["another reply"]),
     "multi_label": dict(options=["alpha", "beta", "gamma"], key=["beta"]),
     "ranking": dict(options=["alpha", "beta", "gamma"], key=["B", "A", "C"]),
 }
