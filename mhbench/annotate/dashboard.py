@@ -19,7 +19,7 @@ import pandas as pd
 
 from .assignment import complete_answers, conflicts
 from .store import Page, Rater, Register, Store
-from .study import QUESTION_KINDS, Question, RatedAnswer, Study, fields, main_error, passed
+from .study import QUESTION_KINDS, Question, RatedAnswer, Study, fields, is_mark, main_error, passed
 from ..stats import panel_design
 from ..stats.estimate import Estimate
 from ..stats.jackknife import agreement_estimate
@@ -112,7 +112,7 @@ def _verdicts(store: Store, study: Study, complete: Complete) -> pd.DataFrame:
         if study.settings.kind == "errors":
             answers = {"main kind of error": RatedAnswer(label=main_error(study, answers))}
         for target, a in answers.items():
-            if target != "comment" and a.label != "Abstain":
+            if target != "comment" and a.label != "Abstain" and not is_mark(study, target):
                 measure = target if target == "difficulty" else rated or target
                 rows.append((measure, question, target, rater, a.label if a.value is None else a.value))
     return pd.DataFrame(rows, columns=["measure", "question", "target", "rater", "verdict"], dtype=object)

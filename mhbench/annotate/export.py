@@ -18,7 +18,16 @@ import pandas as pd
 from .assignment import complete_answers
 from .dashboard import flags
 from .store import Register, Store, open_store
-from .study import QUESTION_KINDS, Question, RatedAnswer, Study, main_error, passed, what_is_asked
+from mhbench.annotate.study import (
+    QUESTION_KINDS,
+    Question,
+    RatedAnswer,
+    Study,
+    is_mark,
+    main_error,
+    passed,
+    what_is_asked,
+)
 from ..errors import optional, refuse
 from ..records.database import make_private, private_folder
 from ..records.labelstudio import account, exported_tasks, load_label_studio
@@ -40,7 +49,7 @@ class Exported(NamedTuple):
     ratings: list[Rating]  # first answers to items
     repeats: list[Rating]  # second answers, for intra-rater agreement
     checks: list[dict]  # attention checks and practice: rater, question, role, passed
-    incomplete: list[dict]  # pages begun and not finished: rater, item_id, occasion, n_answers
+    incomplete: list[dict]  # pages begun and not finished, or skipped: rater, item_id, occasion, n_answers
 
 
 def _variant(study: Study, q: Question, draw: dict, target: str, answers: dict[str, RatedAnswer]) -> dict[str, str]:
@@ -58,6 +67,9 @@ def _variant(study: Study, q: Question, draw: dict, target: str, answers: dict[s
         out["agrees"] = "yes" if answers["key"].label == q.key else "no"
     if kind == "duel":
         out |= dict(zip(("first", "second"), draw["sides"], strict=True))
+    if kind == "conversation":
+        marked = sorted(int(t.removeprefix("turn-")) for t in answers if t.startswith("turn-"))
+        out["turns"] = ",".join(map(str, marked))
     if kind == "errors":
         ticked = [k for k in study.settings.errors if k in answers]
         out["kinds"] = ",".join(ticked)
@@ -69,7 +81,7 @@ def _verdicts(study: Study, q: Question, answers: dict[str, RatedAnswer]) -> dic
     "Target -> verdict, for ratings."
     if study.settings.kind == "errors":
         return {next(iter(q.targets)): RatedAnswer(label=main_error(study, answers))}
-    return {t: a for t, a in answers.items() if t != "comment"}
+    return {t: a for t, a in answers.items() if t != "comment" and not is_mark(study, t)}
 
 # %% ../../nbs/annotate/07_export.ipynb #c461625a
 def shown_raters(store: Store) -> dict[str, str]:
@@ -91,7 +103,7 @@ def ratings(store: Store) -> Exported:
     for page, stored in store.all_answers().items():
         (rater, _, occasion), q, answers = page, at[page[1]], complete.get(page)
         page_row = {"rater": pseudonym[rater], "item_id": q.item_id, "occasion": occasion, "role": q.role}
-        if answers is None:
+        if answers is None or (study.settings.kind == "conversation" and "skip" in answers):
             out.incomplete.append(page_row | {"n_answers": sum(not g.answer.empty for g in stored.values())})
             continue
         if q.role != "item":

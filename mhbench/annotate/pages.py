@@ -169,12 +169,32 @@ def _duel(v: View) -> dict[str, Any]:
     return {"first": q.sides[first], "second": q.sides[second], "rated": rated}
 
 
-_OF_KIND = {"agree": _agree, "errors": _errors, "duel": _duel, "score": _score}
+def _conversation(v: View) -> dict[str, Any]:
+    q = v.question
+    turns = []
+    for n, (name, text) in enumerate(q.sides.items(), 1):
+        who = v.t("conversation.chatbot" if n % 2 == 0 else "conversation.person")
+        turns.append({"who": f"{n} · {who}", "text": text, "reply": n % 2 == 0, "mark": v.field(f"turn-{name}")})
+    rated = [v.field(t, q.targets[t]) for t in v.shown.order]
+    return {"rated": rated, "turns": turns, "skip": v.field("skip", v.t("conversation.skip"))}
+
+
+_OF_KIND = {"agree": _agree, "errors": _errors, "duel": _duel, "score": _score, "conversation": _conversation}
 
 # %% ../../nbs/annotate/04_pages.ipynb #f8d28991
 def listed_fields(view: Mapping[str, Any]) -> list[dict[str, Any]]:
     "The fields of a question in the order of the page, without the comment."
-    return [f for f in (*view.get("rated", []), *view.get("flags", []), view.get("difficulty"), view.get("main")) if f]
+    return [
+        f
+        for f in (
+            *view.get("rated", []),
+            *view.get("flags", []),
+            view.get("difficulty"),
+            view.get("main"),
+            view.get("skip"),
+        )
+        if f
+    ]
 
 
 def question_view(

@@ -389,7 +389,10 @@ async def consent(request: web.Request) -> web.Response:
         await v.served.writer.run(Register(v.served.writer.store).consent, v.name)
         return v.to("/instructions")
     form = {"action": "/consent", "words": v.t("nav.agree"), "look": "main"}
-    return v.words("consent", v.served.study.settings.consent, forms=[form])
+    settings = v.served.study.settings
+    paragraphs = [*(settings.consent or [v.t("consent.text")])]
+    paragraphs += [v.t("consent.conversation")] if settings.kind == "conversation" else []
+    return v.words("consent", paragraphs, forms=[form])
 
 
 @ROUTES.get("/instructions")

@@ -23,10 +23,11 @@ from ..records.task import task_of
 # %% auto #0
 __all__ = ['QuestionKind', 'QUESTION_KINDS', 'RESERVED', 'LONGEST', 'Kind', 'Rule', 'QuestionParts', 'Extra', 'StudySettings',
            'Question', 'Study', 'what_is_asked', 'build_study', 'draw', 'code', 'Shown', 'present', 'Field',
-           'RatedAnswer', 'fields', 'read', 'missing', 'main_error', 'fits', 'passed', 'Assigned', 'QuestionPage']
+           'RatedAnswer', 'fields', 'read', 'is_mark', 'missing', 'main_error', 'fits', 'passed', 'Assigned',
+           'QuestionPage']
 
 # %% ../../nbs/annotate/01_study.ipynb #67142686
-QuestionKind = Literal["sliders", "labels", "agree", "errors", "duel", "score", "yes_no"]
+QuestionKind = Literal["sliders", "labels", "agree", "errors", "duel", "score", "yes_no", "conversation"]
 
 
 class Kind(NamedTuple):
@@ -47,8 +48,9 @@ QUESTION_KINDS: dict[str, Kind] = {
     "duel": Kind(judged=True, shuffled=False, two_sides=True, needs="axes"),
     "score": Kind(judged=True, numbers=True, rated="scores"),
     "yes_no": Kind(shuffled=False, needs="asks"),
+    "conversation": Kind(shuffled=False, needs="asks"),
 }
-RESERVED = ("comment", "difficulty", "key", "main", "tie", "Abstain")  # targets and choices of the page itself
+RESERVED = ("comment", "difficulty", "key", "main", "skip", "tie", "Abstain")  # targets and choices of the page itself
 
 # %% ../../nbs/annotate/01_study.ipynb #81527fcf
 class Rule(Record):
@@ -77,7 +79,7 @@ class QuestionParts(Record):
 
 
 class Extra(QuestionParts):
-    "A practice question, or an attention check; yes_no and duel take their targets from the settings."
+    "A practice question, or an attention check; yes_no, conversation and duel take their targets from the settings."
 
     question: str
 
@@ -93,7 +95,7 @@ class StudySettings(Record):
     item_ids: list[str] | None = None  # these items and no others
     models: list[str] | None = None  # whose answers; None for all that are given
     replace: dict[str, str] = {}  # in questions, e.g. {"<AGE>": "40-year-old"}
-    asks: dict[str, str] = {}  # yes_no: target -> what is asked; others: {"": the words above the question}
+    asks: dict[str, str] = {}  # yes_no, conversation: target -> what is asked; others: {"": words above the question}
     labels: list[str] = ["Correct", "Incorrect", "Abstain"]
     difficulties: list[str] = ["Easy", "Medium", "Hard"]  # empty: do not ask
     errors: dict[str, str] = {}  # kind of error -> what it means
@@ -191,7 +193,7 @@ def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> 
     shared: dict[str, Any] = {
         "item_id": item.item_id,
         "asked": what_is_asked(item),
-        "texts": _wordings(item, settings.replace),
+        "texts": {"": item.question} if settings.kind == "conversation" else _wordings(item, settings.replace),
         "context": item.context,
     }
 
@@ -205,6 +207,9 @@ def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> 
             return [made(targets=_options(item), key=item.key[0])]
         case "yes_no":
             return [made(targets=settings.asks, sides=_options(item))]
+        case "conversation":
+            turns = {str(n): text for n, text in enumerate(item.stems, 1)}
+            return [made(targets=settings.asks, sides=turns)] if turns else []
         case "labels" | "score":
             return [made(targets=answers, reference=_reference(item))] if answers else []
         case "errors":
@@ -215,7 +220,9 @@ def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> 
 
 # %% ../../nbs/annotate/01_study.ipynb #6b091902
 def _extra(extra: Extra, role: Literal["practice", "check"], settings: StudySettings) -> Question:
-    targets = extra.targets or {"yes_no": settings.asks, "duel": settings.axes}.get(settings.kind, {})
+    targets = extra.targets or {"yes_no": settings.asks, "conversation": settings.asks, "duel": settings.axes}.get(
+        settings.kind, {}
+    )
     shared = extra.model_dump(exclude={"question"}) | {"targets": targets}
     return Question(item_id=extra.question_id, role=role, texts={"": extra.question}, **shared)
 
@@ -343,8 +350,12 @@ def fields(study: Study, question: Question) -> list[Field]:
     elif QUESTION_KINDS[s.kind].numbers:
         out = [Field(t, "number") for t in question.targets]
     else:
-        choices = {"labels": s.labels, "duel": [*sorted(question.sides), "tie"], "yes_no": ["yes", "no"]}[s.kind]
+        two = [*sorted(question.sides), "tie"] if s.kind == "duel" else ["yes", "no"]
+        choices = s.labels if s.kind in ("labels", "conversation") else two
         out = [Field(t, "choice", tuple(choices)) for t in question.targets]
+    if s.kind == "conversation":
+        names = (*(f"turn-{n}" for n in question.sides), "skip")
+        out += [Field(name, "flag", ("yes",), required=False) for name in names]
     if s.kind == "labels" and s.difficulties:
         out.append(Field("difficulty", "choice", tuple(s.difficulties)))
     return [*out, Field("comment", "text", required=False)]
@@ -380,9 +391,16 @@ def read(field: Field, text: str, question: Question) -> RatedAnswer:
     return RatedAnswer(label=text)
 
 # %% ../../nbs/annotate/01_study.ipynb #dae521d9
+def is_mark(study: Study, target: str) -> bool:
+    "Whether a target is a mark on a page, a turn or that it was skipped, and no verdict."
+    return study.settings.kind == "conversation" and (target == "skip" or target.startswith("turn-"))
+
+
 def missing(study: Study, question: Question, answers: Mapping[str, RatedAnswer]) -> list[str]:
     "The targets that a rater still has to answer, in the order of the fields."
     answered = {t for t, a in answers.items() if not a.empty}
+    if study.settings.kind == "conversation" and "skip" in answered:
+        return []
     if study.settings.kind != "errors":
         return [f.target for f in fields(study, question) if f.required and f.target not in answered]
     kinds = answered & set(study.settings.errors)
