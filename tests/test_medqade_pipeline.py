@@ -242,7 +242,10 @@ def test_the_ceiling_is_a_member_against_the_others(judged, people):
 def test_what_is_not_there_says_why(unjudged):
     contents = json.loads((unjudged / "contents.json").read_text())
     absent = {a["name"]: a["why"] for a in contents["absent"]}
-    assert {"no judge labelled answers of the core", "no judge was asked about these answers"} <= set(absent.values())
+    assert {
+        "no judge labelled answers of the core",
+        "no judge has a confidence on answers that people labelled",
+    } <= set(absent.values())
     assert all(absent.values()) and len(absent) >= 5
     for name in ("alignment", "ensembles", "bias", "bias_recorded", "judges_abstain"):
         assert not (unjudged / f"{name}.parquet").exists()

@@ -651,11 +651,11 @@ def test_what_a_stage_leaves_is_registered_for_the_report(made, tmp_path, capsys
     assert "ci_low" not in folded and "origin" not in folded
     assert s.table("three", pd.DataFrame({"x": [1]}), "Three", show=False, rated=True) is None
     assert pd.read_parquet(tmp_path / "score/mhqa/three.parquet")["origin"].tolist() == ["simulated"]
-    assert s.table("four", pd.DataFrame({"x": []}), "Four") is None
-    assert s.table("four", pd.DataFrame({"x": []}), "Unnamed", absent="") is None
+    assert s.table("four", pd.DataFrame({"x": []}), "Four; lower is better", absent="nobody answered") is None
+    assert s.table("four", pd.DataFrame({"x": []}), "Unnamed") is None
     assert s.figure("five", None, "Five", absent="no points") is None
     finding = s.table("six", pd.DataFrame({"x": []}), "Six", empty="every answer came")
-    assert finding.data == "*Six:* every answer came."
+    assert finding.data == "Every answer came."
     with pytest.raises(ValueError, match="name must be used once in a stage; got 'one'"):
         s.table("one", pd.DataFrame({"x": [1]}), "One")
     s.headline(pd.DataFrame({"measure": ["accuracy"], "model": ["drawn"], "estimate": [0.5]}), n=3, first="It is half.")
@@ -664,7 +664,7 @@ def test_what_a_stage_leaves_is_registered_for_the_report(made, tmp_path, capsys
     capsys.readouterr()
     assert s.done({"n": 2}) == "score mhqa: 3 tables, 0 figures"
     told = capsys.readouterr().out
-    assert told == "Not shown: Four (nothing to show for this study); Five (no points).\n"
+    assert told == "Not shown: Four (nobody answered); Five (no points).\n"
     left = json.loads((tmp_path / "score/mhqa/contents.json").read_text(encoding="utf-8"))
     assert [(t["name"], t["rows"], t["hide"], t["show"], t.get("card")) for t in left["tables"]] == [
         ("one", 2, ["y"], True, "model"),
@@ -672,10 +672,10 @@ def test_what_a_stage_leaves_is_registered_for_the_report(made, tmp_path, capsys
         ("three", 1, [], False, None),
     ]
     assert left["absent"] == [
-        {"name": "Four", "why": "nothing to show for this study"},
+        {"name": "Four", "why": "nobody answered"},
         {"name": "Five", "why": "no points"},
     ]
-    assert left["empty"] == [{"name": "Six", "why": "every answer came"}]
+    assert left["findings"] == ["Every answer came."]
     assert (left["stage"], left["study"], left["about"], left["lines"]) == ("score", "mhqa", "About.", {"chance": 0.25})
     assert left["first"] == {"measure": "accuracy", "said": "It is half."} and left["origins"] == s.origins
     main_table = pd.read_parquet(tmp_path / "score/mhqa/headline.parquet")

@@ -101,7 +101,6 @@ def _section(
             report_tables.append(ReportTable(t["caption"], with_printed, about, study, t.get("card", ""), name))
     drawn = figures / stage / study
     pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]
-    findings = [f"{e['name']}: {e['why']}." for e in c.get("empty", ())]
     return Section(
         f"{study}: {stage}",
         c["about"],
@@ -111,7 +110,7 @@ def _section(
         stage,
         study,
         c.get("origins", {}),
-        findings,
+        c.get("findings", ()),
     )
 
 # %% ../../nbs/report/07_page.ipynb #663e4531

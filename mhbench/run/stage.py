@@ -196,7 +196,7 @@ class Stage:
         self._tables: list[dict] = []
         self._figures: list[dict] = []
         self._absent: list[dict] = []
-        self._empty: list[dict] = []
+        self._findings: list[str] = []
         self._failures: list[dict] = []
         self._lines: dict[str, float] = {}
         self._first: dict[str, str] = {}  # which main numbers the study's first screen draws, and what they come to
@@ -433,15 +433,15 @@ class Stage:
 
     def absent(self, name: str, why: str) -> None:
         "Record why something is absent: the last line of the notebook and the report say it."
-        self._absent.append({"name": name, "why": why})
+        self._absent.append({"name": name.split(";")[0], "why": why})
 
     def _without_rows(self, name: str, absent: str, empty: str) -> Any:
         "What stands in place of a table or figure: a finding, or nothing."
         from IPython.display import Markdown
 
         if empty:
-            self._empty.append({"name": name, "why": empty})
-            return Markdown(f"*{name}:* {empty}.")
+            self._findings.append(f"{empty[:1].upper()}{empty[1:]}.")
+            return Markdown(self._findings[-1])
         return self.absent(name, absent) if absent else None
 
     def table(
@@ -450,7 +450,7 @@ class Stage:
         frame: pd.DataFrame,
         caption: str,
         *,
-        absent: str = "nothing to show for this study",  # why it has no row; "": it is not named
+        absent: str = "",  # what this run lacks for it; "": the study has no such data, and it is not named
         empty: str = "",  # what it says of the study that it has no row, in place of `absent`
         hide: Sequence[str] = (),  # columns that are kept and not shown
         card: str = "",  # a column: the report makes a card, one printed page, of the rows of each of its values
@@ -488,7 +488,7 @@ class Stage:
         drawing: Any,  # a matplotlib figure; None where there was nothing to draw
         caption: str,  # a sentence: what is shown, and which way is good
         *,
-        absent: str = "nothing to draw for this study",
+        absent: str = "",
         empty: str = "",  # as of a table
     ) -> Any:
         "Keep a figure as PNG and SVG and register it for the report; shown where it stands last in a cell."
@@ -552,7 +552,7 @@ class Stage:
             main.to_parquet(self.out / "headline.parquet", index=False, compression="zstd")
         contents: dict[str, Any] = {"stage": self.name, "study": self.study, "about": self.about}
         contents |= {"tables": self._tables, "figures": self._figures, "absent": self._absent}
-        contents |= {"empty": self._empty} if self._empty else {}
+        contents |= {"findings": self._findings} if self._findings else {}
         contents |= {"lines": self._lines, "first": self._first, "origins": self.origins}
         contents |= {"failures": self._failures} if self._failures else {}
         write_json(contents, self.out / "contents.json")
