@@ -26,7 +26,7 @@ from ..records.table import cell_text, csv_rows, read_table
 from .graph import place, records_left, root
 from .params import load_params
 from ..stats import panel_design as design
-from ..stats.components import spread_designs
+from ..stats.components import REST, TIMES, spread_designs
 from ..stats.estimate import fewest_clusters
 from ..stats.multi_reader import rater_components
 from ..stats.prediction_powered import Pilot, certificate, pilot_of, pilot_of_card
@@ -74,14 +74,19 @@ def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> Non
 # %% ../../nbs/run/13_panel.ipynb #33c45a65
 def _print_spread(table: RatingTable, a: argparse.Namespace) -> None:
     "The spread of a described pilot, and the cheapest numbers of all that its ratings stand within."
-    spread = spread_of(table, items=False)
+    people = (table.single["kind"] == "person").any()
+    spread = spread_of(table, ["person" if people else "judge"], items=False)
+    print(
+        f"ratings by {'persons' if people else 'judges'}; an adjudicator, a panel or a reference is no rater among others"
+    )
     print(spread.table.round(4).to_string(index=False))
-    known = {"target": 1, "criterion": spread.n_levels.get("criterion", 1), "rater": a.max_raters}
-    most = {f: known.get(f, 40) for f in spread.n_levels}
-    designs = spread_designs(spread, a.width, max_levels=most, fixed=["target", "criterion"])
+    fixed = ("target", "criterion")
+    told_apart = set(TIMES.join(spread.table["source"]).split(TIMES)) - {*fixed, REST}
+    most = {f: a.max_raters if f == "rater" else 40 for f in spread.n_levels if f in told_apart}
+    designs = spread_designs(spread, a.width, max_levels=most, fixed=fixed)
     if not len(designs):
         return print(f"For an interval of a mean no wider than {a.width:g}, {most} are too few.")
-    print(f"for an interval of a mean no wider than {a.width:g}, the cheapest first:")
+    print(f"for an interval of one target's mean by one criterion no wider than {a.width:g}, the cheapest first:")
     print(designs.round(3).to_string(index=False))
 
 

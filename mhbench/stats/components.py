@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,14 +36,16 @@ class Spread(NamedTuple):
         matches = self.table.loc[self.table["source"] == source, "component"]
         return float(matches.iloc[0]) if len(matches) else 0.0
 
-    def variance_of_mean(self, levels: Mapping[str, float], fixed: Iterable[str] = ()) -> float:
+    def variance_of_mean(
+        self, levels: Mapping[str, Any], fixed: Iterable[str] = ()
+    ) -> Any:  # a number, or (K,) as levels
         """The variance of a mean over so many levels of each factor, a rating for every combination; negative
         components count as 0, and what only `fixed` factors make up does not count."""
         out = 0.0
         for row in self.table.itertuples():
             factors = list(levels) if row.source == REST else row.source.split(TIMES)
             if not set(factors) <= set(fixed):
-                out += max(row.component, 0.0) / float(np.prod([levels.get(f, 1.0) for f in factors if f not in fixed]))
+                out = out + max(row.component, 0.0) / prod(levels.get(f, 1.0) for f in factors if f not in fixed)
         return out
 
 
@@ -214,7 +217,7 @@ def spread_designs(
     fixed: Iterable[str] = (),  # factors over which nothing is to be said: criteria
     costs: Mapping[str, float] | None = None,  # of one more level of a factor, in ratings
     level: float = 0.95,
-) -> pd.DataFrame:  # a column for each factor, ratings, cost, width; the cheapest first, empty where none is enough
+) -> pd.DataFrame:  # a column for each factor that is not fixed, ratings, cost, width; the cheapest first, or none
     """The cheapest numbers of personas, raters, runs, ... whose mean has an interval no wider than `width`, every
     combination rated once.
 
@@ -223,17 +226,13 @@ def spread_designs(
     grid = {
         f: sorted({*range(1, 13), *(int(x) for x in np.geomspace(12, max(m, 12), 12))} & set(range(1, m + 1)))
         for f, m in max_levels.items()
+        if f not in fixed
     }
     z = float(norm.ppf(0.5 + level / 2))
-    rows = []
-    for chosen in product(*grid.values()):
-        levels = dict(zip(grid, chosen))
-        expected_width = 2 * z * np.sqrt(spread.variance_of_mean(levels, fixed))
-        if expected_width <= width:
-            ratings = int(np.prod(chosen))
-            extra_cost = sum((costs or {}).get(f, 0.0) * k for f, k in levels.items())
-            rows.append([*chosen, ratings, ratings + extra_cost, expected_width])
-    columns = [*grid, "ratings", "cost", "width"]
-    return (
-        pd.DataFrame(rows, columns=columns).sort_values(["cost", "width"], kind="stable").head(5).reset_index(drop=True)
-    )
+    every = pd.DataFrame({f: k.ravel() for f, k in zip(grid, np.meshgrid(*grid.values(), indexing="ij"))})
+    levels = {f: every[f].to_numpy() for f in grid}
+    ratings = prod(levels.values())
+    extra = sum((costs or {}).get(f, 0.0) * k for f, k in levels.items())
+    expected_width = 2 * z * np.sqrt(spread.variance_of_mean(levels, fixed))
+    every = every.assign(ratings=ratings, cost=ratings + extra, width=expected_width)
+    return every[every["width"] <= width].sort_values(["cost", "width"], kind="stable", ignore_index=True).head(5)

@@ -252,6 +252,10 @@ def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.Dat
             found[kind] = spread_of(table, [kind], **how)
     spreads = [s.table.assign(kind=kind) for kind, s in found.items()]
     changes = [change_of_another(s).assign(kind=kind, n=s.n) for kind, s in found.items()]
+    most = max(
+        (s.high - s.low if s.kind == "numbers" else len(s.steps) - 1.0 for s in table.scales.values()), default=0
+    )
+    changes = [c.assign(ci_high=c["ci_high"].clip(upper=most)) for c in changes]  # no two ratings differ by more
     return tuple(pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spreads, changes))  # type: ignore[return-value]
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0e
