@@ -88,6 +88,11 @@ class Scale(Record):
         return _RATED, text, float(at) if self.kind == "ordered" else None
 
     @property
+    def ends(self) -> tuple[float, float]:
+        "The least and the largest number, or place of a step."
+        return (self.low or 0.0, self.high or 0.0) if self.kind == "numbers" else (1.0, float(len(self.steps)))
+
+    @property
     def _places(self) -> dict[str, int]:
         return {s: k for k, s in enumerate(self.steps, 1)}
 

@@ -76,9 +76,7 @@ def _print_spread(table: RatingTable, a: argparse.Namespace) -> None:
     "The spread of a described pilot, and the cheapest numbers of all that its ratings stand within."
     people = (table.single["kind"] == "person").any()
     spread = spread_of(table, ["person" if people else "judge"], items=False)
-    print(
-        f"ratings by {'persons' if people else 'judges'}; an adjudicator, a panel or a reference is no rater among others"
-    )
+    print(f"ratings by {'persons' if people else 'judges'}; nobody else is a rater among others")
     print(spread.table.round(4).to_string(index=False))
     fixed = ("target", "criterion")
     told_apart = set(TIMES.join(spread.table["source"]).split(TIMES)) - {*fixed, REST}

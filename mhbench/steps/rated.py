@@ -213,8 +213,7 @@ def means_and_differences(table: RatingTable, kinds: Iterable[str] = ("person",)
     whole = {(s.kind, s.low, s.high, tuple(s.steps)) for s in table.scales.values()}
     parts += [(POOLED, f)] if len(parts) > 1 and len(whole) == 1 else []
     for criterion, g in parts:
-        scale = table.scales[g["criterion"].iloc[0]]
-        ends = (scale.low or 0.0, scale.high or 0.0) if scale.kind == "numbers" else (1.0, float(len(scale.steps)))
+        ends = table.scales[g["criterion"].iloc[0]].ends
         x, _, case, of = _wide(g, "score")
         targets = list(dict.fromkeys(of))
         for one, other in [*((t, "") for t in targets), *(combinations(targets, 2) if len(targets) < 13 else [])]:
@@ -252,9 +251,7 @@ def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.Dat
             found[kind] = spread_of(table, [kind], **how)
     spreads = [s.table.assign(kind=kind) for kind, s in found.items()]
     changes = [change_of_another(s).assign(kind=kind, n=s.n) for kind, s in found.items()]
-    most = max(
-        (s.high - s.low if s.kind == "numbers" else len(s.steps) - 1.0 for s in table.scales.values()), default=0
-    )
+    most = max((s.ends[1] - s.ends[0] for s in table.scales.values()), default=0.0)
     changes = [c.assign(ci_high=c["ci_high"].clip(upper=most)) for c in changes]  # no two ratings differ by more
     return tuple(pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spreads, changes))  # type: ignore[return-value]
 
