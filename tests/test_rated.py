@@ -141,6 +141,14 @@ def test_too_few_raters_have_no_interval_for_others(tmp_path):
     assert few["ci_low"].isna().all() and set(few["interval"]) == {"raters"} and got["lowest"].notna().all()
 
 
+def test_two_raters_agree_without_an_interval_for_others(tmp_path):
+    rows = [f"i{p},m0,r{k},{(p + k * (p % 3 == 0)) % 6 + 1},{p % 6 + 1}" for p in range(15) for k in range(2)]
+    got = agreement_by_criterion(table(tmp_path, rows, "item,model,rater,a,b"))
+    assert set(got["for"]) == {"items"} and got["lowest"].isna().all() and set(got["n_raters"]) == {2}
+    raw = got[(got["criterion"] == "a") & (got["measure"] == "raw")].iloc[0]
+    assert np.isclose(raw["estimate"], 10 / 15) and raw["ci_low"] < raw["estimate"] < raw["ci_high"]
+
+
 def test_an_adjudicator_that_chooses_between_two_labels_is_said(tmp_path):
     rng = np.random.default_rng(0)
     rows = []

@@ -245,9 +245,9 @@ def over_raters(
     if not len(unit):
         return _of_number(np.full((len(x) + 1, 1), np.nan), 0, 0, within, level)
     weights = np.vstack([np.ones(len(unit)), *without_each(unit, 200)])
-    parts = [x, *(np.delete(x, k, 0) for k in range(len(x)))] if len(x) > 1 else [x]
+    parts = [x, *(np.delete(x, k, 0) for k in range(len(x)))] if len(x) > fewest else [x]
     left_out = np.stack([statistic(subset, weights=weights) for subset in parts])
-    left_out = left_out if len(x) > 1 else np.vstack([left_out, np.full_like(left_out, np.nan)])
+    left_out = left_out if len(parts) > 1 else np.vstack([left_out, np.full((len(x), left_out.shape[1]), np.nan)])
     return _of_number(left_out, len(unit), int(unit.max()) + 1, within, level)
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #2f2c5163
