@@ -13,6 +13,7 @@ SMALLEST = {  # file -> its arguments, and a text that it prints
     "cache": ("--rows 100", "rows/s"),
     "client": ("--bench BENCH --n 40 --repeat 1 --port PORT --many 100", "ratio|the same answers: True"),
     "corpus": ("200 10 20", "records of"),
+    "conversations": ("--seeds 2", "persona x rater"),
     "coverage": ("share --draws 20 --part --to TMP", '"cases": 2'),
     "frozen_shapes": ("--draws 2", "agrees"),
     "finetune": ("16", "the same weights: True"),
