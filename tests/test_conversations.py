@@ -2,13 +2,16 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from datetime import UTC, datetime
 
+import pandas as pd
 import pytest
+import yaml
 from asking import MODEL, ep
 from conftest import ROOT
 from faults.server import FaultServer, answer_to, completion
@@ -16,8 +19,17 @@ from faults.server import FaultServer, answer_to, completion
 from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.client import Recorder
 from mhbench.ask.conversation import OPENING, Talk, TalkLimits, converse
+from mhbench.corpus.demo import demo_canary
+from mhbench.corpus.demo_conversations import (
+    DEMO_SPREAD,
+    demo_conversation_ratings,
+    demo_scenarios,
+    demo_transcripts,
+    write_demo_conversations,
+)
 from mhbench.records.answers import log_rows
 from mhbench.records.transcript import Scenario, read_transcripts, scripted_cases, write_transcripts
+from mhbench.run.execute import run_stage
 from mhbench.run.export import transcript_logs
 
 PATIENT = MODEL.model_copy(update={"name": "p", "served": "p-1"})
@@ -237,3 +249,37 @@ def test_killed_at_half_the_same_transcripts_come_and_few_turns_are_asked_twice(
     assert 0 <= twice <= 64, twice
     texts = [[(t.role, t.text) for t in x.turns] for x in read_transcripts(tmp_path / "whole.jsonl")]
     assert texts == [[(t.role, t.text) for t in x.turns] for x in read_transcripts(tmp_path / "killed.jsonl")]
+
+
+# ---------------------------------------------------------------- the demonstration
+
+
+@pytest.mark.whole
+def test_the_stage_ratings_finds_the_declared_spread_in_seconds(tmp_path, monkeypatch):
+    description = write_demo_conversations(tmp_path / "release", seed=3)
+    for name in ("dvc.yaml", "nbs", "data", "mhbench"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    given = yaml.safe_load((ROOT / "params.yaml").read_text())
+    given["studies"]["conversations"] = {"ratings": {"description": str(description), "folder": None}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(given, sort_keys=False))
+    (tmp_path / "run.yaml").write_text((ROOT / "run.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
+    began = time.monotonic()
+    run_stage("ratings", "conversations")
+    assert time.monotonic() - began < 120
+    spread = pd.read_parquet(tmp_path / "results/ratings/conversations/spread.parquet")
+    for kind, sd in DEMO_SPREAD.items():
+        rows = spread[spread["kind"] == kind].set_index("source")
+        held = [rows.loc[s, "ci_low"] <= x**2 <= rows.loc[s, "ci_high"] for s, x in sd.items()]
+        assert len(held) == 5 and sum(held) >= 4, (kind, rows)
+
+
+def test_the_demonstration_is_marked_and_holds_nothing_that_harms():
+    talks = demo_transcripts()
+    texts = [t.text for x in talks for t in x.turns] + [s.persona for s in demo_scenarios()]
+    assert {t.canary for t in talks} == {demo_canary()} and {t.origin for t in talks} == {"simulated"}
+    assert not [x for x in texts if re.search(r"(?i)suicid|kill|harm|overdose|pills|rope|knife|gun|jump|die\b", x)]
+    assert all("made-up person" in s.persona for s in demo_scenarios())
+    one, again = demo_conversation_ratings(2), demo_conversation_ratings(2)
+    assert one == again != demo_conversation_ratings(3) and {r.origin for r in one} == {"simulated"}

@@ -5,6 +5,7 @@
 # %% ../../nbs/corpus/10_demo_conversations.ipynb #8587dabc
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy as np
 from .demo import demo_canary
 from ..errors import refuse
 from ..records.schema import Rating
-from ..records.transcript import Scenario, Transcript, Turn
+from ..records.table import rows_as_csv
+from ..records.transcript import Scenario, Transcript, Turn, write_transcripts
 
 # %% auto #0
-__all__ = ['DEMO_SPREAD', 'demo_scenarios', 'demo_transcripts', 'demo_conversation_ratings']
+__all__ = ['DEMO_SPREAD', 'demo_scenarios', 'demo_transcripts', 'demo_conversation_ratings', 'write_demo_conversations']
 
 # %% ../../nbs/corpus/10_demo_conversations.ipynb #c0159390
 _WORK = (
@@ -110,3 +112,34 @@ def demo_conversation_ratings(
             named: dict[str, Any] = {"origin": "simulated", "criterion": "support", "source": f"synthetic, seed {seed}"}
             out += [Rating(**about, **named, rater=f"{kind}-{k}", value=v) for k, v in enumerate(row, 1)]
     return out
+
+# %% ../../nbs/corpus/10_demo_conversations.ipynb #6be2f345
+_DESCRIBED = """# {canary}: synthetic; simulated ratings, whose spread is declared
+release: Demonstration conversations, simulated people and judges
+files: ratings.csv
+item: item
+target: model
+rater: rater
+kind: {{person: "person-.*", judge: "judge-.*"}}
+criterion: criterion
+value: value
+scale: 0..100
+within: {{persona: persona, conversation: conversation}}
+origin: simulated
+"""
+
+
+def write_demo_conversations(folder: str | Path, seed: int = 0, **design: Any) -> Path:  # the description
+    "The demonstration's transcripts and ratings as files, with a description; `design` as of the ratings."
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_transcripts(demo_transcripts(), folder / "transcripts.jsonl")
+    rows = [
+        {"item": r.item_id, "model": r.target, "rater": r.rater, "criterion": r.criterion}
+        | {"persona": r.within["persona"], "conversation": r.within["conversation"], "value": f"{r.value:.6f}"}
+        for r in demo_conversation_ratings(seed, **design)
+    ]
+    (folder / "ratings.csv").write_text(rows_as_csv(rows), encoding="utf-8")
+    path = folder / "ratings.yaml"
+    path.write_text(_DESCRIBED.format(canary=demo_canary()), encoding="utf-8")
+    return path
