@@ -321,7 +321,7 @@ def test_the_known_bias_is_found_again(bank):
     assert related.loc[("sim-s3", "sim-s4"), "ci_low"] > 0
 
 
-def test_favouritism_is_the_difference_to_independent_peers(bank):
+def test_self_preference_is_the_difference_to_independent_peers(bank):
     table = pd.read_parquet(bank[0] / "bias_recorded.parquet").set_index(["annotator", "student"])
     lineage = {j.name: j.lineage for j in SIMULATED_JUDGES}
     said = defaultdict(dict)

@@ -167,7 +167,7 @@ def test_creators_answers_make_the_curve(asked, tmp_path):
     assert (symmetric.query("k < 5")["ci_low"] < 1).all()  # a share's interval, since no replicate differs
     assert symmetric.query("k == 5")["ci_low"].isna().all()  # all five of five options: nothing is estimated
     raters = pd.read_parquet(out / "raters.parquet")
-    assert set(raters["quantity"]) == {"mean score", "slope", "offset", "readiness to tie"}
+    assert set(raters["quantity"]) == {"mean score", "slope", "offset", "tie parameter"}
     refitted = raters["quantity"] != "mean score"
     assert (raters["ci_low"].isna() == refitted).all(), "the spread of refits is no interval"
     assert (raters["refits_low"].notna() == refitted).all() and (raters["interval"].eq("refits") == refitted).all()

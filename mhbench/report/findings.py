@@ -631,7 +631,7 @@ def _what_is_simulated(
     parts += _ratings_in_words(results, [*studies, *released])
     parts += [f"unknown of {', '.join(unknown)}, whose texts, answers or counts are not here"] if unknown else []
     sentence = f"{'; '.join(parts)}." if parts else "Nothing: questions and answers are the studies' own."
-    sentence += f" Of what was declared, {covered_in_words(truth['covered'])}." if len(truth) else ""
+    sentence += f" Of simulated quantities, {covered_in_words(truth['covered'])}." if len(truth) else ""
     return sentence[:1].upper() + sentence[1:]
 
 

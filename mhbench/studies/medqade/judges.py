@@ -36,7 +36,7 @@ from mhbench.studies.medqade.panel_tables import (
 
 # %% auto #0
 __all__ = ['recorded_verdicts', 'Verdicts', 'all_verdicts', 'abstention_beside', 'beside_panel', 'ensemble_table',
-           'favouritism_table', 'favour_by_label', 'why_no_favouritism', 'with_pair']
+           'self_preference_table', 'favour_by_label', 'why_no_self_preference', 'with_pair']
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #316fbd75
 def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
@@ -138,7 +138,7 @@ def _relatives(verdicts: JudgeLabels, students: Sequence[str], lineages: Mapping
     return [(j, s) for j, s in product(verdicts.judges, students) if families[j] == families[s]]
 
 
-def favouritism_table(
+def self_preference_table(
     verdicts: JudgeLabels,  # of any students' answers: people need not have rated them
     students: Sequence[str],  # S names, as in verdicts.labels
     lineages: Mapping[str, str],  # name -> family; who is not named is neither a relative nor a peer
@@ -184,7 +184,7 @@ def favour_by_label(
     panel: Panel,
     verdicts: JudgeLabels,  # of `judge_labels`, on the panel's answers
     labels: np.ndarray,  # (R, S, N): what people's majority is taken over
-    lineages: Mapping[str, str],  # as for `favouritism_table`
+    lineages: Mapping[str, str],  # as for `self_preference_table`
     *,
     n_boot: int = 1000,
     seed: int,
@@ -206,8 +206,8 @@ def favour_by_label(
     return pd.DataFrame(rows, columns=["annotator", "people_say", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #ee69ff64
-def why_no_favouritism(verdicts: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> str:
-    "Why `favouritism_table` has no row: a shared lineage is named, whether or not its bias can be computed."
+def why_no_self_preference(verdicts: JudgeLabels, students: Sequence[str], lineages: Mapping[str, str]) -> str:
+    "Why `self_preference_table` has no row: a shared lineage is named, whether or not its bias can be computed."
     if not len(verdicts.judges):
         return "no judge has labelled these answers"
     pairs = _relatives(verdicts, students, lineages)
@@ -217,7 +217,7 @@ def why_no_favouritism(verdicts: JudgeLabels, students: Sequence[str], lineages:
     return f"judges share a lineage with a student ({names}), and none of another has labelled two of the same answers"
 
 
-def with_pair(bias: pd.DataFrame) -> pd.DataFrame:  # of favouritism_table
+def with_pair(bias: pd.DataFrame) -> pd.DataFrame:  # of self_preference_table
     "The rows of relatives, and a column `pair` that says who judged whom."
     related = bias[bias["kind"] != "other"]
     answers = related["student"].where(related["kind"] == "family", "its own answers")

@@ -436,7 +436,7 @@ def members_table(
 
 
 def noninferior_count(table: pd.DataFrame) -> str:  # of members_table
-    "How many of all judges are non-inferior to a member of the panel, inferior, and undecided, and for want of what."
+    "How many of all judges are non-inferior to a rater of the panel, inferior, and undecided, and for want of what."
     if not len(table):
         return "no judge"
     counts = table["verdict"].value_counts()
@@ -446,7 +446,7 @@ def noninferior_count(table: pd.DataFrame) -> str:  # of members_table
     needed_raters = f" ({int(needed.min())} to {int(needed.max())} raters would do)" if len(needed) else ""
     margin = f"margin {table['margin'].iloc[0]:g}"
     n = counts.get("non-inferior", 0)
-    first = f"{n} of {len(table)} judges {'is' if n == 1 else 'are'} non-inferior to a member of the panel ({margin})"
+    first = f"{n} of {len(table)} judges {'is' if n == 1 else 'are'} non-inferior to a rater of the panel ({margin})"
     return ", ".join([first, *kinds]) + needed_raters
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a

@@ -164,12 +164,12 @@ def answer_pool(path: str | Path) -> list[dict[str, str]]:
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #d45ad1e1
 def planted_truth(
-    bias: pd.DataFrame,  # annotator, student, kind, n, estimate, ci_low, ci_high: of favouritism_table
+    bias: pd.DataFrame,  # annotator, student, kind, n, estimate, ci_low, ci_high: of self_preference_table
     students: pd.DataFrame,  # student, n, estimate, ci_low, ci_high: the share that the panel's majority calls correct
     responses: Iterable[Response],  # the simulated students' answers
     pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness: what they were drawn from
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where none of them answered
-    "Declared shares of correct answers and declared favouritism, beside their estimates."
+    "Declared shares of correct answers and declared self-preference, beside their estimates."
     accepted = {r["item_id"]: (r["key"], r["accepted"]) for r in answer_pool(pool)}
     judges = {j.name: j for j in SIMULATED_JUDGES}
     right: dict[str, list[bool]] = {}
@@ -182,6 +182,6 @@ def planted_truth(
     related = bias[bias["kind"].isin(["self", "family"]) & bias["annotator"].isin(judges) & bias["student"].isin(right)]
     pairs = list(zip(related["annotator"], related["student"]))
     truth = [expected_bias(judges[a], judges[m], np.array(right[m]), SIMULATED_JUDGES) for a, m in pairs]
-    quantity = "favouritism towards " + related["student"]
+    quantity = "self-preference towards " + related["student"]
     leans = related.assign(model=related["annotator"], truth=truth, quantity=quantity)
     return beside_truth(pd.concat([shares, leans], ignore_index=True))

@@ -25,7 +25,7 @@ class PanelParameters(Reported):
         None, "the rater who decides where two contradict each other, no member of the panel"
     )
     pool: str | None = field(None, "the file that simulated students' answers were drawn from")
-    margin: Share = field(0.1, "how far below a member of the panel a judge is still no worse, named beforehand")
+    margin: Share = field(0.1, "how far below a rater of the panel a judge is still no worse, named beforehand")
     quorum: Positive = field(2, "judges with a verdict on an answer, for their vote share")
 
 # %% ../../../nbs/studies/medqade/10_study.ipynb #b5396dd6

@@ -31,7 +31,7 @@ __all__ = ['PAPER_MODEL', 'THIRD', 'T', 'rater_table', 'slider_severities', 'wor
 
 # %% ../../../nbs/studies/mentat/09_preferences.ipynb #eb4e0c9a
 PAPER_MODEL = "hierarchical, paper"
-THIRD = {"paper": "offset", "symmetric": "readiness to tie"}  # the third parameter of each model
+THIRD = {"paper": "offset", "symmetric": "tie parameter"}  # the third parameter of each model
 
 
 def _at_bound(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds: tuple[float, float]) -> list[str]:
@@ -49,7 +49,7 @@ _OF_RATERS += ["refits_low", "refits_high", "bound"]
 
 
 def rater_table(arrays: AnnotationArrays, fits: Mapping[str, PreferenceRefits]) -> pd.DataFrame:
-    """Mean score, slope and third parameter of every rater: the offset of the paper's model, or the readiness to tie of
+    """Mean score, slope and third parameter of every rater: the offset of the paper's model, or the tie parameter of
     the symmetric one, which have no common scale.
 
     `bound` says where an estimate, or an end of its refits, lies at a bound of the search; at a bound there is no
