@@ -43,6 +43,16 @@ def _units(f: pd.DataFrame) -> pd.Series:
     return out
 
 
+def _given(table: RatingTable, kinds: Iterable[str]) -> pd.DataFrame:
+    return table.single[table.single["kind"].isin(list(kinds))]
+
+
+def _by_criterion(f: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    "The ratings of each criterion, and of all where there are several."
+    parts = [(c or "all", g) for c, g in f.groupby("criterion", sort=False)]
+    return parts + ([(POOLED, f)] if len(parts) > 1 else [])
+
+
 def _cases(f: pd.DataFrame) -> pd.Series:
     "What is drawn as a whole: a persona where ratings have one, else the item, whatever model answers it."
     return f["within.persona"].where(f["within.persona"] != "", f["item"]) if "within.persona" in f else f["item"]
@@ -110,13 +120,11 @@ AGREEMENT_COLUMNS = [
 def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",)) -> pd.DataFrame:  # AGREEMENT_COLUMNS
     """Agreement of persons by criterion, and pooled beside them; with and without labels that are no step of the scale;
     with the range when one rater is left out. `for`: whom the interval is for, other items, or items and raters."""
-    f = table.single[table.single["kind"].isin(list(kinds))]
+    f = _given(table, kinds)
     rows: list[list] = []
     if f["rater"].nunique() < 2:
         return pd.DataFrame(rows, columns=AGREEMENT_COLUMNS)
-    parts = [(c or "all", g) for c, g in f.groupby("criterion", sort=False)]
-    parts += [(POOLED, f)] if len(parts) > 1 else []
-    for criterion, given in parts:
+    for criterion, given in _by_criterion(f):
         scale = table.scales[given["criterion"].iloc[0]]
         for beside in (True, False) if scale.beside else (False,):
             g = given if beside else given[~given["label"].isin(scale.beside)]
@@ -134,19 +142,18 @@ def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",
 
 def agreement_by_pair(table: RatingTable, kinds: Iterable[str] = ("person",)) -> pd.DataFrame:
     "Raw agreement, alpha and the difference of levels of each pair of persons, over what both rated."
-    f = table.single[table.single["kind"].isin(list(kinds))]
+    f = _given(table, kinds)
     rows = []
-    for criterion, g in [*((c or "all", g) for c, g in f.groupby("criterion", sort=False)), (POOLED, f)]:
+    for criterion, g in _by_criterion(f):
         labels, raters, *_ = _wide(g, "label")
-        scores = _wide(g.assign(score=g["score"].astype(float)), "score")
-        at = {r: k for k, r in enumerate(scores[1])}
+        scored, who, *_ = _wide(g, "score")
+        scores = pd.DataFrame(scored, who).reindex(raters).to_numpy()
         for i, j in combinations(range(len(raters)), 2):
             both = pd.notna(labels[i]) & pd.notna(labels[j])
             if not both.any():
                 continue
             x = labels[[i, j]][:, both]
-            known = raters[i] in at and raters[j] in at
-            gap = scores[0][at[raters[i]]] - scores[0][at[raters[j]]] if known else np.array([np.nan])
+            gap = scores[i] - scores[j]
             alpha = krippendorff_alpha(x, "nominal", ignore=())
             level = np.nanmean(gap) if np.isfinite(gap).any() else np.nan
             rows.append([criterion, raters[i], raters[j], int(both.sum()), share_agreeing(x), alpha, level])
@@ -207,12 +214,12 @@ MEAN_COLUMNS = ["criterion", "target", "against", "n_raters", *ESTIMATE_COLUMNS,
 def means_and_differences(table: RatingTable, kinds: Iterable[str] = ("person",)) -> pd.DataFrame:  # MEAN_COLUMNS
     """The mean of each target and the difference of each pair, by criterion and over them, three rows each: for other
     items, for other raters, and for both; the last two have no interval where raters are too few."""
-    f = table.single[table.single["kind"].isin(list(kinds)) & table.single["score"].notna()]
+    f = _given(table, kinds).dropna(subset="score")
     rows = []
-    parts = [(c or "all", g) for c, g in f.groupby("criterion", sort=False)]
-    whole = {(s.kind, s.low, s.high, tuple(s.steps)) for s in table.scales.values()}
-    parts += [(POOLED, f)] if len(parts) > 1 and len(whole) == 1 else []
-    for criterion, g in parts:
+    one_scale = len({(s.kind, *s.ends, *s.steps) for s in table.scales.values()}) == 1
+    for criterion, g in _by_criterion(f):
+        if criterion == POOLED and not one_scale:
+            continue
         ends = table.scales[g["criterion"].iloc[0]].ends
         x, _, case, of = _wide(g, "score")
         targets = list(dict.fromkeys(of))
@@ -230,8 +237,7 @@ def means_and_differences(table: RatingTable, kinds: Iterable[str] = ("person",)
 def spread_of(table: RatingTable, kinds: Iterable[str] | None = None, items: bool = True, **how: Any) -> Spread:
     """The spread of ratings, taken apart: target, what they stand within, item, rater, repeat and criterion, with their
     products; without `items`, conversations that stand within a persona count as its ratings."""
-    f = table.single[table.single["score"].notna()]
-    f = f[f["kind"].isin(list(kinds))] if kinds else f
+    f = (_given(table, kinds) if kinds else table.single).dropna(subset="score")
     names = {
         "target": f["target"],
         **{w: f[f"within.{w}"] for w in table.within},
@@ -271,7 +277,7 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
     f = table.single[table.single["score"].notna()]
     judges = [j for j, k in f[["rater", "kind"]].drop_duplicates().to_numpy() if k == "judge"]
     rows: list[list] = []
-    for criterion, g in [*((c or "all", g) for c, g in f.groupby("criterion", sort=False)), (POOLED, f)]:
+    for criterion, g in _by_criterion(f):
         x, raters, case, of = _wide(g, "score")
         kind = g.groupby("rater")["kind"].first()
         at = {r: k for k, r in enumerate(raters)}
@@ -284,7 +290,9 @@ def judges_and_people(table: RatingTable) -> pd.DataFrame:  # JUDGE_COLUMNS
         for judge in (j for j in judges if j in at):
             own = np.array([_own(judge, t) for t in of])
             which = {"others' answers": ~own, "its own model's answers": own} if own.any() else {"all": ~own}
-            which |= {t: of == t for t in dict.fromkeys(of)} if criterion == POOLED else {}
+            which |= (
+                {t: of == t for t in dict.fromkeys(of)} if g["criterion"].nunique() == f["criterion"].nunique() else {}
+            )
             for words, use in which.items():
                 for who, y in others.items():
                     both = use & ~np.isnan(x[at[judge]]) & ~np.isnan(y)
