@@ -44,6 +44,7 @@ ELSEWHERE = {  # how a command begins -> the test that runs it, and a text by wh
     "mhbench ledger docs/ledgers/empathy.yaml --from": ("test_ledger.py", '["--from", folder]'),
     "mhbench ledger docs/ledgers/mentalbench.yaml --from": ("test_ledger.py", "mentalbench"),
     "mhbench ratings": ("test_described.py", '"ratings"'),
+    "mhbench new-study talks": ("test_described.py", '"new-study", "talks"'),
     "mhbench panel design": ("test_panel_design.py", "(panel design)"),
     "mhbench corpus": ("test_bank.py", '["corpus", word]'),
     "mhbench export eee": ("test_eee.py", '"eee"'),
