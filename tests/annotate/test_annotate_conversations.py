@@ -13,7 +13,7 @@ from mhbench.records.transcript import Transcript, Turn
 from mhbench.steps.graded import people_ratings
 from mhbench.tasks.conversation import transcript_items
 
-from .test_annotate_browser import Page
+from .test_annotate_browser import AXE, SCHEMES, Page
 
 CANARY = "synthetic: written for this test"
 LABELS = ["Not at all", "In part", "Entirely"]
@@ -128,3 +128,23 @@ def test_it_works_without_a_script(serve, no_script):
     page.one("button[name=go]").click()
     page.until(lambda: no_script.current_url.endswith("/thanks"))
     assert set(s.ratings().values()) == {"Not at all"} and len(s.ratings()) == 2
+
+
+@pytest.mark.whole
+def test_axe_finds_nothing_on_a_transcript(serve, browser, axe):
+    s, page, found = serve(ENTRY, all_items=transcript_items(TALKS[:1])), Page(browser), {}
+    browser.get(s.link("r1"))
+    page.until(lambda: "consent" in browser.current_url)
+    for look in ("consent", "fresh", "missing=1"):
+        if look == "fresh":
+            page.come_in(s.link("r1"))
+        elif look != "consent":
+            page.onward()
+            page.ready(look)
+        browser.execute_script(axe)
+        for scheme, options in SCHEMES.items():
+            listed = [{"name": "prefers-color-scheme", "value": scheme}]
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": listed})
+            if violations := browser.execute_async_script(AXE, options):
+                found[look, scheme] = violations
+    assert found == {}
