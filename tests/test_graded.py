@@ -1,5 +1,6 @@
 """Judges of conversations: what they are asked, what is read of a reply, rubrics that are walked, and their card."""
 
+import json
 import re
 
 import numpy as np
@@ -13,6 +14,7 @@ from mhbench.ask.client import Recorder
 from mhbench.ask.walked import BEST_PRACTICE, HIGH_HARM, read_walked
 from mhbench.records.schema import Rating
 from mhbench.records.transcript import Transcript, Turn
+from mhbench.stats.rubric_scores import tag_scores
 from mhbench.steps.graded import (
     HARM_SCALE,
     KNOWN,
@@ -24,6 +26,7 @@ from mhbench.steps.graded import (
     graded_options,
     known_conversations,
     rating_table,
+    read_points,
 )
 from mhbench.steps.rated import agreement_by_criterion, spread_of
 
@@ -204,3 +207,44 @@ def test_what_does_not_fit_is_refused():
         grade([talk(0)], [CRITERIA[0]] * 2, [], cache=None)
     with pytest.raises(ValueError, match="repeats must be at least 1; got 0"):
         grade([talk(0)], CRITERIA, [], cache=None, repeats=0)
+
+
+# ---------------------------------------------------------------- HealthBench's examples
+
+
+def example(**more) -> str:
+    said = [{"role": r, "content": f"{r} says"} for r in ("user", "assistant", "user")]
+    rubrics = [{"criterion": "asks", "points": 5, "tags": ["axis:context"]}]
+    rubrics += [{"criterion": "rude", "points": -4, "tags": []}]
+    return json.dumps({"prompt_id": "p1", "prompt": said, "rubrics": rubrics, "example_tags": ["theme:x"]} | more)
+
+
+def test_an_example_with_points_is_read_as_a_conversation_and_its_criteria(tmp_path):
+    file = tmp_path / "healthbench.jsonl"
+    file.write_text(example() + "\n")
+    ((item, criteria, tags),) = read_points(file)
+    assert (item.task, item.stems, item.protected) == (
+        "conversation",
+        ["user says", "assistant says", "user says"],
+        True,
+    )
+    points = [c.points for c in criteria]
+    assert tag_scores(points, [True, True], [c.tags for c in criteria], tags) == {"theme:x": 0.2, "axis:context": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([example(), example()], "prompt_id must stand for one example; got 'p1' again"),
+        ([example(prompt=[])], "from the user to the user; got none"),
+        ([example(prompt=[{"role": "assistant", "content": "x"}])], "got assistant"),
+        ([example(rubrics=[])], "got no criterion"),
+        ([example(rubrics=[{"criterion": "x", "points": 11, "tags": []}])], "between -10 and 10; got 11"),
+        (['{"prompt_id": "p"}'], "got no prompt, rubrics, example_tags"),
+    ],
+)
+def test_an_example_that_does_not_fit_is_refused(tmp_path, lines, words):
+    file = tmp_path / "healthbench.jsonl"
+    file.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=f"read_points: .*{words}.*healthbench.jsonl"):
+        read_points(file)
