@@ -19,7 +19,8 @@ from .errors import refuse
 from .records.schema import Rating
 
 # %% auto #0
-__all__ = ['RegisteredStudy', 'studies', 'read_yaml', 'study_files', 'claims_file', 'declare_commands', 'added', 'rated_sections']
+__all__ = ['RegisteredStudy', 'studies', 'read_yaml', 'study_files', 'claims_file', 'declare_commands', 'owner', 'references',
+           'added', 'rated_sections']
 
 # %% ../nbs/02_registry.ipynb #77734c75
 _PACKAGE = importlib.import_module("mhbench.studies")  # by name: nothing outside a study imports it
@@ -33,7 +34,6 @@ class RegisteredStudy:
     loaders: Mapping[str, str] = field(default_factory=dict)  # name in `prepare.loader` -> function, path to Corpus
     parameters: Mapping[str, str] = field(default_factory=dict)  # stage of its own -> the class of its parameters
     tables: Mapping[str, str] = field(default_factory=dict)  # general stage -> generator of the tables it adds there
-    files: Mapping[str, Sequence[str]] = field(default_factory=dict)  # stage -> parameters that name files
     demo: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # stage -> what makes a demonstration short
     sections: str = ""  # function, ratings to the sections that they allow and why there are none
     commands: str = ""  # module that declares its commands of `mhbench` when it is imported
@@ -127,14 +127,26 @@ def declare_commands() -> None:
             importlib.import_module(f"{_PACKAGE.__name__}.{study.name}.{study.commands}")
 
 # %% ../nbs/02_registry.ipynb #22e5ccae
-def added(
+def owner(study: str) -> str:
+    'The study whose tables its pages show: itself; "", which means any, where it has no folder.'
+    return study if study in [s.name for s in studies()] else ""
+
+
+def references(
     kind: str,  # a field of RegisteredStudy that maps names to references: loaders, parameters, tables
     name: str,  # such as a stage's
     of: str = "",  # only what this study adds
-) -> list[Any]:  # functions or classes
-    "What studies add under one name."
+) -> list[str]:  # "module:name", each module with its package
+    "What studies add under one name, by reference."
     asked = [study for study in studies() if of in ("", study.name)]
-    return [study.find(getattr(study, kind)[name]) for study in asked if name in getattr(study, kind)]
+    selected = [(study, getattr(study, kind)[name]) for study in asked if name in getattr(study, kind)]
+    return [f"{_PACKAGE.__name__}.{study.name}.{reference}" for study, reference in selected]
+
+
+def added(kind: str, name: str, of: str = "") -> list[Any]:  # functions or classes
+    "What studies add under one name; the arguments are those of `references`."
+    named = [reference.split(":") for reference in references(kind, name, of)]
+    return [getattr(importlib.import_module(module), name) for module, name in named]
 
 
 def rated_sections(

@@ -4,14 +4,13 @@ For tests of what a stage makes. That it runs in a process of its own is what te
 """
 
 import contextlib
-from functools import partial
 
 import pytest
 from examples import cell_outputs
 from papermill.engines import Engine, papermill_engines
 
 import mhbench.run.notebook  # noqa: F401  registers the engine of stages
-from mhbench.run import cli, execute
+from mhbench.run import cli, execute, stage
 
 
 class Here(Engine):
@@ -34,12 +33,17 @@ class Here(Engine):
             plt.close("all")
 
 
+def run_here(name, study, model, overrides, params="params.yaml"):
+    return execute.run_stage(name, study, model, params=params, overrides=overrides, in_process=True)
+
+
 @contextlib.contextmanager
 def stages_here():
     "Until its end, `run_stage` and `mhbench run` start no process."
     with pytest.MonkeyPatch.context() as m:
         m.setitem(papermill_engines._engines, "here", Here)
-        m.setattr(execute, "_by_command", partial(execute.run_stage, in_process=True))
+        for module in (execute, stage):
+            m.setattr(module, "stage_by_command", run_here)
         m.setattr(cli, "apart", lambda words: cli.main(words, in_process=True))
         m.setattr(cli, "settle", lambda: None)
         yield

@@ -9,7 +9,7 @@ import pytest
 from conftest import BIN, ENV
 
 from mhbench.run.cli import FIRST_SCREEN, declaring, main, parser
-from mhbench.run.manifest import named_parts, selected_run
+from mhbench.run.losses import named_parts, selected_run
 from mhbench.subcommand import SUBCOMMANDS
 
 LINES = re.findall(r"^  ([a-z-]+) +\S.*?(mhbench .*)$", FIRST_SCREEN, re.MULTILINE)

@@ -23,16 +23,11 @@ from mhbench.records.schema import Item, Judgment, Response, letters, read_recor
 from mhbench.report.findings import went_wrong
 from mhbench.run.execute import run_stage
 from mhbench.run.params import load_params
-from mhbench.steps.answers import (
-    about_gaps,
-    count_responses,
-    generate_metrics,
-    nearest_option,
-    who_answered,
-)
+from mhbench.steps.answers import nearest_option
 from mhbench.steps.contamination import complete
 from mhbench.steps.failures import failed_requests
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, response, select_items, settings
+from mhbench.steps.respondents import about_gaps, count_responses, generate_metrics, who_answered
 from mhbench.steps.score import read_answer, score_responses
 
 MODEL = Model(name="m", endpoint="here", served="served", sampling={"temperature": 0.0, "max_tokens": 8})

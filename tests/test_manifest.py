@@ -11,17 +11,8 @@ from conftest import BIN, ENV, ROOT
 
 from mhbench.run import execute, inputs
 from mhbench.run.graph import pipeline
-from mhbench.run.manifest import (
-    _Hashes,
-    check_outcome,
-    failures_left,
-    fresh_studies,
-    manifest,
-    named_parts,
-    selected_run,
-    shown_parts,
-    states_in_words,
-)
+from mhbench.run.losses import check_outcome, failures_left, named_parts, selected_run
+from mhbench.run.manifest import _Hashes, fresh_studies, manifest, shown_parts, states_in_words
 from mhbench.steps.failures import LOST_ANSWERS, Failure
 
 RUN = {"studies": ["mhqa", "mentat"], "models": ["minilm"]}

@@ -12,6 +12,7 @@ import pytest
 
 from mhbench.errors import refuse  # noqa: F401
 from mhbench.records.schema import Item, Rating, Response
+from mhbench.report import page
 from mhbench.run import (
     aggregates,
     asking,
@@ -214,7 +215,7 @@ def test_the_metrics_of_a_report_are_the_numbers_with_most_items():
         ("s", "judge", "mean", "c", None, 9, np.nan),
     )
     table.loc[3, "origin"] = "simulated"
-    assert compare.headline_metrics(table) == {
+    assert page.headline_metrics(table) == {
         "s": {"score": {"accuracy, m, zero_shot": 0.2}, "judge": {"mean, b 1": 2.0, "mean, c": 3.0}}
     }
 

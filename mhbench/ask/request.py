@@ -21,11 +21,12 @@ from .interfaces import INTERFACES, LETTER
 from .secrets import secret_header, url_fault
 from .terms import LIMITS, Terms
 from ..errors import refuse
+from ..settings import INPUT, Fact, Machine
 
 # %% auto #0
-__all__ = ['SPEED', 'HERE', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'presets',
-           'preset', 'endpoint', 'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json',
-           'only_a_letter', 'limit_of', 'asked_of', 'body_of', 'changes', 'wire']
+__all__ = ['HERE', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'presets', 'preset',
+           'endpoint', 'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'only_a_letter',
+           'limit_of', 'asked_of', 'body_of', 'changes', 'wire']
 
 # %% ../../nbs/ask/08_request.ipynb #351a4ff4
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -46,29 +47,23 @@ class Entry(BaseModel):
         return fields
 
 # %% ../../nbs/ask/08_request.ipynb #e643f3bb
-SPEED = frozenset(  # fields of an endpoint's entry that do not affect its answers: pace, patience, credentials
-    "api_key_env batch_discount concurrency headers_env log max_attempts max_reply_bytes patience_s pause_s rpm"
-    " threads timeout_s tpm".split()
-)
-
-
 class Endpoint(Entry):
     "A service that answers: where it is, what it allows, what its answers depend on."
 
     name: _Name
     base_urls: list[str] = Field([], description="ending in /v1; several are replicas, least busy first")
     identity: str = Field("", description="what answers; the base URLs where empty")
-    record: str | None = Field(
+    record: Annotated[str | None, INPUT] = Field(
         None, description="recorded answers, read before it is asked: a file of `mhbench cache export`, or demo"
     )
-    api_key_env: str | None = Field(None, description="the environment variable that holds the key")
-    concurrency: int = Field(16, ge=1, description="requests in flight at once, over all replicas")
-    rpm: float | None = Field(None, gt=0, description="requests a minute")
-    tpm: float | None = Field(None, gt=0, description="tokens a minute, prompt and completion")
-    timeout_s: float = Field(120.0, gt=0, description="for one request, all of it")
-    max_attempts: int = Field(6, ge=1, description="tries that may fail before status is error")
-    patience_s: float = Field(900.0, ge=0, description="how long one request is put off by 429 and the like")
-    pause_s: float = Field(0.5, gt=0, description="the first pause after a failure; it doubles")
+    api_key_env: Machine[str | None] = Field(None, description="the environment variable that holds the key")
+    concurrency: Machine[int] = Field(16, ge=1, description="requests in flight at once, over all replicas")
+    rpm: Machine[float | None] = Field(None, gt=0, description="requests a minute")
+    tpm: Machine[float | None] = Field(None, gt=0, description="tokens a minute, prompt and completion")
+    timeout_s: Machine[float] = Field(120.0, gt=0, description="for one request, all of it")
+    max_attempts: Machine[int] = Field(6, ge=1, description="tries that may fail before status is error")
+    patience_s: Machine[float] = Field(900.0, ge=0, description="how long one request is put off by 429 and the like")
+    pause_s: Machine[float] = Field(0.5, gt=0, description="the first pause after a failure; it doubles")
     top_logprobs: int = Field(20, ge=0, description="how many log-probabilities it gives; 0: none")
     structured: Literal["json_schema", "json_object", "none"] = Field(
         "json_schema", description="how it takes a JSON schema"
@@ -76,9 +71,11 @@ class Endpoint(Entry):
     prefill: bool = Field(False, description="it goes on with an answer that the request begins")
     refuses: dict[str, str | None] = Field({}, description="refused parameters: the name to use instead, or null")
     headers: dict[str, str] = Field({}, description="more headers, none of them secret")
-    headers_env: dict[str, str] = Field({}, description="more headers, by the environment variables that hold them")
-    batch_discount: float = Field(0.0, ge=0, lt=1, description="of its Batch API, off the price: 0.5 is half")
-    max_reply_bytes: int = Field(32 << 20, ge=1024, description="of one reply, unpacked")
+    headers_env: Machine[dict[str, str]] = Field(
+        {}, description="more headers, by the environment variables that hold them"
+    )
+    batch_discount: Machine[float] = Field(0.0, ge=0, lt=1, description="of its Batch API, off the price: 0.5 is half")
+    max_reply_bytes: Machine[int] = Field(32 << 20, ge=1024, description="of one reply, unpacked")
     _server: Any = PrivateAttr(None)
 
     @model_validator(mode="after")
@@ -125,15 +122,14 @@ class Model(Entry):
 
     name: _Name
     endpoint: _Name = Field(description="the entry of its endpoint")
-    served: str = Field(description="the model id on the wire")
+    served: Annotated[str, INPUT] = Field(description="the model id on the wire")
     api: Literal["chat", "completions", "responses", "messages"] = Field(
         "chat", description="how it is asked: responses is OpenAI's, messages Anthropic's"
     )
     system: str | None = Field(None, description="a system message, where the request has none")
     template: str | None = Field(None, description="completions: text with {system} and {prompt}")
     sampling: dict[str, Any] = Field({}, description="temperature, max_tokens, seed, stop, ...: sent as they are")
-    lineage: str = Field("", description="the family: a judge of the same lineage is named")
-    price: dict[str, float] = Field(
+    price: Machine[dict[str, float]] = Field(
         {},
         description="USD per million tokens: prompt and completion, and of a prompt's tokens those read from the"
         " provider's cache (cached) and written to it (cache_write); empty: unknown, which is not 0",
@@ -144,13 +140,14 @@ class Model(Entry):
         {}, description="room by what is asked"
     )
     one_line: bool = Field(False, description="a base model: an answer ends with its line, or its list")
-    provider: str | None = Field(None, description="who serves it, or made it")
-    open: bool | None = Field(None, description="whether its weights are; None: not stated")
-    medical: bool | None = Field(None, description="whether it was made for medicine")
-    released: str | None = Field(None, description="YYYY-MM-DD")
-    parameters: float | None = Field(None, description="how many, in billions")
-    data: str | None = Field(None, description="what it was fine-tuned on")
-    licence: str | None = Field(None, description="of its weights")
+    provider: Fact[str | None] = Field(None, description="who serves it, or made it")
+    lineage: Fact[str] = Field("", description="the family: a judge of the same lineage is named")
+    open: Fact[bool | None] = Field(None, description="whether its weights are; None: not stated")
+    medical: Fact[bool | None] = Field(None, description="whether it was made for medicine")
+    released: Fact[str | None] = Field(None, description="YYYY-MM-DD")
+    parameters: Fact[float | None] = Field(None, description="how many, in billions")
+    data: Fact[str | None] = Field(None, description="what it was fine-tuned on")
+    licence: Fact[str | None] = Field(None, description="of its weights")
 
     @model_validator(mode="after")
     def _fits(self):

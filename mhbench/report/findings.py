@@ -29,7 +29,7 @@ from mhbench.report.tables import (
     standing,
 )
 from ..stats.estimate import agresti_coull
-from ..steps.answers import about_who_answered
+from ..steps.respondents import about_who_answered
 from ..steps.score import mode_names
 
 # %% auto #0

@@ -36,7 +36,7 @@ from ..steps.rates import COUNTS
 
 # %% auto #0
 __all__ = ['GLOSSARY', 'ROWS_SHOWN', 'ReportTable', 'Picture', 'Section', 'readable', 'collect', 'across_studies', 'headline',
-           'write_headline', 'write_tables', 'filled_template', 'html_report']
+           'write_headline', 'write_tables', 'filled_template', 'html_report', 'headline_metrics']
 
 # %% ../../nbs/report/07_page.ipynb #298ff3bf
 class ReportTable(NamedTuple):
@@ -494,7 +494,9 @@ def filled_template(
 ) -> str:
     "A self-contained page: a template with its values, and the styles and scripts in it."
     options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    env = jinja2.Environment(loader=jinja2.PackageLoader("mhbench.report"), undefined=jinja2.StrictUndefined, **options)
+    env = jinja2.Environment(
+        loader=jinja2.PackageLoader("mhbench.report", "templates"), undefined=jinja2.StrictUndefined, **options
+    )
     static = resources.files("mhbench.report") / "static"
     style = "".join((static / f).read_text(encoding="utf-8") for f in styles)
     script = "".join((static / f).read_text(encoding="utf-8") for f in scripts)
@@ -543,3 +545,24 @@ def html_report(
         answers=_embedded(answers) if answers is not None and len(answers.rows) else None,
         glossary=GLOSSARY,
     )
+
+# %% ../../nbs/report/07_page.ipynb #51be267a
+def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure, model, mode" -> estimate
+    """The accuracy of each model of the run in the mode with the most items, and from every other stage the numbers of
+    the two models with the most items.
+
+    Simulated examinees are left out, since they are the same in every run. So are numbers that mislead without an
+    interval: those of one or two items, and those whose name has a semicolon, such as the largest of many differences.
+    """
+    usable = main[main["estimate"].notna() & (main["n"] > 2) & (main["origin"] != "simulated")]
+    usable = usable[~usable["measure"].str.contains(";")]
+    by_size = usable.sort_values("n", ascending=False, kind="stable")
+    score = by_size[by_size["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
+    other_stages = by_size[by_size["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
+    other_stages = other_stages.groupby(["study", "stage"], sort=False).head(2).sort_index()
+    out: dict = {}
+    for r in pd.concat([score, other_stages]).to_dict("records"):
+        words = [r[c] for c in ("measure", "model", "mode") if isinstance(r[c], str) and r[c]]
+        name = ", ".join(words).replace(".", " ")
+        out.setdefault(r["study"], {}).setdefault(r["stage"], {})[name] = float(r["estimate"])
+    return out

@@ -57,7 +57,7 @@ def _run_all(a: argparse.Namespace) -> None:
 )
 def _run(a):
     from mhbench.run.execute import ROWS, leave_failure, run_stage
-    from mhbench.run.manifest import failures_left, lost_in_words
+    from mhbench.run.losses import failures_left, lost_in_words
     from mhbench.run.params import load_params
     from mhbench.run.process import Live, position
 
@@ -89,8 +89,9 @@ def _inputs(a):
     from mhbench.run.params import load_params, unread_ratings
     from mhbench.run.process import position
 
-    for study, hashes in record_inputs(a.params).items():
-        print(f"{study}: corpus {hashes['corpus'][:12]}")
+    for name, content in record_inputs(a.params).items():
+        if "corpus" in content:
+            print(f"{Path(name).stem}: corpus {content['corpus'][:12]}")
     p = load_params(root() / a.params)
     print(*(f"{sentence}\n" for sentence in unread_ratings(p)), sep="", end="")
     _, n = position(p["run"], "inputs")
@@ -107,7 +108,7 @@ def _trained(a):
 
 @subcommand("outcome", "say what failed in the run, and end with 1 where a stage broke or a model gave no answer")
 def _outcome(a):
-    from mhbench.run.manifest import check_outcome
+    from mhbench.run.losses import check_outcome
 
     print(check_outcome())
 

@@ -5,6 +5,7 @@
 # %% ../../nbs/run/14_compare.ipynb #2cdd024b
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import tempfile
@@ -24,13 +25,12 @@ from ..report.tables import counted
 from .graph import RUN_FILE, root
 from .manifest import manifest, shown_parts, states_in_words
 from ..stats.differences import mean_difference
-from ..steps.answers import NOT_SAID
+from ..steps.respondents import NOT_SAID
 from ..steps.score import RUN, mode_names, where_read
 from ..subcommand import argument, subcommand
 
 # %% auto #0
-__all__ = ['Ran', 'Results', 'results_of', 'who_answered_in', 'what_differs', 'paired_accuracies', 'with_metrics', 'main_numbers',
-           'headline_metrics']
+__all__ = ['Ran', 'Results', 'results_of', 'who_answered_in', 'what_differs', 'paired_accuracies', 'with_metrics', 'main_numbers']
 
 # %% ../../nbs/run/14_compare.ipynb #e3d16b0f
 class Ran(NamedTuple):
@@ -219,7 +219,7 @@ def _parameters(ran: Ran, stages: Iterable[str], of_both: Iterable[str]) -> dict
     "The values with which stages were run, and the entries of models of both runs, by their address."
     out: dict[str, str] = {}
     for stage in stages:
-        for values in ran.stages[stage].get("params", {}).values():
+        for values in [*ran.stages[stage].get("params", {}).values(), _sections_of(ran, stage)]:
             for name, value in values.items():
                 if not (name == "run" or name.startswith("run.")) or name == "run.items":
                     out |= dict(_leaf_values(value, name))
@@ -229,19 +229,25 @@ def _parameters(ran: Ran, stages: Iterable[str], of_both: Iterable[str]) -> dict
     return out
 
 
+def _sections_of(ran: Ran, stage: str) -> dict[str, Any]:
+    "The sections of a stage that dvc.lock has no parameters of, because a file of `results/inputs` decides for it."
+    name, _, of = stage.partition("@")
+    study = next((s for s in ran.run["studies"] if f"{of}-".startswith(f"{s}-")), "")
+    own = ((ran.params.get("studies") or {}).get(study) or {}).get(name)
+    return {name: ran.params.get(name), f"studies.{study}.{name}": own} if study else {}
+
+
 def _hashes(ran: Ran, stages: Iterable[str], kind: str) -> dict[str, str]:
-    "The hashes of the code, or of the files from outside, that stages were run with: by path."
-    hashes: dict[str, str] = {}
-    for stage in stages:
-        for dep in ran.stages[stage].get("deps", []):
-            path = dep["path"]
-            code = not path.startswith(("results/", "data", "figures/")) or path in _CODE
-            if (kind == "code") == code and (code or path.startswith(("results/inputs/", "data"))):
-                hashes[path] = dep.get("md5", "")
-    return hashes
+    "The hashes of the notebooks, or of the files from outside, that stages were run with: by path."
+    deps = {dep["path"]: dep.get("md5", "") for stage in stages for dep in ran.stages[stage].get("deps", [])}
+    if kind == "code":
+        return {path: md5 for path, md5 in deps.items() if path.startswith("nbs/")}
+    hashes = {path: md5 for path, md5 in deps.items() if path.startswith("data")}
+    inputs = sorted(x for x in deps.items() if x[0].startswith("results/inputs/") and "/again/" not in x[0])
+    return hashes | ({_INPUTS: hashlib.sha256(json.dumps(inputs).encode()).hexdigest()} if inputs else {})
 
 
-_CODE = {"results/inputs/package.json": "the package", "results/inputs/asking.json": "the code that asks"}
+_INPUTS = "results/inputs: code that stages reach, files and settings"
 
 # %% ../../nbs/run/14_compare.ipynb #what-ran2
 _MOST = 20  # parameters that are listed
@@ -275,9 +281,7 @@ def what_differs(first: Results, second: Results) -> tuple[pd.DataFrame, list[st
     for kind in ("code", "files"):
         hashes_of_runs = [_hashes(ran, stages, kind) for ran in (a, b)]
         for path in dict.fromkeys(chain(*hashes_of_runs)):
-            rows.append(
-                (kind, _CODE.get(path, path), *(modes_of_runs.get(path, "–")[:8] for modes_of_runs in hashes_of_runs))
-            )
+            rows.append((kind, path, *(hashes.get(path, "–")[:8] for hashes in hashes_of_runs)))
     unsaid = [f"and {len(changed) - _MOST} more parameters"] if len(changed) > _MOST else []
     if lost := [run.name for run, ran in ((first, a), (second, b)) if not ran.stages]:
         unsaid.append(f"parameters, code and files are not known of {' and '.join(lost)}: no stage of it in dvc.lock")
@@ -369,27 +373,6 @@ def _in_one(first: Results, second: Results, main: pd.DataFrame) -> list[str]:  
         out += [f"{len(alone)} are in {run.name} alone: {stages_of}"] if len(alone) else []
         shared = int(run.main.fillna({"mode": "", "model": ""}).duplicated(_NUMBER, keep=False).sum())
         out += [f"{shared} of {run.name} share their name with another one, and are not compared"] if shared else []
-    return out
-
-# %% ../../nbs/run/14_compare.ipynb #51be267a
-def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure, model, mode" -> estimate
-    """The accuracy of each model of the run in the mode with the most items, and from every other stage the numbers of
-    the two models with the most items.
-
-    Simulated examinees are left out, since they are the same in every run. So are numbers that mislead without an
-    interval: those of one or two items, and those whose name has a semicolon, such as the largest of many differences.
-    """
-    usable = main[main["estimate"].notna() & (main["n"] > 2) & (main["origin"] != "simulated")]
-    usable = usable[~usable["measure"].str.contains(";")]
-    by_size = usable.sort_values("n", ascending=False, kind="stable")
-    score = by_size[by_size["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
-    other_stages = by_size[by_size["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
-    other_stages = other_stages.groupby(["study", "stage"], sort=False).head(2).sort_index()
-    out: dict = {}
-    for r in pd.concat([score, other_stages]).to_dict("records"):
-        words = [r[c] for c in ("measure", "model", "mode") if isinstance(r[c], str) and r[c]]
-        name = ", ".join(words).replace(".", " ")
-        out.setdefault(r["study"], {}).setdefault(r["stage"], {})[name] = float(r["estimate"])
     return out
 
 # %% ../../nbs/run/14_compare.ipynb #5b33cfb7

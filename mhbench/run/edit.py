@@ -28,7 +28,6 @@ from ..records.answers import all_simulated
 from ..records.database import private_file
 from ..registry import rated_sections, studies
 from .graph import RUN_FILE, graph, selective
-from .inputs import sha256
 from mhbench.run.params import (
     DEMO,
     FOR_RATINGS,
@@ -37,6 +36,7 @@ from mhbench.run.params import (
     kind_of,
     load_params,
 )
+from .provenance import sha256
 from .shape import read_tree
 
 # %% auto #0

@@ -23,7 +23,7 @@ from ..ask.request import HERE
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Rating, Response, StoredRecords, fingerprint, letters
 from .graph import records_left
-from .inputs import how_made
+from .provenance import how_made
 from ..stats.resample import cluster_mean
 from ..steps.score import JUDGED, READ, what_became
 

@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +18,7 @@ from ..errors import optional, refuse
 from ..records.database import private_file
 from .graph import graph, keep_private, notebook_files, pipeline, place, root, write_json
 from .params import load_params, stage_parameters
+from .process import stage_by_command
 from ..steps.failures import STAGE_BROKE, STAGE_FOLLOWS, Failure, in_one_line
 
 # %% auto #0
@@ -70,21 +69,25 @@ def _home() -> None:
         for variable in ("IPYTHONDIR", "MPLCONFIGDIR"):
             os.environ.setdefault(variable, folder)
 
-
-def _by_command(
-    stage: str, study: str | None, model: str | None, params: str | Path, overrides: dict[str, Any]
-) -> Path:
-    "Run a stage by the command line, for a program that has more to do than this."
-    options = {"--study": study, "--model": model, "--params": str(params), "--overrides": json.dumps(overrides)}
-    words = [f"{option}={value}" for option, value in options.items() if value]
-    command = [sys.executable, "-m", "mhbench", "run", stage, *words]
-    nobody_watches = {**os.environ, "CI": "1"}
-    process = subprocess.run(command, env=nobody_watches, capture_output=True, text=True)
-    if process.returncode:
-        raise RuntimeError(process.stderr.strip().removeprefix("mhbench run: "))
-    return place(overrides.get("results", "results"), stage, study, model) / "notebook.ipynb"
-
 # %% ../../nbs/run/05_execute.ipynb #782a8772
+def _check_modules(loaded: set[str], notebook: Path, stage: str, study: str | None, values: dict[str, Any]) -> None:
+    "Refuse modules that a stage has loaded and that DVC does not compare for it, since no import leads to them."
+    loaded = {name for name in loaded if name.split(".")[0] == "mhbench"}
+    if not loaded:
+        return
+    from mhbench.run.inputs import code_of, loaders_in
+
+    code = code_of(root()).of_stage([notebook], stage, study, loaders_in(values))
+    declared = re.compile(rf"mhbench\.studies\.(\w+(\.study)?|{study}\..*)")  # what a study adds, and its own folder
+    if unseen := sorted(name for name in loaded - code.keys() if not declared.fullmatch(name)):
+        rule = "reach every module that it loads by an import that can be read in its notebook or in a module of it"
+        actual = f"{', '.join(unseen)} ({stage}.ipynb)"
+        refuse(
+            f"run_stage: a stage must {rule}; got {actual}; import it by its name, in a function too",
+            error=RuntimeError,
+        )
+
+
 def run_stage(
     stage: str,
     study: str | None = None,
@@ -101,7 +104,7 @@ def run_stage(
     and for whatever goes wrong in another process.
     """
     if not in_process:
-        return _by_command(stage, study, model, params=params, overrides=overrides or {})
+        return stage_by_command(stage, study, model, overrides or {}, params)
     _home()
     with optional("run_stage", "mhbench[pipeline]"):
         import nbformat
@@ -129,6 +132,7 @@ def run_stage(
         notebook = _asking_part(notebook, out / "asking.ipynb")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     settings = {"engine_name": "here", "kernel_name": "python3", "cwd": str(top), "progress_bar": False}
+    before = set(sys.modules)
     try:
         nb = papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
     except papermill.PapermillExecutionError as e:
@@ -136,6 +140,7 @@ def run_stage(
         message = e.evalue if len(e.evalue) <= 4000 else f"{e.evalue[:4000]} ..."
         cell_place = f"{name} ended in cell {e.cell_index} of {stage}.ipynb"
         raise RuntimeError(f"run_stage: {cell_place}: {e.ename}: {message}\n(the whole is in {failed})") from None
+    _check_modules(set(sys.modules) - before, notebook, stage, study, values)
     nbformat.write(_normalise(_as_page(nb) if stage == "results" else nb), failed)
     executed = failed.replace(out / "notebook.ipynb")
     return executed

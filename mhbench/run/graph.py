@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 # %% auto #0
 __all__ = ['RUN_FILE', 'PRIVATE', 'root', 'write_json', 'place', 'items_file', 'records_left', 'names_file', 'keep_private',
-           'Node', 'declared', 'notebook_files', 'graph', 'pipeline', 'selective', 'runs', 'jobs', 'before']
+           'Node', 'declared', 'notebook_files', 'graph', 'pipeline', 'unchecked', 'selective', 'runs', 'jobs',
+           'before']
 
 # %% ../../nbs/run/01_graph.ipynb #3c366475
 def root(start: str | Path | None = None) -> Path:  # the nearest folder upward that holds params.yaml and dvc.yaml
@@ -92,6 +93,7 @@ class Node(NamedTuple):
     models: bool  # whether it also runs once for each model
     reads: tuple[str, ...]  # the stages whose results it depends on
     parameters: tuple[str, ...]  # what the cell tagged `parameters` declares; () where there is no notebook
+    figures: bool = False  # whether it draws
 
 
 def declared(notebook: Path) -> tuple[str, ...]:
@@ -125,6 +127,14 @@ def pipeline(top: str | Path) -> dict[str, dict]:
     return loader((Path(top) / "dvc.yaml").read_text(encoding="utf-8")).get_single_data()["stages"]
 
 
+def unchecked(top: str | Path) -> dict[str, Any]:
+    "What stands in `params.yaml` and in the `run.yaml` beside it; `load_params` reads and checks it."
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    files = [file for name in ("params.yaml", RUN_FILE) if (file := Path(top, name)).exists()]
+    contents = [loader(file.read_text(encoding="utf-8")).get_single_data() or {} for file in files]
+    return {k: v for content in contents for k, v in content.items()}
+
+
 @lru_cache(maxsize=8)
 def _graph(top: Path, changed: tuple[int, ...]) -> dict[str, Node]:
     stages = pipeline(top)
@@ -136,7 +146,8 @@ def _graph(top: Path, changed: tuple[int, ...]) -> dict[str, Node]:
         reads = dict.fromkeys(m[1] for m in dependencies if m and m[1] in stages)
         notebooks = notebook_files(top, name)
         parameters = declared(notebooks[0]) if notebooks else ()
-        out[name] = Node(name, study_list and study_list[1], "model" in matrix, tuple(reads), parameters)
+        draws = any("figures/" in str(x) for x in s.get("outs", []))
+        out[name] = Node(name, study_list and study_list[1], "model" in matrix, tuple(reads), parameters, draws)
     return out
 
 # %% ../../nbs/run/01_graph.ipynb #5de2fb7f

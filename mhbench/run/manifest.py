@@ -14,39 +14,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ..errors import refuse
-from .graph import RUN_FILE, graph, jobs, root
+from .graph import RUN_FILE, graph, root
+from .losses import left_by, named_parts, selected_run
 
 # %% auto #0
-__all__ = ['Named', 'REPRO', 'left_by', 'named_parts', 'failures_left', 'is_pending', 'RunPart', 'fresh_studies', 'selected_run',
-           'address', 'manifest', 'shown_parts', 'manifest_lines', 'lost_in_words', 'lost_rows', 'states_in_words',
-           'faults', 'check_outcome']
-
-# %% ../../nbs/run/12_manifest.ipynb #89fac2ed
-Named = tuple[str, str, str | None]  # stage, study, model
-
-
-def left_by(results: str | Path, stage: str, study: str, model: str | None = None) -> dict[str, Any]:
-    "What a stage has registered (`contents.json`); {} where it has left nothing."
-    file = Path(results).joinpath(*filter(None, (stage, study, model, "contents.json")))
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-
-
-def named_parts(run: Mapping[str, Any], top: str | Path | None = None) -> list[Named]:
-    "Every stage, study and model of a selection that is run for a study, in order."
-    all_parts = [(node.name, study, model) for node, study, model in jobs(dict(run), graph(top))]
-    return [(stage, study, model) for stage, study, model in all_parts if study is not None]
-
-
-def failures_left(results: str | Path, parts: Iterable[Named]) -> list[dict[str, Any]]:  # fields of Failure
-    "The failures of the parts of a run, causes before what follows from them."
-    rows = [f for run_part in parts for f in left_by(results, *run_part).get("failures", ())]
-    return sorted(rows, key=lambda f: bool(f["follows"]))
-
-
-def is_pending(contents: Mapping[str, Any]) -> bool:
-    "Whether a stage has lost something that the next run asks again."
-    return any(f["again"] for f in contents.get("failures", ()))
+__all__ = ['REPRO', 'RunPart', 'fresh_studies', 'address', 'manifest', 'shown_parts', 'manifest_lines', 'states_in_words']
 
 # %% ../../nbs/run/12_manifest.ipynb #aaf509b0
 _CACHES = "__pycache__"  # as .dvcignore has it
@@ -117,28 +89,31 @@ def _why(path: str) -> str:
 
 
 _MEANS = {
-    "results/inputs/package.json": "the code has changed",
-    "results/inputs/asking.json": "the code has changed",
     "results/inputs/again/": "what failed is asked again",
-    "results/inputs/": "its inputs or settings have changed",
+    "results/inputs/": "its code, inputs or settings have changed",
     "nbs/": "its notebook has changed",
 }
 
 
-def _code_now(top: Path) -> dict[Path, str]:  # file -> MD5
-    """The files of code hashes as the next run would write them; {} where no module is newer than they are. Only then
-    is imported what computes them.
+def _inputs_now(top: Path) -> dict[Path, str]:  # file -> MD5
+    """What decides each stage as the next run would write it; {} where neither code nor parameters are newer than what
+    the last run wrote. Only then is imported what computes it.
     """
     import mhbench
 
     home = top / "mhbench" if (top / "mhbench" / "__init__.py").exists() else Path(str(mhbench.__file__)).parent
-    hash_file = top / "results" / "inputs" / "package.json"
-    if not hash_file.exists() or max(f.stat().st_mtime for f in home.rglob("*.py")) <= hash_file.stat().st_mtime:
+    written = top / "results" / "inputs" / "report.json"
+    sources = [*home.rglob("*.py"), *(f for f in (top / "params.yaml", top / RUN_FILE) if f.exists())]
+    if not written.exists() or max(f.stat().st_mtime for f in sources) <= written.stat().st_mtime:
         return {}
-    from mhbench.run.inputs import package_hashes
+    from mhbench.run.inputs import input_files
+    from mhbench.run.params import load_params
 
-    texts = {name: json.dumps(x, indent=1, ensure_ascii=False) + "\n" for name, x in package_hashes(top).items()}
-    return {top / name: hashlib.md5(t.encode(), usedforsecurity=False).hexdigest() for name, t in texts.items()}
+    contents = input_files(load_params(top / "params.yaml", lists=False), top)
+    options: dict[str, Any] = {"indent": 1, "ensure_ascii": False, "sort_keys": True}
+    texts = {name: json.dumps(content, **options) + "\n" for name, content in contents.items()}
+    hashes = {name: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for name, text in texts.items()}
+    return {top / "results" / "inputs" / name: digest for name, digest in hashes.items()}
 
 
 class _Lock:
@@ -148,7 +123,7 @@ class _Lock:
         self.top = top
         self.entries = (_loaded(top / "dvc.lock") or {}).get("stages") or {}
         self.hashes = _Hashes(top)
-        self.hashes.known |= _code_now(top)
+        self.hashes.known |= _inputs_now(top)
         self.values: dict[str, Any] = {}
 
     def changes(self, name: str) -> list[str]:
@@ -203,12 +178,6 @@ def fresh_studies(parts: Iterable[RunPart]) -> tuple[list[str], list[str]]:
 
 
 REPRO = "dvc repro"
-
-
-def selected_run(top: str | Path) -> dict[str, Any]:
-    "The section `run`, as run.yaml or the parameters have it, unchecked."
-    file = Path(top, RUN_FILE)
-    return (_loaded(file if file.exists() else Path(top, "params.yaml")) or {})["run"]
 
 
 def address(stage: str, study: str, model: str | None = None) -> str:
@@ -274,11 +243,10 @@ def shown_parts(parts: Iterable[RunPart]) -> list[tuple[str, str]]:  # (stage, s
 # %% ../../nbs/run/12_manifest.ipynb #28a27c2e
 def manifest_lines(top: str | Path | None = None) -> list[str]:
     "The whole manifest, a line a part."
-    from mhbench.run.inputs import PACKAGE_FILE, commit_of, sha256
+    from mhbench.run.provenance import commit_of, sha256
 
     top = Path(top) if top is not None else root()
-    code = json.loads((top / PACKAGE_FILE).read_text(encoding="utf-8")) if (top / PACKAGE_FILE).exists() else {}
-    out = [f"commit: {commit_of(top)}", f"code at the last run: {code.get('sha256', 'unknown')}"]
+    out = [f"commit: {commit_of(top)}"]
     out += [f"{name}: {sha256(top / name)}" for name in ("params.yaml", RUN_FILE) if (top / name).exists()]
     parts = manifest(top)
     for p in (p for p in parts if p.model and p.state == "fresh"):
@@ -297,29 +265,6 @@ def _served(file: Path) -> str:
     names = table["served_model"] if "served_model" in table else []
     return ", ".join(sorted(set(map(str, names)))) or "not known"
 
-# %% ../../nbs/run/12_manifest.ipynb #d20b1ced
-def lost_in_words(f: Mapping[str, Any]) -> dict[str, str]:  # who, what, said, withheld, remedy
-    "A failure for a page or a screen."
-    place = ", ".join(filter(None, (f["study"], f["stage"], f["mode"].replace("_", " "))))
-    loss = f"{f['n_lost']} of {f['n_asked']} {f['what']}" if f["n_asked"] else f["what"]
-    subject = f"{f['model']} ({place})" if f["model"] else place
-    return {"who": subject, "what": loss} | {name: f[name] for name in ("said", "withheld", "remedy")}
-
-
-def lost_rows(failures: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    "All failures: causes first, and one row for all that rests on them."
-    failures = list(failures)
-    out = [lost_in_words(f) for f in failures if not f["follows"]]
-    if after := [f"{f['study']} {f['stage']}" for f in failures if f["follows"]]:
-        dependent = ", ".join(dict.fromkeys(after))
-        consequence = (
-            "rests on what failed, and has no table" if len(after) == 1 else "rest on what failed, and have no table"
-        )
-        out.append(
-            {"who": dependent, "what": consequence, "said": "", "withheld": "everything of these stages", "remedy": ""}
-        )
-    return out
-
 # %% ../../nbs/run/12_manifest.ipynb #986b544d
 def states_in_words(parts: Iterable[RunPart]) -> list[str]:
     "What is stale or absent, a line a state and cause."
@@ -332,37 +277,3 @@ def states_in_words(parts: Iterable[RunPart]) -> list[str]:
         names_text = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         out.append(f"{state}: {names_text} ({cause}): `{remedy}`")
     return out
-
-# %% ../../nbs/run/12_manifest.ipynb #57dc68f1
-def faults(failures: Iterable[Mapping[str, Any]]) -> list[str]:
-    "What ends a run with an error, a sentence each: stages that broke, and models without any answer."
-    failures = list(failures)
-    rows = lost_rows([f for f in failures if f["broke"]])
-    out = [
-        f"{r['who']} {r['what']}: {r['said']}".rstrip(": ") + (f"; {r['remedy']}" if r["remedy"] else "") for r in rows
-    ]
-    silent: dict[tuple, list] = {}
-    for f in failures:
-        if f["n_asked"] and not f["n_answered"] and f["again"]:
-            silent.setdefault((f["stage"], f["model"]), []).append(f)
-    for (stage, model), lost in silent.items():
-        studies = ", ".join(dict.fromkeys(f["study"] for f in lost))
-        n = sum(f["n_asked"] for f in lost)
-        out.append(
-            f"{model} ({stage}, {studies}): none of {n} requests was answered: {lost[0]['said']}; {lost[0]['remedy']}"
-        )
-    return out
-
-
-def check_outcome(top: str | Path | None = None) -> str:
-    "What the run came to. Raises: RuntimeError where a stage broke, or a model gave no answer."
-    top = Path(top) if top is not None else root()
-    parts = named_parts(selected_run(top), top)
-    failures = failures_left(top / "results", parts)
-    if bad := faults(failures):
-        message = "\n  ".join(
-            ["the report is made, and has all other tables; what failed is asked again by the next run:", *bad]
-        )
-        refuse(f"outcome: {message}", error=RuntimeError)
-    lost = sum(1 for f in failures)
-    return f"{len(parts)} parts ended well" + (f", {lost} of them with losses that the report lists" if lost else "")

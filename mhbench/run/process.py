@@ -23,10 +23,10 @@ from typing import Any, NoReturn
 
 from ..ask.progress import LIVE
 from ..errors import refuse
-from .graph import graph, jobs
+from .graph import graph, jobs, place
 
 # %% auto #0
-__all__ = ['EVERY_S', 'apart', 'settle', 'position', 'Live']
+__all__ = ['EVERY_S', 'apart', 'stage_by_command', 'settle', 'position', 'Live']
 
 # %% ../../nbs/run/24_process.ipynb #86563f78
 _STAGE = "from mhbench.run.cli import main; raise SystemExit(main(in_process=True))"
@@ -53,6 +53,20 @@ def apart(words: list[str]) -> int:  # the exit status
     if ended < 0:
         _ended_by(signal.Signals(-ended), " ".join(words))
     return ended
+
+
+def stage_by_command(
+    stage: str, study: str | None, model: str | None, overrides: dict[str, Any], params: str | Path = "params.yaml"
+) -> Path:  # the executed notebook
+    "Run a stage by the command line, for a program that has more to do than this."
+    options = {"--study": study, "--model": model, "--params": str(params), "--overrides": json.dumps(overrides)}
+    words = [f"{option}={value}" for option, value in options.items() if value]
+    command = [sys.executable, "-m", "mhbench", "run", stage, *words]
+    nobody_watches = {**os.environ, "CI": "1"}
+    process = subprocess.run(command, env=nobody_watches, capture_output=True, text=True)
+    if process.returncode:
+        raise RuntimeError(process.stderr.strip().removeprefix("mhbench run: "))
+    return place(overrides.get("results", "results"), stage, study, model) / "notebook.ipynb"
 
 
 def _ended_by(signal_number: signal.Signals, words: str) -> NoReturn:

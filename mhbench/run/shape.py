@@ -29,6 +29,7 @@ from ..encode.store import StoreSettings
 from ..errors import refuse
 from ..registry import studies
 from .graph import RUN_FILE, graph, notebook_files, root
+from ..settings import INPUT, Machine
 from mhbench.steps.parameters import (
     GENERAL,
     GIVEN,
@@ -43,9 +44,9 @@ from mhbench.steps.parameters import (
 )
 
 # %% auto #0
-__all__ = ['EntryName', 'TEXT_KEY', 'stage_classes', 'section', 'LocalServer', 'Sampling', 'Selection', 'params_model',
-           'model_of', 'Untitled', 'params_schema', 'parameters_cell', 'stale_cells', 'write_schema', 'Fault',
-           'Written', 'read_tree', 'shown', 'nearest', 'listed', 'misshapen', 'refuse_all']
+__all__ = ['EntryName', 'TEXT_KEY', 'stage_classes', 'section', 'LocalServer', 'Sampling', 'entry_classes', 'Selection',
+           'params_model', 'model_of', 'Untitled', 'params_schema', 'parameters_cell', 'stale_cells', 'write_schema',
+           'Fault', 'Written', 'read_tree', 'shown', 'nearest', 'listed', 'misshapen', 'refuse_all']
 
 # %% ../../nbs/run/02_shape.ipynb #b65b3a09
 @cache
@@ -66,18 +67,20 @@ def section(record: type[BaseModel], without: tuple[str, ...] = (), /, **further
 class LocalServer(Closed):
     "What the server of the bundled model takes: the arguments of `mhbench.ask.local.serve`."
 
-    gguf: str | None = field(None, "a model file, or a name of mhbench.records.weights; null: the bundled Gemma")
+    gguf: Annotated[str | None, INPUT] = field(
+        None, "a model file, or a name of mhbench.records.weights; null: the bundled Gemma"
+    )
     sha256: str | None = field(
         None, "of that file, which is then not looked for before a request has no recorded answer"
     )
     runtime: str | None = field(None, "what computed the recorded answers; null: what is installed here")
-    record: str | None = field(None, "recorded answers, read before it is asked: a file, or demo")
+    record: Annotated[str | None, INPUT] = field(None, "recorded answers, read before it is asked: a file, or demo")
     template: str | None = field(None, "a Jinja chat template; null: the model's own")
     n_ctx: Positive = field(4096, "tokens, prompt and answer")
-    threads: Positive | None = field(None, "OMP_NUM_THREADS, or all cores, by default")
+    threads: Machine[Positive | None] = field(None, "OMP_NUM_THREADS, or all cores, by default")
     parallel: Positive = field(1, "slots; above 1 answers are faster and not bit-reproducible")
     seed: int = field(0, "of requests that bring none")
-    start_s: Weight = field(120.0, "how long starting may take")
+    start_s: Machine[Weight] = field(120.0, "how long starting may take")
 
 
 class Sampling(BaseModel):
@@ -93,7 +96,9 @@ class Sampling(BaseModel):
     stop: str | list[Any] | None = None
 
 # %% ../../nbs/run/02_shape.ipynb #cf84f5c6
-def _entries() -> dict[str, tuple]:  # of endpoints and of models
+@cache
+def entry_classes() -> tuple[type[Closed], type[Closed]]:
+    "The class of an endpoint's entry, and that of a model's."
     local = {k: (f.annotation, f) for k, f in LocalServer.model_fields.items()}
     kinds = ["local", *HERE, *presets()]
     behind = section(Endpoint, ("name",), kind=(str, field(..., "what speaks there", examples=kinds)), **local)
@@ -101,12 +106,12 @@ def _entries() -> dict[str, tuple]:  # of endpoints and of models
         Model,
         ("name",),
         sampling=(Sampling, Model.model_fields["sampling"]),
-        price=(dict[str, Weight], Model.model_fields["price"]),
+        price=(Machine[dict[str, Weight]], Model.model_fields["price"]),
         n_items=(Positive, field(1, "at most this many items a mode")),
         scale=(float, field(1.0, "of an encoder: cosine times this, then softmax", gt=0)),
         trained_on=(str, field("", "of a classifier: the study whose stage finetune makes it")),
     )
-    return {"endpoints": (dict[EntryName, behind], ...), "models": (dict[EntryName, model], ...)}  # type: ignore[valid-type]
+    return behind, model
 
 
 EntryName = Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]  # results are named after it
@@ -133,7 +138,8 @@ def params_model(stages: tuple[str, ...], lists: tuple[str, ...]) -> type[Closed
     top_level: dict[str, Any] = {
         "seed": (Seed, ...),
         "run": (run, None),
-        **_entries(),
+        "endpoints": (dict[EntryName, entry_classes()[0]], ...),  # type: ignore[misc]
+        "models": (dict[EntryName, entry_classes()[1]], ...),  # type: ignore[misc]
         "studies": (dict[EntryName, study], ...),  # type: ignore[valid-type]
         "executor": (section(Executor) | None, None),
         "store": (section(StoreSettings) | None, None),

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -39,13 +39,16 @@ from mhbench.records.schema import (
     read_records,
     write_records,
 )
-from ..registry import added
+from ..registry import added, owner
 from ..registry import studies as registered
 from ..report.style import introduce, save, title_of, who
 from ..report.tables import by_reason, with_interval
-from .graph import before, graph, items_file, records_left, root, write_json
-from ..steps.failures import Failure
+from .graph import before, graph, items_file, records_left, root, unchecked, write_json
+from .process import stage_by_command
 from ..steps.rates import COUNTS
+
+if TYPE_CHECKING:
+    from mhbench.steps.failures import Failure
 
 # %% auto #0
 __all__ = ['write_metrics', 'known_origins', 'origin_column', 'as_saved', 'ended_badly', 'Stage']
@@ -74,12 +77,9 @@ _HEADLINE = ["measure", "model", "mode", "n", "n_clusters", *COUNTS, "estimate",
 
 def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:
     "A temporary results folder with what the stage `name` rests on, for some studies of the demo."
-    from mhbench.run.execute import run_stage
-    from mhbench.run.params import load_params
-
     folder = Path(tempfile.mkdtemp(prefix="mhbench-"))
     stages = graph()
-    sections = load_params(root() / "params.yaml")["studies"]
+    sections = unchecked(root())["studies"]
     small: dict[str, Mapping] = {"prepare": {"n_items": n_items}, "judge": {"n_items": 2}}
     for registered_study in registered():
         small |= registered_study.demo
@@ -95,7 +95,7 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
             chosen = node.name in sections[study] and name not in ("report", "ledger")
             if not for_others and (node.studies == "studies" or chosen):
                 for model in models if node.models else [None]:
-                    run_stage(node.name, study, model, overrides=overrides)
+                    stage_by_command(node.name, study, model, overrides)
     return folder
 
 
@@ -176,8 +176,6 @@ class Stage:
         n_items: int | None = 6,  # demo items, where results is ""
         rated: bool = False,  # all its numbers rest on the ratings: where these are simulated, so is every row
     ):
-        from mhbench.run.params import load_params
-
         self.name = name
         self.study = study
         self.model = model
@@ -201,7 +199,7 @@ class Stage:
         self._lines: dict[str, float] = {}
         self._first: dict[str, str] = {}  # which main numbers the study's first screen draws, and what they come to
         self._main: list[pd.DataFrame] = []
-        params = load_params(root() / "params.yaml")
+        params = unchecked(root())
         self.origins = known_origins(self.results, demo_studies)
         self._everybody = list(params["models"])  # they keep their looks in every figure
         self._run = params["run"]
@@ -428,8 +426,7 @@ class Stage:
         "Show and keep what failed, one row a study, model and mode: the report has it on its first screen."
         rows = [f._asdict() for f in failures]
         self._failures += rows
-        table = pd.DataFrame(rows, columns=list(Failure._fields)).drop(columns=["stage", "study", "broke", "follows"])
-        return table if rows else None
+        return pd.DataFrame(rows).drop(columns=["stage", "study", "broke", "follows"]) if rows else None
 
     def absent(self, name: str, why: str) -> None:
         "Record why something is absent: the last line of the notebook and the report say it."
@@ -509,7 +506,7 @@ class Stage:
         """
         from IPython.display import Markdown, display
 
-        for add in added("tables", self.name, of):
+        for add in added("tables", self.name, of or owner(self._one)):
             before = len(self._tables)
             heading, _, text = (inspect.getdoc(add) or "").partition("\n\n")
             outputs = [output for output in add(self, **results) if output is not None]

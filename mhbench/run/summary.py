@@ -17,16 +17,8 @@ import pandas as pd
 from ..errors import refuse
 from ..report.tables import csv_text, number, ratings_in_words, spaced
 from .graph import root
-from mhbench.run.manifest import (
-    RunPart,
-    failures_left,
-    lost_rows,
-    manifest,
-    manifest_lines,
-    selected_run,
-    shown_parts,
-    states_in_words,
-)
+from .losses import failures_left, lost_rows, selected_run
+from .manifest import RunPart, manifest, manifest_lines, shown_parts, states_in_words
 from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from ..encode.finetune import TrainingSettings
 from ..records.pseudonyms import is_pseudonym
 from ..records.schema import Mode, Score, columns
+from ..settings import INPUT, Machine
 from .generate import Setting
 from .judge_study import CORRUPTIONS, WORDINGS
 from .variants import SETS
@@ -95,13 +96,13 @@ Judges = Annotated[Names, Field(min_length=1, description="entries of models in 
 Entries = Annotated[dict[str, dict[str, Any]], Field(description="of the models that are asked, as in params.yaml")]
 Endpoints = Annotated[dict[str, dict[str, Any]], Field(description="of those entries, as in params.yaml")]
 Families = Annotated[dict[str, str], Field(description="every model's family: judges that share a student's are named")]
-CacheFile = Annotated[str, Field(description='the file of answers; "" keeps them beside the results')]
+CacheFile = Annotated[Machine[str], Field(description='the file of answers; "" keeps them beside the results')]
 Replay = Annotated[
     Literal["use", "only", "off"], Field(description="ask what is not cached, ask nothing, or ask everything again")
 ]
-PromptsDir = Annotated[str | None, Field(description="a folder of your own templates and rubrics")]
+PromptsDir = Annotated[str | None, INPUT, Field(description="a folder of your own templates and rubrics")]
 Executing = Annotated[
-    dict[str, Any],
+    Machine[dict[str, Any]],
     Field(description='where models that run here compute: {} threads; {"kind": "dask", "address": ...} a cluster'),
 ]
 EncoderThreshold = Annotated[
@@ -118,7 +119,7 @@ SameModel = Annotated[
     Field(description="an entry -> the entry that has the same model with another wording or other settings"),
 ]
 ByJudge = Positive | dict[str, Positive | None] | None  # a number, or one for each judge
-LocalModel = str | dict[str, Any] | None  # "minilm", a hub id, a folder, or a mapping with `name`
+LocalModel = Annotated[str | dict[str, Any] | None, INPUT]  # "minilm", a hub id, a folder, or a mapping with `name`
 
 # %% ../../nbs/steps/03_parameters.ipynb #c84de992
 GIVEN = (  # by the run itself, whichever stage has a field of this name
@@ -177,11 +178,13 @@ class PrepareParameters(Parameters):
 
     study: str = "mentat"
     loader: str = field("mentat", "a name that mhbench.corpus.load.find_loader knows")
-    path: str = field("data/mentat", "relative to the repository's root")
+    path: Annotated[str, INPUT] = field("data/mentat", "relative to the repository's root")
     options: dict[str, Any] = field({}, 'of the loader, e.g. {"strict": False} to set bad rows aside')
     sha256: str | None = field(None, "of an imported source: a changed file is refused", pattern="^[0-9a-f]{64}$")
     ratings: str | None = field(None, "a file of people's answers, instead of the corpus's ratings")
-    answers: dict[str, str] = field({}, "name -> a file of answers (item_id, text) that are scored like a model's")
+    answers: Annotated[dict[str, str], INPUT] = field(
+        {}, "name -> a file of answers (item_id, text) that are scored like a model's"
+    )
     n_items: Positive | None = field(None, "at most this many base questions, drawn by seed")
     sets: EvaluationSets = field(["D0"], "demographic evaluation sets; [] asks every item as it stands")
 
@@ -203,8 +206,8 @@ class GenerateParameters(Parameters):
     modes: dict[Mode, Setting | None] = field({"zero_shot": {}}, "mode -> {n_items, samples, temperatures, ...}")
     cache: CacheFile = ""
     replay: Replay = "use"
-    delivery: Literal["live", "batch"] = field("live", "at once, or by the endpoint's Batch API")
-    budget: Spending | None = field(
+    delivery: Machine[Literal["live", "batch"]] = field("live", "at once, or by the endpoint's Batch API")
+    budget: Machine[Spending | None] = field(
         None, '{"max_cost_usd": ..., "max_tokens": ...}: asking stops before either is exceeded'
     )
     n_demonstrations: Positive = field(2, "examples in the few-shot modes")
@@ -311,7 +314,7 @@ class ContaminationParameters(AskingParameters):
     study: str = "counselingbench"
     asked: AskedModels = ["gemma"]
     n_items: Positive | None = field(4, "questions to complete, drawn by seed; None: all")
-    completions: dict[str, str] = field(
+    completions: Annotated[dict[str, str], INPUT] = field(
         {}, "name -> a CSV (item_id, text) of second halves that were generated earlier"
     )
     encoder: LocalModel = field("minilm", '"minilm" is bundled; a hub id or a folder; None omits the similarity')
@@ -334,8 +337,10 @@ class FinetuneParameters(Reported):
     }
     endpoints: Endpoints = {"trained": {"kind": "classifier"}}
     loader: str = field("mhqa", "of the training files")
-    train: str = "data/mhqa/b/mhqa_b_train.csv"
-    validation: str | None = field("data/mhqa/b/mhqa_b_val.csv", "None: a share of the training part's abstracts")
+    train: Annotated[str, INPUT] = "data/mhqa/b/mhqa_b_train.csv"
+    validation: Annotated[str | None, INPUT] = field(
+        "data/mhqa/b/mhqa_b_val.csv", "None: a share of the training part's abstracts"
+    )
     validation_share: Share = 0.1
     options: dict[str, Any] = field({}, "further options of the loader")
     n_items: Positive | None = field(32, "a seeded draw of this many training questions; None: all")
@@ -384,8 +389,10 @@ class LedgerParameters(Parameters):
     "A paper's printed numbers, compared with a run on its released files."
 
     study: str = "medqade"
-    claims: str | None = field(None, "a claims file; None: the one in the folder of the study")
-    release: str | None = field(None, "the folder of the released files, for tables that the study makes of them")
+    claims: Annotated[str | None, INPUT] = field(None, "a claims file; None: the one in the folder of the study")
+    release: Annotated[str | None, INPUT] = field(
+        None, "the folder of the released files, for tables that the study makes of them"
+    )
 
 
 class RatingsParameters(Parameters):

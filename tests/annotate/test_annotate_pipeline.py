@@ -81,7 +81,7 @@ def test_an_answer_that_is_not_in_the_files_own_bytes_yet_makes_prepare_run_agai
     "While the page is served, SQLite keeps new answers in a log beside the file."
     unchanged = run(BIN / "dvc", "repro", "prepare@mentat", cwd=answered)
     assert "Stage 'prepare@mentat' didn't change" in unchanged
-    hashed = answered / "results/inputs/mentat.json"
+    hashed = answered / "results/inputs/prepare/mentat.json"
     before = json.loads(hashed.read_text())
     with open_store(answered / FILE) as store:
         question = store.study.questions[0].question_id

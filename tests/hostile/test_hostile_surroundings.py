@@ -23,7 +23,7 @@ from mhbench.records.answers import load_answers
 from mhbench.report.page import ReportTable, Section, html_report, write_tables
 from mhbench.run import cli
 from mhbench.run.graph import before, graph
-from mhbench.run.inputs import sha256
+from mhbench.run.provenance import sha256
 
 # -- file systems
 
@@ -119,7 +119,7 @@ def test_a_clone_may_have_any_name(house, tmp_path, monkeypatch):
     moved = tmp_path / "%20 ?#\n'\"$(touch pwned) clone"
     house.top.rename(moved)
     monkeypatch.setenv("MHBENCH_ROOT", str(moved))
-    assert cli.main(["inputs"]) == 0 and (moved / "results/inputs/mhqa.json").exists()
+    assert cli.main(["inputs"]) == 0 and (moved / "results/inputs/prepare/mhqa.json").exists()
     assert not list(tmp_path.rglob("pwned"))
 
 
@@ -312,4 +312,4 @@ def test_a_thousand_models_are_known_by_what_decides_their_answers(house):
     house.write()
     assert cli.main(["inputs"]) == 0 and len(list((house.top / "results/inputs/models").iterdir())) == 1000
     known = json.loads((house.top / "results/inputs/models/m999.json").read_text())
-    assert known["endpoint"]["kind"] == "encoder"
+    assert known["endpoints"]["encoder"]["kind"] == "encoder"

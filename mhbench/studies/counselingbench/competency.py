@@ -24,8 +24,7 @@ from ...stats.differences import difference_p, group_difference, mean_difference
 from ...stats.estimate import NO_WIDTH, OF_COUNTS, Estimate, estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.resample import Interval, as_scalar, bootstrap, cluster_mean, mean, percentile_interval
-from ...stats.tests import adjust_p, adjust_within, paired_t
-from ...steps.parameters import Correction
+from ...stats.tests import Correction, adjust_p, adjust_within, paired_t
 from ...steps.rates import numbers_by_name, of_group, wide_cells
 from ...steps.score import RUN, how_read, mode_names, none_read, outcome_counts, where_read
 from .fields import COMPETENCIES, SHORT, in_paper_order

@@ -5,7 +5,10 @@
 # %% ../../../nbs/studies/medqade/10_study.ipynb #2d8760b2
 from __future__ import annotations
 
+from typing import Annotated
+
 from ...registry import RegisteredStudy
+from ...settings import INPUT
 from ...steps.parameters import Families, Models, Positive, Pseudonym, Reported, Share, field
 
 # %% auto #0
@@ -24,7 +27,7 @@ class PanelParameters(Reported):
     tie_breaker: Pseudonym | None = field(
         None, "the rater who decides where two contradict each other, no member of the panel"
     )
-    pool: str | None = field(None, "the file that simulated students' answers were drawn from")
+    pool: Annotated[str | None, INPUT] = field(None, "the file that simulated students' answers were drawn from")
     margin: Share = field(0.1, "how far below a rater of the panel a judge is still no worse, named beforehand")
     quorum: Positive = field(2, "judges with a verdict on an answer, for their vote share")
 

@@ -5,9 +5,10 @@
 # %% ../../../nbs/studies/mentat/11_study.ipynb #1666e7be
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from ...registry import RegisteredStudy
+from ...settings import INPUT
 from ...steps.parameters import MOST_REPLICATES, Draws, Names, NonNegative, Permutations, Reported, Weight, field
 
 # %% auto #0
@@ -24,10 +25,12 @@ class PreferencesParameters(Reported):
     penalty: Weight = field(5.0, "on slopes and offsets of the hierarchical models")
     ridge: Weight = field(0.1, "on one question's log worths: finite where an option always wins")
     leave_out: Names = field([], "questions to leave out, by item_id")
-    wrong_options: dict[str, Names] | str = field(
+    wrong_options: Annotated[dict[str, Names] | str, INPUT] = field(
         {}, "question -> letters of objectively wrong options, set to 0; or a file of them, as the release has it"
     )
-    creators: str | None = field(None, "a CSV (question, option) of the creators' answers, where the source lacks them")
+    creators: Annotated[str | None, INPUT] = field(
+        None, "a CSV (question, option) of the creators' answers, where the source lacks them"
+    )
     creators_rate: bool = field(False, "True: the creators are among the raters of the labels that are kept")
     n_boot: Draws = field(100, "refits of each model")
     n_boot_rankings: NonNegative = field(0, "refits of Plackett and Luce's model; 0: no spread", le=MOST_REPLICATES)
@@ -50,6 +53,5 @@ STUDY = RegisteredStudy(
     },
     tables={"score": "readings:by_labels", "ledger": "release:mentat_release"},
     sections="annotations:slider_sections",
-    files={"preferences": ("creators",)},
     demo={"preferences": {"n_boot": 10}},
 )

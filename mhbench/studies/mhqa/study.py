@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ...records.schema import Mode
 from ...registry import RegisteredStudy
+from ...settings import INPUT, Machine
 from ...steps import parameters as p
 
 # %% auto #0
@@ -24,23 +25,27 @@ class CollectParameters(p.Parameters):
     origin: Literal["files", "eutils"] = p.field(
         "files", "PubMed's XML (baseline files, or an export), or its E-utilities"
     )
-    files: p.Names = p.field(["data/mhqa/literature/pubmed_demo.xml"], "of origin files, from the repository's root")
+    files: Annotated[p.Names, INPUT] = p.field(
+        ["data/mhqa/literature/pubmed_demo.xml"], "of origin files, from the repository's root"
+    )
     keywords: dict[str, p.Names] = p.field(
         {"Anxiety": ["anxiety", "anxious"], "Depression": ["depression", "depressive"]}, "topic -> words"
     )
     first: Annotated[int, Field(ge=1800)] = p.field(2000, "years of entry into PubMed, both inclusive")
     last: Annotated[int, Field(ge=1800)] = 2024
-    email: str | None = p.field(None, "of whoever runs this; NCBI asks for it, for eutils")
-    api_key_env: str | None = p.field("NCBI_API_KEY", "the variable that holds a key")
-    slices: str = p.field(".mhbench/pubmed", "where whole slices are kept")
+    email: Machine[str | None] = p.field(None, "of whoever runs this; NCBI asks for it, for eutils")
+    api_key_env: Machine[str | None] = p.field("NCBI_API_KEY", "the variable that holds a key")
+    slices: Machine[str] = p.field(".mhbench/pubmed", "where whole slices are kept")
 
 # %% ../../../nbs/studies/mhqa/04_study.ipynb #c0acafab
 class ComposeParameters(p.AskingParameters):
     "Questions written from abstracts, and checked against them."
 
     study: str = "mhqa"
-    texts: str = p.field("mhbench/studies/mhqa/making", "folder of compose.yaml and validate.yaml")
-    recorded: str | None = p.field("data/mhqa/literature/composed_demo.jsonl", "answers that were recorded; None: none")
+    texts: Annotated[str, INPUT] = p.field("mhbench/studies/mhqa/making", "folder of compose.yaml and validate.yaml")
+    recorded: Annotated[str | None, INPUT] = p.field(
+        "data/mhqa/literature/composed_demo.jsonl", "answers that were recorded; None: none"
+    )
     asked: p.Names = p.field([], "entries of models that compose and read")
     examinees: p.Names = p.field([], "entries of who answers without the abstract and with it")
     n_items: p.Positive | None = p.field(1, "articles that a model is asked about; None: all")
@@ -58,13 +63,13 @@ class KeysParameters(p.AskingParameters):
     "What readers and reference passages make of the keys."
 
     study: str = "mhqa"
-    passages: str = p.field(
+    passages: Annotated[str, INPUT] = p.field(
         "data/mhqa/literature/passages_demo.jsonl", "JSON lines of passage_id, source, text; a text; a folder"
     )
     words: int = p.field(120, "of a chunk: longer texts are cut")
     overlap: int = p.field(20, "words that two chunks share")
-    texts: str = p.field("mhbench/studies/mhqa/making", "folder of the recipe pseudolabel.yaml")
-    sheets: dict[str, str] = p.field(
+    texts: Annotated[str, INPUT] = p.field("mhbench/studies/mhqa/making", "folder of the recipe pseudolabel.yaml")
+    sheets: Annotated[dict[str, str], INPUT] = p.field(
         {}, "first, second, resolver -> a filled-in sheet (CSV) or Label Studio's export; {}: simulated readers"
     )
     encoder: p.LocalModel = "minilm"
@@ -86,7 +91,7 @@ class ProfileParameters(p.AskingParameters):
     asked: p.Names = p.field([], "entries of models that sort the questions")
     n_items: p.Positive | None = p.field(3, "questions that are sorted, drawn by seed; None: all")
     repeats: p.Positive = p.field(2, "how often each judge is asked")
-    beside: dict[str, dict[str, Any]] = p.field(
+    beside: Annotated[dict[str, dict[str, Any]], INPUT] = p.field(
         {}, "name -> {loader, path, options, judged}: banks compared in difficulty; judged: false counts alone"
     )
 
@@ -101,5 +106,4 @@ STUDY = RegisteredStudy(
         "profile": "study:ProfileParameters",
     },
     tables={"finetune": "profile:learnt_from", "ledger": "released:release_contents"},
-    files={"collect": ("files",), "compose": ("recorded",), "keys": ("passages", "sheets"), "profile": ("beside",)},
 )

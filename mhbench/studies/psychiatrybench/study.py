@@ -5,9 +5,10 @@
 # %% ../../../nbs/studies/psychiatrybench/06_study.ipynb #670603ca
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from ...registry import RegisteredStudy
+from ...settings import INPUT
 from ...steps import parameters as p
 
 # %% auto #0
@@ -23,7 +24,9 @@ class ApproachParameters(p.AskingParameters):
     judges: p.Judges = p.field(["gemma"], "the first says whether they are relevant")
     attempts: p.Positive = p.field(2, "questions tried for each item")
     max_tokens: p.Positive | None = p.field(64, "room of a question; a limit in the model's entry goes first")
-    sheets: dict[p.Pseudonym, str] = p.field({}, "pseudonym -> the sheet that this person filled in (CSV)")
+    sheets: Annotated[dict[p.Pseudonym, str], INPUT] = p.field(
+        {}, "pseudonym -> the sheet that this person filled in (CSV)"
+    )
     entries: p.Entries = p.GEMMA
     endpoints: p.Endpoints = p.LOCAL
     lineages: p.Families = {"minilm": "minilm", "gemma": "gemma"}
@@ -66,5 +69,4 @@ STUDY = RegisteredStudy(
         "formats": "study:FormatsParameters",
         "standings": "study:StandingsParameters",
     },
-    files={"approach": ("sheets",)},
 )
