@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 # %% auto #0
-__all__ = ['Machine', 'Fact', 'INPUT', 'Mark', 'marked', 'deciding', 'input_paths']
+__all__ = ['Machine', 'Fact', 'INPUT', 'Role', 'marked', 'deciding', 'input_paths']
 
 # %% ../nbs/03_settings.ipynb #8bc815bd
-class Mark(Enum):
+class Role(Enum):
     "What a field is for, where it does not decide a result by its value."
 
     MACHINE = "machine"
@@ -25,12 +25,12 @@ class Mark(Enum):
 
 
 _T = TypeVar("_T")
-Machine = Annotated[_T, Mark.MACHINE]  # how something runs
-Fact = Annotated[_T, Mark.FACT]  # what tables say of a model
-INPUT = Mark.INPUT  # a path, or several, in a list or as the values of a mapping
+Machine = Annotated[_T, Role.MACHINE]  # how something runs
+Fact = Annotated[_T, Role.FACT]  # what tables say of a model
+INPUT = Role.INPUT  # a path, or several, in a list or as the values of a mapping
 
 
-def marked(record: type[BaseModel], mark: Mark) -> dict[str, FieldInfo]:  # by name
+def marked(record: type[BaseModel], mark: Role) -> dict[str, FieldInfo]:  # by name
     "The fields of a class that bear a mark."
     return {name: field for name, field in record.model_fields.items() if mark in field.metadata}
 
@@ -50,7 +50,7 @@ def _decisive(annotation: Any, value: Any) -> Any:
 
 def deciding(record: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     "The settings that decide a result, by name: those that are not marked `Machine` or `Fact`, in nested classes too."
-    ignored = marked(record, Mark.MACHINE) | marked(record, Mark.FACT)
+    ignored = marked(record, Role.MACHINE) | marked(record, Role.FACT)
     types = {name: field.annotation for name, field in record.model_fields.items()}
     return {k: _decisive(types.get(k), v) for k, v in sorted(values.items()) if k not in ignored}
 
@@ -69,5 +69,5 @@ def _paths(value: Any) -> Iterator[str]:
 
 def input_paths(record: type[BaseModel], values: Mapping[str, Any]) -> list[str]:  # each once
     "What the marked fields name: files, folders, and names of models."
-    names = [name for name in marked(record, Mark.INPUT) if name in values]
+    names = [name for name in marked(record, Role.INPUT) if name in values]
     return list(dict.fromkeys(path for name in names for path in _paths(values[name])))

@@ -10,7 +10,7 @@ import nbformat
 import yaml
 
 from mhbench.run.graph import before, graph, notebook_files, pipeline
-from mhbench.run.inputs import code_of
+from mhbench.run.inputs import package_code
 from mhbench.run.params import load_params
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,7 +26,9 @@ def source_of(stage: str) -> str:
 
 def test_what_a_stage_reaches_is_what_its_notebook_uses():
     "A test that cannot fail is none: the score stage needs the statistics, the stage that asks draws nothing."
-    reached = {name: code_of(ROOT).of_stage(notebook_files(ROOT, name), name, None) for name in ("score", "generate")}
+    reached = {
+        name: package_code(ROOT).of_stage(notebook_files(ROOT, name), name, None) for name in ("score", "generate")
+    }
     assert "mhbench.stats.resample" in reached["score"] and "mhbench.ask.client" in reached["generate"]
     assert "mhbench.report.figures" in reached["score"].keys() - reached["generate"].keys()
 

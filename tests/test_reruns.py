@@ -16,11 +16,11 @@ from conftest import BIN, ENV
 from mhbench.run import execute
 from mhbench.run.code import imports_of_notebook
 from mhbench.run.graph import graph, jobs, notebook_files, pipeline
-from mhbench.run.inputs import code_of, record_inputs, record_trained
+from mhbench.run.inputs import package_code, record_inputs, record_trained
 from mhbench.run.manifest import address
 from mhbench.run.params import WRITTEN, load_params
 from mhbench.run.shape import stage_classes
-from mhbench.settings import Mark, deciding, marked
+from mhbench.settings import Role, deciding, marked
 from mhbench.steps.parameters import GIVEN
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
@@ -316,7 +316,7 @@ def test_what_only_says_how_a_stage_runs_is_marked_and_dvc_compares_no_parameter
     declared, n = pipeline(root), 0
     for name, record in stage_classes().items():
         values = {k: f"value of {k}" for k in record.model_fields}
-        ignored = {*marked(record, Mark.MACHINE), *marked(record, Mark.FACT)}
+        ignored = {*marked(record, Role.MACHINE), *marked(record, Role.FACT)}
         assert values.keys() - deciding(record, values).keys() == ignored
         n += len(ignored)
         own = ignored - set(GIVEN)
@@ -325,7 +325,7 @@ def test_what_only_says_how_a_stage_runs_is_marked_and_dvc_compares_no_parameter
 
 
 def test_every_file_of_data_counts_for_the_module_that_names_it(root):
-    code = code_of(root)
+    code = package_code(root)
     files = [f.relative_to(code.home).with_suffix("") for f in code.home.rglob("*.py") if f.name != "__init__.py"]
     modules = ["mhbench." + ".".join(f.parts) for f in files if f.parts[0] not in ("studies", "annotate")]
     named = {path for module in modules for path, _ in code._data_of(module)}
@@ -334,7 +334,7 @@ def test_every_file_of_data_counts_for_the_module_that_names_it(root):
 
 
 def test_a_stage_reaches_few_modules_and_none_of_the_pages_that_it_does_not_show(root):
-    code, out = code_of(root), {}
+    code, out = package_code(root), {}
     for notebook in notebook_files(root):
         name = notebook.parent.name if notebook.stem == "results" else notebook.stem
         reached = code.reached(imports_of_notebook(notebook))

@@ -68,8 +68,8 @@ def test_a_built_wheel_works_elsewhere(root, tmp_path):
     python("-m", "mhbench", "select", "--studies", "mhqa", "--models", "minilm", cwd=far / "mine")
     python("-m", "dvc", "repro", "prepare@mhqa", cwd=far / "mine")
     assert (far / "mine" / "results" / "prepare" / "mhqa" / "notebook.ipynb").exists()
-    package = json.loads((far / "mine" / "results" / "inputs" / "package.json").read_text(encoding="utf-8"))
-    assert package["version"] in wheel.name
+    reached = json.loads((far / "mine" / "results/inputs/prepare/mhqa.json").read_text(encoding="utf-8"))["code"]
+    assert {"mhbench.corpus.load", "mhbench.studies.mhqa.load", "studies/mhqa"} <= reached.keys()
     assert "prepare" not in python("-m", "dvc", "status", "prepare@mhqa", cwd=far / "mine"), "up to date, code included"
 
 

@@ -75,9 +75,9 @@ def _check_modules(loaded: set[str], notebook: Path, stage: str, study: str | No
     loaded = {name for name in loaded if name.split(".")[0] == "mhbench"}
     if not loaded:
         return
-    from mhbench.run.inputs import code_of, loaders_in
+    from mhbench.run.inputs import loaders_in, package_code
 
-    code = code_of(root()).of_stage([notebook], stage, study, loaders_in(values))
+    code = package_code(root()).of_stage([notebook], stage, study, loaders_in(values))
     declared = re.compile(rf"mhbench\.studies\.(\w+(\.study)?|{study}\..*)")  # what a study adds, and its own folder
     if unseen := sorted(name for name in loaded - code.keys() if not declared.fullmatch(name)):
         rule = "reach every module that it loads by an import that can be read in its notebook or in a module of it"

@@ -25,8 +25,13 @@ from .shape import entry_classes, stage_classes
 from ..settings import deciding, input_paths
 
 # %% auto #0
+<<<<<<< HEAD
 __all__ = ['ASKED_AGAIN', 'PACKAGE', 'deciding_endpoint', 'source_files', 'release_files', 'is_clone', 'code_of', 'loaders_in',
            'input_files', 'record_inputs', 'record_trained']
+=======
+__all__ = ['ASKED_AGAIN', 'PACKAGE', 'deciding_endpoint', 'source_files', 'is_clone', 'package_code', 'loaders_in', 'input_files',
+           'record_inputs', 'record_trained']
+>>>>>>> 90cbb2ce (Names of the settings' marks, of the package's code and of adjustments are each for one thing; the wheel's stage names what it reached)
 
 # %% ../../nbs/run/07_inputs.ipynb #ab46c295
 def deciding_endpoint(entry: Mapping) -> dict[str, Any]:
@@ -149,7 +154,7 @@ def is_clone(top: str | Path) -> bool:
     return (Path(top) / "mhbench" / "__init__.py").exists()
 
 
-def code_of(top: str | Path, memory: Memory | None = None) -> Code:
+def package_code(top: str | Path, memory: Memory | None = None) -> Code:
     "The code that runs in a folder: its own, or the installed package's."
     return Code(Path(top) / "mhbench" if is_clone(top) else PACKAGE, memory or Memory(top))
 
@@ -192,7 +197,7 @@ def _paths_of_models(entries: Mapping[str, Mapping], endpoints: Mapping[str, Map
 
 def input_files(p: dict, top: Path) -> dict[str, dict]:  # path below results/inputs -> content
     "What decides each stage of a run."
-    code = code_of(top)
+    code = package_code(top)
     out: dict[str, dict] = {}
     for node in [n for n in graph(top).values() if n.parameters]:
         if node.studies is None:

@@ -20,7 +20,7 @@ from ..errors import refuse
 from ..records.answers import all_simulated, modes_in
 from .graph import RUN_FILE, Node, graph, root, selective
 from .shape import TEXT_KEY, Fault, listed, misshapen, nearest, read_tree, refuse_all, shown, stage_classes
-from ..settings import Mark, marked
+from ..settings import Role, marked
 from ..steps.parameters import GIVEN
 
 # %% auto #0
@@ -370,7 +370,7 @@ def _same_model(p: dict, study: str | None) -> dict[str, str]:
     return out | {k: out.get(v, v) for k, v in pairs.items()}
 
 
-_FACTS = list(marked(Model, Mark.FACT))  # of a model's entry, for tables
+_FACTS = list(marked(Model, Role.FACT))  # of a model's entry, for tables
 
 # %% ../../nbs/run/03_params.ipynb #c071af7a
 def stage_parameters(p: dict, stage: str, study: str | None = None, model: str | None = None) -> dict:

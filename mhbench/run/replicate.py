@@ -36,7 +36,7 @@ from .aggregates import Protected, check_shown, held_by, publish_aggregates
 from .edit import corpus_lines, edit, import_corpus, read_what_fits, select, study_lines
 from .fetch import Fetched, fetch_release, release_of, unlock
 from .graph import notebook_files, runs, write_json
-from .inputs import PACKAGE, code_of, is_clone
+from .inputs import PACKAGE, is_clone, package_code
 from .ledger import verdicts_told
 from .params import load_params
 from ..subcommand import argument, subcommand
@@ -196,7 +196,7 @@ def _released(top: Path, name: str, source: str | Path | None) -> Fetched:
 
 def _made_of(name: str, release: Fetched) -> dict[str, Any]:
     "The release, code and pipeline on which the parameters of a working folder depend."
-    package = code_of(PACKAGE).identity()
+    package = package_code(PACKAGE).identity()
     pipeline = hashlib.sha256(b"".join(file.read_bytes() for file in pipeline_files().values())).hexdigest()
     return {"study": name, "folder": str(release.folder), "files": release.files, **package, "pipeline": pipeline}
 

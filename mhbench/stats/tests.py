@@ -21,7 +21,7 @@ from .metrics import compare_settings
 from .resample import MOST_DRAWS, RandomSeed, divide, group_codes, kinds
 
 # %% auto #0
-__all__ = ['Correction', 'MOST_PERMUTATIONS', 'Comparison', 'paired_t', 'sign_test', 'mcnemar', 'chi_square', 'goodness_of_fit',
+__all__ = ['Adjustment', 'MOST_PERMUTATIONS', 'Comparison', 'paired_t', 'sign_test', 'mcnemar', 'chi_square', 'goodness_of_fit',
            'adjust_p', 'adjust_within', 'draws_for', 'exact_p', 'PermutationTest', 'stratified_permutation_test',
            'LevelDifference', 'compare_levels', 'sign_flip_test', 'clustered_chi_square', 'detectable_difference']
 
@@ -86,10 +86,10 @@ def goodness_of_fit(counts: Sequence[float], expected: Sequence[float]) -> Compa
     return Comparison(float(x), len(o) - 1, float(chdtrc(len(o) - 1, x)), int(o.sum()))
 
 # %% ../../nbs/stats/12_tests.ipynb #0023139e
-Correction = Literal["holm", "bh", "bonferroni"]  # of p-values
+Adjustment = Literal["holm", "bh", "bonferroni"]  # of p-values
 
 
-def adjust_p(p: Sequence[float], method: Correction = "holm") -> np.ndarray:  # (M,)
+def adjust_p(p: Sequence[float], method: Adjustment = "holm") -> np.ndarray:  # (M,)
     """P-values corrected for their number; NaN stays NaN and is not counted.
 
     Source: Holm 1979; Benjamini and Hochberg 1995.
@@ -111,7 +111,7 @@ def adjust_p(p: Sequence[float], method: Correction = "holm") -> np.ndarray:  # 
     return out
 
 
-def adjust_within(p: Sequence[float], families: Sequence[Any], method: Correction = "holm") -> np.ndarray:  # (M,)
+def adjust_within(p: Sequence[float], families: Sequence[Any], method: Adjustment = "holm") -> np.ndarray:  # (M,)
     "P-values corrected by `adjust_p` within each family."
     raw = np.asarray(p, float)
     family_of = np.asarray(families, object)
@@ -329,7 +329,7 @@ def compare_levels(
     seed: int,
     level: float = 0.95,
     power: float = 0.8,
-    method: Correction = "holm",
+    method: Adjustment = "holm",
     order: Sequence[str] | None = None,  # of the levels; sorted if None
     short: Literal["raise", "missing"] = "raise",  # for two levels that share fewer than two questions
 ) -> list[LevelDifference]:

@@ -24,7 +24,7 @@ from ...stats.differences import difference_p, group_difference, mean_difference
 from ...stats.estimate import NO_WIDTH, OF_COUNTS, Estimate, estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.resample import Interval, as_scalar, bootstrap, cluster_mean, mean, percentile_interval
-from ...stats.tests import Correction, adjust_p, adjust_within, paired_t
+from ...stats.tests import Adjustment, adjust_p, adjust_within, paired_t
 from ...steps.rates import numbers_by_name, of_group, wide_cells
 from ...steps.score import RUN, how_read, mode_names, none_read, outcome_counts, where_read
 from .fields import COMPETENCIES, SHORT, in_paper_order
@@ -185,13 +185,13 @@ def _robust_p(estimate: float, deviations: np.ndarray, clusters: np.ndarray, df:
     return float(2 * stdtr(df, -abs(estimate / se))) if se > 1e-12 else np.nan
 
 
-def _in_families(out: pd.DataFrame, p: str, method: Correction) -> pd.DataFrame:
+def _in_families(out: pd.DataFrame, p: str, method: Adjustment) -> pd.DataFrame:
     "The rows with `p_adjusted`: all questions are one family, and the groups another."
     return out.assign(p_adjusted=adjust_within(out[p], out["group"] == "all", method))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c5c64216
 def paired_models(
-    scores: pd.DataFrame, pairs: Mapping[str, str], *, mode: str = "zero_shot", method: Correction = "holm", seed: int
+    scores: pd.DataFrame, pairs: Mapping[str, str], *, mode: str = "zero_shot", method: Adjustment = "holm", seed: int
 ) -> pd.DataFrame:
     """Medical minus general on the questions that both answered, of all questions and of each group.
 
@@ -243,7 +243,7 @@ def over_units(
     differences: pd.DataFrame,  # one row a unit, such as a pair of models; one column a competency (or mode)
     *,
     clusters: Sequence | None = None,  # a label a unit: those that share one are not independent; None: all are
-    method: Correction = "holm",
+    method: Adjustment = "holm",
 ) -> pd.DataFrame:  # one row a column
     """The mean of each column's differences of shares over units, with a t-test against 0. `p_adjusted` is corrected
     over the columns without "all", which is a family by itself. A single cluster has no test.
@@ -256,7 +256,7 @@ def over_units(
     return _in_families(out, "p", method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a7dfa7b1
-def compare_competencies(accuracies: pd.DataFrame, *, method: Correction = "holm") -> pd.DataFrame:  # a row a pair
+def compare_competencies(accuracies: pd.DataFrame, *, method: Adjustment = "holm") -> pd.DataFrame:  # a row a pair
     """First minus second, a model one unit: paired t-test for each pair of competencies, corrected over pairs.
 
     Source: Nguyen et al. 2025, section 6.2.
@@ -284,7 +284,7 @@ def _of_the_same_models(wide: pd.DataFrame, a: str, b: str) -> tuple[np.ndarray,
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #93a029ec
 def competency_differences(
-    scores: pd.DataFrame, *, mode: str = "zero_shot", method: Correction = "holm"
+    scores: pd.DataFrame, *, mode: str = "zero_shot", method: Adjustment = "holm"
 ) -> pd.DataFrame:
     """First minus second: the mean over models of each question, compared between competencies, a case one unit. Both
     sides have the same models: those with answers to at least half of the questions of either competency, on the
@@ -467,13 +467,13 @@ def _wide(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     return wide.reindex(columns=SHORT).dropna(axis=1, how="all")
 
 
-def over_models(accuracy: pd.DataFrame, *, mode: str, method: Correction) -> pd.DataFrame:
+def over_models(accuracy: pd.DataFrame, *, mode: str, method: Adjustment) -> pd.DataFrame:
     "Comparisons of two competencies with models as units; no row below two competencies."
     wide = _wide(accuracy, mode)
     return pd.DataFrame() if wide.shape[1] < 2 else compare_competencies(wide, method=method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #312ed79a
-def over_cases(accuracy: pd.DataFrame, choice: pd.DataFrame, *, mode: str, method: Correction) -> pd.DataFrame:
+def over_cases(accuracy: pd.DataFrame, choice: pd.DataFrame, *, mode: str, method: Adjustment) -> pd.DataFrame:
     "Comparisons of two competencies with cases as the sample; no row below two competencies."
     if _wide(accuracy, mode).shape[1] < 2:
         return pd.DataFrame()
@@ -510,7 +510,7 @@ def medical_models(
     return out.assign(group=short_names(out["group"]), p_every_two=p.where(out["group"] == "all"))
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #f53a840e
-def over_pairs(medical: pd.DataFrame, *, method: Correction) -> pd.DataFrame:
+def over_pairs(medical: pd.DataFrame, *, method: Adjustment) -> pd.DataFrame:
     """Medical minus general with pairs as units, each on the questions that both answered. Pairs that share a general
     model form one of `n_general` clusters; without shared models the test is the paper's paired t-test.
 
