@@ -345,7 +345,7 @@ def test_a_stage_reaches_few_modules_and_none_of_the_pages_that_it_does_not_show
         if notebook.stem != "results":
             unwanted = {m for m in out[name] for p in pages if m.startswith(f"mhbench.{p}")}
             assert allowed or not unwanted - STANDINGS, (name, sorted(unwanted))
-    assert max(map(len, out.values())) <= 100 and len(out["agreement"]) <= 60
+    assert max(map(len, out.values())) <= 110 and len(out["agreement"]) <= 60
 
 
 STANDINGS = {"mhbench.ledger.claims"}  # printed placements beside ours

@@ -30,8 +30,8 @@ from ..records.task import task_of
 from ..registry import rated_sections
 from .edit import edit, named_values, path_from, read_corpus, rows_aside, study_lines
 from .graph import root
-from .inputs import sha256
 from .params import FOR_RATINGS, load_params
+from .provenance import sha256
 from .ratings import ratings_told
 from ..subcommand import PARAMS, argument, comma_separated, several, subcommand
 
