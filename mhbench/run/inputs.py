@@ -25,18 +25,8 @@ from .shape import entry_classes, stage_classes
 from ..settings import deciding, input_paths
 
 # %% auto #0
-<<<<<<< HEAD
-<<<<<<< HEAD
-__all__ = ['ASKED_AGAIN', 'PACKAGE', 'deciding_endpoint', 'source_files', 'release_files', 'is_clone', 'code_of', 'loaders_in',
-           'input_files', 'record_inputs', 'record_trained']
-=======
-__all__ = ['ASKED_AGAIN', 'PACKAGE', 'deciding_endpoint', 'source_files', 'is_clone', 'package_code', 'loaders_in', 'input_files',
-           'record_inputs', 'record_trained']
->>>>>>> 90cbb2ce (Names of the settings' marks, of the package's code and of adjustments are each for one thing; the wheel's stage names what it reached)
-=======
 __all__ = ['ASKED_AGAIN', 'PACKAGE', 'deciding_endpoint', 'source_files', 'release_files', 'is_clone', 'package_code',
            'loaders_in', 'input_files', 'record_inputs', 'record_trained']
->>>>>>> 023d42ca (Marks and reached code with the stage of released ratings)
 
 # %% ../../nbs/run/07_inputs.ipynb #ab46c295
 def deciding_endpoint(entry: Mapping) -> dict[str, Any]:
