@@ -236,7 +236,7 @@ def test_the_release_itself(datasets, tmp_path):
     for name in files.values():
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     rubric = read_walked(bundle(tmp_path, rows, **files))
-    assert len(rubric.personas) == 9 and "CONVERSATION" in walked_prompt(rubric, rubric.questions["4"], "CONVERSATION")
+    assert len(rubric.personas) == 10 and "CONVERSATION" in walked_prompt(rubric, rubric.questions["4"], "CONVERSATION")
 
 
 # ---------------------------------------------------------------- refusals
