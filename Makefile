@@ -47,6 +47,7 @@ repro: data  ## run every stage that is out of date, then print the tables
 	$(BIN)/mhbench select $(if $(STUDIES),--studies "$(STUDIES)") $(if $(MODELS),--models "$(MODELS)") $(if $(ITEMS),--items "$(ITEMS)")
 	$(BIN)/dvc repro
 	$(BIN)/mhbench ledger --front reports/index.html
+	$(if $(STUDIES)$(MODELS),,$(BIN)/mhbench cache verify gemma)
 	$(BIN)/mhbench summary
 
 WRITE ?=

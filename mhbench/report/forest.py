@@ -328,7 +328,7 @@ def _rows(
     for value in _in_order(table, group, upwards):
         rows_of_value = table[table[group] == value]
         rows_of_value = (
-            rows_of_value.sort_values(hue, key=lambda x: x.map(list(marked).index), kind="stable")
+            rows_of_value.sort_values(hue, key=lambda x: x.astype(object).map(list(marked).index), kind="stable")
             if marked
             else rows_of_value
         )

@@ -24,7 +24,7 @@ from .graph import root
 from .panel import PLAN_OPTIONS, plan_humans
 from .params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
 from .plan import plan_run
-from .record import record
+from .record import record, verify
 from ..stats.panel_design import cases_for_width, share_width
 from ..subcommand import PARAMS, argument, comma_separated, command_group, several, subcommand
 
@@ -296,6 +296,20 @@ def _import_answers(a: argparse.Namespace) -> None:
 def _record(a: argparse.Namespace) -> None:
     for line in record(a.params, only=a.stage):
         print(line, flush=True)
+
+
+@subcommand(
+    "cache verify",
+    "ask recorded letters of a model again on this machine, and say how many are equal",
+    PARAMS,
+    argument("model", help="an entry whose endpoint says `record: demo`"),
+    argument("--study", default="counselingbench", help="whose questions; its stage prepare has run"),
+    argument("--items", type=int, default=20, help="how many"),
+)
+def _verify(a: argparse.Namespace) -> None:
+    n = verify(a.model, a.study, a.items, params=a.params)
+    same = f"{n['letters']} equal to the record, {n['log_probabilities']} with the same log-probabilities"
+    print(f"{a.model}: {n['asked']} letters of {a.study} asked here and now, {same}")
 
 
 @subcommand("cache clear", "delete what models here have computed; it can be computed again", _CACHE)

@@ -146,13 +146,13 @@ _MAY_ASK = [stage for stage, whom in ASKED_IN.items() if "asked" in whom]
 _NOBODY = [s for s in _MAY_ASK if not stage_classes()[s].model_fields["asked"].default]  # results without any model
 DEMO: dict[str, Any] = {  # the selection that the repository comes with
     "studies": ["mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"],
-    "models": ["minilm", "minilm-mhqa"],
+    "models": ["qwen-1.5b", "qwen-0.5b", "minilm", "minilm-mhqa"],
     "ratings": [],
     "judges": None,
     "subjects": None,
     "items": None,
 }
-BUNDLED = {"gemma", "qwen-0.5b", "qwen-1.5b", *DEMO["models"]}  # entries that the repository comes with
+BUNDLED = {"gemma", *DEMO["models"]}  # entries that the repository comes with
 FOR_RATINGS = tuple(chain.from_iterable(kind.stages for kind in QUESTION_KINDS.values()))  # they read ratings
 WRITTEN = ("approach", "classification", "standings", "duels")  # stages about texts that models write
 READ_IN = {"freeform": {"free_form"}, "reasoning": {"cot", "few_shot_cot"}}  # stages about answers in these modes
@@ -370,6 +370,12 @@ def _same_model(p: dict, study: str | None) -> dict[str, str]:
     return out | {k: out.get(v, v) for k, v in pairs.items()}
 
 
+def _judged(p: dict) -> list[str]:
+    "The models of a run whose answers are judged: where some write texts, those alone."
+    models = list(p["run"]["models"])
+    return [m for m in models if kind_of(p, m) not in HERE] or models
+
+
 _FACTS = list(marked(Model, Role.FACT))  # of a model's entry, for tables
 
 # %% ../../nbs/run/03_params.ipynb #c071af7a
@@ -402,7 +408,7 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
         "results": "results",
         "study": study,
         "model": model,
-        "models": list(p["run"]["models"]),
+        "models": _judged(p) if stage in ("judge", "judge_study") else list(p["run"]["models"]),
         "lineages": _families(p, study, values_given),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),

@@ -5,20 +5,24 @@
 # %% ../../nbs/run/29_record.ipynb #4f35f4e7
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..ask.cache import Cache, export
 from ..ask.client import RECORDED
-from .asking import cache_file
+from ..errors import refuse
+from ..records.schema import Item
+from .asking import cache_file, settled
 from .execute import run_stage
-from .graph import graph, root
+from .graph import graph, records_left, root
 from .params import load_params, stage_parameters
 from .plan import jobs_that_ask
+from ..steps.answers import answer_everything
 
 # %% auto #0
-__all__ = ['recorded_models', 'record', 'write_recorded']
+__all__ = ['recorded_models', 'record', 'write_recorded', 'verify']
 
 # %% ../../nbs/run/29_record.ipynb #ce7e83b6
 def recorded_models(p: Mapping[str, Any]) -> dict[str, Path]:  # name of the entry -> its file
@@ -56,3 +60,46 @@ def write_recorded(cache: str | Path, models: Mapping[str, Path]) -> dict[str, i
                 if store.query("SELECT 1 FROM answers WHERE model = ? AND final = 1 LIMIT 1", (name,)):
                     written[name] = export(store, file, model=name)
     return written
+
+# %% ../../nbs/run/29_record.ipynb #9b1a1a48
+def verify(
+    name: str,  # of a model whose endpoint says `record`
+    study: str,
+    n_items: int = 20,
+    *,
+    params: str | Path = "params.yaml",
+    results: str | Path = "results",  # where the stage prepare has left the study's items
+) -> dict[str, int]:  # asked; letters and log_probabilities that are equal
+    "Ask a model the letters of a prepared study again, and count those that are as they were recorded."
+    p = load_params(root() / params)
+    items = records_left(results, "prepare", study, Item)
+    if not items:
+        refuse(
+            f"verify: study must be prepared; got {study!r}, which is not; run `mhbench run prepare --study {study}`"
+        )
+    values = stage_parameters(p, "generate", study, name)
+    takes = (
+        "n_demonstrations",
+        "seed",
+        "max_tokens_reasoning",
+        "max_tokens_letter",
+        "max_tokens_answer",
+        "prompts_dir",
+    )
+    options = {k: values[k] for k in takes}
+    modes = {"zero_shot": {"n_items": n_items}}
+    said = {}
+    with (
+        settled(values["entries"][name], name, values["endpoints"], modes) as asked,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        for replay in ("only", "off"):
+            cache = Path(folder) / f"{replay}.sqlite"
+            answers = answer_everything(items, asked, replay=replay, cache=cache, progress=False, **options)
+            said[replay] = {r.item_id: r for r in answers}
+    pairs = [(said["only"][i], r) for i, r in said["off"].items()]
+    if lost := sum(recorded.letter_logprobs is None for recorded, _ in pairs):
+        rule = f"hold the first {n_items} letters of {study} by this runtime; {lost} of {len(pairs)} are not there"
+        refuse(f"verify: the record of {name} must {rule}", remedy="`mhbench cache record` asks")
+    same = {key: sum(getattr(a, key) == getattr(b, key) for a, b in pairs) for key in ("text", "letter_logprobs")}
+    return {"asked": len(pairs), "letters": same["text"], "log_probabilities": same["letter_logprobs"]}
