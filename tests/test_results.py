@@ -203,7 +203,11 @@ def old_words(text: str) -> list[str]:
 
 def test_pages_and_figures_have_the_standard_terms():
     assert old_words("<b>Right most</b> often: MiniLM") == ["right most often -> most accurate"]
-    files = [*(ROOT / "reports").glob("*.html"), *(ROOT / "figures").rglob("*.svg"), *(ROOT / "figures").rglob("*.json")]
+    files = [
+        *(ROOT / "reports").glob("*.html"),
+        *(ROOT / "figures").rglob("*.svg"),
+        *(ROOT / "figures").rglob("*.json"),
+    ]
     files += [
         *(ROOT / "mhbench" / "report" / "templates").glob("*.html"),
         *(ROOT / "mhbench" / "studies").glob("*/front.yaml"),

@@ -340,7 +340,7 @@ def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
 
     Source: Dunn 1961; Agresti and Coull 1998; Dean and Pagano 2015 (effective size).
     """
-    if len(rows) + n_hidden < 2:
+    if not len(rows) or len(rows) + n_hidden < 2:
         return rows
     ends = []
     for r in rows.itertuples():
