@@ -28,6 +28,8 @@ MODELS = ("gemma", "minilm", "minilm-mhqa", "other")
 ASKED = {  # what the demo leaves to encoders, or to nobody: here a language model takes part everywhere
     ("psychiatrybench", "judge", "judges"): ["gemma", "minilm"],
     ("psychiatrybench", "judge_study", "judges"): ["gemma", "minilm"],
+    ("psychiatrybench", "approach", "asked"): ["gemma"],
+    ("counselingbench", "duels", "judges"): ["gemma"],
     ("medqade", "judge", "judges"): ["gemma", "minilm"],
     ("mhqa", "compose", "asked"): ["gemma"],
     ("mhqa", "keys", "asked"): ["gemma"],
