@@ -152,5 +152,5 @@ def test_a_clone_whose_data_are_not_pulled_yet_goes_through_the_same_stages(tmp_
     (tmp_path / "nbs").symlink_to(ROOT / "nbs")
     monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
     p = load_params(tmp_path / "params.yaml")
-    assert not (tmp_path / "data").exists() and goes_through(p, "duels") == []
+    assert not (tmp_path / "data").exists() and goes_through(p, "duels") == ["counselingbench"]
     assert (goes_through(p, "freeform"), goes_through(p, "reasoning")) == (["mentat"], ["counselingbench"])
