@@ -148,6 +148,7 @@ class Model(Entry):
     parameters: Fact[float | None] = Field(None, description="how many, in billions")
     data: Fact[str | None] = Field(None, description="what it was fine-tuned on")
     licence: Fact[str | None] = Field(None, description="of its weights")
+    caution: Fact[str | None] = Field(None, description="what a report says of its answers, before their numbers")
 
     @model_validator(mode="after")
     def _fits(self):

@@ -413,6 +413,7 @@ class ReportParameters(Parameters):
     "The page of a run."
 
     run: dict[str, Any] = field({"studies": ["mhqa"], "models": ["minilm"]}, "the section of params.yaml")
+    registry: dict[str, dict[str, Any]] = field({}, "what the models' entries say of them")
     title: str = "mhbench: report of a run"
     private: list[str] = field([], "studies whose protected texts stand on a second page, which stays on this machine")
 
