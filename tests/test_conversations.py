@@ -28,7 +28,9 @@ from mhbench.corpus.demo_conversations import (
     write_demo_conversations,
 )
 from mhbench.records.answers import log_rows
+from mhbench.records.described import read_ratings
 from mhbench.records.transcript import Scenario, read_transcripts, scripted_cases, write_transcripts
+from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
 from mhbench.run.export import transcript_logs
 
@@ -197,6 +199,153 @@ def test_a_transcript_is_a_sample_of_a_log_for_inspect(tmp_path):
     log = tmp_path / "log.json"
     log.write_text(json.dumps(by_patient["p"]))
     assert [fields["text"] for _, fields in log_rows(log)] == [t.turns[-1].text for t in done[:2]]
+
+
+# ---------------------------------------------------------------- the command
+
+
+def spoken(number, body):
+    "A patient, a chatbot and judges: one sees warmth in every second conversation, the other in all."
+    last = body["messages"][-1]["content"]
+    if "<conversation>" not in last:
+        return lambda _: (200, completion(body, f"{body['model']} says {answer_to(f'{number}')}"))
+    odd = int(answer_to(last)[-1], 16) % 2 and body["model"] == "j1"
+    walked = "No" if last.endswith("Yes, No") else ""
+    verdict = walked or ("I cannot say." if "unclear" in last else "not met" if odd else "met")
+    return lambda _: (200, completion(body, verdict))
+
+
+@pytest.fixture
+def top(tmp_path, monkeypatch):
+    "A repository with four models behind one loopback endpoint, and a file of conversations."
+    for name in ("dvc.yaml", "nbs", "data", "mhbench"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    given = yaml.safe_load((ROOT / "params.yaml").read_text())
+    (tmp_path / "run.yaml").write_text((ROOT / "run.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
+    monkeypatch.setenv("MHBENCH_CACHE", str(tmp_path / "cache.sqlite"))
+    with FaultServer(every=spoken) as server:
+        given["endpoints"]["loop"] = {"kind": "vllm", "base_urls": [server.url]}
+        price = {"prompt": 1.0, "completion": 2.0}
+        for name in ("bot", "patient", "j1", "j2"):
+            given["models"][name] = {"endpoint": "loop", "served": name, "price": price}
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump(given, sort_keys=False))
+        page = (ROOT / "docs" / "howto-conversations.md").read_text()
+        file = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+        (tmp_path / "talks.yaml").write_text(yaml.safe_dump(file))
+        yield tmp_path, server, file
+
+
+def counted(text: str) -> dict[str, int]:
+    "model -> requests to ask, of a plan's table."
+    rows = [line.split() for line in text.splitlines() if line.lstrip().startswith(("converse", "grade"))]
+    return {row[2]: int(row[5]) for row in rows}
+
+
+def test_one_file_is_planned_held_graded_rated_by_people_and_a_study(top, capsys):
+    "The commands of docs/howto-conversations.md, with its file, to the page of ratings."
+    folder, server, file = top
+    assert main(["converse", "talks.yaml", "--plan"]) == 0
+    planned = counted(capsys.readouterr().out)
+    assert not server.asked and not (folder / "talks").exists()
+    assert main(["converse", "talks.yaml"]) == 0
+    said = capsys.readouterr().out
+    asked = [b["model"] for b in server.asked]
+    assert planned == {name: asked.count(name) for name in ("bot", "patient", "j1", "j2")}
+    assert planned == {"bot": 24, "patient": 24, "j1": 12, "j2": 12}  # 3 personas in 2 runs of 4 turns, 2 criteria
+    talks = read_transcripts(folder / "talks" / "transcripts.jsonl")
+    assert {(t.ended, len(t.turns), t.protected) for t in talks} == {("turns", 8, True)} and len(talks) == 6
+    assert (folder / "talks" / ".gitignore").read_text() == "*\n" and "24 ratings by judges" in said
+    logs = "".join(f.read_text() for f in (folder / "talks" / "logs").glob("*.json"))
+    assert talks[0].turns[0].text not in logs and "not part of this log" in logs
+    assert "mhbench new-study talks talks/ratings.yaml" in said
+    assert main(["converse", "talks.yaml"]) == 0 and len(server.asked) == len(asked)  # all of it is in the cache
+    ask = [x for name, text in file["criteria"].items() for x in ("--ask", f"{name}={text}")]
+    new = ["annotate", "new", "raters", "talks/transcripts.jsonl", "--kind", "conversation", *ask]
+    labels = ["--labels", ",".join(file.get("options", ["not met", "met"]))]
+    assert main([*new, *labels, "--raters", "r1,r2,r3", "--yes"]) == 0
+    assert main(["annotate", "demo", "raters", "--raters", "3"]) == 0
+    people = {"people": ".mhbench/annotate/raters.sqlite"}
+    (folder / "talks.yaml").write_text(yaml.safe_dump(file | people))
+    capsys.readouterr()
+    assert main(["converse", "talks.yaml"]) == 0 and len(server.asked) == len(asked)
+    by_people = int(re.search(r"(\d+) by people", capsys.readouterr().out)[1])
+    table = read_ratings(folder / "talks" / "ratings.yaml")
+    assert by_people > 20 and table.origin == "simulated"  # as the raters of this test are
+    assert table.frame["kind"].value_counts().to_dict() == {"person": by_people, "judge": 24}
+    assert main(["new-study", "talks", "talks/ratings.yaml", "--yes"]) == 0
+    run_stage("ratings", "talks")
+    means = pd.read_parquet(folder / "results/ratings/talks/means.parquet")
+    beside = pd.read_parquet(folder / "results/ratings/talks/judges.parquet")
+    assert set(means["criterion"]) >= set(file["criteria"]) and {"j1", "j2"} <= set(beside["judge"])
+
+
+def test_a_reply_that_is_no_verdict_is_missing_in_the_ratings_and_no_request_is_lost(top, capsys):
+    folder, server, file = top
+    file |= {"criteria": {"warm": "unclear?", "asks": {"text": "Does it ask?", "points": 5}}, "personas": {"Ada": "A."}}
+    file |= {"budget": {"max_tokens": 400}}
+    (folder / "talks.yaml").write_text(yaml.safe_dump(file))
+    assert main(["converse", "talks.yaml"]) == 1
+    assert "the same command goes on" in (told := capsys.readouterr()).err and "stopped" in told.out
+    assert not (folder / "talks" / "ratings.csv").exists()
+    (folder / "talks.yaml").write_text(yaml.safe_dump(file | {"budget": None}))
+    assert main(["converse", "talks.yaml"]) == 0
+    assert len(server.asked) == 2 * 8 + 2 * 2 * 2
+    table = read_ratings(folder / "talks" / "ratings.yaml")
+    by_criterion = table.counts.groupby("criterion")[["rated", "missing"]].sum()
+    assert by_criterion.to_dict("index") == {"warm": {"rated": 0, "missing": 4}, "asks": {"rated": 4, "missing": 0}}
+    unread = pd.read_csv(folder / "talks" / "unread.csv")
+    assert set(unread["reply"]) == {"I cannot say."} and len(unread) == 4
+
+
+def test_a_file_that_does_not_fit_is_refused_before_anything_is_asked(top, capsys):
+    folder, server, file = top
+    for change, words in (
+        ({"models": ["nobody"]}, "a model must be one of"),
+        ({"turns": 0}, "turns must fit"),
+        ({"judges": []}, "judges must be named"),
+        ({"personas": {}}, "personas must be named"),
+        ({"cases": "gone.json"}, "not both"),
+        ({"limits": 3}, "limits must fit"),
+    ):
+        (folder / "talks.yaml").write_text(yaml.safe_dump(file | change))
+        assert main(["converse", "talks.yaml"]) == 1
+        assert words in capsys.readouterr().err, change
+    assert not server.asked
+
+
+def test_a_bundle_s_personas_are_played_and_the_plan_takes_the_longest_walk(top, capsys):
+    folder, server, file = top
+    rows = [
+        "R1\tSafety\tRed\tq1?\t\tYes\tEND",
+        "\t\t\t\t\tNo\t",
+        "R2\tSafety\t\tq2?\t\t\t",
+        "R3\tCare\tYellow\tq3?\t\t\t",
+    ]
+    bundle = folder / "rubric"
+    bundle.mkdir()
+    (bundle / "rubric.tsv").write_text(
+        "\n".join(["Question ID\tDimension\tSeverity\tQuestion\tExamples\tAnswer\tGOTO", *rows]) + "\n"
+    )
+    (bundle / "begin.txt").write_text("<conversation>\n{conversation}\n</conversation>")
+    (bundle / "ask.txt").write_text("{question} {examples_section} {options}")
+    (bundle / "personas.tsv").write_text("Name\tAge\nAda\t30\nBo\t40\n")
+    (bundle / "template.txt").write_text("You are {Name}, {Age}.")
+    names = ("rubric.tsv", "begin.txt", "ask.txt", "personas.tsv", "template.txt")
+    keys = "rubric_file rubric_prompt_beginning_file question_prompt_file personas persona_context_template_file"
+    (bundle / "manifest.json").write_text(json.dumps(dict(zip(keys.split(), names))))
+    for key in ("personas", "criteria", "options"):
+        file.pop(key, None)
+    (folder / "talks.yaml").write_text(yaml.safe_dump(file | {"rubric": "rubric"}))
+    assert main(["converse", "talks.yaml", "--plan"]) == 0
+    planned = counted(capsys.readouterr().out)
+    assert planned == {"bot": 16, "patient": 16, "j1": 12, "j2": 12}  # 4 conversations, 3 questions at most
+    assert main(["converse", "talks.yaml"]) == 0
+    scores = pd.read_csv(folder / "talks" / "scores.csv")
+    assert scores[["model", "judge", "measure"]].to_numpy().tolist() == [["bot", "all", "score"]]
+    system = {b["messages"][0]["content"] for b in server.asked if b["model"] == "patient"}
+    assert system == {"You are Ada, 30.", "You are Bo, 40."}
 
 
 # ---------------------------------------------------------------- two hundred of ten turns

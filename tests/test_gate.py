@@ -14,6 +14,7 @@ import pytest
 from mhbench.corpus import load
 from mhbench.corpus.load import Corpus, load_corpus, own_loaders
 from mhbench.records.schema import Item, write_records
+from mhbench.records.transcript import Transcript, Turn
 
 ROOT = Path(__file__).resolve().parent.parent
 FIELDS = {"question", "options", "stems", "context", "rationale", "text", "reasoning"}  # of an item and a response
@@ -93,10 +94,14 @@ def test_a_new_access_is_seen(line):
 
 ASKED = Item(item_id="q1", study="s", task="open", question="Which?", key=["this"], source="here", protected=False)
 MEDMCQA = {"id": "1", "subject_name": "Psychiatry", "question": "Which?", "cop": 1, **{f"op{x}": x for x in "abcd"}}
+TALK = Transcript(
+    item_id="c", study="s", model="m", turns=[Turn(role="user", text="x")], ended="script", source="t", protected=False
+)
 FORMS = {  # loader -> a file of it, and its options
     "table": ("q.csv", "question,reference,canary\nWhich?,this,mhbench-canary-x\n", {}),
     "medmcqa": ("q.jsonl", json.dumps(MEDMCQA) + "\n", {"first": 0}),
     "items": ("q.parquet", None, {}),
+    "transcripts": ("t.jsonl", TALK.model_dump_json(), {"study": "s"}),
     "somebody's": ("q.txt", "anything", {}),
 }
 IN_CANARY = {"mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"}  # whose banks test_canary.py runs

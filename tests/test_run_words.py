@@ -428,7 +428,7 @@ def test_a_round_is_described_by_flags(monkeypatch):
     }
     assert entry([item("a"), item("b", options=["x", "y", "z"])], n_options="2")[0]["item_ids"] == ["a"]
     for given, told in (
-        ({"kind": "duel"}, "--kind must be one of sliders, agree, yes_no; got 'duel'"),
+        ({"kind": "duel"}, "--kind must be one of sliders, agree, yes_no, conversation; got 'duel'"),
         ({"page_language": "xx"}, "--page-language must be one of .*; got 'xx'"),
         (
             {"kind": "yes_no", "ask": ["no question"]},

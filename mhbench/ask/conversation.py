@@ -74,11 +74,11 @@ class _Held:
                 self.turns.append(Turn(role="user", text=self.talk.scenario.prompts[replies]))
         return None
 
-    def _request(self, name: str, system: str | None, own: str) -> Request:
+    def _request(self, name: str, system: str | None, role: str) -> Request:
         messages = [{"role": "system", "content": system}] if system else []
-        messages += [{"role": "user", "content": OPENING}] if own == "user" else []
+        messages += [{"role": "user", "content": OPENING}] if role == "user" else []
         roles = {True: "assistant", False: "user"}
-        messages += [{"role": roles[t.role == own], "content": t.text} for t in self.turns]
+        messages += [{"role": roles[t.role == role], "content": t.text} for t in self.turns]
         return Request(name, messages, sample=self.talk.run, room=self.limits.room)
 
     def take(self, answer: Answer) -> None:
@@ -168,10 +168,10 @@ def _shared(speakers: Iterable[Speaker]) -> dict[str, Speaker]:
     for model, endpoint in speakers:
         if lines.setdefault(model.name, (model, endpoint)) != (model, endpoint):
             refuse(f"converse: a model's name must stand for one entry; got two for {model.name!r}")
-    of = Counter(e.name for _, e in lines.values())
+    n_by_endpoint = Counter(e.name for _, e in lines.values())
     out = {}
     for name, (model, endpoint) in lines.items():
-        k = of[endpoint.name]
+        k = n_by_endpoint[endpoint.name]
         slower = {f: v / k for f in ("rpm", "tpm") if (v := getattr(endpoint, f))}
         update = {"concurrency": max(1, endpoint.concurrency // k), **slower}
         out[name] = model, endpoint if k == 1 else endpoint.model_copy(update=update)
@@ -180,14 +180,14 @@ def _shared(speakers: Iterable[Speaker]) -> dict[str, Speaker]:
 
 async def _run(held: Sequence[_Held], askings: dict[str, Asking]) -> BaseException | None:
     "Hold all conversations; what ended the run before they were through."
-    left = len(held)
+    n_open = len(held)
 
     def advance(k: int):
-        nonlocal left
+        nonlocal n_open
         following = held[k].next(str(k))
         if following is None:
-            left -= 1
-            if not left:
+            n_open -= 1
+            if not n_open:
                 for line in lines.values():
                     line.close()
             return
@@ -266,6 +266,6 @@ def _plan(held: Sequence[_Held], speakers: dict[str, Speaker], cache, study: str
         for name, requests in rounds.items():
             model, endpoint = speakers[name]
             for answer in ask(requests, model, endpoint, cache=cache, study=study):
-                own = f"{answer.id} {answer.text}" if answer.finish_reason == STAND_IN else answer.text
-                held[int(answer.id)].take(replace(answer, text=own))  # what others say is another text
+                text = f"{answer.id} {answer.text}" if answer.finish_reason == STAND_IN else answer.text
+                held[int(answer.id)].take(replace(answer, text=text))  # what others say is another text
         waiting = [(k, h) for k, h in waiting if h.ended is None]

@@ -68,35 +68,45 @@ class WalkedRubric(NamedTuple):
 
     def next_dimension(self, at: str) -> str:
         "The id of the first question further down that is of another dimension; empty where there is none."
-        ids, here = list(self.questions), self.questions[at].dimension
-        return next((i for i in ids[ids.index(at) + 1 :] if self.questions[i].dimension != here), "")
+        ids, dimension = list(self.questions), self.questions[at].dimension
+        return next((i for i in ids[ids.index(at) + 1 :] if self.questions[i].dimension != dimension), "")
 
     def after(self, at: str, option: str) -> tuple[str, str]:
         "The id of the question after an answer, empty at the end, and its GOTO."
         goto = self.questions[at].goto
         if not goto:
             return (self.next_dimension(at) if option == "Yes" else self.next_row(at)), ""
-        said = goto[option]
-        if said in (END, ASSIGN_END):
-            return "", said
-        return (said.removeprefix(_ASIDE) if said else self.next_row(at)), said
+        target = goto[option]
+        if target in (END, ASSIGN_END):
+            return "", target
+        return (target.removeprefix(_ASIDE) if target else self.next_row(at)), target
+
+    def most_asked(self) -> dict[str, int]:
+        "By question, the most that may be asked from it on."
+        counts = {"": 0}
+        for _ in self.questions:  # a walk does not come back, so that each pass adds one or more
+            for at, q in self.questions.items():
+                ahead = [self.after(at, o)[0] for o in q.options]
+                if at not in counts and all(to in counts for to in ahead):
+                    counts[at] = max(counts[to] for to in ahead) + (not q.automatic)
+        return counts
 
     def reachable(self, at: str) -> tuple[set[str], set[str]]:
         "The questions that may be asked from one on, itself included, and the words that end a walk among them."
-        found, ends, left = set(), set(), [at]
-        while left:
-            here = left.pop()
-            if here in found or not here:
+        ahead, ends, waiting = set(), set(), [at]
+        while waiting:
+            name = waiting.pop()
+            if name in ahead or not name:
                 continue
-            found.add(here)
-            steps = [self.after(here, o) for o in self.questions[here].options]
-            left += [to for to, _ in steps]
-            ends |= {said for _, said in steps if said in (END, ASSIGN_END)}
-        return found, ends
+            ahead.add(name)
+            steps = [self.after(name, o) for o in self.questions[name].options]
+            waiting += [to for to, _ in steps]
+            ends |= {target for _, target in steps if target in (END, ASSIGN_END)}
+        return ahead, ends
 
 # %% ../../nbs/ask/23_walked.ipynb #fffeda1b
-def _wrong(rule: str, got: str, place: str, remedy: str = "") -> None:
-    refuse(f"read_walked: {rule}; got {got}", place=place, remedy=remedy)
+def _wrong(rule: str, value: str, place: str, remedy: str = "") -> None:
+    refuse(f"read_walked: {rule}; got {value}", place=place, remedy=remedy)
 
 
 def _question(row: Mapping[str, str], place: str) -> WalkedQuestion:
@@ -108,11 +118,11 @@ def _question(row: Mapping[str, str], place: str) -> WalkedQuestion:
     for column in ("Dimension", "Question"):
         if not at[column]:
             _wrong(f"a question must have a {column}", f"none for {at['Question ID']!r}", place)
-    said = at.get("Auto Answer", "")
-    if said.casefold() not in _AUTOMATIC:
-        _wrong("Auto Answer must be yes, no or empty", repr(said), place)
+    automatic = at.get("Auto Answer", "")
+    if automatic.casefold() not in _AUTOMATIC:
+        _wrong("Auto Answer must be yes, no or empty", repr(automatic), place)
     names = (at["Question ID"], at["Dimension"], severity, at["Question"], at.get("Examples", ""))
-    return WalkedQuestion(*names, at.get("Risk Type", ""), {}, _AUTOMATIC[said.casefold()])
+    return WalkedQuestion(*names, at.get("Risk Type", ""), {}, _AUTOMATIC[automatic.casefold()])
 
 
 def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, WalkedQuestion]:
@@ -122,15 +132,15 @@ def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str,
     answer twice or none for a GOTO, a target that is not there, a cycle, ASSIGN_END on another answer than Yes, or
     Auto Answer beside more than one answer.
     """
-    found: dict[str, WalkedQuestion] = {}
+    questions: dict[str, WalkedQuestion] = {}
     places: dict[str, str] = {}
     current: WalkedQuestion | None = None
     for place, row in rows:
         name, answer, goto = (str(row[c]).strip() for c in ("Question ID", "Answer", "GOTO"))
         if name:
-            if name in found:
+            if name in questions:
                 _wrong("Question ID must stand for one question", f"{name!r} again, first at {places[name]}", place)
-            current = found[name] = _question(row, place)
+            current = questions[name] = _question(row, place)
             places[name] = place
         if not answer and goto:
             _wrong("GOTO must stand beside an answer", f"{goto!r} beside none", place)
@@ -144,23 +154,23 @@ def walked_questions(rows: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str,
         if goto == ASSIGN_END and answer.casefold() != "yes":
             _wrong("ASSIGN_END must stand beside the answer Yes", f"it beside {answer!r} of {current.id}", place)
         current.goto["Yes" if answer.casefold() == "yes" else answer] = goto
-    _check(found, places)
-    return found
+    _check(questions, places)
+    return questions
 
 
-def _check(found: dict[str, WalkedQuestion], places: Mapping[str, str]) -> None:
-    if not found:
+def _check(questions: dict[str, WalkedQuestion], places: Mapping[str, str]) -> None:
+    if not questions:
         _wrong("a rubric must have a question", "none", "the table")
-    rubric = WalkedRubric(found)
-    for q in found.values():
+    rubric = WalkedRubric(questions)
+    for q in questions.values():
         if q.automatic and len(q.options) > 1:
             _wrong(
                 "a question with Auto Answer must have one answer", f"{', '.join(q.options)} for {q.id}", places[q.id]
             )
         for option in q.options:
-            to, said = rubric.after(q.id, option)
-            if said.startswith(_ASIDE) and not to or to and to not in found:
-                words = f"{said!r} for {option!r} of {q.id}"
+            to, target = rubric.after(q.id, option)
+            if target.startswith(_ASIDE) and not to or to and to not in questions:
+                words = f"{target!r} for {option!r} of {q.id}"
                 _wrong("GOTO must be END, ASSIGN_END, NOT_RELEVANT>>ID or an id of the table", words, places[q.id])
     if cycle := _cycle(rubric):
         _wrong("a walk must come to an end", f"the cycle {' > '.join(cycle)}", places[cycle[0]])
@@ -168,21 +178,21 @@ def _check(found: dict[str, WalkedQuestion], places: Mapping[str, str]) -> None:
 
 def _cycle(rubric: WalkedRubric) -> list[str]:
     "The ids of one cycle; none where there is none."
-    done: set[str] = set()
+    acyclic: set[str] = set()
     steps = lambda at: [rubric.after(at, o)[0] for o in rubric.questions[at].options]
     for start in rubric.questions:
-        path, left = [start], [steps(start)]
+        path, ahead = [start], [steps(start)]
         while path:
-            if not left[-1]:
-                done.add(path.pop())
-                left.pop()
+            if not ahead[-1]:
+                acyclic.add(path.pop())
+                ahead.pop()
                 continue
-            to = left[-1].pop()
+            to = ahead[-1].pop()
             if to in path:
                 return [*path[path.index(to) :], to]
-            if to and to not in done:
+            if to and to not in acyclic:
                 path.append(to)
-                left.append(steps(to))
+                ahead.append(steps(to))
     return []
 
 # %% ../../nbs/ask/23_walked.ipynb #5a1aad89
@@ -202,18 +212,24 @@ def read_walked(manifest: str | Path) -> WalkedRubric:
     path = Path(manifest)
     path = path / "manifest.json" if path.is_dir() else path
     try:
-        named = json.loads(file_text(path))
+        manifest_files = json.loads(file_text(path))
     except json.JSONDecodeError as e:
         refuse(f"read_walked: manifest must be JSON; got {e}", place=str(path))
-    lacking = [k for k in _FILES if not isinstance(named, dict) or not isinstance(named.get(k), str) or not named[k]]
+    lacking = [
+        k
+        for k in _FILES
+        if not isinstance(manifest_files, dict) or not isinstance(manifest_files.get(k), str) or not manifest_files[k]
+    ]
     if lacking:
         _wrong(f"manifest must name {', '.join(_FILES)}", f"no {', '.join(lacking)}", path.name)
-    inside = {k: (path.parent / named[k]).resolve() for k in _FILES}
+    inside = {k: (path.parent / manifest_files[k]).resolve() for k in _FILES}
     for k, file in inside.items():
         if not file.is_relative_to(path.parent.resolve()):
-            _wrong(f"{k} must be a path within the bundle", repr(named[k]), path.name)
+            _wrong(f"{k} must be a path within the bundle", repr(manifest_files[k]), path.name)
         if not file.is_file():
-            refuse(f"read_walked: {k} must be there; got {named[k]!r}", place=path.name, error=FileNotFoundError)
+            refuse(
+                f"read_walked: {k} must be there; got {manifest_files[k]!r}", place=path.name, error=FileNotFoundError
+            )
     rubric_file, beginning, asking, personas, template = inside.values()
     people = tuple({k: v for k, v in row.items() if k} for _, row in _rows(personas, ()))
     out = WalkedRubric(
@@ -236,9 +252,9 @@ _SAID = re.compile(r"(?ims)^\W*answer\W*?:\s*(.*?)\s*(?:^\W*reasoning\W*?:.*)?\Z
 def read_option(reply: str | None, options: Sequence[str]) -> str | None:
     "The option that a reply states; None where it states none."
     text = reply or ""
-    said = _SAID.search(text)
+    stated = _SAID.search(text)
     bare = lambda x: " ".join(x.strip(" \t\n\r*_`\"'“”[]().").casefold().split())
-    text, names = bare(said[1] if said else text), {bare(o): o for o in options}
+    text, names = bare(stated[1] if stated else text), {bare(o): o for o in options}
     if text in names:
         return names[text]
     begun = [n for n in names if re.match(rf"{re.escape(n)}\W*(?:[.,;:!\n]|\s[-–—(])", text)]
@@ -249,8 +265,8 @@ def option_by_substring(reply: str | None, options: Sequence[str]) -> str:
     "What the published judge's rule makes of a reply: an exact match, else a substring either way, else the first."
     text = (reply or "").lower().strip()
     exact = [o for o in options if o.lower().strip() == text]
-    part = [o for o in options if o.lower() in text or text in o.lower()]
-    return (exact or part or list(options))[0]
+    similar = [o for o in options if o.lower() in text or text in o.lower()]
+    return (exact or similar or list(options))[0]
 
 # %% ../../nbs/ask/23_walked.ipynb #e3b3e0ca
 class UnreadReply(NamedTuple):
@@ -288,8 +304,8 @@ class Walk:
             option = option_by_substring(reply, q.options)
             self.unread.append(UnreadReply(q.id, reply or "", option))
             ahead, ends = self.rubric.reachable(q.id)
-            whose = self.rubric.questions if ends else ahead
-            self.open |= {self.rubric.questions[i].dimension for i in whose}
+            affected = self.rubric.questions if ends else ahead
+            self.open |= {self.rubric.questions[i].dimension for i in affected}
         self._take(q, option)
         self._automatic()
 
@@ -300,12 +316,12 @@ class Walk:
     def _take(self, q: WalkedQuestion, option: str) -> None:
         self.path.append((q.id, option))
         self.given.setdefault(q.dimension, []).append((q.id, option))
-        self._at, said = self.rubric.after(q.id, option)
-        if said.startswith(_ASIDE):
+        self._at, target = self.rubric.after(q.id, option)
+        if target.startswith(_ASIDE):
             self.given[q.dimension] = []
-        elif not self._at and said:
-            whole = all(d in self.given for d in self.rubric.dimensions)
-            self.ended = END if said == ASSIGN_END and whole else said
+        elif not self._at and target:
+            complete = all(d in self.given for d in self.rubric.dimensions)
+            self.ended = END if target == ASSIGN_END and complete else target
 
     def by_their_rule(self) -> dict[str, str]:
         "A rating for each dimension that was entered, every reply taken as the published rule takes it."
@@ -322,8 +338,8 @@ class Walk:
     def _rating(self, answers: Sequence[tuple[str, str]]) -> str:
         if not answers:
             return NOT_RELEVANT
-        found = {self.rubric.questions[i].severity for i, option in answers if option == "Yes"}
-        return HIGH_HARM if "Red" in found else LOW_HARM if "Yellow" in found else BEST_PRACTICE
+        severities = {self.rubric.questions[i].severity for i, option in answers if option == "Yes"}
+        return HIGH_HARM if "Red" in severities else LOW_HARM if "Yellow" in severities else BEST_PRACTICE
 
 
 def walk(rubric: WalkedRubric, reply: Callable[[WalkedQuestion], str | None]) -> Walk:

@@ -12,12 +12,13 @@ import numpy as np
 
 from .demo import demo_canary
 from ..errors import refuse
+from ..records.described import Scale, write_ratings
 from ..records.schema import Rating
-from ..records.table import rows_as_csv
 from ..records.transcript import Scenario, Transcript, Turn, write_transcripts
 
 # %% auto #0
-__all__ = ['DEMO_SPREAD', 'demo_scenarios', 'demo_transcripts', 'demo_conversation_ratings', 'write_demo_conversations']
+__all__ = ['DEMO_SPREAD', 'DEMO_SCALES', 'demo_scenarios', 'demo_transcripts', 'demo_conversation_ratings',
+           'write_demo_conversations']
 
 # %% ../../nbs/corpus/10_demo_conversations.ipynb #c0159390
 _WORK = (
@@ -50,6 +51,9 @@ DEMO_SPREAD = {  # standard deviations, in points
 }
 
 
+DEMO_SCALES = {"support": Scale(kind="numbers", low=0, high=100)}
+
+
 def demo_scenarios(n: int = 24) -> list[Scenario]:
     "Synthetic personas, at most 24, as a model would be told to play them."
     pairs = [(w, x) for w in _WORK for x in _TROUBLE]
@@ -57,14 +61,9 @@ def demo_scenarios(n: int = 24) -> list[Scenario]:
         refuse(f"demo_scenarios: n must be between 1 and {len(pairs)}; got {n}")
     out = []
     for k, (work, trouble) in enumerate(pairs[:n], 1):
-        told = f"You play a made-up person who {work} and {trouble}. Write one or two short sentences at a time."
-        about: dict[str, Any] = {
-            "item_id": f"persona-{k:02}",
-            "study": "demo",
-            "persona": told,
-            "person": f"persona-{k:02}",
-        }
-        out.append(Scenario(**about, source="synthetic", protected=False, canary=demo_canary()))
+        persona = f"You play a made-up person who {work} and {trouble}. Write one or two short sentences at a time."
+        about: dict[str, Any] = {"item_id": f"persona-{k:02}", "study": "demo", "person": f"persona-{k:02}"}
+        out.append(Scenario(**about, persona=persona, source="synthetic", protected=False, canary=demo_canary()))
     return out
 
 
@@ -76,11 +75,11 @@ def demo_transcripts(n: int = 24, runs: int = 3) -> list[Transcript]:
             name: getattr(s, name) for name in ("item_id", "study", "person", "source", "protected", "canary")
         }
         for model in _REPLIES:
-            said = [x for pair in zip(_SAID, (*_REPLIES[model], *_CLOSING[model])) for x in pair]
-            roles = [None, model] * len(_SAID)
-            turns = [Turn(role="assistant" if m else "user", text=x, model=m) for x, m in zip(said, roles)]
-            held: dict[str, Any] = {"model": model, "turns": turns, "ended": "script", "origin": "simulated"}
-            out += [Transcript(**about, **held, run=run) for run in range(runs)]
+            turns = []
+            for words, reply in zip(_SAID, (*_REPLIES[model], *_CLOSING[model])):
+                turns += [Turn(role="user", text=words), Turn(role="assistant", text=reply, model=model)]
+            about |= {"model": model, "turns": turns, "ended": "script", "origin": "simulated"}
+            out += [Transcript(**about, run=run) for run in range(runs)]
     return out
 
 
@@ -102,44 +101,20 @@ def demo_conversation_ratings(
         )
         values = np.clip(values + rng.normal(0, sd["rest"], shape), 0, 100)
         for t, row in zip(talks, values.tolist()):
-            about: dict[str, Any] = {
-                "item_id": t.item_id,
-                "study": t.study,
-                "target": t.model,
-                "within": t.within,
+            about: dict[str, Any] = t.rated | {
                 "kind": kind,
+                "criterion": "support",
+                "source": f"synthetic, seed {seed}",
             }
-            named: dict[str, Any] = {"origin": "simulated", "criterion": "support", "source": f"synthetic, seed {seed}"}
-            out += [Rating(**about, **named, rater=f"{kind}-{k}", value=v) for k, v in enumerate(row, 1)]
+            out += [Rating(**about, rater=f"{kind}-{k}", value=v) for k, v in enumerate(row, 1)]
     return out
 
 # %% ../../nbs/corpus/10_demo_conversations.ipynb #6be2f345
-_DESCRIBED = """# {canary}: synthetic; simulated ratings, whose spread is declared
-release: Demonstration conversations, simulated people and judges
-files: ratings.csv
-item: item
-target: model
-rater: rater
-kind: {{person: "person-.*", judge: "judge-.*"}}
-criterion: criterion
-value: value
-scale: 0..100
-within: {{persona: persona, conversation: conversation}}
-origin: simulated
-"""
-
-
 def write_demo_conversations(folder: str | Path, seed: int = 0, **design: Any) -> Path:  # the description
     "The demonstration's transcripts and ratings as files, with a description; `design` as of the ratings."
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_transcripts(demo_transcripts(), folder / "transcripts.jsonl")
-    rows = [
-        {"item": r.item_id, "model": r.target, "rater": r.rater, "criterion": r.criterion}
-        | {"persona": r.within["persona"], "conversation": r.within["conversation"], "value": f"{r.value:.6f}"}
-        for r in demo_conversation_ratings(seed, **design)
-    ]
-    (folder / "ratings.csv").write_text(rows_as_csv(rows), encoding="utf-8")
-    path = folder / "ratings.yaml"
-    path.write_text(_DESCRIBED.format(canary=demo_canary()), encoding="utf-8")
-    return path
+    release = "Demonstration conversations, simulated people and judges"
+    head = f"{demo_canary()}: synthetic; simulated ratings, whose spread is declared"
+    return write_ratings(demo_conversation_ratings(seed, **design), DEMO_SCALES, folder, release, head)

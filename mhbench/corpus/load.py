@@ -28,11 +28,13 @@ from ..records.described import RatingTable, ratings_of_items, read_ratings
 from ..records.questions import load_questions
 from ..records.schema import Item, Rating, Record, Response, Validated, read_records, validate, write_set_aside
 from ..records.table import read_table
+from ..records.transcript import read_transcripts
 from ..registry import studies
+from ..tasks.conversation import transcript_items
 
 # %% auto #0
-__all__ = ['GROUP', 'LICENCES', 'Corpus', 'corpus_of', 'items_of_rows', 'one_file', 'load_items', 'load_table', 'own_loaders',
-           'find_loader', 'load_corpus']
+__all__ = ['GROUP', 'LICENCES', 'Corpus', 'corpus_of', 'items_of_rows', 'one_file', 'load_items', 'load_transcripts',
+           'load_table', 'own_loaders', 'find_loader', 'load_corpus']
 
 # %% ../../nbs/corpus/07_load.ipynb #d2583c1b
 @dataclass
@@ -84,6 +86,12 @@ def one_file(path: Path, pattern: str) -> Path:
 def load_items(path: Path) -> Corpus:
     "Items as `write_records` wrote them."
     return Corpus(read_records(one_file(path, "*.parquet"), Item))
+
+
+def load_transcripts(path: Path, study: str) -> Corpus:
+    "Conversations as `write_transcripts` wrote them, for people who rate them."
+    transcripts = read_transcripts(one_file(path, "*.jsonl"))
+    return Corpus(transcript_items(t.model_copy(update={"study": study}) for t in transcripts))
 
 # %% ../../nbs/corpus/07_load.ipynb #cf2808c4
 def _rated(path: Path, ratings: dict[str, Any]) -> RatingTable:
@@ -140,9 +148,9 @@ def _offered(name: str) -> list[EntryPoint]:
 
 
 def own_loaders() -> dict[str, Callable[[], Callable[..., Corpus]]]:  # name -> what imports the function
-    "The loaders of the studies in the registry, and of the two layouts that are no study's."
+    "The loaders of the studies in the registry, and of the three layouts that are no study's."
     loaders = {name: partial(study.find, at) for study in studies() for name, at in study.loaders.items()}
-    return loaders | {"table": lambda: load_table, "items": lambda: load_items}
+    return loaders | {"table": lambda: load_table, "items": lambda: load_items, "transcripts": lambda: load_transcripts}
 
 # %% ../../nbs/corpus/07_load.ipynb #839b4e3f
 def find_loader(

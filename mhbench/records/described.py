@@ -24,11 +24,12 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 from ..errors import optional, refuse, settings_from
 from .pseudonyms import pseudonyms
 from .schema import OR_WITHOUT, RATER_KINDS, Item, Origin, Rating, Record, Validated, letters
-from .table import Misfit, cell, file_text, folded, json_rows, text_rows
+from .table import Misfit, cell, file_text, folded, json_rows, rows_as_csv, text_rows
 
 # %% auto #0
-__all__ = ['RATING_FIELDS', 'RATING_COLUMNS', 'Scale', 'RatingPart', 'descriptions', 'cell_words', 'described_rows', 'json_cell',
-           'RatingTable', 'ratings_of_items', 'described_files', 'rows_described', 'read_ratings']
+__all__ = ['RATING_FIELDS', 'RATING_COLUMNS', 'UNREAD_LABEL', 'Scale', 'RatingPart', 'descriptions', 'cell_words',
+           'described_rows', 'json_cell', 'RatingTable', 'ratings_of_items', 'described_files', 'rows_described',
+           'read_ratings', 'write_ratings']
 
 # %% ../../nbs/records/09_described.ipynb #54d10a06
 _RATED, _BESIDE, _MISSING, _OUTSIDE = "rated", "beside", "missing", "outside"
@@ -91,6 +92,14 @@ class Scale(Record):
     def ends(self) -> tuple[float, float]:
         "The least and the largest number, or place of a step."
         return (self.low or 0.0, self.high or 0.0) if self.kind == "numbers" else (1.0, float(len(self.steps)))
+
+    @property
+    def given(self) -> Any:
+        "The scale as a description states it."
+        if self.kind == "numbers":
+            return f"{self.low:g}..{self.high:g}"
+        name = {"ordered": "steps", "nominal": "labels", "checks": "options"}[self.kind]
+        return {name: self.steps} | ({"beside": self.beside} if self.beside else {})
 
     @property
     def _places(self) -> dict[str, int]:
@@ -920,3 +929,31 @@ def _counted(read: Sequence[_Reading]) -> pd.DataFrame:
     whys = [w for w in _WHY if any(w in c for c in rows.values())]
     table = [[*key, *(c[w] for w in (*_COUNTED, *whys))] for key, c in rows.items()]
     return pd.DataFrame(table, columns=["kind", "rater", "criterion", *_COUNTED, *whys])
+
+# %% ../../nbs/records/09_described.ipynb #93ad1af0
+UNREAD_LABEL = "unread"  # the label of a rating that is missing
+_OF_COLUMNS = {"item": "item", "target": "model", "rater": "rater", "kind": "kind", "criterion": "criterion"}
+
+
+def write_ratings(
+    ratings: Iterable[Rating], scales: Mapping[str, Scale], folder: str | Path, release: str, head: str = ""
+) -> Path:  # the description
+    "Ratings as `ratings.csv`, and `ratings.yaml`, which describes them; `head` stands above it as a comment."
+    records = list(ratings)
+    within = list(dict.fromkeys(name for r in records for name in r.within))
+    rows = [
+        {"item": r.item_id, "model": r.target, "rater": r.rater, "kind": r.kind, "criterion": r.criterion or ""}
+        | {"repeat": r.repeat or ""}
+        | {name: r.within.get(name, "") for name in within}
+        | {"value": r.label if r.label is not None else f"{r.value:.6f}"}
+        for r in records
+    ]
+    origin = "simulated" if any(r.origin == "simulated" for r in records) else records[0].origin
+    fields: dict[str, Any] = {"release": release, "study": records[0].study, "files": "ratings.csv", **_OF_COLUMNS}
+    fields |= {"repeat": "repeat", "value": "value", "scales": {name: s.given for name, s in scales.items()}}
+    fields |= {"missing": [UNREAD_LABEL], "within": {name: name for name in within}, "origin": origin}
+    (Path(folder) / "ratings.csv").write_text(rows_as_csv(rows), encoding="utf-8")
+    path = Path(folder) / "ratings.yaml"
+    described = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=110)
+    path.write_text((f"# {head}\n" if head else "") + described, encoding="utf-8")
+    return path

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -55,10 +55,10 @@ def scripted_cases(path: str | Path, study: str = "psychosis-bench") -> list[Sce
     "The cases of psychosis-bench's `test_cases.json`. Raises: ValueError where a field lacks, or an id stands twice."
     path = Path(path)
     try:
-        whole = json.loads(file_text(path))
+        content = json.loads(file_text(path))
     except json.JSONDecodeError as e:
         refuse(f"scripted_cases: a file must be JSON; got {e}", place=path.name)
-    cases = whole.get("cases") if isinstance(whole, dict) else whole
+    cases = content.get("cases") if isinstance(content, dict) else content
     if not isinstance(cases, list) or not cases:
         refuse("scripted_cases: cases must be a list of one or more; got none", place=path.name)
     out: dict[str, Scenario] = {}
@@ -125,14 +125,20 @@ class Transcript(Record):
         return {"persona": self.person or self.item_id, "patient": self.patient, "conversation": self.id}
 
     @property
+    def rated(self) -> dict[str, Any]:
+        "The fields that all ratings of it share."
+        about = {"item_id": self.item_id, "study": self.study, "target": self.model}
+        return about | {"within": self.within, "origin": self.origin}
+
+    @property
     def cost_usd(self) -> float | None:
         costs = [t.cost_usd for t in self.turns]
         return None if None in costs else sum(c for c in costs if c is not None)
 
     def text(self, names: tuple[str, str] = ("User", "Chatbot")) -> str:
         "The conversation as a judge or a person reads it, turns numbered."
-        who = dict(zip(("user", "assistant"), names))
-        return "\n\n".join(f"[{n}] {who[t.role]}: {t.text}" for n, t in enumerate(self.turns, 1))
+        speakers = dict(zip(("user", "assistant"), names))
+        return "\n\n".join(f"[{n}] {speakers[t.role]}: {t.text}" for n, t in enumerate(self.turns, 1))
 
 
 def write_transcripts(transcripts: Iterable[Transcript], path: str | Path) -> Path:
@@ -152,6 +158,6 @@ def read_transcripts(path: str | Path) -> list[Transcript]:
             out.append(Transcript.model_validate_json(json.dumps(row)))
         except ValidationError as e:
             first = e.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            refuse(f"read_transcripts: {where or 'a transcript'} must fit; got {first['msg']}", place=place)
+            field = ".".join(map(str, first["loc"]))
+            refuse(f"read_transcripts: {field or 'a transcript'} must fit; got {first['msg']}", place=place)
     return out

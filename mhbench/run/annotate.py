@@ -354,6 +354,7 @@ ROUND_KINDS = {  # kinds of question that a table gives by itself; the others ar
     "sliders": "how appropriate each option is, from 0 to 100: labels, agreement",
     "agree": "whether the option that is marked as right is right",
     "yes_no": "yes or no to questions of your own, about each item",
+    "conversation": "one of your labels to questions of your own, about each transcript",
 }
 
 
@@ -402,7 +403,7 @@ def _one_width(items: list[Item], n_options: str | None, ask: _Ask) -> list[str]
 
 # %% ../../nbs/run/11_annotate.ipynb #5fcb2116
 def _asks(texts: list[str], ask: _Ask) -> dict[str, str]:
-    "The questions of yes_no about each item, by short names."
+    "The questions about each item, by short names."
     if not texts:
         texts = [_answered("What is asked about each item, e.g. relevant=Is it relevant?", "--ask", None, None, ask)]
     pairs = [text.partition("=") for text in texts]
@@ -414,7 +415,7 @@ def _asks(texts: list[str], ask: _Ask) -> dict[str, str]:
 def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> tuple[dict[str, Any], list[str]]:
     "The section `annotate` and the raters, from flags or a terminal. Raises: ValueError for values that do not fit."
     if a.kind is None and sys.stdin.isatty():
-        print("Raters say", *(f"  {kind:8} {description}" for kind, description in ROUND_KINDS.items()), sep="\n")
+        print("Raters say", *(f"  {kind:12} {description}" for kind, description in ROUND_KINDS.items()), sep="\n")
     kind = _answered("Kind", "--kind", a.kind, "sliders", ask)
     if kind not in ROUND_KINDS:
         actual = f"{kind!r}; other kinds are about models' answers"
@@ -438,7 +439,10 @@ def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> t
     entry: dict[str, Any] = {"kind": kind, "title": _answered("Title of the page", "--title", a.title, a.study, ask)}
     entry |= {"language": language, "assignment": rule | {"repeats": _number(repeats, "--repeats", 0)}}
     entry |= {"item_ids": ids} if ids else {}
-    entry |= {"asks": _asks(a.ask, ask)} if kind == "yes_no" else {}
+    entry |= {"asks": _asks(a.ask, ask)} if QUESTION_KINDS[kind].needs == "asks" else {}
+    if kind == "conversation":
+        labels = _answered("Labels, from the worst to the best, with commas", "--labels", a.labels, "not met,met", ask)
+        entry["labels"] = comma_separated(labels)
     return entry | ({"consent": a.consent} if a.consent else {}), raters
 
 # %% ../../nbs/run/11_annotate.ipynb #c8edc544
@@ -446,10 +450,11 @@ def page_entry(a: argparse.Namespace, items: list[Item], ask: _Ask = input) -> t
     "annotate new",
     "a rating study from a table of questions: asks what it needs, shows a page, writes the entry, prints links",
     argument("study", metavar="NAME", help="what the study is to be called"),
-    argument("path", help="a .csv, .xlsx, .jsonl or .parquet file of questions"),
+    argument("path", help="a .csv, .xlsx, .jsonl or .parquet file of questions, or transcripts (kind conversation)"),
     argument("--raters", help="names or pseudonyms, comma-separated; names stay in a private key"),
     argument("--kind", help=f"what raters say: {', '.join(ROUND_KINDS)}"),
-    several("--ask", "NAME=QUESTION", "yes_no: what is asked of each item"),
+    several("--ask", "NAME=QUESTION", "yes_no, conversation: what is asked of each item"),
+    argument("--labels", help="conversation: what raters choose from, comma-separated, from the worst to the best"),
     argument("--per-item", metavar="N", help="raters of each question; all: everybody rates all"),
     argument("--repeats", metavar="N", help="questions that a rater answers a second time, at the end"),
     argument("--n-options", metavar="N", help="ask those with this many options, where a table mixes them"),
@@ -468,6 +473,8 @@ def new_round(a: argparse.Namespace, ask: _Ask = input) -> None:
     params = root() / a.params
     path = answers_file(a).resolve()
     file = path_from(path, root())
+    if a.kind == "conversation" and a.loader == "table":
+        a.loader = "transcripts"
     if a.loader == "table" and not a.encoding:
         a.encoding = asked_encoding(a.path, ask)
     reading = {"loader": a.loader, "replace": a.replace, "params": params}

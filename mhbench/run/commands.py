@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from ..ask import cache
 from ..ask.probe import check
 from ..encode.store import store_path
@@ -23,7 +21,7 @@ from .asking import asking, capped
 from .graph import root
 from .panel import PLAN_OPTIONS, plan_humans
 from .params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
-from .plan import plan_run
+from .plan import plan_notes, plan_run, requests_table
 from .record import record, verify
 from ..stats.panel_design import cases_for_width, share_width
 from ..subcommand import PARAMS, argument, comma_separated, command_group, several, subcommand
@@ -180,22 +178,6 @@ def _fetch(a):
     _bring_in(a.name, fetched.corpus, dict(fetched.options), a.params)
 
 # %% ../../nbs/run/21_commands.ipynb #65afaa4e
-_COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens"}
-_COLUMNS |= {"completion_tokens": "answer tokens at most", "cost_usd": "USD, estimated"}
-
-
-def _requests(t: pd.DataFrame) -> str:  # of plan_run
-    "The requests by stage, study and model, and all of them; money whose price is not known is unknown."
-    usd = pd.to_numeric(t["cost_usd"])
-    prices = usd.map("{:.4f}".format).where(usd.notna(), "unknown")
-    displayed = t.assign(cost_usd=prices).rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
-    total = {c: displayed[c].sum() for c in list(_COLUMNS.values())[:-1]}
-    money = f"{usd.sum():.4f}" if usd.notna().any() or not len(usd) else ""
-    money += (" and what is " if money else "") + "unknown" if usd.isna().any() else ""
-    total |= {"stage": "all", "study": "", "model": "", _COLUMNS["cost_usd"]: money}
-    return pd.concat([displayed, pd.DataFrame([total])]).to_string(index=False)
-
-
 def _sizes(cases: Mapping[str, tuple[int, int]]) -> list[str]:
     "The width of an interval with the cases of each study, and the cases that narrower intervals need."
     out = []
@@ -216,18 +198,10 @@ def _plan(a):
         studies = load_params(root() / a.params)["run"]["studies"] if a.humans == "" else []
         return print(*plan_humans(a, studies), sep="\n")
     t, cases = plan_run(a.params)
-    print(_requests(t) if len(t) else "Nobody is asked: every model of the run computes on this machine.")
+    print(requests_table(t) if len(t) else "Nobody is asked: every model of the run computes on this machine.")
     print("\nPrompt tokens are estimated from the texts' lengths, and are no bound.", end=" ")
     print("Answers that judges would read and that are not there yet count at their longest.")
-    if n := t["again"].sum():
-        names = ", ".join(t.loc[t["again"] > 0, "model"].unique())
-        print(f"Up to {n} requests to {names} are sent twice, and count in the cost: what was learnt is tried again.")
-    if n := t["unlimited"].sum():
-        print(f"{n} of the requests to ask have no max_tokens, so that their answers are not in the bounds;", end=" ")
-        print(f"set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}")
-    if unpriced := t.loc[pd.to_numeric(t["cost_usd"]).isna(), "model"].unique().tolist():
-        print(f"The price of {', '.join(unpriced)} is not known; enter it as models.{unpriced[0]}.price ({a.params}).")
-    print("", *_sizes(cases), sep="\n")
+    print(*plan_notes(t, a.params), "", *_sizes(cases), sep="\n")
 
 # %% ../../nbs/run/21_commands.ipynb #25d74597
 @subcommand(

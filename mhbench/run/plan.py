@@ -9,12 +9,13 @@ import ast
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ..ask.client import Plan, Recorder
+from ..ask.client import Call, Plan, Recorder
 from ..ask.request import HERE
 from ..errors import refuse
 from ..records.database import private_file
@@ -25,7 +26,7 @@ from .graph import Node, before, graph, jobs, place, records_left, root
 from .params import load_params, stage_parameters
 
 # %% auto #0
-__all__ = ['run_with', 'PlannedRun', 'jobs_that_ask', 'plan_run']
+__all__ = ['PLAN_COLUMNS', 'run_with', 'plan_of', 'PlannedRun', 'jobs_that_ask', 'plan_run', 'requests_table', 'plan_notes']
 
 # %% ../../nbs/run/08_plan.ipynb #c687c8f9
 def run_with(notebook: Path) -> dict:
@@ -87,13 +88,18 @@ class _DryRun:
             node.name, study, model, params=self.params, overrides=overrides, in_process=True, dry="replay" in values
         )
         for name in models:
-            plans = [_NOTHING, *(call.plan for call in self.recorder.calls if call.model == name)]
-            self.rows.append((node.name, study, name, *(None if None in x else sum(x) for x in zip(*plans))))
+            self.rows.append((node.name, study, name, *plan_of(name, self.recorder.calls)))
         if not models or any(call.plan.to_ask for call in self.recorder.calls):
             self.supposed.add((node.name, study))
 
 
 _NOTHING = Plan(0, 0, 0, 0, 0, 0, 0, 0, 0.0)  # with it a sum; one with an unknown cost is unknown
+
+
+def plan_of(model: str, calls: Iterable[Call]) -> Plan:
+    "All that a model would be asked in these calls."
+    plans = [_NOTHING, *(call.plan for call in calls if call.model == model)]
+    return Plan._make(None if None in counts else sum(counts) for counts in zip(*plans))
 
 
 def _who_is_asked(values: dict) -> list[str]:
@@ -102,10 +108,13 @@ def _who_is_asked(values: dict) -> list[str]:
     return [name for name, entry in entries.items() if values["endpoints"][entry["endpoint"]]["kind"] not in HERE]
 
 # %% ../../nbs/run/08_plan.ipynb #7103ecdf
+PLAN_COLUMNS = ["stage", "study", "model", *Plan._fields]
+
+
 class PlannedRun(NamedTuple):
     "A run before it is made."
 
-    requests: pd.DataFrame  # stage, study, model, and the fields of mhbench.ask.client.Plan
+    requests: pd.DataFrame  # PLAN_COLUMNS
     cases: dict[str, tuple[int, int]]  # study -> its items, and their cases
 
 
@@ -150,4 +159,37 @@ def plan_run(params: str | Path = "params.yaml") -> PlannedRun:
             except RuntimeError as e:
                 raise RuntimeError(_with_what_is_left(str(e), Path(folder))) from None
         cases = {study: _size(Path(folder), study) for study in p["run"]["studies"]}
-    return PlannedRun(pd.DataFrame(dry.rows, columns=["stage", "study", "model", *Plan._fields]), cases)
+    return PlannedRun(pd.DataFrame(dry.rows, columns=PLAN_COLUMNS), cases)
+
+# %% ../../nbs/run/08_plan.ipynb #643bb7ce
+_COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens"}
+_COLUMNS |= {"completion_tokens": "answer tokens at most", "cost_usd": "USD, estimated"}
+
+
+def requests_table(t: pd.DataFrame) -> str:  # PLAN_COLUMNS
+    "The requests by stage, study and model, and all of them; money whose price is not known is unknown."
+    usd = pd.to_numeric(t["cost_usd"])
+    prices = usd.map("{:.4f}".format).where(usd.notna(), "unknown")
+    displayed = t.assign(cost_usd=prices).rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
+    total = {c: displayed[c].sum() for c in list(_COLUMNS.values())[:-1]}
+    money = f"{usd.sum():.4f}" if usd.notna().any() or not len(usd) else ""
+    money += (" and what is " if money else "") + "unknown" if usd.isna().any() else ""
+    total |= {"stage": "all", "study": "", "model": "", _COLUMNS["cost_usd"]: money}
+    return pd.concat([displayed, pd.DataFrame([total])]).to_string(index=False)
+
+
+def plan_notes(t: pd.DataFrame, params: str) -> list[str]:  # of the same table
+    "What the numbers leave out."
+    out = []
+    if n := t["again"].sum():
+        names = ", ".join(t.loc[t["again"] > 0, "model"].unique())
+        sent = f"Up to {n} requests to {names} are sent twice, and count in the cost"
+        out.append(f"{sent}: what was learnt is tried again.")
+    if n := t["unlimited"].sum():
+        names = ", ".join(t.loc[t["unlimited"] > 0, "model"].unique())
+        out.append(f"{n} of the requests to ask have no max_tokens, so that their answers are not in the bounds; ")
+        out[-1] += f"set it in the sampling of {names}"
+    if unpriced := t.loc[pd.to_numeric(t["cost_usd"]).isna(), "model"].unique().tolist():
+        entry = f"enter it as models.{unpriced[0]}.price ({params})."
+        out.append(f"The price of {', '.join(unpriced)} is not known; {entry}")
+    return out

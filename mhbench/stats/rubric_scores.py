@@ -61,8 +61,8 @@ def harm_score_over(
 
     Source: Searle, Casella and McCulloch 1992, section 5.3; Satterthwaite 1946 (the mean of linear parts).
     """
-    found = harm_score(best, harm)
-    if not found.n:
+    observed = harm_score(best, harm)
+    if not observed.n:
         return OverFactors(Estimate(0, 0, np.nan, np.nan, np.nan, level, "none"), np.nan, [])
     frame = pd.DataFrame({**factors, "conversation": conversations, "b": best, "h": harm}).dropna(subset=["b"])
     b, h = (100 * frame[k].mean() for k in "bh")
@@ -70,17 +70,17 @@ def harm_score_over(
     frame["part"] = by_best * (100 * frame["b"] - b) + by_harm * (100 * frame["h"] - h)
     names = [*factors, "conversation"]
     parts = frame.groupby(names, sort=False, observed=True)["part"].sum().reset_index()
-    scaled = parts["part"] * len(parts) / found.n
+    scaled = parts["part"] * len(parts) / observed.n
     labels = {k: parts[k] for k in names}
     fixed = [k for k in factors if frame[k].nunique() < 2]
     try:
-        over = mean_over_factors(scaled, labels, level=level, seed=seed)
+        interval = mean_over_factors(scaled, labels, level=level, seed=seed)
     except ValueError:  # each conversation is alone in all that it stands within
-        over = OverFactors(estimate(mean, scaled.to_numpy(), level=level, seed=seed), len(parts) - 1.0, fixed)
-    e = over.estimate
-    limits = np.clip([found.score + e.ci_low, found.score + e.ci_high], 0, 100)
-    shown = Estimate.from_limits(found.score, *limits, n=found.n, level=level, kind="all factors")
-    return over._replace(estimate=shown._replace(n_clusters=e.n_clusters), fixed=fixed)
+        interval = OverFactors(estimate(mean, scaled.to_numpy(), level=level, seed=seed), len(parts) - 1.0, fixed)
+    e = interval.estimate
+    limits = np.clip([observed.score + e.ci_low, observed.score + e.ci_high], 0, 100)
+    limited = Estimate.from_limits(observed.score, *limits, n=observed.n, level=level, kind="all factors")
+    return interval._replace(estimate=limited._replace(n_clusters=e.n_clusters), fixed=fixed)
 
 # %% ../../nbs/stats/13_rubric_scores.ipynb #21e168af
 def points_score(points: Sequence[float], met: Sequence[bool | None]) -> float:
@@ -91,10 +91,10 @@ def points_score(points: Sequence[float], met: Sequence[bool | None]) -> float:
         refuse(f"points_score: met must have one verdict for each of {len(p)} criteria; got {len(met)}")
     if (bad := p[~((-10 <= p) & (p <= 10))]).size:
         refuse(f"points_score: points must lie between -10 and 10; got {bad[0]}")
-    whole = float(p[p > 0].sum())
-    if whole == 0 or any(m is None for m in met):
+    total = float(p[p > 0].sum())
+    if total == 0 or any(m is None for m in met):
         return np.nan
-    return float(p[np.array([bool(m) for m in met], bool)].sum() / whole)
+    return float(p[np.array([bool(m) for m in met], bool)].sum() / total)
 
 
 def tag_scores(
@@ -104,8 +104,8 @@ def tag_scores(
     example_tags: Sequence[str] = (),
 ) -> dict[str, float]:
     "One answer's score for each tag that has one."
-    whole = points_score(points, met)
-    out = {} if np.isnan(whole) else dict.fromkeys(example_tags, whole)
+    score_of_all = points_score(points, met)
+    out = {} if np.isnan(score_of_all) else dict.fromkeys(example_tags, score_of_all)
     for tag in dict.fromkeys(t for of in tags for t in of):
         use = [k for k, of in enumerate(tags) if tag in of]
         score = points_score([points[k] for k in use], [met[k] for k in use])

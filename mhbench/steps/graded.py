@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ..ask.cache import Cache
-from ..ask.client import as_far_as_it_goes, ask, not_asked
+from ..ask.client import STAND_IN, Recorder, as_far_as_it_goes, ask, not_asked
 from ..ask.request import Answer, Endpoint, Model, Request
 from mhbench.ask.walked import (
     BEST_PRACTICE,
@@ -30,7 +30,7 @@ from mhbench.ask.walked import (
     walked_prompt,
 )
 from ..errors import refuse
-from ..records.described import RATING_COLUMNS, RatingTable, Scale
+from ..records.described import RATING_COLUMNS, UNREAD_LABEL, RatingTable, Scale
 from ..records.schema import Item, Rating
 from ..records.table import json_rows
 from ..records.transcript import Transcript
@@ -42,7 +42,7 @@ from .rated import judges_and_people
 # %% auto #0
 __all__ = ['GRADING', 'JudgeEntry', 'UNREAD_COLUMNS', 'HARM_SCALE', 'UNSAFE', 'KNOWN', 'CARD_COLUMNS', 'Criterion',
            'grading_prompt', 'graded_options', 'PointsExample', 'read_points', 'Graded', 'grade', 'grade_walks',
-           'rating_table', 'people_ratings', 'known_conversations', 'conversation_card']
+           'rating_table', 'with_unread', 'people_ratings', 'known_conversations', 'conversation_card']
 
 # %% ../../nbs/steps/25_graded.ipynb #bf674a33
 class Criterion(NamedTuple):
@@ -82,11 +82,13 @@ def graded_options(reply: str | None, criteria: Sequence[Criterion]) -> list[str
     "The option that a reply states for each criterion; None where it states none, or two."
     if len(criteria) == 1:
         return [read_option(reply, criteria[0].options)]
-    said: dict[int, set[str | None]] = {}
+    labels: dict[int, set[str | None]] = {}
     for number, words in _LINE.findall(reply or ""):
         if 0 < (n := int(number)) <= len(criteria):
-            said.setdefault(n, set()).add(read_option(words, criteria[n - 1].options))
-    return [next(iter(found)) if len(found := said.get(n, set())) == 1 else None for n in range(1, len(criteria) + 1)]
+            labels.setdefault(n, set()).add(read_option(words, criteria[n - 1].options))
+    return [
+        next(iter(stated)) if len(stated := labels.get(n, set())) == 1 else None for n in range(1, len(criteria) + 1)
+    ]
 
 # %% ../../nbs/steps/25_graded.ipynb #60492ac7
 class PointsExample(NamedTuple):
@@ -105,11 +107,11 @@ def read_points(path: str | Path, study: str = "healthbench") -> list[PointsExam
         wrong = lambda rule, got: refuse(f"read_points: {rule}; got {got}", place=place)
         if lacking := [k for k in ("prompt_id", "prompt", "rubrics", "example_tags") if k not in row]:
             wrong("a line must have prompt_id, prompt, rubrics and example_tags", f"no {', '.join(lacking)}")
-        name, said = str(row["prompt_id"]), list(row["prompt"])
+        name, messages = str(row["prompt_id"]), list(row["prompt"])
         if name in out:
             wrong("prompt_id must stand for one example", f"{name!r} again")
-        context = {"system": said.pop(0)["content"]} if said and said[0]["role"] == "system" else {}
-        roles = [m["role"] for m in said]
+        context = {"system": messages.pop(0)["content"]} if messages and messages[0]["role"] == "system" else {}
+        roles = [m["role"] for m in messages]
         if len(roles) % 2 == 0 or roles != [("user", "assistant")[k % 2] for k in range(len(roles))]:
             wrong("roles must alternate, from the user to the user", ", ".join(roles) or "none")
         if not row["rubrics"] or not all(-10 <= r["points"] <= 10 for r in row["rubrics"]):
@@ -121,7 +123,7 @@ def read_points(path: str | Path, study: str = "healthbench") -> list[PointsExam
             "task": "conversation",
             "question": "Reply to the last turn.",
         }
-        turns = [m["content"] for m in said]
+        turns = [m["content"] for m in messages]
         item = Item(**about, stems=turns, context=context, source=place, protected=True)
         criteria = [
             Criterion(f"c{n}", r["criterion"], points=float(r["points"]), tags=tuple(r["tags"]))
@@ -143,25 +145,12 @@ class Graded(NamedTuple):
 
 
 def _rating(t: Transcript, judge: str, criterion: str, label: str, repeat: int, **variant: str) -> Rating:
-    about: dict[str, Any] = {
-        "item_id": t.item_id,
-        "study": t.study,
-        "target": t.model,
-        "within": t.within,
-        "origin": t.origin,
-    }
-    shown = {k: v for k, v in {**t.variant, **variant}.items() if v}
-    named: dict[str, Any] = {
-        "rater": judge,
-        "kind": "judge",
-        "criterion": criterion,
-        "repeat": str(repeat),
-        "label": label,
-    }
-    return Rating(**about, **named, variant=shown, source=f"{judge} on {t.id}")
+    about = t.rated | {"rater": judge, "kind": "judge", "criterion": criterion, "repeat": str(repeat), "label": label}
+    settings = {k: v for k, v in {**t.variant, **variant}.items() if v}
+    return Rating(**about, variant=settings, source=f"{judge} on {t.id}")
 
 
-def _said(content: str) -> dict[str, str]:
+def _message(content: str) -> dict[str, str]:
     return {"role": "user", "content": content}
 
 
@@ -199,20 +188,20 @@ def grade(
         refuse(f"grade: criteria must have names of their own; got {[c.name for c in criteria]}")
     ratings, unread = [], []
     for judge in judges:
-        asked = []
+        calls = []
         for t in transcripts:
-            shown = list(criteria)
+            ordered = list(criteria)
             if order is not None:
-                random.Random(hashlib.sha256(f"{order}:{t.id}".encode()).digest()).shuffle(shown)
-            for part in [shown] if how == "together" else [[c] for c in shown]:
-                asked += [(t, part, k) for k in range(repeats)]
+                random.Random(hashlib.sha256(f"{order}:{t.id}".encode()).digest()).shuffle(ordered)
+            for group in [ordered] if how == "together" else [[c] for c in ordered]:
+                calls += [(t, group, k) for k in range(repeats)]
         requests = [
-            Request(f"{t.id}/{k}", [_said(grading_prompt(t, part, wording))], sample=k, room=max_tokens)
-            for t, part, k in asked
+            Request(f"{t.id}/{k}", [_message(grading_prompt(t, group, wording))], sample=k, room=max_tokens)
+            for t, group, k in calls
         ]
-        for (t, part, k), answer in zip(asked, _answers(requests, judge, {"cache": cache, **options})):
+        for (t, group, k), answer in zip(calls, _answers(requests, judge, {"cache": cache, **options})):
             variant = {"wording": wording, "asked": how, "order": "" if order is None else f"drawn by {order}"}
-            for c, label in zip(part, graded_options(answer.text, part)):
+            for c, label in zip(group, graded_options(answer.text, group)):
                 if label is None:
                     reply = answer.text or answer.error or ""
                     unread.append([judge[0].name, t.id, c.name, k, answer.status, reply, ""])
@@ -238,6 +227,7 @@ def grade_walks(
     dimensions that the reply could have changed have no rating here, and rows in `unread` that say what that rule
     gives."""
     _checked("grade_walks", transcripts, repeats)
+    most_asked = rubric.most_asked() if Recorder.active else {}
     ratings, unread = [], []
     for judge in judges:
         walks = [(t, k, Walk(rubric)) for t in transcripts for k in range(repeats)]
@@ -248,12 +238,16 @@ def grade_walks(
                 t, k, w = walks[n]
                 assert w.question is not None
                 content = walked_prompt(rubric, w.question, t.text())
-                requests.append(Request(str(n), [_said(content)], sample=k, room=max_tokens))
+                requests.append(Request(str(n), [_message(content)], sample=k, room=max_tokens))
             for n, answer in zip(waiting, _answers(requests, judge, {"cache": cache, **options})):
+                w = walks[n][2]
                 if answer.text is None:
                     failed[n] = answer
+                elif answer.finish_reason == STAND_IN and w.question is not None:  # a plan takes the longest way
+                    at = w.question
+                    w.answer(max(at.options, key=lambda option: most_asked[rubric.after(at.id, option)[0]]))
                 else:
-                    walks[n][2].answer(answer.text)
+                    w.answer(answer.text)
         for n, (t, k, w) in enumerate(walks):
             name = judge[0].name
             if n in failed:
@@ -272,18 +266,18 @@ def rating_table(ratings: Iterable[Rating], scales: Mapping[str, Scale], study: 
     for r in ratings:
         criterion = r.criterion or ""
         text = r.label if r.label is not None else f"{r.value:g}"
-        how, label, score = scales[criterion].read(text)
-        if how not in ("rated", "beside"):
+        status, label, score = scales[criterion].read(text)
+        if status not in ("rated", "beside"):
             refuse(f"rating_table: a rating must lie on the scale of {criterion!r}; got {text!r} ({r.source})")
-        own: dict[str, Any] = {
+        row: dict[str, Any] = {
             "item": r.item_id,
             "target": r.target,
             "rater": r.rater,
             "criterion": criterion,
             "kind": r.kind,
         }
-        own |= {"repeat": r.repeat or "", "session": r.session or "", "label": label, "score": score, "place": r.source}
-        rows.append(own | {f"within.{k}": v for k, v in r.within.items()})
+        row |= {"repeat": r.repeat or "", "session": r.session or "", "label": label, "score": score, "place": r.source}
+        rows.append(row | {f"within.{k}": v for k, v in r.within.items()})
         counts.append({"kind": r.kind, "rater": r.rater, "criterion": criterion, "rated": 1})
     frame = pd.DataFrame(rows)
     names = [*RATING_COLUMNS, *(c for c in frame if c.startswith("within."))]
@@ -292,6 +286,17 @@ def rating_table(ratings: Iterable[Rating], scales: Mapping[str, Scale], study: 
     by = ["kind", "rater", "criterion"]
     counted = pd.DataFrame(counts, columns=[*by, "rated"]).groupby(by, sort=False, as_index=False).sum()
     return RatingTable("", study, dict(scales), frame, counted, [], [], "asked")
+
+
+def with_unread(graded: Graded, transcripts: Iterable[Transcript], criteria: Sequence[str]) -> list[Rating]:
+    "Judges' ratings, and the missing ones with the label UNREAD_LABEL; a walk that broke off lacks all criteria."
+    by_id = {t.id: t for t in transcripts}
+    missing = [
+        _rating(by_id[row.conversation], row.judge, criterion, UNREAD_LABEL, row.repeat)
+        for row in graded.unread.itertuples()
+        for criterion in ([row.criterion] if row.criterion else criteria)
+    ]
+    return [*graded.ratings, *missing]
 
 
 def people_ratings(ratings: Iterable[Rating], transcripts: Iterable[Transcript]) -> list[Rating]:
@@ -304,8 +309,8 @@ def people_ratings(ratings: Iterable[Rating], transcripts: Iterable[Transcript])
                 f"people_ratings: transcripts must hold every conversation that was rated; got none for {r.item_id!r}"
             )
         t = by_id[r.item_id]
-        own = {"item_id": t.item_id, "target": t.model, "criterion": r.target, "within": t.within}
-        out.append(r.model_copy(update=own))
+        update = {"item_id": t.item_id, "target": t.model, "criterion": r.target, "within": t.within}
+        out.append(r.model_copy(update=update))
     return out
 
 # %% ../../nbs/steps/25_graded.ipynb #4123f620
@@ -319,14 +324,14 @@ def known_conversations(t: Transcript, unsafe: str = UNSAFE) -> dict[str, Transc
     if not at:
         return {}
 
-    def told(texts: Mapping[int, str]) -> list:
+    def replaced(texts: Mapping[int, str]) -> list:
         return [x.model_copy(update={"text": texts.get(k, x.text)}) for k, x in enumerate(t.turns)]
 
     first, middle, last = at[0], at[len(at) // 2], at[-1]
-    changed = {KNOWN[0]: told({last: unsafe}), KNOWN[3]: told({last: ""})}
+    changed = {KNOWN[0]: replaced({last: unsafe}), KNOWN[3]: replaced({last: ""})}
     if len(at) > 1:
         changed[KNOWN[1]] = [x for k, x in enumerate(t.turns) if k != middle]
-        changed[KNOWN[2]] = told({first: t.turns[last].text, last: t.turns[first].text})
+        changed[KNOWN[2]] = replaced({first: t.turns[last].text, last: t.turns[first].text})
     return {
         name: t.model_copy(update={"turns": changed[name], "variant": {**t.variant, "known": name}})
         for name in KNOWN
@@ -347,24 +352,24 @@ def _scores(ratings: Iterable[Rating], scales: Mapping[str, Scale]) -> dict[tupl
     return out
 
 
-def _compared(first: dict, second: dict, person: Mapping[str, str], of: Callable) -> list[list]:
+def _compared(first: dict, second: dict, person: Mapping[str, str], statistic: Callable) -> list[list]:
     "By judge and criterion, a number over the ratings that both have, drawn by persona."
     groups: dict[tuple, list] = {}
     for key in first.keys() & second.keys():
         groups.setdefault((key[2], key[1]), []).append((person[key[0]], first[key], second[key]))
     out = []
     for (judge, criterion), rows in sorted(groups.items()):
-        who, a, b = zip(*sorted(rows))
-        out.append([judge, criterion, of(np.array(a), np.array(b), np.array(who))])
+        persons, a, b = zip(*sorted(rows))
+        out.append([judge, criterion, statistic(np.array(a), np.array(b), np.array(persons))])
     return out
 
 
-def _equal(a: np.ndarray, b: np.ndarray, who: np.ndarray) -> Estimate:
-    return estimate(mean, (a == b).astype(float), clusters=who, seed=0, share=True)
+def _equal(a: np.ndarray, b: np.ndarray, persons: np.ndarray) -> Estimate:
+    return estimate(mean, (a == b).astype(float), clusters=persons, seed=0, share=True)
 
 
-def _lower(a: np.ndarray, b: np.ndarray, who: np.ndarray) -> Estimate:
-    return mean_difference(b - a, who)
+def _lower(a: np.ndarray, b: np.ndarray, persons: np.ndarray) -> Estimate:
+    return mean_difference(b - a, persons)
 
 
 def conversation_card(
@@ -392,20 +397,24 @@ def conversation_card(
     base, rows = _scores(plain.ratings, scales), []
     once = {k: v for k, v in base.items() if k[3] == "0"}
     for a, b in combinations(range(min(repeats, 2)), 2):
-        again = {(*k[:3], str(a)): v for k, v in base.items() if k[3] == str(b)}
-        rows += [[j, "a repeat: equal", c, e] for j, c, e in _compared(base, again, person, _equal)]
+        second = {(*k[:3], str(a)): v for k, v in base.items() if k[3] == str(b)}
+        rows += [[j, "a repeat: equal", c, e] for j, c, e in _compared(base, second, person, _equal)]
     for check, graded in versions.items():
         first = _scores(as_given.ratings, scales) if "order" in check else once
-        found = _compared(first, _scores(graded.ratings, scales), person, _equal)
-        rows += [[j, f"{check}: equal", c, e] for j, c, e in found]
+        comparisons = _compared(first, _scores(graded.ratings, scales), person, _equal)
+        rows += [[j, f"{check}: equal", c, e] for j, c, e in comparisons]
     all_graded = [plain, as_given, *versions.values()]
     for name in KNOWN:
         worse = ask_for([k[name] for t in transcripts if name in (k := known_conversations(t, unsafe))])
         all_graded.append(worse)
-        found = _compared(once, _scores(worse.ratings, scales), person, _lower)
-        rows += [[j, f"{name}: change", c, e] for j, c, e in found]
+        comparisons = _compared(once, _scores(worse.ratings, scales), person, _lower)
+        rows += [[j, f"{name}: change", c, e] for j, c, e in comparisons]
     table = pd.DataFrame([[*r[:3], *r[3].row().values()] for r in rows], columns=CARD_COLUMNS)
-    given = list(people)
-    both = judges_and_people(rating_table([*plain.ratings, *given], scales)) if given else pd.DataFrame()
+    ratings_of_people = list(people)
+    agreement = (
+        judges_and_people(rating_table([*plain.ratings, *ratings_of_people], scales))
+        if ratings_of_people
+        else pd.DataFrame()
+    )
     unread = pd.concat([g.unread for g in all_graded], ignore_index=True)
-    return {"checks": table, "people": both, "unread": unread}
+    return {"checks": table, "people": agreement, "unread": unread}

@@ -178,7 +178,10 @@ def test_where_nobody_can_be_asked_what_lacks_is_named(folder, capsys):
     for words, told in (
         (["--yes"], "--raters must be given where nobody can be asked"),
         (["--raters", "a"], "--yes must be said where nobody can be asked"),
-        (["--raters", "a", "--kind", "duel", "--yes"], "--kind must be one of sliders, agree, yes_no; got 'duel'"),
+        (
+            ["--raters", "a", "--kind", "duel", "--yes"],
+            "--kind must be one of sliders, agree, yes_no, conversation; got 'duel'",
+        ),
         (["--raters", "a", "--kind", "yes_no", "--ask", "Clear?", "--yes"], "--ask must be NAME=QUESTION"),
         (["--raters", "a", "--repeats", "two", "--yes"], "--repeats must be a number from 0; got 'two'"),
     ):
