@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,31 +62,28 @@ class WalkedRubric(NamedTuple):
     def dimensions(self) -> list[str]:
         return list(dict.fromkeys(q.dimension for q in self.questions.values()))
 
-    def next_row(self, at: str) -> str:
-        "The id of the next row's question; empty after the last."
-        ids = list(self.questions)
-        return "".join(ids[ids.index(at) + 1 :][:1])
-
-    def next_dimension(self, at: str) -> str:
-        "The id of the first question further down that is of another dimension; empty where there is none."
-        ids, dimension = list(self.questions), self.questions[at].dimension
-        return next((i for i in ids[ids.index(at) + 1 :] if self.questions[i].dimension != dimension), "")
+    def next_row(self, at: str, leave: bool = False) -> str:
+        "The id of the next row's question, or of the next in another dimension; empty where there is none."
+        below = dropwhile(lambda q: q.id != at, self.questions.values())
+        dimension = next(below).dimension
+        return next((q.id for q in below if not leave or q.dimension != dimension), "")
 
     def after(self, at: str, option: str) -> tuple[str, str]:
         "The id of the question after an answer, empty at the end, and its GOTO."
         goto = self.questions[at].goto
         if not goto:
-            return (self.next_dimension(at) if option == "Yes" else self.next_row(at)), ""
+            return self.next_row(at, leave=option == "Yes"), ""
         target = goto[option]
         if target in (END, ASSIGN_END):
             return "", target
         return (target.removeprefix(_ASIDE) if target else self.next_row(at)), target
 
     def most_asked(self) -> dict[str, int]:
-        "By question, the most that may be asked from it on."
-        counts = {"": 0}
-        for _ in self.questions:  # a walk does not come back, so that each pass adds one or more
-            for at, q in self.questions.items():
+        "By question, the most that may be asked from it on; without those from which a walk may come back."
+        counts, before = {"": 0}, 0
+        while len(counts) > before:
+            before = len(counts)
+            for at, q in reversed(self.questions.items()):
                 ahead = [self.after(at, o)[0] for o in q.options]
                 if at not in counts and all(to in counts for to in ahead):
                     counts[at] = max(counts[to] for to in ahead) + (not q.automatic)
@@ -178,22 +176,12 @@ def _check(questions: dict[str, WalkedQuestion], places: Mapping[str, str]) -> N
 
 def _cycle(rubric: WalkedRubric) -> list[str]:
     "The ids of one cycle; none where there is none."
-    acyclic: set[str] = set()
-    steps = lambda at: [rubric.after(at, o)[0] for o in rubric.questions[at].options]
-    for start in rubric.questions:
-        path, ahead = [start], [steps(start)]
-        while path:
-            if not ahead[-1]:
-                acyclic.add(path.pop())
-                ahead.pop()
-                continue
-            to = ahead[-1].pop()
-            if to in path:
-                return [*path[path.index(to) :], to]
-            if to and to not in acyclic:
-                path.append(to)
-                ahead.append(steps(to))
-    return []
+    ends = rubric.most_asked()
+    path = [at for at in rubric.questions if at not in ends][:1]
+    while path and path[-1] not in path[:-1]:
+        steps = [rubric.after(path[-1], o)[0] for o in rubric.questions[path[-1]].options]
+        path.append(next(to for to in steps if to not in ends))
+    return path[path.index(path[-1]) :] if path else []
 
 # %% ../../nbs/ask/23_walked.ipynb #5a1aad89
 _FILES = "rubric_file rubric_prompt_beginning_file question_prompt_file personas persona_context_template_file".split()

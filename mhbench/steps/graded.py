@@ -117,14 +117,9 @@ def read_points(path: str | Path, study: str = "healthbench") -> list[PointsExam
         if not row["rubrics"] or not all(-10 <= r["points"] <= 10 for r in row["rubrics"]):
             points = ", ".join(str(r["points"]) for r in row["rubrics"])
             wrong("rubrics must have points between -10 and 10", points or "no criterion")
-        about: dict[str, Any] = {
-            "item_id": name,
-            "study": study,
-            "task": "conversation",
-            "question": "Reply to the last turn.",
-        }
+        about: dict[str, Any] = {"task": "conversation", "question": "Reply to the last turn.", "context": context}
         turns = [m["content"] for m in messages]
-        item = Item(**about, stems=turns, context=context, source=place, protected=True)
+        item = Item(item_id=name, study=study, stems=turns, source=place, protected=True, **about)
         criteria = [
             Criterion(f"c{n}", r["criterion"], points=float(r["points"]), tags=tuple(r["tags"]))
             for n, r in enumerate(row["rubrics"], 1)
@@ -269,13 +264,8 @@ def rating_table(ratings: Iterable[Rating], scales: Mapping[str, Scale], study: 
         status, label, score = scales[criterion].read(text)
         if status not in ("rated", "beside"):
             refuse(f"rating_table: a rating must lie on the scale of {criterion!r}; got {text!r} ({r.source})")
-        row: dict[str, Any] = {
-            "item": r.item_id,
-            "target": r.target,
-            "rater": r.rater,
-            "criterion": criterion,
-            "kind": r.kind,
-        }
+        row: dict[str, Any] = {"item": r.item_id, "criterion": criterion}
+        row |= {"target": r.target, "rater": r.rater, "kind": r.kind}
         row |= {"repeat": r.repeat or "", "session": r.session or "", "label": label, "score": score, "place": r.source}
         rows.append(row | {f"within.{k}": v for k, v in r.within.items()})
         counts.append({"kind": r.kind, "rater": r.rater, "criterion": criterion, "rated": 1})
@@ -305,9 +295,8 @@ def people_ratings(ratings: Iterable[Rating], transcripts: Iterable[Transcript])
     by_id, out = {t.id: t for t in transcripts}, []
     for r in ratings:
         if r.item_id not in by_id:
-            refuse(
-                f"people_ratings: transcripts must hold every conversation that was rated; got none for {r.item_id!r}"
-            )
+            rule = "transcripts must hold every conversation that was rated"
+            refuse(f"people_ratings: {rule}; got none for {r.item_id!r}")
         t = by_id[r.item_id]
         update = {"item_id": t.item_id, "target": t.model, "criterion": r.target, "within": t.within}
         out.append(r.model_copy(update=update))
