@@ -478,11 +478,14 @@ def test_answers_under_two_sets_of_terms_are_said(tmp_path):
         assert [w.split(": the endpoint")[0] for w in went_wrong(tmp_path, ["s"])] == said
 
 
+@pytest.mark.whole  # the bundled model judges
 def test_an_encoder_is_asked_what_it_can_read_and_nothing_of_it_fails(tmp_path):
     "Sentences with a gap have no options: they count as not asked, and no judge is shown an answer that nobody gave."
     for stage, model in (("prepare", None), ("generate", "minilm"), ("score", None), ("judge", None)):
         given = {"results": str(tmp_path)} | ({} if stage in ("prepare", "generate") else {"models": ["minilm"]})
-        run_stage(stage, "medqade", model, overrides=given | ({"judges": ["minilm"]} if stage == "judge" else {}))
+        run_stage(
+            stage, "medqade", model, overrides=given | ({"judges": ["gemma"], "n_items": 1} if stage == "judge" else {})
+        )
     items = read_records(tmp_path / "text/prepare/medqade/items.parquet", Item)
     assert read_records(tmp_path / "text/generate/medqade/minilm/responses.parquet", Response) == []
     told = pd.read_parquet(tmp_path / "generate/medqade/minilm/not_asked.parquet")

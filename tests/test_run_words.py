@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from mhbench.errors import NOTES
 from mhbench.records.schema import Item, Rating, Response, write_records
 from mhbench.run import annotate, commands, edit, graph, new_study, panel, params, shape, stage, summary
 from mhbench.run.manifest import RunPart
@@ -661,6 +662,7 @@ def test_what_a_stage_leaves_is_registered_for_the_report(made, tmp_path, capsys
     s.headline(pd.DataFrame({"measure": ["accuracy"], "model": ["drawn"], "estimate": [0.5]}), n=3, first="It is half.")
     s.headline(pd.DataFrame({"measure": ["kappa"], "model": ["minilm"], "estimate": [0.25]}), mode="cot")
     assert s.lines({"chance": 1 / 4}) == {"chance": 0.25}
+    NOTES.clear()  # of other tests
     capsys.readouterr()
     assert s.done({"n": 2}) == "score mhqa: 3 tables, 0 figures"
     told = capsys.readouterr().out

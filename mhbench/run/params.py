@@ -69,6 +69,9 @@ def _entries_named(p: dict) -> Iterator[Fault]:
     for path, names, kind in uses:
         otherwise = f"add it to {kind}, or take it out"
         yield from _named(path, names, _map(p.get(kind)), f"name entries of {kind}", otherwise)
+    for name, entry in _map(p.get("studies")).items():
+        if isinstance(entry, dict) and not entry.keys() & {"prepare", "ratings"}:
+            yield Fault(("studies", name), "have a section prepare, or ratings", listed(entry) or "none", "add one")
     for kind, has in (("studies", "prepare"), ("ratings", "ratings")):
         known = [s for s, entry in _map(p.get("studies")).items() if has in _map(entry)]
         otherwise = f"give it a section {has}, or take it out"

@@ -110,7 +110,7 @@ MISTAKES = {  # what is written instead, and what is said of it
     ),
     "a study without prepare": (
         ("  mhqa:\n    prepare", "  odd: {score: {}}\n  mhqa:\n    prepare"),
-        "odd.prepare",
+        "studies.odd must have a section prepare, or ratings; got score",
         "add",
     ),
     "a model of nothing": (("  minilm:\n", "  odd:\n  minilm:\n"), "models.odd must be a mapping", "nothing"),
