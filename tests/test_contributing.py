@@ -75,8 +75,10 @@ def of_a_stage(name: str) -> dict[str, bool]:
         "dvc.yaml: its results among the deps of stages.report, from which their order comes": name == "report"
         or bool(reported),
         "nbs/steps/03_parameters.ipynb, or the folder of its study: a class of its parameters": name in stage_classes(),
-        f"params.yaml: a section {name}, at the top or in a study": name in PARAMS
-        or any(name in sections for sections in PARAMS["studies"].values()),
+        f"params.yaml: a section {name}, at the top or in a study; run.yaml: no study, if users alone add one": name
+        in PARAMS
+        or any(name in sections for sections in PARAMS["studies"].values())
+        or PARAMS["run"].get(name) == [],
     }
 
 

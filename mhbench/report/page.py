@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
 import re
 from collections import defaultdict
@@ -265,13 +264,14 @@ def _source_url() -> str:
 # %% ../../nbs/report/07_page.ipynb #387a002d
 def _notebook_of(function: str) -> dict[str, str]:  # name, notebook, link
     "The notebook that defines a function of the package, with its public address if it has one."
-    module = importlib.util.find_spec(function.rsplit(".", 1)[0])
-    head = Path(module.origin).read_text(encoding="utf-8")[:2000] if module and module.origin else ""
+    _, *inner, name = f".{function}".removeprefix(".mhbench").split(".")
+    file = Path(str(resources.files("mhbench"))).joinpath(*inner).with_suffix(".py")  # not imported: it need not be
+    head = file.read_text(encoding="utf-8")[:2000] if inner and file.is_file() else ""
     match = re.search(r"File to edit: (?:\.\./)*(nbs/\S+\.ipynb)", head)
     notebook = match[1] if match else ""
     url = _source_url()
     link = f"{url}/blob/main/{notebook}" if notebook and url else ""
-    return {"name": function.rsplit(".", 1)[-1] if notebook else function, "notebook": notebook, "link": link}
+    return {"name": name if notebook else function, "notebook": notebook, "link": link}
 
 # %% ../../nbs/report/07_page.ipynb #7d0b3a6a
 _NOT_ON_A_CARD = ["n_clusters", "interval", "undefined"]
