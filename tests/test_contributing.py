@@ -24,6 +24,7 @@ def text(*path: str) -> str:
 
 
 PARAMS = yaml.safe_load(text("params.yaml"))
+RUN = yaml.safe_load((ROOT / "run.yaml").read_text(encoding="utf-8"))["run"]
 TESTS = {
     f: f.read_text(encoding="utf-8") for f in (ROOT / "tests").rglob("test_*.py") if f.name != "test_contributing.py"
 }
@@ -78,7 +79,7 @@ def of_a_stage(name: str) -> dict[str, bool]:
         f"params.yaml: a section {name}, at the top or in a study; run.yaml: no study, if users alone add one": name
         in PARAMS
         or any(name in sections for sections in PARAMS["studies"].values())
-        or PARAMS["run"].get(name) == [],
+        or RUN.get(name) == [],
     }
 
 
