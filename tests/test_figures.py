@@ -18,7 +18,8 @@ FILES = sorted((ROOT / "figures").rglob("*.svg"))
 MADE = {name: fig for name, fig in drawing.everything().items() if hasattr(fig, "axes")}
 COLOURS = {x.color for x in (*style.LOOKS, style.PLAIN, style.MEDICAL_LOOK, style.SIMULATED_LOOK)}
 COLOURS |= {style.HARM, INK, SOFT, RULE, "#ffffff"}
-OWN_ORDER = {"funnel", "page", "known_groups", "mentat", "mentat_390", "first", "first_390"}  # steps, places; measures
+# By step, by date, the nearest first, by place, by measure.
+OWN_ORDER = {"funnel", "released", "pairs", "page", "known_groups", "mentat", "mentat_390", "first", "first_390"}
 OF_ALL = ("first", "first_390")  # the key numbers of five papers: no single finding
 VERBS = r"\b(is|are|passes|pass|stay|scores|agree|beat|takes|put|completes|yielded|differ|abstain|show|has)\b"
 

@@ -94,8 +94,10 @@ def ahead(table: pd.DataFrame, leader: str) -> Figure | None:  # None with fewer
         mark = Mark(100 * r.estimate, 100 * r.ci_low, 100 * r.ci_high, look, hollow=not is_shown)
         chart_rows.append(ChartRow(name_of(r.model), [mark]))
     title = f"{name_of(leader)} is more accurate than {len(rows) - len(open_)} of {len(rows)} models"
-    if len(open_):
-        title += f"; against {names_in_words(open_, len(rows))} no difference is shown"
+    if len(open_) == len(rows):
+        title = f"{name_of(leader)} is not shown to be more accurate than any of {len(rows)} models"
+    elif len(open_):
+        title += f"; against {name_of(open_.iloc[0]) if len(open_) == 1 else len(open_)} no difference is shown"
     few, many = int(rows["n"].min()), int(rows["n"].max())
     cases = f" from {rows['n_clusters'].max():.0f} cases" if rows["n_clusters"].max() < many else ""
     return chart(
