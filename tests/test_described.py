@@ -18,7 +18,7 @@ from mhbench.records.described import RatingTable, read_ratings
 from mhbench.records.guessed import guess_description
 from mhbench.run.cli import main
 from mhbench.run.params import load_params
-from mhbench.run.ratings import SIMULATED, ratings_csv
+from mhbench.run.ratings import ratings_csv
 
 DESCRIBED = ROOT / "docs" / "ratings"
 LONG = {"files": "r.csv", "item": "item", "rater": "rater", "value": "score", "scale": "1..5"}
@@ -336,6 +336,9 @@ def test_guesses_are_read_as_they_stand(tmp_path):
     assert counted(read_ratings(tmp_path / "d.yaml")) == {"rated": 18}
 
 
+SIMULATED = Path(__file__).parent / "data" / "simulated" / "ratings.yaml"
+
+
 @pytest.mark.whole
 def test_a_release_is_a_study_whose_tables_are_on_the_page_of_the_run(clone, tmp_path, monkeypatch):
     folder = shutil.copytree(clone, tmp_path / "clone", symlinks=True)
@@ -355,7 +358,7 @@ def test_a_release_is_a_study_whose_tables_are_on_the_page_of_the_run(clone, tmp
     assert {"rated", "agreement", "pairs", "means", "spread", "changed", "judges"} <= tables
     page = (folder / "results" / "report.html").read_text()
     assert "The spread of ratings, taken apart" in page
-    assert "What another one would have changed in a rating" in page and "the ratings of talks" in page.lower()
+    assert "is what most changes a person" in page and "the ratings of talks" in page.lower()
     kept_of = json.loads((folder / "results/inputs/ratings/talks.json").read_text())["files"]
     assert "ratings.csv" in json.dumps(kept_of) and "description" in json.dumps(kept_of)
 

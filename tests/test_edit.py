@@ -59,6 +59,8 @@ def test_what_entries_share_is_not_changed_behind_their_back(folder):
 def test_an_imported_corpus_takes_the_lines_of_its_study_and_gives_them_back(folder):
     (folder / "corpus").mkdir()
     (folder / "corpus" / "x.csv").write_text("id\n1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="must be among mentat, .*; got 'conversations'"):  # no corpus
+        import_corpus("conversations", folder / "corpus", params=folder / "params.yaml")
     import_corpus("medqade", folder / "corpus", params=folder / "params.yaml")
     after = (folder / "params.yaml").read_text(encoding="utf-8")
     entry = PARAMS[PARAMS.index("  medqade:\n") : PARAMS.index("  counselingbench:\n")]

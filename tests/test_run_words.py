@@ -160,7 +160,7 @@ def test_a_selection_beside_the_parameters_holds_the_run_and_it_alone(tmp_path, 
 
 def test_the_selection_is_told_in_words(known):
     p = json.loads(json.dumps(known))
-    p["run"] |= {"studies": ["mhqa"], "models": ["minilm"], "items": 5}
+    p["run"] |= {"studies": ["mhqa"], "ratings": [], "models": ["minilm"], "items": 5}
     p["models"]["minilm"]["n_items"] = 3
     told = commands.selection(p)
     assert told[:2] == ["studies: mhqa", "models: minilm"]

@@ -369,7 +369,7 @@ def import_corpus(
     """
     path = Path(path).resolve()
     file = Path(params)
-    studies = load_params(file, lists=False)["studies"]
+    studies = {name: s for name, s in load_params(file, lists=False)["studies"].items() if "prepare" in s}
     if study not in studies:
         refuse(f"import_corpus: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
     top = file.resolve().parent
@@ -419,7 +419,7 @@ def name_ratings(study: str, file: str | Path, *, params: str | Path = "params.y
         rule = f"ratings must be a file of people's answers; got {str(file)!r}, which does not exist"
         refuse(f"name_ratings: {rule}", error=FileNotFoundError)
     stored_path = path_from(path, Path(params).resolve().parent)
-    studies = load_params(params, lists=False)["studies"]
+    studies = {name: s for name, s in load_params(params, lists=False)["studies"].items() if "prepare" in s}
     if study not in studies:
         refuse(f"name_ratings: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
     stage_sections, why = rated_sections(ratings_of_file(path))

@@ -90,6 +90,8 @@ def _hashes_of_sources(p: dict, study: str, top: Path) -> dict[str, str]:
 # %% ../../nbs/run/07_inputs.ipynb #159c130d
 def release_files(section: Mapping[str, Any], top: Path) -> dict[str, Path]:  # by name
     "The description of a release of ratings, and the files that it names."
+    if not section["description"]:
+        return {}  # the demonstration is made by code
     told = top / Path(section["description"]).expanduser()
     folder = top / Path(section.get("folder") or told.parent).expanduser()
     parts = descriptions(told) if told.exists() else []

@@ -150,7 +150,7 @@ _NOBODY = [s for s in _MAY_ASK if not stage_classes()[s].model_fields["asked"].d
 DEMO: dict[str, Any] = {  # the selection that the repository comes with
     "studies": ["mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"],
     "models": ["qwen-1.5b", "qwen-0.5b", "minilm", "minilm-mhqa"],
-    "ratings": [],
+    "ratings": ["conversations"],
     "judges": None,
     "subjects": None,
     "items": None,

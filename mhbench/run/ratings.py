@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from importlib.resources import files
+import tempfile
 from pathlib import Path
 
 import pandas as pd
 
+from ..corpus.demo_conversations import write_demo_conversations
 from ..errors import refuse
 from ..records.described import RatingTable, read_ratings
 from ..records.guessed import guess_description
@@ -21,12 +22,9 @@ from ..steps.rated import agreement_by_criterion, third_ratings
 from ..subcommand import argument, several, subcommand
 
 # %% auto #0
-__all__ = ['SIMULATED', 'ratings_csv', 'read_release', 'ratings_told']
+__all__ = ['ratings_csv', 'read_release', 'ratings_told']
 
 # %% ../../nbs/run/28_ratings.ipynb #54d10c03
-SIMULATED = Path(str(files("mhbench"))) / "records" / "simulated" / "ratings.yaml"
-
-
 def ratings_csv(table: RatingTable, to: Path) -> None:
     "The ratings as CSV, one a row, which `ratings_of_file` reads as the same records."
     rows = [r.model_dump() for r in table.records()]
@@ -36,10 +34,12 @@ def ratings_csv(table: RatingTable, to: Path) -> None:
 
 
 def read_release(description: str, folder: str | None = None, top: Path | None = None) -> RatingTable:
-    "The ratings that a study's section names, from the root of its repository; simulated ones without a name."
+    "The ratings that a study's section names, from the root of its repository; the demonstration's without a name."
+    if not description:
+        with tempfile.TemporaryDirectory() as demo:
+            return read_ratings(write_demo_conversations(demo))
     top = root() if top is None else top
-    file = top / Path(description).expanduser() if description else SIMULATED
-    return read_ratings(file, top / Path(folder).expanduser() if folder else None)
+    return read_ratings(top / Path(description).expanduser(), top / Path(folder).expanduser() if folder else None)
 
 
 def ratings_told(table: RatingTable) -> str:

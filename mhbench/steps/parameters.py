@@ -399,7 +399,7 @@ class RatingsParameters(Parameters):
     "A release of ratings, as a description says."
 
     study: str = "conversations"
-    description: str = field("", 'a description of ratings (.yaml); "": a simulated release')
+    description: str = field("", 'a description of ratings (.yaml); "": simulated ratings of declared spread')
     folder: str | None = field(None, "of the files that it names; None: its own")
 
 
