@@ -684,13 +684,14 @@ def before_reading(
     p = pd.concat([t["p_adjusted"] for t in pairs if "p_adjusted" in t] or [pd.Series(dtype=float)])
     origins = pd.concat([where_from(_table(results, "score", study, "scores")) for study in studies or [""]])
     drawn = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
+    answering = [f.rows for f in shown if f.study in studies]  # rows of a release name criteria
     left = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
     flaws = _banks_with_a_flaw(results, studies)
     doubts = _what_to_doubt(drawn, left, p, _missing(results, studies, parts, "score", "pairs"))
     return {
         "What was asked?": _what_was_asked(items, origins, lost, rated),
         "What is simulated?": _what_is_simulated(
-            results, studies, synthetic, pd.concat([origins, drawn]), truth, lost, released
+            results, studies, synthetic, pd.concat([origins, *answering]), truth, lost, released
         ),
         "What went wrong?": _what_went_wrong(failures_of_studies(results, studies, parts)),
         "What needs caution?": " ".join([*flaws, doubts]),
