@@ -10,7 +10,6 @@ PAPERS = {
     f.parent.name: yaml.safe_load(f.read_text(encoding="utf-8"))
     for f in sorted((ROOT / "mhbench" / "studies").glob("*/results.yaml"))
 }
-NAMED = re.compile(r"""\b(?:s|stage)\.(table|figure)\(\s*"(\w+)\"""")
 
 
 def test_what_a_paper_s_table_is_mapped_to_is_there():

@@ -377,6 +377,11 @@ def _in_other_modes(in_mode: pd.DataFrame, elsewhere: pd.DataFrame) -> str:
     return f"{sentence} The highest accuracy in another mode: {highest}."
 
 
+def _n_hidden(asked_rows: pd.DataFrame, other_modes: pd.DataFrame, unranked: int) -> int:
+    "How many models of the run are not among these rows: those of other modes only, and those without an interval."
+    return len(set(other_modes.get("model", ())) - set(asked_rows["model"])) + unranked
+
+
 def best_in_words(
     rows: pd.DataFrame,
     lines: Mapping[str, float],
@@ -395,9 +400,8 @@ def best_in_words(
     addition += f" {unranked} more {'has' if unranked == 1 else 'have'} no interval." if unranked else ""
     if not len(asked_rows):
         return f"No model that was asked has an interval in this mode.{addition}"
-    only = len(set(other_modes["model"]) - set(asked_rows["model"])) if len(other_modes) else 0
     in_mode = f" ({spaced(asked_rows['mode'].iloc[0])})" if len(other_modes) else ""
-    asked_rows = for_all(asked_rows, only + unranked)
+    asked_rows = for_all(asked_rows, _n_hidden(asked_rows, other_modes, unranked))
     best = asked_rows[asked_rows["estimate"] == asked_rows["estimate"].max()]
     top = best.iloc[0]
     position = standing(top["estimate"], best["ci_low"].min(), best["ci_high"].max(), lines)
@@ -443,9 +447,10 @@ def _scored_front(results: str | Path, study: str, all_rows: pd.DataFrame, rows:
     unranked = len(all_models - set(ready["model"]))
     sentence = best_in_words(rows, lines, elsewhere, pairs, unranked)
     simulated = rows["origin"] == "simulated"
-    hidden = len(set(elsewhere["model"]) - set(rows["model"])) + unranked
+    hidden = _n_hidden(rows[~simulated], elsewhere, unranked)
+    n_at_once = int((~simulated).sum()) + hidden if not simulated.all() else 1
     rows = pd.concat([for_all(rows[~simulated], hidden), rows[simulated]]).sort_values("place", ignore_index=True)
-    return Front(study, measure, sentence, rows, dict(lines), left, n_at_once=int((~simulated).sum()) + hidden)
+    return Front(study, measure, sentence, rows, dict(lines), left, n_at_once=n_at_once)
 
 
 _CERTAIN = 0.99  # a probability of the preferred option that leaves nothing to the others

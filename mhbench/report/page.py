@@ -264,9 +264,10 @@ def _source_url() -> str:
 # %% ../../nbs/report/07_page.ipynb #387a002d
 def _notebook_of(function: str) -> dict[str, str]:  # name, notebook, link
     "The notebook that defines a function of the package, with its public address if it has one."
-    _, *inner, name = f".{function}".removeprefix(".mhbench").split(".")
-    file = Path(str(resources.files("mhbench"))).joinpath(*inner).with_suffix(".py")  # not imported: it need not be
-    head = file.read_text(encoding="utf-8")[:2000] if inner and file.is_file() else ""
+    *parents, name = function.split(".")
+    file = Path(str(resources.files("mhbench"))).joinpath(*parents[1:]).with_suffix(".py")  # found without an import
+    ours = parents[:1] == ["mhbench"] and file.is_file()
+    head = file.read_text(encoding="utf-8")[:2000] if ours else ""
     match = re.search(r"File to edit: (?:\.\./)*(nbs/\S+\.ipynb)", head)
     notebook = match[1] if match else ""
     url = _source_url()

@@ -122,10 +122,9 @@ def _told_apart(values: Any, factors: Mapping[str, Any], order: int):
         names = list(groups)
         inner = [np.zeros(len(y), int), *(groups[s] for s in names[:-1])]
         matrix = expected_squares(inner, list(groups.values()))
-        scaled = matrix / matrix[0, -1]
-        if np.linalg.cond(scaled) < 1e8 or len(names) == 2:
+        if np.linalg.cond(matrix) < 1e8 or len(names) == 2:
             break
-        worst = _not_told_apart(scaled, names)
+        worst = _not_told_apart(matrix, names)
         left.append(f"{worst}: this design does not tell it apart from the others")
         del groups[worst]
     solve = lambda v: np.linalg.solve(matrix, [squares_within(v - v.mean(), g) for g in inner])
