@@ -38,7 +38,7 @@ def _rows(plot: Plot, values: Mapping[str, Quantity]) -> list[ChartRow]:
             marks.append(
                 Mark(q.value / upper_limit, low / upper_limit, high / upper_limit, look, hollow=q.printed, tick=line)
             )
-        rows.append(ChartRow(row.name, marks, row.small))
+        rows.append(ChartRow(row.name, marks, filled_text(row.small, values)))
     return rows
 
 

@@ -41,12 +41,14 @@ def counselingbench(folder: Path, width: float = WIDTH) -> Figure:
         lost = [f"{m.n_unread} unparseable" if m.n_unread >= m.n / 100 else "" for m, _ in by_mode]
         marks = [_mark(m, look, hollow=hollow, note=note) for (m, hollow), note in zip(by_mode, lost)]
         rows.append(ChartRow(name_of(r.model), marks))
-    passed = [name_of(m) for m in table.loc[table["pass mark"] == "above", "model"].unique()]
+    above = table[table["pass mark"] == "above"]
+    passed = [name_of(m) for m in above["model"].unique()]
+    modes = " ".join(dict.fromkeys(above["mode"].str.replace("_", "-"))) if above["mode"].nunique() == 1 else ""
     below = table.groupby("model")["expert level"].agg(lambda x: (x == "below").all())
     finding = f"{names_in_words(passed)} pass{'es' * (len(passed) == 1)}" if passed else "No model is shown to pass"
     group = f"all {len(below)}" if below.all() else f"{below.sum()} of {len(below)}"
     best = zero.iloc[0]
-    title = f"{finding} the counselling exam; {group} models stay below expert level"
+    title = f"{finding} the counselling exam{f' {modes}' * bool(modes)}; {group} models stay below expert level"
     alternative = (
         f"{name_of(best.model)} {best.estimate:.2f} [{best.ci_low:.2f}, {best.ci_high:.2f}]; pass mark {PASS:.2f}"
     )
@@ -84,7 +86,9 @@ def mentat(folder: Path, width: float = WIDTH) -> Figure:
         for category in parts:
             by_assignment = table[table["category"] == category].set_index(column)
             marks = [_mark(by_assignment.loc[x], look) for x, look in looks.items()]
-            rows.append(ChartRow("both" if category == "all" else category, marks, f"n = {by_assignment['n'].iloc[0]}"))
+            rows.append(ChartRow(category, marks, f"n = {by_assignment['n'].iloc[0]}"))
+    n = alpha[alpha["reading"] == "shown"].set_index("category")["n"]
+    beside = n["all"] - n["triage"] - n["documentation"]
     value = {x: f"{rows[1].marks[k].estimate:.2f}" for k, x in enumerate(("shown", "released"))}
     right = {x: f"{rows[5].marks[k].estimate:.2f}" for k, x in enumerate(("shown", "released"))}
     title = (
@@ -96,7 +100,8 @@ def mentat(folder: Path, width: float = WIDTH) -> Figure:
         rows,
         title=title,
         legend=signs,
-        key="Questions on triage and documentation. Lines: 95% confidence intervals. Accuracy by chance: 0.20.",
+        key=f"Questions rated with sliders; {beside} without an answer of o1 in the release are in no category. "
+        "Lines: 95% confidence intervals. Accuracy by chance: 0.20.",
         xlabel="alpha, accuracy: higher is better",
         limits=(0, 1),
         width=width,
@@ -113,12 +118,12 @@ def mhqa(folder: Path, width: float = WIDTH) -> Figure:
     best = table.iloc[0]
     title = (
         f"Before fine-tuning, {above} of {len(table)} encoders beat chance (0.25); "
-        f"{name_of(best.model)} is best ({best.estimate:.2f})"
+        f"{name_of(best.model)} is highest ({best.estimate:.2f})"
     )
     return chart(
         rows,
         title=title,
-        key=f"Released predictions on {best.n:,} questions. Lines: 95% confidence intervals.",
+        key=f"Released predictions on {best.n:,} questions. Lines: 95% confidence intervals, each for itself.",
         xlabel="accuracy: higher is better",
         limits=(0, 1),
         refs={"chance .25": 0.25},
