@@ -23,9 +23,9 @@ from mhbench.corpus.load import load_corpus
 from mhbench.ledger.page import ledger_page
 from mhbench.ledger.verdicts import claims_by_verdict
 from mhbench.report.tables import markdown_table
-from mhbench.run.ledger import all_verdicts_on_papers
 from mhbench.run.shape import stage_classes
 from mhbench.steps.parameters import GIVEN
+from mhbench.tools.ledger import all_verdicts_on_papers
 
 TOP = Path(__file__).resolve().parents[1]
 JOBS = "2"
@@ -45,6 +45,7 @@ FOLDERS = [
     "studies",
     "annotate",
     "run",
+    "tools",
 ]
 STUDIES = {
     "mentat": "MENTAT",

@@ -16,7 +16,13 @@ from typing import NamedTuple
 
 FIELDS = {"name": 4.0, "sentence": 3.0, "headings": 2.0, "module": 1.5, "signature": 0.6, "prose": 0.6}
 SATURATION = 2.0  # how soon a repeated word stops to count more
-GENERAL = {"stats": 1.6, "report": 1.1, "studies": 0.7, "run": 0.9}  # what many can use comes before one study's own
+GENERAL = {
+    "stats": 1.6,
+    "report": 1.1,
+    "studies": 0.7,
+    "run": 0.9,
+    "tools": 0.9,
+}  # what many can use comes before one study's own
 RECORD = 0.7  # of a class beside a function
 SYNONYM = 0.75  # the weight of a word that means the same as the one that was asked
 STOP = set(

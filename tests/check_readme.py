@@ -27,7 +27,7 @@ def drawn() -> dict:  # name of the file -> figure
     from mhbench.ledger.summary import front_figure
     from mhbench.report.papers import PAPERS
     from mhbench.report.style import WIDE, WIDTH
-    from mhbench.run.ledger import front_papers
+    from mhbench.tools.ledger import front_papers
 
     folder = ROOT / "reports" / "replication"
     papers = front_papers(ROOT)

@@ -121,8 +121,8 @@ class notebook_functions:
 
 VARIES = {  # notebooks whose outputs need not be those stored, and why
     "ask/17_client": "what was answered before an interrupt",
-    "run/11_annotate": "times of day",
-    "run/24_process": "what a process of its own prints; requests a second",
+    "tools/04_annotate": "times of day",
+    "run/10_process": "what a process of its own prints; requests a second",
     "studies/mentat/05_readings": "the authors' release, where it is at hand",
     "studies/mentat/10_release": "the authors' release, where it is at hand",
     "studies/mentat/06_heldout": "the authors' release, where it is at hand",

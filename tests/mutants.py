@@ -44,7 +44,7 @@ GROUPS = {
     "steps and studies": "steps/* studies/*/*",
     "stage notebooks": "stages/*",
     "report and ledger": "report/* ledger/*",
-    "run, annotate and corpus": "run/* annotate/* corpus/*",
+    "run, tools, annotate and corpus": "run/* tools/* annotate/* corpus/*",
 }
 EQUIVALENT = Path(__file__).with_name("mutants_equivalent.tsv")  # module, line, mutated line, why no result changes
 LIBRARIES = (

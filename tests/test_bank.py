@@ -10,9 +10,9 @@ import yaml
 from mhbench.corpus.adjudicate import decide_keys, decided_items, decision_table
 from mhbench.corpus.demo import demo_path
 from mhbench.records.schema import Item, letters, write_records
-from mhbench.run import bank
 from mhbench.run.cli import main
 from mhbench.studies.mhqa.load import load_mhqa
+from mhbench.tools import bank
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from conftest import BIN, ROOT, mhbench, run
 
-from mhbench.run.fetch import bibtex, citations, papers, software
+from mhbench.tools.fetch import bibtex, citations, papers, software
 
 
 def entries(text: str) -> dict[str, dict[str, str]]:

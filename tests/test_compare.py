@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from mhbench.run.cli import main
-from mhbench.run.compare import paired_accuracies, results_of, who_answered_in
 from mhbench.stats.tests import mcnemar
+from mhbench.tools.compare import paired_accuracies, results_of, who_answered_in
 
 HEAD = {
     "measure": "accuracy",

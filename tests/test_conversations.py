@@ -32,7 +32,7 @@ from mhbench.records.described import read_ratings
 from mhbench.records.transcript import Scenario, read_transcripts, scripted_cases, write_transcripts
 from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
-from mhbench.run.export import transcript_logs
+from mhbench.tools.export import transcript_logs
 
 PATIENT = MODEL.model_copy(update={"name": "p", "served": "p-1"})
 

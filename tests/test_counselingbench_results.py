@@ -11,7 +11,6 @@ from mhbench.ledger.claims import load_claims, unused_names
 from mhbench.ledger.release import inventory_of
 from mhbench.ledger.verdicts import judge_claims, tolerances
 from mhbench.registry import claims_file
-from mhbench.run.fetch import fetch_release
 from mhbench.studies.counselingbench.results import (
     MADE_FROM,
     all_pair_tests,
@@ -19,6 +18,7 @@ from mhbench.studies.counselingbench.results import (
     printed_accuracies,
     released_results,
 )
+from mhbench.tools.fetch import fetch_release
 
 TABLES = {"Table 1": 5, "Table 2": 22 * 5, "Table 3": 22 * 5, "Table 4": 12 * 12, "Table A1": 6, "Table A2": 29 * 2}
 TABLES |= {"Table A8": 18 * 6, "Table A9": 23 * 6, "Table A13": 6 * 7}

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from conftest import ROOT
 
-from mhbench.run.edit import edit, forget_corpus, import_corpus, replaced, select
 from mhbench.run.params import load_params
+from mhbench.tools.edit import edit, forget_corpus, import_corpus, replaced, select
 
 PARAMS, RUN = ((ROOT / name).read_text(encoding="utf-8") for name in ("params.yaml", "run.yaml"))
 

@@ -17,11 +17,11 @@ from mhbench.records.answers import load_answers
 from mhbench.records.database import SUMS
 from mhbench.records.schema import Item, Judgment, Rating, Response, write_records
 from mhbench.run.cli import main
-from mhbench.run.eee import HumanRating, _rows_of
 from mhbench.run.losses import named_parts, selected_run
-from mhbench.run.panel import new_file
 from mhbench.steps.accuracy import breakdowns
 from mhbench.steps.score import score_responses, self_consistency
+from mhbench.tools.eee import HumanRating, _rows_of
+from mhbench.tools.panel import new_file
 
 SCHEMAS = Path(__file__).parent / "fixtures" / "every_eval_ever"
 CANARY = "Frau Ziegler hears the radiator speak"

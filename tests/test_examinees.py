@@ -12,13 +12,13 @@ from mhbench.corpus.demo import demo_canary, demo_path
 from mhbench.corpus.load import load_corpus
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item
-from mhbench.run.edit import import_corpus
 from mhbench.run.stage import origin_column
 from mhbench.stats.estimate import estimate
 from mhbench.stats.resample import mean
 from mhbench.steps.rates import paper_averages
 from mhbench.steps.score import score_responses
 from mhbench.steps.variants import declared_skill, every_prompt, recorded_answers
+from mhbench.tools.edit import import_corpus
 
 DEMO = notebook_functions("corpus/09_demo_examinees.ipynb")
 SEED = 20250107

@@ -10,8 +10,8 @@ from mhbench.records.answers import load_answers
 from mhbench.records.database import staged_folder
 from mhbench.records.schema import Item
 from mhbench.report.items import ROW_COLUMNS, Answers
-from mhbench.run.export import dataset_folder
 from mhbench.steps.score import read_answer
+from mhbench.tools.export import dataset_folder
 
 ITEMS = [
     Item(item_id=f"q{k}", study="s", task="multiple_choice", question="?", options=["x", "y"], key=["B"], source="x")

@@ -23,10 +23,10 @@ from mhbench.ledger import release as releasing
 from mhbench.ledger.inventory import Blob, Tree
 from mhbench.ledger.release import FileGroup, Release, ReleasedFile, inventory_of, recorded
 from mhbench.records.schema import Item
-from mhbench.run import fetch as fetching
 from mhbench.run.cli import main
-from mhbench.run.fetch import fetch_prompts, fetch_release, release_lines, unlock
 from mhbench.run.params import load_params
+from mhbench.tools import fetch as fetching
+from mhbench.tools.fetch import fetch_prompts, fetch_release, release_lines, unlock
 
 A, B = b"id,answer\n1,A\n", bytes(range(256)) * 4000
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -19,10 +19,10 @@ from conftest import ENV, ROOT
 from faults.server import FaultServer, completion
 
 from mhbench.ask.budget import Budget, BudgetReached
-from mhbench.run import edit, plan
 from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
 from mhbench.run.params import ASKED_IN, asked_by, goes_through, load_params
+from mhbench.tools import edit, plan
 
 N = 8
 

@@ -12,7 +12,7 @@ from conftest import ROOT
 from mhbench.ledger.claims import CONCLUSION_VERDICTS
 from mhbench.ledger.conclusions import committed_tables, quantities
 from mhbench.ledger.front import front_page
-from mhbench.run.ledger import first_page, front_papers
+from mhbench.tools.ledger import first_page, front_papers
 
 PAGE = ROOT / "reports" / "index.html"
 NUMBER = re.compile(r'<data value="([^"]*)" data-from="([^"]*)"[^>]*>(.*?)</data>', re.DOTALL)

@@ -58,7 +58,7 @@ def test_a_new_place_is_seen(tmp_path, monkeypatch):
     (tmp_path / "stats").symlink_to(BENCHMARKS.parent / "mhbench" / "stats")
     monkeypatch.setattr("inventory.PACKAGE", tmp_path)
     monkeypatch.setattr("inventory.STAGES", tmp_path)
-    for folder in ("corpus", "studies", "report", "annotate", "run"):
+    for folder in ("corpus", "studies", "report", "annotate", "run", "tools"):
         (tmp_path / folder).mkdir()
     assert sites() == [("steps/new.py: new_table", "estimate")]
 

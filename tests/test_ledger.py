@@ -29,8 +29,8 @@ from mhbench.ledger.verdicts import (
 )
 from mhbench.registry import claims_file, studies
 from mhbench.run.cli import main
-from mhbench.run.fetch import fetch_release
-from mhbench.run.ledger import all_verdicts_on_papers
+from mhbench.tools.fetch import fetch_release
+from mhbench.tools.ledger import all_verdicts_on_papers
 
 PAPERS = [study.name for study in studies()]
 COUNTS = {"outside/empathy": [18, 8, 0, 10], "ratings/mentalbench": [57, 27, 22, 13], "ratings/vera-mh": [0, 1, 0, 0]}

@@ -16,7 +16,7 @@ from mhbench.ledger.claims import load_claims
 from mhbench.ledger.inventory import Blob, Inventory, Tree
 from mhbench.ledger.page import ReleaseFiles, ledger_page
 from mhbench.ledger.verdicts import judge_claims
-from mhbench.run.ledger import all_verdicts_on_papers
+from mhbench.tools.ledger import all_verdicts_on_papers
 
 ONE = """
 paper: {name: First paper, url: "https://example.org/first"}

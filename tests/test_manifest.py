@@ -12,8 +12,8 @@ from conftest import BIN, ENV, ROOT
 from mhbench.run import execute, inputs
 from mhbench.run.graph import pipeline
 from mhbench.run.losses import check_outcome, failures_left, named_parts, selected_run
-from mhbench.run.manifest import _Hashes, fresh_studies, manifest, shown_parts, states_in_words
 from mhbench.steps.failures import LOST_ANSWERS, Failure
+from mhbench.tools.manifest import _Hashes, fresh_studies, manifest, shown_parts, states_in_words
 
 RUN = {"studies": ["mhqa", "mentat"], "models": ["minilm"]}
 LOST = Failure("generate", "mhqa", "minilm", "zero_shot", LOST_ANSWERS, "HTTP 500", 9, 0, 9, "all", "mend it", True)

@@ -12,8 +12,8 @@ from mhbench.ledger.claims import load_claims, unused_names
 from mhbench.ledger.release import inventory_of
 from mhbench.ledger.verdicts import claims_by_verdict, judge_claims, no_tables
 from mhbench.registry import studies
-from mhbench.run.fetch import fetch_release
 from mhbench.studies.mentat.release import bootstrap_ends, evaluation_ids, release_tables
+from mhbench.tools.fetch import fetch_release
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from mhbench.records.questions import guess_layout, load_questions
 from mhbench.records.schema import Item, read_records
 from mhbench.records.table import read_table
 from mhbench.run.cli import parser
-from mhbench.run.new_study import _values, asked_encoding, example, propose, summary
+from mhbench.tools.new_study import _values, asked_encoding, example, propose, summary
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:^`(?P<file>[\w./-]+)`:\n\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from conftest import BIN, ENV, mhbench, run
 
-from mhbench.run.edit import difference, edit, replace_file, study_entry, study_lines
-from mhbench.run.replicate import init
+from mhbench.tools.edit import difference, edit, replace_file, study_entry, study_lines
+from mhbench.tools.replicate import init
 
 OWN = ("params.yaml", "run.yaml")
 TABLE = "id,question,option A,option B,option C,answer\n" + "".join(f"q{k},What of {k}?,a,b,c,A\n" for k in range(6))
@@ -150,7 +150,7 @@ def test_a_reader_finds_the_old_file_or_the_new_one(tmp_path):
     file, texts = tmp_path / "own.yaml", [f"{letter * 200_000}\n" for letter in "ab"]
     file.write_text(texts[0], encoding="utf-8")
     code = (
-        "import pathlib, sys; from mhbench.run.edit import replace_file\n"
+        "import pathlib, sys; from mhbench.tools.edit import replace_file\n"
         "while True:\n    for letter in 'ba': replace_file(pathlib.Path(sys.argv[1]), letter * 200_000 + chr(10))\n"
     )
     going = subprocess.Popen([sys.executable, "-c", code, str(file)])

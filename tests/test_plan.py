@@ -12,10 +12,10 @@ from mhbench.ask.request import endpoint as endpoint_of
 from mhbench.corpus.compose import compose_with, making_recipe, read_with
 from mhbench.corpus.demo import demo_path
 from mhbench.corpus.pubmed import read_pubmed
-from mhbench.run import plan
 from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
 from mhbench.run.graph import graph, root, selective
+from mhbench.tools import plan
 
 STUDIES = {
     "psychiatrybench": {"approach", "generate", "judge"},

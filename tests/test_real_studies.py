@@ -13,11 +13,11 @@ import yaml
 from conftest import ROOT, mhbench
 
 from mhbench.corpus.load import load_corpus
-from mhbench.run.edit import forget_corpus, import_corpus, recipe_of
 from mhbench.run.params import load_params
 from mhbench.studies.mentat.annotations import annotation_arrays
 from mhbench.studies.mentat.preferences import creators_of, same_as_source
 from mhbench.studies.mentat.readings import beside_published, both_readings, labels_of, reading_fits
+from mhbench.tools.edit import forget_corpus, import_corpus, recipe_of
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
 

@@ -20,10 +20,10 @@ from mhbench.ledger.claims import load_claims
 from mhbench.ledger.release import inventory_of
 from mhbench.ledger.verdicts import tables_of_run
 from mhbench.registry import claims_file
-from mhbench.run import replicate as command
-from mhbench.run.aggregates import check_shown, held_by, written_out
-from mhbench.run.fetch import fetch_release
-from mhbench.run.replicate import replicate, replication, replications
+from mhbench.tools import replicate as command
+from mhbench.tools.aggregates import check_shown, held_by, written_out
+from mhbench.tools.fetch import fetch_release
+from mhbench.tools.replicate import replicate, replication, replications
 
 COMMITTED = ROOT / "reports" / "replication"
 IDS = re.compile(r"\b(?:mentat-\d|mhqa-\d|counselingbench-[a-z])")

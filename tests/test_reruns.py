@@ -17,11 +17,11 @@ from mhbench.run import execute
 from mhbench.run.code import imports_of_notebook
 from mhbench.run.graph import graph, jobs, notebook_files, pipeline
 from mhbench.run.inputs import package_code, record_inputs, record_trained
-from mhbench.run.manifest import address
 from mhbench.run.params import WRITTEN, load_params
 from mhbench.run.shape import stage_classes
 from mhbench.settings import Role, deciding, marked
 from mhbench.steps.parameters import GIVEN
+from mhbench.tools.manifest import address
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
 MODELS = ("gemma", "minilm", "minilm-mhqa", "other")

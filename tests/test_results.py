@@ -10,8 +10,8 @@ import yaml
 from conftest import ROOT
 
 from mhbench.ledger.conclusions import committed_tables, quantities
-from mhbench.run.ledger import front_papers
 from mhbench.run.results import PaperPage, opening, paper_parts
+from mhbench.tools.ledger import front_papers
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
 REAL = ("mentat", "counselingbench", "mhqa")

@@ -13,20 +13,9 @@ import pytest
 from mhbench.errors import refuse  # noqa: F401
 from mhbench.records.schema import Item, Rating, Response
 from mhbench.report import page
-from mhbench.run import (
-    aggregates,
-    asking,
-    compare,
-    eee,
-    execute,
-    export,
-    fetch,
-    graph,
-    process,
-    replicate,
-    sweep,
-)
+from mhbench.run import asking, execute, graph, process
 from mhbench.run.cli import main
+from mhbench.tools import aggregates, compare, eee, export, fetch, replicate, sweep
 
 
 def item(name: str, **more) -> Item:

@@ -12,9 +12,10 @@ import yaml
 
 from mhbench.errors import NOTES
 from mhbench.records.schema import Item, Rating, Response, write_records
-from mhbench.run import annotate, commands, edit, graph, new_study, panel, params, shape, stage, summary
-from mhbench.run.manifest import RunPart
+from mhbench.run import graph, params, shape, stage
 from mhbench.stats.prediction_powered import pilot_of_card
+from mhbench.tools import annotate, commands, edit, new_study, panel, summary
+from mhbench.tools.manifest import RunPart
 
 
 def item(name: str, **more) -> Item:

@@ -13,7 +13,6 @@ from mhbench.ask.request import Answer, Model, Request
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item, Response
 from mhbench.records.task import NOTHING, task_of
-from mhbench.run.compare import paired_accuracies
 from mhbench.steps.accuracy import best_first, matching_table, probability_scores, with_run
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.generate import generate, response
@@ -32,6 +31,7 @@ from mhbench.steps.score import (
     with_soft_labels,
 )
 from mhbench.tasks.written import OpenTask, SequentialTask, same_string, same_term
+from mhbench.tools.compare import paired_accuracies
 
 NO = "I'm sorry, but I can't help with that."
 WAYS = {  # in which a model declines, as a response holds them

@@ -9,9 +9,9 @@ from conftest import ROOT
 
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item
-from mhbench.run.commands import selection
-from mhbench.run.edit import select
 from mhbench.run.params import asked_by, goes_through, load_params, simulated_left_out, stage_parameters
+from mhbench.tools.commands import selection
+from mhbench.tools.edit import select
 
 PARAMS, RUN = (yaml.safe_load((ROOT / name).read_text(encoding="utf-8")) for name in ("params.yaml", "run.yaml"))
 

@@ -15,7 +15,6 @@ from mhbench.corpus.load import load_corpus
 from mhbench.corpus.splits import shared_items
 from mhbench.records.schema import Item, Response
 from mhbench.records.table import csv_rows
-from mhbench.run.edit import import_corpus
 from mhbench.run.params import load_params
 from mhbench.steps.score import score_responses
 from mhbench.studies.mhqa.load import (
@@ -36,6 +35,7 @@ from mhbench.studies.mhqa.profile import (
     sorted_banks,
 )
 from mhbench.studies.mhqa.released import agreement_on_keys, annotated_keys, counted_questions, recorded_difficulty
+from mhbench.tools.edit import import_corpus
 
 ROW = dict(
     id="101",

@@ -7,7 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from mhbench.run.export import undated
+from mhbench.tools.export import undated
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent

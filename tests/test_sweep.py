@@ -15,8 +15,8 @@ import yaml
 from conftest import BIN, ENV, ROOT, mhbench, run
 from faults.server import FaultServer, completion
 
-from mhbench.run.edit import select
-from mhbench.run.replicate import init
+from mhbench.tools.edit import select
+from mhbench.tools.replicate import init
 
 GRID = re.search(r"(?m)^mhbench (sweep .*)$", (ROOT / "docs" / "howto-runs.md").read_text(encoding="utf-8"))[1].split()
 MODES = {"zero_shot": {}, "few_shot": {}}

@@ -22,7 +22,7 @@ from mhbench.annotate.server import make_app
 from mhbench.annotate.store import Register, differences, open_store
 from mhbench.annotate.study import Assigned, QuestionPage, build_study, code
 from mhbench.records.schema import Item, Response
-from mhbench.run import annotate as command
+from mhbench.tools import annotate as command
 
 from .conftest import ANSWERS, ENTRIES, items
 

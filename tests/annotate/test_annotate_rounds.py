@@ -11,8 +11,8 @@ from conftest import ROOT
 from mhbench.annotate.export import ratings_of_file
 from mhbench.annotate.store import Register, open_store
 from mhbench.run.cli import main, parser
-from mhbench.run.edit import name_ratings
 from mhbench.run.params import load_params, unread_ratings
+from mhbench.tools.edit import name_ratings
 
 QUESTIONS = [
     [f"q{k}", f"Question {k}: what comes first?", "Ask about safety", "Refer at once", "Wait", "A"]

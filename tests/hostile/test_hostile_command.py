@@ -95,7 +95,7 @@ def test_a_stage_that_is_ended_from_outside_says_so(running):
 
 
 def said_by(function, house, monkeypatch, capsys):
-    monkeypatch.setattr("mhbench.run.commands.plan_run", function)
+    monkeypatch.setattr("mhbench.tools.commands.plan_run", function)
     code = cli.main(["plan"])
     return code, capsys.readouterr().err
 

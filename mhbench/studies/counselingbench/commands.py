@@ -12,12 +12,12 @@ from pathlib import Path
 from ...errors import refuse
 from ...records.pseudonyms import rater_key
 from ...run.graph import names_file, root
-from ...run.panel import MODELS, SEED, TABLE, named_answers, new_file, run_answers
 from ...run.params import load_params
 from ...steps.duels import error_sample
 from ...steps.score import score_responses
 from .rationales import error_sheet, write_errors
 from ...subcommand import PARAMS, RESULTS, argument, command_group, subcommand
+from ...tools.panel import MODELS, SEED, TABLE, named_answers, new_file, run_answers
 
 # %% auto #0
 __all__ = []

@@ -14,10 +14,10 @@ from ...errors import refuse
 from ...records.pseudonyms import RaterKey, pseudonyms, rater_key
 from ...records.schema import Rating
 from ...run.graph import names_file, root
-from ...run.panel import MODELS, SEED, TABLE, named_answers, new_file
 from . import rounds
 from .load import load_exports
 from ...subcommand import PARAMS, RESULTS, argument, comma_separated, subcommand
+from ...tools.panel import MODELS, SEED, TABLE, named_answers, new_file
 
 # %% auto #0
 __all__ = []
