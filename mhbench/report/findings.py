@@ -34,8 +34,8 @@ from ..steps.score import mode_names
 
 # %% auto #0
 __all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures_of_studies', 'failure_in_words',
-           'went_wrong', 'truths', 'Front', 'for_all', 'not_apart', 'best_in_words', 'fronts', 'answered_by_words',
-           'before_reading']
+           'went_wrong', 'truths', 'Front', 'of_models', 'for_all', 'not_apart', 'best_in_words', 'fronts',
+           'answered_by_words', 'before_reading']
 
 # %% ../../nbs/report/05_findings.ipynb #e0466c00
 Parts = Iterable[tuple[str, str]]  # (stage, study) of a run
@@ -300,6 +300,12 @@ class Front(NamedTuple):
     notes: tuple[str, ...] = ()  # what a stage has to say before its numbers are read
 
 
+def of_models(rows: pd.DataFrame) -> pd.DataFrame:  # with the column origin
+    "The rows of models, which no simulated examinee stands among; all rows where nobody else answered."
+    simulated = rows["origin"] == "simulated"
+    return rows if simulated.all() else rows[~simulated]
+
+
 def _ready(rows: pd.DataFrame) -> pd.DataFrame:  # rows of `against_lines`, of one study
     "Those that have an interval, from enough answers to be drawn."
     return rows[rows["ci_low"].notna() & (rows["n"] >= FEW)]
@@ -446,11 +452,13 @@ def _scored_front(results: str | Path, study: str, all_rows: pd.DataFrame, rows:
     elsewhere = ready[ready["mode"] != mode]
     unranked = len(all_models - set(ready["model"]))
     sentence = best_in_words(rows, lines, elsewhere, pairs, unranked)
-    simulated = rows["origin"] == "simulated"
-    hidden = _n_hidden(rows[~simulated], elsewhere, unranked)
-    n_at_once = int((~simulated).sum()) + hidden if not simulated.all() else 1
-    rows = pd.concat([for_all(rows[~simulated], hidden), rows[simulated]]).sort_values("place", ignore_index=True)
-    return Front(study, measure, sentence, rows, dict(lines), left, n_at_once=n_at_once)
+    drawn = of_models(rows)
+    hidden = _n_hidden(drawn, elsewhere, unranked)
+    if asked_too := bool((drawn["origin"] != "simulated").any()):
+        drawn = for_all(drawn, hidden)
+    n_at_once = len(drawn) + hidden if asked_too else 1
+    drawn = drawn.sort_values("place", ignore_index=True)
+    return Front(study, measure, sentence, drawn, dict(lines), left, n_at_once=n_at_once)
 
 
 _CERTAIN = 0.99  # a probability of the preferred option that leaves nothing to the others
