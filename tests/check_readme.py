@@ -24,8 +24,8 @@ def rendered() -> str:
 
 def drawn() -> dict:  # name of the file -> figure
     "The figures of the papers, for a page and for a telephone."
-    from mhbench.ledger.summary import front_figure
-    from mhbench.report.papers import PAPERS
+    from replication_figures import PAPERS, front_figure
+
     from mhbench.report.style import WIDE, WIDTH
     from mhbench.tools.ledger import front_papers
 

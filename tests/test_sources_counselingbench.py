@@ -17,7 +17,6 @@ from mhbench.studies.counselingbench.fields import (
     parse_demographics,
 )
 from mhbench.studies.counselingbench.load import (
-    inspect_counselingbench,
     load_counselingbench,
     load_counselingbench_errors,
     load_counselingbench_labels,
@@ -130,11 +129,6 @@ def test_labels_of_both_annotators(datasets):
         and items[0].topic == "F34 persistent mood disorders"
     )
     assert not items[0].rationale.startswith("Explanation")
-
-
-def test_oddities(datasets):
-    kinds = inspect_counselingbench(datasets / "counselingbench" / ANSWERS)["kind"].value_counts().to_dict()
-    assert kinds == {"no mental status": 10, "no question": 2, "no rationale": 2, "repeated question": 2}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from mhbench.steps.score import score_responses
 from mhbench.studies.mhqa.load import (
     TOPICS,
     TYPES,
-    inspect_mhqa,
     load_mhqa,
     load_mhqa_results,
     mend_encoding,
@@ -81,8 +80,6 @@ def test_gold(datasets):
     (again,) = [i for i in items if i.base_id]
     (first,) = [i for i in items if i.item_id == again.base_id]
     assert (first.source, again.item_id) == ("mhqa.csv:2", first.item_id + "-2") and first.key == again.key
-    odd = inspect_mhqa(path)["kind"].value_counts().to_dict()
-    assert odd == {"same abstract": 21, "encoding": 17, "key text": 10, "conflict": 1, "repeated": 1}
 
 
 def test_gold_without_the_row_that_contradicts_itself(datasets, tmp_path):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,8 +17,8 @@ from typing import NamedTuple
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['NOT_IN_RELEASE', 'NOT_FETCHED', 'NOTHING_READS', 'NOT_HELD', 'ABSENCES', 'blob_id', 'Blob', 'Tree', 'tree_lines',
-           'repository_tree', 'Search', 'Inventory']
+__all__ = ['NOT_IN_RELEASE', 'NOT_FETCHED', 'NOTHING_READS', 'NOT_HELD', 'ABSENCES', 'blob_id', 'Blob', 'Tree', 'repository_tree',
+           'Search', 'Inventory']
 
 # %% ../../nbs/ledger/04_inventory.ipynb #4440a592
 def blob_id(path: str | Path) -> str:  # 40 hexadecimal digits
@@ -62,21 +61,6 @@ def _as_regex(pattern: str) -> str:
     return "".join(special.get(piece, re.escape(piece)) for piece in parts)
 
 # %% ../../nbs/ledger/04_inventory.ipynb #f13e59c3
-def tree_lines(clone: str | Path, repository: str, commit: str = "HEAD") -> str:  # the text of a tree.tsv
-    "The inventory of a clone at a commit, for the folder of a study."
-    git = ["git", "-C", str(clone)]
-    full = subprocess.run([*git, "rev-parse", commit], capture_output=True, text=True, check=True).stdout.strip()
-    listed = subprocess.run(
-        [*git, "ls-tree", "-r", "-l", "-z", full], capture_output=True, text=True, check=True
-    ).stdout
-    rows = []
-    for line in filter(None, listed.split("\0")):
-        about, path = line.split("\t", 1)
-        _, kind, blob, size = about.split()
-        rows += [f"{blob}\t{size}\t{path}"] if kind == "blob" else []
-    return "\n".join([f"# {repository} at {full}", "blob\tsize\tpath", *rows]) + "\n"
-
-
 def repository_tree(tsv: str | Path) -> Tree:
     "A study's tree.tsv. Raises: ValueError for a file of another form."
     head, names, *rows = Path(tsv).read_text(encoding="utf-8").splitlines()

@@ -21,15 +21,15 @@ from ..stats.agreement import ABSTAIN
 from ..stats.bias import shared_lineage
 from ..stats.estimate import ESTIMATE_COLUMNS, estimate
 from ..stats.jackknife import agreement_estimate
-from .answers import SIMILARITY, Asked, judge_everything
+from .answers import Asked, judge_everything
 from .rates import mean_of, numbers_by_name
 from .score import spending
-from .verdicts import BY_RULE, number_in, verdict_fields
+from .verdicts import BY_RULE
 
 # %% auto #0
 __all__ = ['VERDICT_MEANS', 'STYLES', 'lineage_guard', 'about_lineages', 'verdict_frame', 'count_verdicts', 'bounded_mean',
            'verdict_means', 'same_score', 'judges_compared', 'verdict_metrics', 'one_value', 'style_rubric',
-           'judge_in_styles', 'styles_to_ask', 'alike_by_style', 'linked_scores', 'mean_points', 'final_scores']
+           'judge_in_styles', 'styles_to_ask', 'alike_by_style', 'final_scores']
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #6b828681
 def lineage_guard(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> pd.DataFrame:
@@ -274,40 +274,6 @@ def alike_by_style(verdicts: Sequence[tuple[str, Judgment]], items: Sequence[Ite
             rows.append({"style": style, "first": a, "second": b} | counts | e.row())
     return pd.DataFrame(rows, columns=["style", "first", "second", "alike", *ESTIMATE_COLUMNS, "apart"])
 
-# %% ../../nbs/steps/12_verdict_tables.ipynb #9fd3be84
-def linked_scores(judgments: Sequence[Judgment], items: Sequence[Item]) -> pd.DataFrame:
-    """Each judge's score of each linked question; NaN for a failed verdict, and no row for a similarity.
-
-    Columns: judge, model, item_id, cluster, question, points, by_rule.
-    """
-    by_id = {i.item_id: i for i in items if task_of(i).linked}
-    rows = []
-    for j in judgments:
-        item = by_id.get(j.item_id)
-        if item is None or j.kind != "score" or j.repeat or j.sample or j.rubric == SIMILARITY:
-            continue
-        ruled = j.text == BY_RULE
-        fields = [f"Q{k}" for k in range(1, len(item.stems) + 1)]
-        scores = verdict_fields(j.text, fields)[0] if j.status == "ok" else {}
-        for k, field in enumerate(fields, 1):
-            points = 0.0 if ruled else number_in(scores.get(field))
-            value = np.nan if points is None else float(points)
-            rows.append((j.judge, j.model, j.item_id, item.cluster, k, value, ruled))
-    return pd.DataFrame(rows, columns=["judge", "model", "item_id", "cluster", "question", "points", "by_rule"])
-
-# %% ../../nbs/steps/12_verdict_tables.ipynb #38bb6782
-def mean_points(table: pd.DataFrame, by: Sequence[str], **settings: Any) -> pd.DataFrame:
-    """Mean points of each group over cases, with the bounds of `bounded_mean`, and failed verdicts.
-
-    Columns: `by`, n_failed, n, ..., the mean in points, low, high.
-    """
-    rows = []
-    for key, g in table.groupby(list(by), sort=True, dropna=False):
-        failed = g["points"].isna()
-        row = bounded_mean(g, "points", failed, g["by_rule"], top=100.0, **settings)
-        rows.append(dict(zip(by, key)) | {"n_failed": int(failed.sum())} | row)
-    return pd.DataFrame(rows, columns=[*by, "n_failed", *ESTIMATE_COLUMNS, "low", "high"])
-
 # %% ../../nbs/steps/12_verdict_tables.ipynb #12527cef
 def final_scores(judgments: Sequence[Judgment], items: Sequence[Item], **settings: Any) -> pd.DataFrame:
     """The final score of each task, from 0 to 100; cases with follow-ups also by their number.
@@ -321,7 +287,11 @@ def final_scores(judgments: Sequence[Judgment], items: Sequence[Item], **setting
     tiers = {i.item_id: "first follow-up" for i in items if "first_follow_up" in i.context} | tiers
     first = table[(table["repeat"] == 0) & (table["sample"] == 0)]
     points = first.assign(points=100 * first["value"], task=first["category"], tier=first["item_id"].map(tiers))
-    points["by_rule"] = points["text"] == BY_RULE
-    selections = (points.assign(tier="all"), points.dropna(subset=["tier"]))
-    parts = [mean_points(selection, ["judge", "model", "task", "tier"], **settings) for selection in selections]
-    return pd.concat([p for p in parts if len(p)] or parts, ignore_index=True)
+    by = ["judge", "model", "task", "tier"]
+    rows = []
+    for selection in (points.assign(tier="all"), points.dropna(subset=["tier"])):
+        for key, g in selection.groupby(by, sort=True, dropna=False):
+            failed = g["points"].isna()
+            row = bounded_mean(g, "points", failed, g["text"] == BY_RULE, top=100.0, **settings)
+            rows.append(dict(zip(by, key)) | {"n_failed": int(failed.sum())} | row)
+    return pd.DataFrame(rows, columns=[*by, "n_failed", *ESTIMATE_COLUMNS, "low", "high"])

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import pandas as pd
 from pydantic import Field, model_validator
 
 from ...corpus.load import Corpus, corpus_of, items_of_rows
@@ -25,7 +24,7 @@ from .fields import INSTRUCTION_LINE, competency, plain_text
 
 # %% auto #0
 __all__ = ['ERRORS', 'CounselingRow', 'question_rows', 'load_counselingbench', 'run_of', 'load_counselingbench_responses',
-           'load_counselingbench_labels', 'ErrorRow', 'load_counselingbench_errors', 'load', 'inspect_counselingbench']
+           'load_counselingbench_labels', 'ErrorRow', 'load_counselingbench_errors', 'load']
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfa4cb79
 _Text = Annotated[str, Field(pattern=r"\S")]
@@ -410,27 +409,3 @@ def load(
     for f in [files[0].parent / Path(errors).expanduser()] if errors else labelled:
         corpus.ratings += load_counselingbench_errors(f, corpus.items)
     return corpus
-
-# %% ../../../nbs/studies/counselingbench/02_load.ipynb #75499934
-_NEEDED = {"question": "no question", "explanation": "no rationale", "mental_status": "no mental status"}
-
-
-def inspect_counselingbench(csv: str | Path) -> pd.DataFrame:  # a row each: place, kind, value
-    """The irregularities of one file: no question, repeated question (the same words within a case), no rationale, no
-    mental status, label without majority.
-    """
-    rows = []
-    first_places: dict[tuple[str, ...], str] = {}  # of each question
-    for place, row, _ in question_rows(csv):
-        case = INSTRUCTION_LINE.sub("", plain_text(row["demographic"]))
-        question = (row["publisher"], row["exam"], case, plain_text(row["question"]))
-        if question in first_places and question[-1]:
-            rows.append((place, "repeated question", first_places[question]))
-        first_places.setdefault(question, place)
-        for column, kind in _NEEDED.items():
-            if not row.get(column, "").strip():
-                rows.append((place, kind, row["number"]))
-        h, s, label = row["label_h"], row["label_s"], row["label"]
-        if h and s and label and h != s and label not in (h, s):
-            rows.append((place, "label without majority", label))
-    return pd.DataFrame(rows, columns=["place", "kind", "value"])

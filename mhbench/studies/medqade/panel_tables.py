@@ -16,8 +16,8 @@ import pandas as pd
 
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response
-from ...stats.abstention import DIFFICULTY, abstention_by_difficulty, difficulty_strata, mean_difficulty
-from ...stats.agreement import ABSTAIN, METRICS, cohen_kappa, mean_defined, mean_pairwise, pairwise
+from ...stats.abstention import DIFFICULTY, difficulty_strata, mean_difficulty
+from ...stats.agreement import ABSTAIN, METRICS, cohen_kappa, mean_defined, mean_pairwise
 from ...stats.bias import as_scores
 from ...stats.consensus import alignment, beside_members, majority
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
@@ -30,10 +30,10 @@ from .panel import item_matches, label_array, student_accuracy, tied
 
 # %% auto #0
 __all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', 'panel_of', 'core_items', 'part_of',
-           'resolved_labels', 'majority_table', 'rater_agreement', 'rater_pairs', 'abstention_table', 'match_strata',
-           'item_strata', 'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels',
-           'labels_by_judge', 'judge_labels', 'beside_majority', 'comparable', 'severity_table', 'alignment_table',
-           'people_as_sample', 'members_table', 'noninferior_count', 'panel_metrics']
+           'resolved_labels', 'majority_table', 'rater_agreement', 'match_strata', 'item_strata', 'bank_strata',
+           'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'labels_by_judge', 'judge_labels',
+           'beside_majority', 'comparable', 'severity_table', 'alignment_table', 'people_as_sample', 'members_table',
+           'noninferior_count', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -173,25 +173,6 @@ def rater_agreement(panel: Panel) -> pd.DataFrame:  # measure, n (answers, or it
     ordinal = agreement_estimate(panel.difficulty, "krippendorff_alpha", scale="ordinal", categories=list(DIFFICULTY))
     estimates["Krippendorff's alpha of difficulty, ordinal"] = ordinal
     return pd.DataFrame([{"measure": measure, **e.row()} for measure, e in estimates.items()])
-
-
-def rater_pairs(panel: Panel) -> pd.DataFrame:  # first, second, and one column a metric
-    "Every pair of raters; NaN where the two have no answer in common."
-    by_metric = {m: pairwise(panel.flat, m) for m in METRICS}
-    pairs = by_metric["cohen_kappa"].pairs
-    columns = {"first": [panel.raters[i] for i, _ in pairs], "second": [panel.raters[j] for _, j in pairs]}
-    return pd.DataFrame(columns | {m: p.values for m, p in by_metric.items()})
-
-# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #ffb3bde8
-def abstention_table(panel: Panel, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:  # difficulty, n (answers), ...
-    "The rate of abstention by difficulty; no row where difficulty was not rated. Source: MedQADE, section 4.4.1."
-    hard = mean_difficulty(panel.difficulty)
-    columns = ["difficulty", *ESTIMATE_COLUMNS, "n_ratings"]
-    if np.isnan(hard).all():
-        return pd.DataFrame(columns=columns)
-    of_answer = np.tile(hard, len(panel.students))
-    rates = abstention_by_difficulty(panel.flat, of_answer, n=n_boot, seed=seed, clusters=panel.item)
-    return pd.DataFrame(rates.rows(), columns=columns)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #79d8c109
 _MATCH = {False: "no student equals the key", True: "some student equals the key", None: "not asked"}

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import pandas as pd
 from pydantic import Field, model_validator
 
 from ...corpus.load import Corpus, corpus_of, items_of_rows, one_file
@@ -21,8 +20,8 @@ from ...records.schema import Item, Record, Response, Validated, letters, valida
 from ...records.table import csv_rows, read_table
 
 # %% auto #0
-__all__ = ['TOPICS', 'TYPES', 'mend_encoding', 'mend_option', 'compared_text', 'MHQARow', 'load_mhqa', 'inspect_mhqa',
-           'load_mhqa_results', 'load', 'load_medmcqa']
+__all__ = ['TOPICS', 'TYPES', 'mend_encoding', 'mend_option', 'compared_text', 'MHQARow', 'load_mhqa', 'load_mhqa_results',
+           'load', 'load_medmcqa']
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #a524c4d4
 def mend_encoding(text: str) -> str:
@@ -177,40 +176,6 @@ def load_mhqa(
         )
 
     return items_of_rows(_rows(path, encoding), _RULES[key], item, strict=strict, set_aside=set_aside)
-
-# %% ../../../nbs/studies/mhqa/01_load.ipynb #1672a3a0
-def inspect_mhqa(csv: str | Path) -> pd.DataFrame:
-    """Every oddity of one file, one row each: place, kind, column, the value as released, and what it becomes.
-
-    Kinds: `conflict` (text and number of the key name different options), `key text` (they differ in form alone),
-    `encoding`, `delimiter`, `repeated` (question and options), `same abstract` (another question of one PubMed id),
-    `invalid`.
-    """
-    out = []
-    first: dict[tuple[str, ...], str] = {}  # whole questions, and where each was first
-    abstracts: dict[str, str] = {}  # PubMed ids, likewise
-    for place, r in _rows(Path(csv)):
-        oddities: list[tuple[str, str, str | None]] = []  # kind, column, what its value becomes
-        for c in ("question", *_OPTIONS):
-            if (m := mend_encoding(r[c])) != r[c]:
-                oddities.append(("encoding", c, m))
-            if c != "question" and mend_option(r[c]) != m.strip():
-                oddities.append(("delimiter", c, mend_option(r[c])))
-        of_number = r.get(f"option{r['correct_option_number'][:1]}", "")
-        if r["correct_option"] != of_number:
-            same = compared_text(r["correct_option"]) == compared_text(of_number)
-            oddities.append(("key text", "correct_option", of_number) if same else ("conflict", "correct_option", None))
-        row_text = (r["id"], r["question"], *(r[c] for c in _OPTIONS))
-        if row_text in first:
-            oddities.append(("repeated", "question", first[row_text]))
-        elif r["id"] in abstracts:
-            oddities.append(("same abstract", "id", abstracts[r["id"]]))
-        first.setdefault(row_text, place)
-        abstracts.setdefault(r["id"], place)
-        if r.get("valid_question", "True").lower() not in ("true", "1"):
-            oddities.append(("invalid", "valid_question", None))
-        out += [(place, kind, column, r[column], becomes) for kind, column, becomes in oddities]
-    return pd.DataFrame(out, columns=["place", "kind", "column", "value", "becomes"])
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #fd951584
 _MODES = {"_zeroshot": "zero_shot", "_fewshot": "few_shot_cot"}  # end of a file's name -> how the model was asked

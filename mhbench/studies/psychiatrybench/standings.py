@@ -16,7 +16,7 @@ from ...ask.request import parameter_count
 from ...errors import refuse
 from ...ledger.claims import load_claims
 from ...records.schema import Item
-from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
+from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ...stats.resample import draw_weights, mean
 from ...steps.rates import numbers_by_name, wide_cells
 from ...steps.score import outcome_counts, where_read
@@ -25,8 +25,8 @@ from .load import FACTS
 
 # %% auto #0
 __all__ = ['RESULT_COLUMNS', 'published_counts', 'tasks_by_book', 'counts_beside', 'Column', 'result_columns', 'Standings',
-           'draw_standings', 'results_table', 'rank_table', 'paired_table', 'stability_table', 'standing_metrics',
-           'subset_table', 'results_layout', 'medical_table', 'registry_table', 'of_judge', 'released_rows']
+           'draw_standings', 'results_table', 'rank_table', 'paired_table', 'standing_metrics', 'subset_table',
+           'results_layout', 'medical_table', 'registry_table', 'of_judge', 'released_rows']
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #0d24fe67
 RESULT_COLUMNS = (
@@ -352,53 +352,7 @@ def paired_table(
             rows.append(head | differences[name].row())
     return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *ESTIMATE_COLUMNS])
 
-# %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #9067ff04
-def stability_table(s: Standings) -> pd.DataFrame:  # model, measure, n (tasks), ..., weakest
-    """How even a model is over the tasks: the standard deviation of its columns beyond their sampling error, their
-    range, the weakest task, and the rank correlation with the mean of the other models. Columns with too few cases for
-    an interval are left out; a model needs three. The definitions are ours.
-    """
-    values = s.values[:-1]
-    draws = s.draws[:, :-1]
-    rows = []
-    enough = s.n_clusters[:-1] >= fewest_clusters()
-    for m, model in enumerate(s.models):
-        usable = ~np.isnan(values[:, m]) & enough[:, m]
-        if usable.sum() < 3:
-            continue
-        x = values[usable, m]
-        d = draws[:, usable, m]
-        cases = s.n_clusters[:-1][usable, m]
-        measures = {"standard deviation, luck subtracted": _beyond_luck(x, d, cases)}
-        measures["range"] = (np.ptp(x), np.ptp(d, axis=1))
-        others = np.delete(values[usable], m, axis=1)
-        if others.shape[1] and not np.isnan(others).all(axis=1).any():
-            means = np.nanmean(others, axis=1)
-            with np.errstate(invalid="ignore"):
-                drawn = np.nanmean(np.delete(draws[:, usable], m, axis=2), axis=2)
-            measures["rank correlation with the others"] = (_spearman(x[None], means[None])[0], _spearman(d, drawn))
-        weakest = [n for n, t in zip(s.columns, usable) if t][int(x.argmin())]
-        for name, (value, drawn) in measures.items():
-            e = _estimate(float(value), drawn, usable.sum(), cases.min())
-            if name == "range":  # every draw is wider than the sample, which is wider than the truth
-                e = Estimate.from_limits(e.estimate, n=e.n, n_clusters=e.n_clusters)
-            rows.append({"model": model, "measure": name} | e.row() | {"weakest": weakest})
-    return pd.DataFrame(rows, columns=["model", "measure", *ESTIMATE_COLUMNS, "weakest"])
-
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #8204e6f8
-def _beyond_luck(x: np.ndarray, draws: np.ndarray, cases: np.ndarray) -> tuple[float, np.ndarray]:
-    "Standard deviation of columns (C,), in the sample and in draws (B, C), less their sampling variance."
-    luck = float((np.nanvar(draws, axis=0) * cases / (cases - 1)).mean())
-    of_draws = np.nanvar(draws, axis=1, ddof=1) - 2 * luck  # a draw has the luck of the sample and its own
-    return float(np.sqrt(max(0.0, x.var(ddof=1) - luck))), np.sqrt(np.maximum(0, of_draws))
-
-
-def _spearman(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # (B, C) each -> (B,)
-    a, b = (rankdata(v, axis=1) - (v.shape[1] + 1) / 2 for v in (x, y))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return (a * b).sum(1) / np.sqrt((a**2).sum(1) * (b**2).sum(1))
-
-
 def standing_metrics(s: Standings, ranks: pd.DataFrame) -> dict:
     "The main numbers of the stage."
     return {
