@@ -290,6 +290,9 @@ def _verify(a: argparse.Namespace) -> None:
 @subcommand("cache clear", "delete what models here have computed; it can be computed again", _CACHE)
 def _clear(a: argparse.Namespace) -> None:
     _, computed = _places(a)
+    if not computed.exists():
+        print(f"{os.path.relpath(computed)} is not there: nothing was deleted")
+        return
     for end in ("", "-wal", "-shm"):
         computed.with_name(computed.name + end).unlink(missing_ok=True)
     print(f"{os.path.relpath(computed)} deleted; answers are as they were")

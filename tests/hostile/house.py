@@ -29,8 +29,8 @@ class House:
         (self.top / "params.yaml").write_text(yaml.safe_dump(self.params, sort_keys=False), encoding="utf-8")
 
     def only(self, *studies: str):
-        "Run these studies, and no others."
-        self.params["run"]["studies"] = list(studies)
+        "Run these studies, and no others; no file of ratings is read."
+        self.params["run"] |= {"studies": list(studies), "ratings": []}
 
     def lay(self, stage: str, name: str, records: list, *where: str):
         from mhbench.records.schema import Rating, Response, write_records
