@@ -15,7 +15,8 @@ transformers = pytest.importorskip("transformers")
 
 import literal_roscoe as literal  # noqa: E402
 
-from mhbench.encode import bertscore, classifiers, embeddings, loading, perplexity
+from mhbench.encode import bertscore, classifiers, embeddings, loading, perplexity, store
+from mhbench.encode.parallel import Executor
 
 pytestmark = pytest.mark.skipif(
     find_spec("sentence_transformers") is None, reason="sentence_transformers is not installed"
@@ -321,6 +322,24 @@ def test_a_gpu_is_used_where_there_is_one(tiny, monkeypatch):
     for load, name in [*loaders, (perplexity.load_lm, "lm"), (bertscore.load_scorer, "bert")]:
         assert load(tiny[name]).identity["device"] == "cpu:0", load.__name__
         assert "device" not in load(tiny[name], device="cpu").identity
+
+
+def test_tf32_is_chosen_and_both_precisions_are_named(tiny, monkeypatch, tmp_path):
+    "With a stand-in for a GPU, and what PyTorch would multiply in there while a batch is computed."
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    seen = lambda executor, n: loading.run_batches(lambda batch: matmul.fp32_precision, range(n), executor)
+    for n in (1, 4):
+        assert set(seen(None, n)) == set(seen(Executor(), n)) == {"ieee"}
+        assert set(seen(Executor(precision="tf32"), n)) == {"tf32"} and matmul.fp32_precision == before
+    tf32 = Executor(precision="tf32")
+    on_cpu = embeddings.load_encoder(tiny["bert"], device="cpu", executor=tf32)
+    assert on_cpu.computed == "cpu, float32" and "precision" not in on_cpu.identity, "a CPU has no TF32"
+    monkeypatch.setattr(loading, "device_for", lambda function, device: "cuda")
+    with store.kept_in(store.ResultStore(tmp_path / "s.sqlite")):  # nothing is loaded before it is asked
+        plain, fast = (embeddings.load_encoder(tiny["bert"], executor=e) for e in (Executor(), tf32))
+        assert (plain.computed, fast.computed) == ("cuda, float32", "cuda, tf32")
+        assert fast.identity == plain.identity | {"precision": "tf32"}, "the store keeps them apart"
 
 
 def test_a_tokenizer_without_a_start_is_refused(tiny):

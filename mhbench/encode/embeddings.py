@@ -85,6 +85,13 @@ class LazyModel:
         self.__dict__ |= {**load().__dict__, "_load": None}
         return getattr(self, attribute)
 
+    @property
+    def computed(self) -> str:
+        "Device and precision: TF32 is a GPU's choice alone."
+        device = dict(self.loaded_from[1] if self.loaded_from else ()).get("device", "cpu")
+        chosen = self.executor.precision if self.executor is not None else "float32"
+        return f"{device}, {'float32' if device.startswith('cpu') else chosen}"
+
     @cached_property
     def identity(self) -> dict[str, Any] | None:
         "Its name, and what decides its numbers; None for a model whose files are not known."
@@ -93,6 +100,8 @@ class LazyModel:
         loader, arguments = self.loaded_from
         ordinary = ("device", "cpu")  # results of another device are others in their last digits
         deciding = {k: v for k, v in arguments if k not in ("name", "budget", *self._places) and (k, v) != ordinary}
+        if self.computed.endswith("tf32"):
+            deciding["precision"] = "tf32"
         weights = {k: fingerprint_of(place) for k, place in self._places.items() if place is not None}
         return {"model": self.name, "loader": loader.__name__, "weights": weights, **deciding}
 

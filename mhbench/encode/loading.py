@@ -56,11 +56,26 @@ def length_batches(lengths: Sequence[int] | np.ndarray, budget: int = 1024) -> l
     return batches
 
 # %% ../../nbs/encode/02_loading.ipynb #7ca16f31
-def _on_one_core(function, batches: list) -> list:
+@contextlib.contextmanager
+def _products(executor: Executor | None) -> Iterator[None]:
+    "In a block a GPU multiplies 32-bit numbers with all their digits, or with TF32 where that is chosen."
+    import torch
+
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "tf32" if executor is not None and executor.precision == "tf32" else "ieee"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before
+
+
+def _on_one_core(function, executor: Executor, batches: list) -> list:
     import torch
 
     torch.set_num_threads(1)
-    return [function(b) for b in batches]
+    with _products(executor) if executor.kind == "dask" else contextlib.nullcontext():  # one for all threads
+        return [function(b) for b in batches]
 
 
 def run_batches(function: Callable[[Any], Any], batches: Sequence, executor: Executor | None = None) -> list:
@@ -69,14 +84,16 @@ def run_batches(function: Callable[[Any], Any], batches: Sequence, executor: Exe
     import torch
 
     threads = torch.get_num_threads()
-    if len(batches) < 2:
-        return [function(b) for b in batches]
-    if executor is None or executor.kind == "threads":
-        executor = Executor(workers=(executor and executor.workers) or threads)
-    try:
-        return map_batches(partial(_on_one_core, function), batches, batch_size=1, executor=executor)
-    finally:
-        torch.set_num_threads(threads)
+    executor = executor or Executor()
+    if executor.kind == "threads":
+        executor = executor.model_copy(update={"workers": executor.workers or threads})
+    with _products(executor):
+        if len(batches) < 2:
+            return [function(b) for b in batches]
+        try:
+            return map_batches(partial(_on_one_core, function, executor), batches, batch_size=1, executor=executor)
+        finally:
+            torch.set_num_threads(threads)
 
 
 def in_groups(

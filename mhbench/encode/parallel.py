@@ -34,6 +34,7 @@ class Executor(Record):
     workers: int | None = Field(None, ge=1, description="threads, or processes of a local cluster; one a core if empty")
     address: str | None = Field(None, description="dask: a scheduler; a cluster on this machine where empty")
     retries: int = Field(2, ge=0, description="dask: how often a batch whose worker failed is given to another")
+    precision: Literal["float32", "tf32"] = Field("float32", description="of an encoder's products on a GPU")
 
 
 _open: dict[str, Any] = {}  # the clients that are open, by executor
