@@ -1,6 +1,6 @@
 """ROSCOE's thirteen embedding scores: mhbench against the published scorer's own order of work, same MiniLM, one run.
 
-    python benchmarks/roscoe.py [--chains 48] [--peer 6] [--memory]
+    python benchmarks/roscoe.py [--chains 48] [--peer 6] [--memory] [--network [--to benchmarks/results/roscoe.csv]]
 
 The peer is tests/literal_roscoe.py, which sends each chain through the models as the published implementation does and
 takes each cosine by itself; it was written anew from the published description and code, it is not that code. Chains
@@ -9,6 +9,9 @@ and contexts 27 sentences, as the cases of CounselingBench do. Three settings: a
 which
 shares nothing; twelve chains a context, as 1,612 questions share 138 cases; and that with the answers of four models.
 --memory scores 400, 1,612 and 4,836 chains in fresh processes and prints their peaks.
+--network compares with the bare forward passes instead: every distinct sentence and chain once for its sentence vector,
+and once for its tokens at each width that the published padding gives it; tokenizing, alignment and all else is not in
+them. Seconds of this process's CPUs, the least of --repeats in turn.
 """
 
 import argparse
@@ -51,9 +54,70 @@ def table(n, per_case, models=1, seed=0):
     )
 
 
+def forward_passes(encoder, chains):
+    "The network's calls for the texts of some chains, prepared: what is to be called, with what."
+    import torch
+
+    from mhbench.encode.embeddings import padded_rows
+    from mhbench.encode.loading import length_batches, padded_widths
+
+    texts = list(dict.fromkeys(t for c in chains for t in c))
+    whole = dict.fromkeys([*texts, *(". ".join(c) for c in chains)])
+    length = dict(zip(texts, encoder.lengths(texts)))
+    wide = dict.fromkeys((t, max(length[u] for u in c)) for c in chains for t in c)
+    calls = []
+    for model, tokenizer, limit, rows, masked in (
+        (encoder.sentence_model.model, encoder.sentence_model.tokenizer, encoder.sentence_model.limit, whole, True),
+        (encoder.token_model, encoder.token_tokenizer, encoder.max_tokens, wide, False),
+    ):
+        ids = tokenizer([t if masked else t[0] for t in rows], truncation=True, max_length=limit)["input_ids"]
+        widths = padded_widths([len(i) for i in ids], limit) if masked else [w for _, w in rows]
+        for width in sorted(set(widths)):
+            of_width = [i for i, w in zip(ids, widths) if w == width]
+            for batch in length_batches([width] * len(of_width), encoder.budget):
+                x, mask = padded_rows([of_width[k] for k in batch], tokenizer.pad_token_id, int(width))
+                calls.append((model, x, mask if masked else torch.ones_like(mask)))
+    return calls
+
+
+def against_network(encoder, a):
+    import pandas as pd
+    import torch
+
+    from mhbench.encode.roscoe import roscoe
+
+    rows = []
+    for label, per_case, models in SETTINGS:
+        h, s, r = table(a.chains, per_case, models)
+        calls = forward_passes(encoder, [*h, *s, *r])
+        seconds = {"network": [], "roscoe": []}
+        for _ in range(a.repeats):
+            start = time.process_time()
+            with torch.inference_mode():
+                for model, ids, mask in calls:
+                    model(input_ids=ids, attention_mask=mask)
+            seconds["network"].append(time.process_time() - start)
+            start = time.process_time()
+            roscoe(h, s, r, encoder=encoder)
+            seconds["roscoe"].append(time.process_time() - start)
+        least = {k: round(min(v) / a.chains, 4) for k, v in seconds.items()}
+        ratio = round(min(seconds["roscoe"]) / min(seconds["network"]), 2)
+        rows.append({"setting": label, "chains": a.chains, **least, "ratio": ratio})
+        print(*(f"{k} {v}" for k, v in rows[-1].items()), sep=", ", flush=True)
+    if a.to:
+        pd.DataFrame(rows).to_csv(a.to, index=False)
+
+
 def peak():
     "This process's own peak in MiB; the one that getrusage gives may be its parent's."
     return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+
+
+SETTINGS = (  # a label, questions a case, models
+    ("every chain with a context of its own", 1, 1),
+    ("12 chains a context", 12, 1),
+    ("12 chains a context, the answers of 4 models", 12, 4),
+)
 
 
 def main():
@@ -62,6 +126,8 @@ def main():
     p.add_argument("--peer", type=int, default=6)
     p.add_argument("--repeats", type=int, default=3)
     p.add_argument("--memory", action="store_true")
+    p.add_argument("--network", action="store_true")
+    p.add_argument("--to", type=Path)
     p.add_argument("--peak-of", type=int, help=argparse.SUPPRESS)
     a = p.parse_args()
     import torch
@@ -81,6 +147,9 @@ def main():
             f" {(time.perf_counter() - start) / a.peak_of:.3f} s a chain"
         )
         return
+    if a.network:
+        roscoe(*table(4, 4, seed=9), encoder=encoder)  # warm
+        return against_network(encoder, a)
     import literal_roscoe as literal
     from sentence_transformers import SentenceTransformer
     from transformers import AutoModel, AutoTokenizer
@@ -93,11 +162,7 @@ def main():
     )
     roscoe(*table(4, 4, seed=9), encoder=encoder)  # warm
     print(f"{'setting':46s}{'peer s/chain':>13s}{'mhbench s/chain':>17s}{'ratio':>8s}{'largest difference':>20s}")
-    for label, per_case, models in (
-        ("every chain with a context of its own", 1, 1),
-        ("12 chains a context", 12, 1),
-        ("12 chains a context, the answers of 4 models", 12, 4),
-    ):
+    for label, per_case, models in SETTINGS:
         h, s, r = table(a.chains, per_case, models)
         rows = random.Random(1).sample(range(a.chains), a.peer)
         ours, theirs = [], []

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from conftest import BIN, ENV, ROOT, mhbench, run
 
-from mhbench.ask.prompts import build
+from mhbench.ask.prompts import build, template
 from mhbench.ask.wording import prompts_of
 from mhbench.ledger import release as releasing
 from mhbench.ledger.inventory import Blob, Tree
@@ -501,3 +501,22 @@ def test_prompts_come_from_the_authors_programs_which_are_not_run(server, tmp_pa
         fetch_prompts("mhqa", changed.parent)
     with pytest.raises(ValueError, match="NAME must be a study whose released files have prompts"):
         fetch_prompts("medqade")
+
+
+def test_a_prompt_that_was_typed_from_an_appendix_is_the_papers_too(tmp_path, monkeypatch):
+    "A template in the user's folder says whose words it has; what the folder lacks is asked in ours."
+    monkeypatch.setenv("MHBENCH_CORPORA", str(tmp_path))
+    folder = tmp_path / "prompts" / "counselingbench"
+    folder.mkdir(parents=True)
+    typed = {"user": "Case: {context.demographics}\n{question}\n{options}", "prefill": "It is ("}
+    typed["option"] = "({letter}): {text}"
+    (folder / "multiple_choice.yaml").write_text(yaml.safe_dump(typed | {"wording": "paper"}))
+    given = dict(study="counselingbench", source="t", question="Why?", context={"demographics": "A man."})
+    item = Item(**given, item_id="i", task="multiple_choice", options=["x", "y"], key=["A"])
+    prompts = prompts_of("paper", "counselingbench", None)
+    asked = template(item, dir=prompts)
+    assert (asked.wording, asked.prefill) == ("paper", "It is (")
+    assert build(item, dir=prompts)[0]["content"] == "Case: A man.\nWhy?\n(A): x\n(B): y"
+    assert template(Item(**given, item_id="j", task="open", key=["z"]), dir=prompts).wording == "ours"
+    (folder / "multiple_choice.yaml").write_text(yaml.safe_dump(typed))
+    assert template(item, dir=prompts).wording == "own", "words whose origin is not said"
