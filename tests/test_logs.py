@@ -61,6 +61,13 @@ def test_ids_that_name_other_questions_are_not_believed(tmp_path, capsys):
         load_answers(written(tmp_path, strange), ITEMS, "m")
 
 
+def test_answers_to_other_questions_are_counted_as_left_out(tmp_path, capsys):
+    strange = of_harness(0, "A", question="Which of these drugs is the oldest?")
+    kept = load_answers(written(tmp_path, [*(of_harness(k, "ABCD"[k]) for k in range(4)), strange]), ITEMS, "m")
+    assert len(kept) == 4
+    assert "1 of 5 answers are left out: their question is no item's" in capsys.readouterr().out
+
+
 def test_the_order_and_the_key_of_a_log_are_its_own(tmp_path, capsys):
     samples = [
         {"id": i.item_id, "input": i.question, "choices": DRUGS[::-1], "target": "DCBA"[k]}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mhbench.stats.estimate import estimate
-from mhbench.stats.prediction_powered import _with_pairs, prediction_powered, tuned_power
+from mhbench.stats.prediction_powered import _with_pairs, pilot_of, pilot_of_card, prediction_powered, tuned_power
 from mhbench.stats.resample import ClusterMean, cluster_mean, mean
 
 ORACLE = json.loads((Path(__file__).parent / "fixtures" / "ppi_python.json").read_text())["rows"]
@@ -115,3 +115,20 @@ def test_pairs_are_added_by_the_design_effect_which_is_no_gain(times, clusters, 
     m = ClusterMean(0.5, np.sqrt(times * 0.025), 9.0, 10, clusters, 0.0)
     squares = 9 * 0.25 + 4 * effect * 0.25
     assert _with_pairs(m, 0.25, 0.0, 1.0) == pytest.approx((0.5, effect * squares / (10 + 4 * effect) ** 2))
+
+
+def test_a_card_gives_the_moments_of_its_two_by_two_table():
+    correct, sensitivity, specificity = 0.6, 0.9, 0.8
+    shares = [0.6 * 0.9, 0.6 * 0.1, 0.4 * 0.2, 0.4 * 0.8]  # of answers: people's label 1 1 0 0, the judge's 1 0 1 0
+    people, judge = np.array([1, 1, 0, 0]), np.array([1, 0, 1, 0])
+    covariance = np.cov(people, judge, aweights=shares, ddof=0)
+    p = pilot_of_card(rates=(sensitivity, specificity), correct=correct)
+    means = [np.average(x, weights=shares) for x in (people, judge)]
+    assert p[:5] == pytest.approx([*means, covariance[0, 0], covariance[1, 1], covariance[0, 1]])
+
+
+def test_a_pilot_has_six_answers_or_more():
+    people = np.array([1, 2, 4, 3, 5, 2.0])
+    assert pilot_of(people, people + [0, 1, 0, -1, 0, 1]).n == 6
+    with pytest.raises(ValueError, match="six answers or more; got 5"):
+        pilot_of(people[1:], people[1:])
