@@ -18,13 +18,14 @@ from finder import index_of
 from gallery import Picture, pictures
 from sphinx.cmd.build import main as sphinx
 
-from mhbench.corpus.demo import demo_card, demo_path
+from mhbench.corpus.demo import demo_path
 from mhbench.corpus.load import load_corpus
 from mhbench.ledger.page import ledger_page
 from mhbench.ledger.verdicts import claims_by_verdict
 from mhbench.report.tables import markdown_table
 from mhbench.run.shape import stage_classes
 from mhbench.steps.parameters import GIVEN
+from mhbench.tools.export import demo_card
 from mhbench.tools.ledger import all_verdicts_on_papers
 
 TOP = Path(__file__).resolve().parents[1]

@@ -13,10 +13,10 @@ from mhbench.ask.request import Answer, Model, Request
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item, Response
 from mhbench.records.task import NOTHING, task_of
-from mhbench.steps.accuracy import best_first, matching_table, probability_scores, with_run
+from mhbench.steps.accuracy import matching_table, probability_scores, with_run
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.generate import generate, response
-from mhbench.steps.rates import COUNTS, average_models, declined_table, f1_table, rate_table, status_table
+from mhbench.steps.rates import COUNTS, average_models, best_first, declined_table, f1_table, rate_table, status_table
 from mhbench.steps.score import (
     is_correct,
     mode_names,

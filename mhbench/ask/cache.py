@@ -20,22 +20,11 @@ from typing import Any, NamedTuple, NoReturn
 from filelock import FileLock, Timeout
 
 from ..errors import NOTES, refuse
-from ..records.database import Database, clone_of, connect, private_file, transaction, write_ahead
+from ..records.database import Database, cache_path, connect, private_file, transaction, write_ahead
 
 # %% auto #0
-__all__ = ['VERSION', 'SCHEMA', 'cache_path', 'CacheError', 'Row', 'digest', 'new_owner', 'Runs', 'Taken', 'foreign',
-           'changed_under_us', 'AnswerFile', 'Cache', 'open_cache', 'conditions', 'export', 'Imported', 'import_file',
-           'add_recorded']
-
-# %% ../../nbs/ask/05_cache.ipynb #750ef708
-def cache_path(start: str | Path | None = None) -> Path:  # where to look from; the working folder by default
-    "The default path of the cache: `$MHBENCH_CACHE`, else `.mhbench/cache.sqlite` at the root of the repository."
-    if os.environ.get("MHBENCH_CACHE"):
-        return Path(os.environ["MHBENCH_CACHE"]).expanduser()
-    folder = Path(start or ".").resolve()
-    is_root = lambda p: any((p / mark).exists() for mark in ("dvc.yaml", ".git", ".dvc"))
-    top = next(filter(is_root, (folder, *folder.parents)), folder)
-    return clone_of(top) / ".mhbench" / "cache.sqlite"
+__all__ = ['VERSION', 'SCHEMA', 'CacheError', 'Row', 'digest', 'new_owner', 'Runs', 'Taken', 'foreign', 'changed_under_us',
+           'AnswerFile', 'Cache', 'open_cache', 'conditions', 'export', 'Imported', 'import_file', 'add_recorded']
 
 # %% ../../nbs/ask/05_cache.ipynb #f9938721
 class CacheError(RuntimeError):

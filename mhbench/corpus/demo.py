@@ -6,17 +6,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
-from .. import __version__
-from .card import BankDescription, dataset_card
 from ..errors import refuse
 from ..records.schema import Item, StoredRecords
 
 # %% auto #0
-__all__ = ['DEMO_STUDIES', 'demo_path', 'demo_files', 'is_demo', 'demo_canary', 'synthetic', 'demo_card']
+__all__ = ['DEMO_STUDIES', 'demo_path', 'demo_files', 'is_demo', 'demo_canary', 'synthetic']
 
 # %% ../../nbs/corpus/08_demo.ipynb #f044b19d
 _PACKAGE = Path(str(files("mhbench")))
@@ -74,25 +72,3 @@ def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, tuple[in
     files = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
     marks = {s: list(StoredRecords([f], Item).column("canary")) for s, f in files.items() if f.exists()}
     return {s: (canaries.count(demo_canary()), len(canaries)) for s, canaries in marks.items()}
-
-# %% ../../nbs/corpus/08_demo.ipynb #e6838ae9
-def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML head
-    "The dataset card of a demonstration bank. Raises: ValueError for an unknown study."
-    demo_path(study)
-    text = _README.read_text(encoding="utf-8")
-    [(study_name, holds)] = re.findall(rf"(?m)^\| `{study}/` \| ([^|]*) \| (.*) \|$", text)
-    limits = "nothing clinical follows from a number on these items. No medical device, no advice."
-    making = "Each item was written or simulated for mhbench, in the form of the study's own data"
-    described = BankDescription(
-        name=f"mhbench demonstration bank: {study_name}",
-        version=__version__,
-        about=f"**Synthetic**, in the form of {study_name}'s data; no item of that study is in it. {holds}.",
-        licence="MIT",
-        languages=sorted({i.language for i in items}),
-        source="Written for mhbench; no corpus, no literature.",
-        making=f"{making}; see the folder's README.",
-        annotators="nobody; who rates or answers in it is simulated, with declared parameters.",
-        limits=f"Not validated by a panel: {limits}",
-        sensitive="No patient, no clinician and no annotator is in it.",
-    )
-    return dataset_card(described, items)

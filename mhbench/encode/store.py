@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from ..ask.cache import cache_path
 from ..errors import refuse, say
-from ..records.database import Database, sha256_file, transaction
+from ..records.database import Database, cache_path, sha256_file, transaction
 from ..records.schema import Record
 
 # %% auto #0

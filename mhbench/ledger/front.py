@@ -40,8 +40,8 @@ from mhbench.ledger.verdicts import (
     claims_by_verdict,
 )
 from ..records.schema import Record
-from ..report.page import filled_template
 from ..report.style import name_of
+from ..report.template import filled_template
 
 # %% auto #0
 __all__ = ['Dot', 'PlotRow', 'RowsOf', 'Plot', 'FrontPage', 'FrontPaper', 'load_front', 'printed_counts', 'front_page']

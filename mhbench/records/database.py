@@ -22,8 +22,8 @@ from urllib.parse import quote
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['SUMS', 'private_folder', 'private_file', 'make_private', 'corpora', 'clone_of', 'damaged', 'transaction',
-           'sha256_file', 'connect', 'write_ahead', 'Database', 'staged_folder']
+__all__ = ['SUMS', 'private_folder', 'private_file', 'make_private', 'corpora', 'clone_of', 'cache_path', 'damaged',
+           'transaction', 'sha256_file', 'connect', 'write_ahead', 'Database', 'staged_folder']
 
 # %% ../../nbs/records/04_database.ipynb #14ed81a0
 def private_folder(path: str | Path, *, shut: bool = False, ignored: bool = False) -> Path:
@@ -84,6 +84,16 @@ _COPIES = re.compile(
 def clone_of(folder: str | Path) -> Path:
     "The clone in which the copy of an experiment was made; any other folder as it is, without links."
     return Path(_COPIES.sub("", Path(folder).resolve().as_posix()))
+
+
+def cache_path(start: str | Path | None = None) -> Path:  # where to look from; the working folder by default
+    "The default path of the cache: `$MHBENCH_CACHE`, else `.mhbench/cache.sqlite` at the root of the repository."
+    if os.environ.get("MHBENCH_CACHE"):
+        return Path(os.environ["MHBENCH_CACHE"]).expanduser()
+    folder = Path(start or ".").resolve()
+    is_root = lambda p: any((p / mark).exists() for mark in ("dvc.yaml", ".git", ".dvc"))
+    top = next(filter(is_root, (folder, *folder.parents)), folder)
+    return clone_of(top) / ".mhbench" / "cache.sqlite"
 
 # %% ../../nbs/records/04_database.ipynb #9154e749
 def damaged(error: sqlite3.Error) -> bool:

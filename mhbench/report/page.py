@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-import jinja2
 import numpy as np
 import pandas as pd
 import yaml
@@ -30,12 +29,13 @@ from . import tables
 from .findings import Front, first_screen
 from .items import ROW_COLUMNS, Answers, columnar, packed
 from .style import NAMED, name_of
-from .tables import Prose, by_reason, csv_text, number, question_of, spaced, with_interval
+from .tables import Prose, by_reason, csv_text, number, question_of, readable, spaced
+from .template import filled_template
 from ..steps.rates import COUNTS
 
 # %% auto #0
-__all__ = ['GLOSSARY', 'ROWS_SHOWN', 'ReportTable', 'Picture', 'Section', 'readable', 'collect', 'across_studies', 'headline',
-           'write_headline', 'write_tables', 'filled_template', 'html_report', 'headline_metrics']
+__all__ = ['GLOSSARY', 'ROWS_SHOWN', 'ReportTable', 'Picture', 'Section', 'collect', 'across_studies', 'headline',
+           'write_headline', 'write_tables', 'html_report', 'headline_metrics']
 
 # %% ../../nbs/report/07_page.ipynb #298ff3bf
 class ReportTable(NamedTuple):
@@ -70,11 +70,6 @@ class Section(NamedTuple):
     def given(self) -> list[ReportTable]:
         "Its tables; a caption and a frame alone are one."
         return list(starmap(ReportTable, self.tables))
-
-
-def readable(table: pd.DataFrame) -> pd.DataFrame:
-    "A table as a page shows it: its interval folded, where it has one."
-    return with_interval(table) if {"estimate", "ci_low", "ci_high"} <= set(table.columns) else table
 
 # %% ../../nbs/report/07_page.ipynb #51126b02
 def _stored(file: Path) -> pd.DataFrame:
@@ -484,24 +479,6 @@ def _embedded(answers: Answers) -> dict[str, Any]:
         "rows": packed(columnar(answers.rows)),
         "texts": packed({"items": answers.items, "answers": answers.texts}),
     }
-
-# %% ../../nbs/report/07_page.ipynb #f00ed506
-def filled_template(
-    template: str,  # a file of `mhbench/report/templates`
-    *,
-    styles: Sequence[str] = ("report.css",),  # files of `mhbench/report/static`
-    scripts: Sequence[str] = ("tables.js",),
-    **values: Any,
-) -> str:
-    "A self-contained page: a template with its values, and the styles and scripts in it."
-    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    env = jinja2.Environment(
-        loader=jinja2.PackageLoader("mhbench.report", "templates"), undefined=jinja2.StrictUndefined, **options
-    )
-    static = resources.files("mhbench.report") / "static"
-    style = "".join((static / f).read_text(encoding="utf-8") for f in styles)
-    script = "".join((static / f).read_text(encoding="utf-8") for f in scripts)
-    return env.get_template(template).render(style=style, script=script, **values)
 
 # %% ../../nbs/report/07_page.ipynb #e6cbc488
 _SMALL = 12  # tables and figures of a page on which nothing is folded

@@ -20,10 +20,10 @@ import yaml
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'with_interval', 'numeric', 'markdown_table', 'spaced',
-           'by_reason', 'csv_text', 'as_typed', 'Prose', 'stage_prose', 'doubts', 'without', 'sampled', 'standing',
-           'counted', 'ratings_in_words', 'covered_in_words', 'differences_in_words', 'estimate_in_words',
-           'in_a_sentence', 'question_of', 'beside_printed']
+__all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'with_interval', 'readable', 'numeric',
+           'markdown_table', 'spaced', 'by_reason', 'csv_text', 'as_typed', 'Prose', 'stage_prose', 'doubts', 'without',
+           'sampled', 'standing', 'counted', 'ratings_in_words', 'covered_in_words', 'differences_in_words',
+           'estimate_in_words', 'in_a_sentence', 'question_of', 'beside_printed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(x: Any, digits: int = 3) -> str:
@@ -64,6 +64,11 @@ def with_interval(table: pd.DataFrame) -> pd.DataFrame:
     head = f"estimate [{round(100 * levels[0], 3):g}% interval]" if len(levels) == 1 else "estimate [interval]"
     folded = ["ci_low", "ci_high"] + (["level"] if has_level and len(levels) <= 1 else [])
     return table.drop(columns=folded).rename(columns={"estimate": head}).assign(**{head: text})
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    "A table as a page shows it: its interval folded, where it has one."
+    return with_interval(table) if {"estimate", "ci_low", "ci_high"} <= set(table.columns) else table
 
 # %% ../../nbs/report/01_tables.ipynb #cf14335d
 def _row(cells: Iterable[object]) -> str:

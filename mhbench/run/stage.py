@@ -45,7 +45,7 @@ from ..report.style import introduce, save, title_of, who
 from ..report.tables import by_reason, with_interval
 from .graph import before, graph, items_file, records_left, root, unchecked, write_json
 from .process import stage_by_command
-from ..steps.rates import COUNTS
+from ..steps.rates import COUNTS, most_accurate
 
 if TYPE_CHECKING:
     from mhbench.steps.failures import Failure
@@ -72,6 +72,7 @@ def write_metrics(values: dict, path: str | Path) -> Path:
     return Path(path)
 
 # %% ../../nbs/run/04_stage.ipynb #5840b5c4
+_DECLARED = pd.DataFrame({"model": [""], "item_id": "", "right": 0.0, "sureness": 0.0, "memorised": False})
 _HEADLINE = ["measure", "model", "mode", "n", "n_clusters", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
 
 
@@ -323,9 +324,7 @@ class Stage:
     @cached_property
     def declared(self) -> pd.DataFrame:
         "The declared skill of simulated examinees (`mhbench.steps.variants.declared_skill`); mostly no row."
-        from mhbench.steps.variants import declared_skill
-
-        return self.read("prepare", "declared") if self.has("prepare", "declared") else declared_skill({}, [])
+        return self.read("prepare", "declared") if self.has("prepare", "declared") else _DECLARED.iloc[:0]
 
     @property
     def simulated(self) -> set[str]:
@@ -339,8 +338,6 @@ class Stage:
 
     def _by_accuracy(self, params: dict) -> list[str]:
         "Models by the main accuracy of the study, of a stage that rests on the scores; others keep the order declared."
-        from mhbench.steps.accuracy import most_accurate
-
         file = self.results / "score" / self._one / "scores.parquet"
         columns = ["model", "mode", "answered_by", "n_votes", "set", "correct"]
         rests_on_it = "score" in before(graph(), self.name) and file.exists()

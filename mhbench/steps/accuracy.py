@@ -12,32 +12,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import refuse
 from ..records.schema import Item
 from ..records.task import task_named, task_of, tasks, tasks_with
 from ..stats.calibration import calibration_error, expected_calibration_error, reliability_curve
 from ..stats.differences import group_difference
 from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.resample import cluster_mean
-from .rates import COUNTS, average_models, mean_of, numbers_by_name, rate_table
+from .rates import COUNTS, average_models, best_first, mean_of, numbers_by_name, on_core, rate_table
 from .score import RUN, mode_names, outcome_counts
 
 # %% auto #0
-__all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'by_case_size', 'influential_cases', 'matching_table', 'measures_table',
-           'probability_scores', 'with_run', 'best_first', 'most_accurate', 'models_in_order', 'figure_rows',
-           'chance_level', 'simultaneous_accuracy', 'from_the_best', 'below_chance', 'calibration_table',
-           'reliability_curves', 'score_metrics']
-
-# %% ../../nbs/steps/11_accuracy.ipynb #3684fd3f
-def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
-    "The rows of one evaluation set; all where none is named or nobody answered. Raises: ValueError for an empty set."
-    if core is None or not len(scores):
-        return scores
-    out = scores[scores["set"] == core]
-    if not len(out):
-        actual = f"{core!r} for {sorted(scores['set'].dropna().unique())}; mend studies.*.score.core in params.yaml"
-        refuse(f"score: core must be an evaluation set of the items; got {actual}")
-    return out
+__all__ = ['breakdowns', 'average_breakdowns', 'by_case_size', 'influential_cases', 'matching_table', 'measures_table',
+           'probability_scores', 'with_run', 'models_in_order', 'figure_rows', 'chance_level', 'simultaneous_accuracy',
+           'from_the_best', 'below_chance', 'calibration_table', 'reliability_curves', 'score_metrics']
 
 # %% ../../nbs/steps/11_accuracy.ipynb #72ec80fd
 def breakdowns(
@@ -153,30 +140,6 @@ def with_run(table: pd.DataFrame) -> pd.DataFrame:
     "A column `run` that names model and way of answering for people."
     names = mode_names(table) if "answered_by" in table else table["mode"]
     return table.assign(run=table["model"] + ", " + names.str.replace("_", " "))
-
-
-def best_first(accuracy: pd.DataFrame) -> list[str]:  # models
-    """Models by their accuracy on all items, the most accurate first: as they do in the mode in which most of them
-    answered, zero-shot where several have as many. Who answered fewer than half as many questions as others comes
-    after them.
-    """
-    plain = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain")]
-    if not len(plain):
-        return list(dict.fromkeys(accuracy["model"]))
-    n_models = plain.groupby("mode")["model"].nunique()
-    mode = max(n_models.index, key=lambda m: (n_models[m], m == "zero_shot"))
-    few = plain["n"] < plain["n"].max() / 2 if "n" in plain else False
-    of_all = plain.assign(elsewhere=(plain["mode"] != mode) | few).sort_values(
-        ["elsewhere", "estimate", "model"], ascending=[True, False, True], kind="stable"
-    )
-    return list(dict.fromkeys([*of_all["model"], *accuracy["model"]]))
-
-
-def most_accurate(scores: pd.DataFrame, core: str | None = None) -> list[str]:  # models
-    "The same, from scored responses of the core set: the order of models in every figure of a study."
-    core_scores = on_core(scores[scores["correct"].notna()], core)
-    means = core_scores.groupby(RUN, as_index=False, observed=True)["correct"].agg(estimate="mean", n="size")
-    return best_first(means.assign(by="all"))
 
 
 def models_in_order(table: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:

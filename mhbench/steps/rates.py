@@ -33,8 +33,8 @@ from mhbench.steps.score import (
 
 # %% auto #0
 __all__ = ['COUNTS', 'CATEGORIES', 'mean_of', 'numbers_by_name', 'of_group', 'rate_table', 'first_entries', 'average_models',
-           'paper_averages', 'present_groups', 'absent_members', 'status_table', 'f1_table', 'declined_table',
-           'wide_cells', 'by_category', 'by_level', 'beside_each_other']
+           'paper_averages', 'on_core', 'best_first', 'most_accurate', 'present_groups', 'absent_members',
+           'status_table', 'f1_table', 'declined_table', 'wide_cells', 'by_category', 'by_level', 'beside_each_other']
 
 # %% ../../nbs/steps/07_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -373,6 +373,41 @@ def paper_averages(
                 row |= {c: getattr(m, c) for c in numbers}
             rows.append(row)
     return pd.DataFrame(rows, columns=[*by, "models", "n_models", "n_left_out", *numbers])
+
+# %% ../../nbs/steps/07_rates.ipynb #45225e67
+def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
+    "The rows of one evaluation set; all where none is named or nobody answered. Raises: ValueError for an empty set."
+    if core is None or not len(scores):
+        return scores
+    out = scores[scores["set"] == core]
+    if not len(out):
+        actual = f"{core!r} for {sorted(scores['set'].dropna().unique())}; mend studies.*.score.core in params.yaml"
+        refuse(f"score: core must be an evaluation set of the items; got {actual}")
+    return out
+
+
+def best_first(accuracy: pd.DataFrame) -> list[str]:  # models
+    """Models by their accuracy on all items, the most accurate first: as they do in the mode in which most of them
+    answered, zero-shot where several have as many. Who answered fewer than half as many questions as others comes
+    after them.
+    """
+    plain = accuracy[(accuracy["by"] == "all") & (accuracy["answered_by"] == "plain")]
+    if not len(plain):
+        return list(dict.fromkeys(accuracy["model"]))
+    n_models = plain.groupby("mode")["model"].nunique()
+    mode = max(n_models.index, key=lambda m: (n_models[m], m == "zero_shot"))
+    few = plain["n"] < plain["n"].max() / 2 if "n" in plain else False
+    of_all = plain.assign(elsewhere=(plain["mode"] != mode) | few).sort_values(
+        ["elsewhere", "estimate", "model"], ascending=[True, False, True], kind="stable"
+    )
+    return list(dict.fromkeys([*of_all["model"], *accuracy["model"]]))
+
+
+def most_accurate(scores: pd.DataFrame, core: str | None = None) -> list[str]:  # models
+    "The same, from scored responses of the core set: the order of models in every figure of a study."
+    core_scores = on_core(scores[scores["correct"].notna()], core)
+    means = core_scores.groupby(RUN, as_index=False, observed=True)["correct"].agg(estimate="mean", n="size")
+    return best_first(means.assign(by="all"))
 
 # %% ../../nbs/steps/07_rates.ipynb #325357f0
 def present_groups(groups: Mapping[str, Sequence[str]], models: Iterable[str]) -> dict[str, Sequence[str]]:

@@ -20,8 +20,8 @@ import yaml
 
 from ..ask.reply import SERVICE
 from ..errors import refuse
-from ..report.page import ReportTable, Section, html_report, readable
-from ..report.tables import counted
+from ..report.page import ReportTable, Section, html_report
+from ..report.tables import counted, readable
 from ..run.graph import RUN_FILE, root
 from ..stats.differences import mean_difference
 from ..steps.respondents import NOT_SAID

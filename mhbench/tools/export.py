@@ -18,7 +18,8 @@ from typing import Any
 import pandas as pd
 
 from .. import __version__
-from ..corpus.demo import DEMO_STUDIES, demo_canary, demo_card
+from ..corpus.card import BankDescription, dataset_card
+from ..corpus.demo import DEMO_STUDIES, demo_canary, demo_files, demo_path
 from ..errors import refuse, say
 from ..records.answers import reply_endings
 from ..records.database import staged_folder
@@ -33,7 +34,8 @@ from .eee import asked_text, scored, write_eee
 from .manifest import fresh_studies, manifest
 
 # %% auto #0
-__all__ = ['Write', 'executed_notebooks', 'undated', 'publish', 'inspect_logs', 'transcript_logs', 'dataset_folder', 'bank_cards']
+__all__ = ['Write', 'executed_notebooks', 'undated', 'publish', 'inspect_logs', 'transcript_logs', 'demo_card', 'dataset_folder',
+           'bank_cards']
 
 # %% ../../nbs/tools/09_export.ipynb #7a00c6ef
 def executed_notebooks(run: dict) -> dict[str, Path]:
@@ -237,6 +239,28 @@ def transcript_logs(
         write(*_log((study, "conversations", model, patient), date, samples, {"patient": patient}, []))
         for (study, model, patient), samples in kinds.items()
     ]
+
+# %% ../../nbs/tools/09_export.ipynb #e6838ae9
+def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML head
+    "The dataset card of a demonstration bank. Raises: ValueError for an unknown study."
+    demo_path(study)
+    text = demo_files()["README.md"].read_text(encoding="utf-8")
+    [(study_name, holds)] = re.findall(rf"(?m)^\| `{study}/` \| ([^|]*) \| (.*) \|$", text)
+    limits = "nothing clinical follows from a number on these items. No medical device, no advice."
+    making = "Each item was written or simulated for mhbench, in the form of the study's own data"
+    described = BankDescription(
+        name=f"mhbench demonstration bank: {study_name}",
+        version=__version__,
+        about=f"**Synthetic**, in the form of {study_name}'s data; no item of that study is in it. {holds}.",
+        licence="MIT",
+        languages=sorted({i.language for i in items}),
+        source="Written for mhbench; no corpus, no literature.",
+        making=f"{making}; see the folder's README.",
+        annotators="nobody; who rates or answers in it is simulated, with declared parameters.",
+        limits=f"Not validated by a panel: {limits}",
+        sensitive="No patient, no clinician and no annotator is in it.",
+    )
+    return dataset_card(described, items)
 
 # %% ../../nbs/tools/09_export.ipynb #f757087f
 _CARD = resources.files("mhbench.report") / "templates" / "dataset.md"
