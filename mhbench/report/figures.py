@@ -18,6 +18,7 @@ from mhbench.report.forest import (
 )
 from .seen import names_in_words
 from .style import GENERAL_LOOK, PLAIN, drawable, look_of, name_of
+from .tables import without
 from ..stats.estimate import count_limits
 
 # %% auto #0
@@ -123,5 +124,8 @@ def released(table: pd.DataFrame) -> Figure | None:  # None where fewer than two
         rows.append(ChartRow(name_of(r.model), [mark], f"{r.released}{size}"))
     best = table.loc[table["estimate"].idxmax()]
     title = f"{name_of(best['model'])}, released {best['released']}, has the highest average ({best['estimate']:.1f})"
-    key = "The newest first, with parameters where they are known. Lines: 95% confidence intervals."
+    key = "The newest first, with parameters where they are known."
+    bare = table[table["ci_low"].isna()]
+    key += " Lines: 95% confidence intervals." * (len(bare) < len(table))
+    key += f" No interval: {'; or '.join(without(bare).unique())}." * (len(bare) > 0)
     return chart(rows, title=title, key=key, xlabel="average, points: higher is better", digits=1)

@@ -153,7 +153,7 @@ def _of_accuracy(accuracy: pd.DataFrame, study: str) -> list[tuple]:
     main = accuracy[accuracy["by"] == "all"]
     names = main["model"] + ", " + mode_names(main).map(spaced)
     bare = main["estimate"].isna()
-    rows = [(study, "models, each in one mode, have no accuracy", bare.sum(), len(main), "; ".join(names[bare]))]
+    rows = [(study, "pairs of model and mode without an accuracy", bare.sum(), len(main), "; ".join(names[bare]))]
     if "n_not_asked" in main:
         n_asked = main["n_not_asked"] + main["n"] + main["n_missing"]
         is_partial = main["n_not_asked"] > 0
@@ -161,7 +161,7 @@ def _of_accuracy(accuracy: pd.DataFrame, study: str) -> list[tuple]:
             f"{name} {k} of {total}"
             for name, k, total in zip(names[is_partial], main["n_not_asked"][is_partial], n_asked[is_partial])
         ]
-        failure = "questions were not asked; they are in no accuracy"
+        failure = "questions to a model in a mode were not asked; they are in no accuracy"
         rows.append((study, failure, main["n_not_asked"].sum(), n_asked.sum(), "; ".join(texts)))
     return rows
 
@@ -414,7 +414,9 @@ def best_in_words(
     names = " and ".join(best["model"])
     if len(asked_rows) == 1:
         on = f"on {int(top['n'])} questions{in_mode}"
-        return f"Accuracy of {names} {on}: {estimate_in_words(top)}, {position}.{addition}"
+        hidden = _n_hidden(asked_rows, other_modes, unranked)
+        at_once = f" for all {hidden + 1} models at once" if hidden else ""
+        return f"Accuracy of {names} {on}: {estimate_in_words(top)}{at_once}, {position}.{addition}"
     other_models = [m for m in asked_rows["model"] if m not in set(best["model"])]
     alike = (
         not_apart(top["model"], other_models, pd.DataFrame() if pairs is None else pairs)

@@ -18,7 +18,9 @@ from . import style
 from mhbench.report.style import (
     HARM,
     HEAD,
+    MEDICAL_LOOK,
     PLAIN,
+    SIMULATED_LOOK,
     TEXT,
     WIDTH,
     Look,
@@ -392,7 +394,7 @@ def intervals(
         rows,
         title=spaced(title),
         legend=legend,
-        key=_key(rounded, drawn, key, reference_text, level, n, harm[1]) + cut_text,
+        key=_key(rounded, drawn, rows, key, reference_text, level, n, harm[1]) + cut_text,
         xlabel=spaced(xlabel) + (f": {direction}" if direction else ""),
         limits=limits,
         refs={
@@ -403,14 +405,23 @@ def intervals(
 
 # %% ../../nbs/report/03_forest.ipynb #4e1ab568
 def _key(
-    rounded: pd.DataFrame, drawn: pd.DataFrame, key: str, reference_text: str, level: float, n: int, harm: str
+    rounded: pd.DataFrame,
+    drawn: pd.DataFrame,
+    rows: Sequence[ChartRow],
+    key: str,
+    reference_text: str,
+    level: float,
+    n: int,
+    harm: str,
 ) -> str:
     "What dots and lines are, n, and what is left out."
     sure = drawn["ci_low"].notna() & drawn["ci_high"].notna()
-    few = int((rounded["estimate"].notna() & (rounded["n"] < FEW)).sum())
+    few, bare = int((rounded["estimate"].notna() & (rounded["n"] < FEW)).sum()), int(rounded["estimate"].isna().sum())
+    looks = {m.look for row in rows for m in row.marks}
+    left_out = [f"{few} with n < {FEW}"] * bool(few) + [f"{bare} without an estimate"] * bool(bare)
     why = "; or ".join(without(drawn[~sure]).unique())
     parts = [
-        key[:1].upper() + key[1:],
+        key[:1].upper() + key[1:].removesuffix(".") + "." * bool(key),
         f"Lines: {level:.0%} confidence intervals" + (f"; n = {n}." if n else ".")
         if sure.any()
         else f"n = {n}." * bool(n),
@@ -418,6 +429,8 @@ def _key(
         f"Red: {harm}." if harm else "",
         "Unparseable answers count as incorrect." if any(_lost(r) for r in drawn.itertuples()) else "",
         f"No interval: {why}." if why else "",
-        f"Left out: {few} with n < {FEW}." if few else "",
+        "Diamond: simulated." if SIMULATED_LOOK in looks else "",
+        "Orange square: medical." if MEDICAL_LOOK in looks else "",
+        f"Left out: {', '.join(left_out)}." if left_out else "",
     ]
     return " ".join(filter(None, parts))

@@ -18,6 +18,7 @@ import pandas as pd
 import yaml
 
 from ..errors import refuse
+from ..stats.estimate import fewest_clusters
 
 # %% auto #0
 __all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'with_interval', 'readable', 'numeric',
@@ -208,7 +209,7 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none if there is no 
         if unknown := int(np.isnan(units).sum()):
             out.append(f"{unknown} of {len(n)} rows do not say on how many items they rest")
         units_text = "independent cases" if (units < n).any() else "items"
-        if {"question", "item_id"} & set(table):  # a row an item: what it rests on are people
+        if _of_annotators(table):
             units_text = "raters"
         for limit, verdict in ((FEW, "inconclusive"), (SMALL, "imprecise")):
             below = int((units < limit).sum())
@@ -227,6 +228,11 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none if there is no 
 
 
 _INTERVAL = {"estimate", "ci_low", "ci_high"}
+
+
+def _of_annotators(table: pd.DataFrame) -> bool:
+    "Whether a row is an item, which rests on people; a judge's row is a check or a verdict."
+    return bool({"question", "item_id"} & set(table)) and "judge" not in table
 
 
 def _corrected(table: pd.DataFrame) -> list[str]:
@@ -269,8 +275,10 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
 
 
 def without(rows: pd.DataFrame) -> pd.Series:  # of text
-    "Why each of these rows has no interval, by its kind; unknown where the table does not say."
-    kinds = rows["interval"] if "interval" in rows else pd.Series("", index=rows.index)
+    "Why each of these rows has no interval, by its kind, else by its number of cases; unknown where neither says it."
+    units = rows.filter(["n", "n_clusters"]).apply(pd.to_numeric, errors="coerce").min(axis=1)
+    by_units = units.lt(fewest_clusters(0.95)).map({True: "few", False: ""})
+    kinds = rows["interval"] if "interval" in rows else by_units
     return kinds.map(lambda kind: NO_INTERVAL.get(kind, "the reason is unknown")).astype(object)
 
 
@@ -315,7 +323,7 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
     cases = _numbers(rows["n_clusters"]) if "n_clusters" in rows else np.full(len(rows), np.inf)
     cases = cases[cases < _numbers(rows["n"])] if "n" in rows else cases[:0]
     sampled_units = "whole cases, each with all its items" if len(cases) else "items"
-    if {"question", "item_id"} & set(table):
+    if _of_annotators(table):
         sampled_units = "the annotations of a question"
     kinds = rows["interval"].astype(str) if "interval" in rows else pd.Series([""])
     with_raters = kinds.str.contains("rater")
@@ -329,7 +337,7 @@ def sampled(table: pd.DataFrame) -> str:  # sentences; empty where a table has n
         fixed_factors = [word for word in fixed_factors if word != "raters"]
     fixed = ", ".join([*fixed_factors, "the answers of this run"])
     missing = any((_numbers(rows[name]) > 0).any() for name in _NO_VALUE if name in rows)
-    applies = {"cases": len(cases) > 0, "missing": missing, "raters": with_raters.any()}
+    applies = {"cases": len(cases) > 0 and cases.min() > 1, "missing": missing, "raters": with_raters.any()}
     applies["labels"] = kinds.str.contains("prediction-powered").any()
     fewest = f"{cases.min():.0f}" if len(cases) else ""
     holds = [text.format(fewest) for name, text in UNSEEN.items() if applies[name]]
@@ -349,8 +357,21 @@ def standing(estimate: float, low: float, high: float, lines: Mapping[str, float
     return "; ".join(f"{word} {' and '.join(names)}" for word, names in parts if names)
 
 # %% ../../nbs/report/01_tables.ipynb #7c52a806
-_WHAT = ("measure", "metric", "quantity", "score")  # columns that say what is estimated
-_FOLLOWS = ("interval", "origin", "label_origin", "reading", "lines", "printed", "mark", "by", "undefined", *_WHAT)
+_WHAT = ("measure", "metric", "quantity", "score", "test")  # columns that say what is estimated
+_FOLLOWS = (
+    "for",
+    "random",
+    "interval",
+    "origin",
+    "label_origin",
+    "reading",
+    "lines",
+    "printed",
+    "mark",
+    "by",
+    "undefined",
+    *_WHAT,
+)
 
 
 def counted(k: float | None, n: float | None, what: str, unknown: int = 0, apart: str = "unknown") -> str:
@@ -385,6 +406,8 @@ def differences_in_words(p: pd.Series, least: pd.Series | None = None, cases: pd
     """
     n_shown, tested = int((p < 0.05).sum()), int(p.notna().sum())
     unable = 0 if least is None else int((least.astype(float) >= 0.05).sum())
+    if not tested and len(p) and not unable:
+        return f"none of {len(p)} comparisons could be tested"
     if unable and unable == len(p):
         few = "" if cases is None else f": {int(cases.max())} cases cannot show one" if cases.notna().all() else ""
         return f"none of {len(p)} comparisons can show a difference{few}"
@@ -409,6 +432,9 @@ def _range_in_words(table: pd.DataFrame) -> str:  # empty where there is none
         estimates = estimates[estimates[measure_column] == estimates[measure_column].iloc[0]]
     rows = estimates[estimates["estimate"].notna() & (_numbers(estimates["n"]) >= FEW)]
     words = [c for c in rows if c not in _FOLLOWS and not pd.api.types.is_numeric_dtype(rows[c])]
+    differences = rows[words].astype(str).apply(lambda c: c.str.contains(" minus | - ")).any(axis=1)
+    if {"judge", "question"} <= set(rows) or 0 < differences.sum() < len(rows):
+        return ""  # checks of a judge, or shares beside their differences: no two are on one scale
     vary = [c for c in words if rows[c].nunique() > 1][:3]
     if len(rows) < 2 or not vary:
         return ""

@@ -162,6 +162,7 @@ def test_the_first_screen_says_who_answered_the_easy_ones_only(forty, tmp_path):
         assert of_easy(table)["n_not_asked"].tolist() == [30] and of_easy(table)["estimate"].tolist() == [1.0]
         assert any("the models answered different items (n from 10 to 40)" in d for d in doubts(table))
     assert any(
-        "30 of 80 questions were not asked; they are in no accuracy (easy, zero shot 30 of 40)" in w
+        "30 of 80 questions to a model in a mode were not asked; they are in no accuracy (easy, zero shot 30 of 40)"
+        in w
         for w in went_wrong(tmp_path, ["psychiatrybench"])
     )

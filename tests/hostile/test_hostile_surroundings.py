@@ -169,7 +169,9 @@ def test_a_folder_that_holds_itself_is_hashed_once(tmp_path):
     assert len(sha256(tmp_path)) == 64
 
 
-@pytest.mark.parametrize("command", [["plan", "--params"], ["import", "mhqa"], ["cache", "export", "a.jsonl", "--cache"]])
+@pytest.mark.parametrize(
+    "command", [["plan", "--params"], ["import", "mhqa"], ["cache", "export", "a.jsonl", "--cache"]]
+)
 def test_a_name_of_three_hundred_characters_is_one_sentence(command, house, capsys):
     assert cli.main([*command, "n" * 300]) == 1
     said = capsys.readouterr().err

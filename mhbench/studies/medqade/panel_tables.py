@@ -16,6 +16,7 @@ import pandas as pd
 
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response
+from ...report import style
 from ...stats.abstention import DIFFICULTY, difficulty_strata, mean_difficulty
 from ...stats.agreement import ABSTAIN, METRICS, cohen_kappa, mean_defined, mean_pairwise
 from ...stats.bias import as_scores
@@ -33,7 +34,7 @@ __all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', '
            'resolved_labels', 'majority_table', 'rater_agreement', 'match_strata', 'item_strata', 'bank_strata',
            'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'labels_by_judge', 'judge_labels',
            'beside_majority', 'comparable', 'severity_table', 'alignment_table', 'people_as_sample', 'members_table',
-           'noninferior_count', 'panel_metrics']
+           'noninferior_judges', 'noninferior_count', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -416,6 +417,15 @@ def members_table(
     return pd.DataFrame(rows, columns=[*_MEMBERS, "raters_needed"]).astype({"raters_needed": "Int64"})
 
 
+def noninferior_judges(table: pd.DataFrame) -> str:  # of members_table
+    "How many of all judges are non-inferior, simulated ones apart."
+    as_good, drawn = table["verdict"] == "non-inferior", table["annotator"].map(style.simulated)
+    if not drawn.any() or drawn.all():
+        return f"{as_good.sum()} of {len(table)}{' simulated' * bool(len(table) and drawn.all())} judges"
+    first = f"{as_good[drawn].sum()} of {drawn.sum()} simulated and {as_good[~drawn].sum()} of {(~drawn).sum()} other"
+    return f"{first} judges"
+
+
 def noninferior_count(table: pd.DataFrame) -> str:  # of members_table
     "How many of all judges are non-inferior to a rater of the panel, inferior, and undecided, and for want of what."
     if not len(table):
@@ -427,7 +437,8 @@ def noninferior_count(table: pd.DataFrame) -> str:  # of members_table
     needed_raters = f" ({int(needed.min())} to {int(needed.max())} raters would do)" if len(needed) else ""
     margin = f"margin {table['margin'].iloc[0]:g}"
     n = counts.get("non-inferior", 0)
-    first = f"{n} of {len(table)} judges {'is' if n == 1 else 'are'} non-inferior to a rater of the panel ({margin})"
+    verb = "is" if n == 1 else "are"
+    first = f"{noninferior_judges(table)} {verb} non-inferior to a rater of the panel ({margin})"
     return ", ".join([first, *kinds]) + needed_raters
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
