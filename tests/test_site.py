@@ -185,7 +185,7 @@ def test_every_figure_of_the_reports_has_its_title():
 
 WANTED = {  # what somebody asks who does not know a name -> functions of which one is meant
     "agreement of raters": {"krippendorff_alpha", "cohen_kappa", "agreement_estimate"},
-    "confidence interval for a share of cases": {"count_limits", "wilson", "proportion"},
+    "confidence interval for a share of cases": {"count_limits", "proportion"},
     "calibration": {"calibration_error", "expected_calibration_error"},
     "paired comparison": {"compare_levels", "paired_t", "mean_difference"},
     "read an Anki deck": {"load_anki"},

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -265,9 +265,8 @@ def _headed(path: Path, rows: Iterable[tuple[int, Sequence[Any]]], skip: Sequenc
                 refuse(f"read_ratings: a header must name each column once; got {actual}")
             continue
         if len(row) > len(columns) and any(c not in (None, "") for c in row[len(columns) :]):
-            actual = (
-                f"{len(row)} cells for {len(columns)} columns ({path.name}:{line}); look for a comma without quotes"
-            )
+            counted = f"{len(row)} cells for {len(columns)} columns"
+            actual = f"{counted} ({path.name}:{line}); look for a comma without quotes"
             refuse(f"read_ratings: a row must have no more cells than its header has names; got {actual}")
         if any(c not in (None, "") for c in row):
             yield f"{path.name}:{line}", dict(zip(columns, itertools.chain(row, itertools.repeat(None))))
@@ -288,11 +287,9 @@ def _json(path: Path, part: RatingPart) -> _Rows:
             whole = json.loads(file_text(path, part.encoding))
         except ValueError as e:
             refuse(f"read_ratings: a file must be JSON; got {e} ({path.name})")
-        documents: Iterable = (
-            [(path.name, whole)]
-            if isinstance(whole, dict)
-            else ((f"{path.name}:{k}", x) for k, x in enumerate(whole, 1))
-        )
+        documents: Iterable = ((f"{path.name}:{k}", x) for k, x in enumerate(whole, 1))
+        if isinstance(whole, dict):
+            documents = [(path.name, whole)]
     else:
         documents = json_rows(path, part.encoding)
     for place, document in documents:
@@ -327,43 +324,52 @@ def described_rows(path: Path, part: RatingPart) -> _Rows:
     refuse(f"read_ratings: files must be .csv, .tsv, .xlsx, .json, .jsonl or .parquet; got {path.name!r}")
 
 # %% ../../nbs/records/09_described.ipynb #54d10a0f
+class _Row(NamedTuple):
+    "A row, with what was captured beside it."
+
+    cells: Mapping[str, Any]
+    names: dict[str, str]
+    place: str
+
+
+def _refuse_column(rule: str, actual: str, name: str, row: Mapping[str, Any], place: str) -> NoReturn:
+    "Refuse a name that no column has, with the nearest one."
+    near = get_close_matches(name, map(str, row), n=1)
+    meant = f", nearest to it {near[0]!r}" if near else ""
+    remedy = f"it has {', '.join(map(str, itertools.islice(row, 12)))}"
+    refuse(f"read_ratings: {rule}; got {actual}{meant}", place=place, remedy=remedy)
+
+
 def _looked_up(row: Mapping[str, Any], name: str, place: str, what: str = "column") -> Any:
     "A column, or a dotted path within one."
     if name in row:
         return row[name]
     value: Any = row
     rest = name
-    while rest:
-        if not isinstance(value, Mapping):
-            break
+    while rest and isinstance(value, Mapping):
         parts = rest.split(".")
         at = next((".".join(parts[:k]) for k in range(len(parts), 0, -1) if ".".join(parts[:k]) in value), None)
         if at is None:
             break
         value, rest = value[at], rest[len(at) + 1 :]
-    else:
-        return value
-    near = get_close_matches(name, map(str, row), n=1)
-    meant = f", nearest to it {near[0]!r}" if near else ""
-    had = ", ".join(map(str, itertools.islice(row, 12)))
-    refuse(f"read_ratings: {what} must be there; got {name!r}{meant} ({place})", remedy=f"it has {had}")
+    if rest:
+        _refuse_column(f"{what} must be there", repr(name), name, row, place)
+    return value
 
 
-_Getter = Callable[[Mapping[str, Any], Mapping[str, str], str], Any]
-
-
-def _getter(said: str, field: str) -> _Getter:
+def _getter(said: str, field: str) -> Callable[[_Row], Any]:
     "What gives a field of a row: a constant, a sum, a captured name, or a column."
+    what = f"{field}'s column"
     if not said:
-        return lambda row, names, place: names.get(field, "")
+        return lambda row: row.names.get(field, "")
     if said.startswith("="):
-        return lambda row, names, place: said[1:].strip()
+        return lambda row: said[1:].strip()
     if " + " in said:
         parts = [_getter(p.strip(), field) for p in said.split(" + ")]
-        return lambda row, names, place: "/".join(cell_words(get(row, names, place)) for get in parts)
+        return lambda row: "/".join(cell_words(get(row)) for get in parts)
     if _holes(said):
-        return lambda row, names, place: _looked_up(row, _filled(said, names), place, f"{field}'s column")
-    return lambda row, names, place: names[said] if said in names else _looked_up(row, said, place, f"{field}'s column")
+        return lambda row: _looked_up(row.cells, _filled(said, row.names), row.place, what)
+    return lambda row: row.names[said] if said in row.names else _looked_up(row.cells, said, row.place, what)
 
 # %% ../../nbs/records/09_described.ipynb #54d10a11
 _PAIR = re.compile(
@@ -402,12 +408,8 @@ class RatingTable(NamedTuple):
     release: str
     study: str
     scales: dict[str, Scale]  # by criterion
-    frame: (
-        pd.DataFrame
-    )  # RATING_COLUMNS, and `within.NAME` for each; label as it stands, score as a number or a step's place
-    counts: (
-        pd.DataFrame
-    )  # kind, rater, criterion, rated, missing, outside, and beside and other reasons in columns of their own
+    frame: pd.DataFrame  # RATING_COLUMNS, and `within.NAME` for each; label as it stands, score or a step's place
+    counts: pd.DataFrame  # kind, rater, criterion, rated, missing, outside, and further reasons
     notes: list[str]  # what a reader should know
     asks: list[str]  # what only the authors can say
     origin: Origin
@@ -440,11 +442,8 @@ class RatingTable(NamedTuple):
             scale = self.scales[row["criterion"]]
             number = scale.kind == "numbers" and row["score"] == row["score"]
             about: dict[str, Any] = {c: row[c] or None for c in ("criterion", "repeat", "session")}
-            about |= (
-                {"n": int(row["n"]), "sd": None if row["sd"] != row["sd"] else row["sd"]}
-                if row["n"] == row["n"]
-                else {}
-            )
+            if row["n"] == row["n"]:
+                about |= {"n": int(row["n"]), "sd": None if row["sd"] != row["sd"] else row["sd"]}
             about |= {"within": {k: w for k in names if (w := row[f"within.{k}"])}, "kind": row["kind"]}
             about |= {"value": row["score"]} if number else {"label": row["label"]}
             item = re.sub(r"\s+", "-", row["item"])
@@ -493,33 +492,28 @@ class _Column(NamedTuple):
     keys: list[tuple[str, str]]  # criterion and key; empty: the cell is the value
 
 
-def _value_columns(part: RatingPart, row: Mapping[str, Any], names: Mapping[str, str], place: str) -> list[_Column]:
+def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     "The columns of a file that hold values."
     left, arrow, key = (x.strip() for x in part.value.partition(">"))
     listed = part.criterion if isinstance(part.criterion, list) else []
-    own = [c if _holes(key) else "" for c in listed] if arrow and "{criterion}" in key else [""]
-    keys = [(c, _filled(key, {"criterion": c})) for c in own] if arrow else []
+    keys = [(c, _filled(key, {"criterion": c})) for c in (listed if "{criterion}" in key else [""])] if arrow else []
     if not _holes(left):
-        _looked_up(row, left, place, "value's column")
+        _looked_up(row.cells, left, row.place, "value's column")
         return [_Column(left, {}, keys)]
     out: list[_Column] = []
     others = {part.item, part.target, part.rater, part.repeat, part.session, *part.within.values(), *part.cells}
-    for column in row:
+    for column in row.cells:
         found = _captures(left, str(column)) if column not in others else None
-        if found is None or any(names.get(k, v) != v for k, v in found.items()):
+        if found is None or any(row.names.get(k, v) != v for k, v in found.items()):
             continue
         if not listed or found.get("criterion", listed[0]) in listed:
-            out.append(_Column(str(column), {k: v for k, v in found.items() if k != "option"} | found, keys))
+            out.append(_Column(str(column), found, keys))
     at = [c.names.get("criterion") for c in out]
-    gone = [c for c in listed if c not in at] if "criterion" in _holes(left) else [] if out else [left]
+    gone = [c for c in listed if c not in at] if "criterion" in _holes(left) else []
     if gone or not out:
-        near = get_close_matches(_filled(left, {"criterion": gone[0]}) if gone else left, map(str, row), n=1)
-        meant = f", nearest to it {near[0]!r}" if near else ""
-        actual = f"none for {', '.join(gone) or left}{meant} ({place})"
-        refuse(
-            f"read_ratings: columns must fit value {part.value!r}; got {actual}",
-            remedy=f"it has {', '.join(map(str, row))[:200]}",
-        )
+        meant = _filled(left, {"criterion": gone[0]}) if gone else left
+        actual = f"none for {', '.join(gone) or left}"
+        _refuse_column(f"columns must fit value {part.value!r}", actual, meant, row.cells, row.place)
     return out
 
 
@@ -529,10 +523,8 @@ _READ = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".json", ".jsonl", ".ndjson",
 def described_files(part: RatingPart, folder: Path, away: set[str] | None = None) -> list[tuple[Path, dict[str, str]]]:
     """The files of a part, with what their names capture; the names of those that are not there are added to `away`,
     and refused without it."""
-    if isinstance(part.files, dict):
-        named = [(name, f) for name, fs in part.files.items() for f in ([fs] if isinstance(fs, str) else fs)]
-    else:
-        named = [("", f) for f in ([part.files] if isinstance(part.files, str) else part.files)]
+    files = part.files if isinstance(part.files, dict) else {"": part.files}
+    named = [(name, f) for name, fs in files.items() for f in ([fs] if isinstance(fs, str) else fs)]
     out: list[tuple[Path, dict[str, str]]] = []
     for name, said in named:
         plain = _HOLE.sub("*", said)
@@ -578,11 +570,18 @@ def _joined(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str]
     return add
 
 # %% ../../nbs/records/09_described.ipynb #54d10a18
+_GONE = object()  # the value of a key that is not there
+
+
 class _Reading:
     "What is gathered while a part is read."
 
     def __init__(self, part: RatingPart):
         self.part = part
+        said = {f: getattr(part, f) for f in RATING_FIELDS}
+        self.getters = {f: _getter("" if isinstance(s, list) else s, f) for f, s in said.items()}
+        self.within = [_getter(s, name) for name, s in part.within.items()]
+        self.of_mean = {f: _getter(getattr(part, f), f) for f in ("n", "sd") if getattr(part, f)}
         self.cells: list[tuple] = []  # what the ratings of one cell share: _SHARED, and within
         self.at = array("l")  # of each rating the cell, and which of the values that occur
         self.of = array("l")
@@ -592,32 +591,64 @@ class _Reading:
         self.notes: Counter[str] = Counter()
         self.kinds: dict[str, str] = {}
         self.scales: dict[str, Scale] = {}
-        self.seen: dict[
-            tuple[str, str], tuple[int, str, str]
-        ] = {}  # place among the values or -1, how it counts, label
-        self.missing = {m: None for m in part.missing} | {
-            f"{float(m):g}": None for m in part.missing if _NUMBER.fullmatch(m)
-        }
+        self.seen: dict[tuple[str, str], tuple[int, str, str]] = {}  # place in values or -1, how it counts, label
+        self.missing = {*part.missing, *(f"{float(m):g}" for m in part.missing if _NUMBER.fullmatch(m))}
 
-    def kind(self, rater: str, row: Mapping[str, Any], names: Mapping[str, str], place: str) -> str:
+    def kind(self, rater: str, row: _Row) -> str:
         said = self.part.kind
         if isinstance(said, str) and said not in RATER_KINDS:
-            found = cell_words(_getter(said, "kind")(row, names, place))
+            found = cell_words(_getter(said, "kind")(row))
             if found not in RATER_KINDS:
-                refuse(f"read_ratings: kind must be of {', '.join(RATER_KINDS)}; got {found!r} ({place})")
+                refuse(f"read_ratings: kind must be of {', '.join(RATER_KINDS)}; got {found!r} ({row.place})")
             return found
         if rater not in self.kinds:
             fits = [said] if isinstance(said, str) else [k for k, p in said.items() if re.fullmatch(p, rater)]
             if len(fits) != 1:
                 rule = "kind must have one pattern that fits each rater"
-                refuse(f"read_ratings: {rule}; got {len(fits)} for {rater!r} ({place})")
+                refuse(f"read_ratings: {rule}; got {len(fits)} for {rater!r} ({row.place})")
             self.kinds[rater] = "panel" if self.part.n or self.part.sd else fits[0]
         return self.kinds[rater]
 
-    def add(self, shared: tuple, values: Iterable[tuple[str, Any]]) -> None:
+    def cell(self, row: _Row, column: _Column) -> None:
+        "The rating, or the ratings, of one cell."
+        raw = _looked_up(row.cells, column.name, row.place)
+        found = [(row.names.get("criterion", ""), raw)]
+        gone = "no key"
+        if column.keys:
+            inside = raw if isinstance(raw, dict) else None
+            if inside is None and raw not in (None, ""):
+                inside, mended = json_cell(str(raw))
+                self.notes["cells hold JSON that is cut or has other quotes; what stands before the cut is read"] += (
+                    mended
+                )
+            if inside is None:
+                gone = _MISSING if raw in (None, "") else "no JSON"
+            found = [(c, (inside or {}).get(key, _GONE)) for c, key in column.keys]
+        about = {f: get(row) for f, get in self.getters.items()}
+        if list in {*map(type, about.values()), *(type(v) for _, v in found)}:
+            for criterion, value in found:
+                for each in _in_step({"value": value} | about, row.place):
+                    self._add(row, each, [(criterion or cell_words(each["criterion"]), each["value"])])
+            return
+        if not column.keys and not found[0][0]:
+            found = [(cell_words(about["criterion"]), raw)]
+        rater = cell_words(about["rater"])
+        for criterion in (c for c, v in found if v is _GONE):
+            self.counts[self.kind(rater, row), rater, criterion, gone] += 1
+        if found := [(c, v) for c, v in found if v is not _GONE]:
+            self._add(row, about, found)
+
+    def _add(self, row: _Row, fields: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> None:
         "The values of one cell, by criterion: ratings, or counts of why they are none."
-        at, kind, rater = len(self.cells), shared[5], shared[2]
-        self.cells.append(shared)
+        item, target, rater, _, repeat, session = (cell_words(fields[f]) for f in RATING_FIELDS)
+        if not item or not rater:
+            name = "rater" if item else "item"
+            remedy = f"say {name} in the description, or mend the cell"
+            refuse(f"read_ratings: {name} must not be empty; got nothing ({row.place})", remedy=remedy)
+        kind, at = self.kind(rater, row), len(self.cells)
+        shared = (item, target or "answer", rater, repeat, session, kind)
+        within = [cell_words(get(row)) for get in self.within]
+        self.cells.append((*shared, self._mean_of("n", row), self._mean_of("sd", row), row.place, *within))
         for criterion, raw in values:
             text = raw if type(raw) is str else cell_words(raw)
             known = self.seen.get((criterion, text))
@@ -631,6 +662,25 @@ class _Reading:
             if known[1] == _OUTSIDE:
                 self.odd[criterion, known[2]].append(shared[:5])
 
+    def _mean_of(self, name: str, row: _Row) -> float | None:
+        if name not in self.of_mean:
+            return None
+        text = cell_words(self.of_mean[name](row))
+        if not _NUMBER.fullmatch(text):
+            refuse(f"read_ratings: {name} of a mean must be a number; got {text!r} ({row.place})")
+        return float(text.replace(",", "."))
+
+    def _known(self, criterion: str, text: str) -> tuple[int, str, str]:
+        if criterion not in self.scales:
+            self.scales[criterion] = self.part.scale_of(criterion)
+        if text in self.missing or not text:
+            return -1, "declared missing" if text in self.missing else _MISSING, text
+        why, label, score = self.scales[criterion].read(text)
+        if why not in (_RATED, _BESIDE):
+            return -1, why, label
+        self.values.append((criterion, label, score, why))
+        return len(self.values) - 1, why, label
+
     def table(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         "The ratings, one a row, with the number of the cell of each; and the cells."
         cells = pd.DataFrame(self.cells, columns=[*_SHARED, *(f"within.{w}" for w in self.part.within)])
@@ -642,24 +692,8 @@ class _Reading:
             (kind, rater), v = names[pair // (len(of) + 1)], pair % (len(of) + 1)
             self.counts[kind, rater, of["criterion"][v], of["why"][v]] += int(k)
         whole = pd.concat([x.take(k).reset_index(drop=True) for x, k in ((cells, at), (of, value))], axis=1)
-        frame = whole[[*RATING_COLUMNS, *cells.columns[len(_SHARED) :]]].astype(
-            {"score": float, "n": float, "sd": float}
-        )
-        return frame.assign(cell=at), cells
-
-    def _known(self, criterion: str, text: str) -> tuple[int, str, str]:
-        why, label, score = self._read(criterion, text)
-        if why not in (_RATED, _BESIDE):
-            return -1, why, label
-        self.values.append((criterion, label, score, why))
-        return len(self.values) - 1, why, label
-
-    def _read(self, criterion: str, text: str) -> tuple[str, str, float | None]:
-        if criterion not in self.scales:
-            self.scales[criterion] = self.part.scale_of(criterion)
-        if text in self.missing:
-            return "declared missing", text, None
-        return self.scales[criterion].read(text) if text else (_MISSING, text, None)
+        frame = whole[[*RATING_COLUMNS, *cells.columns[len(_SHARED) :]]]
+        return frame.astype({"score": float, "n": float, "sd": float}).assign(cell=at), cells
 
 # %% ../../nbs/records/09_described.ipynb #54d10a1a
 def _in_step(values: dict[str, Any], place: str) -> Iterator[dict[str, Any]]:
@@ -688,57 +722,48 @@ def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> 
     "The ratings of one part."
     r = _Reading(part)
     for path, in_name in described_files(part, folder, away):
-        getters = {f: _getter("" if isinstance(s := getattr(part, f), list) else s, f) for f in RATING_FIELDS}
-        within = [_getter(said, name) for name, said in part.within.items()]
-        several = {f: _getter(getattr(part, f), f) for f in ("n", "sd") if getattr(part, f)}
         join = _joined(part, folder)
         columns: list[_Column] | None = None
         for place, own in described_rows(path, part):
-            row, names = _prepared(part, own, in_name, join, r.notes, place)
+            row = _prepared(part, own, in_name, join, r.notes, place)
             if row is None:
                 continue
             if columns is None or part.keys or path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
-                columns = _value_columns(part, row, names, place)
-            boxes: dict[tuple, tuple[dict, dict[str, str]]] = {}
+                columns = _value_columns(part, row)
+            boxes: dict[tuple, dict[str, str]] = {}
             for at in columns:
-                if "option" in at.names:  # REDCap writes the option -99 as ____99
-                    option = re.sub("^_", "-", at.names["option"])
-                    same = {k: v for k, v in at.names.items() if k != "option"}
-                    boxes.setdefault(tuple(same.items()), (same, {}))[1][option] = cell_words(row.get(at.name))
+                if "option" not in at.names:
+                    r.cell(row._replace(names={**row.names, **at.names}), at)
                     continue
-                _add_cell(r, row, {**names, **at.names}, at, getters, within, several, place)
-            for same, cells in boxes.values():
-                ticked = _Column("", same, [])
-                _add_cell(
-                    r,
-                    {**row, "": _checked(cells, part, place)},
-                    {**names, **same},
-                    ticked,
-                    getters,
-                    within,
-                    several,
-                    place,
-                )
+                option = re.sub("^_", "-", at.names["option"])  # REDCap writes the option -99 as ____99
+                same = tuple((k, v) for k, v in at.names.items() if k != "option")
+                boxes.setdefault(same, {})[option] = cell_words(row.cells.get(at.name))
+            for same, boxed in boxes.items():
+                cells = {**row.cells, "": _checked(boxed, part, place)}
+                r.cell(_Row(cells, {**row.names, **dict(same)}, place), _Column("", {}, []))
     return r
 
 
-def _prepared(part, own, in_name, join, notes: Counter, place: str) -> tuple[Mapping[str, Any] | None, dict[str, str]]:
+def _prepared(part: RatingPart, own, in_name: dict[str, str], join, notes: Counter, place: str) -> _Row | None:
     "A row with what is joined to it, and all that is captured; None for a row that does not count."
-    row = join(own, place)
-    if row is None:
+    cells = join(own, place)
+    if cells is None:
         notes[f"rows whose key has no partner in {part.join['file']} are left out"] += 1
-        return None, {}
+        return None
     for column, wanted in part.where.items():
-        if cell_words(_looked_up(row, column, place)) not in ([wanted] if isinstance(wanted, str) else wanted):
+        if cell_words(_looked_up(cells, column, place)) not in ([wanted] if isinstance(wanted, str) else wanted):
             notes[f"rows are left out, where not {column} as declared"] += 1
-            return None, {}
-    names = {**in_name, **{k: cell_words(row[k]) for k in part.keys}}
+            return None
+    names = {**in_name, **{k: cell_words(cells[k]) for k in part.keys}}
     for column, template in part.cells.items():
-        text = cell_words(_looked_up(row, column, place))
+        text = cell_words(_looked_up(cells, column, place))
         if (found := _captures(template, text, f"a cell of {column}")) is None:
             refuse(f"read_ratings: a cell of {column} must fit {template!r}; got {text!r} ({place})")
         names |= found
-    return row, names
+    return _Row(cells, names, place)
+
+
+_PLAIN = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def rows_described(part: RatingPart, folder: Path, away: set[str] | None = None) -> pd.DataFrame:
@@ -748,9 +773,8 @@ def rows_described(part: RatingPart, folder: Path, away: set[str] | None = None)
     for path, in_name in described_files(part, folder, away):
         join = _joined(part, folder)
         for place, own in described_rows(path, part):
-            row, names = _prepared(part, own, in_name, join, Counter(), place)
-            if row is not None:
-                rows.append({k: v for k, v in row.items() if k} | names)
+            if (row := _prepared(part, own, in_name, join, Counter(), place)) is not None:
+                rows.append({k: v for k, v in row.cells.items() if k} | row.names)
     frame = pd.DataFrame(rows)
     for column in frame:
         texts = frame[column].map(lambda v: v if isinstance(v, list | dict) else cell_words(v) or None)
@@ -758,80 +782,6 @@ def rows_described(part: RatingPart, folder: Path, away: set[str] | None = None)
         plain = given and all(isinstance(t, str) and _PLAIN.fullmatch(t) for t in given)
         frame[column] = pd.to_numeric(texts) if plain else texts
     return frame
-
-
-_PLAIN = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][-+]?\d+)?")
-
-
-def _add_cell(r: _Reading, row, names, column: _Column, getters, within, several, place: str) -> None:
-    "The rating, or the ratings, of one cell."
-    raw = row.get(column.name) if column.name in row else _looked_up(row, column.name, place)
-    found = [(names.get("criterion", ""), raw)]
-    if column.keys:
-        inside = raw if isinstance(raw, dict) else None
-        if inside is None and raw not in (None, ""):
-            inside, mended = json_cell(str(raw))
-            r.notes["cells hold JSON that is cut or has other quotes; what stands before the cut is read"] += mended
-        gone = "no key" if inside is not None else _MISSING if raw in (None, "") else "no JSON"
-        found = [(c, inside.get(key, _GONE) if inside is not None else _GONE) for c, key in column.keys]
-    about = {f: get(row, names, place) for f, get in getters.items()}
-    more = _Shared(
-        [cell_words(get(row, names, place)) for get in within],
-        _mean_of(several, "n", row, names, place),
-        _mean_of(several, "sd", row, names, place),
-        place,
-    )
-    if list in {*map(type, about.values()), *(type(v) for _, v in found)}:
-        for criterion, value in found:
-            for each in _in_step({"value": value} | about, place):
-                _add(
-                    r,
-                    row,
-                    names,
-                    {f: each[f] for f in RATING_FIELDS},
-                    more,
-                    [(criterion or cell_words(each["criterion"]), each["value"])],
-                )
-        return
-    if not column.keys and not found[0][0]:
-        found = [(cell_words(about["criterion"]), raw)]
-    if why := [c for c, v in found if v is _GONE]:
-        rater = cell_words(about["rater"])
-        kind = r.kind(rater, row, names, place)
-        for c in why:
-            r.counts[kind, rater, c, gone] += 1
-        found = [(c, v) for c, v in found if v is not _GONE]
-    if found:
-        _add(r, row, names, about, more, found)
-
-
-class _Shared(NamedTuple):
-    within: list[str]
-    n: float | None
-    sd: float | None
-    place: str
-
-
-def _add(r: _Reading, row, names, of: Mapping[str, Any], more: _Shared, found) -> None:
-    item, target, rater, _, repeat, session = map(cell_words, of.values())
-    if not item or not rater:
-        name = "rater" if item else "item"
-        remedy = f"say {name} in the description, or mend the cell"
-        refuse(f"read_ratings: {name} must not be empty; got nothing ({more.place})", remedy=remedy)
-    kind = r.kind(rater, row, names, more.place)
-    r.add((item, target or "answer", rater, repeat, session, kind, more.n, more.sd, more.place, *more.within), found)
-
-
-_GONE = object()
-
-
-def _mean_of(several, name: str, row, names, place: str) -> float | None:
-    if name not in several:
-        return None
-    text = cell_words(several[name](row, names, place))
-    if not _NUMBER.fullmatch(text):
-        refuse(f"read_ratings: {name} of a mean must be a number; got {text!r} ({place})")
-    return float(text.replace(",", "."))
 
 # %% ../../nbs/records/09_described.ipynb #54d10a1c
 def _refuse_twice(frame: pd.DataFrame, cells: pd.DataFrame, within: list[str]) -> None:

@@ -10,7 +10,7 @@ import json
 import os.path
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from ..errors import refuse
-from .described import RatingPart, cell_words, described_rows, json_cell
+from .described import RATING_FIELDS, RatingPart, cell_words, described_rows
 from .questions import plain_name
 from .table import file_text
 
@@ -46,8 +46,8 @@ _ABOUT = re.compile(  # what programs write of a response: no ratings
     r"redcap.*|.*complete|comments?|kommentar|bemerkung|name|email|e?mailaddress|consent"
 )
 _NUMBER = re.compile(r"-?\d+([.,]\d+)?")
+_CODES = re.compile(r"-\d+|9{2,}|8{2,}|7{2,}|0")
 _MOST_LABELS = 12
-_SEPARATORS = ("___", "__", " [", "[", "_", ".", " - ", ":")
 
 
 class Guess(NamedTuple):
@@ -58,13 +58,9 @@ class Guess(NamedTuple):
 
     def text(self) -> str:
         "The description as YAML, with the questions above it."
-        shown = yaml.safe_dump(
-            self.description, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None
-        )
-        return (
-            "".join(f"# {line}\n" for line in ["guessed; correct it, then: mhbench ratings THIS_FILE", *self.asks])
-            + shown
-        )
+        head = ["guessed; correct it, then: mhbench ratings THIS_FILE", *self.asks]
+        options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None}
+        return "".join(f"# {line}\n" for line in head) + yaml.safe_dump(self.description, width=110, **options)
 
 
 def _known_as(columns: list[str], names: Mapping[str, str], asks: list[str]) -> dict[str, str]:
@@ -78,77 +74,31 @@ def _known_as(columns: list[str], names: Mapping[str, str], asks: list[str]) -> 
     return found
 
 
-def _json_layout(path: Path, asks: list[str]) -> dict[str, Any]:
-    "The list, or the levels, in which the rows of a JSON file stand."
-    whole = json.loads(file_text(path)) if path.suffix.lower() == ".json" else None
-    if not isinstance(whole, dict):
-        return {}
-    lists = [k for k, v in whole.items() if isinstance(v, list) and v and isinstance(v[0], dict)]
-    if lists:
-        return {"each": lists[0]}
-    levels: list[str] = []
-    inner = whole
-    while inner and isinstance(inner, dict) and all(isinstance(v, dict) for v in inner.values()):
-        levels.append(["item", "target", "session"][min(len(levels), 2)])
-        inner = next(iter(inner.values()))
-    asks += [f"keys: {len(levels)} levels are named {', '.join(levels)}"] if levels else []
-    return {"keys": levels} if levels else {}
+def _texts(rows: Sequence[Mapping], column: str) -> list[str]:
+    "What the cells of a column hold, lists one by one."
+    cells = [row.get(column) for row in rows]
+    return [t for c in cells for v in (c if isinstance(c, list) else [c]) if (t := cell_words(v))]
 
 
-def _around(names: list[str]) -> tuple[str, str]:
-    "What names have in common before and after what they differ in, up to a separator."
-    start, end = os.path.commonprefix(names), os.path.commonprefix([n[::-1] for n in names])[::-1]
-    start = re.sub(r"[A-Za-z]*$", "", start) if not re.fullmatch(r"[A-Za-z]{1,2}", start) else start
-    end = re.sub(r"^[A-Za-z0-9]*", "", end) if not re.fullmatch(r"_?[a-z]{4,}", end) else end
-    return start, end
-
-
-def _alike(texts: Mapping[str, list[str]]) -> list[str]:
-    "The largest set of columns with few values, and the same ones."
-    few = {c: set(v) for c, v in texts.items() if v and 1 < len(set(v)) <= _MOST_LABELS and max(map(len, v)) <= 60}
-    share = {c: sum(map(bool, map(_NUMBER.fullmatch, v))) / len(v) for c, v in texts.items() if v}
-    numbers = {c for c in few if share[c] > 0.6}
-    best: list[str] = []
-    ends = {
-        c: (min(x), max(x))
-        for c in few
-        if c in numbers and (x := [float(v.replace(",", ".")) for v in few[c] if _NUMBER.fullmatch(v)])
-    }
-    for c in few:
-        if c in numbers:
-            group = [d for d in ends if ends[d][0] <= ends[c][1] and ends[c][0] <= ends[d][1]]
-        else:
-            group = [d for d in few if d not in numbers and len(few[c] & few[d]) * 2 >= min(len(few[c]), len(few[d]))]
-        best = max(best, group, key=len)
-    return best or [c for c in share if share[c] == 1 and len(set(texts[c])) > 1]
+def _numbers(texts: Sequence[str]) -> list[float]:
+    "The numbers among texts of which half or more are such; none of others."
+    numbers = [float(t.replace(",", ".")) for t in texts if _NUMBER.fullmatch(t)]
+    return numbers if 2 * len(numbers) >= len(texts) else []
 
 # %% ../../nbs/records/13_guessed.ipynb #54d10b05
-_CODES = re.compile(r"-\d+|9{2,}|8{2,}|7{2,}|0")
-
-
 def _scale_of(texts: list[str], asks: list[str]) -> Any:
     "A scale from the values that are seen; codes that look like no rating are asked about."
-    numbers = [float(t.replace(",", ".")) for t in texts if _NUMBER.fullmatch(t)]
-    if 2 * len(numbers) >= len(texts) > 0:
+    if numbers := _numbers(texts):
         middle = sorted(numbers)[len(numbers) // 2]
         short = 1 < len(set(numbers) - {0.0}) <= 10 and max(numbers) <= 10  # 1 to 5, not 0 to 100
-        codes = sorted(
-            {
-                t
-                for t in texts
-                if _CODES.fullmatch(t)
-                and (abs(float(t)) > 10 * max(abs(middle), 1) or float(t) < 0 < middle or t == "0" and short)
-            }
-        )
-        inside = [x for x in numbers if f"{x:g}" not in codes] or numbers
-        words = sorted({t for t in texts if not _NUMBER.fullmatch(t)})
-        asks += (
-            [f"missing: do {', '.join(codes)} mean that nobody rated? If so, missing: [{', '.join(codes)}]"]
-            if codes
-            else []
-        )
-        asks += [f"missing: {', '.join(words[:6])} are no numbers"] if words else []
+        far = lambda x: abs(x) > 10 * max(abs(middle), 1) or x < 0 < middle or (x == 0 and short)
+        codes = sorted({t for t in texts if _CODES.fullmatch(t) and far(float(t))})
+        if codes:
+            asks.append(f"missing: do {', '.join(codes)} mean that nobody rated? If so, missing: [{', '.join(codes)}]")
+        if words := sorted({t for t in texts if not _NUMBER.fullmatch(t)}):
+            asks.append(f"missing: {', '.join(words[:6])} are no numbers")
         asks.append("scale: the least and the largest value that are seen; say what could be chosen")
+        inside = [x for x in numbers if f"{x:g}" not in codes] or numbers
         low, high = min(inside), max(inside)
         return "..".join(f"{Decimal(repr(x)).normalize():f}" for x in (low, high if high > low else low + 1))
     labels = [label for label, _ in Counter(texts).most_common()]
@@ -158,59 +108,76 @@ def _scale_of(texts: list[str], asks: list[str]) -> Any:
     return labels[:40]
 
 
+def _similar(a: Sequence[str], b: Sequence[str]) -> bool:
+    "Whether numbers of two columns overlap, or their labels are the same for the most part."
+    x, y = _numbers(a), _numbers(b)
+    if x and y:
+        return min(x) <= max(y) and min(y) <= max(x)
+    return not (x or y) and 2 * len(set(a) & set(b)) >= min(len(set(a)), len(set(b)))
+
+
+def _wide(rows: list[dict], left: list[str], hole: str) -> tuple[list[str], str, dict[str, Any]]:
+    "The columns that hold values where none is for them alone; the value of their description, and what goes with it."
+    texts = {c: t for c in left if not _ABOUT.fullmatch(plain_name(c)) and len(set(t := _texts(rows, c))) > 1}
+    few = {c: t for c, t in texts.items() if len(set(t)) <= _MOST_LABELS and max(map(len, t)) <= 60}
+    rated = max(([d for d in few if _similar(few[c], few[d])] for c in few), key=len, default=[])
+    rated = rated or [c for c, t in texts.items() if all(map(_NUMBER.fullmatch, t))]
+    if not rated:
+        remedy = "describe it as docs/ratings describes releases of other layouts"
+        refuse(f"guess_description: a file must have columns that look like ratings; got {left}", remedy=remedy)
+    if len(rated) == 1:
+        return rated, rated[0], {}
+    start, end = os.path.commonprefix(rated), os.path.commonprefix([c[::-1] for c in rated])[::-1]
+    if not re.fullmatch(r"[A-Za-z]{1,2}", start):  # Q1; else names differ from a separator on
+        start = re.sub(r"[A-Za-z]*$", "", start)
+    if not re.fullmatch(r"_?[a-z]{4,}", end):
+        end = re.sub(r"^[A-Za-z0-9]*", "", end)
+    inner = [c[len(start) : len(c) - len(end)] for c in rated]
+    return rated, f"{start}{{{hole}}}{end}", {"criterion": inner} if hole == "criterion" else {}
+
+# %% ../../nbs/records/13_guessed.ipynb #54d10b06
 def guess_description(path: str | Path, given: Mapping[str, str] | None = None, **how: Any) -> Guess:
-    """What a file of ratings seems to hold, as a description; fields that are `given` are not guessed; `how`: sheet,
-    encoding.
+    """What a file of ratings seems to hold, as a description: a row a rating, or a column a criterion, rater or item.
+    Fields that are `given` are not guessed; `how`: sheet, encoding.
 
     Raises: ValueError where no column looks like ratings, or a given column is not there.
     """
     path = Path(path)
     asks: list[str] = []
-    about: dict[str, Any] = {"release": path.stem, "files": path.name}
-    layout = _json_layout(path, asks)
-    how |= {"files": path.name, "value": "x", "scale": "0..1", **layout}
-    rows = [dict(row) for _, row in itertools.islice(described_rows(path, RatingPart(**how)), 3000)]
-    if any("ImportId" in cell_words(v) for row in rows[:2] for v in row.values()):
+    layout: dict[str, Any] = {}
+    whole = json.loads(file_text(path)) if path.suffix.lower() == ".json" else None
+    if isinstance(whole, dict):  # the list in which its rows stand
+        layout = {"each": next((k for k, v in whole.items() if isinstance(v, list)), "")}
+    part = RatingPart(**how, files=path.name, value="x", scale="0..1", **layout)
+    rows = [dict(row) for _, row in itertools.islice(described_rows(path, part), 3000)]
+    if any("ImportId" in cell_words(v) for row in rows[:2] for v in row.values()):  # Qualtrics
         layout["skip"], rows = [2, 3], rows[2:]
     columns = list(dict.fromkeys(str(c) for row in rows for c in row if c))
     given = {k: v for k, v in (given or {}).items() if v}
     if gone := [f"{k}={v}" for k, v in given.items() if v not in columns]:
-        refuse(
-            f"guess_description: a column must be there; got {', '.join(gone)}",
-            remedy=f"it has {', '.join(columns)[:300]}",
-        )
-    keys = layout.get("keys", [])
-    left = [c for c in columns if c not in given.values() and c not in keys]
-    found = {**_known_as(left, {k: v for k, v in _CALLED.items() if k not in given and k not in keys}, asks), **given}
-    filled = lambda c: sum(row.get(c) not in (None, "") for row in rows)
-    value = max((found[f] for f in ("value", "label") if f in found), key=filled, default=None)
-    found.pop("value", None)
-    if value is None:
+        remedy = f"it has {', '.join(columns)[:300]}"
+        refuse(f"guess_description: a column must be there; got {', '.join(gone)}", remedy=remedy)
+    left = [c for c in columns if c not in given.values()]
+    found = _known_as(left, {k: v for k, v in _CALLED.items() if k not in given}, asks) | given
+    named = [found.pop(f) for f in ("value", "label") if f in found]
+    rated = [max(named, key=lambda c: len(_texts(rows, c)))] if named else []
+    if not rated or not {"n", "sd"} <= set(found):
         found.pop("n", None), found.pop("sd", None)
-    found.pop("label", None)
-    value, own = (value, {}) if value else _wide(rows, [c for c in left if c not in found.values()], found, keys)
-    if "n" in found and "sd" not in found:
-        found.pop("n")
-    texts = own.pop("texts", None)
-    texts = (
-        texts
-        if texts is not None
-        else [t for row in rows if value for v in _listed(row.get(value)) if (t := cell_words(v))]
-    )
-    about |= layout | {
-        f: found[f] for f in ("item", "target", "rater", "criterion", "repeat", "session", "n", "sd") if f in found
-    }
+    value, own = (rated[0] if rated else ""), dict[str, Any]()
+    if not rated:
+        hole = "item" if "item" not in found else "rater" if "rater" not in found else "criterion"
+        rated, value, own = _wide(rows, [c for c in left if c not in found.values()], hole)
     if "rater" not in found and "{rater}" not in value:
-        about |= _rater_of_name(path, asks)
-    if "{item}" in value:
-        about.pop("item", None)
-    about |= {"value": value, **own}
-    if "judge" in (about.get("rater", "") + str(about["files"])).casefold():
+        asks.append("rater: no column was found; one rater was assumed")
+        found["rater"] = f"={path.stem}"
+    about = {"release": path.stem, "files": path.name, **layout}
+    about |= {f: found[f] for f in (*RATING_FIELDS, "n", "sd") if f in found} | {"value": value, **own}
+    if "judge" in (found.get("rater", "") + path.name).casefold():
         about["kind"] = "judge"
-    about.setdefault("scale", None) or about.update(scale=_scale_of(texts, asks))
+    about["scale"] = _scale_of([t for c in rated for t in _texts(rows, c)], asks)
     if within := _known_as([c for c in left if c not in found.values()], _WITHIN, []):
         about["within"] = within
-    if "item" not in about and "{item}" not in value and "item" not in keys:
+    if "item" not in about and "{item}" not in value:
         asks.append("item: no column was found for what is rated")
     return Guess(about, asks)
 
@@ -221,91 +188,10 @@ def guess_long(path: str | Path, given: Mapping[str, str] | None = None, **how: 
     Raises: ValueError for another layout, whose description is to be looked at first.
     """
     guess = guess_description(path, given, **how)
-    d = guess.description
+    d, name = guess.description, Path(path).name
     gone = [f for f in ("item", "rater", "target") if f not in d or d[f].startswith("=")]
-    if gone or "{" in d["value"] or ">" in d["value"]:
-        got = f"value: {d['value']}" + (f", and no column for {', '.join(gone)}" if gone else "")
-        remedy = (
-            f"mhbench ratings {Path(path).name} --to ratings.yaml; correct ratings.yaml, and give that in its place"
-        )
-        refuse(
-            f"guess_long: a table of ratings must have a row for each rating; got {got} ({Path(path).name})",
-            remedy=remedy,
-        )
+    if gone or "{" in d["value"]:
+        got = f"value: {d['value']}" + (f", and no column for {', '.join(gone)}" if gone else "") + f" ({name})"
+        remedy = f"mhbench ratings {name} --to ratings.yaml; correct ratings.yaml, and give that in its place"
+        refuse(f"guess_long: a table of ratings must have a row for each rating; got {got}", remedy=remedy)
     return guess
-
-
-def _listed(value: Any) -> list:
-    return value if isinstance(value, list) else [value]
-
-# %% ../../nbs/records/13_guessed.ipynb #54d10b06
-def _rater_of_name(path: Path, asks: list[str]) -> dict[str, str]:
-    "The rater that a file's name says, where others beside it differ in one part; else a constant."
-    tail = re.search(r"[_-].*$", path.name)
-    others = [p.name for p in path.parent.iterdir() if tail and p.name.endswith(tail[0]) and p.name != path.name]
-    others = [name for name in others if _first(path.with_name(name)) == _first(path)]
-    if tail and others:
-        asks.append(f"files: the part that differs between {path.name} and {others[0]} is taken to be the rater")
-        return {"files": "{rater}" + tail[0], "rater": "rater"}
-    asks.append("rater: no column was found; one rater was assumed")
-    return {"rater": f"={path.stem}"}
-
-
-def _first(path: Path) -> set[str]:
-    "The columns of a file's first row."
-    return set(next(described_rows(path, RatingPart(files=path.name, value="x", scale="0..1")), ("", {}))[1])
-
-
-def _wide(rows: list[dict], left: list[str], found: Mapping[str, str], keys: list[str]) -> tuple[str, dict[str, Any]]:
-    "Where a file without a column of values holds them: the value of its description, and what goes with it."
-    objects = {
-        c: [d for row in rows[:200] if (v := row.get(c)) not in (None, "") for d in [json_cell(str(v))[0]] if d]
-        for c in left
-    }
-    full = [c for c, d in objects.items() if d and 2 * len(d) > sum(row.get(c) not in (None, "") for row in rows[:200])]
-    if full:
-        counts = Counter(k for c in full for d in objects[c] for k, v in d.items() if isinstance(v, int | float))
-        criteria = [k for k, n in counts.items() if 2 * n > sum(len(objects[c]) for c in full)]
-        start, end = _around(full) if len(full) > 1 else (full[0], "")
-        name = f"{start}{{target}}{end}" if len(full) > 1 else full[0]
-        texts = [cell_words(d[k]) for c in full for d in objects[c] for k in criteria if d.get(k) is not None]
-        return f"{name} > {{criterion}}", {"criterion": criteria, "texts": texts}
-    boxes = [c for c in left if re.search(r"[^_]___\w+$", c)]
-    if boxes:
-        start = re.match("[A-Za-z]*", boxes[0])[0]  # type: ignore[index]
-        start = start if all(c.startswith(start) for c in boxes) else ""
-        options = list(dict.fromkeys(re.sub("^_", "-", c.partition("___")[2]) for c in boxes))
-        codes = [o for o in options if o.startswith("-")]
-        own: dict[str, Any] = {"missing": codes} if codes else {}
-        return f"{start}{{item}}___{{option}}", own | {
-            "texts": [],
-            "scale": {"options": [o for o in options if o not in codes]},
-        }
-    body = {
-        c: [t for row in rows for v in _listed(row.get(c)) if (t := cell_words(v))]
-        for c in left
-        if not _ABOUT.fullmatch(plain_name(c))
-    }
-    lists = [c for c in body if any(isinstance(row.get(c), list) for row in rows)]
-    rated = _alike({c: body[c] for c in lists or body})
-    if not rated:
-        refuse(f"guess_description: a file must have columns that look like ratings; got {', '.join(left)[:200]}")
-    texts = [t for c in rated for t in body[c]]
-    if len(rated) == 1:
-        return rated[0], {"texts": texts}
-    start, end = _around(rated)
-    inner = [c[len(start) : len(c) - len(end)] for c in rated]
-    by_rater = "item" not in found and "item" not in keys
-    if by_rater and all(re.fullmatch(r"\d+", c) for c in inner):  # a question to which all gave one answer is one too
-        rated = [c for c in body if c.startswith(start) and re.fullmatch(r"\d+", c[len(start) : len(c) - len(end)])]
-        texts = [t for c in rated for t in body[c]]
-    for s in _SEPARATORS if by_rater else ():
-        parts = [c.rstrip("]").rpartition(s) for c in inner]
-        if all(a and b for a, _, b in parts) and len({a for a, _, _ in parts}) * len({b for _, _, b in parts}) == len(
-            inner
-        ):
-            shut = "]" if inner[0].endswith("]") else ""
-            return f"{start}{{item}}{s}{{target}}{shut}{end}", {"texts": texts}
-    hole = "item" if by_rater else "rater" if "rater" not in found else "criterion"
-    own = {"criterion": inner} if hole == "criterion" else {}
-    return f"{start}{{{hole}}}{end}", own | {"texts": texts}

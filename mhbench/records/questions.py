@@ -78,9 +78,6 @@ def _plainly(names: str) -> set[str]:
 def guess_columns(
     columns: list[str],
     given: Mapping[str, str | list[str]] | None = None,  # field -> column, or columns; "": none; what is known already
-    *,
-    names: dict[str, str] = NAMES,  # field -> what columns for it are called
-    numbered: dict[str, str] = NUMBERED,  # field -> the name before a running letter or number
 ) -> dict[str, str | list[str]]:
     """By field the column of a table that holds it, by what columns are commonly called; a list of them for options and
     shares in columns, and for contexts.
@@ -89,18 +86,18 @@ def guess_columns(
     """
     given = given or {}
     for field, columns_of_field in given.items():
-        _known(field, columns_of_field, columns, (*names, *numbered))
+        _known(field, columns_of_field, columns)
     out = {f: c for f, c in given.items() if c}
     assigned = set[str]().union(*([v] if isinstance(v, str) else v for v in out.values()))
     left = [c for c in columns if c not in assigned]
-    for field, stem in numbered.items():
+    for field, stem in NUMBERED.items():
         if field not in given and (matches := _running(left, stem)):
-            called = _plainly(names.get(field, "")) if names is NAMES else set()
+            called = _plainly(NAMES.get(field, ""))
             in_one_cell = [c for c in left if c not in matches and plain_name(c) in called]
             # a column for all options in one cell may stand beside one for each
             out[field] = [*matches, *in_one_cell[:1]]
             left = [c for c in left if c not in out[field]]
-    for field, words in names.items():
+    for field, words in NAMES.items():
         if field in given or field in out:
             continue
         matches = [c for c in left if plain_name(c) in _plainly(words)]
@@ -114,10 +111,10 @@ def guess_columns(
     return {f: ([v] if f == "context" and isinstance(v, str) else v) for f, v in out.items()}
 
 # %% ../../nbs/records/08_questions.ipynb #8eebc0e9
-def _known(field: str, column_names: str | list[str], columns: list[str], fields: tuple[str, ...]) -> None:
+def _known(field: str, column_names: str | list[str], columns: list[str]) -> None:
     "Refuse a field or a column that is not there."
-    if field not in fields:
-        refuse(f"guess_columns: a field must be one of {', '.join(dict.fromkeys(fields))}; got {field!r}")
+    if field not in FIELDS:
+        refuse(f"guess_columns: a field must be one of {', '.join(FIELDS)}; got {field!r}")
     if isinstance(column_names, list) and field not in _LISTS:
         refuse(f"guess_columns: the column for {field} must be one; got {', '.join(column_names)}")
     gone = [c for c in ([column_names] if isinstance(column_names, str) else column_names) if c and c not in columns]
@@ -180,13 +177,10 @@ def _options(row: dict[str, Any], columns: str | list[str] | None, separator: st
         texts = _parts(cell_value(row, columns), separator)
     else:
         texts = _in_columns([cell_text(row, c) for c in columns])
-        joint_column = columns[-1] if plain_name(columns[-1]) in _plainly(NAMES["options"]) else None
-        if joint_column and cell_text(row, joint_column) and any(cell_text(row, c) for c in columns[:-1]):
-            raise Misfit(
-                joint_column,
-                cell_text(row, joint_column),
-                "options must stand in one cell or each in its own, not in both",
-            )
+        joint = columns[-1] if plain_name(columns[-1]) in _plainly(NAMES["options"]) else None
+        if joint and cell_text(row, joint) and any(cell_text(row, c) for c in columns[:-1]):
+            rule = "options must stand in one cell or each in its own, not in both"
+            raise Misfit(joint, cell_text(row, joint), rule)
     first_column = columns if isinstance(columns, str) else columns[0]
     if "" in texts:
         gap = first_column if isinstance(columns, str) else columns[texts.index("")]
@@ -194,11 +188,8 @@ def _options(row: dict[str, Any], columns: str | list[str] | None, separator: st
     if len(texts) == 1:
         raise Misfit(first_column, texts[0], "options must be two or more")
     if dates := [t for t in texts if _DATE.fullmatch(t)]:
-        raise Misfit(
-            first_column,
-            dates[0],
-            "an option must not be a date that a spreadsheet made of it, such as 3-4: write text",
-        )
+        rule = "an option must not be a date that a spreadsheet made of it, such as 3-4: write text"
+        raise Misfit(first_column, dates[0], rule)
     same = [t for t, n in Counter(map(folded, texts)).items() if n > 1]
     if same:
         raise Misfit(first_column, same[0], "options must differ; this one stands twice")
@@ -298,11 +289,9 @@ def _untagged(table: Table) -> Table:
         return Unreadable(value[:80], "a cell must be text, without pictures and sounds") if media else text
 
     rows = [(place, {c: plain(v) for c, v in row.items()}) for place, row in table.rows]
-    return (
-        Table(table.columns, rows, [*table.notes, f"{n_tagged} cells hold HTML; its text is read"])
-        if n_tagged
-        else table
-    )
+    if not n_tagged:
+        return table
+    return Table(table.columns, rows, [*table.notes, f"{n_tagged} cells hold HTML; its text is read"])
 
 
 def _with_case_ids(columns: dict[str, Any], table: Table, given_columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,11 +303,8 @@ def _with_case_ids(columns: dict[str, Any], table: Table, given_columns: Mapping
     if len(numbers) != 1:
         return columns
     left = [c for c in columns["context"] if c not in numbers]
-    return (
-        {f: v for f, v in columns.items() if f != "context"}
-        | {"group": numbers[0]}
-        | ({"context": left} if left else {})
-    )
+    others = {f: v for f, v in columns.items() if f != "context"}
+    return others | {"group": numbers[0]} | ({"context": left} if left else {})
 
 # %% ../../nbs/records/08_questions.ipynb #e802d9bd
 def guess_layout(
@@ -490,7 +476,7 @@ def load_questions(
     Raises: ValueError at the first row that does not fit, if `strict`; for a column that is not there.
     """
     for field, column_names in columns.items():
-        _known(field, column_names, table.columns, FIELDS)
+        _known(field, column_names, table.columns)
     table = _untagged(table)
     fields = lambda place, row: _item(place, row, study, columns, key, separator, language, protected)
     return validate_table(table, fields, Item, unique="item_id", together=_with_cases, **options)

@@ -13,7 +13,7 @@ from scipy.special import ndtr, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate
-from .resample import Weights, as_result, divide, group_codes, numbers_of_units, unit_weights
+from .resample import as_result, divide, group_codes, mean, numbers_of_units, unit_weights
 
 # %% auto #0
 __all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'reliability_curve', 'expected_calibration_error',
@@ -33,40 +33,27 @@ def _distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
             refuse(f"{function}: {name} must be probabilities that sum to 1 in every row; got {actual}")
     return p, q
 
-
-def _mean_of(x: np.ndarray, by_unit: bool, weights, function) -> Any:
-    if by_unit:
-        return x
-    w = unit_weights(weights, len(x), function)
-    with np.errstate(invalid="ignore"):
-        infinite = (w[:, np.isinf(x)] > 0).any(1)
-        values = divide(w @ np.where(np.isinf(x), 0, x), w.sum(1))
-    return as_result(np.where(infinite, np.inf, values), weights)
-
 # %% ../../nbs/stats/11_calibration.ipynb #5581008a
 def cross_entropy(
-    soft: Any, probs: Any, *, floor: float = 0.0, relative: bool = False, each: bool = False, weights: Any = None
+    soft: Any, probs: Any, *, floor: float = 0.0, each: bool = False
 ) -> Any:  # nats; inf where a preferred option has probability 0
-    """The mean cross-entropy of a model's probabilities (N, K) under the soft labels or one-hot keys (N, K): `relative`
-    subtracts the labels' entropy, and `each` gives one value a unit. Probabilities below `floor` are raised to it.
-    """
+    """The mean cross-entropy of a model's probabilities (N, K) under the soft labels or one-hot keys (N, K), or with
+    `each` one value a unit; probabilities below `floor` are raised to it."""
     p, q = _distributions(soft, probs, "cross_entropy")
     if not 0 <= floor < 1:
         refuse(f"cross_entropy: floor must be in [0, 1); got {floor}")
     with np.errstate(divide="ignore", invalid="ignore"):
         h = -np.where(p > 0, p * np.log(np.maximum(q, floor)), 0).sum(1)
-        if relative:
-            h = h + np.where(p > 0, p * np.log(p), 0).sum(1)
-    return _mean_of(h, each, weights, "cross_entropy")
+    return h if each else mean(h)
 
 # %% ../../nbs/stats/11_calibration.ipynb #4b0cf804
-def brier(soft: np.ndarray, probs: np.ndarray, *, each: bool = False, weights: Weights = None) -> Any:  # in [0, 2]
+def brier(soft: np.ndarray, probs: np.ndarray) -> float:  # in [0, 2]
     """The mean squared distance of a model's probabilities from the soft labels, summed over options.
 
     Source: Brier 1950, which sums over all classes; for two classes this is twice the common one-column form.
     """
     p, q = _distributions(soft, probs, "brier")
-    return _mean_of(((q - p) ** 2).sum(1), each, weights, "brier")
+    return mean(((q - p) ** 2).sum(1))
 
 # %% ../../nbs/stats/11_calibration.ipynb #523e5447
 def letter_probabilities(logprobs: np.ndarray) -> np.ndarray:  # (N, K), rows sum to 1, or NaN without any value
@@ -79,10 +66,10 @@ def letter_probabilities(logprobs: np.ndarray) -> np.ndarray:  # (N, K), rows su
 
 # %% ../../nbs/stats/11_calibration.ipynb #1e9bca87
 class Reliability(NamedTuple):
-    "The reliability curve; arrays (M,), or (B, M) with weights; NaN in an empty bin."
+    "The reliability curve; arrays (M,), NaN in an empty bin."
 
     edges: np.ndarray  # (M + 1,)
-    count: np.ndarray  # type: ignore[assignment]  # weight in the bin; the field stands for tuple.count
+    count: np.ndarray  # type: ignore[assignment]  # units in the bin; the field stands for tuple.count
     confidence: np.ndarray  # mean confidence
     accuracy: np.ndarray  # share right
 
@@ -104,14 +91,12 @@ def _binned(confidence, right, function, bins=10, strategy="width") -> tuple[np.
 
 # %% ../../nbs/stats/11_calibration.ipynb #71e7d5bd
 def reliability_curve(
-    confidence: Any, right: Any, *, bins: int = 10, strategy: Literal["width", "mass"] = "width", weights: Any = None
+    confidence: Any, right: Any, *, bins: int = 10, strategy: Literal["width", "mass"] = "width"
 ) -> Reliability:
     "Mean confidence (N,) and accuracy, or the soft label's probability of the answer, in bins of confidence."
     c, r, edges, member = _binned(confidence, right, "reliability_curve", bins, strategy)
-    w = unit_weights(weights, len(c), "reliability_curve")
-    n = w @ member
-    means = [divide(w @ (member * x[:, None]), n) for x in (c, r)]
-    return Reliability(edges, *(as_result(x, weights) for x in (n, *means)))
+    n = member.sum(0)
+    return Reliability(edges, n, *(divide(x @ member, n) for x in (c, r)))
 
 
 def expected_calibration_error(confidence: Sequence, right: Sequence, *, weights: Any = None, **binning: Any) -> Any:

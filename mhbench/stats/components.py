@@ -156,12 +156,12 @@ def _limits(components: np.ndarray, drawn: np.ndarray, level: float) -> np.ndarr
     return np.stack([np.where(scaled, low, components - half), np.where(scaled, high, components + half)], axis=1)
 
 # %% ../../nbs/stats/21_components.ipynb #54d10d0e
-def change_of_another(spread: Spread, levels: Mapping[str, float] | None = None) -> pd.DataFrame:
+def change_of_another(spread: Spread) -> pd.DataFrame:
     """By factor, the standard deviation of the difference that other levels of it would have made, to a single rating
     and to the mean over the design, with limits from those of the components (limits of the sum, at most as narrow)."""
-    n = {**spread.n_levels, **(levels or {})}
+    n = spread.n_levels
     rows = []
-    for factor in spread.n_levels:
+    for factor in n:
         rows_of_factor = spread.table[[factor in s.split(TIMES) for s in spread.table["source"]]]
         if not len(rows_of_factor):
             continue
@@ -184,8 +184,6 @@ def mean_over_factors(
     values: Any,  # (N,) NaN is left out
     factors: Mapping[str, Any],  # name -> (N,) labels
     *,
-    within: tuple[float, float] = (-np.inf, np.inf),  # the range of the mean
-    n_draws: int = 200,
     seed: int = 0,
     level: float = 0.95,
 ) -> OverFactors:
@@ -198,12 +196,11 @@ def mean_over_factors(
     variance = lambda components: np.maximum(components, 0) @ shares
     components = solve(y)
     found = float(variance(components))
-    drawn = _drawn(components, groups, solve, n_draws, seed)
+    drawn = _drawn(components, groups, solve, 200, seed)
     df = max(1.0, 2 * found**2 / max(float(np.var([variance(d) for d in drawn], ddof=1)), 1e-300))
     half = float(t.ppf(0.5 + level / 2, df)) * found**0.5
     mean, n_units = float(y.mean()), min(int(g.max()) + 1 for g in groups.values())
-    limits = np.clip([mean - half, mean + half], *within)
-    estimate = Estimate.from_limits(mean, *limits, n=len(y), level=level, kind="all factors")
+    estimate = Estimate.from_limits(mean, mean - half, mean + half, n=len(y), level=level, kind="all factors")
     fixed = [name for name, given in labels.items() if len(pd.unique(given)) < 2]
     return OverFactors(estimate._replace(n_clusters=n_units), df, fixed)
 

@@ -37,24 +37,17 @@ def one_hot(codes: np.ndarray, k: int) -> np.ndarray:
     return (codes[..., None] == np.arange(k)).astype(float)
 
 
-def _vote(counts: np.ndarray, rule: str = "majority") -> np.ndarray:
-    "The winner of counts (..., K) as a code, -1 where there is none."
-    if rule not in ("majority", "plurality"):
-        refuse(f"majority: rule must be 'majority' or 'plurality'; got {rule!r}")
-    top = counts.max(-1)
-    clear = 2 * top > counts.sum(-1) if rule == "majority" else (counts == top[..., None]).sum(-1) == 1
-    return np.where(clear & (top > 0), counts.argmax(-1), -1)
+def _vote(counts: np.ndarray) -> np.ndarray:
+    "The category with more than half of counts (..., K), as a code; -1 where there is none."
+    return np.where(2 * counts.max(-1) > counts.sum(-1), counts.argmax(-1), -1)
 
 
-def majority(
-    labels: Any, *, rule: str = "majority", ignore: Sequence = (ABSTAIN,), alone: bool = True
-) -> np.ndarray:  # (N,) None or NaN where there is no consensus
-    """The label given by more than half of the raters (R, N) who gave one, or, by "plurality", by most; none in a tie,
-    nor, unless `alone`, where one rater gave a label and two or more abstained.
-    """
-    x, v = label_matrix(labels, ignore, None, "majority", raters=1)
+def majority(labels: Any, *, alone: bool = True) -> np.ndarray:  # (N,) None or NaN where there is no consensus
+    """The label given by more than half of the raters (R, N) who gave one; none in a tie, nor, unless `alone`, where
+    one rater gave a label and two or more abstained."""
+    x, v = label_matrix(labels, (ABSTAIN,), None, "majority", raters=1)
     label_of_code = np.array([*v, None], dtype=object if not v or isinstance(v[0], str) else float)
-    win = _vote(one_hot(x, max(len(v), 1)).sum(0), rule)
+    win = _vote(one_hot(x, max(len(v), 1)).sum(0))
     if not alone:
         n_asked = np.asarray(pd.notna(np.asarray(labels, dtype=object))).sum(0)
         win[((x >= 0).sum(0) == 1) & (n_asked > 2)] = -1
@@ -111,17 +104,21 @@ def leave_one_out_ceiling(
     return Ceiling(mean, by_rater)
 
 
+def _comparable(pairs: np.ndarray) -> np.ndarray:
+    "The items (last axis) at which a pair (first axis) has both labels."
+    both = np.all(pairs >= 0, axis=0)
+    return np.any(both.reshape(-1, pairs.shape[-1]), axis=0)
+
+
 def _sizes(pairs: np.ndarray, unit: np.ndarray) -> dict[str, Any]:
-    "The number of items (last axis) at which a pair (first axis) has both labels, and of their units."
-    comparable = (pairs >= 0).all(0)
-    comparable = comparable.reshape(-1, comparable.shape[-1]).any(0)
+    "Their number, and that of their units."
+    comparable = _comparable(pairs)
     return {"n": int(comparable.sum()), "n_clusters": len(np.unique(unit[comparable]))}
 
 
 def _compared(pairs: np.ndarray, unit: np.ndarray) -> np.ndarray:
     "Those items; all of them where they belong to fewer than two units."
-    comparable = np.all(pairs >= 0, axis=0)
-    comparable = np.any(comparable.reshape(-1, comparable.shape[-1]), axis=0)
+    comparable = _comparable(pairs)
     return comparable if len(np.unique(unit[comparable])) > 1 else np.ones_like(comparable)
 
 
@@ -191,8 +188,9 @@ def alignment(
     consensus = _vote(one_hot(x, k).sum(0))
     unit = group_codes(clusters, x.shape[1], "clusters")
 
-    def differences(a, x, consensus_of_others, weights):
+    def differences(compared, weights):
         "The annotator's agreement, the raters', and the difference (B, 3), on the columns that both have labelled."
+        a, x, consensus_of_others = compared
         top = formula(contingency_tables(np.where(a >= 0, x, -1), consensus_of_others, k, weights))
         annotator_codes = formula(contingency_tables(np.where(x >= 0, a, -1), consensus_of_others, k, weights))
         undefined = np.isnan(annotator_codes) | np.isnan(top)
@@ -204,11 +202,8 @@ def alignment(
         annotator_codes, top = np.where(x >= 0, a, -1), np.where(a >= 0, x, -1)
         use = _compared(np.stack([annotator_codes, consensus_of_others]), unit)
         compared = a[use], x[:, use], consensus_of_others[:, use]
-        j = jackknife(
-            lambda columns, *, weights, compared=compared: differences(compared[0], compared[1], compared[2], weights),
-            compared[0],
-            clusters=unit[use],
-        )
+        statistic = lambda _, *, weights, compared=compared: differences(compared, weights)
+        j = jackknife(statistic, compared[0], clusters=unit[use])
         codes = annotator_codes[:, use], top[:, use], consensus_of_others[:, use]
         out.append(_aligned(j, metric, *codes, k, unit[use], level, int(((a < 0) & (consensus >= 0)).sum())))
     return out[0] if np.ndim(annotator) == 1 else out
@@ -329,7 +324,6 @@ class Ensemble(NamedTuple):
     apparent: Interval  # as if this ensemble had been chosen before seeing the data
     optimism: float  # of the search
     won: float  # share of replicates in which these members win again
-    best_single: tuple[int, ...]  # the best annotator alone
     candidates: list[tuple[int, ...]]
     values: np.ndarray  # the score of each candidate on the data
 
@@ -408,9 +402,7 @@ def best_ensemble(
         for m in metrics:
             inner_scores = scores_within[m].reshape(len(w), inner, -1)
             best_inner = inner_scores.max(2)
-            best_inner = np.where(
-                np.isfinite(best_inner), best_inner, np.nan
-            )  # an inner replicate may leave nothing defined
+            best_inner[~np.isfinite(best_inner)] = np.nan  # an inner replicate may leave nothing defined
             luck = best_inner - np.take_along_axis(outer_scores[m], inner_scores.argmax(2), 1)
             corrected[m].append(outer_scores[m].max(1) - mean_defined(luck))
             outer[m].append(outer_scores[m])
@@ -458,6 +450,5 @@ def _search_result(metric, s, outer, corrected, subsets, about) -> Ensemble:
     undefined, level = int(np.isnan(alone).sum()), about["level"]
     limits = percentile_interval(alone, level)
     apparent = Interval(float(s[best]), *limits, about["n_clusters"], alone, undefined, level)
-    single = max((j for j, m in enumerate(subsets) if len(m) == 1), key=lambda j: s[j])
     won = float((win == best)[defined].mean())
-    return Ensemble(subsets[best], score, apparent, optimism, won, subsets[single], subsets, s)
+    return Ensemble(subsets[best], score, apparent, optimism, won, subsets, s)

@@ -16,7 +16,7 @@ from ..errors import refuse
 from .resample import ClusterMean, Interval, RandomSeed, bootstrap, cluster_mean, group_codes, mean
 
 # %% auto #0
-__all__ = ['EXACT_BELOW', 'OF_COUNTS', 'NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CASES', 'agresti_coull', 'wilson', 'count_limits',
+__all__ = ['EXACT_BELOW', 'OF_COUNTS', 'NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CASES', 'agresti_coull', 'count_limits',
            'with_width', 'fewest_clusters', 'effective_n', 'mean_limits', 'Estimate', 'estimate', 'proportion',
            'WeightedMean', 'half_width_se', 'inverse_variance_mean']
 
@@ -32,23 +32,6 @@ def agresti_coull(share: float, n: float, level: float = 0.95) -> tuple[float, f
     centre = (n * share + z * z / 2) / (n + z * z)
     half = z * float(np.sqrt(centre * (1 - centre) / (n + z * z)))
     return max(0.0, centre - half), min(1.0, centre + half)
-
-# %% ../../nbs/stats/02_estimate.ipynb #643d1840
-def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval for k successes in n trials; effective numbers need not be whole.
-
-    Source: Wilson 1927; Agresti and Coull 1998.
-    """
-    if not (n > 0 and 0 <= k <= n):
-        refuse(f"wilson: k must be between 0 and n, and n above 0; got k={k}, n={n}")
-    z = float(ndtri(0.5 + level / 2))
-    p = k / n
-    middle = p + z * z / (2 * n)
-    half = z * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
-    scale = 1 + z * z / n
-    low = (middle - half) / scale if k > 0 else 0.0  # exactly; rounding would leave 3e-17
-    high = (middle + half) / scale if k < n else 1.0
-    return max(0.0, low), min(1.0, high)
 
 # %% ../../nbs/stats/02_estimate.ipynb #e0f77ec1
 EXACT_BELOW = 10  # independent units

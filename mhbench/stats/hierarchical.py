@@ -294,25 +294,19 @@ class PreferenceRefits(NamedTuple):
     slopes: Refits  # values (A,)
     offsets: Refits  # values (A,)
     n_unconverged: int  # replicates in which the gradient did not vanish
-    n_redrawn: int  # draws that were made again because a rater was missing
     slope_bounds: tuple[float, float]  # of the search; a limit at a bound is no estimate
     offset_bounds: tuple[float, float]
 
 
-def _draws(problem: _Problem, n: int, seed: int) -> tuple[np.ndarray, int]:
-    "Weights (n, n_annotations) in which no rater is missing, and how many draws were rejected."
+def _draws(problem: _Problem, n: int, seed: int) -> np.ndarray:
+    "Weights (n, n_annotations) in which no rater is missing; draws are made again where one is."
     accepted: list[np.ndarray] = []
-    vain = 0
     onehot = (problem.rater[:, None] == np.arange(len(problem.raters))).astype(float)
     for s in np.random.SeedSequence(seed).spawn(200):
         w = np.concatenate(list(draw_weights(len(onehot), n, seed=s, strata=problem.question)))
-        ok = (w @ onehot > 0).all(1)
-        need = n - sum(len(w) for w in accepted)
-        good = np.flatnonzero(ok)[:need]
-        vain += int((~ok[: good[-1] + 1 if len(good) == need else n]).sum())
-        accepted.append(w[good])
-        if len(good) == need:
-            return np.concatenate(accepted), vain
+        accepted.append(w[(w @ onehot > 0).all(1)])
+        if sum(map(len, accepted)) >= n:
+            return np.concatenate(accepted)[:n]
     counts = onehot.sum(0)
     actual = f"{int(counts.min())} for {problem.raters[counts.argmin()]!r}; join raters of few annotations"
     refuse(f"bootstrap_preferences: raters must have enough annotations for a draw to hold them all; got {actual}")
@@ -329,7 +323,7 @@ def bootstrap_preferences(
     Raises: ValueError for raters too rare to be in every draw.
     """
     problem = _problem(scores, questions, raters, "bootstrap_preferences", **model)
-    weights, vain = _draws(problem, n, seed)
+    weights = _draws(problem, n, seed)
     with threadpool_limits(1, user_api="blas"):  # many small products are faster without threads
         fit, *fits = [_fit(problem, w) for w in (None, *weights)]
 
@@ -338,6 +332,5 @@ def bootstrap_preferences(
         return Refits(getattr(fit, name), *percentile_interval(r, level), r)
 
     failed = sum(not f.converged for f in fits)
-    spreads = (spread("probs"), spread("slopes"), spread("offsets"))
     bounds = [tuple(problem.bounds[:, at].tolist()) for at in (0, -1)]
-    return PreferenceRefits(fit, *spreads, failed, vain, bounds[0], bounds[1])
+    return PreferenceRefits(fit, spread("probs"), spread("slopes"), spread("offsets"), failed, *bounds)

@@ -18,153 +18,67 @@ from .agreement import ABSTAIN, label_matrix
 from .resample import group_codes, sums_by
 
 # %% auto #0
-__all__ = ['LOWER_AGREEMENT', 'FEWEST_ALIKE', 'FEWEST_PAGES', 'SLIPS', 'LabelProbabilities', 'label_votes', 'DawidSkene',
-           'dawid_skene', 'too_many', 'Slips', 'rater_flags']
-
-# %% ../../nbs/stats/19_label_models.ipynb #13d93300
-class _Labels(NamedTuple):
-    "Labels in long form."
-
-    rater: np.ndarray  # (L,)
-    item: np.ndarray  # (L,)
-    said: np.ndarray  # (L,) codes below V; those below K are classes
-    classes: list  # K labels that an item may truly have
-    values: list  # V: the classes, then the evidence
-    shape: tuple[int, int]  # R, N
-
-    def votes(self) -> np.ndarray:  # (N, K)
-        "How many raters gave each class."
-        k = len(self.classes)
-        true_class = self.said < k
-        cells = np.bincount(self.item[true_class] * k + self.said[true_class], minlength=self.shape[1] * k)
-        return cells.reshape(self.shape[1], k).astype(float)
-
-
-def _listed(labels: Any, ignore: Sequence, evidence: Sequence, function: str) -> _Labels:
-    codes, values = label_matrix(labels, [x for x in ignore if x not in evidence], None, function, raters=1)
-    classes = [v for v in values if v not in evidence]
-    if len(classes) < 2:
-        refuse(f"{function}: labels must be of two kinds or more; got {classes}; there is nothing to decide")
-    order = [*classes, *(v for v in values if v in evidence)]
-    place = np.array([order.index(v) for v in values])
-    rater, item = np.nonzero(codes >= 0)
-    return _Labels(rater, item, place[codes[rater, item]], classes, order, codes.shape)
-
-# %% ../../nbs/stats/19_label_models.ipynb #ae92768c
-class LabelProbabilities(NamedTuple):
-    "The probability of each label of each item."
-
-    classes: list  # K labels
-    values: np.ndarray  # (N, K), rows sum to 1; NaN where nobody gave a label
-
-    def most_probable(self) -> np.ndarray:  # (N,) None where there is none, or two are equally probable
-        "The most probable label of each item."
-        top = np.nan_to_num(self.values, nan=-1.0)
-        second, first = np.sort(top, axis=1)[:, -2:].T
-        label = np.array(self.classes, dtype=object)[top.argmax(1)]
-        label[first - second <= 1e-9] = None
-        return label
-
-    def of(self, label: Any) -> np.ndarray:  # (N,)
-        "The probability of one label."
-        if label not in self.classes:
-            refuse(f"of: label must be one of {self.classes}; got {label!r}")
-        return self.values[:, self.classes.index(label)]
-
-
-def label_votes(labels: Any, *, ignore: Sequence = (ABSTAIN,)) -> LabelProbabilities:
-    "The share of raters who gave each label, from labels (R, N)."
-    listed = _listed(labels, ignore, (), "label_votes")
-    votes = listed.votes()
-    n = votes.sum(1, keepdims=True)
-    return LabelProbabilities(listed.classes, np.where(n > 0, votes / np.maximum(n, 1), np.nan))
+__all__ = ['LOWER_AGREEMENT', 'FEWEST_ALIKE', 'FEWEST_PAGES', 'SLIPS', 'DawidSkene', 'dawid_skene', 'too_many', 'Slips',
+           'rater_flags']
 
 # %% ../../nbs/stats/19_label_models.ipynb #edddf08d
 class DawidSkene(NamedTuple):
     "The fitted model: labels and raters' error rates."
 
-    probability: LabelProbabilities
-    shares: np.ndarray  # (G, K) of each class among the items of each group
-    errors: np.ndarray  # (R, V, K) probability that a rater gives label V where K is true; NaN without a label
-    values: list  # V labels, the classes first
-    n_rounds: int  # until convergence
+    classes: list  # K labels
+    probability: np.ndarray  # (N, K), rows sum to 1; NaN where nobody gave a label
+    shares: np.ndarray  # (K,) of each label among the items
+    errors: np.ndarray  # (R, K, K), [r, v, k]: how often rater r gives label v where k is true; NaN without a label
 
     def accuracy(self) -> np.ndarray:  # (R,)
-        "Each rater's probability of giving the true label, averaged over classes."
-        k = len(self.probability.classes)
-        return np.diagonal(self.errors[:, :k], axis1=1, axis2=2).mean(1)
+        "Each rater's probability of giving the true label, averaged over labels."
+        return np.diagonal(self.errors, axis1=1, axis2=2).mean(1)
 
 
 _TINY = float(np.finfo(float).eps)
 
 
-def _tables_of_errors(listed: _Labels, cells: np.ndarray, p: np.ndarray, w: np.ndarray, smoothing: float) -> np.ndarray:
-    "Error rates (R, V, K): part of the M step."
-    r = listed.shape[0]
-    v = len(listed.values)
-    k = p.shape[1]
-    weighted = (w[:, None] * p)[listed.item]
-    counts = sums_by(cells, weighted, r * v).reshape(r, v, k)
-    pooled = counts.sum(0) + 1 / v
-    e = np.maximum(counts + smoothing * pooled / pooled.sum(0), _TINY)
-    return e / e.sum(1, keepdims=True)
-
-# %% ../../nbs/stats/19_label_models.ipynb #c6fc83a8
-def _expectation_maximisation(listed, start, group, w, smoothing, tolerance, max_rounds) -> tuple:
-    "Probabilities (N, K), shares, errors and rounds, from a start (N, K), groups (N,) and weights (N,) of items."
-    p: np.ndarray = start
-    n, k = p.shape
-    cells = listed.rater * len(listed.values) + listed.said
-    size = np.maximum(np.bincount(group, w), _TINY)[:, None]
-    for rounds in range(1, max_rounds + 1):
-        shares = np.maximum(sums_by(group, w[:, None] * p) / size, _TINY)
-        errors = _tables_of_errors(listed, cells, p, w, smoothing)
-        log_errors = np.log(errors).reshape(-1, k)[cells]
-        before = p
-        p = softmax(np.log(shares)[group] + sums_by(listed.item, log_errors, n), axis=1)
-        if np.abs(p - before).max() < tolerance:
-            return p, shares, errors, rounds
-    remedy = "ask for fewer kinds of labels, or more raters an item"
-    refuse(f"dawid_skene: the fit must converge; it did not in {max_rounds} rounds; {remedy}", error=RuntimeError)
-
-# %% ../../nbs/stats/19_label_models.ipynb #ef2aea59
-def dawid_skene(
-    labels: Any,  # (R, N) None where a rater was not asked
-    *,
-    groups: Any = None,  # (N,) labels of items with common class shares
-    smoothing: float = 10.0,  # pseudo-labels of each class from the pooled error table; 0: none
-    ignore: Sequence = (ABSTAIN,),  # labels that count as not asked
-    evidence: Sequence = (),  # labels that raters give but no item truly has, such as Abstain
-    tolerance: float = 1e-8,  # of the probabilities, between two rounds
-    most: int = 5000,  # rounds
-) -> DawidSkene:
-    """The probability of each label, where each rater has individual error rates.
+def dawid_skene(labels: Any, *, smoothing: float = 10.0, max_rounds: int = 5000) -> DawidSkene:
+    """The probability of each label of items, from raters' labels (R, N), None where one was not asked; `smoothing` is
+    a number of labels of each class from the pooled error table.
 
     Source: Dawid and Skene 1979; the start from the votes: crowd-kit (Ustalov, Pavlichenko and Tseitlin 2024).
     Raises: ValueError where all labels are equal; RuntimeError where the fit does not converge.
     """
     if smoothing < 0:
         refuse(f"dawid_skene: smoothing must not be negative; got {smoothing}")
-    listed = _listed(labels, ignore, evidence, "dawid_skene")
-    n = listed.shape[1]
-    group = np.zeros(n, int) if groups is None else group_codes(groups, n, "groups")
-    votes = listed.votes()
-    was_asked = np.bincount(listed.item, minlength=n) > 0
-    common = votes.sum(0) / votes.sum()
-    total = votes.sum(1, keepdims=True)
-    start = np.where(total > 0, votes / np.maximum(total, 1), common)
-    p, shares, errors, rounds = _expectation_maximisation(listed, start, group, was_asked, smoothing, tolerance, most)
-    p = np.where(was_asked[:, None], p, np.nan)
-    errors[np.bincount(listed.rater, minlength=listed.shape[0]) == 0] = np.nan  # who gave no label has no error rates
-    return DawidSkene(LabelProbabilities(listed.classes, p), shares, errors, listed.values, rounds)
+    codes, classes = label_matrix(labels, (ABSTAIN,), None, "dawid_skene", raters=1)
+    (n_raters, n), k = codes.shape, len(classes)
+    if k < 2:
+        refuse(f"dawid_skene: labels must be of two kinds or more; got {classes}; there is nothing to decide")
+    rater, item = np.nonzero(codes >= 0)
+    cell = rater * k + codes[rater, item]
+    votes = (codes[:, :, None] == np.arange(k)).sum(0).astype(float)
+    labelled = votes.sum(1, keepdims=True) > 0
+    p = np.where(labelled, votes / np.maximum(votes.sum(1, keepdims=True), 1), votes.sum(0) / votes.sum())
+    for _ in range(max_rounds):
+        shares = np.maximum((labelled * p).sum(0) / labelled.sum(), _TINY)
+        counts = sums_by(cell, p[item], n_raters * k).reshape(n_raters, k, k)
+        pooled = counts.sum(0) + 1 / k
+        errors = np.maximum(counts + smoothing * pooled / pooled.sum(0), _TINY)
+        errors /= errors.sum(1, keepdims=True)
+        before = p
+        p = softmax(np.log(shares) + sums_by(item, np.log(errors).reshape(-1, k)[cell], n), axis=1)
+        if np.abs(p - before).max() < 1e-8:
+            break
+    else:
+        remedy = "ask for fewer kinds of labels, or more raters an item"
+        refuse(f"dawid_skene: the fit must converge; it did not in {max_rounds} rounds; {remedy}", error=RuntimeError)
+    errors[(codes < 0).all(1)] = np.nan
+    return DawidSkene(classes, np.where(labelled, p, np.nan), shares, errors)
 
 # %% ../../nbs/stats/19_label_models.ipynb #17694088
-def _as_codes(ratings: np.ndarray, ignore: Sequence) -> tuple[np.ndarray, bool]:
+def _as_codes(ratings: np.ndarray) -> tuple[np.ndarray, bool]:
     "Ratings as floats, NaN where missing (codes of labels, or the numbers), and whether they are numbers."
     flat = pd.Series(ratings.ravel(), dtype=object)
     if all(isinstance(x, (int, float, np.number)) for x in flat.dropna()):
         return ratings.astype(float), True
-    code = pd.factorize(flat.where(~flat.isin(list(ignore))))[0].astype(float)
+    code = pd.factorize(flat.where(flat != ABSTAIN))[0].astype(float)
     return np.where(code < 0, np.nan, code).reshape(ratings.shape), False
 
 
@@ -257,7 +171,6 @@ def rater_flags(
     *,
     clusters: Any = None,  # (N,) groups of items, such as pages
     slips: Mapping[str, Slips] | None = None,  # of raters for whom they were recorded
-    ignore: Sequence = (ABSTAIN,),
     alpha: float = 0.05,  # familywise error rate of each reason
 ) -> pd.DataFrame:  # rater, n, agreement, difference, accuracy, flag (the reasons, or nothing)
     """Raters who differ from the others, gave one answer throughout, missed checks or were too fast.
@@ -267,7 +180,7 @@ def rater_flags(
     labels = np.asarray(ratings)
     if labels.ndim != 2 or len(labels) != len(raters):
         refuse(f"rater_flags: ratings must be (R, N) for {len(raters)} raters; got shape {labels.shape}")
-    x, numbers = _as_codes(labels, ignore)
+    x, numbers = _as_codes(labels)
     case = group_codes(clusters, labels.shape[1], "clusters")
     own_alpha = alpha / max(len(raters), 1)
     same = _alike(x, numbers)
@@ -278,7 +191,7 @@ def rater_flags(
     accuracy = np.full(len(x), np.nan)
     if len(x) > 2 and not numbers:
         with suppress(ValueError, RuntimeError):  # where the model cannot be fitted
-            accuracy = dawid_skene(labels, ignore=ignore).accuracy()
+            accuracy = dawid_skene(labels).accuracy()
     flat, pages = _flat_pages(x, case) if numbers else (np.zeros(len(x), int), np.zeros(len(x), int))
     rows = []
     for k, name in enumerate(raters):

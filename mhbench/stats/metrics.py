@@ -15,8 +15,8 @@ from ..errors import refuse
 from .resample import Weights, as_result, divide, numbers_of_units, unit_weights
 
 # %% auto #0
-__all__ = ['Average', 'accuracy', 'ClassScores', 'class_scores', 'precision', 'recall', 'f1', 'Settings', 'compare_settings',
-           'indicator', 'Vote', 'majority_vote']
+__all__ = ['Average', 'accuracy', 'precision', 'recall', 'f1', 'Settings', 'compare_settings', 'indicator', 'Vote',
+           'majority_vote']
 
 # %% ../../nbs/stats/10_metrics.ipynb #a293ed4f
 def _missing(x: Any) -> bool:
@@ -53,67 +53,25 @@ def accuracy(truth: Sequence, answers: Sequence, *, weights: Weights = None) -> 
     w = unit_weights(weights, len(t), "accuracy")
     return as_result(divide(w @ (t == a).astype(float), w.sum(1)), weights)
 
-# %% ../../nbs/stats/10_metrics.ipynb #61c6fb87
-class ClassScores(NamedTuple):
-    "Scores a class; arrays (K,), or (B, K) with weights."
-
-    classes: list
-    precision: np.ndarray
-    recall: np.ndarray
-    f1: np.ndarray
-    support: np.ndarray  # weight of the true members
-    answered: np.ndarray  # weight of the units answered with the class
-
-# %% ../../nbs/stats/10_metrics.ipynb #2d03a5be
-def _drawn(support: np.ndarray, is_true: np.ndarray) -> np.ndarray:
-    "Whether a class counts in a replicate (B, K): not if it has members and none of them was drawn."
-    return (support > 0) | ~is_true.any(0)
-
-
-class _Counts(NamedTuple):
-    "Weights (B, K) of units by class."
-
-    hit: np.ndarray  # answered with it, and rightly: the numerator of each score
-    of: dict[str, np.ndarray]  # score -> its denominator: answered with it, its true members, the mean of the two
-    counts: np.ndarray  # bool, by `_drawn`
-    total: np.ndarray  # (B,) of all units
-    classes: list
-
-
-def _counts(truth, answers, classes, weights, function) -> _Counts:
-    t, a, names = _pair(truth, answers, function, classes)
-    w = unit_weights(weights, len(t), function)
-    is_true = (t[:, None] == np.arange(len(names))).astype(float)
-    is_answer = (a[:, None] == np.arange(len(names))).astype(float)
-    answered, support = w @ is_answer, w @ is_true
-    denominators = {"precision": answered, "recall": support, "f1": (answered + support) / 2}
-    return _Counts(w @ (is_true * is_answer), denominators, _drawn(support, is_true), w.sum(1), names)
-
-# %% ../../nbs/stats/10_metrics.ipynb #2fd1c36a
-def class_scores(
-    truth: Sequence, answers: Sequence, *, classes: Sequence | None = None, weights: Weights = None
-) -> ClassScores:
-    "Precision, recall and F1 of every class; zero where the denominator is, as with scikit-learn's zero_division=0."
-    c = _counts(truth, answers, classes, weights, "class_scores")
-    scores = [np.nan_to_num(divide(c.hit, bottom)) for bottom in c.of.values()]
-    columns = (*scores, c.of["recall"], c.of["precision"])
-    return ClassScores(c.classes, *(x if weights is not None else x[0] for x in columns))
-
 # %% ../../nbs/stats/10_metrics.ipynb #194b146f
 Average = Literal["macro", "weighted", "micro"]
 
 
 def _averaged(measure: str, truth, answers, average="macro", classes=None, weights=None) -> Any:
     if average not in ("macro", "weighted", "micro"):
-        refuse(f"{measure}: average must be macro, weighted or micro; got {average!r}; class_scores gives every class")
-    c = _counts(truth, answers, classes, weights, measure)
+        refuse(f"{measure}: average must be macro, weighted or micro; got {average!r}")
+    t, a, names = _pair(truth, answers, measure, classes)
+    w = unit_weights(weights, len(t), measure)
+    is_true, is_answer = ((x[:, None] == np.arange(len(names))).astype(float) for x in (t, a))
+    hit, answered, support = w @ (is_true * is_answer), w @ is_answer, w @ is_true  # (B, K) each
+    below = {"precision": answered, "recall": support, "f1": (answered + support) / 2}[measure]
     if average == "micro":
-        pooled = np.nan_to_num(divide(c.hit.sum(1), c.of[measure].sum(1)))
-        return as_result(np.where(c.total > 0, pooled, np.nan), weights)
-    scores = np.nan_to_num(divide(c.hit, c.of[measure]))
-    present = c.of["f1"] > 0 if classes is None else c.counts
-    share = c.of["recall"] if average == "weighted" else present
-    return as_result(divide((scores * share).sum(1), share.sum(1).astype(float)), weights)
+        pooled = np.nan_to_num(divide(hit.sum(1), below.sum(1)))
+        return as_result(np.where(w.sum(1) > 0, pooled, np.nan), weights)
+    # of given classes, one that has members counts in a replicate in which one of them was drawn
+    present = answered + support > 0 if classes is None else (support > 0) | ~is_true.any(0)
+    share = support if average == "weighted" else present
+    return as_result(divide((np.nan_to_num(divide(hit, below)) * share).sum(1), share.sum(1).astype(float)), weights)
 
 
 def precision(truth: Sequence, answers: Sequence, **options: Any) -> Any:  # average, classes, weights: as in `f1`
@@ -129,7 +87,8 @@ def recall(truth: Sequence, answers: Sequence, **options: Any) -> Any:  # averag
 def f1(
     truth: Any, answers: Any, *, average: Average = "macro", classes: Sequence | None = None, weights: Any = None
 ) -> Any:  # a float in [0, 1]; with weights (B,)
-    "The harmonic mean of precision and recall by class, averaged over classes, by default those that occur."
+    """The harmonic mean of precision and recall by class, averaged over classes, by default those that occur; 0 where
+    the denominator is, as with scikit-learn's zero_division=0."""
     return _averaged("f1", truth, answers, average, classes, weights)
 
 # %% ../../nbs/stats/10_metrics.ipynb #3fd80961
@@ -183,19 +142,17 @@ def indicator(units: Sequence[Sequence], labels: Sequence) -> tuple[np.ndarray, 
 class Vote(NamedTuple):
     "The majority answer of every unit."
 
-    answers: np.ndarray  # (N,) of objects; None where nothing was answered, or a tie is not broken
+    answers: np.ndarray  # (N,) of objects; None where nothing was answered; of several, the first that was given
     votes: np.ndarray  # (N,) for the most frequent answer
     voters: np.ndarray  # (N,) answers that were not missing
     tied: np.ndarray  # (N,) bool, two or more answers had the most votes
 
 # %% ../../nbs/stats/10_metrics.ipynb #38bdb22b
-def majority_vote(samples: Sequence[Sequence], *, ties: Literal["first", "none"] = "first") -> Vote:
+def majority_vote(samples: Sequence[Sequence]) -> Vote:
     """The most frequent answer among the samples of each unit (N, K); None, NaN or "" is no answer.
 
     Source: Wang et al. 2022, self-consistency; the rule for ties is ours, since the studies give none.
     """
-    if ties not in ("first", "none"):
-        refuse(f"majority_vote: ties must be first or none; got {ties!r}")
     rows = [list(r) for r in samples]
     if len({len(r) for r in rows}) > 1:
         sizes = sorted({len(r) for r in rows})
@@ -204,8 +161,7 @@ def majority_vote(samples: Sequence[Sequence], *, ties: Literal["first", "none"]
     best, voters, tied = (np.zeros(len(rows), kind) for kind in (int, int, bool))
     for i, row in enumerate(rows):
         counts = Counter(x for x in row if not _missing(x))
-        first, best[i] = counts.most_common(1)[0] if counts else (None, 0)  # of several, the first that was given
+        answers[i], best[i] = counts.most_common(1)[0] if counts else (None, 0)  # of several, the first that was given
         voters[i] = counts.total()
         tied[i] = list(counts.values()).count(best[i]) > 1
-        answers[i] = None if tied[i] and ties == "none" else first
     return Vote(answers, best, voters, tied)

@@ -98,16 +98,6 @@ class RaterComponents(NamedTuple):
         item, rater, crossed, residual = np.maximum(self[:4], 0.0)
         return float(np.sqrt(item / n_items + rater / n_raters + (crossed + residual) / (n_items * raters_per_item)))
 
-    def generalizability(self, n_raters: float = 1, absolute: bool = True) -> float:
-        """The reliability of a mean over raters, 0 to 1: the index of dependability for absolute decisions, or the
-        generalizability coefficient for relative ones.
-
-        Source: Brennan 2001, equations 2.40 (generalizability coefficient) and 2.41 (index of dependability).
-        """
-        item, rater, crossed, residual = np.maximum(self[:4], 0.0)
-        error = (crossed + residual + (rater if absolute else 0.0)) / n_raters
-        return float(item / (item + error)) if item + error > 0 else np.nan
-
 # %% ../../nbs/stats/17_multi_reader.ipynb #0a2b0d0e
 def rater_components(values: Any, items: Any, raters: Any) -> RaterComponents:
     """Variance components of ratings (K,), or of differences of two models, from the labels (K,) of items and raters in

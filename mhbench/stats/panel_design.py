@@ -164,24 +164,21 @@ class Aim(NamedTuple):
     power: float = 0.8
     level: float = 0.95
 
-    def reached(
-        self, mean: RaterComponents, pair: RaterComponents | None, n: int, raters: int, raters_per_item: int
-    ) -> bool:
-        if self.width is not None and assured_width(mean, n, raters, raters_per_item, self.level) > self.width:
+    def reached(self, mean: RaterComponents, pair: RaterComponents | None, design: tuple[int, int, int]) -> bool:
+        "Whether a design (items, raters, raters of each item) is enough."
+        if self.width is not None and assured_width(mean, *design, self.level) > self.width:
             return False
         if self.difference is None or pair is None:
             return True
-        return (
-            least_difference(cautious(pair), n, raters, raters_per_item, power=self.power, level=self.level)
-            <= self.difference
-        )
+        return least_difference(cautious(pair), *design, power=self.power, level=self.level) <= self.difference
 
 
 def _fewest_items(aim: Aim, mean, pair, raters: int, raters_per_item: int, max_items: int) -> int | None:
     "By bisection; None where `max_items` are not enough."
-    if not aim.reached(mean, pair, max_items, raters, raters_per_item):
+    if not aim.reached(mean, pair, (max_items, raters, raters_per_item)):
         return None
-    return 2 + bisect_left(range(2, max_items), True, key=lambda n: aim.reached(mean, pair, n, raters, raters_per_item))
+    enough = lambda n: aim.reached(mean, pair, (n, raters, raters_per_item))
+    return 2 + bisect_left(range(2, max_items), True, key=enough)
 
 # %% ../../nbs/stats/23_panel_design.ipynb #5ef90031
 def panel_designs(
@@ -206,24 +203,12 @@ def panel_designs(
                 continue
             n = max(n, -(-raters // raters_per_item))  # everybody has an item
             kind = {raters: "crossed", 1: "nested"}.get(raters_per_item, "k of n")
-            detectable = (
-                least_difference(cautious(pair), n, raters, raters_per_item, power=aim.power) if pair else np.nan
-            )
-            width = assured_width(mean, n, raters, raters_per_item, aim.level)
-            per_rater = -(-n * raters_per_item // raters)
-            rows.append(
-                [
-                    kind,
-                    raters,
-                    n,
-                    raters_per_item,
-                    n * raters_per_item,
-                    per_rater,
-                    width,
-                    detectable,
-                    n * raters_per_item * minutes,
-                ]
-            )
+            design = (n, raters, raters_per_item)
+            detectable = least_difference(cautious(pair), *design, power=aim.power) if pair else np.nan
+            width = assured_width(mean, *design, aim.level)
+            ratings = n * raters_per_item
+            counts = [raters, n, raters_per_item, ratings, -(-ratings // raters)]
+            rows.append([kind, *counts, width, detectable, ratings * minutes])
     table = pd.DataFrame(rows, columns=DESIGN_COLUMNS).sort_values(["minutes", "raters"], kind="stable")
     return table.groupby("design", sort=False).head(2).reset_index(drop=True)
 
