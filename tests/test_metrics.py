@@ -111,7 +111,8 @@ def test_soft_label_scores(case):
         atol=1e-9,
     )
     assert calibration.cross_entropy(p, p) <= calibration.cross_entropy(p, q) + 1e-12  # Gibbs
-    np.testing.assert_allclose(calibration.brier(p, q), np.mean([sum((a - b) ** 2) for a, b in zip(p, q)]))
+    np.testing.assert_allclose(calibration.brier(p, q, each=True), [sum((a - b) ** 2) for a, b in zip(p, q)])
+    assert calibration.brier(p, q) == pytest.approx(calibration.brier(p, q, each=True).mean())
 
 
 @quick

@@ -47,13 +47,15 @@ def cross_entropy(
     return h if each else mean(h)
 
 # %% ../../nbs/stats/11_calibration.ipynb #4b0cf804
-def brier(soft: np.ndarray, probs: np.ndarray) -> float:  # in [0, 2]
-    """The mean squared distance of a model's probabilities from the soft labels, summed over options.
+def brier(soft: np.ndarray, probs: np.ndarray, *, each: bool = False) -> Any:  # in [0, 2]
+    """The mean squared distance of a model's probabilities from the soft labels, summed over options, or with `each`
+    one value a unit.
 
     Source: Brier 1950, which sums over all classes; for two classes this is twice the common one-column form.
     """
     p, q = _distributions(soft, probs, "brier")
-    return mean(((q - p) ** 2).sum(1))
+    distances = ((q - p) ** 2).sum(1)
+    return distances if each else mean(distances)
 
 # %% ../../nbs/stats/11_calibration.ipynb #523e5447
 def letter_probabilities(logprobs: np.ndarray) -> np.ndarray:  # (N, K), rows sum to 1, or NaN without any value
