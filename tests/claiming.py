@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 
 from mhbench.ledger.claims import CallOf, Claim, Claims, read_printed
-from mhbench.ledger.inventory import Inventory
+from mhbench.ledger.release import Inventory
 from mhbench.ledger.verdicts import Tables, judge_claims
 
 SECOND_PAPER = """

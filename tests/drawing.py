@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from mhbench.report import figures, seen, style
+from mhbench.report import figures, style
 
 
 def told(fig) -> list[str]:
@@ -91,12 +91,12 @@ def sentences() -> list[str]:
     t = estimates(["all"], ["alpha", "beta", "gamma", "sim-delta", "epsilon"])
     marks = {"chance 1/5": 0.1, "pass mark": 0.45, "expert": 0.9}
     return [
-        seen.best_of(t, {}),
-        seen.best_of(t, marks),
-        seen.best_of(t[:1], {"chance 1/5": 0.2}),
-        seen.best_of(t[3:4], marks),
-        seen.ends_of(t, "model", "is strictest", "most lenient", 1),
-        str(seen.number_above(t, 0.3)),
+        figures.best_of(t, {}),
+        figures.best_of(t, marks),
+        figures.best_of(t[:1], {"chance 1/5": 0.2}),
+        figures.best_of(t[3:4], marks),
+        figures.ends_of(t, "model", "is strictest", "most lenient", 1),
+        str(figures.number_above(t, 0.3)),
     ]
 
 

@@ -124,8 +124,8 @@ VARIES = {  # notebooks whose outputs need not be those stored, and why
     "tools/04_annotate": "times of day",
     "run/10_process": "what a process of its own prints; requests a second",
     "studies/mentat/05_readings": "the authors' release, where it is at hand",
-    "studies/mentat/10_release": "the authors' release, where it is at hand",
-    "studies/mentat/06_heldout": "the authors' release, where it is at hand",
+    "studies/mentat/09_release": "the authors' release, where it is at hand",
+    "studies/mentat/08_preferences": "the authors' release, where it is at hand",
 }
 
 

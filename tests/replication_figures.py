@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from mhbench.ledger.conclusions import Quantity, committed_tables, filled_text, quantities
 from mhbench.ledger.front import FrontPaper, Plot
+from mhbench.report.figures import names_in_words
 from mhbench.report.forest import ChartRow, Mark, Sign, chart
-from mhbench.report.seen import names_in_words
 from mhbench.report.style import GENERAL_LOOK, MEDICAL_LOOK, PLAIN, SIMULATED_LOOK, WIDTH, Look, name_of
 
 PASS, EXPERTS = 0.63, 0.90  # of the counselling examination, as the paper gives them

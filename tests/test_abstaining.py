@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mhbench.studies.medqade.abstaining import answers_for_people, judge_risk_coverage
+from mhbench.studies.medqade.judges import answers_for_people, judge_risk_coverage
 
 
 @pytest.fixture

@@ -20,8 +20,7 @@ from conftest import BIN, ENV, ROOT, mhbench, run
 from mhbench.ask.prompts import build, template
 from mhbench.ask.wording import prompts_of
 from mhbench.ledger import release as releasing
-from mhbench.ledger.inventory import Blob, Tree
-from mhbench.ledger.release import FileGroup, Release, ReleasedFile, inventory_of, recorded
+from mhbench.ledger.release import Blob, FileGroup, Release, ReleasedFile, Tree, inventory_of, recorded
 from mhbench.records.schema import Item
 from mhbench.run.cli import main
 from mhbench.run.params import load_params

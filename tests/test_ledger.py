@@ -15,8 +15,7 @@ from claiming import SLIPS, found_slips, slip, spread
 from conftest import ROOT
 
 from mhbench.ledger.claims import CellOf, ClaimEntry, ClaimsFile, load_claims, read_printed
-from mhbench.ledger.inventory import Blob, Inventory, Tree
-from mhbench.ledger.release import inventory_of
+from mhbench.ledger.release import Blob, Inventory, Tree, inventory_of
 from mhbench.ledger.verdicts import (
     VERDICT_COLUMNS,
     claims_by_verdict,

@@ -13,8 +13,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from mhbench.ledger.claims import load_claims
-from mhbench.ledger.inventory import Blob, Inventory, Tree
 from mhbench.ledger.page import ReleaseFiles, ledger_page
+from mhbench.ledger.release import Blob, Inventory, Tree
 from mhbench.ledger.verdicts import judge_claims
 from mhbench.tools.ledger import all_verdicts_on_papers
 

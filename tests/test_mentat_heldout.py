@@ -5,7 +5,7 @@ import pytest
 
 from mhbench.corpus.demo import demo_path
 from mhbench.studies.mentat.annotations import AnnotationArrays, annotation_arrays, load_annotations
-from mhbench.studies.mentat.heldout import left_out_raters, predicting_raters, tempered, top_shares
+from mhbench.studies.mentat.preferences import left_out_raters, predicting_raters, tempered, top_shares
 from mhbench.studies.mentat.readings import both_readings
 
 

@@ -18,8 +18,8 @@ from claiming import SECOND_PAPER
 from drawing import drawings
 
 from mhbench.ledger.claims import claims_by_place, load_claims
-from mhbench.ledger.inventory import Blob, Inventory, Tree
 from mhbench.ledger.page import ReleaseFiles, ledger_page
+from mhbench.ledger.release import Blob, Inventory, Tree
 from mhbench.ledger.verdicts import claims_by_reason, claims_by_verdict, judge_claims, tolerances
 from mhbench.records.schema import Item, Judgment, Rating, Response, write_records
 from mhbench.report import findings, items, page

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from .claims import INPUTS, Claims, PrintedNumber, read_printed
-from .inventory import ABSENCES
+from .release import ABSENCES
 from .verdicts import EVIDENCE_KINDS, NO_RUN, TYPED, VERDICTS, tolerances
 from ..report.template import filled_template
 

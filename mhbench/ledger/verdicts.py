@@ -34,7 +34,7 @@ from mhbench.ledger.claims import (
     nearest_name,
     read_printed,
 )
-from .inventory import NOT_HELD, NOTHING_READS, Inventory
+from .release import NOT_HELD, NOTHING_READS, Inventory
 from ..records.described import RatingPart, read_ratings, rows_described
 
 # %% auto #0

@@ -5,6 +5,9 @@
 # %% ../../nbs/report/04_figures.ipynb #7bdbe228
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -16,13 +19,87 @@ from mhbench.report.forest import (
     enough,
     intervals,  # noqa: F401 (for those who draw, it is one of these)
 )
+<<<<<<< HEAD
 from .seen import names_in_words
 from .style import GENERAL_LOOK, PLAIN, drawable, look_of, name_of
 from .tables import without
+=======
+from .style import GENERAL_LOOK, PLAIN, drawable, look_of, name_of, simulated
+from .tables import spaced
+>>>>>>> 7bc4c069 (Four modules stand with what uses them: titles with figures, the inventory with the release, held-out raters with the preferences, confidences of judges with the judges; notebooks are numbered anew)
 from ..stats.estimate import count_limits
 
 # %% auto #0
-__all__ = ['reliability_diagram', 'counts', 'sliders', 'ahead', 'released']
+__all__ = ['MOST_NAMES', 'spoken_of', 'names_in_words', 'value', 'best_of', 'ends_of', 'number_above', 'reliability_diagram',
+           'counts', 'sliders', 'ahead', 'released']
+
+# %% ../../nbs/report/04_figures.ipynb #2de56f71
+MOST_NAMES = 3  # of a clause; more are counted
+
+
+def spoken_of(table: pd.DataFrame, of: str) -> pd.DataFrame:
+    "The rows that a figure shows, the highest first; simulated models only if there is no other row."
+    rows = enough(table).sort_values("estimate", ascending=False, kind="stable")
+    asked_rows = rows[[not simulated(x) for x in rows[of]]]
+    return asked_rows if len(asked_rows) else rows
+
+
+def names_in_words(names: Iterable[object], of_all: int = 0, noun: str = "models") -> str:
+    "Up to three names in a sentence, otherwise how many of how many."
+    several = list(dict.fromkeys(map(name_of, names)))
+    mark = "; " if any("," in x for x in several) else ", "
+    if len(several) > MOST_NAMES:
+        share = f"{len(several)} of {of_all}" if of_all > len(several) else f"all {len(several)}"
+        return f"{share if of_all else len(several)} {noun}"
+    return " and ".join(filter(None, [mark.join(several[:-1]), several[-1]])) if several else ""
+
+
+def value(x: float, digits: int = 2) -> str:
+    return f"{x:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+# %% ../../nbs/report/04_figures.ipynb #48ff1f03
+def _place(row: Any, at: float) -> str:
+    return "above" if row["ci_low"] > at else "below" if row["ci_high"] < at else ""
+
+
+def best_of(
+    table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model", adjective: str = "most accurate"
+) -> str:
+    "Who is best, and where its interval lies; without a reference value the lowest too."
+    rows = spoken_of(table, of).to_dict("records")
+    if not rows:
+        return ""
+    best, last = rows[0], rows[-1]
+    alone, has_simulated = len(rows) == 1, len(rows) < len(enough(table))
+    verb = "is the best model asked" if has_simulated else "scores" if alone else f"is {adjective}"
+    first = f"{name_of(best[of])} {verb} "
+    first += value(best["estimate"]) if verb == "scores" else f"({value(best['estimate'])})"
+    if not marks:
+        return first if alone else f"{first}, {name_of(last[of])} lowest ({value(last['estimate'])})"
+    by_relation: dict[str, list[str]] = {}
+    for label, at in marks.items():
+        by_relation.setdefault(_place(best, at), []).append("chance" if label.startswith("chance") else spaced(label))
+    undecided = " and ".join(by_relation.pop("", []))
+    decided = ", ".join(f"{relation} {' and '.join(names)}" for relation, names in by_relation.items())
+    if not decided:
+        return f"{first}: not shown to differ from {undecided}"
+    return f"{first}: {decided}" + (f"; undecided: {undecided}" if undecided else "")
+
+# %% ../../nbs/report/04_figures.ipynb #d13cfab9
+def ends_of(table: pd.DataFrame, of: str, most: str, least: str, digits: int = 2) -> str:
+    "The highest and the lowest row, each with what it is and its estimate: `r6 is strictest (9.4), r3 mildest (0.1)`."
+    rows = enough(table).sort_values("estimate", ascending=False, kind="stable")
+    if not len(rows):
+        return ""
+    high, low = (f"({value(x, digits)})" for x in (rows["estimate"].iloc[0], rows["estimate"].iloc[-1]))
+    first = f"{name_of(rows[of].iloc[0])} {most} {high}"
+    return first if len(rows) == 1 else f"{first}, {name_of(rows[of].iloc[-1])} {least} {low}"
+
+
+def number_above(table: pd.DataFrame, at: float) -> tuple[int, int]:  # and of how many
+    "How many of the rows with an interval are shown to be above a value."
+    rows = enough(table).dropna(subset=["ci_low", "ci_high"])
+    return int((rows["ci_low"] > at).sum()), len(rows)
 
 # %% ../../nbs/report/04_figures.ipynb #84f40dca
 def reliability_diagram(

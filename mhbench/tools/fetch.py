@@ -24,8 +24,7 @@ import yaml
 from .. import __version__
 from ..ask.wording import prompt_files, prompts_folder, write_prompts
 from ..errors import optional, refuse
-from ..ledger.inventory import blob_id
-from ..ledger.release import RECORD, Release, ReleasedFile, recorded, releases
+from ..ledger.release import RECORD, Release, ReleasedFile, blob_id, recorded, releases
 from ..records.database import corpora, make_private, private_folder, sha256_file
 from ..registry import study_files
 from ..run.graph import root

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from ...records.schema import Item, Judgment, Rating, Response
-from ...stats.abstention import abstention_by_difficulty, mean_difficulty
+from ...stats.abstention import abstention_by_difficulty, mean_difficulty, risk_coverage
 from ...stats.bias import as_scores, family_bias, self_enhancement
 from ...stats.consensus import best_ensemble
-from ...stats.estimate import ESTIMATE_COLUMNS
+from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.judge_error import pass_rates
 from ...stats.resample import divide
 from ...stats.tests import adjust_p
@@ -35,8 +35,9 @@ from mhbench.studies.medqade.panel_tables import (
 )
 
 # %% auto #0
-__all__ = ['recorded_verdicts', 'Verdicts', 'all_verdicts', 'abstention_beside', 'beside_panel', 'ensemble_table',
-           'self_preference_table', 'favour_by_label', 'why_no_self_preference', 'with_pair']
+__all__ = ['JURY', 'CONFIDENCES', 'recorded_verdicts', 'Verdicts', 'all_verdicts', 'abstention_beside', 'beside_panel',
+           'ensemble_table', 'self_preference_table', 'favour_by_label', 'why_no_self_preference', 'with_pair',
+           'judge_confidences', 'people_say', 'judge_risk_coverage', 'answers_for_people']
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #316fbd75
 def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
@@ -222,3 +223,84 @@ def with_pair(bias: pd.DataFrame) -> pd.DataFrame:  # of self_preference_table
     related = bias[bias["kind"] != "other"]
     answers = related["student"].where(related["kind"] == "family", "its own answers")
     return related.assign(pair=related["annotator"] + " on " + answers)
+
+# %% ../../../nbs/studies/medqade/06_judges.ipynb #4fc3c8a8
+JURY = "jury"
+CONFIDENCES = ["judge", "confidence_is", "item_id", "target", "label", "confidence"]
+
+
+def _by_votes(rows: pd.DataFrame, judge: str, meaning: str, quorum: int) -> pd.DataFrame:
+    "The majority of the verdicts on each answer, and its share."
+    votes = rows.groupby(["item_id", "target"], sort=False)["passed"].agg(["mean", "count"]).reset_index()
+    share = votes["mean"].where(votes["count"] >= quorum)
+    sure = np.maximum(share, 1 - share)
+    label = np.select([share > 0.5, share < 0.5], ["Correct", "Incorrect"], np.array(None))
+    return votes.assign(judge=judge, confidence_is=meaning, label=label, confidence=sure.where(sure > 0.5))
+
+
+def judge_confidences(
+    judgments: Iterable[Judgment],  # of kind label
+    quorum: int = 2,  # verdicts on an answer, for a share of them
+) -> pd.DataFrame:  # CONFIDENCES; a row a judge and answer, whether people labelled it or not
+    "Every judge's label of every answer that it was asked about, with its confidence; and those of the jury."
+    labels = [g for g in judgments if g.kind == "label"]
+    fields = [(g.judge, g.item_id, g.model, g.repeat, g.label, g.confidence) for g in labels]
+    rows = pd.DataFrame(fields, columns=["judge", "item_id", "target", "repeat", "label", "confidence"])
+    rows = rows.assign(passed=as_scores(rows["label"].to_numpy(object)), confidence=rows["confidence"].astype(float))
+    first = rows[rows["repeat"] == 0]
+    tables = [pd.DataFrame(columns=CONFIDENCES)]
+    for judge, g in rows.groupby("judge"):
+        if g["confidence"].notna().any():
+            judge_rows = first[first["judge"] == judge]
+            sure = judge_rows["confidence"].where(judge_rows["passed"].notna())
+            tables.append(judge_rows.assign(confidence_is="its own", confidence=sure))
+        elif g["repeat"].max() > 0:
+            tables.append(_by_votes(g, str(judge), "share of repetitions", 2))
+    if first["judge"].nunique() > 1:
+        tables.append(_by_votes(first, JURY, "share of judges", quorum))
+    return pd.concat([f[CONFIDENCES] for f in tables if len(f)] or tables, ignore_index=True)
+
+# %% ../../../nbs/studies/medqade/06_judges.ipynb #36b5250f
+def people_say(panel: Panel, labels: np.ndarray) -> pd.DataFrame:  # item_id, target, people
+    "The majority label of each answer that has one."
+    labelled = panel.answers.rename(columns={"student": "target"}).assign(people=majorities(labels))
+    return labelled.dropna(subset=["people"]).reset_index(drop=True)
+
+
+def judge_risk_coverage(
+    sure: pd.DataFrame,  # of `judge_confidences`
+    people: pd.DataFrame,  # of `people_say`
+    **settings: Any,  # n, seed: as in `bootstrap`
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """For each judge, the area under its curve of risk and coverage, with items as cases; and the curve itself.
+
+    Columns of the areas: judge, confidence_is, n, n_clusters, estimate, ci_low, ci_high, ..., risk (at full coverage),
+    excess, left_out. Columns of the curves: judge, threshold, coverage, risk; the most confident first.
+    """
+    areas, lines = [], []
+    merged = sure.merge(people, on=["item_id", "target"]).astype({"confidence": float})
+    for judge, judge_rows in merged.groupby("judge", sort=False):
+        has_confidence = judge_rows["confidence"].notna()
+        if not has_confidence.any():
+            continue
+        right = (judge_rows["label"] == judge_rows["people"]).astype(float)
+        curve = risk_coverage(judge_rows["confidence"], right, clusters=judge_rows["item_id"].to_numpy(), **settings)
+        n = {"n": int(has_confidence.sum()), "n_clusters": judge_rows.loc[has_confidence, "item_id"].nunique()}
+        area = Estimate.from_interval(curve.area, share=True, **n)
+        head = {"judge": judge, "confidence_is": judge_rows["confidence_is"].iloc[0]}
+        other_columns = {"risk": curve.risk[-1], "excess": curve.excess, "left_out": curve.left_out}
+        areas.append(head | area.row() | other_columns)
+        points = {"threshold": curve.threshold, "coverage": curve.coverage, "risk": curve.risk}
+        lines.append(pd.DataFrame({"judge": judge} | points))
+    return pd.DataFrame(areas), pd.concat(lines, ignore_index=True) if lines else pd.DataFrame()
+
+# %% ../../../nbs/studies/medqade/06_judges.ipynb #3818a1d4
+def answers_for_people(
+    sure: pd.DataFrame,  # of `judge_confidences`
+    people: pd.DataFrame,  # of `people_say`
+) -> pd.DataFrame:  # judge, item_id, target, label, confidence: the least sure first, by judge
+    "The answers of each judge that people have not labelled."
+    labelled = sure.merge(people, how="left", on=["item_id", "target"])["people"].notna().to_numpy()
+    columns = ["judge", "item_id", "target", "label", "confidence"]
+    out = sure.loc[~labelled, columns]
+    return out.sort_values(["judge", "confidence"], kind="stable", na_position="first", ignore_index=True)
