@@ -19,14 +19,8 @@ from mhbench.report.forest import (
     enough,
     intervals,  # noqa: F401 (for those who draw, it is one of these)
 )
-<<<<<<< HEAD
-from .seen import names_in_words
-from .style import GENERAL_LOOK, PLAIN, drawable, look_of, name_of
-from .tables import without
-=======
 from .style import GENERAL_LOOK, PLAIN, drawable, look_of, name_of, simulated
-from .tables import spaced
->>>>>>> 7bc4c069 (Four modules stand with what uses them: titles with figures, the inventory with the release, held-out raters with the preferences, confidences of judges with the judges; notebooks are numbered anew)
+from .tables import spaced, without
 from ..stats.estimate import count_limits
 
 # %% auto #0
@@ -62,16 +56,15 @@ def _place(row: Any, at: float) -> str:
     return "above" if row["ci_low"] > at else "below" if row["ci_high"] < at else ""
 
 
-def best_of(
-    table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model", adjective: str = "most accurate"
-) -> str:
-    "Who is best, and where its interval lies; without a reference value the lowest too."
+def best_of(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model", adjective: str = "") -> str:
+    "Who has the highest estimate, and where its interval lies; without a reference value the lowest too."
     rows = spoken_of(table, of).to_dict("records")
     if not rows:
         return ""
     best, last = rows[0], rows[-1]
     alone, has_simulated = len(rows) == 1, len(rows) < len(enough(table))
-    verb = "is the best model asked" if has_simulated else "scores" if alone else f"is {adjective}"
+    leads = f"is {adjective}" if adjective else "leads"  # which no interval of its own shows to be better
+    verb = "leads the models asked" if has_simulated else "scores" if alone else leads
     first = f"{name_of(best[of])} {verb} "
     first += value(best["estimate"]) if verb == "scores" else f"({value(best['estimate'])})"
     if not marks:
