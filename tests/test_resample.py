@@ -109,14 +109,6 @@ def test_constant_data_has_an_interval_of_no_width():
     assert (i.estimate, i.ci_low, i.ci_high) == (0.25, 0.25, 0.25)
 
 
-def test_p_values():
-    rng = np.random.default_rng(5)
-    p = np.array([bootstrap(mean, rng.normal(size=40), n=400, seed=s).p_value() for s in range(400)])
-    assert 0.03 < (p < 0.05).mean() < 0.09  # a true null hypothesis, a little liberal at n = 40
-    assert bootstrap(mean, rng.normal(1, 1, 40), n=400, seed=1).p_value() < 0.01
-    assert bootstrap(mean, np.zeros(9), n=100, seed=1).p_value() == 1.0
-
-
 def test_a_partial_and_a_matrix_with_units_last():
     x = np.random.default_rng(1).random((3, 20))
 

@@ -30,7 +30,7 @@ from ..records.schema import Item, Rating, Record, Response, Validated, read_rec
 from ..records.table import read_table
 from ..records.transcript import read_transcripts
 from ..registry import studies
-from ..tasks.conversation import transcript_items
+from ..tasks.written import transcript_items
 
 # %% auto #0
 __all__ = ['GROUP', 'LICENCES', 'Corpus', 'corpus_of', 'items_of_rows', 'one_file', 'load_items', 'load_transcripts',

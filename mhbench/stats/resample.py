@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri, stdtr
 
 from ..errors import refuse
 
@@ -114,20 +113,6 @@ class Interval(NamedTuple):
     def n_units(self) -> int:
         "Units of data, whether drawn one by one or in clusters."
         return self.n if self.units is None else self.units
-
-    def p_value(self) -> Any:
-        """Two-sided p-value of the hypothesis that the statistic is 0, by inverting the percentile interval with the
-        small-sample tails of `mhbench.stats.estimate`; NaN for fewer than six units.
-
-        Source: Davison and Hinkley 1997, section 4.4, with one added to both counts; Hesterberg 2015, section 3.2.4.
-        """
-        r = self.replicates
-        defined = np.isfinite(r).sum(0)
-        p = 2 * np.minimum((r <= 0).sum(0) + 1, (r >= 0).sum(0) + 1) / (defined + 1)
-        if self.n < 6:  # so few units cannot give one below 0.05: 2^-4 is above it
-            return as_scalar(np.full(np.shape(p), np.nan))
-        t = ndtri(np.minimum(p, 1.0) / 2) / np.sqrt(self.n / (self.n - 1))
-        return as_scalar(2 * stdtr(self.n - 1, t))
 
 # %% ../../nbs/stats/01_resample.ipynb #a5360d46
 def as_scalar(x: Any) -> Any:

@@ -11,7 +11,7 @@ from mhbench.annotate.study import QuestionPage, RatedAnswer, build_study, field
 from mhbench.records.schema import Rating
 from mhbench.records.transcript import Transcript, Turn
 from mhbench.steps.graded import people_ratings
-from mhbench.tasks.conversation import transcript_items
+from mhbench.tasks.written import transcript_items
 
 from .test_annotate_browser import AXE, SCHEMES, Page
 
