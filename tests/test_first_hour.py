@@ -171,7 +171,6 @@ def test_a_selection_takes_its_judges_with_it_and_touches_nothing_else(first):
         p = edit.select(["all"], ["open"], params=folder / "params.yaml")
         asked = {s: asked_by(p, s, study) for s in ASKED_IN for study in goes_through(p, s)}
         assert set(asked) == set(ASKED_IN)
-        assert asked["compose"].pop("asked") == asked["keys"].pop("asked") == [], "the study names nobody who composes"
         assert all(names == ["open"] for who in asked.values() for names in who.values())
         p = edit.select(["all"], ["minilm"], params=folder / "params.yaml")
         assert asked_by(p, "compose", "mhqa")["examinees"] == ["minilm"]

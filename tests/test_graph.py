@@ -90,7 +90,7 @@ def test_the_parameters_of_this_repository_fit():
         "generate",
         "preferences",
     ]
-    assert set(p["run"]) - {"studies", "models", "judges", "subjects", "items"} == {
+    assert set(p["run"]) - {"studies", "models", "judges", "subjects", "trained", "items"} == {
         n.studies for n in STAGES.values()
     } - {"studies", None}
 

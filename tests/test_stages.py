@@ -20,7 +20,6 @@ def demo(clone, tmp_path_factory):
     few = {"n_items": 1, "demonstrations": 1}
     p["studies"]["counselingbench"]["generate"]["modes"] = {"zero_shot": {"n_items": 2}, "few_shot": few, "cot": few}
     p["studies"]["mhqa"]["compose"] |= {"n_examined": 2}
-    p["compose"]["max_tokens"] = 20
     for study in ("psychiatrybench", "medqade"):
         p["studies"][study]["judge"]["judges"] = ["minilm"]
     (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")

@@ -25,8 +25,8 @@ from ..steps.parameters import GIVEN
 
 # %% auto #0
 __all__ = ['WHOM', 'ASKED_IN', 'DEMO', 'BUNDLED', 'FOR_RATINGS', 'WRITTEN', 'READ_IN', 'simulated_left_out', 'kind_of',
-           'asked_by', 'somebody_writes', 'goes_through', 'not_run', 'unread_ratings', 'check_params', 'load_params',
-           'stage_parameters']
+           'asked_by', 'somebody_writes', 'trained_by', 'goes_through', 'not_run', 'unread_ratings', 'check_params',
+           'load_params', 'stage_parameters']
 
 # %% ../../nbs/run/03_params.ipynb #f259d467
 WHOM = ("asked", "judges", "contestants", "examinees")  # the parameters that name the models a stage asks
@@ -61,7 +61,7 @@ def _entries_named(p: dict) -> Iterator[Fault]:
     "Names of studies, models and endpoints that have no entry."
     run = _map(p.get("run"))
     uses: list[tuple[tuple, Any, str]] = []
-    uses += [(("run", role), run.get(role), "models") for role in ("models", "judges", "subjects")]
+    uses += [(("run", role), run.get(role), "models") for role in ("models", "judges", "subjects", "trained")]
     for name, m in _map(p.get("models")).items():
         uses.append((("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints"))
     for path, section in _sections(p):
@@ -149,13 +149,14 @@ _MAY_ASK = [stage for stage, whom in ASKED_IN.items() if "asked" in whom]
 _NOBODY = [s for s in _MAY_ASK if not stage_classes()[s].model_fields["asked"].default]  # results without any model
 DEMO: dict[str, Any] = {  # the selection that the repository comes with
     "studies": ["mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"],
-    "models": ["qwen-1.5b", "qwen-0.5b", "minilm", "minilm-mhqa"],
+    "models": ["qwen-1.5b", "qwen-0.5b"],
     "ratings": ["conversations"],
     "judges": None,
     "subjects": None,
+    "trained": ["minilm-mhqa"],
     "items": None,
 }
-BUNDLED = {"gemma", *DEMO["models"]}  # entries that the repository comes with
+BUNDLED = {"gemma", "minilm", *DEMO["models"], *DEMO["trained"]}  # entries that the repository comes with
 FOR_RATINGS = tuple(chain.from_iterable(kind.stages for kind in QUESTION_KINDS.values()))  # they read ratings
 WRITTEN = ("approach", "classification", "standings", "duels")  # stages about texts that models write
 READ_IN = {"freeform": {"free_form"}, "reasoning": {"cot", "few_shot_cot"}}  # stages about answers in these modes
@@ -216,14 +217,20 @@ def somebody_writes(p: dict, study: str, modes: Collection[str] = ()) -> bool:
     return any(not all_simulated(t) or not modes_in(t).isdisjoint(modes) for t in existing)
 
 
+def trained_by(p: dict) -> list[str]:
+    "The models that the stage finetune may train: those that the run names, else those that answer."
+    trained = p["run"].get("trained")
+    return list(p["run"]["models"] if trained is None else trained)
+
+
 def goes_through(p: dict, stage: str) -> list[str]:
     "The studies of the run that go through a stage: those with a section of its name and a model for it to ask."
     named = p["run"].get("ratings") or [] if stage == "ratings" else p["run"]["studies"]
     studies = [s for s in named if stage in p["studies"][s]]
     if stage in WRITTEN or stage in READ_IN:
         studies = [s for s in studies if somebody_writes(p, s, READ_IN.get(stage, ()))]
-    if stage == "finetune":  # it trains models of the run
-        return [s for s in studies if set(p["studies"][s][stage].get("asked") or []) & set(p["run"]["models"])]
+    if stage == "finetune":
+        return [s for s in studies if set(p["studies"][s][stage].get("asked") or []) & set(trained_by(p))]
     return [s for s in studies if stage in _NOBODY or [] not in asked_by(p, stage, s).values()]
 
 # %% ../../nbs/run/03_params.ipynb #1768cd62
@@ -406,12 +413,13 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
         unlimited = lambda settings: settings and {k: v for k, v in settings.items() if k != "n_items"}
         values_given["modes"] = {mode: unlimited(settings) for mode, settings in values_given["modes"].items()}
     facts = lambda m: {k: p["models"][m].get(k) for k in _FACTS}
+    of_stage = {"judge": _judged, "judge_study": _judged, "finetune": trained_by}
     run_values = {
         "seed": p["seed"],
         "results": "results",
         "study": study,
         "model": model,
-        "models": _judged(p) if stage in ("judge", "judge_study") else list(p["run"]["models"]),
+        "models": of_stage.get(stage, lambda p: list(p["run"]["models"]))(p),
         "lineages": _families(p, study, values_given),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),

@@ -124,6 +124,7 @@ class Selection(Closed):
     models: Names
     judges: Names | None = field(None, "who judges, in every study; null: as each study says")
     subjects: Names | None = field(None, "who duels, completes, composes and sorts; null: as each study says")
+    trained: Names | None = field(None, "who is trained by finetune; null: those of the models that are to be trained")
     items: NonNegative | None = field(None, "at most this many a study; 0: all; null: as each study says")
 
 # %% ../../nbs/run/02_shape.ipynb #c88eb4fb

@@ -249,6 +249,7 @@ def select(
     p = load_params(params, lists=False)
     run = p["run"]
     before = dict(run)
+    run.setdefault("trained", None)  # `dvc.yaml` reads it
     run |= DEMO if demo else {}
     if studies is not None:
         chosen = _chosen(p, "studies", studies, str(params))
@@ -257,7 +258,7 @@ def select(
             for k, has in (("studies", "prepare"), ("ratings", "ratings"))
         }
     if models is not None:
-        run["models"] = _chosen(p, "models", models, str(params))
+        run |= {"models": _chosen(p, "models", models, str(params)), "trained": None}
         judging = _following(p, ("judge", "judge_study", "approach", "duels"), ("judges",), silent=HERE[1:])
         writing = _following(p, _WRITING, ("contestants", "asked"), silent=HERE)
         run["judges"] = _as_before(run, "judges", run["models"], judging)
@@ -266,7 +267,7 @@ def select(
         run["judges"] = _chosen(p, "models", judges, str(params))
     if items is not None:
         run["items"] = items
-    return edit(params, {("run", k): v for k, v in run.items() if before.get(k) != v})
+    return edit(params, {("run", k): v for k, v in run.items() if k not in before or before[k] != v})
 
 # %% ../../nbs/tools/02_edit.ipynb #82327732
 def read_corpus(loader: str, path: str | Path, study: str, options: Mapping[str, Any]) -> tuple[Corpus, list[dict]]:

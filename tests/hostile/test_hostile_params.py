@@ -125,7 +125,7 @@ MISTAKES = {  # what is written instead, and what is said of it
         "run.models must name entries",
         "did you mean qwen-1.5b?",
     ),
-    "a judge": (("score, judges: [qwen-0.5b,", "score, judges: [gema,"), "judge.judges", "mean gemma?"),
+    "a judge": (("score, judges: [qwen-1.5b,", "score, judges: [gema,"), "judge.judges", "mean gemma?"),
     "an endpoint": (("endpoint: encoder", "endpoint: encodr"), "models.minilm.endpoint", "did you mean encoder?"),
     "a kind of endpoint": (("kind: encoder}", "kind: opnai}"), "endpoints.encoder", "did you mean openai?"),
     "a path in a name": (("  mhqa:\n", "  ../mhqa:\n"), "studies must have names of letters", "'../mhqa'"),
