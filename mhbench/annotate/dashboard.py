@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import chain
 from statistics import median
@@ -20,16 +20,14 @@ import pandas as pd
 from .assignment import complete_answers, conflicts
 from .store import Page, Rater, Register, Store
 from .study import QUESTION_KINDS, Question, RatedAnswer, Study, fields, is_mark, main_error, passed
-from ..stats import panel_design
 from ..stats.estimate import Estimate
 from ..stats.jackknife import agreement_estimate
 from ..stats.label_models import Slips, rater_flags
-from ..stats.multi_reader import rater_components
 from ..stats.soft_labels import mean_alpha, question_alphas
 
 # %% auto #0
-__all__ = ['Complete', 'COLUMNS', 'WORDS_A_SECOND', 'WIDTHS', 'when', 'again', 'progress', 'Agreement', 'agreement', 'fastest',
-           'rater_slips', 'flags', 'Further', 'further', 'further_in_words', 'flag_in_words', 'overview']
+__all__ = ['Complete', 'COLUMNS', 'WORDS_A_SECOND', 'when', 'again', 'progress', 'Agreement', 'agreement', 'fastest',
+           'rater_slips', 'flags', 'flag_in_words', 'overview']
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #62e174f2
 Complete = dict[Page, dict[str, RatedAnswer]]
@@ -195,90 +193,8 @@ def flags(store: Store, study: Study) -> dict[str, str]:  # rater -> the reasons
     table = rater_flags(verdicts, raters, clusters=questions, slips=rater_slips(store, study))
     return dict(zip(table["rater"], table["flag"]))
 
-# %% ../../nbs/annotate/05_dashboard.ipynb #27dfc0e4
-WIDTHS = {"sliders": 20.0, "score": 10.0, "labels": 0.1, "yes_no": 0.1}  # the defaults
-
-
-class Further(NamedTuple):
-    "The ratings that an interval of a given width needs beyond those so far."
-
-    width: float
-    of: str  # option, model, or the label whose share it is
-    done: int  # ratings of a model, or the fewest of an option
-    raters: int | None  # per question, where `of` is option; None: even the largest number is not enough
-    items: int | None  # None where `of` is option: the same questions
-    per_item: int | None
-    more: int  # questions to be answered, all raters together
-    same: int | None  # questions that all present raters would have to answer; None: they are too few
-    minutes: float  # per question
-    measured: bool  # whether the page measured the minutes
-
-# %% ../../nbs/annotate/05_dashboard.ipynb #e35e70a6
-def _of_options(pilot: pd.DataFrame, width: float, timing: tuple[float, bool]) -> Further:
-    option = pilot["item"] + " " + pilot["target"]
-    needed = panel_design.raters_of_each(rater_components(pilot["value"], option, pilot["rater"]), width)
-    raters = pilot.groupby("item")["rater"].nunique()
-    n_more = 0 if needed is None else int((needed - raters).clip(lower=0).sum())
-    return Further(width, "option", int(raters.min()), needed, None, None, n_more, None, *timing)
-
-
-def _of_models(pilot: pd.DataFrame, target: str, width: float, timing: tuple[float, bool]) -> Further:
-    mean = panel_design.pilot_components(pilot)
-    aim = panel_design.Aim(width=width)
-    designs = panel_design.panel_designs(mean, aim, minutes=timing[0])
-    designs = panel_design.with_more(designs, pilot)
-    same = panel_design.same_raters(mean, aim, mean.n_raters)
-    overlapping = designs[designs["per_item"] > 1].sort_values("more", kind="stable")
-    if not len(overlapping):
-        return Further(width, target, mean.n_ratings, None, None, None, 0, same, *timing)
-    raters, items, per_item, n_more = map(int, overlapping.iloc[0][["raters", "items", "per_item", "more"]])
-    return Further(width, target, mean.n_ratings, raters, items, per_item, n_more, same, *timing)
-
-
-def further(store: Store, study: Study, width: float | None = None) -> Further | None:  # None: too little to plan from
-    "The further ratings that a width needs, for kinds with numbers, labels, or yes and no."
-    kind = study.settings.kind
-    complete = complete_answers(store, study)
-    rated = _verdicts(store, study, complete).query("measure != 'difficulty'")
-    if kind not in WIDTHS or rated.empty:
-        return None
-    counted = {"labels": study.settings.labels[0], "yes_no": "yes"}.get(kind)
-    value = rated["verdict"] if counted is None else rated["verdict"] == counted
-    pilot = rated.rename(columns={"question": "item"}).assign(value=value.astype(float))
-    seconds = store.active_ms()
-    spent = [seconds[page] / 60_000 for page in complete if seconds.get(page)]
-    timing = (median(spent), True) if spent else (panel_design.MINUTES, False)
-    try:
-        if kind == "sliders":
-            return _of_options(pilot, width or WIDTHS[kind], timing)
-        return _of_models(pilot, counted or "model", width or WIDTHS[kind], timing)
-    except ValueError:  # one rater, one question, or no variance
-        return None
-
 # %% ../../nbs/annotate/05_dashboard.ipynb #203fba51
-def _time(minutes: float, t: Callable[..., str]) -> str:
-    "A length of time in the unit that shows it: 40 seconds, 12 minutes, 1.5 hours."
-    if round(minutes) >= 100:
-        return t("time.hours", n=f"{minutes / 60:.1f}".replace(".", t("number.decimal")))
-    if minutes >= 1.5:
-        return t("time.minutes", n=f"{minutes:.0f}")
-    return t("time.seconds", n=f"{60 * minutes:.0f}")
-
-
-def further_in_words(plan: Further, t: Callable[..., str]) -> list[str]:
-    "The plan in sentences of the page's language."
-    values = plan._asdict() | {"width": f"{plan.width:g}".replace(".", t("number.decimal"))}
-    values |= {"time": _time(plan.more * plan.minutes, t), "pace": _time(plan.minutes, t)}
-    values["how"] = t(f"dashboard.further.{'measured' if plan.measured else 'assumed'}")
-    values["what"] = t("dashboard.further.model" if plan.of == "model" else "dashboard.further.share", label=plan.of)
-    found_one = "design" if plan.items else "option"
-    keys = ["none"] if plan.raters is None else [found_one, "more"]
-    if plan.of != "option":
-        keys.append("others" if plan.same is None else "same")
-    return [t(f"dashboard.further.{key}", **values) for key in [*keys, "caution"]]
-
-
-def flag_in_words(flag: str, words: Mapping[str, str]) -> str:  # known: the page's words in one language
+def flag_in_words(flag: str, words: Mapping[str, str]) -> str:  # words: of the page, in one language
     "The reasons of a flag in the page's language, or in English if there is no translation."
     out = []
     for reason in flag.split("; "):
@@ -288,7 +204,7 @@ def flag_in_words(flag: str, words: Mapping[str, str]) -> str:  # known: the pag
     return "; ".join(out)
 
 # %% ../../nbs/annotate/05_dashboard.ipynb #6d54a5dc
-def overview(store: Store, study: Study, width: float | None = None) -> dict[str, Any]:
+def overview(store: Store, study: Study) -> dict[str, Any]:
     "The values for the dashboard of the person who runs the study."
     answered = {q for _, q, _ in complete_answers(store, study)}
     items = study.rated_ids
@@ -297,7 +213,6 @@ def overview(store: Store, study: Study, width: float | None = None) -> dict[str
         "columns": COLUMNS,
         "agreement": agreement(store, study),
         "flags": flags(store, study),
-        "further": further(store, study, width),
         "questions": len(items),
         "untouched": sum(i not in answered for i in items),
         "conflicts": None if QUESTION_KINDS[study.settings.kind].numbers else len(conflicts(store, study)),

@@ -10,7 +10,6 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache
-from html.parser import HTMLParser
 from importlib.resources import files
 from typing import Any
 
@@ -250,69 +249,14 @@ def answers_in_words(page: QuestionPage, answers: Mapping[str, RatedAnswer], lan
     comment = answers.get("comment", RatedAnswer()).label
     return out + ([{"name": translator(language)("question.comment"), "what": comment}] if comment else [])
 
-# %% ../../nbs/annotate/04_pages.ipynb #a317febd
-_FIELDS = {"radio": "( ) ", "checkbox": "[ ] ", "number": "0 |-------------| 100   [   ]"}
-_APART = {"h1", "h2", "p", "dl", "legend", "section", "fieldset", "textarea"}  # with a blank line before
-_BLOCKS = _APART | {"dt", "dd", "li", "label", "small", "div"}
-_UNSEEN = {"noscript", "button", "select", "script"}
-
-
-class _Seen(HTMLParser):
-    "The lines that a page shows."
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = [""]
-        self.inside: list[tuple[str, bool]] = []  # open tags, and whether their content is visible
-
-    @property
-    def visible(self) -> bool:
-        return all(visible for _, visible in self.inside)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = dict(attrs)
-        if tag == "input":
-            self.lines[-1] += _FIELDS.get(attributes.get("type") or "", "") if self.visible else ""
-            return
-        if tag in _BLOCKS:
-            self.lines += ["", ""] if tag in _APART else [""]
-        hidden = "hidden" in attributes or {"quiet", "bar"} & set((attributes.get("class") or "").split())
-        self.inside.append((tag, tag not in _UNSEEN and not hidden))
-        if tag == "textarea" and self.visible:
-            self.lines[-1] += "[" + " " * 40 + "]"
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in [t for t, _ in self.inside]:
-            while self.inside.pop()[0] != tag:
-                pass
-        if tag in _BLOCKS:
-            self.lines.append("")
-
-    def handle_data(self, data: str) -> None:
-        first, *lines = data.split("\n") if self.visible and data.strip() else [""]
-        self.lines[-1] += first if self.lines[-1] else first.lstrip()
-        self.lines += [line.strip() for line in lines]
-
-
-def _text(page: str) -> str:
-    "The visible text of an HTML page, one line per block."
-    reader = _Seen()
-    reader.feed(page)
-    out: list[str] = []
-    for n, line in enumerate(reader.lines):
-        apart = not line and n and not reader.lines[n - 1]
-        out += textwrap.wrap(line.rstrip(), 78, subsequent_indent="    ") or ([""] if apart and out and out[-1] else [])
-    return "\n".join(out).strip()
-
 # %% ../../nbs/annotate/04_pages.ipynb #0f9b6154
 def page_text(study: Study, rater: str) -> str:
-    "The first page as a rater sees it before answering."
+    "The first page as a rater sees it before answering, for a terminal."
     page = QuestionPage(study, study.questions[0], rater, 0, "preview")
-    t = translator(study.settings.language)
-    words = {"n": 1, "total": len(study.questions)}
-    view = question_view(page, {}, study.settings.language)
-    names = ("lang", "static", "base", "here", "name", "title", "seen", "code", "occasion", "owner", "now", "csrf")
-    frame = dict.fromkeys(names, "") | {"languages": {}, "synthetic": False, "checking": False, "done": 0}
-    values = frame | words | view | {"t": t, "heading": t(page.heading, **words)}
-    html = environment().get_template("question.html").render(values)
-    return _text(html[html.index("<main") : html.index("</main>")])
+    language = study.settings.language
+    view = question_view(page, {}, language)
+    t = translator(language)
+    values = view | {"t": t, "heading": t(page.heading, n=1, total=len(study.questions))}
+    text = environment().get_template("preview.html").render(values, fields=listed_fields(view))
+    lines = [textwrap.fill(line, 78, subsequent_indent="    ") for line in text.splitlines()]
+    return "\n".join(lines).strip()

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import json
 import logging
-import math
 import re
 import resource
 import secrets
@@ -25,7 +24,7 @@ from aiohttp import web
 
 from . import pages
 from .assignment import complete_answers, share_conflicts
-from .dashboard import flag_in_words, further_in_words, overview, when
+from .dashboard import flag_in_words, overview, when
 from .store import Change, Rater, Register, Store, Visit, now_ms, open_store
 from .study import Assigned, QuestionPage, RatedAnswer, code, missing, passed, read
 from ..errors import refuse
@@ -488,21 +487,16 @@ async def dashboard(request: web.Request) -> web.Response:
     v = Visitor(request, "owner")
     if v.rater is None:
         return v.closed()
-    try:
-        width = float(v.query.get("width", ""))
-    except ValueError:
-        width = math.nan
 
     def read_all() -> dict[str, Any]:  # in a thread and with a connection of its own, so that it delays nobody
         with Store(v.served.store.path) as store:
-            return overview(store, v.served.study, width if 0 < width < 1000 else None)
+            return overview(store, v.served.study)
 
     values, words = await asyncio.to_thread(read_all), pages.texts(v.language)
     values["flags"] = {rater: flag_in_words(flag, words) for rater, flag in values["flags"].items()}
-    needed = further_in_words(values["further"], v.t) if values["further"] else []
     title = v.t("dashboard.title", name=v.served.study.settings.title or v.served.study.name)
     quantities = {a.of: words.get(f"dashboard.of.{a.of}", a.of) for a in values["agreement"]}
-    return v.render("dashboard.html", title=title, time=when(now_ms()), things=quantities, needed=needed, **values)
+    return v.render("dashboard.html", title=title, time=when(now_ms()), things=quantities, **values)
 
 # %% ../../nbs/annotate/06_server.ipynb #2b113395
 _NOTES = {"bad": "question.bad", "again": "question.loud"}  # parameter of the address -> note on the page

@@ -267,8 +267,7 @@ def _who(a: argparse.Namespace) -> None:
 # %% ../../nbs/tools/04_annotate.ipynb #ad318734
 def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
     "Print each rater's progress and the agreement so far."
-    from mhbench.annotate.dashboard import further_in_words, overview
-    from mhbench.annotate.pages import translator
+    from mhbench.annotate.dashboard import overview
 
     state = overview(store, study)
     table = pd.DataFrame(state["rows"], columns=[*state["columns"], "marks"])
@@ -283,10 +282,10 @@ def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
     for m in state["agreement"]:
         value = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
         print(f"Krippendorff's alpha, {m.level}: {m.of}: {value} ({m.n} rated by two or more)")
-    t = translator("en")
-    reviews = [f"{rater}, for review: {flag}" for rater, flag in state["flags"].items() if flag]
-    needed = further_in_words(state["further"], t) if state["further"] else [t("dashboard.further.few")]
-    print(*reviews, t("dashboard.further"), *needed, sep="\n")
+    for rater, flag in state["flags"].items():
+        if flag:
+            print(f"{rater}, for review: {flag}")
+    print(f"how many more ratings an interval needs: mhbench panel design {os.path.relpath(store.path)} --width WIDTH")
     return state["rows"]
 
 

@@ -7,24 +7,19 @@ import pytest
 from mhbench.annotate import store as store_module
 from mhbench.annotate.assignment import complete_answers, enrol
 from mhbench.annotate.dashboard import (
-    Further,
     again,
     agreement,
     fastest,
     flag_in_words,
     flags,
-    further,
-    further_in_words,
     overview,
     progress,
     rater_slips,
     when,
 )
-from mhbench.annotate.pages import translator
 from mhbench.annotate.store import Change, Register, Visit, open_store
 from mhbench.annotate.study import RatedAnswer, build_study
 from mhbench.records.schema import Response
-from mhbench.stats.panel_design import MINUTES
 
 from .conftest import items
 
@@ -145,91 +140,10 @@ def test_what_nobody_has_touched_is_counted_and_numbers_have_no_conflicts(tmp_pa
         enrol(store, study, ["r1"])
         save(store, {("r1", "q2", 0, t): number(5) for t in "ABCDE"} | {("r1", "q1", 0, "A"): number(5)})
         found = overview(store, study)
-    assert (found["questions"], found["untouched"], found["conflicts"], found["further"]) == (3, 2, None, None)
+    assert (found["questions"], found["untouched"], found["conflicts"]) == (3, 2, None)
     assert found["flags"] == {} and found["hash"] == study.hash
     [options] = found["agreement"]
     assert (options.n, options.estimate, options.ci) == (0, None, None)
-
-
-KINDS = {
-    "yes_no": ({"asks": {"relevant": "Is it relevant?"}}, "yes", 0.1),
-    "labels": ({"difficulties": ["Easy", "Hard"]}, "Correct", 0.1),
-    "score": ({}, "model", 10.0),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_further_ratings_are_planned_for_a_share_or_a_mean(tmp_path, kind):
-    more, of, usual = KINDS[kind]
-    models = [Response(item_id=f"q{k}", study="example", model="m", mode="cot", text="x") for k in range(1, 9)]
-    study = build_study("example", {"kind": kind} | more, items(8), () if kind == "yes_no" else models)
-    target, words = ("relevant", ("yes", "no")) if kind == "yes_no" else ("m", ("Correct", "Incorrect"))
-    with open_store(tmp_path / "a.sqlite", study) as store:
-        enrol(store, study, ["r1", "r2", "r3"])
-        assert further(store, study) is None, "nothing to plan from"
-        said = {}
-        for r in range(3):
-            for k in range(8):
-                high = (k + (r == 2 and k % 3 == 0)) % 2 == 0
-                value = number(60 + 20 * high + 3 * r) if kind == "score" else label(words[0] if high else words[1])
-                said[f"r{r + 1}", f"q{k + 1}", 0, target] = value
-                if kind == "labels":
-                    said[f"r{r + 1}", f"q{k + 1}", 0, "difficulty"] = label("Easy")
-        save(store, said)
-        found = further(store, study)
-        assert (found.of, found.width, found.done) == (of, usual, 24)
-        assert (found.minutes, found.measured) == (MINUTES, False)
-        store.save(
-            [],
-            [Visit("r1", "q1", 0, "v", 60_000), Visit("r1", "q2", 0, "v", 180_000), Visit("r1", "q3", 0, "v", 90_000)],
-        )
-        timed = further(store, study)
-        assert (timed.minutes, timed.measured) == (1.5, True)
-        wide = further(store, study, width=2 * usual)
-        assert wide.width == 2 * usual and wide.more <= found.more
-        assert (wide.raters, wide.items, wide.more) == ((9, 9, 2) if kind == "score" else (None, None, 0))
-        assert further(store, study, width=1e-6).raters is None, "no number of raters is enough"
-
-
-def test_one_rater_is_too_little_to_plan_from_and_other_kinds_have_no_plan(tmp_path):
-    for kind, target, x in (("sliders", "A", number(5)), ("agree", "key", label("A"))):
-        study = build_study("example", {"kind": kind}, items(2))
-        with open_store(tmp_path / f"{kind}.sqlite", study) as store:
-            enrol(store, study, ["r1", "r2"])
-            targets = "ABCDE" if kind == "sliders" else [target]
-            raters = ("r1",) if kind == "sliders" else ("r1", "r2")
-            save(store, {(r, q, 0, t): x for r in raters for q in ("q1", "q2") for t in targets})
-            assert further(store, study) is None
-
-
-def told(key: str, **given) -> str:
-    if key.startswith(("time.", "number.")):
-        return f"{given['n']}{key[5]}" if given else "."
-    words = [given.get(name, "") for name in ("what", "time", "width")]
-    return " ".join([key.removeprefix("dashboard.further."), *words]).strip()
-
-
-@pytest.mark.parametrize(
-    ("found", "sentences"),
-    [
-        (
-            Further(10.0, "option", 3, 8, None, None, 90, None, 2.0, True),
-            ["option share 3.0h 10", "more share 3.0h 10", "caution share 3.0h 10"],
-        ),
-        (
-            Further(0.1, "model", 3, 8, 50, 2, 45, 70, 1.0, False),
-            ["design model 45m 0.1", "more model 45m 0.1", "same model 45m 0.1", "caution model 45m 0.1"],
-        ),
-        (
-            Further(0.1, "yes", 3, None, None, None, 0, None, 1.0, False),
-            ["none share 0s 0.1", "others share 0s 0.1", "caution share 0s 0.1"],
-        ),
-    ],
-)
-def test_a_plan_is_told_in_the_sentences_that_it_needs(found, sentences):
-    assert further_in_words(found, told) == sentences
-    whole = " ".join(further_in_words(found, translator("en")))
-    assert "{" not in whole and ("the median here" in whole) == found.measured
 
 
 def test_flags_are_of_raters_beside_others_and_are_told_in_the_pages_language(tmp_path):
