@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 import sys
 
 # %% auto #0
-__all__ = ['M', 'NOTES', 'refuse', 'settings_from', 'optional', 'system_remedy', 'say']
+__all__ = ['M', 'NOTES', 'refuse', 'settings_from', 'optional', 'system_remedy', 'plain', 'say']
 
 # %% ../nbs/00_errors.ipynb #6758e755
 def refuse(
@@ -55,10 +55,9 @@ def settings_from(
         first = e.errors()[0]
     argument = ".".join(map(str, [*filter(None, [inside]), *first["loc"]]))
     remedy = f"its entries are {', '.join(record.model_fields)}{also}"
-    said = first["msg"]
     value = first.get("input")
     shown = reprlib.repr(value)[:200] if isinstance(value, list | dict) else repr(value)  # aliases may have no end
-    return refuse(f"{function}: {argument} must fit ({said}); got {shown}", remedy=remedy)
+    return refuse(f"{function}: {argument} must fit ({first['msg']}); got {shown}", remedy=remedy)
 
 # %% ../nbs/00_errors.ipynb #0130da3b
 @contextmanager
@@ -84,11 +83,24 @@ _SYSTEM = {
 }
 
 
-def system_remedy(said: str) -> str:  # "; ...", or nothing
+def system_remedy(message: str) -> str:  # "; ...", or nothing
     "What helps where the system refused, by the number of its error in a message."
-    found = re.search(r"\[errno (\d+)\]", said, re.IGNORECASE)
-    told = _SYSTEM.get(int(found[1])) if found else None
-    return f"; {told}" if told else ""
+    number = re.search(r"\[errno (\d+)\]", message, re.IGNORECASE)
+    remedy = _SYSTEM.get(int(number[1])) if number else None
+    return f"; {remedy}" if remedy else ""
+
+# %% ../nbs/00_errors.ipynb #0bdcfd2c
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # a control sequence
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # an operating system command and its like
+    r"|\x1b.?|[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def plain(text: str) -> str:
+    "A text without escape sequences, control characters and lone surrogates, on one line."
+    text = re.sub(r"[\r\n\t]+", " ", text)
+    return _CONTROL.sub("", text).encode("utf-8", "replace").decode("utf-8").strip()
 
 # %% ../nbs/00_errors.ipynb #7879d7a2
 NOTES: list[str] = []  # everything that was said in this process, oldest first, no sentence twice

@@ -9,10 +9,10 @@ from faults.server import FaultServer, completion
 from mhbench.ask.budget import Budget
 from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask, plan
+from mhbench.ask.learning import Refusal, known_terms, learn
 from mhbench.ask.probe import _entries, check
-from mhbench.ask.request import Endpoint, Model, Request, body_of, presets, wire
+from mhbench.ask.request import Endpoint, Model, Request, Terms, body_of, presets, wire
 from mhbench.ask.request import endpoint as endpoint_of
-from mhbench.ask.terms import Refusal, Terms, known_terms, learn
 from mhbench.errors import NOTES
 
 SAMPLING = {"temperature": 0.0, "seed": 0}

@@ -20,8 +20,8 @@ from test_negotiation import err, good, model
 from mhbench.ask import scheduler
 from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask, plan
-from mhbench.ask.request import Request
-from mhbench.ask.terms import FORGET_DAYS, Terms, keep_terms, known_terms, learnt_terms
+from mhbench.ask.learning import FORGET_DAYS, keep_terms, known_terms, learnt_terms
+from mhbench.ask.request import Request, Terms
 from mhbench.ask.transport import Reply, Transport
 from mhbench.errors import NOTES
 

@@ -23,9 +23,19 @@ from .client import Recorder, ask
 from .interfaces import INTERFACES
 from .learning import terms_for
 from .reply import Malformed, read_reply, states_letter, words
-from .request import Answer, Endpoint, Model, Request, Tokens, Wire, only_a_letter, wire
-from .secrets import Secrets, plain
-from .terms import Terms
+from mhbench.ask.request import (
+    Answer,
+    Endpoint,
+    Model,
+    Request,
+    Secrets,
+    Terms,
+    Tokens,
+    Wire,
+    only_a_letter,
+    plain,
+    wire,
+)
 from .transport import headers_of, is_loopback, send_only
 from ..errors import refuse, say
 

@@ -18,9 +18,8 @@ from typing import Any, Literal, NamedTuple
 from .budget import BYTES_PER_TOKEN, Budget, cost, estimate_tokens
 from .cache import Cache, CacheError, add_recorded, open_cache
 from .learning import most_again, terms_for, tried_again
-from .ledger import Asking
 from .request import Answer, Endpoint, Model, Request, Tokens, wire
-from .scheduler import Scheduler
+from .scheduler import Asking, Scheduler
 from ..errors import refuse
 
 # %% auto #0

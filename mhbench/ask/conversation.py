@@ -15,10 +15,9 @@ from typing import NamedTuple
 from .budget import Budget
 from .cache import Cache, CacheError
 from .client import STAND_IN, LoopThread, Recorder, ask
-from .ledger import Asking, Ledger
 from .request import Answer, Endpoint, Model, Request
 from .retry import Job
-from .scheduler import Scheduler
+from .scheduler import Asking, Ledger, Scheduler
 from ..errors import refuse
 from ..records.transcript import Ended, Scenario, Transcript, Turn
 

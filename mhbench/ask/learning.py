@@ -5,19 +5,242 @@
 # %% ../../nbs/ask/13_learning.ipynb #a717a037
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
-from .reply import states_letter
-from .request import Answer, Endpoint, Model, Request, Wire, only_a_letter, wire
+from pydantic import TypeAdapter
+
+from .cache import Row
+from .reply import LASTING, states_letter
+from .request import LIMITS, STRUCTURED, Answer, Endpoint, Model, Request, Terms, Wire, only_a_letter, wire
 from .retry import Job
-from .terms import Refusal, Terms, changes_of_terms, keep_terms, known_terms, learn, learnt_terms
 from ..errors import say
 
 # %% auto #0
-__all__ = ['LOOKED_AT', 'terms_for', 'tried_again', 'most_again', 'Learner']
+__all__ = ['FORGET_DAYS', 'LOOKED_AT', 'changes_of_terms', 'terms_key', 'learnt_terms', 'known_terms', 'keep_terms', 'own_words',
+           'Refusal', 'learn', 'terms_for', 'tried_again', 'most_again', 'Learner']
+
+# %% ../../nbs/ask/13_learning.ipynb #bcd5697c
+_STORED_TERMS: TypeAdapter[Any] = TypeAdapter(list[tuple[float, Terms]] | Terms)
+
+
+def changes_of_terms(old: Terms, new: Terms) -> list[str]:
+    "What was learnt, in words."
+    out = [f"{a} is sent as {b}" for a, b in new.renamed if (a, b) not in old.renamed]
+    out += [f"{name} is left out" for name in new.dropped if name not in old.dropped]
+    if new.top_logprobs != old.top_logprobs:
+        none = "letters are read from the text, without log-probabilities"
+        out.append(none if new.top_logprobs == 0 else f"at most {new.top_logprobs} log-probabilities are asked for")
+    if new.structured != old.structured:
+        out.append(f"JSON schemas are sent as {new.structured}")
+    if new.thinks and not old.thinks:
+        out.append("the model thinks first: it is given room, and read after the thought")
+    if new.room and not old.room:
+        out.append("the first token is no letter: it is given room, and read where its answer stands")
+    return out
+
+# %% ../../nbs/ask/13_learning.ipynb #afcf0025
+def terms_key(endpoint: Any, model: Any) -> str:
+    "The key of what is known of an endpoint and a model."
+    return hashlib.sha256(f"mhbench terms 1|{endpoint.who}|{model.served}|{model.api}".encode()).hexdigest()
+
+
+FORGET_DAYS = 1  # services change: what was learnt earlier is tried again
+
+
+def learnt_terms(cache: Any, endpoint: Any, model: Any) -> list[tuple[float, Terms]]:  # when (seconds since 1970), what
+    "What runs learnt of an endpoint and a model, the newest first, each with the terms of the entry."
+    key = terms_key(endpoint, model)
+    row = None if cache is None else cache.get_many([key], failures=True).get(key)
+    try:
+        stored = _STORED_TERMS.validate_json(row.value) if row else []
+    except ValueError:
+        return []
+    of_entry = endpoint.terms
+    out = []
+    for at, terms in stored if isinstance(stored, list) else [(row.created if row else 0.0, stored)]:
+        renamed = tuple({**dict(of_entry.renamed), **dict(terms.renamed)}.items())
+        out.append(
+            (at, replace(terms, renamed=renamed, dropped=tuple(dict.fromkeys((*of_entry.dropped, *terms.dropped)))))
+        )
+    return out
+
+
+def known_terms(cache: Any, endpoint: Any, model: Any, days: float = FORGET_DAYS) -> Terms:
+    "The terms of the entry, and those that the last run to learn any learnt within so many days."
+    newest = learnt_terms(cache, endpoint, model)[:1]
+    return next((terms for at, terms in newest if time.time() - at <= days * 86400), endpoint.terms)
+
+
+def keep_terms(cache: Any, endpoint: Any, model: Any, terms: Terms) -> None:
+    "Store what was learnt for the next run, before what was learnt earlier."
+    created = time.time()
+    earlier = [(at, x) for at, x in learnt_terms(cache, endpoint, model) if x != terms][:7]
+    value = json.dumps([(at, asdict(x)) for at, x in [(created, terms), *earlier]], sort_keys=True)
+    cache.put_many([Row(terms_key(endpoint, model), model.name, endpoint.who, "terms", False, created, value)])
+
+# %% ../../nbs/ask/13_learning.ipynb #e7eaa841
+_REFUSED = re.compile(
+    r"(?i)unsupported|not support|n't support|not allowed|not permitted|not available|not enabled|not implemented"
+    r"|not accepted|unrecogni[sz]ed|unknown|unexpected|extra inputs|extra_forbidden|extra fields|cannot find field"
+    r"|deprecated|is disabled|only the default|please remove|not possible|type is unavailable|cannot both be"
+    r"|must be strictly positive"  # TGI, of a temperature of 0
+)
+_PASSING = re.compile(r"(?i)\btry again\b|\bretry\b|\bright now\b|\btemporar|\bat (?:the|this) moment\b|\boverloaded\b")
+_LEARNT_FROM = (400, 403, 404, 405, 415, 422)
+_INSTEAD = re.compile(r"(?i)\buse ['\"`]?(max_tokens|max_completion_tokens)\b")
+_AT_MOST = (  # how the services say how many log-probabilities they give
+    re.compile(r"(?i)max(?:imum)? allowed(?: is)?:? *(\d+)"),  # vLLM, SGLang
+    re.compile(r"(?i)less than or equal to +(\d+)|<= *(\d+)|at most +(\d+)|(?:maximum|max) of +(\d+)"),  # OpenAI
+    re.compile(r"(?i)between +0 +and +(\d+)|\[0, *(\d+)\]|cannot (?:exceed|be greater than) +(\d+)"),  # Ollama
+)
+_NEVER = ("model", "messages", "prompt", *LIMITS)  # not dropped
+_ROUTED = re.compile(r"(?i)no endpoints found that (?:can handle|support) the requested parameters")  # OpenRouter
+_ROUTING = ("top_logprobs", "response_format", "seed", "temperature")  # what a router's models differ in, in order
+
+
+_WORD = re.compile(r"\w+")
+_RUN = 4  # this many words in a row that an error shares with the prompt are a quotation
+_CALLED = r"(?:param(?:eter)?|argument|field|property|option|name|value|body\.|#/|inputs?)s?"  # of a request
+
+
+def _prompt(body: dict[str, Any]) -> str:
+    turns = (text for message in body.get("messages", []) for text in message.values())
+    return "\n".join([*turns, body.get("prompt", "")])
+
+# %% ../../nbs/ask/13_learning.ipynb #475ed2d7
+def own_words(text: str, body: dict[str, Any]) -> str:
+    "An error's text without quotations of the request: runs of words of the prompt, and fields with their values."
+    for name, value in body.items():
+        for printed in {json.dumps(value), repr(value)}:
+            pair = rf"""([{{,]\s*)(["']){re.escape(name)}\2\s*:\s*{re.escape(printed)}"""
+            text = re.sub(pair, r"\1…", text)
+    prompt_words = [w.casefold() for w in _WORD.findall(_prompt(body))]
+    n = min(_RUN, len(prompt_words))
+    runs = {tuple(prompt_words[i : i + n]) for i in range(len(prompt_words) - n + 1)} if n else set()
+    matches = list(_WORD.finditer(text))
+    error_words = [m[0].casefold() for m in matches]
+    out = list(text)
+    for i in range(len(error_words) - n + 1 if n else 0):
+        if tuple(error_words[i : i + n]) in runs:
+            start = matches[i].start()
+            end = matches[i + n - 1].end()
+            out[start:end] = " " * (end - start)
+    return re.sub(r"\s{2,}", " … ", "".join(out))
+
+
+def _names(text: str, param: str, prompt: str) -> bool:
+    "Whether an error names a parameter; one whose name is a word of the prompt has to be named as a parameter."
+    spelt = [param, re.sub(r"_(\w)", lambda m: m[1].upper(), param)]  # xAI's spelling
+    spelt += ["json output"] if param == "response_format" else []  # DeepSeek's
+    for name in (rf"(?<![\w-]){x}(?![\w-])" for x in spelt):
+        called = rf"\b{_CALLED}\W{{0,4}}(?:is |of )?\W{{0,2}}{name}|{name}\W{{0,2}} {_CALLED}\b"
+        marked = rf"([`'\"]){name}\1|{name}="
+        if re.search(f"(?i){name}", text) and not re.search(f"(?i){name}", prompt):
+            return True
+        if re.search(f"(?i){called}", text) or (re.search(marked, text) and not re.search(marked, prompt)):
+            return True
+    return False
+
+# %% ../../nbs/ask/13_learning.ipynb #cf62268c
+_LOGPROBS = re.compile(r"(?i)\b(?:top_)?log_?probs?\b|log[- ]probabilities")
+
+
+def _limit(text: str) -> int | None:
+    for pattern in _AT_MOST:
+        if m := pattern.search(text):
+            return int(next(g for g in m.groups() if g is not None))
+    return None
+
+
+def _without(terms: Terms, param: str, structured: str) -> Terms:
+    if param in ("logprobs", "top_logprobs"):
+        return replace(terms, top_logprobs=0)
+    if param in ("response_format", "json_schema"):
+        after = STRUCTURED[min(STRUCTURED.index(structured) + 1, 2)]
+        return replace(terms, structured=after)
+    return replace(terms, dropped=(*terms.dropped, param))
+
+# %% ../../nbs/ask/13_learning.ipynb #ce12085c
+@dataclass(frozen=True)
+class Refusal:
+    "An error that an endpoint gives in reply to a request."
+
+    status: int  # of HTTP
+    text: str  # the message
+    body: dict[str, Any]  # what was sent
+    param: str | None = None  # the parameter that it names in a field of its own
+    code: str | None = None  # the code that it gives in a field of its own
+
+    @cached_property
+    def words(self) -> str:
+        "The message without quotations of the request."
+        return own_words(self.text, self.body)
+
+    @property
+    def passes(self) -> bool:
+        "Whether it asks to try again."
+        return _PASSING.search(self.words) is not None
+
+    @property
+    def lasts(self) -> bool:
+        "Whether it says, by a documented code or in words, that something is never accepted."
+        return self.code in LASTING or _REFUSED.search(self.words) is not None
+
+# %% ../../nbs/ask/13_learning.ipynb #c5db8d43
+def learn(refusal: Refusal, terms: Terms, structured: str = "json_schema") -> Terms | None:
+    "The terms under which to ask again after a refusal; None where it is about something else."
+    if refusal.status not in _LEARNT_FROM or refusal.passes:
+        return None
+    text = refusal.words
+    param = refusal.param
+    body = refusal.body
+    if _ROUTED.search(text):
+        return _routed(body, terms, structured)
+    sent = [k for k in body if k == param] if param else [k for k in body if _names(text, k, _prompt(body))]
+    limited = next((k for k in LIMITS if k in sent), None)
+    if limited and (refusal.lasts or _INSTEAD.search(text)):
+        if (m := _INSTEAD.search(text)) and m.group(1) != limited:
+            return _renamed(terms, limited, m.group(1))
+        if not _INSTEAD.search(text):
+            return _renamed(terms, limited, LIMITS[1 - LIMITS.index(limited)])
+    top_k = body.get("top_logprobs", body.get("logprobs"))
+    about_logprobs = param in ("logprobs", "top_logprobs") if param else _LOGPROBS.search(text)
+    if top_k and about_logprobs and (limit := _limit(text)) is not None and limit < top_k:
+        return replace(terms, top_logprobs=limit)
+    if not refusal.lasts:
+        return None
+    if top_k and about_logprobs:
+        return _without(terms, "logprobs", structured)
+    removable = [k for k in sent if k not in _NEVER]
+    if "cannot both be" in text.lower():  # Anthropic, of temperature and top_p: the first one stays
+        removable = sorted(removable, key=text.find)[1:]
+    for k in removable:
+        terms = _without(terms, k, structured)
+    return terms if removable else None
+
+# %% ../../nbs/ask/13_learning.ipynb #9988f1b8
+def _routed(body: dict[str, Any], terms: Terms, structured: str) -> Terms | None:
+    "Where a router found no provider that accepts everything, one parameter after the other is left out."
+    if "max_completion_tokens" in body and "max_completion_tokens" not in dict(terms.renamed).values():
+        return _renamed(terms, "max_completion_tokens", "max_tokens")
+    param = next((k for k in _ROUTING if k in body), None)
+    return None if param is None else _without(terms, param, structured)
+
+
+def _renamed(terms: Terms, old: str, new: str) -> Terms | None:
+    "Terms with a parameter under its other name; None where that has been tried."
+    names = dict(terms.renamed)
+    if old in names.values():
+        return None
+    return replace(terms, renamed=tuple({**names, old: new}.items()))
 
 # %% ../../nbs/ask/13_learning.ipynb #40da627d
 LOOKED_AT = 65_536  # requests of a call whose answers may be there

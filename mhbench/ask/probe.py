@@ -13,9 +13,9 @@ from typing import Any
 from .budget import cost
 from .cache import Cache
 from .client import ask
+from .learning import changes_of_terms, keep_terms, known_terms
 from .parse import parse_choice
-from .request import TEXT_ROOM, Answer, Endpoint, Model, Request
-from .terms import Terms, changes_of_terms, keep_terms, known_terms
+from .request import TEXT_ROOM, Answer, Endpoint, Model, Request, Terms
 
 # %% auto #0
 __all__ = ['questions', 'Report', 'check']

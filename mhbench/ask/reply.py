@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 
 from .interfaces import INTERFACES, is_stream, of_stream
 from .request import Answer, Model, Request, Tokens, limit_of, only_a_letter
-from .secrets import plain
-from .terms import LASTING
 from .unwrap import begins_thought, json_in, opens_thought, split_thinking, unwrap
+from ..errors import plain
 from ..records.answers import reply_endings
 
 # %% auto #0
-__all__ = ['LEAST_MASS', 'SERVICE', 'ENDINGS', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'listed_tokens',
+__all__ = ['LEAST_MASS', 'LASTING', 'SERVICE', 'ENDINGS', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'listed_tokens',
            'answer_position', 'states_letter', 'split_reasoning', 'read_json', 'Complaint', 'complaint_in', 'words',
            'read_usage', 'served_by', 'served_apart', 'read_reply', 'meaning_of']
 
@@ -194,6 +193,7 @@ def complaint_in(raw: bytes) -> Complaint:  # the body of an error
         return Complaint(page or "an empty body", of_api=not page.startswith("<"))
 
 
+LASTING = ("unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden")  # OpenAI's, pydantic's
 _CODE = re.compile(rf'"(?:code|type)"\s*:\s*"({"|".join(LASTING)})"')
 
 

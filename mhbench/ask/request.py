@@ -9,24 +9,111 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, AnyStr, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
 
 from .interfaces import INTERFACES, LETTER
-from .secrets import secret_header, url_fault
-from .terms import LIMITS, Terms
-from ..errors import refuse
+from ..errors import plain, refuse
 from ..settings import INPUT, Fact, Machine
 
 # %% auto #0
-__all__ = ['HERE', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'presets', 'preset',
-           'endpoint', 'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'only_a_letter',
-           'limit_of', 'asked_of', 'body_of', 'changes', 'wire']
+__all__ = ['SHORTEST', 'STRUCTURED', 'LIMITS', 'HERE', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'secret_header', 'url_fault',
+           'Secrets', 'Terms', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'presets', 'preset', 'endpoint',
+           'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'only_a_letter', 'limit_of',
+           'asked_of', 'body_of', 'changes', 'wire']
+
+# %% ../../nbs/ask/08_request.ipynb #d83ec2bc
+_NAME = re.compile(r"(?i)key|token|secret|cookie|passw|passwd|credential|signature|session|auth(?!ors?(?:[-_]|$))")
+_VALUE = re.compile(r"(?i)\s*(?:(?:bearer|basic|digest)\s|(?:sk|pk|rk|gsk|hf|ghp|xai|xox[a-z])[-_]|AIza|eyJ[\w-]+\.)")
+
+
+def secret_header(name: str, value: str = "") -> bool:  # of a header, or of a field of an entry
+    "Whether a header looks as though it held a secret."
+    return bool(_NAME.search(name) or _VALUE.match(value))
+
+
+def url_fault(url: str) -> str | None:
+    "The rule that a base URL breaks (its form, or a secret that it may hold), without its value; None if it is usable."
+    if not re.match(r"https?://[^\s/]+", url):
+        return "begin with http:// or https://"
+    try:
+        parts = urlsplit(url)
+        parts.port
+    except ValueError:
+        return "be a URL"
+    if parts.username is not None or parts.password is not None:
+        return "hold no user and no password (name the key's variable in api_key_env)"
+    if parts.query or parts.fragment or "?" in url or "#" in url:
+        return "hold no query (a key goes into api_key_env or headers_env; a path is written behind the URL)"
+    return None
+
+# %% ../../nbs/ask/08_request.ipynb #ab5d29e1
+SHORTEST = 8  # a prefix of a secret of this many characters is replaced
+
+
+def _without(text, secret, mark):
+    "A text (or bytes) with every prefix of a secret that is long enough replaced."
+    head, at, out = secret[:SHORTEST], 0, []
+    while (i := text.find(head, at)) >= 0:
+        same = os.path.commonprefix([text[i : i + len(secret)], secret])
+        out += [text[at:i], mark]
+        at = i + len(same)
+    return type(text)().join([*out, text[at:]])
+
+# %% ../../nbs/ask/08_request.ipynb #a50d1830
+class Secrets:
+    "Values that must not appear in any file or message."
+
+    def __init__(self, *values: str | None):
+        self._values = sorted({v for v in values if v}, key=len, reverse=True)
+
+    def __repr__(self):
+        return f"Secrets({len(self._values)})"
+
+    def clean(self, text: AnyStr, shortest: int = 1) -> AnyStr:
+        "A text or a body without secrets of at least `shortest` characters."
+        for v in self._values:
+            if len(v) >= shortest:
+                text = _without(text, v, "[key]") if isinstance(text, str) else _without(text, v.encode(), b"[key]")
+        return text
+
+    def clean_line(self, text: str, limit: int = 1000) -> str:
+        "One line without control characters and secrets, cut after so many characters."
+        text = self.clean(plain(text))
+        return text if len(text) <= limit else f"{text[:limit]} ..."
+
+    def clean_answer(self, text: AnyStr) -> AnyStr:
+        "A model's text without secrets of eight characters or more; a shorter one may be an ordinary word in it."
+        return self.clean(text, SHORTEST)
+
+# %% ../../nbs/ask/08_request.ipynb #d52ddbdf
+STRUCTURED = ("json_schema", "json_object", "none")  # each is tried where the one before is refused
+LIMITS = ("max_tokens", "max_completion_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    "How requests are changed for an endpoint; by default not at all."
+
+    renamed: tuple[tuple[str, str], ...] = ()  # (our name, the endpoint's)
+    dropped: tuple[str, ...] = ()  # parameters that are left out
+    top_logprobs: int | None = None  # the most log-probabilities; 0: none; None: as the endpoint's entry says
+    structured: str | None = None  # how a JSON schema is sent; None: as the entry says
+    thinks: bool = False  # the model reasons before it answers
+    room: bool = False  # its first token is no letter: letters are asked for with room for a text
+
+    def sent(self, body: dict[str, Any]) -> dict[str, Any]:
+        if not (self.renamed or self.dropped):
+            return body
+        names = dict(self.renamed)
+        return {names.get(k, k): v for k, v in body.items() if k not in self.dropped}
 
 # %% ../../nbs/ask/08_request.ipynb #351a4ff4
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]

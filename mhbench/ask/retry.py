@@ -15,10 +15,12 @@ import time
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .request import Endpoint, Request, Tokens, Wire, canonical_json
-from .terms import Refusal, Terms
+from .request import Endpoint, Request, Terms, Tokens, Wire, canonical_json
+
+if TYPE_CHECKING:
+    from mhbench.ask.learning import Refusal
 
 # %% auto #0
 __all__ = ['REFUSALS', 'Job', 'Queue', 'verdict', 'Failed', 'retry_after', 'pause', 'Limiter', 'Replicas', 'Patience']

@@ -8,18 +8,236 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Sized
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from .budget import Purse, cost
+from .budget import Budget, Purse, TooManyFailed, cost
+from .cache import Cache, Row, new_owner, open_cache
 from .learning import Learner
-from .ledger import Asking, Halt, Ledger
-from .request import Answer, Request, Tokens
+from .progress import Progress
+from .reply import SERVICE, served_apart
+from .request import Answer, Endpoint, Model, Request, Tokens
 from .retry import Failed, Job, Limiter, Patience, Queue, Replicas, pause
 from .transport import Transport
+from ..errors import refuse, say
 
 # %% auto #0
-__all__ = ['WATCH_S', 'NextStep', 'NextSteps', 'Flight', 'Scheduler']
+__all__ = ['Halt', 'WATCH_S', 'Asking', 'dated', 'Ledger', 'NextStep', 'NextSteps', 'Flight', 'Scheduler']
+
+# %% ../../nbs/ask/16_scheduler.ipynb #ef7bfdb2
+@dataclass
+class Asking:
+    "The settings of one call. Raises: ValueError where they contradict each other."
+
+    model: Model
+    endpoint: Endpoint
+    cache: Cache | str | Path | None  # a path is opened
+    budget: Budget | None = None
+    replay: str = "use"
+    progress: bool | str = False
+    study: str = ""
+    some_must_come: bool = False
+
+    def __post_init__(self):
+        if self.replay not in ("use", "only", "off"):
+            refuse(f"ask: replay must be use, only or off; got {self.replay!r}")
+        if self.replay == "only" and self.cache is None:
+            rule = "cache must be given where replay is only; got None"
+            refuse(f"ask: {rule}", remedy="import one with `mhbench cache import FILE`")
+        if self.model.endpoint != self.endpoint.name:
+            rule = f"endpoint must be the model's own, {self.model.endpoint!r}; got {self.endpoint.name!r}"
+            refuse(f"ask: {rule}", place=self.model.name)
+        if self.replay == "only" and not isinstance(self.cache, Cache):
+            self.cache = Cache(self.cache, readonly=True)
+        self.cache = open_cache(self.cache)
+
+    @property
+    def reads(self) -> Cache | None:
+        "The cache, if answers are read from it."
+        return None if self.replay == "off" else self.cache  # type: ignore[return-value]  # it was opened
+
+    @property
+    def shares(self) -> Cache | None:
+        "The cache, if answers and marks are shared with other runs."
+        return self.cache if self.replay == "use" else None  # type: ignore[return-value]
+
+# %% ../../nbs/ask/16_scheduler.ipynb #df13bf5b
+Halt = Callable[[BaseException], None]  # ends a run with an error
+
+
+def dated(answer: Answer, created: float) -> Answer:  # seconds since 1970
+    "An answer with the day on which it was first obtained."
+    if answer.text is not None or answer.letter_logprobs:
+        answer.served = {**answer.served, "date": f"{datetime.fromtimestamp(created, UTC):%Y-%m-%d}"}
+    return answer
+
+
+class Ledger:
+    "The requests of one call, from the caller's iterable to the answers in order."
+
+    def __init__(self, requests: Iterable[Request], asking: Asking, learner: Learner, queue: Queue, halt: Halt):
+        self.source = iter(requests)
+        self.asking = asking
+        self.learner = learner
+        self.queue = queue
+        self.halt = halt
+        self.window = max(4096, 16 * asking.endpoint.concurrency)  # the most requests taken and not yet handed on
+        self.more = True  # the caller has more requests
+        self.taken_in = self.handed_on = 0
+        self.owner = new_owner()
+        self.by_key: dict[str, Job] = {}  # pending
+        self.elsewhere: dict[str, Job] = {}  # of these, those that another run is asking
+        self.ready: dict[int, Answer] = {}  # by place
+        self.failed = 0
+        self.served: Counter = Counter()  # (field, value) of the services that answered
+        self.first_error: str | None = None
+        label = asking.progress if isinstance(asking.progress, str) else asking.model.name
+        total = len(requests) if isinstance(requests, Sized) else None
+        self.progress = Progress(label, total, show=bool(asking.progress))
+
+    @property
+    def done(self) -> bool:
+        return not self.more and self.handed_on == self.taken_in
+
+    # -- in
+
+    def feed(self):
+        while self.more and len(self.queue.new) < 256 and self.taken_in - self.handed_on < self.window:
+            if not self.taken_in:
+                self.source = self.learner.begin(self.source)
+            chunk = list(islice(self.source, 256))
+            self.more = len(chunk) == 256
+            first = self.taken_in
+            self.taken_in += len(chunk)
+            self.admit([self.learner.job(request, place) for place, request in enumerate(chunk, first)])
+
+    def admit(self, jobs: list[Job]):
+        "Look jobs up; the same request twice becomes one job."
+        if self.asking.reads is None:
+            self.queue.new.extend(jobs)
+            return
+        fresh = []
+        for job in jobs:
+            twin = self.by_key.setdefault(job.wire.key, job)
+            if twin is job:
+                fresh.append(job.wire.key)
+            else:
+                twin.places += job.places
+        self.look(fresh)
+
+    def look(self, keys: list[str]):
+        "Sort pending keys: answered in the cache, to be asked by this run, or asked by another."
+        cache = self.asking.reads
+        assert cache is not None
+        if self.asking.shares is not None:
+            stored, mine = cache.take(keys, self.owner)
+        else:
+            stored = cache.get_many(keys, failures=True)
+            mine = set()
+        for key in keys:
+            job = self.by_key[key]
+            if key in stored and self._serve(job, stored[key]):
+                self.elsewhere.pop(key, None)
+            elif self.asking.shares is None:
+                del self.by_key[key]
+                why = "replay: the answer is not in the cache" if key not in stored else "replay: it cannot be used"
+                self._hand(job, Answer(status="error", error=why, request_key=key))
+            elif key in mine or key in stored:
+                self.elsewhere.pop(key, None)
+                self.queue.new.append(job)
+            else:
+                self.elsewhere[key] = job
+
+    def _serve(self, job: Job, row: Row) -> bool:
+        "Answer a request from the cache; False where the stored row cannot be used."
+        try:
+            answer = Answer.from_json(row.value, request_key=row.key, cached=True)
+        except ValueError as e:
+            if self.asking.shares is not None:
+                self.asking.shares.put_aside(row.key, f"{e!s:.200}")
+            return False
+        if self.asking.shares is not None and self.learner.wants_room(job, answer):
+            return False  # of a version that took any first token
+        del self.by_key[row.key]
+        if row.status not in ("refused", "error"):
+            self.learner.takes(job)
+        self._hand(job, dated(answer, row.created))
+        return True
+
+    # -- out
+
+    def commit(self, settled: list[tuple[Job, Answer, bool]]):  # whether it is final
+        theirs, now = {}, time.time()
+        if self.asking.reads is not None:
+            theirs = self.asking.reads.put_many([self._row(*settled_job, now) for settled_job in settled])
+        for job, answer, _ in settled:
+            self.by_key.pop(job.wire.key, None)
+            answer.request_key = job.wire.key
+            created = now
+            if row := theirs.get(job.wire.key):
+                answer = Answer.from_json(row.value, request_key=row.key, cached=True)
+                created = row.created
+            self._hand(job, dated(answer, created))
+
+    def _row(self, job: Job, answer: Answer, final: bool, now: float) -> Row:
+        names = (self.asking.model.name, self.asking.endpoint.who, answer.status)
+        return Row(job.wire.key, *names, final, now, answer.to_json(), self.asking.study)
+
+    def _hand(self, job: Job, answer: Answer):
+        "Put an answer at its places; at all but the first it counts as cached."
+        for i, (place, name) in enumerate(job.places):
+            copy = replace(answer, id=name, cached=answer.cached or (i > 0 and answer.attempts > 0))
+            self.ready[place] = copy
+            self.progress.add(copy)
+            self.served.update((k, v) for k, v in copy.served.items() if k in SERVICE)
+            if copy.status == "error" and copy.text is None:  # a text that is not the JSON wanted is an answer
+                self._count_failure(copy)
+
+    def _count_failure(self, answer: Answer):
+        self.failed += 1
+        self.first_error = self.first_error or f"{answer.id}: {answer.error}"
+
+    def take(self) -> list[Answer]:
+        "The answers that are next in order."
+        out = []
+        while self.handed_on in self.ready:
+            out.append(self.ready.pop(self.handed_on))
+            self.handed_on += 1
+        self.progress.tick()
+        return out
+
+    def end(self):
+        "Finish the call. Raises: TooManyFailed where every request failed, and one had to be answered."
+        self.progress.tick(last=True)
+        if differences := served_apart(self.served):
+            say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {differences}")
+        if self.asking.some_must_come and 0 < self.handed_on == self.failed:
+            rule = "at least one request must be answered"
+            actual = f"got none of {self.failed} ({self.asking.model.name}; {self.first_error})"
+            refuse(f"ask: {rule}; {actual}; remove the cause and run again", error=TooManyFailed)
+
+    def readmit(self, jobs: list[Job]):
+        for job in jobs:
+            self.elsewhere.pop(job.wire.key, None)
+        keys = [job.wire.key for job in jobs if self.by_key.pop(job.wire.key, None) is not None]
+        if self.asking.shares is not None and keys:
+            self.asking.shares.release(self.owner, keys)
+        for job in jobs:
+            self.learner.reword(job)
+        self.admit(jobs)
+
+    def release(self):
+        "Release the marks, so that other runs may ask what was not answered."
+        if self.asking.shares is not None:
+            try:
+                self.asking.shares.release(self.owner)
+            except Exception as e:
+                self.halt(e)
 
 # %% ../../nbs/ask/16_scheduler.ipynb #9c53054b
 class NextStep(NamedTuple):

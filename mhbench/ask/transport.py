@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from .interfaces import INTERFACES, is_stream
+from .learning import Refusal
 from .reply import Malformed, complaint_in, read_reply
-from .request import Answer, Endpoint, Model, asked_of
+from .request import LIMITS, Answer, Endpoint, Model, Secrets, asked_of
 from .retry import Failed, Job, retry_after, verdict
-from .secrets import Secrets, plain
-from .terms import LIMITS, Refusal
-from ..errors import refuse
+from ..errors import plain, refuse
 
 # %% auto #0
 __all__ = ['is_loopback', 'headers_of', 'Reply', 'send_only', 'limited_client', 'offered_in_words', 'Transport']

@@ -27,9 +27,9 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
+from ..ask.request import Secrets
 from ..ask.retry import pause, retry_after, verdict
-from ..ask.secrets import Secrets, plain
-from ..errors import refuse
+from ..errors import plain, refuse
 from ..records.schema import Id, Record, read_records, write_records
 
 # %% auto #0

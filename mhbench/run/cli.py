@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import mhbench
-from ..ask.secrets import plain
-from ..errors import refuse, system_remedy
+from ..errors import plain, refuse, system_remedy
 from ..records.database import clone_of, private_file
 from .graph import root
 from .process import apart, settle

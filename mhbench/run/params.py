@@ -15,7 +15,6 @@ from typing import Any
 
 from ..annotate.study import QUESTION_KINDS
 from ..ask.request import HERE, Model
-from ..ask.terms import entries_of
 from ..errors import refuse
 from ..records.answers import all_simulated, modes_in
 from .graph import RUN_FILE, Node, graph, root, selective
@@ -97,7 +96,7 @@ def _secrets(value: Any, path: tuple = ()) -> Iterator[Fault]:
     if isinstance(value, str) and _KEY.fullmatch(value.strip().removeprefix("Bearer ")):
         remedy = "take it out of this file, and name the environment variable that holds it in api_key_env"
         yield Fault(path, "hold no key", "a value that is not shown", remedy)
-    for k, v in entries_of(value):
+    for k, v in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
         yield from _secrets(v, (*path, k))
 
 # %% ../../nbs/run/03_params.ipynb #b82548e3

@@ -22,11 +22,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
-from ..ask.request import HERE, Endpoint, Model, endpoint, presets
-from ..ask.secrets import plain, secret_header
+from ..ask.request import HERE, Endpoint, Model, endpoint, presets, secret_header
 from ..encode.parallel import Executor
 from ..encode.store import StoreSettings
-from ..errors import refuse
+from ..errors import plain, refuse
 from ..registry import studies
 from .graph import RUN_FILE, graph, notebook_files, root
 from ..settings import INPUT, Machine

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ..ask.secrets import plain
+from ..errors import plain
 from ..records.schema import Item, Judgment, Response, frame
 from .score import read_answer, too_few_read, what_became
 from .verdicts import BY_RULE

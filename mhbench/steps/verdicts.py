@@ -14,9 +14,8 @@ from ..ask import prompts
 from ..ask.prompts import render
 from ..ask.request import Answer, Model
 from ..ask.rubrics import Rubric
-from ..ask.secrets import plain
 from ..ask.unwrap import json_values, split_thinking, unwrap
-from ..errors import refuse
+from ..errors import plain, refuse
 from ..records.schema import Item, Judgment, Response, carried, letters
 from ..records.task import task_of
 from .score import says_nothing

@@ -18,8 +18,7 @@ from mhbench.ask.cache import Cache, Row
 from mhbench.ask.client import ask
 from mhbench.ask.reply import Malformed, read_reply, words
 from mhbench.ask.request import Answer, Request, wire
-from mhbench.ask.secrets import plain
-from mhbench.errors import NOTES
+from mhbench.errors import NOTES, plain
 
 ep = partial(asking.ep, max_attempts=2)
 
