@@ -9,22 +9,12 @@ import re
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from ..errors import refuse
-from ..records.described import Scale, write_ratings
-from ..records.schema import Item, Rating, StoredRecords
-from ..records.transcript import Scenario, Transcript, Turn, write_transcripts
+from ..records.schema import Item, StoredRecords
 
 # %% auto #0
-<<<<<<< HEAD
 __all__ = ['DEMO_STUDIES', 'demo_path', 'demo_files', 'is_demo', 'demo_canary', 'synthetic']
-=======
-__all__ = ['DEMO_STUDIES', 'DEMO_SPREAD', 'DEMO_SCALES', 'demo_path', 'demo_files', 'is_demo', 'demo_canary', 'synthetic',
-           'demo_card', 'demo_scenarios', 'demo_transcripts', 'demo_conversation_ratings', 'write_demo_conversations']
->>>>>>> 2a456530 (Modules of one idea in one file: secrets with requests, terms with what is learnt of them, the ledger with its scheduler, the demonstration's conversations with its other banks; plain with the errors)
 
 # %% ../../nbs/corpus/08_demo.ipynb #f044b19d
 _PACKAGE = Path(str(files("mhbench")))
@@ -82,127 +72,3 @@ def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, tuple[in
     files = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
     marks = {s: list(StoredRecords([f], Item).column("canary")) for s, f in files.items() if f.exists()}
     return {s: (canaries.count(demo_canary()), len(canaries)) for s, canaries in marks.items()}
-<<<<<<< HEAD
-=======
-
-# %% ../../nbs/corpus/08_demo.ipynb #e6838ae9
-def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML head
-    "The dataset card of a demonstration bank. Raises: ValueError for an unknown study."
-    demo_path(study)
-    text = _README.read_text(encoding="utf-8")
-    [(study_name, holds)] = re.findall(rf"(?m)^\| `{study}/` \| ([^|]*) \| (.*) \|$", text)
-    limits = "nothing clinical follows from a number on these items. No medical device, no advice."
-    making = "Each item was written or simulated for mhbench, in the form of the study's own data"
-    described = BankDescription(
-        name=f"mhbench demonstration bank: {study_name}",
-        version=__version__,
-        about=f"**Synthetic**, in the form of {study_name}'s data; no item of that study is in it. {holds}.",
-        licence="MIT",
-        languages=sorted({i.language for i in items}),
-        source="Written for mhbench; no corpus, no literature.",
-        making=f"{making}; see the folder's README.",
-        annotators="nobody; who rates or answers in it is simulated, with declared parameters.",
-        limits=f"Not validated by a panel: {limits}",
-        sensitive="No patient, no clinician and no annotator is in it.",
-    )
-    return dataset_card(described, items)
-
-# %% ../../nbs/corpus/08_demo.ipynb #c0159390
-_WORK = (
-    "works nights in a bakery",
-    "studies for an examination",
-    "drives a bus",
-    "looks after two small children",
-    "has retired this year",
-    "repairs bicycles",
-)
-_TROUBLE = ("sleeps badly", "has moved to a new town", "quarrels with a brother", "worries about money")
-_SAID = (
-    "I do not know where to begin.",
-    "It has been like this for weeks.",
-    "Nights are the worst.",
-    "Maybe. I will see.",
-)
-_REPLIES = {
-    "attentive": ("Thank you for writing. What is on your mind?", "That sounds tiring. Who knows about it?"),
-    "brief": ("Hello.", "Many people feel like this."),
-}
-_CLOSING = {
-    "attentive": ("Shall we look at one small step?", "Take care of yourself."),
-    "brief": ("I see.", "Goodbye."),
-}
-
-DEMO_SPREAD = {  # standard deviations, in points
-    "person": {"persona": 8.0, "conversation": 5.0, "rater": 6.0, "persona x rater": 4.0, "rest": 9.0},
-    "judge": {"persona": 8.0, "conversation": 5.0, "rater": 9.0, "persona x rater": 3.0, "rest": 4.0},
-}
-
-
-DEMO_SCALES = {"support": Scale(kind="numbers", low=0, high=100)}
-
-
-def demo_scenarios(n: int = 24) -> list[Scenario]:
-    "Synthetic personas, at most 24, as a model would be told to play them."
-    pairs = [(w, x) for w in _WORK for x in _TROUBLE]
-    if not 0 < n <= len(pairs):
-        refuse(f"demo_scenarios: n must be between 1 and {len(pairs)}; got {n}")
-    out = []
-    for k, (work, trouble) in enumerate(pairs[:n], 1):
-        persona = f"You play a made-up person who {work} and {trouble}. Write one or two short sentences at a time."
-        about: dict[str, Any] = {"item_id": f"persona-{k:02}", "study": "demo", "person": f"persona-{k:02}"}
-        out.append(Scenario(**about, persona=persona, source="synthetic", protected=False, canary=demo_canary()))
-    return out
-
-
-def demo_transcripts(n: int = 24, runs: int = 3) -> list[Transcript]:
-    "Conversations of the personas with two chatbots that do not exist, `attentive` and `brief`, in so many runs."
-    out = []
-    for s in demo_scenarios(n):
-        about: dict[str, Any] = {
-            name: getattr(s, name) for name in ("item_id", "study", "person", "source", "protected", "canary")
-        }
-        for model in _REPLIES:
-            turns = []
-            for words, reply in zip(_SAID, (*_REPLIES[model], *_CLOSING[model])):
-                turns += [Turn(role="user", text=words), Turn(role="assistant", text=reply, model=model)]
-            about |= {"model": model, "turns": turns, "ended": "script", "origin": "simulated"}
-            out += [Transcript(**about, run=run) for run in range(runs)]
-    return out
-
-
-def demo_conversation_ratings(
-    seed: int, *, n: int = 24, runs: int = 3, raters: int = 8, model: str = "attentive"
-) -> list[Rating]:
-    "Ratings of one chatbot's conversations by simulated people and as many judges, with the spread of DEMO_SPREAD."
-    rng = np.random.default_rng(seed)
-    talks = [t for t in demo_transcripts(n, runs) if t.model == model]
-    persona = np.repeat(np.arange(n), runs)
-    out = []
-    for kind, sd in DEMO_SPREAD.items():
-        shape = len(talks), raters
-        values = (
-            50 + rng.normal(0, sd["persona"], n)[persona, None] + rng.normal(0, sd["conversation"], (len(talks), 1))
-        )
-        values = (
-            values + rng.normal(0, sd["rater"], raters) + rng.normal(0, sd["persona x rater"], (n, raters))[persona]
-        )
-        values = np.clip(values + rng.normal(0, sd["rest"], shape), 0, 100)
-        for t, row in zip(talks, values.tolist()):
-            about: dict[str, Any] = t.rated | {
-                "kind": kind,
-                "criterion": "support",
-                "source": f"synthetic, seed {seed}",
-            }
-            out += [Rating(**about, rater=f"{kind}-{k}", value=v) for k, v in enumerate(row, 1)]
-    return out
-
-# %% ../../nbs/corpus/08_demo.ipynb #6be2f345
-def write_demo_conversations(folder: str | Path, seed: int = 0, **design: Any) -> Path:  # the description
-    "The demonstration's transcripts and ratings as files, with a description; `design` as of the ratings."
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_transcripts(demo_transcripts(), folder / "transcripts.jsonl")
-    release = "Demonstration conversations, simulated people and judges"
-    head = f"{demo_canary()}: synthetic; simulated ratings, whose spread is declared"
-    return write_ratings(demo_conversation_ratings(seed, **design), DEMO_SCALES, folder, release, head)
->>>>>>> 2a456530 (Modules of one idea in one file: secrets with requests, terms with what is learnt of them, the ledger with its scheduler, the demonstration's conversations with its other banks; plain with the errors)
