@@ -100,7 +100,7 @@ def fits(release):
     arrays = annotation_arrays(load_corpus("mentat", release).ratings)
     file = pd.read_csv(release / "creators.csv")
     creators = {q: ord(o) - ord("A") for q, o in zip(file["question"], file["option"])}
-    return reading_fits(both_readings(arrays), creators=creators)[1]
+    return reading_fits(both_readings(arrays), creators=creators)
 
 
 def test_the_source_prefers_the_same_option_in_as_many_questions_as_counted_by_hand(release, fits):

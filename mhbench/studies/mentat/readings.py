@@ -17,7 +17,6 @@ from ...records.schema import Item, Response
 from ...records.task import task_of
 from ...stats.estimate import estimate
 from ...stats.hierarchical import HierarchicalFit, hierarchical_bradley_terry
-from ...stats.preference import pairwise_ties
 from ...stats.resample import mean
 from ...stats.soft_labels import question_alphas
 from ...stats.tests import sign_test
@@ -217,23 +216,13 @@ def reading_fits(
     *,
     creators: Mapping[str, int] | None = None,  # question -> the creator's option; adds the fits with them
     penalty: float = 5.0,
-) -> tuple[pd.DataFrame, dict[tuple[str, str, bool], HierarchicalFit]]:  # keys: reading, offset, with creators
-    """Hierarchical fits of either reading: a table, and the fits themselves.
-
-    Columns: reading, offset, creators, n (annotations), n_pairs, n_ties (in the data), n_ties_used (by the model;
-    likelihoods compare where these agree), nll, converged, n_infinite (questions whose
-    worths have no finite optimum), top (mean over questions of the largest probability).
-    """
-    fits, rows = {}, []
+) -> dict[tuple[str, str, bool], HierarchicalFit]:  # keys: reading, offset, with creators
+    "Both hierarchical fits of either reading. Likelihoods of two readings are of two data sets."
+    fits = {}
     for reading, a in readings.items():
         for (rated, data), offset in product(with_creators(a, creators).items(), ("paper", "symmetric")):
-            f = hierarchical_bradley_terry(*data, offset=offset, penalty=penalty)
-            fits[reading, offset, rated] = f
-            row: dict[str, Any] = dict(reading=reading, offset=offset, creators=rated, n=len(data[0]))
-            row |= dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties)
-            top = float(np.nanmax(f.probs, 1).mean())
-            rows.append(row | dict(nll=f.nll, converged=f.converged, n_infinite=int((~f.finite).sum()), top=top))
-    return pd.DataFrame(rows), fits
+            fits[reading, offset, rated] = hierarchical_bradley_terry(*data, offset=offset, penalty=penalty)
+    return fits
 
 # %% ../../../nbs/studies/mentat/05_readings.ipynb #e9a1e667
 def labels_of(fit: HierarchicalFit) -> pd.DataFrame:  # question, option, probability: what with_soft_labels takes

@@ -359,7 +359,7 @@ def release_tables(folder: str | Path, password: str | None = None) -> Iterator[
     yield "annotations", annotation_counts(arrays, creators, lists)
     yield "facts", release_facts(items, arrays, sets)
     readings = both_readings(arrays)
-    fits = reading_fits(readings, creators=creators)[1]
+    fits = reading_fits(readings, creators=creators)
     yield "alphas", alphas_by_convention(readings, creators)
     if creators:  # the published fits have them among the raters
         yield "creators", creators_by_convention(readings, creators, fits)

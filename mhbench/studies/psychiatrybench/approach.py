@@ -26,6 +26,7 @@ from ...stats.jackknife import agreement_estimate
 from ...steps.answers import Asked
 from ...steps.generate import response, with_system
 from ...steps.judge import judge
+from ...steps.verdict_tables import same_score
 
 # %% auto #0
 __all__ = ['RELEVANCE', 'Tries', 'awaiting', 'question_requests', 'write_questions', 'question_sheet', 'Check',
@@ -250,10 +251,6 @@ def outcome_table(outcomes: Sequence[Decided]) -> pd.DataFrame:  # outcome, deci
     return pd.DataFrame(rows, columns=columns).groupby(columns[:2], as_index=False).sum()
 
 
-def _same(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
-    return (weights @ (a == b).astype(float)) / weights.sum(1)
-
-
 def checked_table(tries: Tries, people: Sequence[Check], **settings: Any) -> pd.DataFrame:  # rater, measure, n, ...
     "Agreement of the model's verdicts with those of each person, on the questions that both judged."
     last = _last(tries)
@@ -261,7 +258,7 @@ def checked_table(tries: Tries, people: Sequence[Check], **settings: Any) -> pd.
     for rater in sorted({p.rater for p in people}):
         pairs = [(last[p.item_id][1].label, "yes" if p.relevant else "no") for p in people if p.rater == rater]
         verdicts = np.array([(a, b) for a, b in pairs if a is not None], dtype=object).reshape(-1, 2).T
-        share = estimate(_same, *verdicts, share=True, **settings)
+        share = estimate(same_score, *verdicts, share=True, **settings)
         rows.append({"rater": rater, "measure": "share of the same verdicts"} | share.row())
         rows.append({"rater": rater, "measure": "Cohen's kappa"} | agreement_estimate(verdicts, "cohen_kappa").row())
     return pd.DataFrame(rows, columns=["rater", "measure", *ESTIMATE_COLUMNS])
