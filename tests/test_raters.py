@@ -52,7 +52,7 @@ def test_alpha_of_one_value_is_unknown_and_not_perfect():
 
 
 def test_who_did_not_rate_is_not_in_the_mean_difficulty():
-    got = mean_difficulty([["Hard", None, None], ["Hard", "Easy", None]], {"Easy": 0, "Hard": 2})
+    got = mean_difficulty([["Hard", None, None], ["Hard", "Easy", None]])
     assert got[:2].tolist() == [2, 0] and np.isnan(got[2])
 
 

@@ -5,7 +5,6 @@
 # %% ../../nbs/stats/06_abstention.ipynb #d8e06166
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,55 +18,48 @@ from .estimate import Estimate
 from .resample import Interval, as_result, bootstrap, divide, group_codes, numbers_of_units, unit_weights
 
 # %% auto #0
-__all__ = ['DIFFICULTY', 'EDGES', 'mean_difficulty', 'bin_names', 'difficulty_bins', 'difficulty_strata', 'Abstention',
-           'abstention_by_difficulty', 'risk_coverage_area', 'RiskCoverage', 'risk_coverage']
+__all__ = ['DIFFICULTY', 'BINS', 'mean_difficulty', 'difficulty_strata', 'Abstention', 'abstention_by_difficulty',
+           'risk_coverage_area', 'RiskCoverage', 'risk_coverage']
 
 # %% ../../nbs/stats/06_abstention.ipynb #677075ed
 DIFFICULTY = {"Easy": 0.0, "Medium": 1.0, "Hard": 2.0}
-EDGES = (0.5, 1.0, 1.5)
+BINS = ("<= 0.5", "0.5 to 1", "1 to 1.5", ">= 1.5")  # of mean difficulty
 
 
-def mean_difficulty(labels: Any, scale: Mapping[str, float] = DIFFICULTY) -> np.ndarray:  # (N,) NaN: nobody rated
-    """The mean difficulty of each item, from labels (R, N) that are names in `scale` or numbers.
+def mean_difficulty(labels: Any) -> np.ndarray:  # (N,) NaN: nobody rated
+    """The mean difficulty of each item, from labels (R, N) that are names in DIFFICULTY or numbers.
 
     Source: MedQADE, section 4.4.1.
     """
     codes, values = label_matrix(labels, (), None, "mean_difficulty", raters=1)
-    unknown = [v for v in values if isinstance(v, str) and v not in scale]
+    unknown = [v for v in values if isinstance(v, str) and v not in DIFFICULTY]
     if unknown:
-        refuse(f"mean_difficulty: labels must be among {list(scale)}; got {unknown}")
-    x = np.array([scale[v] if isinstance(v, str) else float(v) for v in values] + [0.0])
+        refuse(f"mean_difficulty: labels must be among {list(DIFFICULTY)}; got {unknown}")
+    x = np.array([DIFFICULTY[v] if isinstance(v, str) else float(v) for v in values] + [0.0])
     return divide(x[np.where(codes < 0, len(values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
 
 
-def bin_names(edges: Sequence[float] = EDGES) -> list[str]:
-    "Names of the bins of difficulty, from the easiest to the hardest."
-    between = [f"{low:g} to {high:g}" for low, high in zip(edges, edges[1:])]
-    return [f"<= {edges[0]:g}", *between, f">= {edges[-1]:g}"]
+def _bins(difficulty: np.ndarray) -> np.ndarray:  # -1: NaN
+    "The place in BINS of each item: bins hold their upper limit, except for the last limit, which is in the last bin."
+    d = np.asarray(difficulty, float)
+    below = np.searchsorted([0.5, 1.0, 1.5], d, side="left")
+    return np.where(np.isnan(d), -1, np.where(d == 1.5, 3, below))
 
-
-def difficulty_bins(difficulty: np.ndarray, edges: Sequence[float] = EDGES) -> np.ndarray:  # 0..len(edges); -1: NaN
-    """Bins that include their upper edge, except for the last edge, which belongs to the hardest bin.
+# %% ../../nbs/stats/06_abstention.ipynb #a40a35fe
+def difficulty_strata(difficulty: np.ndarray) -> pd.Categorical:
+    """The bin of each item by name, ordered from the easiest to the hardest, with unrated items last.
 
     Source: MedQADE, section 4.4.1.
     """
-    d = np.asarray(difficulty, float)
-    b = np.searchsorted(np.asarray(edges, float), d, side="left")
-    return np.where(np.isnan(d), -1, np.where(d == edges[-1], len(edges), b))
-
-# %% ../../nbs/stats/06_abstention.ipynb #a40a35fe
-def difficulty_strata(difficulty: np.ndarray, edges: Sequence[float] = EDGES) -> pd.Categorical:
-    "The bin of each item by name, ordered from the easiest to the hardest, with unrated items last."
-    bins = difficulty_bins(difficulty, edges)
-    names = [*bin_names(edges), *["not rated"] * int((bins < 0).any())]
+    bins = _bins(difficulty)
+    names = [*BINS, *["not rated"] * int((bins < 0).any())]
     return pd.Categorical.from_codes(np.where(bins < 0, len(names) - 1, bins), names, ordered=True)
 
 # %% ../../nbs/stats/06_abstention.ipynb #0f591293
 class Abstention(NamedTuple):
     "How often raters abstain, by the difficulty of the item."
 
-    bins: list[str]
-    rate: Interval  # its values have one entry a bin; NaN where a bin is empty
+    rate: Interval  # its values have one entry of BINS each; NaN where a bin is empty
     n_items: np.ndarray  # by bin, with a label
     n_clusters: np.ndarray  # by bin, independent units among them
     n_ratings: np.ndarray  # by bin
@@ -77,16 +69,14 @@ class Abstention(NamedTuple):
     def rows(self) -> list[dict]:
         "One row a bin."
         rows = []
-        for k, name in enumerate(self.bins):
+        for k, name in enumerate(BINS):
             about: dict[str, Any] = {"n": self.n_items[k], "n_clusters": self.n_clusters[k], "share": True}
             e = Estimate.from_interval(interval_column(self.rate, k), **about)
             rows.append({"difficulty": name, **e.row(), "n_ratings": int(self.n_ratings[k])})
         return rows
 
 # %% ../../nbs/stats/06_abstention.ipynb #f7090f9e
-def abstention_by_difficulty(
-    labels: Any, difficulty: np.ndarray, *, edges: Sequence[float] = EDGES, **kwargs
-) -> Abstention:
+def abstention_by_difficulty(labels: Any, difficulty: np.ndarray, **kwargs) -> Abstention:
     """The rate of abstention of raters (R, N) in each bin of mean difficulty (N,), and its slope; labels are None or
     NaN where a rater was not asked. Other keywords as in `bootstrap`.
 
@@ -98,10 +88,10 @@ def abstention_by_difficulty(
         refuse(f"abstention_by_difficulty: difficulty must be one number an item, shape ({x.shape[1]},); got {d.shape}")
     if np.isnan(d).all():
         refuse("abstention_by_difficulty: difficulty must be given for at least one item; got none")
-    bins = difficulty_bins(d, edges)
+    bins = _bins(d)
     n_asked = (~pd.isna(x)).sum(0).astype(float)
     gone = (x == ABSTAIN).sum(0).astype(float)
-    z = one_hot(bins, len(edges) + 1)
+    z = one_hot(bins, len(BINS))
     d0 = np.where(bins < 0, 0.0, d)
     a = n_asked * (bins >= 0)
     g = gone * (bins >= 0)
@@ -112,11 +102,10 @@ def abstention_by_difficulty(
         return np.column_stack([rate, divide(n * sxy - sx * sy, n * sxx - sx**2)])  # least squares, one point a rating
 
     i = bootstrap(statistic, np.arange(len(d)), **kwargs)
-    names = bin_names(edges)
     unit = group_codes(kwargs.get("clusters"), len(d), "clusters")
-    n_clusters = np.array([len(np.unique(unit[(bins == k) & (n_asked > 0)])) for k in range(len(names))])
-    rate, slope = (interval_column(i, k) for k in (slice(0, len(names)), len(names)))
-    return Abstention(names, rate, z.T @ (n_asked > 0), n_clusters, z.T @ n_asked, slope, int((bins < 0).sum()))
+    n_clusters = np.array([len(np.unique(unit[(bins == k) & (n_asked > 0)])) for k in range(len(BINS))])
+    rate, slope = (interval_column(i, k) for k in (slice(0, len(BINS)), len(BINS)))
+    return Abstention(rate, z.T @ (n_asked > 0), n_clusters, z.T @ n_asked, slope, int((bins < 0).sum()))
 
 # %% ../../nbs/stats/06_abstention.ipynb #06f32bad
 def _area(m: np.ndarray, e: np.ndarray) -> np.ndarray:
