@@ -12,6 +12,7 @@ from mhbench.steps.rated import (
     agreement_by_pair,
     judges_and_people,
     means_and_differences,
+    spread_by_kind,
     spread_of,
     third_ratings,
 )
@@ -180,3 +181,9 @@ def test_the_spread_names_what_a_design_does_not_tell_apart(rated):
     got = spread_of(rated, ["person"])
     assert {"target", "persona", "item", "rater", "criterion", REST} <= set(got.table["source"])
     assert any(said.startswith("repeat: the same groups as rater") for said in got.left_out)
+
+
+def test_a_design_without_a_spread_says_why(rated):
+    one = rated._replace(frame=rated.frame[rated.frame["kind"] == "person"].iloc[:1])
+    spread, changed, why = spread_by_kind(one)
+    assert spread.empty and changed.empty and why == "person: a factor must have two levels or more; got none"

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
@@ -249,17 +248,22 @@ def spread_of(table: RatingTable, kinds: Iterable[str] | None = None, items: boo
     return variance_components(f["score"], left, **how)
 
 
-def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
-    "The spread of persons' and of judges' ratings, and what another level of each factor would have changed."
-    found = {}
+def spread_by_kind(table: RatingTable, **how: Any) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+    """The spread of persons' and of judges' ratings, what another level of each factor would have changed, and why a
+    kind has neither: what is wrong with its design.
+    """
+    found, why = {}, []
     for kind in [k for k in ("person", "judge") if (table.single["kind"] == k).any()]:
-        with suppress(ValueError):  # a design that tells nothing apart
+        try:
             found[kind] = spread_of(table, [kind], **how)
+        except ValueError as e:  # a design that tells nothing apart
+            why.append(f"{kind}: {str(e).partition(': ')[2] or e}")
     spreads = [s.table.assign(kind=kind) for kind, s in found.items()]
     changes = [change_of_another(s).assign(kind=kind, n=s.n) for kind, s in found.items()]
     most = max((s.ends[1] - s.ends[0] for s in table.scales.values()), default=0.0)
     changes = [c.assign(ci_high=c["ci_high"].clip(upper=most)) for c in changes]  # no two ratings differ by more
-    return tuple(pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spreads, changes))  # type: ignore[return-value]
+    spread, changed = (pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in (spreads, changes))
+    return spread, changed, "; ".join(why)
 
 # %% ../../nbs/steps/24_rated.ipynb #54d10e0e
 JUDGE_COLUMNS = ["judge", "criterion", "targets", "with", "n", "agreement", "agreement_of_people", "difference"]
