@@ -390,7 +390,11 @@ def collect_baseline(
         if digest_file.exists():
             digests = re.findall(r"[0-9a-f]{32}", digest_file.read_text())[-1:]
             if digests != [hashlib.md5(file.read_bytes()).hexdigest()]:
-                refuse("collect_baseline: a file must have the MD5 beside it; got another", place=file.name)
+                refuse(
+                    "collect_baseline: a file must have the MD5 beside it; got another",
+                    place=file.name,
+                    remedy="fetch it again",
+                )
         withdrawn: list[tuple[str, int]] = []
         for a in read_pubmed(file, withdrawn):
             if a.pmid in retained and not newer(a, retained[a.pmid]):

@@ -474,7 +474,12 @@ def load_claims(path: str | Path) -> Claims:
     except ValidationError as e:
         _misfit(e, path, lines)
     except TypeError:
-        refuse("load_claims: a claims file must be a mapping", place=path.name, remedy="see docs/howto-ledger.md")
+        actual = type(content).__name__
+        refuse(
+            f"load_claims: a claims file must be a mapping; got {actual}",
+            place=path.name,
+            remedy="see docs/howto-ledger.md",
+        )
     claims: list[Claim] = []
     for k, entry in enumerate(file.claims):
         claims += _claims_of(entry, file, f"{path.name}:{lines[('claims', k)]}")

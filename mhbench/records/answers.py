@@ -243,7 +243,8 @@ def _files_of(path: Path) -> list[Path]:
     if not file.is_file():
         refuse(f"load_answers: a run must have its file of answers beside it; got no {file.name} ({path.name})")
     if results.get("hash_algorithm") == "sha256" and results.get("checksum") not in (None, sha256_file(file)):
-        refuse(f"load_answers: a file of answers must be the one that its run names; got another hash ({file.name})")
+        rule = "a file of answers must be the one that its run names"
+        refuse(f"load_answers: {rule}; got another hash ({file.name}); export the run again")
     return [file]
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
@@ -62,7 +63,8 @@ def assign(item_ids: Sequence[str], raters: Sequence[str], *, n_core: int, per_i
     """
     r, n = len(raters), len(item_ids)
     if len(set(item_ids)) != n or len(set(raters)) != r:
-        refuse("assign: item_ids and raters must each be different; got one twice")
+        twice = [x for names in (item_ids, raters) for x, k in Counter(names).items() if k > 1]
+        refuse(f"assign: item_ids and raters must each be different; got {twice[:5]} twice")
     if not 0 <= n_core <= n:
         refuse(f"assign: n_core must be between 0 and the {n} items; got {n_core}")
     if not 1 <= per_item <= r:

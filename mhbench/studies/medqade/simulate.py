@@ -73,7 +73,7 @@ def simulate_panel(
 ) -> SimulatedPanel:
     "Labels of every judge for every student's answer to every item, from the model above."
     if len({j.name for j in judges}) != len(judges):
-        refuse("simulate_panel: judges must have different names; got one twice")
+        refuse(f"simulate_panel: judges must have different names; got {[j.name for j in judges]}")
     rng = np.random.default_rng(seed)
     d = rng.normal(size=n_items)
     theta = np.array([s.ability for s in students])
@@ -139,8 +139,8 @@ def expected_bias(
 
 def true_bias(judge: Judge, student: Student, judges: Sequence[Judge]) -> float:
     "The true value of self_enhancement or family_bias, for judges that never abstain."
-    if any(j.abstains for j in judges if j == judge or j.lineage != judge.lineage):
-        refuse("true_bias: judges must not abstain for the closed form; got some that do")
+    if abstaining := [j.name for j in judges if j.abstains and (j == judge or j.lineage != judge.lineage)]:
+        refuse(f"true_bias: judges must not abstain for the closed form; got {abstaining}")
     return expected_bias(judge, student, share_right(student.ability), judges)
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #1fb3bc1f
