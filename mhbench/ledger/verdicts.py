@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from ..errors import refuse
 from mhbench.ledger.claims import (
@@ -489,7 +489,7 @@ def _spread(rows_of_tolerance: pd.DataFrame) -> tuple[float, float]:
     "The differences of a table in units of the deviation between two runs, and the chance of so large ones."
     tried = rows_of_tolerance[(rows_of_tolerance["tolerance"] == "random") & rows_of_tolerance["difference"].notna()]
     z = tried["difference"] / ((tried["high"] - tried["low"]) / 2 / _DEVIATIONS)
-    return float(np.sqrt((z**2).mean())), float(chi2.sf((z**2).sum(), len(z)))
+    return float(np.sqrt((z**2).mean())), float(chdtrc(len(z), (z**2).sum()))
 
 
 def tolerances(verdicts: pd.DataFrame) -> pd.DataFrame:  # TOLERANCE_COLUMNS; across, along: shares of wrong numbers

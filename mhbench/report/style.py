@@ -9,19 +9,17 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.rcsetup import cycler
+from cycler import cycler
 
 from ..errors import refuse
 from .tables import spaced
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # %% auto #0
 __all__ = ['PALETTE', 'STYLE', 'PLAIN', 'GENERAL_LOOK', 'MEDICAL_LOOK', 'SIMULATED_LOOK', 'HARM', 'LOOKS', 'PRINTED_NAMES',
@@ -174,6 +172,9 @@ TEXT, HEAD = 12, 13  # px: of all text, of titles
 @cache
 def wide(text: str, size: float = TEXT, bold: bool = False) -> float:  # px
     "The width of a line of text: the widest of those on a screen and in a file, where pixels round letters."
+    from matplotlib.backends.backend_agg import RendererAgg  # here and below: a page without figures goes without
+    from matplotlib.font_manager import FontProperties
+
     font = FontProperties(family=STYLE["font.sans-serif"][0], size=size, weight="bold" if bold else "normal")
     screens = {dpi: RendererAgg(1, 1, dpi) for dpi in (72, STYLE["savefig.dpi"])}
     return max(r.get_text_width_height_descent(text, font, False)[0] * 72 / dpi for dpi, r in screens.items())
@@ -213,6 +214,10 @@ def title_of(fig: Figure) -> str:
 
 def save(fig: Figure, stem: str, folder: str | Path) -> list[Path]:  # the two files written
     "Write a figure as PNG and SVG; the same figure gives the same bytes. Its label is the alternative text."
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     label = str(fig.get_label() or "") or None

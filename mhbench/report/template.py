@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -15,6 +16,14 @@ import jinja2
 __all__ = ['filled_template']
 
 # %% ../../nbs/report/08_template.ipynb #eb3867f3
+@cache
+def _templates() -> jinja2.Environment:
+    "The templates of the package, each compiled once in a process."
+    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    loader = jinja2.PackageLoader("mhbench.report", "templates")
+    return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, **options)
+
+
 def filled_template(
     template: str,  # a file of `mhbench/report/templates`
     *,
@@ -23,11 +32,7 @@ def filled_template(
     **values: Any,
 ) -> str:
     "A self-contained page: a template with its values, and the styles and scripts in it."
-    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
-    env = jinja2.Environment(
-        loader=jinja2.PackageLoader("mhbench.report", "templates"), undefined=jinja2.StrictUndefined, **options
-    )
     static = resources.files("mhbench.report") / "static"
     style = "".join((static / f).read_text(encoding="utf-8") for f in styles)
     script = "".join((static / f).read_text(encoding="utf-8") for f in scripts)
-    return env.get_template(template).render(style=style, script=script, **values)
+    return _templates().get_template(template).render(style=style, script=script, **values)

@@ -53,7 +53,8 @@ class PaperPart(Record):
 def paper_parts(study: str) -> dict[str, PaperPart]:  # by `what`, in the order of the file
     "The tables and figures of a study's paper. Raises: ValueError for an entry that does not fit, or is there twice."
     file = study_files("results.yaml").get(study)
-    parts = [PaperPart(**e) for e in yaml.safe_load(file.read_text(encoding="utf-8"))] if file else []
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    parts = [PaperPart(**e) for e in yaml.load(file.read_text(encoding="utf-8"), loader)] if file else []
     by_name = {p.what: p for p in parts}
     if not parts or len(by_name) < len(parts):
         actual = "one twice" if parts else "none"

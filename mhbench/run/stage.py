@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from matplotlib.figure import Figure
 from PIL import Image
 
 from ..encode.store import StoreSettings, keep_results, store_path
@@ -157,8 +156,10 @@ def _let_figures_show() -> None:
     "A notebook shows figures that pyplot did not make as text, if nothing is said."
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     pictures = shell.display_formatter.formatters["image/png"] if shell is not None else None
-    if pictures is not None and Figure not in pictures.type_printers:
-        pictures.for_type(Figure, lambda figure: as_saved(figure.saved_as) if hasattr(figure, "saved_as") else None)
+    drawing = sys.modules.get("matplotlib.figure")
+    if pictures is not None and not (drawing and drawing.Figure in pictures.type_printers):
+        shown = lambda figure: as_saved(figure.saved_as) if hasattr(figure, "saved_as") else None
+        pictures.for_type_by_name("matplotlib.figure", "Figure", shown)
 
 # %% ../../nbs/run/04_stage.ipynb #b8e4f8d2
 class Stage:

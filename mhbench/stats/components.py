@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2, norm, t
+from scipy.special import gammaincinv, ndtri, stdtrit
 
 from ..errors import refuse
 from .estimate import Estimate
@@ -150,8 +150,9 @@ def _limits(components: np.ndarray, drawn: np.ndarray, level: float) -> np.ndarr
     "Satterthwaite's limits where an estimate has a degree of freedom or more, else normal ones, which may be negative."
     sd = drawn.std(0, ddof=1)
     df = 2 * components**2 / np.maximum(sd, 1e-300) ** 2
-    low, high = (components * df / chi2.ppf(p, np.maximum(df, 1)) for p in (0.5 + level / 2, 0.5 - level / 2))
-    half = norm.ppf(0.5 + level / 2) * sd
+    half_df = np.maximum(df, 1) / 2
+    low, high = (components * df / (2 * gammaincinv(half_df, p)) for p in (0.5 + level / 2, 0.5 - level / 2))
+    half = ndtri(0.5 + level / 2) * sd
     scaled = (components > 0) & (df >= 1)
     return np.stack([np.where(scaled, low, components - half), np.where(scaled, high, components + half)], axis=1)
 
@@ -198,7 +199,7 @@ def mean_over_factors(
     found = float(variance(components))
     drawn = _drawn(components, groups, solve, 200, seed)
     df = max(1.0, 2 * found**2 / max(float(np.var([variance(d) for d in drawn], ddof=1)), 1e-300))
-    half = float(t.ppf(0.5 + level / 2, df)) * found**0.5
+    half = float(stdtrit(df, 0.5 + level / 2)) * found**0.5
     mean, n_units = float(y.mean()), min(int(g.max()) + 1 for g in groups.values())
     estimate = Estimate.from_limits(mean, mean - half, mean + half, n=len(y), level=level, kind="all factors")
     fixed = [name for name, given in labels.items() if len(pd.unique(given)) < 2]
@@ -224,7 +225,7 @@ def spread_designs(
         for f, m in max_levels.items()
         if f not in fixed
     }
-    z = float(norm.ppf(0.5 + level / 2))
+    z = float(ndtri(0.5 + level / 2))
     every = pd.DataFrame({f: k.ravel() for f, k in zip(grid, np.meshgrid(*grid.values(), indexing="ij"))})
     levels = {f: every[f].to_numpy() for f in grid}
     ratings = prod(levels.values())
