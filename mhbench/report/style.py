@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ __all__ = ['PALETTE', 'STYLE', 'PLAIN', 'GENERAL_LOOK', 'MEDICAL_LOOK', 'SIMULAT
 # %% ../../nbs/report/02_style.ipynb #9f9df276
 PALETTE = ("#0072B2", "#D98E00", "#009E73", "#CC4C00", "#B5578F", "#3C9BD6", "#333333", "#6A3D9A", "#8C6D46")
 
-STYLE = {
+STYLE: dict[str, Any] = {
     "text.parse_math": False,  # a label with a dollar sign is a label
     "font.size": 9,
     "font.sans-serif": ["DejaVu Sans", "Arial"],  # named again at every text of an SVG
