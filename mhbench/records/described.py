@@ -570,9 +570,6 @@ def _joined(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str]
     return add
 
 # %% ../../nbs/records/09_described.ipynb #54d10a18
-_GONE = object()  # the value of a key that is not there
-
-
 class _Reading:
     "What is gathered while a part is read."
 
@@ -609,36 +606,7 @@ class _Reading:
             self.kinds[rater] = "panel" if self.part.n or self.part.sd else fits[0]
         return self.kinds[rater]
 
-    def cell(self, row: _Row, column: _Column) -> None:
-        "The rating, or the ratings, of one cell."
-        raw = _looked_up(row.cells, column.name, row.place)
-        found = [(row.names.get("criterion", ""), raw)]
-        gone = "no key"
-        if column.keys:
-            inside = raw if isinstance(raw, dict) else None
-            if inside is None and raw not in (None, ""):
-                inside, mended = json_cell(str(raw))
-                self.notes["cells hold JSON that is cut or has other quotes; what stands before the cut is read"] += (
-                    mended
-                )
-            if inside is None:
-                gone = _MISSING if raw in (None, "") else "no JSON"
-            found = [(c, (inside or {}).get(key, _GONE)) for c, key in column.keys]
-        about = {f: get(row) for f, get in self.getters.items()}
-        if list in {*map(type, about.values()), *(type(v) for _, v in found)}:
-            for criterion, value in found:
-                for each in _in_step({"value": value} | about, row.place):
-                    self._add(row, each, [(criterion or cell_words(each["criterion"]), each["value"])])
-            return
-        if not column.keys and not found[0][0]:
-            found = [(cell_words(about["criterion"]), raw)]
-        rater = cell_words(about["rater"])
-        for criterion in (c for c, v in found if v is _GONE):
-            self.counts[self.kind(rater, row), rater, criterion, gone] += 1
-        if found := [(c, v) for c, v in found if v is not _GONE]:
-            self._add(row, about, found)
-
-    def _add(self, row: _Row, fields: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> None:
+    def add(self, row: _Row, fields: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> None:
         "The values of one cell, by criterion: ratings, or counts of why they are none."
         item, target, rater, _, repeat, session = (cell_words(fields[f]) for f in RATING_FIELDS)
         if not item or not rater:
@@ -717,6 +685,38 @@ def _checked(cells: Mapping[str, str], part: RatingPart, place: str) -> str:
         return next(t for t in ticked if t in part.missing)
     return " + ".join(ticked) if ticked else "(none)" if any(cells.values()) else ""
 
+
+_GONE = object()  # the value of a key that is not there
+
+
+def _read_cell(r: _Reading, row: _Row, column: _Column) -> None:
+    "The rating, or the ratings, of one cell."
+    raw = _looked_up(row.cells, column.name, row.place)
+    found = [(row.names.get("criterion", ""), raw)]
+    gone = "no key"
+    if column.keys:
+        inside = raw if isinstance(raw, dict) else None
+        if inside is None and raw not in (None, ""):
+            inside, mended = json_cell(str(raw))
+            cut = "cells hold JSON that is cut or has other quotes; what stands before the cut is read"
+            r.notes[cut] += mended
+        if inside is None:
+            gone = _MISSING if raw in (None, "") else "no JSON"
+        found = [(c, (inside or {}).get(key, _GONE)) for c, key in column.keys]
+    about = {f: get(row) for f, get in r.getters.items()}
+    if list in {*map(type, about.values()), *(type(v) for _, v in found)}:
+        for criterion, value in found:
+            for each in _in_step({"value": value} | about, row.place):
+                r.add(row, each, [(criterion or cell_words(each["criterion"]), each["value"])])
+        return
+    if not column.keys and not found[0][0]:
+        found = [(cell_words(about["criterion"]), raw)]
+    rater = cell_words(about["rater"])
+    for criterion in (c for c, v in found if v is _GONE):
+        r.counts[r.kind(rater, row), rater, criterion, gone] += 1
+    if found := [(c, v) for c, v in found if v is not _GONE]:
+        r.add(row, about, found)
+
 # %% ../../nbs/records/09_described.ipynb #54d10a1b
 def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> _Reading:
     "The ratings of one part."
@@ -733,14 +733,14 @@ def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> 
             boxes: dict[tuple, dict[str, str]] = {}
             for at in columns:
                 if "option" not in at.names:
-                    r.cell(row._replace(names={**row.names, **at.names}), at)
+                    _read_cell(r, row._replace(names={**row.names, **at.names}), at)
                     continue
                 option = re.sub("^_", "-", at.names["option"])  # REDCap writes the option -99 as ____99
                 same = tuple((k, v) for k, v in at.names.items() if k != "option")
                 boxes.setdefault(same, {})[option] = cell_words(row.cells.get(at.name))
             for same, boxed in boxes.items():
                 cells = {**row.cells, "": _checked(boxed, part, place)}
-                r.cell(_Row(cells, {**row.names, **dict(same)}, place), _Column("", {}, []))
+                _read_cell(r, _Row(cells, {**row.names, **dict(same)}, place), _Column("", {}, []))
     return r
 
 
