@@ -193,6 +193,7 @@ OLD_WORDS = {
     "against the marks": "against pass mark and expert level",
     "what their entries say": "model metadata",
     "right here, wrong there": "discordant answers",
+    "held against": "compared with",
 }
 
 

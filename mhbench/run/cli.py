@@ -128,7 +128,7 @@ mhbench: can language models be trusted with mental-health decisions?
 
 I read, or review a paper
   replicate   a paper's numbers from its released files  mhbench replicate mentat
-  ledger      printed numbers held against files         mhbench ledger --to ledger.html
+  ledger      printed numbers compared with files        mhbench ledger --to ledger.html
   summary     the main results of a run                  mhbench summary --all
 
 I have a model
