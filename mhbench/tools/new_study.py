@@ -438,8 +438,6 @@ def _new_release(a: argparse.Namespace, params: Path, confirm: Callable[[str], s
     ),
     *READING,
     argument("--ratings", metavar="FILE", help="a table, its description (.yaml), or the page's file"),
-    several("--ratings-column", "FIELD=COLUMN", "the same for the ratings, e.g. rater=Gutachter"),
-    argument("--ratings-sheet", help="of a workbook that has several"),
     argument("--ratings-scale", metavar="LOW:HIGH", type=scale_from, help="least and largest value, e.g. 0:100"),
     argument("--not-rated", metavar="CODES", type=comma_separated, help="values that are no rating, e.g. 999,-99"),
     argument("--judges", type=comma_separated, help="comma-separated entries of models, for reference answers"),
@@ -455,8 +453,7 @@ def new_study(a: argparse.Namespace, confirm: Callable[[str], str] = input) -> N
         a.encoding = asked_encoding(a.path, confirm)
     ratings = None
     if a.ratings:
-        rating_options = {"columns": _pairs(a.ratings_column, "--ratings-column") or None, "sheet": a.ratings_sheet}
-        rating_options |= {"scale": a.ratings_scale, "not_rated": a.not_rated or None}
+        rating_options: dict[str, Any] = {"scale": a.ratings_scale, "not_rated": a.not_rated or None}
         rating_options["encoding"] = asked_encoding(a.ratings, confirm)
         ratings = {"path": a.ratings} | {k: v for k, v in rating_options.items() if v is not None}
     settings = {"loader": a.loader, "ratings": ratings, "judges": a.judges or None, "replace": a.replace}
