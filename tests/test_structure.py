@@ -6,6 +6,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from mhbench.registry import studies
+from mhbench.run.code import Code, Memory, imports_of_notebook
+from mhbench.run.graph import notebook_files
 
 ROOT = Path(__file__).resolve().parent.parent / "mhbench"
 MODULES = sorted(p for p in ROOT.rglob("*.py") if p.name not in ("__init__.py", "_modidx.py"))
@@ -66,6 +68,31 @@ def test_what_a_run_needs_knows_of_no_tool():
     "Not by name either: `mhbench.run` is what `dvc repro` needs, `mhbench.tools` makes no number of a run."
     named = [short(p) for p in MODULES if p.parent.name == "run" and "mhbench.tools" in p.read_text(encoding="utf-8")]
     assert not named, named
+
+
+def reached_rooms(tmp_path) -> dict[str, list[str]]:  # stage, or results@study -> its modules, without packages
+    code = Code(ROOT, Memory(tmp_path))
+    out = {}
+    for notebook in notebook_files(ROOT.parent, "*"):
+        names = [n for n in code.reached(imports_of_notebook(notebook)) if n.startswith("mhbench.")]
+        modules = [n.removeprefix("mhbench.") for n in names if code.module(n)[0].name != "__init__.py"]
+        out[notebook.stem if notebook.parent.name == "stages" else f"results@{notebook.parent.name}"] = modules
+    return out
+
+
+def test_a_stage_reaches_no_more_than_it_shows(tmp_path):
+    rooms = reached_rooms(tmp_path)
+    reach = lambda room: {stage for stage, modules in rooms.items() if any(m.startswith(f"{room}.") for m in modules)}
+    results = {stage for stage in rooms if stage.startswith("results@")}
+    assert len(rooms) > 25 and len(results) == len(STUDIES)
+    assert not reach("tools")
+    assert reach("annotate") <= {"prepare"}, "it reads answers that the page has collected"
+    assert reach("ledger") - results <= {"ledger", "standings"}, "standings has the paper's printed numbers"
+    assert {stage: len(rooms[stage]) for stage in results if len(rooms[stage]) >= 40} == {}
+    of_studies = {
+        stage: {m.split(".")[1] for m in modules if m.startswith("studies.")} for stage, modules in rooms.items()
+    }
+    assert all(not of_studies[stage] for stage in results), "a page reads its study by name"
 
 
 def public_names(path: Path) -> list[str]:
