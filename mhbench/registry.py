@@ -54,8 +54,8 @@ class RegisteredStudy:
 # %% ../nbs/02_registry.ipynb #e8ceb8cf
 def _searched() -> list[str]:
     "The folders of studies: the package's own, then those of `MHBENCH_STUDIES`."
-    own = os.environ.get("MHBENCH_STUDIES", "").split(os.pathsep)
-    for path in [str(Path(p).expanduser()) for p in own if p]:
+    paths = os.environ.get("MHBENCH_STUDIES", "").split(os.pathsep)
+    for path in [str(Path(p).expanduser()) for p in paths if p]:
         if path not in _PACKAGE.__path__:
             _PACKAGE.__path__.append(path)
     return list(_PACKAGE.__path__)
@@ -66,14 +66,14 @@ def studies() -> list[RegisteredStudy]:  # by name
 
     Raises: ValueError where a folder's study has another name than the folder.
     """
-    found = []
+    registered = []
     for module in sorted(pkgutil.iter_modules(_searched()), key=lambda m: m.name):
         if module.ispkg:
             study = importlib.import_module(f"{_PACKAGE.__name__}.{module.name}.study").STUDY
             if study.name != module.name:
                 refuse(f"studies: a study must have the name of its folder; got {study.name!r} in {module.name}")
-            found.append(study)
-    return found
+            registered.append(study)
+    return registered
 
 
 class _Once(yaml.SafeLoader):
@@ -111,13 +111,13 @@ def claims_file(study: str) -> Path:
 
     Raises: FileNotFoundError where there is none.
     """
-    known = study_files("claims.yaml")
-    if study not in known:
-        actual = f"{study!r}, and those that have are {', '.join(known) or 'none'}"
+    files = study_files("claims.yaml")
+    if study not in files:
+        actual = f"{study!r}, and those that have are {', '.join(files) or 'none'}"
         remedy = "name a file of claims in the section `ledger` of the study"
         rule = "claims_file: study must have claims.yaml in its folder"
         refuse(f"{rule}; got {actual}", remedy=remedy, error=FileNotFoundError)
-    return known[study]
+    return files[study]
 
 
 def declare_commands() -> None:
@@ -138,8 +138,8 @@ def references(
     of: str = "",  # only what this study adds
 ) -> list[str]:  # "module:name", each module with its package
     "What studies add under one name, by reference."
-    asked = [study for study in studies() if of in ("", study.name)]
-    selected = [(study, getattr(study, kind)[name]) for study in asked if name in getattr(study, kind)]
+    adding = [study for study in studies() if of in ("", study.name)]
+    selected = [(study, getattr(study, kind)[name]) for study in adding if name in getattr(study, kind)]
     return [f"{_PACKAGE.__name__}.{study.name}.{reference}" for study, reference in selected]
 
 
@@ -156,8 +156,8 @@ def rated_sections(
     whys = []
     for study in studies() if ratings else []:
         if study.sections:
-            found, why = study.find(study.sections)(ratings)
-            if found:
-                return found, None
+            sections, why = study.find(study.sections)(ratings)
+            if sections:
+                return sections, None
             whys += [why] if why else []
     return {}, "; ".join(whys) or None

@@ -73,20 +73,20 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         "What argparse gives; what the chosen command does not know is its own error, not that of the whole program."
-        known, unknown = super().parse_known_args(args, namespace)
+        namespace, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized argument: {unknown[0]!r}")
-        return known, unknown
+        return namespace, unknown
 
     def error(self, message: str) -> NoReturn:
         "One line with the nearest word, and status 2."
-        told, _, choices = message.partition(" (choose from ")
-        unknown = re.search(r"'([^']*)'$", told)
+        sentence, _, choices = message.partition(" (choose from ")
+        unknown = re.search(r"'([^']*)'$", sentence)
         if unknown:
             words = re.findall(r"'([^']*)'", choices) or re.findall(r"--[\w-]+", self.format_help())
             near = get_close_matches(unknown[1].partition("=")[0], words, n=1, cutoff=0.5)
-            told += f" (did you mean {near[0]}?)" if near else ""
-        self.exit(2, f"{self.prog}: {told}; `{self.prog} --help` says what there is\n")
+            sentence += f" (did you mean {near[0]}?)" if near else ""
+        self.exit(2, f"{self.prog}: {sentence}; `{self.prog} --help` says what there is\n")
 
 # %% ../nbs/01_subcommand.ipynb #e3eea973
 def declarations(file: Path) -> dict[str, str]:  # words -> help

@@ -27,7 +27,7 @@ def readings(file: Path) -> list[str]:
         parse = parse_choices if len(row["right"]) > 1 else parse_choice
         got = parse(row["text"], row["options"], numbered=row["numbered"])
         words = " ".join(got.evidence.split())[:80]
-        told.append("\t".join([file.stem, row["id"], "".join(got.letters), got.how, words, "; ".join(got.found)]))
+        told.append("\t".join([file.stem, row["id"], "".join(got.letters), got.how, words, "; ".join(got.statements)]))
     return told
 
 

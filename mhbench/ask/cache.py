@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import sqlite3
-import uuid
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -23,8 +22,8 @@ from ..errors import NOTES, refuse
 from ..records.database import Database, cache_path, connect, private_file, transaction, write_ahead
 
 # %% auto #0
-__all__ = ['VERSION', 'SCHEMA', 'CacheError', 'Row', 'digest', 'new_owner', 'Runs', 'Taken', 'foreign', 'changed_under_us',
-           'AnswerFile', 'Cache', 'open_cache', 'conditions', 'export', 'Imported', 'import_file', 'add_recorded']
+__all__ = ['VERSION', 'SCHEMA', 'CacheError', 'Row', 'digest', 'Runs', 'Taken', 'foreign', 'changed_under_us', 'AnswerFile',
+           'Cache', 'open_cache', 'export', 'Imported', 'import_file', 'add_recorded']
 
 # %% ../../nbs/ask/04_cache.ipynb #f9938721
 class CacheError(RuntimeError):
@@ -76,11 +75,6 @@ def _row(stored: tuple) -> Row:
     return Row(key.hex(), model, endpoint, status, bool(final), created, value, study)
 
 # %% ../../nbs/ask/04_cache.ipynb #89334456
-def new_owner() -> str:
-    "A name for one run."
-    return uuid.uuid4().hex
-
-
 class Runs:
     "The runs that share a file; a run is alive as long as its lock is held."
 
@@ -118,7 +112,7 @@ class Runs:
 class Taken(NamedTuple):
     "The keys that a run wants, by where their answers come from."
 
-    found: dict[str, Row]  # in the cache
+    stored: dict[str, Row]  # in the cache
     mine: set[str]  # to be asked by this run; another run is asking the rest
 
 # %% ../../nbs/ask/04_cache.ipynb #0980a115
@@ -323,12 +317,6 @@ def open_cache(cache: Cache | str | Path | None, *, readonly: bool = False) -> C
         return cache
     return None if readonly and not Path(cache).exists() else Cache(cache, readonly=readonly)
 
-# %% ../../nbs/ask/04_cache.ipynb #c9e6a606
-def conditions(*tests: tuple[str, Any]) -> tuple[str, tuple]:
-    "The tests whose value is given (not None), as an SQL condition and its arguments."
-    in_use = [(t, v) for t, v in tests if v is not None]
-    return " AND ".join(t for t, _ in in_use) or "1", tuple(v for _, v in in_use)
-
 # %% ../../nbs/ask/04_cache.ipynb #2a7f74a6
 def export(cache: Cache, file: str | Path, *, model: str | None = None, study: str | None = None) -> int:
     """Write all answers, or those of a model or a study, as JSON lines under gzip; the number of rows.
@@ -339,10 +327,11 @@ def export(cache: Cache, file: str | Path, *, model: str | None = None, study: s
     """
     n = 0
     file = Path(file)
-    condition, args = conditions(("model = ?", model), ("(study = ? OR status = 'terms')", study))
+    filters = {"model = ?": model, "(study = ? OR status = 'terms')": study}
+    in_use = {sql: value for sql, value in filters.items() if value is not None}
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as out:
-        for r in cache.rows(condition, args):
+        for r in cache.rows(" AND ".join(in_use) or "1", tuple(in_use.values())):
             out.write((json.dumps(r._asdict(), ensure_ascii=False) + "\n").encode("utf-8"))
             n += r.status != "terms"
     return n

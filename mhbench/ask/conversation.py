@@ -48,7 +48,7 @@ class Talk(NamedTuple):
     system: str | None = None  # what the examined model is told first
 
 
-class _Held:
+class _Conversation:
     "A conversation as far as it has come."
 
     def __init__(self, talk: Talk, limits: TalkLimits):
@@ -93,7 +93,7 @@ class _Held:
         self.turns.append(Turn(role="user" if patient else "assistant", **fields, model=speaker[0].name))
         until = self.limits.until.casefold()
         if patient and until and until in (answer.text or "").casefold():
-            self.ended = "said"
+            self.ended = "until"
         elif self.limits.tokens is not None and sum(t.completion_tokens for t in self.turns) >= self.limits.tokens:
             self.ended = "tokens"
 
@@ -109,7 +109,7 @@ class _Held:
 class _OpenLedger(Ledger):
     "A ledger whose requests follow from answers."
 
-    got: Callable[[Answer], None]
+    receive: Callable[[Answer], None]
 
     def __init__(self, *about):
         super().__init__(*about)
@@ -132,8 +132,8 @@ class _OpenLedger(Ledger):
         super()._hand(job, answer)
         ready, self.ready = self.ready, {}
         self.handed_on += len(ready)
-        for one in ready.values():
-            self.got(one)
+        for answer in ready.values():
+            self.receive(answer)
 
     def take(self) -> list[Answer]:
         self.progress.tick()
@@ -143,10 +143,10 @@ class _OpenLedger(Ledger):
 class _Line:
     "All requests to one model."
 
-    def __init__(self, asking: Asking, got: Callable[[Answer], None]):
+    def __init__(self, asking: Asking, receive: Callable[[Answer], None]):
         self.scheduler = Scheduler([], asking, _OpenLedger)
         self.ledger: _OpenLedger = self.scheduler.ledger  # type: ignore[assignment]  # as it was asked for
-        self.ledger.got = got
+        self.ledger.receive = receive
 
     def put(self, request: Request):
         self.ledger.inbox.append(request)
@@ -177,13 +177,13 @@ def _shared(speakers: Iterable[Speaker]) -> dict[str, Speaker]:
     return out
 
 
-async def _run(held: Sequence[_Held], askings: dict[str, Asking]) -> BaseException | None:
+async def _run(conversations: Sequence[_Conversation], askings: dict[str, Asking]) -> BaseException | None:
     "Hold all conversations; what ended the run before they were through."
-    n_open = len(held)
+    n_open = len(conversations)
 
     def advance(k: int):
         nonlocal n_open
-        following = held[k].next(str(k))
+        following = conversations[k].next(str(k))
         if following is None:
             n_open -= 1
             if not n_open:
@@ -193,8 +193,8 @@ async def _run(held: Sequence[_Held], askings: dict[str, Asking]) -> BaseExcepti
         (model, _), request = following
         lines[model.name].put(request)
 
-    def got(answer: Answer):
-        held[int(answer.id)].take(answer)
+    def receive(answer: Answer):
+        conversations[int(answer.id)].take(answer)
         advance(int(answer.id))
 
     async def ran(line: _Line):
@@ -205,8 +205,8 @@ async def _run(held: Sequence[_Held], askings: dict[str, Asking]) -> BaseExcepti
                 other.scheduler.halt(e)
             raise
 
-    lines = {name: _Line(asking, got) for name, asking in askings.items()}
-    for k in range(len(held)):
+    lines = {name: _Line(asking, receive) for name, asking in askings.items()}
+    for k in range(len(conversations)):
         advance(k)
     ends = await asyncio.gather(*map(ran, lines.values()), return_exceptions=True)
     return next((e for e in ends if e is not None), None)
@@ -235,28 +235,28 @@ def converse(
             refuse(f"converse: {rule}; got {t.patient and t.patient[0].name!r} for {t.scenario.item_id}")
     if limits.turns < 1:
         refuse(f"converse: limits.turns must be 1 or more; got {limits.turns}")
-    held = [_Held(t, limits) for t in talks]
+    conversations = [_Conversation(t, limits) for t in talks]
     speakers = _shared(s for t in talks for s in (t.model, t.patient) if s is not None)
     if Recorder.active:
-        _plan(held, speakers, cache, study)
-        return [h.transcript("") for h in held]
+        _plan(conversations, speakers, cache, study)
+        return [h.transcript("") for h in conversations]
     settings = cache, budget, replay, progress, study
     askings = {name: Asking(model, endpoint, *settings) for name, (model, endpoint) in speakers.items()}
     thread = LoopThread("conversations")
     try:
-        fault = thread.wait(_run(held, askings)) if held else None
+        fault = thread.wait(_run(conversations, askings)) if conversations else None
     finally:
         thread.close()
     if fault is not None and (stopped is None or isinstance(fault, CacheError) or not isinstance(fault, RuntimeError)):
         raise fault
     if fault is not None and stopped is not None:
         stopped.append(str(fault))
-    return [h.transcript("" if fault is None else f"not asked any more: {fault}") for h in held]
+    return [h.transcript("" if fault is None else f"not asked any more: {fault}") for h in conversations]
 
 
-def _plan(held: Sequence[_Held], speakers: dict[str, Speaker], cache, study: str) -> None:
+def _plan(conversations: Sequence[_Conversation], speakers: dict[str, Speaker], cache, study: str) -> None:
     "A dry run: one call for each model and turn."
-    waiting = list(enumerate(held))
+    waiting = list(enumerate(conversations))
     while waiting:
         rounds: dict[str, list[Request]] = {}
         for k, h in waiting:
@@ -266,5 +266,5 @@ def _plan(held: Sequence[_Held], speakers: dict[str, Speaker], cache, study: str
             model, endpoint = speakers[name]
             for answer in ask(requests, model, endpoint, cache=cache, study=study):
                 text = f"{answer.id} {answer.text}" if answer.finish_reason == STAND_IN else answer.text
-                held[int(answer.id)].take(replace(answer, text=text))  # what others say is another text
+                conversations[int(answer.id)].take(replace(answer, text=text))  # what others say is another text
         waiting = [(k, h) for k, h in waiting if h.ended is None]

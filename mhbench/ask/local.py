@@ -20,12 +20,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from .request import Endpoint, Model
+from .request import Endpoint
 from ..errors import refuse, say
 from ..records.weights import WEIGHTS, sha256_once, weights_file
 
 # %% auto #0
-__all__ = ['CHAT_TEMPLATE', 'serve', 'bundled_model']
+__all__ = ['CHAT_TEMPLATE', 'serve']
 
 # %% ../../nbs/ask/17_local.ipynb #d743a19e
 CHAT_TEMPLATE = (
@@ -114,12 +114,12 @@ def _model_file(gguf: str) -> Path:
     return path.resolve()
 
 
-def _hash_of(gguf: str, said: str | None) -> str:
+def _hash_of(gguf: str, stated: str | None) -> str:
     "The hash of a model's file: as it is known here, as the entry says, or as it is."
-    known = WEIGHTS[gguf].sha256 if gguf in WEIGHTS else said
-    if said is not None and said != known:
-        refuse(f"serve: sha256 of {gguf} must be {known}, or left out; got {said}")
-    return known or sha256_once(_model_file(gguf))
+    recorded = WEIGHTS[gguf].sha256 if gguf in WEIGHTS else stated
+    if stated is not None and stated != recorded:
+        refuse(f"serve: sha256 of {gguf} must be {recorded}, or left out; got {stated}")
+    return recorded or sha256_once(_model_file(gguf))
 
 # %% ../../nbs/ask/17_local.ipynb #df7342cb
 _SPINS = "1000"  # turns that a thread spins before it sleeps: the default is slow on a busy machine
@@ -172,8 +172,8 @@ class _Server:
             remedy = "install that, or leave runtime out and ask everything anew"
             refuse(f"serve: {rule}", remedy=remedy, error=RuntimeError)
         file = _model_file(self.settings["gguf"])
-        if (got := sha256_once(file)) != self.settings["sha256"]:
-            refuse(f"serve: {file.name} must have SHA-256 {self.settings['sha256']}; got {got}", error=RuntimeError)
+        if (actual := sha256_once(file)) != self.settings["sha256"]:
+            refuse(f"serve: {file.name} must have SHA-256 {self.settings['sha256']}; got {actual}", error=RuntimeError)
         self.settings["gguf"] = str(file)
 
     def _begin(self):
@@ -269,16 +269,3 @@ def serve(
         yield endpoint
     finally:
         server.stop()
-
-# %% ../../nbs/ask/17_local.ipynb #2e589af1
-def bundled_model(name: str = "gemma-3-270m", endpoint: str = "local", **settings) -> Model:
-    "The entry of the bundled model: greedy, short, and stopped where it invents another question."
-    sampling = {"temperature": 0.0, "max_tokens": 32, "seed": 0, "stop": ["\nQuestion:", "\n\n"]}
-    fields: dict[str, Any] = {
-        "served": "gemma-3-270m",
-        "lineage": "gemma",
-        "parameters": 0.27,
-        "released": "2025-08-14",
-    }
-    fields |= {"price": {"prompt": 0.0, "completion": 0.0}, **settings}
-    return Model(name=name, endpoint=endpoint, **fields | {"sampling": sampling | settings.get("sampling", {})})

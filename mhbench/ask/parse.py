@@ -26,7 +26,7 @@ class Parsed(NamedTuple):
     letters: tuple[str, ...]  # the answer, in order; empty where there is none
     how: str  # bare, marked, declared, option, leading; conflict, none
     evidence: str = ""  # the words that state it
-    found: tuple[str, ...] = ()  # every statement, as "how: letters", also where they conflict
+    statements: tuple[str, ...] = ()  # every statement, as "how: letters", also where they conflict
 
     @property
     def letter(self) -> str | None:
@@ -533,7 +533,7 @@ def parse_choice(
 ) -> Parsed:
     "The single option in an answer. Raises: ValueError where there are no options."
     parsed = parse_choices(text, options, numbered=numbered)
-    return parsed if len(parsed.letters) <= 1 else Parsed((), "conflict", parsed.evidence, parsed.found)
+    return parsed if len(parsed.letters) <= 1 else Parsed((), "conflict", parsed.evidence, parsed.statements)
 
 
 def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: bool = False) -> Parsed:

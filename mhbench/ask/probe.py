@@ -130,7 +130,7 @@ def _letters(short: Answer, long: Answer, terms: Terms, thinks: bool) -> tuple[s
     )
 
 
-def _said(answer: Answer) -> str:
+def _outcome(answer: Answer) -> str:
     if answer.status == "ok":
         return "ok"
     if answer.status == "truncated" and answer.id == "sentence" and (answer.text or "").strip():
@@ -161,7 +161,7 @@ def _entries(
     return model_entry, endpoint_entry | ({"refuses": refuses} if refuses else {})
 
 # %% ../../nbs/ask/16_probe.ipynb #c6cdf75a
-def _asked(requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Cache) -> dict[str, Answer]:
+def _answers_to(requests: Sequence[Request], model: Model, endpoint: Endpoint, cache: Cache) -> dict[str, Answer]:
     return {a.id: a for a in ask(requests, model, endpoint, cache=cache, progress=False)}
 
 
@@ -184,8 +184,8 @@ def check(
 
     with tempfile.TemporaryDirectory() as d, Cache(f"{d}/check.sqlite") as scratch:
         first, *further = questions(model)
-        answers = _asked([first], model, endpoint, scratch)  # what it teaches holds for the others
-        answers |= _asked(further, model, endpoint, scratch)
+        answers = _answers_to([first], model, endpoint, scratch)  # what it teaches holds for the others
+        answers |= _answers_to(further, model, endpoint, scratch)
         terms = known_terms(scratch, endpoint, model)
     short, long = answers["letter"], answers.pop("text")
     token, text = _stated(short)[0], _stated(long)[1]
@@ -194,7 +194,7 @@ def check(
     if cache is not None and any(a.status != "error" for a in answers.values()):
         with Cache(cache) as study:
             keep_terms(study, endpoint, model, terms)
-    report = Report(model.name, {name: _said(a) for name, a in answers.items()})
+    report = Report(model.name, {name: _outcome(a) for name, a in answers.items()})
     report.learnt = changes_of_terms(endpoint.terms, terms)
     report.thinks = terms.thinks or model.thinking or any(a.reasoning or a.thinking_tokens for a in (short, long))
     report.works["letter"], report.letters_from, report.why = _letters(short, long, terms, report.thinks)

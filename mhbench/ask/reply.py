@@ -21,8 +21,8 @@ from ..records.answers import reply_endings
 
 # %% auto #0
 __all__ = ['LEAST_MASS', 'LASTING', 'SERVICE', 'ENDINGS', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'listed_tokens',
-           'answer_position', 'states_letter', 'split_reasoning', 'read_json', 'Complaint', 'complaint_in', 'words',
-           'read_usage', 'served_by', 'served_apart', 'read_reply', 'meaning_of']
+           'answer_position', 'states_letter', 'read_json', 'Complaint', 'complaint_in', 'words', 'read_usage',
+           'served_by', 'served_apart', 'read_reply', 'meaning_of']
 
 # %% ../../nbs/ask/07_reply.ipynb #56d42730
 LEAST_MASS = 0.5  # of the probability, on the letters together: with less, a position is not that of the answer
@@ -139,13 +139,6 @@ def states_letter(answer: Answer, letters: list[str]) -> bool:
 def _is_letter(text: str | None, letters: list[str]) -> bool:
     "Whether a text is a letter and nothing else."
     return _spelt(tuple(letters)).get((text or "").strip("*\"'` \n")) is not None
-
-# %% ../../nbs/ask/07_reply.ipynb #3f0f9dfc
-def split_reasoning(text: str, thinking: bool = False) -> tuple[str | None, str]:
-    "The reasoning marked at the head of a text (anywhere, where the model is a thinking one), and the answer."
-    if not (thinking or begins_thought(text)):
-        return None, text
-    return split_thinking(text)
 
 # %% ../../nbs/ask/07_reply.ipynb #e2102e00
 @lru_cache(maxsize=32)
@@ -381,8 +374,8 @@ def _answer(reply: dict[str, Any], request: Request, model: Model, limit: int | 
     reasoning, content = _thought_apart(message)
     text = _joined(content, "content")
     opened = opens_thought(text or "", cut=ending == "cut")
-    if reasoning is None:
-        reasoning, text = split_reasoning(text or "", model.thinking)
+    if reasoning is None and (model.thinking or begins_thought(text or "")):  # else a thought stands at the head alone
+        reasoning, text = split_thinking(text or "")
     answer = Answer(request.id, text=_unicode(text or "", "content"), reasoning=_unicode(reasoning, "reasoning"))
     answer.finish_reason = finish
     answer.thought = bool(reasoning or opened or tokens.thought or message.get("thought"))

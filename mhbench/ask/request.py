@@ -27,7 +27,7 @@ from ..settings import INPUT, Fact, Machine
 __all__ = ['SHORTEST', 'STRUCTURED', 'LIMITS', 'HERE', 'COMPLETION_TEMPLATE', 'TEXT_ROOM', 'secret_header', 'url_fault',
            'Secrets', 'Terms', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'presets', 'preset', 'endpoint',
            'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'only_a_letter', 'limit_of',
-           'asked_of', 'body_of', 'changes', 'wire']
+           'asked_of', 'changes', 'wire']
 
 # %% ../../nbs/ask/06_request.ipynb #d83ec2bc
 _NAME = re.compile(r"(?i)key|token|secret|cookie|passw|passwd|credential|signature|session|auth(?!ors?(?:[-_]|$))")
@@ -572,11 +572,6 @@ def asked_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | 
         if schema and structured == "json_schema":
             body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too
     return terms.sent({k: v for k, v in body.items() if k not in INTERFACES[model.api].absent})
-
-
-def body_of(request: Request, model: Model, endpoint: Endpoint, terms: Terms | None = None) -> dict[str, Any]:
-    "The JSON body of a request."
-    return INTERFACES[model.api].asks(asked_of(request, model, endpoint, terms))
 
 # %% ../../nbs/ask/06_request.ipynb #4e24d9f5
 def changes(request: Request, model: Model, endpoint: Endpoint, terms: Terms, sent: dict[str, Any]) -> tuple[str, ...]:

@@ -156,13 +156,13 @@ class Failed(Exception):
 # %% ../../nbs/ask/08_retry.ipynb #a432e427
 def retry_after(headers: Any, now: float | None = None) -> float | None:  # seconds; now: since 1970
     "How long the endpoint asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date."
-    said = headers.get("Retry-After")
-    for value, unit in ((headers.get("retry-after-ms"), 1000), (said, 1)):
+    header = headers.get("Retry-After")
+    for value, unit in ((headers.get("retry-after-ms"), 1000), (header, 1)):
         with contextlib.suppress(TypeError, ValueError):
             seconds = float(value) / unit
             return max(0.0, seconds) if math.isfinite(seconds) else None
     with contextlib.suppress(TypeError, ValueError, OverflowError):
-        date = email.utils.parsedate_to_datetime(said).timestamp()
+        date = email.utils.parsedate_to_datetime(header).timestamp()
         return max(0.0, date - (time.time() if now is None else now))
     return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sized
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .budget import Budget, Purse, TooManyFailed, cost
-from .cache import Cache, Row, new_owner, open_cache
+from .cache import Cache, Row, open_cache
 from .learning import Learner
 from .progress import Progress
 from .reply import SERVICE, served_apart
@@ -89,7 +90,7 @@ class Ledger:
         self.window = max(4096, 16 * asking.endpoint.concurrency)  # the most requests taken and not yet handed on
         self.more = True  # the caller has more requests
         self.taken_in = self.handed_on = 0
-        self.owner = new_owner()
+        self.owner = uuid.uuid4().hex
         self.by_key: dict[str, Job] = {}  # pending
         self.elsewhere: dict[str, Job] = {}  # of these, those that another run is asking
         self.ready: dict[int, Answer] = {}  # by place

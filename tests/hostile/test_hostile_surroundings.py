@@ -17,7 +17,7 @@ import pytest
 import yaml
 from conftest import BIN, ENV, ROOT
 
-from mhbench.ask.cache import Cache, Row, new_owner
+from mhbench.ask.cache import Cache, Row
 from mhbench.corpus.load import load_corpus
 from mhbench.records.answers import load_answers
 from mhbench.report.page import ReportTable, Section, html_report, write_tables
@@ -261,10 +261,10 @@ def test_a_clock_that_jumps_leaves_no_question_unasked(jump, tmp_path, monkeypat
     keys, now = [f"{i:064x}" for i in range(5)], time.time()
     with Cache(tmp_path / "c.sqlite") as c:
         with Cache(tmp_path / "c.sqlite") as other:  # a run that lives: its marks count
-            assert other.take(keys, new_owner()).mine == set(keys)
+            assert other.take(keys, "one run").mine == set(keys)
             monkeypatch.setattr(time, "time", lambda: now + jump)
-            assert c.take(keys, new_owner()).mine == set(), "whatever the clock says"
-        assert c.take(keys, new_owner()).mine == set(keys), "the marks of a run that has ended hold nobody up"
+            assert c.take(keys, "another").mine == set(), "whatever the clock says"
+        assert c.take(keys, "a third").mine == set(keys), "the marks of a run that has ended hold nobody up"
 
 
 # -- floods
