@@ -183,17 +183,8 @@ _OF_KIND = {"agree": _agree, "errors": _errors, "duel": _duel, "score": _score, 
 # %% ../../nbs/annotate/04_pages.ipynb #f8d28991
 def listed_fields(view: Mapping[str, Any]) -> list[dict[str, Any]]:
     "The fields of a question in the order of the page, without the comment."
-    return [
-        f
-        for f in (
-            *view.get("rated", []),
-            *view.get("flags", []),
-            view.get("difficulty"),
-            view.get("main"),
-            view.get("skip"),
-        )
-        if f
-    ]
+    single = map(view.get, ("difficulty", "main", "skip"))
+    return [f for f in (*view.get("rated", []), *view.get("flags", []), *single) if f]
 
 
 def question_view(

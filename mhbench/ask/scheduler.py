@@ -197,11 +197,8 @@ class Ledger:
             self.progress.add(copy)
             self.served.update((k, v) for k, v in copy.served.items() if k in SERVICE)
             if copy.status == "error" and copy.text is None:  # a text that is not the JSON wanted is an answer
-                self._count_failure(copy)
-
-    def _count_failure(self, answer: Answer):
-        self.failed += 1
-        self.first_error = self.first_error or f"{answer.id}: {answer.error}"
+                self.failed += 1
+                self.first_error = self.first_error or f"{copy.id}: {copy.error}"
 
     def take(self) -> list[Answer]:
         "The answers that are next in order."

@@ -203,11 +203,8 @@ def read_walked(manifest: str | Path) -> WalkedRubric:
         manifest_files = json.loads(file_text(path))
     except json.JSONDecodeError as e:
         refuse(f"read_walked: manifest must be JSON; got {e}", place=str(path))
-    lacking = [
-        k
-        for k in _FILES
-        if not isinstance(manifest_files, dict) or not isinstance(manifest_files.get(k), str) or not manifest_files[k]
-    ]
+    names = manifest_files if isinstance(manifest_files, dict) else {}
+    lacking = [k for k in _FILES if not isinstance(names.get(k), str) or not names[k]]
     if lacking:
         _wrong(f"manifest must name {', '.join(_FILES)}", f"no {', '.join(lacking)}", path.name)
     inside = {k: (path.parent / manifest_files[k]).resolve() for k in _FILES}
