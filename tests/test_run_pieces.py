@@ -465,7 +465,7 @@ def test_what_was_fetched_is_told(tmp_path):
 )
 def test_a_download_that_failed_says_what_came(error, kind, told):
     with pytest.raises(kind, match=told):
-        fetch._failed("f", "https://example.org", error)
+        fetch._refuse_download("f", "https://example.org", error)
 
 
 def test_bibtex_escapes_what_latex_would_read():

@@ -298,7 +298,7 @@ def left_out(exported: Exported) -> list[str]:
     ]
 
 # %% ../../nbs/annotate/07_export.ipynb #00c6b41f
-def _unnamed(ratings: Sequence[Rating], notes: list[str]) -> Rated:
+def _under_pseudonyms(ratings: Sequence[Rating], notes: list[str]) -> Rated:
     "Ratings under pseudonyms, since the results of a study are shared."
     pseudonym = pseudonyms(r.rater for r in ratings if r.origin != "simulated" and not r.by_model)
     replaced = sum(name != new_name for name, new_name in pseudonym.items())
@@ -331,7 +331,7 @@ def study_ratings(
     are in one file.
     """
     if file is None:
-        return _unnamed(corpus_ratings, [])
+        return _under_pseudonyms(corpus_ratings, [])
     path = Path(top) / Path(file).expanduser()
     collected = ratings_of_file(path, items)
     asked_now = {i.item_id: what_is_asked(i) for i in items}
@@ -356,7 +356,7 @@ def study_ratings(
     if path.suffix == ".sqlite":
         with open_store(path) as store:
             notes += left_out(ratings(store))
-    return _unnamed(collected, notes)
+    return _under_pseudonyms(collected, notes)
 
 # %% ../../nbs/annotate/07_export.ipynb #a3a65c26
 def hash_of_answers(path: str | Path) -> str:  # 64 hexadecimal digits

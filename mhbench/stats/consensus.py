@@ -415,11 +415,11 @@ def best_ensemble(
         j = jackknife(lambda _, *, weights, m=m: scores(weights)[m], np.arange(len(pattern_counts)))
         alone = coefficient_estimate(j.at(best), m, codes[[best, -1]], k, cluster, **about)
         lowest = lowest_value(m, codes[[best, -1]], k)
-        results[m] = result._replace(score=_of_the_best(alone, j, result.score, lowest, seed))
+        results[m] = result._replace(score=_limits_of_the_best(alone, j, result.score, lowest, seed))
     return results
 
 # %% ../../nbs/stats/04_consensus.ipynb #b7d20c51
-def _of_the_best(alone: Estimate, j: Jackknife, corrected: Estimate, lowest: float, seed: int) -> Estimate:
+def _limits_of_the_best(alone: Estimate, j: Jackknife, corrected: Estimate, lowest: float, seed: int) -> Estimate:
     "The winner's limits; the lower one allows for the largest error of all candidates."
     finite = np.isfinite(j.left_out).all(0)
     apart = (j.left_out - j.left_out.mean(0))[:, finite]

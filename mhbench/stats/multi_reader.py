@@ -32,7 +32,7 @@ def _codes(labels: Any, n: int, name: str) -> np.ndarray:
     return codes
 
 
-def _joint(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _pair_codes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     "Codes of the pairs of two labels."
     return np.unique(a * (b.max() + 1) + b, return_inverse=True)[1]
 
@@ -46,7 +46,7 @@ def squares_within(y: np.ndarray, group: np.ndarray) -> float:
 def _differing(group: np.ndarray, source: np.ndarray) -> float:
     "The number of pairs within groups that differ in their source, divided by the size of the group."
     n = np.bincount(group).astype(float)
-    joint = _joint(group, source)
+    joint = _pair_codes(group, source)
     size = np.bincount(joint).astype(float)
     of_group = np.zeros(len(size), int)
     of_group[joint] = group
@@ -116,7 +116,7 @@ def rater_components(values: Any, items: Any, raters: Any) -> RaterComponents:
     counts = (len(set(item)), len(set(rater)), int(use.sum()))
     if min(counts[:2]) < 2:
         refuse(f"rater_components: there must be two items and two raters or more; got {counts[0]} and {counts[1]}")
-    cell = _joint(item, rater)
+    cell = _pair_codes(item, rater)
     sources = {"item": item, "rater": rater, "item_by_rater": cell, "rest": np.arange(len(y))}
     if cell.max() + 1 == len(y):
         del sources["item_by_rater"]

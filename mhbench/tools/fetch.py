@@ -183,7 +183,7 @@ class _Bar:
         self.counted = 0
 
 # %% ../../nbs/tools/17_fetch.ipynb #a4353313
-def _failed(subject: str, address: str, error: Exception) -> None:
+def _refuse_download(subject: str, address: str, error: Exception) -> None:
     "Refuse a download that failed, with the reason."
     hashes = re.findall(r"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b", str(error))
     if len(hashes) == 2:
@@ -232,7 +232,7 @@ def _download(
             except (ValueError, requests.exceptions.RequestException) as e:
                 absent = getattr(getattr(e, "response", None), "status_code", None) in (404, 410)
                 if file.digest or not absent:
-                    _failed(place, url, e)
+                    _refuse_download(place, url, e)
 
 # %% ../../nbs/tools/17_fetch.ipynb #2fc1a877
 def _fill(name: str, release: Release, folder: Path, only: Sequence[str]) -> None:

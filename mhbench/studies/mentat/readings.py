@@ -69,7 +69,7 @@ def _correlation(x: np.ndarray, y: np.ndarray) -> float:
     return float(x @ y / size) if size > 0 else np.nan
 
 
-def _against(arrays: AnnotationArrays, selected: np.ndarray, yardstick: np.ndarray) -> np.ndarray:
+def _correlation_with_others(arrays: AnnotationArrays, selected: np.ndarray, yardstick: np.ndarray) -> np.ndarray:
     "Correlation of each wanted annotation with the mean of other raters' yardstick annotations of its question."
     out = np.full(len(arrays.scores), np.nan)
     for i in np.flatnonzero(selected):
@@ -112,9 +112,9 @@ def _values(arrays: AnnotationArrays, has_one: np.ndarray) -> dict[str, tuple[np
     "The values of each test under one reading, and their clusters."
     everyone = np.ones(len(has_one), bool)
     return {
-        "annotation": (_against(arrays, ~has_one, has_one), arrays.questions),
+        "annotation": (_correlation_with_others(arrays, ~has_one, has_one), arrays.questions),
         "pair of annotations": _again(arrays, ~has_one),
-        "session": _session_means(_against(arrays, everyone, everyone), arrays.sessions),
+        "session": _session_means(_correlation_with_others(arrays, everyone, everyone), arrays.sessions),
         "pair of wordings": _wordings(arrays),
     }
 
