@@ -298,15 +298,13 @@ def _of_pairs(labels, metric, function, weights=None, ignore=(ABSTAIN,), categor
     return formula(contingency_tables(codes[i], codes[j], max(len(values), 1), w))
 
 
-def pairwise(
-    labels: Any, metric: str = "cohen_kappa", *, ignore: Sequence = (ABSTAIN,), categories: Sequence | None = None
-) -> Pairwise:
+def pairwise(labels: Any, metric: str = "cohen_kappa") -> Pairwise:
     "A coefficient of two raters, a name in METRICS, for every pair of rows (R, N), and its mean."
-    values = _of_pairs(labels, metric, "pairwise", None, ignore, categories)[0]
+    values = _of_pairs(labels, metric, "pairwise")[0]
     pairs = list(combinations(range(len(np.asarray(labels))), 2))
     return Pairwise(pairs, values, as_scalar(mean_defined(values)), int(np.isnan(values).sum()))
 
 
 def mean_pairwise(labels: Any, metric: str = "cohen_kappa", *, weights: Any = None, **settings: Any) -> Any:
-    "The mean of `pairwise`, with `ignore` and `categories` as there; (B,) with weights."
+    "The mean of `pairwise`; `settings`: ignore and categories, as of `cohen_kappa`; (B,) with weights."
     return as_result(mean_defined(_of_pairs(labels, metric, "mean_pairwise", weights, **settings)), weights)
