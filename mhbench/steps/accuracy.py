@@ -86,9 +86,9 @@ def influential_cases(
         without = (g["correct"].sum() - cases["right"]) / (len(g) - cases["n"])
         if len(cases) > 1 and (without - m.mean).abs().max() > m.se * (1 + 1e-9):
             case = (without - m.mean).abs().idxmax()
-            told = {"n": m.n, "n_clusters": m.n_clusters, "estimate": m.mean, "without": without[case]}
+            counts = {"n": m.n, "n_clusters": m.n_clusters, "estimate": m.mean, "without": without[case]}
             first = g.loc[g["cluster"] == case, "item_id"].iloc[0]
-            rows.append(dict(zip(RUN, key)) | told | {"n_of_case": cases.loc[case, "n"], "item_id": first})
+            rows.append(dict(zip(RUN, key)) | counts | {"n_of_case": cases.loc[case, "n"], "item_id": first})
     columns = [*RUN, "n", "n_clusters", "estimate", "without", "n_of_case", "item_id"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -133,12 +133,12 @@ def leader_pairs(
     turned = [(b, a) if b == leader else (a, b) for a, b in pairs]
     d = np.stack([(by_model[a] - by_model[b]).to_numpy(float) for a, b in turned], axis=1)
     cluster = by_model.index.get_level_values("cluster").to_numpy()
-    found = simultaneous_intervals(d, cluster, seed=seed, level=level, largest=1.0)
+    limits = simultaneous_intervals(d, cluster, seed=seed, level=level, largest=1.0)
     rows = []
     for k, (first, second) in enumerate(turned):
         if first == leader:
             n_clusters = len(set(cluster[~np.isnan(d[:, k])]))
-            rows.append([second, int(found.n[k]), n_clusters, found.estimate[k], found.ci_low[k], found.ci_high[k]])
+            rows.append([second, int(limits.n[k]), n_clusters, limits.estimate[k], limits.ci_low[k], limits.ci_high[k]])
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 # %% ../../nbs/steps/18_between_models.ipynb #c277dcde

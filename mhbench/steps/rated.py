@@ -139,9 +139,9 @@ def agreement_by_criterion(table: RatingTable, kinds: Iterable[str] = ("person",
     return pd.DataFrame(rows, columns=AGREEMENT_COLUMNS)
 
 
-def agreement_by_pair(table: RatingTable, kinds: Iterable[str] = ("person",)) -> pd.DataFrame:
+def agreement_by_pair(table: RatingTable) -> pd.DataFrame:
     "Raw agreement, alpha and the difference of levels of each pair of persons, over what both rated."
-    f = _given(table, kinds)
+    f = _given(table, ["person"])
     rows = []
     for criterion, g in _by_criterion(f):
         labels, raters, *_ = _wide(g, "label")
@@ -210,10 +210,10 @@ def _mean_of(of: np.ndarray | None, against: np.ndarray | None = None):
 MEAN_COLUMNS = ["criterion", "target", "against", "n_raters", *ESTIMATE_COLUMNS, "for", "lowest", "highest"]
 
 
-def means_and_differences(table: RatingTable, kinds: Iterable[str] = ("person",)) -> pd.DataFrame:  # MEAN_COLUMNS
+def means_and_differences(table: RatingTable) -> pd.DataFrame:  # MEAN_COLUMNS
     """The mean of each target and the difference of each pair, by criterion and over them, three rows each: for other
     items, for other raters, and for both; the last two have no interval where raters are too few."""
-    f = _given(table, kinds).dropna(subset="score")
+    f = _given(table, ["person"]).dropna(subset="score")
     rows = []
     one_scale = len({(s.kind, *s.ends, *s.steps) for s in table.scales.values()}) == 1
     for criterion, g in _by_criterion(f):

@@ -33,8 +33,8 @@ from .rationales import AGREEMENT, error_labels
 # %% auto #0
 __all__ = ['MARKS', 'MEASURES', 'ANNOTATORS', 'paper_interval', 'competency_table', 'against_marks', 'paired_models',
            'over_units', 'compare_competencies', 'competency_differences', 'count_cases', 'short_names', 'case_table',
-           'Choice', 'choice_scores', 'measure_table', 'accuracies', 'standings', 'by_setting', 'by_competency',
-           'model_table', 'question_counts', 'interval_rows', 'level_of', 'over_models', 'over_cases', 'pairs_asked',
+           'Choice', 'choice_scores', 'accuracies', 'standings', 'by_setting', 'by_competency', 'model_table',
+           'question_counts', 'interval_rows', 'level_of', 'over_models', 'over_cases', 'pairs_asked',
            'pairs_not_asked', 'medical_models', 'over_pairs', 'annotator_agreement', 'ErrorLabels', 'labelled_errors',
            'competency_headline', 'competency_metrics', 'uncounted_settings']
 
@@ -99,8 +99,8 @@ def competency_table(
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:
-    """The four measures by model, way of answering and group, "all" among them. n counts questions, n_clusters cases;
-    n_not_asked, with `all_items`, counts the questions of the group that were not asked.
+    """The four measures by model, way of answering and group, "all" among them; competencies are abbreviated. n counts
+    questions, n_clusters cases; n_not_asked, with `all_items`, counts the questions of the group that were not asked.
 
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9.
     Raises: ValueError for an unknown interval, or a question without one right letter.
@@ -116,7 +116,8 @@ def competency_table(
             continue
         units = {"n": scored["item_id"].nunique(), "n_clusters": scored["cluster"].nunique()}
         name, outcomes = str(g[breakdown].iloc[0]), outcome_counts(g)
-        head = dict(zip(RUN, run)) | {"by": breakdown, "group": name, "level": level} | units | outcomes
+        group = COMPETENCIES.get(name, name)
+        head = dict(zip(RUN, run)) | {"by": breakdown, "group": group, "level": level} | units | outcomes
         head |= {"n_missing": outcomes["n_failed"], "read_from": how_read(g)}
         if all_items is not None:
             questions = of_group(all_items[all_items["task"].isin(tasks_with("choice"))], breakdown, name)
@@ -378,16 +379,7 @@ def choice_scores(scores: pd.DataFrame) -> Choice:  # scores: of the score stage
     return Choice(choice, choice.loc[choice["category"].isna(), "item_id"].nunique())
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #117af13b
-def measure_table(choice: pd.DataFrame, **options: Any) -> pd.DataFrame:
-    """Accuracy and macro precision, recall and F1 by setting and competency, which is abbreviated.
-
-    Raises: ValueError for an unknown interval, or a question without one right letter.
-    """
-    table = competency_table(choice, **options)
-    return table.assign(group=short_names(table["group"]))
-
-
-def accuracies(table: pd.DataFrame) -> pd.DataFrame:  # table: of measure_table
+def accuracies(table: pd.DataFrame) -> pd.DataFrame:  # table: of competency_table
     "The rows of accuracy, for all questions together, then for the competencies in the paper's order."
     return in_paper_order(table[table["measure"] == "accuracy"].drop(columns="measure"), "mode", "model", "group")
 

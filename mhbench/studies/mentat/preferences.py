@@ -209,18 +209,18 @@ def chosen_labels(
 
     Raises: ValueError for an unknown model, or for creators whose answers are not known.
     """
-    known = ("predictive", *LABEL_MODELS)
-    if model not in known:
-        refuse(f"preferences: labels must be among {'; '.join(known)}; got {model!r}", remedy="mend params.yaml")
+    allowed = ("predictive", *LABEL_MODELS)
+    if model not in allowed:
+        refuse(f"preferences: labels must be among {'; '.join(allowed)}; got {model!r}", remedy="mend params.yaml")
     model = best if model == "predictive" else model
     by_model = dict(list(labels[labels["creators"] == creators_rate].drop(columns="creators").groupby("model")))
     if model not in by_model:
         remedy = "name a file of their answers in preferences.creators"
         refuse("preferences: creators_rate must be true where the creators' answers are known; got none", remedy=remedy)
-    beside = best if model == PAPER_MODEL else PAPER_MODEL
-    other = by_model[beside].rename(columns={"model": "beside", "probability": "beside_probability"})
+    second = best if model == PAPER_MODEL else PAPER_MODEL
+    labels_beside = by_model[second].rename(columns={"model": "beside", "probability": "beside_probability"})
     keys = ["question", "option"]
-    return by_model[model].merge(other[[*keys, "beside", "beside_probability"]], on=keys)
+    return by_model[model].merge(labels_beside[[*keys, "beside", "beside_probability"]], on=keys)
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #1f060c66
 def preference_metrics(
