@@ -64,13 +64,13 @@ def test_prepare_keeps_what_the_raters_thought_and_nothing_else(answered, though
 
 
 def test_the_soft_labels_come_out_of_their_answers(answered, thought):
-    "The mean scores are those of the five; the probabilities those of the model, fitted to what they had in mind."
+    "The mean scores are those of the five; the probabilities those of the paper's model, fitted to what they had in mind."
     labels = pd.read_parquet(answered / "results/preferences/mentat/labels.parquet")
     questions = sorted({q for _, q, _ in thought})
     pages = [(r, q) for r in RATERS for q in questions]
     scores = np.array([[thought[r, q, t] for t in "ABCDE"] for r, q in pages])
     raters, asked = np.array(pages).T
-    fit = hierarchical_bradley_terry(scores, asked, raters, offset="symmetric", penalty=5.0)
+    fit = hierarchical_bradley_terry(scores, asked, raters, offset="paper", penalty=5.0)
     found = labels.pivot(index="question", columns="option", values=["mean_score", "probability"]).loc[questions]
     np.testing.assert_allclose(found["mean_score"], scores.reshape(5, 5, 5).mean(0))
     np.testing.assert_allclose(found["probability"], fit.probs, atol=1e-4)
