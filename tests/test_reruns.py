@@ -36,7 +36,17 @@ ASKED = {  # what the demo leaves to encoders, or to nobody: here a language mod
     ("mhqa", "profile", "asked"): ["gemma", "minilm"],
 }
 FINETUNED = "results/finetune/mhqa/models.json"
-FIGURES = {"classification", "competency", "demographics", "finetune", "panel", "preferences", "score", "standings"}
+FIGURES = {
+    "classification",
+    "competency",
+    "demographics",
+    "finetune",
+    "panel",
+    "preferences",
+    "ratings",
+    "score",
+    "standings",
+}
 
 
 @lru_cache(maxsize=4)
