@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from .style import name_of
 from mhbench.report.tables import (
     FEW,
     SMALL,
@@ -379,7 +380,7 @@ def _in_other_modes(in_mode: pd.DataFrame, elsewhere: pd.DataFrame) -> str:
     top = elsewhere.loc[elsewhere["estimate"].idxmax()]
     if len(in_mode) and not top["estimate"] > in_mode["estimate"].max():
         return sentence
-    highest = f"{top['model']}, {spaced(top['mode'])}, {estimate_in_words(top)}"
+    highest = f"{name_of(top['model'])}, {spaced(top['mode'])}, {estimate_in_words(top)}"
     return f"{sentence} The highest accuracy in another mode: {highest}."
 
 
@@ -411,7 +412,7 @@ def best_in_words(
     best = asked_rows[asked_rows["estimate"] == asked_rows["estimate"].max()]
     top = best.iloc[0]
     position = standing(top["estimate"], best["ci_low"].min(), best["ci_high"].max(), lines)
-    names = " and ".join(best["model"])
+    names = " and ".join(map(name_of, best["model"]))
     if len(asked_rows) == 1:
         on = f"on {int(top['n'])} questions{in_mode}"
         hidden = _n_hidden(asked_rows, other_modes, unranked)
@@ -426,7 +427,7 @@ def best_in_words(
     claim = f"{names} {'has' if len(best) == 1 else 'have'} the highest accuracy of {len(asked_rows)} models{in_mode}"
     if not alike and len(best) == 1 and not unranked:
         claim = f"{names} is the most accurate of {len(asked_rows)} models{in_mode}"
-    names_told = alike if len(alike) < 4 else [f"{len(alike)} others"]
+    names_told = list(map(name_of, alike)) if len(alike) < 4 else [f"{len(alike)} others"]
     apart = f"; not shown to be better than {' and '.join(names_told)}" if alike and len(best) == 1 else ""
     return f"{claim}, {estimate_in_words(top)} for all at once: {position}{apart}.{addition}"
 
@@ -604,7 +605,7 @@ def _what_was_asked(
     several = origins.drop_duplicates(["model", "origin"])["model"].value_counts()
     for origin, words in _ASKED.items():
         models = list(dict.fromkeys(origins.loc[origins["origin"] == origin, "model"]))
-        names = [f"{m} in part" if several[m] > 1 else m for m in models]
+        names = [f"{name_of(m)} in part" if several[m] > 1 else name_of(m) for m in models]
         parts += [f"{words} {', '.join(names) if len(names) < 6 else f'{len(names)} models'}"] if names else []
     parts += ["put to no model"] if items and not len(origins) and not lost else []
     parts += [f"with {rated} ratings by people"] if rated else []
