@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from mhbench.encode.classifiers import choice_responses
 from mhbench.encode.words import WordModel
 from mhbench.records.schema import Item
 from mhbench.report.findings import answered_by_words
 from mhbench.run.asking import settled
+from mhbench.steps.accuracy import words_table
 from mhbench.steps.answers import answer_everything
-from mhbench.steps.rates import rate_table
 from mhbench.steps.score import score_responses
 
 WORDS = "lamp river stone cloud paper glass wheel garden bread window".split()
@@ -90,12 +89,9 @@ def test_a_bank_that_words_alone_answer_is_said_to_have_a_flaw():
         i.model_copy(update={"options": [o + (" always" if a in i.key else "") for a, o in zip("ABCD", i.options)]})
         for i in fair
     ]
-    said = []
-    for items in (told, fair):
-        responses = list(choice_responses(items, WordModel("options alone"), model="options-alone"))
-        table = rate_table(score_responses(items, responses), "correct", [], n_boot=200, seed=1)
-        assert answered_by_words(table, 0.25, ["another model"]) == []
-        said.append(answered_by_words(table, 0.25, ["options-alone"]))
-    assert said[1] == [] and len(said[0]) == 1
-    assert said[0][0].startswith("options-alone, which knows only words, answers 1.00 [")
-    assert "of 120 questions where chance is 0.25: this bank has a flaw" in said[0][0]
+    flawed, sound = (answered_by_words(words_table(items, n_boot=200, seed=1)) for items in (told, fair))
+    assert flawed.startswith(
+        "Words alone answer question and options 120 of 120 (chance 0.25); options alone 120 of 120"
+    )
+    assert "This bank has a flaw" in flawed and "flaw" not in sound and "of 120 (chance 0.25)" in sound
+    assert answered_by_words(words_table([])) == "", "a bank without options has no such baseline"

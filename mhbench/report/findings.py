@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -546,34 +546,20 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
     return out
 
 # %% ../../nbs/report/05_findings.ipynb #d75a9282
-def answered_by_words(accuracy: pd.DataFrame, chance: float, words: Collection[str]) -> list[str]:  # sentences
-    """What it says of a bank that models which know nothing but words (`words`, their names) have an accuracy above
-    chance in rows of the table `accuracy`, with by all; nothing where none is shown to.
-    """
-    above_chance = accuracy[accuracy["model"].isin(words) & (accuracy["by"] == "all") & (accuracy["ci_low"] > chance)]
-    return [
-        f"{row['model']}, which knows only words, answers {estimate_in_words(row)} of {int(row['n']):,} questions where"
-        f" chance is {chance:.2f}: this bank has a flaw, and part of every accuracy on it may rest on how its options"
-        " are written."
-        for row in above_chance.to_dict("records")
+def answered_by_words(words: pd.DataFrame) -> str:  # sentences; empty without a row
+    "What words alone answer of a bank, by the stage score's table `words`, and what it says of the bank."
+    said = [
+        f"{r.measure} {round(r.estimate * r.n):,} of {int(r.n):,} (chance {r.chance:.2f})" for r in words.itertuples()
     ]
+    flaw = " This bank has a flaw: part of every accuracy on it may rest on how its options are written."
+    return (
+        f"Words alone answer {'; '.join(said)}.{flaw * bool((words['ci_low'] > words['chance']).any())}" if said else ""
+    )
 
 
-def _banks_with_a_flaw(results: str | Path, studies: Sequence[str]) -> list[str]:
-    models = sorted(Path(results, "inputs", "models").glob("*.json"))
-    words = [f.stem for f in models if _json(f).get("endpoint", {}).get("kind") == "words"]
-    out = []
-    for study in studies if words else ():
-        lines = _contents(results, "score", study).get("lines", {})
-        levels = [level for name, level in lines.items() if name.startswith("chance")]
-        table = _table(results, "score", study, "accuracy")
-        out += [
-            f"{study}: {sentence}"
-            for at in levels[:1]
-            if len(table)
-            for sentence in answered_by_words(table, at, words)
-        ]
-    return out
+def _banks(results: str | Path, studies: Sequence[str]) -> list[str]:
+    said = {study: answered_by_words(_table(results, "score", study, "words")) for study in studies}
+    return [f"{study}: {sentences}" for study, sentences in said.items() if sentences]
 
 # %% ../../nbs/report/05_findings.ipynb #6528202e
 _ASKED = {"asked": "put to", "recorded": "with recorded answers of", "composed": "with composed answers of"}
@@ -702,7 +688,7 @@ def before_reading(
     drawn = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
     answering = [f.rows for f in shown if f.study in studies]  # rows of a release name criteria
     left = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
-    flaws = _banks_with_a_flaw(results, studies)
+    banks = _banks(results, studies)
     doubts = _what_to_doubt(drawn, left, p, _missing(results, studies, parts, "score", "pairs"))
     return {
         "What was asked?": _what_was_asked(items, origins, lost, rated),
@@ -710,5 +696,5 @@ def before_reading(
             results, studies, synthetic, pd.concat([origins, *answering]), truth, lost, released
         ),
         "What went wrong?": _what_went_wrong(failures_of_studies(results, studies, parts)),
-        "What needs caution?": " ".join([*flaws, doubts]),
+        "What needs caution?": " ".join([*banks, doubts]),
     }

@@ -19,12 +19,12 @@ from ..stats.differences import group_difference
 from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.resample import cluster_mean
 from .rates import COUNTS, average_models, best_first, mean_of, numbers_by_name, on_core, rate_table
-from .score import RUN, mode_names, outcome_counts
+from .score import RUN, mode_names, outcome_counts, score_responses
 
 # %% auto #0
 __all__ = ['breakdowns', 'average_breakdowns', 'by_case_size', 'influential_cases', 'matching_table', 'measures_table',
            'probability_scores', 'with_run', 'models_in_order', 'figure_rows', 'chance_level', 'simultaneous_accuracy',
-           'from_the_best', 'below_chance', 'calibration_table', 'reliability_curves', 'score_metrics']
+           'from_the_best', 'below_chance', 'words_table', 'calibration_table', 'reliability_curves', 'score_metrics']
 
 # %% ../../nbs/steps/11_accuracy.ipynb #72ec80fd
 def breakdowns(
@@ -201,6 +201,29 @@ def below_chance(
     below = looked_at[looked_at["ci_high"] < looked_at["chance"]].reset_index(drop=True)
     below.attrs["looked_at"] = len(looked_at)
     return below
+
+# %% ../../nbs/steps/11_accuracy.ipynb #aaadaec3
+_OF_WORDS = ["measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level", "chance"]
+
+
+def words_table(items: Sequence[Item], core: str | None = None, **settings: Any) -> pd.DataFrame:  # as _OF_WORDS
+    """What a bag of words answers of the questions with options, learnt from those of other cases: a baseline, and no
+    examinee. No row where there is nothing to learn from.
+    """
+    from mhbench.encode.classifiers import choice_responses  # scikit-learn is loaded where a bank is read
+    from mhbench.encode.words import WORD_INPUTS, WordModel
+
+    central = [i for i in items if task_of(i).choice and i.right and core in (None, i.variant.get("set"))]
+    chance = {i.item_id: task_of(i).chance(i) for i in central}
+    tables = [pd.DataFrame(columns=_OF_WORDS)]
+    for read in WORD_INPUTS if central else ():
+        answers = [r for r in choice_responses(central, WordModel(read), model="words") if r.status == "ok"]
+        if answers:
+            scores = score_responses(central, answers)
+            rates = rate_table(scores, "correct", [], **settings)
+            guessed = scores["item_id"].map(chance).mean()
+            tables.append(rates.assign(measure=read, chance=guessed)[_OF_WORDS])
+    return pd.concat(tables[1:] or tables, ignore_index=True)
 
 # %% ../../nbs/steps/11_accuracy.ipynb #afeaa754
 def _sure(plain: pd.DataFrame) -> pd.DataFrame:
