@@ -12,6 +12,9 @@ shares nothing; twelve chains a context, as 1,612 questions share 138 cases; and
 --network compares with the bare forward passes instead: every distinct sentence and chain once for its sentence vector,
 and once for its tokens at each width that the published padding gives it; tokenizing, alignment and all else is not in
 them. Seconds of this process's CPUs, the least of --repeats in turn.
+--released compares with the scores that CounselingBench's authors released for the five chains that they released as
+they scored them, in a folder with both files (`mhbench fetch counselingbench --only '*generated/Asclepius_7B*'`):
+the eleven scores of sentence vectors, with each of the encoders named by --encoders.
 """
 
 import argparse
@@ -108,11 +111,31 @@ def against_network(encoder, a):
         pd.DataFrame(rows).to_csv(a.to, index=False)
 
 
+def against_released(a):
+    import json
+
+    import pandas as pd
+
+    from mhbench.encode.embeddings import load_encoder
+    from mhbench.encode.roscoe import roscoe, split_steps
+
+    chains, scores = (next(a.released.rglob(name)) for name in RELEASED)
+    rows = [json.loads(line) for line in chains.read_text(encoding="utf-8").splitlines()]
+    steps = [[split_steps(row[part]) for row in rows] for part in ("hypothesis", "context", "reference")]
+    printed = pd.read_csv(scores, sep=r"\s+")
+    for name in a.encoders:
+        found = roscoe(*steps, encoder=load_encoder(name))
+        for score in found.columns.intersection(printed.columns).drop(["faithfulness_ww", "repetition_word"]):
+            apart = (found[score] - printed[score]).abs().max()
+            print(f"{name}: {score} {found[score].mean():.4f}, released {printed[score].mean():.4f}, apart {apart:.6f}")
+
+
 def peak():
     "This process's own peak in MiB; the one that getrusage gives may be its parent's."
     return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 
 
+RELEASED = ("Asclepius_7B_counselingqa.json", "scores_Asclepius_7B_counselingqa.tsv")
 SETTINGS = (  # a label, questions a case, models
     ("every chain with a context of its own", 1, 1),
     ("12 chains a context", 12, 1),
@@ -128,8 +151,12 @@ def main():
     p.add_argument("--memory", action="store_true")
     p.add_argument("--network", action="store_true")
     p.add_argument("--to", type=Path)
+    p.add_argument("--released", type=Path)
+    p.add_argument("--encoders", nargs="+", default=["minilm", "mpnet"])
     p.add_argument("--peak-of", type=int, help=argparse.SUPPRESS)
     a = p.parse_args()
+    if a.released:
+        return against_released(a)
     import torch
 
     from mhbench.encode.embeddings import bundled_encoder, load_encoder
