@@ -64,7 +64,7 @@ def test_prepare_keeps_what_the_raters_thought_and_nothing_else(answered, though
 
 
 def test_the_soft_labels_come_out_of_their_answers(answered, thought):
-    "The mean scores are those of the five; the probabilities those of the paper's model, fitted to what they had in mind."
+    "The mean scores are those of the five; the probabilities those of the paper's model for what they had in mind."
     labels = pd.read_parquet(answered / "results/preferences/mentat/labels.parquet")
     questions = sorted({q for _, q, _ in thought})
     pages = [(r, q) for r in RATERS for q in questions]
