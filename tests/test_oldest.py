@@ -62,7 +62,8 @@ from mhbench.tools import edit
 import nbformat
 cell = nbformat.v4.new_code_cell("x = 1", metadata={"tags": ["parameters"]})
 nbformat.write(nbformat.v4.new_notebook(cells=[cell, nbformat.v4.new_code_cell("assert x == 2")]), "n.ipynb")
-papermill.execute_notebook("n.ipynb", "out.ipynb", {"x": 2}, kernel_name="python3", language="python", progress_bar=False)
+how = dict(kernel_name="python3", language="python", progress_bar=False)
+papermill.execute_notebook("n.ipynb", "out.ipynb", {"x": 2}, **how)
 """,
     "docs": """
 from pathlib import Path
