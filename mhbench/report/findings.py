@@ -546,20 +546,21 @@ def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str],
     return out
 
 # %% ../../nbs/report/05_findings.ipynb #d75a9282
-def answered_by_words(words: pd.DataFrame) -> str:  # sentences; empty without a row
-    "What words alone answer of a bank, by the stage score's table `words`, and what it says of the bank."
-    said = [
-        f"{r.measure} {round(r.estimate * r.n):,} of {int(r.n):,} (chance {r.chance:.2f})" for r in words.itertuples()
-    ]
-    flaw = " This bank has a flaw: part of every accuracy on it may rest on how its options are written."
-    return (
-        f"Words alone answer {'; '.join(said)}.{flaw * bool((words['ci_low'] > words['chance']).any())}" if said else ""
-    )
-
-
-def _banks(results: str | Path, studies: Sequence[str]) -> list[str]:
-    said = {study: answered_by_words(_table(results, "score", study, "words")) for study in studies}
-    return [f"{study}: {sentences}" for study, sentences in said.items() if sentences]
+def answered_by_words(tables: Mapping[str, pd.DataFrame]) -> list[str]:  # study -> the stage score's table `words`
+    "A sentence for each bank that words alone answer more often than by chance, and one for all the others."
+    sentences, others = [], []
+    for study, words in tables.items():
+        if (words["ci_low"] > words["chance"]).any():
+            counts = [f"{round(r.estimate * r.n):,} of {int(r.n):,} from {r.measure}" for r in words.itertuples()]
+            sentences.append(
+                f"{study} has a flaw: words alone answer {', '.join(counts)} (chance {words['chance'].iloc[0]:.2f}), "
+                "so that part of every accuracy may rest on how its options are written."
+            )
+        else:
+            others.append(study)
+    if others:
+        sentences.append(f"Words alone are not shown to answer more than chance in {', '.join(others)}.")
+    return sentences
 
 # %% ../../nbs/report/05_findings.ipynb #6528202e
 _ASKED = {"asked": "put to", "recorded": "with recorded answers of", "composed": "with composed answers of"}
@@ -688,7 +689,8 @@ def before_reading(
     drawn = pd.concat([pd.DataFrame(columns=["model", "n", "n_clusters", "origin"]), *(f.rows for f in shown)])
     answering = [f.rows for f in shown if f.study in studies]  # rows of a release name criteria
     left = dict.fromkeys(chain.from_iterable(f.left_out for f in shown))
-    banks = _banks(results, studies)
+    words = {study: _table(results, "score", study, "words") for study in studies}
+    banks = answered_by_words({study: table for study, table in words.items() if len(table)})
     doubts = _what_to_doubt(drawn, left, p, _missing(results, studies, parts, "score", "pairs"))
     return {
         "What was asked?": _what_was_asked(items, origins, lost, rated),
