@@ -21,7 +21,6 @@ import pandas as pd
 from sklearn.metrics import accuracy_score, f1_score
 
 from mhbench.records.schema import Item
-from mhbench.steps.verdict_tables import mean_points
 from mhbench.studies.psychiatrybench.classification import classification_table, key_and_answer, label_scores
 from mhbench.studies.psychiatrybench.formats import format_counts, format_rates, format_units
 from mhbench.studies.psychiatrybench.load import label_lists
@@ -32,7 +31,6 @@ from mhbench.studies.psychiatrybench.standings import (
     rank_table,
     result_columns,
     results_table,
-    stability_table,
 )
 
 MODELS = [f"model-{k:02}" for k in range(15)]
@@ -129,13 +127,10 @@ def every_table(scores: pd.DataFrame, judged: pd.DataFrame, items: list[Item], d
     format_rates(units, **how)
     took["formats"] = time.perf_counter() - start
     start = time.perf_counter()
-    mean_points(judged, ["judge", "model", "category"], **how)
-    took["judges"] = time.perf_counter() - start
-    start = time.perf_counter()
     for judge in JUDGES:
         columns = result_columns(scores, judged[judged["judge"] == judge], items, models)
         s = draw_standings(columns, models, **how)
-        results_table(s), rank_table(s), stability_table(s)
+        results_table(s), rank_table(s)
         if len(models) > 1:
             paired_table(columns, models, {models[1]: models[0]}, **how)
     took["standings"] = time.perf_counter() - start

@@ -83,11 +83,11 @@ def test_models_lie_apart_only_beyond_luck():
 
 def test_entries_of_one_served_model_are_one_model(root):
     p = copy.deepcopy(load_params(root / "params.yaml"))
-    p["models"]["worded"] = p["models"]["minilm"] | {"scale": 10.0}  # the same weights, asked with other settings
+    p["models"]["worded"] = p["models"]["qwen-0.5b"] | {"max_tokens": {"answer": 80}}  # the same weights, otherwise asked
     p["run"]["models"].append("worded")
     for stage in ("score", "demographics"):
         given = stage_parameters(p, stage, "mentat")
-        assert given["same_model"] == {"worded": "minilm"}  # and minilm-mhqa was trained: another model
+        assert given["same_model"] == {"worded": "qwen-0.5b"}  # and qwen-1.5b is another model
 
 
 @pytest.mark.parametrize("estimates, se", [([0.5, math.inf], [0.1, 0.1]), ([0.5, 0.6], [0.1, math.inf])])

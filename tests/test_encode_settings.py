@@ -37,7 +37,8 @@ def test_settings_have_bounds(settings, least, below):
 
 
 def test_the_usual_settings():
-    assert Executor().model_dump() == {"kind": "threads", "workers": None, "address": None, "retries": 2}
+    usual = {"kind": "threads", "workers": None, "address": None, "retries": 2, "precision": "float32"}
+    assert Executor().model_dump() == usual
     assert StoreSettings().max_gb == 2.0
     assert TrainingSettings().model_dump() == {
         "learning_rate": 2e-5,

@@ -121,7 +121,7 @@ def test_the_first_screen_names_who_was_asked_and_who_was_recorded(tmp_path):
     drawn = pd.DataFrame({"model": ["drawn"], "origin": "simulated", "n": 1, "n_clusters": 1})
     shown = [Front("mentat", "right", "One sentence.", drawn)]
     told = " ".join(before_reading(tmp_path, ["mentat"], {"mentat": (0, 1)}, shown, pd.DataFrame()).values())
-    assert told.startswith("An unknown number of questions, put to gemma, with recorded answers of o1.")
+    assert told.startswith("An unknown number of questions, put to Gemma, with recorded answers of o1.")
     assert "1 simulated examinee; unknown of mentat, whose texts, answers or counts are not here." in told
 
 

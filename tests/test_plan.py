@@ -58,7 +58,7 @@ def planned(clone, tmp_path, monkeypatch):
         for name in STUDIES:
             p["studies"][name]["prepare"]["n_items"] = 5
             for mode in p["studies"][name]["generate"]["modes"].values():
-                mode.pop("n_items")
+                mode.pop("n_items", None)
                 mode.pop("demonstrations", None)  # three items do not hold the three that the study's entry asks for
         p["studies"]["psychiatrybench"]["judge"] |= {"judges": ["remote", "minilm"], "n_items": None}
         p["studies"]["psychiatrybench"]["approach"] |= {"asked": ["remote"], "judges": ["remote"]}

@@ -20,7 +20,6 @@ from mhbench.studies.psychiatrybench.standings import (
     draw_standings,
     rank_table,
     results_table,
-    stability_table,
 )
 
 from .kind import Kind, Limits, cases_of, normal_mean, of_row
@@ -316,15 +315,6 @@ KINDS = [
         truth=truth_of_rank,
         interval=lambda s, seed: of_table(rank_table(s), model="m0"),
         wide="ranks are whole numbers",
-    ),
-    STANDINGS(
-        name="spread over tasks",
-        about="The standard deviation of a model's points over tasks; cases are a sample, the tasks are not.",
-        truth=lambda *, uneven, **_: uneven,
-        interval=lambda s, seed: of_table(
-            stability_table(s), model="m0", measure="standard deviation, luck subtracted"
-        ),
-        wide="where tasks do not differ, the spread is 0, below which no interval lies",
     ),
     Kind(
         name="partial credit",

@@ -20,7 +20,7 @@ from mhbench.report.forest import (
     intervals,  # noqa: F401 (for those who draw, it is one of these)
 )
 from .style import GENERAL_LOOK, PLAIN, drawable, look_of, name_of, simulated
-from .tables import spaced, without
+from .tables import for_all, spaced, without
 from ..stats.estimate import count_limits
 
 # %% auto #0
@@ -57,10 +57,15 @@ def _place(row: Any, at: float) -> str:
 
 
 def best_of(table: pd.DataFrame, marks: Mapping[str, float], *, of: str = "model", adjective: str = "") -> str:
-    "Who has the highest estimate, and where its interval lies; without a reference value the lowest too."
-    rows = spoken_of(table, of).to_dict("records")
-    if not rows:
+    "Who has the highest estimate, and where its interval for all rows at once lies; or, without marks, the lowest too."
+    shown = spoken_of(table, of)
+    if not len(shown):
         return ""
+    if marks:
+        bounded = shown.dropna(subset=["ci_low", "ci_high"])
+        wider = for_all(bounded, len(shown) - len(bounded))
+        shown = shown.assign(ci_low=wider["ci_low"], ci_high=wider["ci_high"])
+    rows = shown.to_dict("records")
     best, last = rows[0], rows[-1]
     alone, has_simulated = len(rows) == 1, len(rows) < len(enough(table))
     leads = f"is {adjective}" if adjective else "leads"  # which no interval of its own shows to be better

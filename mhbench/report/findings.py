@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
 from .style import name_of
 from mhbench.report.tables import (
@@ -25,18 +24,18 @@ from mhbench.report.tables import (
     covered_in_words,
     differences_in_words,
     estimate_in_words,
+    for_all,
     ratings_in_words,
     spaced,
     standing,
 )
-from ..stats.estimate import agresti_coull
 from ..steps.respondents import about_who_answered
 from ..steps.score import mode_names
 
 # %% auto #0
 __all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures_of_studies', 'failure_in_words',
-           'went_wrong', 'truths', 'Front', 'of_models', 'for_all', 'not_apart', 'best_in_words', 'fronts',
-           'answered_by_words', 'before_reading']
+           'went_wrong', 'truths', 'Front', 'of_models', 'not_apart', 'best_in_words', 'fronts', 'answered_by_words',
+           'before_reading']
 
 # %% ../../nbs/report/05_findings.ipynb #e0466c00
 Parts = Iterable[tuple[str, str]]  # (stage, study) of a run
@@ -339,26 +338,6 @@ def _named_first(results: str | Path, stage: str, study: str, place: Mapping[str
     rows = rows.assign(truth=np.nan, place=rows["model"].map(place).fillna(len(place)))
     rows = rows.sort_values(["place", "estimate"], ascending=[True, False], ignore_index=True)
     return Front(study, first["measure"], first["said"], rows, _contents(results, stage, study)["lines"])
-
-
-def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
-    """Shares with intervals that hold for all rows, and `n_hidden` that are not shown, at once: the level is shared
-    (Bonferroni), at the sample size that would give a row its own interval.
-
-    Source: Dunn 1961; Agresti and Coull 1998; Dean and Pagano 2015 (effective size).
-    """
-    if not len(rows) or len(rows) + n_hidden < 2:
-        return rows
-    ends = []
-    for r in rows.itertuples():
-        level = getattr(r, "level", 0.95)
-        level = 0.95 if pd.isna(level) else level
-        z = ndtri(0.5 + level / 2)
-        middle = np.clip((r.ci_low + r.ci_high) / 2, 1e-3, 1 - 1e-3)
-        n = z**2 * middle * (1 - middle) / ((r.ci_high - r.ci_low) / 2) ** 2 - z**2
-        ends.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / (len(rows) + n_hidden)))
-    low, high = zip(*ends)
-    return rows.assign(ci_low=np.minimum(low, rows["ci_low"]), ci_high=np.maximum(high, rows["ci_high"]))
 
 
 def not_apart(best: str, others: Iterable[str], pairs: pd.DataFrame) -> list[str]:

@@ -18,12 +18,11 @@ import pandas as pd
 import yaml
 
 from ..errors import refuse
-from ..stats.estimate import fewest_clusters
 
 # %% auto #0
 __all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'with_interval', 'readable', 'numeric',
            'markdown_table', 'spaced', 'by_reason', 'csv_text', 'as_typed', 'Prose', 'stage_prose', 'doubts', 'without',
-           'sampled', 'standing', 'counted', 'ratings_in_words', 'covered_in_words', 'differences_in_words',
+           'sampled', 'standing', 'for_all', 'counted', 'ratings_in_words', 'covered_in_words', 'differences_in_words',
            'estimate_in_words', 'in_a_sentence', 'question_of', 'beside_printed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
@@ -276,6 +275,8 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
 
 def without(rows: pd.DataFrame) -> pd.Series:  # of text
     "Why each of these rows has no interval, by its kind, else by its number of cases; unknown where neither says it."
+    from mhbench.stats.estimate import fewest_clusters  # `mhbench summary` starts without SciPy
+
     units = rows.filter(["n", "n_clusters"]).apply(pd.to_numeric, errors="coerce").min(axis=1)
     by_units = units.lt(fewest_clusters(0.95)).map({True: "few", False: ""})
     kinds = rows["interval"] if "interval" in rows else by_units
@@ -355,6 +356,30 @@ def standing(estimate: float, low: float, high: float, lines: Mapping[str, float
     unsure = [name for name in lines if name not in (*above, *below)]
     parts = [("above", above), ("below", below), ("not shown to differ from", unsure)]
     return "; ".join(f"{word} {' and '.join(names)}" for word, names in parts if names)
+
+# %% ../../nbs/report/01_tables.ipynb #f0ra11py
+def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
+    """Shares with intervals that hold for all rows, and `n_hidden` that are not shown, at once: the level is shared
+    (Bonferroni), at the sample size that would give a row its own interval.
+
+    Source: Dunn 1961; Agresti and Coull 1998; Dean and Pagano 2015 (effective size).
+    """
+    from scipy.special import ndtri  # `mhbench summary` starts without SciPy
+
+    from mhbench.stats.estimate import agresti_coull
+
+    if not len(rows) or len(rows) + n_hidden < 2:
+        return rows
+    ends = []
+    for r in rows.itertuples():
+        level = getattr(r, "level", 0.95)
+        level = 0.95 if pd.isna(level) else level
+        z = ndtri(0.5 + level / 2)
+        middle = np.clip((r.ci_low + r.ci_high) / 2, 1e-3, 1 - 1e-3)
+        n = z**2 * middle * (1 - middle) / ((r.ci_high - r.ci_low) / 2) ** 2 - z**2
+        ends.append(agresti_coull(r.estimate, max(float(n), 1.0), 1 - (1 - level) / (len(rows) + n_hidden)))
+    low, high = zip(*ends)
+    return rows.assign(ci_low=np.minimum(low, rows["ci_low"]), ci_high=np.maximum(high, rows["ci_high"]))
 
 # %% ../../nbs/report/01_tables.ipynb #7c52a806
 _WHAT = ("measure", "metric", "quantity", "score", "test")  # columns that say what is estimated
