@@ -83,7 +83,9 @@ def test_models_lie_apart_only_beyond_luck():
 
 def test_entries_of_one_served_model_are_one_model(root):
     p = copy.deepcopy(load_params(root / "params.yaml"))
-    p["models"]["worded"] = p["models"]["qwen-0.5b"] | {"max_tokens": {"answer": 80}}  # the same weights, otherwise asked
+    p["models"]["worded"] = p["models"]["qwen-0.5b"] | {
+        "max_tokens": {"answer": 80}
+    }  # the same weights, otherwise asked
     p["run"]["models"].append("worded")
     for stage in ("score", "demographics"):
         given = stage_parameters(p, stage, "mentat")
