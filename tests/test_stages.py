@@ -6,9 +6,9 @@ import tempfile
 import papermill
 import pytest
 import yaml
-from conftest import BIN, run
+from conftest import BIN, ROOT, run
 
-from mhbench.run.graph import graph
+from mhbench.run.graph import graph, notebook_files
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +26,15 @@ def demo(clone, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("stage", [n.name for n in graph().values() if n.parameters])
-def test_each_stage_notebook_runs_with_its_defaults(stage, demo, tmp_path, monkeypatch):
-    folder = demo / "nbs" / "stages"
+NOTEBOOKS = [f.relative_to(ROOT) for n in graph().values() if n.parameters for f in notebook_files(ROOT, n.name)]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=str)
+def test_each_stage_notebook_runs_with_its_defaults(notebook, demo, tmp_path, monkeypatch):
+    folder = (demo / notebook).parent
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     given = {"engine_name": "here", "kernel_name": "python3", "progress_bar": False}
-    papermill.execute_notebook(folder / f"{stage}.ipynb", tmp_path / "out.ipynb", cwd=folder, **given)
+    papermill.execute_notebook(demo / notebook, tmp_path / "out.ipynb", cwd=folder, **given)
     assert not [f for f in (demo / "results").rglob("notebook.failed.ipynb")]
 
 
