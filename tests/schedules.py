@@ -97,6 +97,9 @@ class Folder:
         for name in ("dvc.yaml", "params.yaml", "run.yaml"):
             shutil.copy(ROOT / name, top)
         shutil.copytree(ROOT / "nbs" / "stages", top / "nbs" / "stages")
+        for page in (ROOT / "nbs" / "studies").glob("*/results.ipynb"):
+            (top / page.parent.relative_to(ROOT)).mkdir(parents=True)
+            shutil.copy(page, top / page.relative_to(ROOT))
         (top / "data").symlink_to(ROOT / "data")
         (top / ".gitignore").write_text("/results/*\n!/results/metrics/\n/data\n/.mhbench/\n")
         for words in (["git", "init", "-q"], [BIN / "dvc", "init", "-q"]):

@@ -113,7 +113,7 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
     assert "src='http" not in page and 'src="http' not in page and "default-src 'none'" in page
     assert page.count("<svg ") >= 4
     assert list((small / "results" / "report").glob("*.csv"))
-    corpus = json.loads((small / "results" / "inputs" / "mhqa.json").read_text())["corpus"]
+    corpus = json.loads((small / "results" / "inputs" / "prepare" / "mhqa.json").read_text())["corpus"]
     commit = run("git", "rev-parse", "--short=12", "HEAD", cwd=small).strip()
     for fact in (
         corpus,
@@ -178,7 +178,7 @@ def test_an_experiment_of_dvc_runs_what_it_changes(small):
     assert pd.read_parquet(accuracy).equals(before)
 
 
-def test_a_new_colour_asks_no_model_anything(small):
+def test_a_new_colour_makes_figures_again_and_no_questions(small):
     figures = small / "mhbench" / "report" / "style.py"
     text = figures.read_text()
     assert "#00805d" in text
@@ -189,7 +189,7 @@ def test_a_new_colour_asks_no_model_anything(small):
     finally:
         figures.write_text(text)
         run(BIN / "mhbench", "inputs", cwd=small)
-    assert "score@mhqa" in out and "generate@" not in out and "judge@" not in out
+    assert "score@mhqa" in out and "results/text/prepare" not in out
 
 
 def test_an_unknown_parameter_is_refused(mine, command):

@@ -84,13 +84,13 @@ def test_nothing_that_leaves_a_run_quotes_a_release(study, clone, datasets, tmp_
     theirs = own_runs(folder, study) - own_sources()
     assert len(theirs) > 100
 
+    run(BIN / "dvc", "commit", "-q", "-f", cwd=folder)  # what ran in this process is the run's
     for kind, more in (("eee", ()), ("inspect", ()), ("hf", ("--license", "other"))):
         mhbench("export", kind, tmp_path / "out" / kind, *more, cwd=folder)
     for word in ("cite", "summary"):
         (tmp_path / "out" / f"{word}.txt").write_text(mhbench(word, cwd=folder), encoding="utf-8")
     refused = mhbench("publish", "--to", tmp_path / "out" / "reports", cwd=folder, ok=False)
     assert "must be free to publish" in refused
-    run(BIN / "dvc", "commit", "-q", "-f", cwd=folder)
     run(BIN / "dvc", "remote", "add", "-q", "-f", "away", tmp_path / "away", cwd=folder)
     run(BIN / "dvc", "push", "-q", "-r", "away", cwd=folder)
 

@@ -83,7 +83,7 @@ def test_mentat_takes_the_recorded_answers(mentat):
     assert o1["n"].to_dict() == {"diagnosis": 46, "documentation": 27, "monitoring": 42, "treatment": 42, "triage": 26}
     assert o1.loc["diagnosis", "estimate"] == pytest.approx(44 / 46)  # the paper's
     page = (folder / "results" / "report.html").read_text(encoding="utf-8")
-    assert "with recorded answers of o1-2024-12-17" in page
+    assert "with recorded answers of o1" in page
 
 
 def test_the_labels_decide_what_o1_gets(mentat):

@@ -70,7 +70,7 @@ def _as_regex(pattern: str) -> str:
 # %% ../../nbs/ledger/04_release.ipynb #f13e59c3
 def repository_tree(tsv: str | Path) -> Tree:
     "A study's tree.tsv. Raises: ValueError for a file of another form."
-    head, names, *rows = Path(tsv).read_text(encoding="utf-8").splitlines()
+    head, names, *rows = Path(tsv).read_text(encoding="utf-8").rstrip("\n").split("\n")
     match = re.fullmatch(r"# (\S+) at ([0-9a-f]{40})", head)
     if not match or names.split("\t") != ["blob", "size", "path"]:
         refuse(f"repository_tree: tsv must begin with its repository and commit; got {head[:80]!r}", place=str(tsv))

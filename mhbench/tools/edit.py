@@ -115,10 +115,11 @@ def edit(path: str | Path, changes: Mapping[Place, Any], entries: Mapping[str, s
         of_run = {at: all_changes.pop(at) for at in [*all_changes] if at[0] == "run"}
         chosen = {selection: _changed(selection, of_run, {}, {"run": p.pop("run")})}
     text = _changed(path, all_changes, entries, p)
-    for line in difference(path, text):
-        print(line)
+    lines = difference(path, text)
     for file, new in ({path: text} | chosen).items():  # a selection is of entries that are there
         replace_file(file, new)
+    if lines:  # only now, since whoever reads it may have gone
+        print(*lines, sep="\n")
     return load_params(path)
 
 
