@@ -188,7 +188,8 @@ def card(p: Picture, name: str) -> str:
     "A figure of the gallery with its sentence, and the notebook that made it."
     write(f"gallery/{name}.png", base64.b64decode(p.png))
     notebook = f"[notebook](/{p.notebook.relative_to(TOP)})"
-    return f"### {STUDIES.get(p.study, p.study)}: {p.title}\n\n![{p.title}](gallery/{name}.png)\n\n{p.sentence} {notebook}\n"
+    heading = f"### {STUDIES.get(p.study, p.study)}: {p.title}"
+    return f"{heading}\n\n![{p.title}](gallery/{name}.png)\n\n{p.sentence} {notebook}\n"
 
 
 def figures() -> None:
