@@ -357,7 +357,7 @@ def standing(estimate: float, low: float, high: float, lines: Mapping[str, float
     parts = [("above", above), ("below", below), ("not shown to differ from", unsure)]
     return "; ".join(f"{word} {' and '.join(names)}" for word, names in parts if names)
 
-# %% ../../nbs/report/01_tables.ipynb #f0ra11py
+# %% ../../nbs/report/01_tables.ipynb #f0aa11b0
 def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
     """Shares with intervals that hold for all rows, and `n_hidden` that are not shown, at once: the level is shared
     (Bonferroni), at the sample size that would give a row its own interval.

@@ -406,8 +406,9 @@ def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # 
     release = json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"]
     folder = Path(to) / name
     check_clean(name, recorded(release)["files"])
+    places = {release: "RELEASE", "../../nbs/": "../../../nbs/"}  # links of a study's page, from reports/replication/NAME
     with _inside(top):
-        written = publish_aggregates(folder, name, declared=replication(name).shown, places={release: "RELEASE"})
+        written = publish_aggregates(folder, name, declared=replication(name).shown, places=places)
     table = pd.DataFrame([{"file": place} | facts for place, facts in recorded(release)["files"].items()])
     table.to_csv(folder / "release.csv", index=False)
     (folder / "README.md").write_text(_index(top, name, written), encoding="utf-8")
