@@ -104,6 +104,11 @@ def copied(notebook: Path, onward: str = "", up: str = "") -> str:
         c["source"] = re.sub(r"^#\| export\n", "", "".join(c["source"]))
         if c["cell_type"] == "markdown":
             c["source"] = within_the_site(c["source"], up) if up else c["source"].replace("](/docs/", "](/")
+        for output in c.get("outputs", []):
+            if html := "".join(output.get("data", {}).get("text/html", "")):
+                html = re.sub(r'(href="[./]+/nbs/[^"]+)\.ipynb"', r'\1.html"', html)
+                html = html.replace('href="../../ledger.html', 'href="../../../ledger-page.html')
+                output["data"]["text/html"] = html.replace('href="../../index.html', 'href="../../../index.html')
     titled = [c for c in nb["cells"] if c["cell_type"] == "markdown" and c["source"].startswith("# ")]
     if onward and titled:
         title, _, rest = titled[0]["source"].partition("\n")

@@ -136,12 +136,10 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
     assert len(said.splitlines()) <= 40 < len(everything.splitlines())
     assert "\nran: " in said and "; asked: " in said and "\nwhat went wrong: " in said
     assert max(map(len, said.splitlines())) <= 100 and re.search(r"\n +0\.\d{3} \[.*\] +[.-]*[|o][.|o-]* n \d+", said)
-    of_one = pd.read_csv(
-        io.StringIO(command("summary", "--study", "mentat", "--stage", "freeform", "--csv", cwd=small))
-    )
-    assert set(of_one["model"]) == {"sim-writer", "sim-steady"} and set(of_one["stage"]) == {"freeform"}
-    assert "sim-writer (simulated), fre" in command("summary", "--stage", "freeform", cwd=small)
-    assert "got 'freefrom'; did you mean freeform?" in command("summary", "--stage", "freefrom", cwd=small, ok=False)
+    of_one = pd.read_csv(io.StringIO(command("summary", "--study", "mentat", "--stage", "score", "--csv", cwd=small)))
+    assert set(of_one["model"]) == {"minilm"} and set(of_one["stage"]) == {"score"}, "no simulated examinee"
+    assert "minilm, zero shot" in command("summary", "--stage", "score", cwd=small)
+    assert "got 'scroe'; did you mean score?" in command("summary", "--stage", "scroe", cwd=small, ok=False)
     main = pd.read_csv(small / "results" / "report" / "headline.csv")
     assert len(main) > 5 and main[["n", "estimate"]].notna().all().all(), "every main number has its n"
 

@@ -406,7 +406,7 @@ def publish_replication(top: Path, name: str, to: str | Path) -> list[Path]:  # 
     release = json.loads((top / _MADE_OF).read_text(encoding="utf-8"))["folder"]
     folder = Path(to) / name
     check_clean(name, recorded(release)["files"])
-    places = {release: "RELEASE", "../../nbs/": "../../../nbs/"}  # links of a study's page, from reports/replication/NAME
+    places = {release: "RELEASE", 'href=\\"../': 'href=\\"../../'}  # a study's page lies one folder deeper here
     with _inside(top):
         written = publish_aggregates(folder, name, declared=replication(name).shown, places=places)
     table = pd.DataFrame([{"file": place} | facts for place, facts in recorded(release)["files"].items()])
