@@ -31,10 +31,10 @@ from ..errors import refuse
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ['ROUNDINGS', 'Source', 'ConclusionVerdict', 'CONCLUSION_VERDICTS', 'EvidenceKind', 'INPUTS', 'PrintedNumber',
-           'read_printed', 'equal_as_printed', 'Paper', 'Evidence', 'CellOf', 'CallOf', 'Block', 'ClaimEntry', 'Stated',
-           'Conclusion', 'Pivot', 'TableFile', 'Convention', 'ClaimsFile', 'Claim', 'Claims', 'nearest_name',
-           'load_claims', 'claims_by_place', 'unused_names']
+__all__ = ['ROUNDINGS', 'Source', 'ConclusionVerdict', 'CONCLUSION_VERDICTS', 'EvidenceKind', 'INPUTS', 'SAFE_LOADER',
+           'PrintedNumber', 'read_printed', 'equal_as_printed', 'Paper', 'Evidence', 'CellOf', 'CallOf', 'Block',
+           'ClaimEntry', 'Stated', 'Conclusion', 'Pivot', 'TableFile', 'Convention', 'ClaimsFile', 'Claim', 'Claims',
+           'nearest_name', 'load_claims', 'claims_by_place', 'unused_names']
 
 # %% ../../nbs/ledger/01_claims.ipynb #d15849e3
 _PRINTED = re.compile(
@@ -417,14 +417,14 @@ def _lines(node: yaml.Node, at: tuple = ()) -> dict[tuple, int]:  # path within 
 
 
 # those in C where libyaml is there: ten times as fast
-_SAFE = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BASE = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def _parsed(path: Path) -> tuple[dict, dict[tuple, int]]:
     text = path.read_text(encoding="utf-8")
     try:
-        node, content = yaml.compose(text, _SAFE), yaml.load(text, _SAFE)
+        node, content = yaml.compose(text, SAFE_LOADER), yaml.load(text, SAFE_LOADER)
         tables = content.get("tables") if isinstance(content, dict) else None
         for name, as_text in (yaml.load(text, _BASE)["tables"] if isinstance(tables, dict) else {}).items():
             if isinstance(as_text, dict) and "ratings" in as_text and tables:  # all scalars of a description are text

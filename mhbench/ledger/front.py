@@ -19,7 +19,7 @@ from markupsafe import Markup
 from pydantic import Field
 
 from ..errors import refuse
-from .claims import CallOf, Claims
+from .claims import SAFE_LOADER, CallOf, Claims
 from mhbench.ledger.conclusions import (
     Quantity,
     committed_file,
@@ -119,8 +119,7 @@ class FrontPaper(NamedTuple):
 
 def load_front(path: str | Path) -> FrontPage:
     "The words of a study. Raises: ValueError for an entry that does not fit."
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is there
-    return FrontPage(**yaml.load(Path(path).read_text(encoding="utf-8"), loader))
+    return FrontPage(**yaml.load(Path(path).read_text(encoding="utf-8"), SAFE_LOADER))
 
 # %% ../../nbs/ledger/06_front.ipynb #119c303b
 _UNREAD = 0.05  # share of answers that could not be parsed, from which a row says so

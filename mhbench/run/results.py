@@ -17,7 +17,7 @@ from markupsafe import escape
 
 from ..corpus.demo import synthetic
 from ..errors import refuse
-from ..ledger.claims import load_claims
+from ..ledger.claims import SAFE_LOADER, load_claims
 from ..ledger.conclusions import Quantity, committed_file, committed_tables, filled_html, filled_text, quantities
 from ..ledger.front import load_front, printed_counts
 from ..ledger.release import inventory_of
@@ -53,8 +53,7 @@ class PaperPart(Record):
 def paper_parts(study: str) -> dict[str, PaperPart]:  # by `what`, in the order of the file
     "The tables and figures of a study's paper. Raises: ValueError for an entry that does not fit, or is there twice."
     file = study_files("results.yaml").get(study)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    parts = [PaperPart(**e) for e in yaml.load(file.read_text(encoding="utf-8"), loader)] if file else []
+    parts = [PaperPart(**e) for e in yaml.load(file.read_text(encoding="utf-8"), SAFE_LOADER)] if file else []
     by_name = {p.what: p for p in parts}
     if not parts or len(by_name) < len(parts):
         actual = "one twice" if parts else "none"

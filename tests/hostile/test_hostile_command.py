@@ -166,7 +166,7 @@ FORBIDDEN = {
     "a model's own code": r"trust_remote_code\s*[:=]\s*True",
     "weights that run": r"torch\.load\((?![^)]*weights_only\s*=\s*True)",
     "arrays that run": r"allow_pickle\s*=\s*True|read_pickle|to_pickle",
-    "YAML that runs": r"yaml\.(?:unsafe_|full_)load\(|yaml\.load(?:_all)?\((?!.*(?:BaseLoader|_SAFE|_BASE|loader)\))",
+    "YAML that runs": r"yaml\.(?:unsafe_|full_)load\(|yaml\.load(?:_all)?\((?!.*(?:BaseLoader|SAFE_LOADER|_BASE)\))",
     "a shell": r"shell\s*=\s*True|os\.system\(|os\.popen\(",
     "lines that a question may hold": r"read_text\([^)]*\)\.splitlines\(",
     "text that runs": r"(?<![\w.])(?:eval|exec)\(",
