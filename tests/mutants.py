@@ -585,7 +585,7 @@ def in_child(work, timeout: float, log: Path):
         with log.open("w") as out:
             os.dup2(out.fileno(), 1)
             os.dup2(out.fileno(), 2)
-        resource.setrlimit(resource.RLIMIT_AS, (24 << 30, 24 << 30))
+        resource.setrlimit(resource.RLIMIT_DATA, (24 << 30, 24 << 30))  # browsers reserve more than they use
         try:
             into.write_bytes(pickle.dumps(work()))
         except BaseException:

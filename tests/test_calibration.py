@@ -91,3 +91,12 @@ def test_letters_that_are_all_unlikely_have_probabilities():
 def test_distributions_of_different_shapes_are_refused():
     with pytest.raises(ValueError, match=r"soft and probs must have one row a unit.*\(1, 2\) and \(1, 3\)"):
         brier([[0.5, 0.5]], [[0.2, 0.3, 0.5]])
+
+
+def test_cases_whose_errors_cancel_make_the_interval_no_narrower():
+    "One of each pair is right, so that sums over pairs vary less than independent answers would."
+    confidence = np.repeat([0.55, 0.75], 100)
+    right = np.tile([1.0, 0.0], 100)
+    pairs = calibration_error(confidence, right, clusters=np.repeat(np.arange(100), 2))
+    alone = calibration_error(confidence, right)
+    assert pairs.ci_high - pairs.ci_low >= alone.ci_high - alone.ci_low
