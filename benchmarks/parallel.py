@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
-from mhbench.encode.parallel import Executor, dask_client, map_batches
+from mhbench.encode.loading import Executor, dask_client, map_batches
 
 p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 p.add_argument("--items", type=int, default=4000)
@@ -31,21 +31,21 @@ def work(batch):
     return [float(v) for v in x.sum(axis=1)]
 
 
-def timed(**more):
+def timed(executor):
     began = time.perf_counter()
-    out = map_batches(work, range(a.items), batch_size=50, **more)
+    out = map_batches(work, [range(i, min(i + 50, a.items)) for i in range(0, a.items, 50)], executor)
     return out, time.perf_counter() - began
 
 
 if __name__ == "__main__":
-    one, t1 = timed()
-    two, t2 = timed(executor=Executor(workers=2))
+    one, t1 = timed(Executor(workers=1))
+    two, t2 = timed(Executor(workers=2))
     began = time.perf_counter()
     cluster = Executor(kind="dask", workers=2)
     with dask_client(cluster) as client:
         client.wait_for_workers(2)
         start = time.perf_counter() - began
-        dask, t3 = timed(executor=cluster)
+        dask, t3 = timed(cluster)
     print(
         f"{a.items} items in batches of 50, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n\n| executor | s"
         " |\n|---|---|"

@@ -15,7 +15,7 @@ pytest.importorskip("dask.distributed", reason="the extra dask is not installed"
 
 from mhbench.encode import classifiers, embeddings, perplexity
 from mhbench.encode import roscoe as reasoning
-from mhbench.encode.parallel import Executor, dask_client
+from mhbench.encode.loading import Executor, dask_client
 
 pytestmark = pytest.mark.skipif(
     find_spec("sentence_transformers") is None, reason="sentence_transformers is not installed"
@@ -87,10 +87,8 @@ def test_an_executor_goes_with_a_name(tiny):
         transformers.AutoModelForSequenceClassification.from_pretrained(tiny["nli"]).eval(),
         transformers.AutoTokenizer.from_pretrained(tiny["nli"]),
     )
-    with pytest.raises(ValueError, match="load_nli: executor must go with a model's name.*a loaded BertFor"):
-        classifiers.load_nli(pair, executor=TWO)
     with pytest.raises(TypeError, match="only a model that was loaded by its name can be sent"):
-        pickle.dumps(classifiers.load_nli(pair))
+        pickle.dumps(classifiers.NLI("own", *pair, index=2, budget=1024))
 
 
 def test_any_number_of_threads_gives_the_same_bits():

@@ -16,7 +16,7 @@ transformers = pytest.importorskip("transformers")
 import literal_roscoe as literal  # noqa: E402
 
 from mhbench.encode import bertscore, classifiers, embeddings, loading, perplexity, store
-from mhbench.encode.parallel import Executor
+from mhbench.encode.loading import Executor
 
 pytestmark = pytest.mark.skipif(
     find_spec("sentence_transformers") is None, reason="sentence_transformers is not installed"
@@ -177,7 +177,7 @@ def test_a_model_that_is_loaded_already(tiny):
         transformers.AutoTokenizer.from_pretrained(tiny["nli"]),
     )
     np.testing.assert_allclose(
-        classifiers.load_nli((model, tokenizer)).contradiction(PAIRS),
+        classifiers.NLI("own", model, tokenizer, index=2, budget=1024).contradiction(PAIRS),
         classifiers.load_nli(tiny["nli"]).contradiction(PAIRS),
         atol=1e-6,
     )
@@ -316,8 +316,7 @@ def test_a_gpu_is_used_where_there_is_one(tiny, monkeypatch):
         monkeypatch.setattr(torch.cuda, "is_available", lambda found=found: found)
         assert loading.device_for("f", "auto") == device
     stand_in = lambda function, device: "cpu:0" if device == "auto" else device
-    for module in (loading, bertscore):
-        monkeypatch.setattr(module, "device_for", stand_in)
+    monkeypatch.setattr(loading, "device_for", stand_in)
     loaders = [(embeddings.load_encoder, "bert"), (classifiers.load_nli, "nli"), (classifiers.load_grammar, "cola")]
     for load, name in [*loaders, (perplexity.load_lm, "lm"), (bertscore.load_scorer, "bert")]:
         assert load(tiny[name]).identity["device"] == "cpu:0", load.__name__
@@ -346,7 +345,7 @@ def test_a_tokenizer_without_a_start_is_refused(tiny):
     tokenizer = SimpleNamespace(bos_token_id=None, eos_token_id=None)
     network = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=8, vocab_size=9))
     with pytest.raises(ValueError, match="the tokenizer must have a start or an end token"):
-        perplexity.load_lm((network, tokenizer))
+        perplexity.LanguageModel("own", network, tokenizer)
 
 
 def test_weights_of_other_bytes_are_refused(monkeypatch, tmp_path):

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from mhbench.encode import bertscore, finetune, loading, perplexity, roscoe
 from mhbench.encode.finetune import Trained, TrainingSettings, model_card
-from mhbench.encode.parallel import Executor, map_batches
+from mhbench.encode.loading import Executor, map_batches
 from mhbench.encode.store import StoreSettings
 
 
@@ -132,15 +132,12 @@ def test_texts_are_padded_to_fours_and_batched_by_width():
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_batches_come_back_in_order_and_with_one_result_an_item(workers):
+def test_batches_come_back_in_order(workers):
     sizes = []
-    double = lambda batch: [sizes.append(len(batch)) or 2 * x for x in batch] if len(batch) else []
-    assert map_batches(double, range(7), batch_size=3, executor=Executor(workers=workers)) == [2 * x for x in range(7)]
-    assert sorted(sizes) == [1, 3, 3, 3, 3, 3, 3] and map_batches(double, []) == []
-    with pytest.raises(ValueError, match=r"one result an item; got 2 for 3 \(batch 0\)"):
-        map_batches(lambda batch: batch[:2], range(7), batch_size=3, executor=Executor(workers=workers))
-    with pytest.raises(ValueError, match="batch_size must be 1 or more; got 0"):
-        map_batches(double, [1], batch_size=0)
+    double = lambda batch: [sizes.append(len(batch)) or 2 * x for x in batch]
+    found = map_batches(double, [[0, 1, 2], [3, 4, 5], [6]], Executor(workers=workers))
+    assert found == [[0, 2, 4], [6, 8, 10], [12]] and sorted(sizes) == [1, 3, 3, 3, 3, 3, 3]
+    assert map_batches(double, [], Executor(workers=workers)) == []
 
 
 def test_scores_are_set_beside_unrelated_pairs():

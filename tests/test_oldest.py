@@ -45,9 +45,9 @@ pd.DataFrame({"a": [1, 2]}).to_excel("t.xlsx", index=False)
 assert [row["a"] for _, row in read_table("t.xlsx").rows] == ["1", "2"]
 """,
     "dask": """
-from mhbench.encode.parallel import Executor, map_batches
+from mhbench.encode.loading import Executor, map_batches
 if __name__ == "__main__":
-    assert map_batches(sorted, ["b", "a"], executor=Executor(kind="dask", workers=1)) == ["a", "b"]
+    assert map_batches(sorted, ["ba", "c"], Executor(kind="dask", workers=1)) == [["a", "b"], ["c"]]
 """,
     "corpus": """
 from mhbench.corpus.splits import near_duplicates

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mhbench.encode.parallel import Executor, dask_client, dask_kept, map_batches
+from mhbench.encode.loading import Executor, dask_client, held, map_batches
 
 
 def centred(batch):
     "A result whose last bits depend on what shares the batch."
     b = np.asarray(batch, dtype="float32")
-    return list(b - b.mean())
+    return (b - b.mean()).tolist()
 
 
 def slow_centred(batch):
@@ -36,23 +36,21 @@ def client():
 
 @pytest.fixture(scope="module")
 def numbers():
-    return [float(x) for x in np.random.default_rng(1).normal(size=640)]
+    return np.random.default_rng(1).normal(size=(40, 16)).tolist()  # batches
 
 
 def test_a_cluster_gives_the_numbers_of_threads(client, numbers):
-    assert map_batches(centred, numbers, batch_size=32, executor=TWO) == map_batches(
-        centred, numbers, batch_size=32, executor=Executor(workers=2)
-    )
+    assert map_batches(centred, numbers, TWO) == map_batches(centred, numbers, Executor(workers=2))
 
 
 def test_every_worker_takes_part(client, numbers):
-    out = map_batches(lambda batch: [os.getpid()] * len(batch), numbers, batch_size=16, executor=TWO)
+    out = map_batches(lambda batch: os.getpid(), numbers, TWO)
     assert len(out) == len(numbers) and set(out) == set(client.run(os.getpid).values())
 
 
 def test_an_error_on_a_worker_is_raised_here(client):
     with pytest.raises(ZeroDivisionError):
-        map_batches(lambda b: [1 / x for x in b], [1.0, 0.0], executor=TWO)
+        map_batches(lambda x: 1 / x, [1.0, 0.0], TWO)
 
 
 def test_a_killed_worker_loses_nothing(client, numbers):
@@ -69,10 +67,10 @@ def test_a_killed_worker_loses_nothing(client, numbers):
 
     timer = threading.Timer(0.4, kill)
     timer.start()
-    out = map_batches(slow_centred, numbers, batch_size=16, executor=TWO)  # 40 batches, 2 s on two workers
+    out = map_batches(slow_centred, numbers, TWO)  # 40 batches, 2 s on two workers
     timer.join()
     assert killed.is_set()
-    assert out == map_batches(centred, numbers, batch_size=16)
+    assert out == map_batches(centred, numbers, Executor())
     client.wait_for_workers(2, timeout=60)
     assert victim not in client.run(os.getpid).values(), "the worker that was killed is another process now"
 
@@ -83,9 +81,10 @@ def test_a_cluster_starts_when_it_is_first_needed_and_lasts_as_long_as_its_block
     monkeypatch.setattr(distributed, "LocalCluster", lambda **_: started.append("started") or ended)
     monkeypatch.setattr(distributed, "Client", contextlib.nullcontext)
     executor = Executor(kind="dask", workers=1)
-    with dask_kept(executor):
+    model = SimpleNamespace(executor=executor)
+    with held(model, None):
         assert started == [], "what is stored needs no cluster"
-        with dask_kept(executor), dask_client(executor) as first:
+        with held(model), dask_client(executor) as first:
             pass
         with dask_client(executor) as second:
             assert first is second and started == ["started"]

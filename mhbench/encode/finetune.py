@@ -19,7 +19,8 @@ import pandas as pd
 from pydantic import Field
 
 from ..ask.progress import Steps
-from .classifiers import Choices, base_folder, prepare_choices, question_text
+from .classifiers import Choices, prepare_choices, question_text
+from .embeddings import base_folder
 from .loading import loading_model, may_have_gpu, most_tokens, need_packages
 from ..errors import refuse, say, settings_from
 from ..records.database import sha256_file

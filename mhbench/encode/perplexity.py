@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import loading
-from .embeddings import LazyModel, check_texts, from_mapping, is_loaded, padded_rows
-from .parallel import Executor
-from .store import weights_at
+from .embeddings import LazyModel, check_texts, padded_rows, takes_loaded
+from .loading import Executor
 from ..errors import refuse
 from ..records.weights import weights_file
 
@@ -99,8 +97,9 @@ class LanguageModel(LazyModel):
         return np.array(perplexities), np.array([len(x) for x in log_probs], dtype=np.int64)
 
 # %% ../../nbs/encode/05_perplexity.ipynb #973017d7
+@takes_loaded("perplexity")
 def load_lm(
-    name,  # "bundled", a hub id, a local folder, a .gguf file, a (model, tokenizer) pair, anything with `perplexity`
+    name,  # "bundled", a hub id, a local folder, a .gguf file, or anything with `perplexity`
     *,
     window: int | None = None,  # tokens read at once; None: what the model has positions for, at most 1,024
     budget: int = 1024,  # tokens in a batch, less where the vocabulary is large
@@ -111,34 +110,27 @@ def load_lm(
 
     Raises: ValueError for a name that leads to no model or an absent device; ModuleNotFoundError for a missing package.
     """
-    if isinstance(name, Mapping):
-        return from_mapping(load_lm, name, executor)
-    if is_loaded("load_lm", name, ("perplexity",), executor):
-        return name
-    loading.need_packages("load_lm", "torch", "transformers")
-    if isinstance(name, tuple):
-        return LanguageModel(type(name[0]).__name__, *name, window=window, budget=budget)
-    label, path = str(name), Path(name)
-    device = loading.device_for("load_lm", device)
-    if label == "bundled" or label.endswith(".gguf"):
-        loading.need_packages("load_lm", "gguf", "accelerate")
-        path = weights_file("gemma-3-270m") if label == "bundled" else path
-    arguments: dict[str, Any] = {"window": window, "budget": budget, "device": device}
-    load = partial(_load_lm, label, path, **arguments)
-    return LanguageModel._of(load_lm, executor, {"name": weights_at(path)}, load, name=label, **arguments)
+    packages = ["gguf", "accelerate"] if str(name) == "bundled" or Path(name).suffix == ".gguf" else []
+    given: dict[str, Any] = {"name": str(name), "window": window, "budget": budget, "device": device}
+    return LanguageModel._of(load_lm, _load_lm, {"name": _place(str(name))}, executor, packages, **given)
 
 # %% ../../nbs/encode/05_perplexity.ipynb #0c7f7d57
-def _load_lm(label: str, path: Path, window: int | None, budget: int, device: str) -> LanguageModel:
+def _place(name: str) -> Path:
+    return weights_file("gemma-3-270m") if name == "bundled" else Path(name)
+
+
+def _load_lm(name: str, window: int | None, budget: int, device: str) -> LanguageModel:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    path = _place(name)
     of_file = path.suffix == ".gguf"
-    source = str(path.parent) if of_file else label
+    source = str(path.parent) if of_file else name
     file: dict[str, Any] = {"gguf_file": path.name} if of_file else {}
     quiet = contextlib.redirect_stderr(
         io.StringIO()
     )  # transformers shows how far it is with such a file, come what may
-    with loading.loading_model("load_lm", label), quiet:  # in 32 bits, whatever the file holds
+    with loading.loading_model("load_lm", name), quiet:  # in 32 bits, whatever the file holds
         options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
         loaded, loading_info = AutoModelForCausalLM.from_pretrained(source, **options, **file)
         model = loading.placed_on(loaded.eval(), device)
@@ -147,5 +139,5 @@ def _load_lm(label: str, path: Path, window: int | None, budget: int, device: st
             tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True, **file)
     if loading_info["missing_keys"]:  # transformers would fill them with random numbers
         actual = f"none for {', '.join(sorted(loading_info['missing_keys'])[:3])}"
-        refuse(f"load_lm: the model must have all its weights; got {actual}", place=label)
-    return LanguageModel(label, model, tokenizer, window=window, budget=budget)
+        refuse(f"load_lm: the model must have all its weights; got {actual}", place=name)
+    return LanguageModel(name, model, tokenizer, window=window, budget=budget)

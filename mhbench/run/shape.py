@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
 from ..ask.request import HERE, Endpoint, Model, endpoint, presets, secret_header
-from ..encode.parallel import Executor
+from ..encode.loading import Executor
 from ..encode.store import StoreSettings
 from ..errors import plain, refuse
 from ..registry import studies

@@ -16,7 +16,7 @@ import pandas as pd
 from ..encode.bertscore import Baseline, Scorer, load_scorer, published_baseline, rescale, unrelated_baseline
 from ..encode.classifiers import load_grammar, load_nli
 from ..encode.embeddings import Encoder, load_encoder
-from ..encode.parallel import Executor
+from ..encode.loading import Executor
 from ..encode.perplexity import load_lm
 from ..encode.roscoe import CONVENTIONS, SCORES, chain_cosine, roscoe, rouge, split_steps
 from ..errors import refuse
