@@ -1,14 +1,12 @@
 """Settings of local models, their bounds and usual values; and the card of a run that was trained."""
 
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from pydantic import ValidationError
 
 from mhbench.encode import bertscore, finetune, loading, perplexity, roscoe
-from mhbench.encode.finetune import Trained, TrainingSettings, model_card
+from mhbench.encode.finetune import TrainingSettings
 from mhbench.encode.loading import Executor, map_batches
 from mhbench.encode.store import StoreSettings
 
@@ -52,38 +50,6 @@ def test_the_usual_settings():
         "layers": None,
         "device": "auto",
     }
-
-
-def test_a_card_has_every_fact_of_a_run():
-    facts = {"base": "minilm", "seed": 3, "device": "cpu", "n_train": 12, "best_epoch": 2.0}
-    run = Trained(Path("f"), "0123456789abcdefXYZ", pd.DataFrame(), facts)
-    card = model_card("m", run, TrainingSettings(epochs=1), {"items_used": "12 questions"}, {"accuracy": 0.5})
-    assert card.split("\n") == [
-        "---",
-        "base_model: minilm",
-        "tags: [multiple-choice, mental-health, research-only]",
-        "---",
-        "",
-        "# m, seed 3",
-        "",
-        "Run `0123456789abcdef`.",
-        "",
-        *("## Training data", "", "| | |", "|---|---|", "| items used | 12 questions |", ""),
-        *(
-            "## Settings",
-            "",
-            "| | |",
-            "|---|---|",
-            "| learning rate | 2e-05 |",
-            "| batch size | 32 |",
-            "| epochs | 1 |",
-        ),
-        *("| max length | 256 |", "| warmup | 0.1 |", "| weight decay | 0.01 |", "| patience | 2 |"),
-        *("| precision | auto |", "| layers | None |", "| seed | 3 |", "| device | cpu |", ""),
-        *("## Training", "", "| | |", "|---|---|", "| n train | 12 |", "| best epoch | 2.0 |", ""),
-        *("## Results", "", "| | |", "|---|---|", "| accuracy | 0.5 |", ""),
-        *("## Limits", "", finetune._LIMITS, ""),
-    ]
 
 
 def test_a_history_has_training_and_validation_in_one_form():

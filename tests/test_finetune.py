@@ -16,7 +16,7 @@ transformers = pytest.importorskip("transformers")
 from mhbench.ask.progress import LIVE, Steps
 from mhbench.encode import finetune as finetuning
 from mhbench.encode.classifiers import choice_responses, load_multiple_choice, prepare_choices
-from mhbench.encode.finetune import TrainingData, finetune, model_card, run_key, training_settings, untrained_model
+from mhbench.encode.finetune import TrainingData, finetune, run_key, training_settings, untrained_model
 from mhbench.encode.store import ResultStore, kept_in
 from mhbench.records.schema import Item, letters, read_records, write_records
 from mhbench.steps.training import order_table, run_table, train_runs, training_parts
@@ -251,12 +251,6 @@ def test_no_epoch_leaves_the_random_head(base, parts, tmp_path):
     run = finetune(parts, training_settings({"epochs": 0}), seed=1, runs=tmp_path)
     model, _ = untrained_model(base[0], training_settings({"epochs": 0}), 1)
     assert torch.equal(weights(run.folder)["classifier.weight"], model.classifier.weight) and not len(run.history)
-
-
-def test_a_card_says_what_it_was_trained_on(whole):
-    card = model_card("tiny", whole, training_settings(SETTINGS), {"items": 24}, {"accuracy": "0.25 [0.1, 0.4]"})
-    assert card.startswith("---\nbase_model:") and "| items | 24 |" in card and "no medical device" in card
-    assert json.loads((whole.folder / "done.json").read_text())["n_train"] == 24
 
 
 def trained(folder, base):

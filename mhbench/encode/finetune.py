@@ -28,7 +28,7 @@ from ..records.schema import Item, Record, fingerprint
 
 # %% auto #0
 __all__ = ['TrainingSettings', 'training_settings', 'Trained', 'base_identity', 'TrainingData', 'run_key', 'untrained_model',
-           'finetune', 'model_card']
+           'finetune']
 
 # %% ../../nbs/encode/08_finetune.ipynb #52173f49
 class TrainingSettings(Record):
@@ -327,30 +327,3 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
     begun.write_text(json.dumps(facts, indent=1), encoding="utf-8")
     begun.replace(folder / "done.json")
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-
-# %% ../../nbs/encode/08_finetune.ipynb #0584a857
-def model_card(
-    name: str, run: Trained, settings: TrainingSettings, data: dict[str, Any], results: dict[str, Any]
-) -> str:
-    """One page a run, in Markdown with a YAML head: base, data and results (each from label to text or number),
-    settings, limits."""
-    facts = run.facts
-    head = ["---", f"base_model: {facts['base']}", "tags: [multiple-choice, mental-health, research-only]", "---"]
-    sections = {
-        "Training data": data,
-        "Settings": {**settings.model_dump(exclude={"device"}), "seed": facts["seed"], "device": facts["device"]},
-        "Training": {k: v for k, v in facts.items() if k not in ("base", "seed", "device")},
-        "Results": results,
-    }
-    lines = [*head, "", f"# {name}, seed {facts['seed']}", "", f"Run `{run.key[:16]}`.", ""]
-    for title, rows in sections.items():
-        lines += [f"## {title}", "", "| | |", "|---|---|"]
-        lines += [f"| {k.replace('_', ' ')} | {v} |" for k, v in rows.items()]
-        lines.append("")
-    return "\n".join([*lines, "## Limits", "", _LIMITS, ""])
-
-
-_LIMITS = (
-    "It chooses among options that it is given, from the wording of a question. It is no medical device, gives no"
-    " advice, and its accuracy on questions says nothing about people."
-)

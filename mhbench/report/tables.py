@@ -382,23 +382,6 @@ def for_all(rows: pd.DataFrame, n_hidden: int = 0) -> pd.DataFrame:
     return rows.assign(ci_low=np.minimum(low, rows["ci_low"]), ci_high=np.maximum(high, rows["ci_high"]))
 
 # %% ../../nbs/report/01_tables.ipynb #7c52a806
-_WHAT = ("measure", "metric", "quantity", "score", "test")  # columns that say what is estimated
-_FOLLOWS = (
-    "for",
-    "random",
-    "interval",
-    "origin",
-    "label_origin",
-    "reading",
-    "lines",
-    "printed",
-    "mark",
-    "by",
-    "undefined",
-    *_WHAT,
-)
-
-
 def counted(k: float | None, n: float | None, what: str, unknown: int = 0, apart: str = "unknown") -> str:
     """How many of how many, and how many are in neither: "3 of 8 verdicts failed, 2 unknown". Every sentence of a page
     that counts is made here; a missing k is said to be unknown.
@@ -449,32 +432,8 @@ def estimate_in_words(row: Mapping[str, Any]) -> str:  # "0.81 [0.79, 0.83]", "0
     return f"{row['estimate']:.2f} {ends}"
 
 
-def _range_in_words(table: pd.DataFrame) -> str:  # empty where there is none
-    "The lowest and the highest estimate of the first measure of a table, of those from `FEW` items or more."
-    estimates = table[table["by"] == "all"] if "by" in table and (table["by"] == "all").any() else table
-    measure_column = next((c for c in _WHAT if c in estimates and len(estimates)), None)
-    if measure_column:
-        estimates = estimates[estimates[measure_column] == estimates[measure_column].iloc[0]]
-    rows = estimates[estimates["estimate"].notna() & (_numbers(estimates["n"]) >= FEW)]
-    words = [c for c in rows if c not in _FOLLOWS and not pd.api.types.is_numeric_dtype(rows[c])]
-    differences = rows[words].astype(str).apply(lambda c: c.str.contains(" minus | - ")).any(axis=1)
-    if {"judge", "question"} <= set(rows) or 0 < differences.sum() < len(rows):
-        return ""  # checks of a judge, or shares beside their differences: no two are on one scale
-    vary = [c for c in words if rows[c].nunique() > 1][:3]
-    if len(rows) < 2 or not vary:
-        return ""
-    ends = rows.sort_values("estimate", kind="stable").iloc[[0, -1]].to_dict("records")
-    low, high = (f"{estimate_in_words(r)} ({', '.join(str(r[c]) for c in vary if pd.notna(r[c]))})" for r in ends)
-    subject = f"{rows[measure_column].iloc[0]} ranges" if measure_column else "ranges"
-    left_out = len(estimates) - len(rows)
-    of_all = counted(
-        len(rows), len(estimates), "estimates", left_out, f"without a number or from fewer than {FEW} items"
-    )
-    return f"{subject} from {low} to {high}, {of_all if left_out else f'{len(rows)} estimates'}".replace("_", " ")
-
-
 def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say nothing in one
-    "What the estimates of a table show: the coverage of true values, the differences shown, or the range of estimates."
+    "What the estimates of a table show: the coverage of true values, or the differences shown."
     corrected = _corrected(table)[:1]
     sentence = ""
     if "covered" in table:
@@ -483,8 +442,6 @@ def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say no
         sentence = differences_in_words(
             table[corrected[0]].astype(float), table.get("least_p"), table.get("n_clusters")
         )
-    elif {*_INTERVAL, "n"} <= set(table):
-        sentence = _range_in_words(table)
     return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
 
 # %% ../../nbs/report/01_tables.ipynb #fef986e3

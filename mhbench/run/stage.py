@@ -540,6 +540,16 @@ class Stage:
         if first:
             self._first = {"measure": main["measure"].iloc[0], "said": first}
 
+    @staticmethod
+    def numbers(
+        table: pd.DataFrame,
+        *names: str,  # columns that say which row: model, mode
+        columns: str | Sequence[str] = ("n", "estimate", "ci_low", "ci_high"),  # one by its name: its value alone
+    ) -> dict:  # gemma/zero_shot -> its numbers
+        "The numbers of some rows for the metrics file."
+        of = lambda r: r[columns] if isinstance(columns, str) else {c: r[c] for c in columns}
+        return {"/".join(str(r[c]) for c in names): of(r) for r in table.to_dict("records")}
+
     def done(self, metrics: dict) -> str:
         "Write the metrics and what was registered; the last call of a stage."
         main = pd.concat(self._main, ignore_index=True) if self._main else pd.DataFrame(columns=_HEADLINE)

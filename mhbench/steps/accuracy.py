@@ -18,13 +18,13 @@ from ..stats.calibration import calibration_error, expected_calibration_error, r
 from ..stats.differences import group_difference
 from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.resample import cluster_mean
-from .rates import COUNTS, average_models, best_first, mean_of, numbers_by_name, on_core, rate_table
-from .score import RUN, mode_names, outcome_counts, score_responses
+from .rates import COUNTS, average_models, best_first, mean_of, on_core, rate_table
+from .score import RUN, mode_names, score_responses
 
 # %% auto #0
 __all__ = ['breakdowns', 'average_breakdowns', 'by_case_size', 'influential_cases', 'matching_table', 'measures_table',
            'probability_scores', 'with_run', 'models_in_order', 'figure_rows', 'chance_level', 'simultaneous_accuracy',
-           'from_the_best', 'below_chance', 'words_table', 'calibration_table', 'reliability_curves', 'score_metrics']
+           'from_the_best', 'below_chance', 'words_table', 'calibration_table', 'reliability_curves']
 
 # %% ../../nbs/steps/11_accuracy.ipynb #72ec80fd
 def breakdowns(
@@ -272,12 +272,3 @@ def reliability_curves(
         columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
         out.append(pd.DataFrame({"model": run, **columns, **_bin_limits(g, curve.edges, **settings)}))
     return pd.concat([o for o in out if len(o)] or out, ignore_index=True)
-
-# %% ../../nbs/steps/11_accuracy.ipynb #cccd43ff
-def score_metrics(plain: pd.DataFrame, accuracy: pd.DataFrame, f1: pd.DataFrame) -> dict:
-    "Counts, and accuracy and macro F1 by model and way of answering."
-    total = accuracy[accuracy["by"] == "all"]
-    total, f1 = (t.assign(run=t["model"] + "/" + mode_names(t)) for t in (total, f1))
-    columns = ["n", "estimate", "ci_low", "ci_high", *(c for c in COUNTS if c in total)]
-    means = {"accuracy": numbers_by_name(total, ["run"], columns), "macro_f1": dict(zip(f1["run"], f1["estimate"]))}
-    return {"n_responses": len(plain)} | outcome_counts(plain) | means

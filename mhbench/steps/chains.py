@@ -27,7 +27,7 @@ from .score import FAILED, REFUSED, mode_names, says_nothing, score_responses, w
 # %% auto #0
 __all__ = ['CHAIN_MODES', 'MAIN_SCORES', 'Chains', 'reasoning_chains', 'count_chains', 'Measures', 'load_measures',
            'check_baseline', 'bertscore_zero', 'ChainScores', 'chain_scores', 'chain_table', 'mean_scores',
-           'main_scores', 'reasoning_metrics', 'conventions_apart']
+           'main_scores', 'conventions_apart']
 
 # %% ../../nbs/steps/16_chains.ipynb #a9e761dc
 CHAIN_MODES = ("cot", "few_shot_cot")
@@ -212,17 +212,6 @@ def mean_scores(items: Sequence[Item], chains: Chains, values: pd.DataFrame, **s
 def main_scores(means: pd.DataFrame) -> pd.DataFrame:
     "The scores of the report's first page."
     return means[means["score"].isin(MAIN_SCORES)].rename(columns={"score": "measure"})
-
-# %% ../../nbs/steps/16_chains.ipynb #fb8b2949
-def reasoning_metrics(chains: Chains, scores: ChainScores, means: pd.DataFrame, zero: Baseline | None) -> dict:
-    "Counts, what is left out, BERTScore's zero, and each mean."
-    return {
-        "n_responses": len(chains.responses) + sum(chains.left_out.values()),
-        "n_chains": len(chains.responses),
-        "absent": scores.absent,
-        "bertscore_baseline": zero._asdict() if zero else None,
-        "scores": {f"{r.model}/{r.mode}/{r.score}": r.estimate for r in means.itertuples()},
-    }
 
 # %% ../../nbs/steps/16_chains.ipynb #fc31cc5b
 def conventions_apart(items: Sequence[Item], chains: Chains, measures: Measures, **settings: Any) -> pd.DataFrame:

@@ -30,14 +30,13 @@ from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.tests import sign_flip_test
 from .answers import Asked, answer_everything
 from .failures import Failure, failed_calls
-from .rates import mean_of, numbers_by_name
-from .score import score_responses, spending
+from .rates import mean_of
+from .score import score_responses
 
 # %% auto #0
 __all__ = ['halves', 'Completions', 'compare_completions', 'SecondHalves', 'draw_questions', 'complete', 'Checked', 'check_model',
            'check_recorded', 'failed_completions', 'similarity_columns', 'similarity_table', 'flag_table',
-           'contamination_headline', 'contamination_metrics', 'with_texts', 'closed_and_open', 'book_table',
-           'book_flags']
+           'contamination_headline', 'with_texts', 'closed_and_open', 'book_table', 'book_flags']
 
 # %% ../../nbs/steps/09_contamination.ipynb #ff246e0c
 def halves(text: str) -> tuple[str, str] | None:  # None below four words
@@ -280,15 +279,6 @@ def contamination_headline(similar: pd.DataFrame) -> pd.DataFrame:
     "Similarities with a number, for the first page of the report."
     halves = similar.assign(measure="similarity of second halves: " + similar["similarity"], mode="completion")
     return halves.dropna(subset=["estimate"]).reset_index(drop=True)
-
-
-def contamination_metrics(counts: pd.DataFrame, similar: pd.DataFrame, flags: pd.DataFrame) -> dict:
-    "Counts, cost, flags and similarities by model."
-    return {
-        "compared": counts.set_index("model")["compared"].to_dict(),
-        "flagged": {f"{r.model}/{r.similarity} > {r.above:g}": r.flagged for r in flags.itertuples()},
-        "similarity": numbers_by_name(similar, ["model", "similarity"]),
-    } | spending(counts)
 
 # %% ../../nbs/steps/09_contamination.ipynb #0978e790
 def with_texts(items: Sequence[Item], texts: Mapping[str, str]) -> list[Item]:

@@ -22,7 +22,7 @@ from .variants import AGE_BANDS, ETHNICITIES, GENDERS, age_band
 # %% auto #0
 __all__ = ['ORDER', 'ALPHA', 'LevelScores', 'level_scores', 'absent_models', 'level_table', 'levels_in_order', 'level_averages',
            'paper_level_averages', 'value_axis', 'level_pairs', 'tested_pairs', 'pairs_summary', 'untested_models',
-           'shown_pairs', 'demographics_headline', 'demographics_metrics']
+           'shown_pairs', 'demographics_headline']
 
 # %% ../../nbs/steps/14_demographics.ipynb #95f3420f
 ORDER = {"gender": GENDERS, "age": tuple(age_band(low) for low, _ in AGE_BANDS), "ethnicity": ETHNICITIES}
@@ -262,17 +262,3 @@ def demographics_headline(pairs: pd.DataFrame, method: str = "holm") -> pd.DataF
         differ = f"{name}: pairs of levels that differ, of {len(g)}; {family}"
         rows.append((differ, model, largest["n"], float((g[f"p_{method}"] < ALPHA).sum()), np.nan, np.nan))
     return pd.DataFrame(rows, columns=["measure", "model", "n", "estimate", "ci_low", "ci_high"])
-
-# %% ../../nbs/steps/14_demographics.ipynb #f3259b69
-def demographics_metrics(levels: LevelScores, table: pd.DataFrame, pairs: pd.DataFrame, method: str = "holm") -> dict:
-    "Counts of answers and pairs, and the accuracy at each level."
-    by_level = table[table["by"] == "level"]
-    return {
-        "n_answers": len(levels.scores),
-        "n_without_attribute": levels.n_without,
-        "n_pairs": len(pairs),
-        "n_tested": int(pairs["p"].notna().sum()),
-        "below_0.05": int((pairs["p"] < ALPHA).sum()),
-        "significant": int((pairs[f"p_{method}"] < ALPHA).sum()),
-        "accuracy": {f"{r.model}/{r.set}/{r.group}": r.estimate for r in by_level.itertuples()},
-    }

@@ -17,19 +17,19 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.draw import draw_items
-from ..records.schema import Item, Judgment, Mode, Response, frame
+from ..records.schema import Item, Judgment, Mode, Response
 from ..stats.estimate import ESTIMATE_COLUMNS
 from ..stats.preference import worth_estimates
 from .answers import Asked
 from .judge import judge, outcomes
-from .score import READ, score_responses, spending, what_became
+from .score import READ, score_responses, what_became
 from .truth import beside_truth
 from .verdict_tables import bounded_mean
 
 # %% auto #0
 __all__ = ['WORTHS', 'Matched', 'matched', 'error_sample', 'expert_responses', 'meeting', 'duel_table', 'duel_strengths',
-           'compare_and_name', 'n_pairs', 'count_proposals', 'outcome_shares', 'duel_metrics', 'strength_headline',
-           'declared_duels', 'duel_truth']
+           'compare_and_name', 'n_pairs', 'count_proposals', 'outcome_shares', 'strength_headline', 'declared_duels',
+           'duel_truth']
 
 # %% ../../nbs/steps/08_duels.ipynb #952b645d
 class Matched(NamedTuple):
@@ -205,31 +205,6 @@ def outcome_shares(
             rows.append(about | {"outcome": outcome} | row | {"n_failed": int(failed.sum())})
     columns = ["judge", "pair", "outcome", "axis", *ESTIMATE_COLUMNS, "low", "high", "n_failed"]
     return pd.DataFrame(rows, columns=columns)
-
-# %% ../../nbs/steps/08_duels.ipynb #5e528966
-def duel_metrics(
-    meeting: Matched,
-    verdicts: Sequence[Judgment],
-    proposals: Sequence[Judgment],
-    wins: pd.DataFrame,  # of duel_table
-    bias: pd.DataFrame,  # of position_bias_table
-    guard: pd.DataFrame,  # of lineage_guard
-) -> dict:
-    "Counts, cost, wins and consistency."
-    judgments = frame([*verdicts, *proposals], Judgment)
-    counted = ["a_wins", "b_wins", "ties", "split", "n_failed"]
-    met = [f"{r.judge}/{r.axis}/{r.a} v {r.b}" for r in wins.itertuples()]
-    consistent = bias[bias["measure"] == "consistency"]
-    return {
-        "n_items": len(meeting.items),
-        "n_rationales": len(meeting.duelling),
-        "n_verdicts": len(verdicts),
-        "n_proposals": len(proposals),
-        "shared_lineage": len(guard),
-        "status": judgments["status"].value_counts().sort_index().to_dict(),
-        "wins": dict(zip(met, wins[counted].to_numpy().tolist())),
-        "consistency": {f"{r.judge}/{r.axis}": r.estimate for r in consistent.itertuples()},
-    } | spending(judgments)
 
 # %% ../../nbs/steps/08_duels.ipynb #b8e8b10a
 def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_strengths; measure, model, n, estimate, ...

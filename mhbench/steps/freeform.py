@@ -14,14 +14,14 @@ import pandas as pd
 from ..encode.bertscore import Scorer, inconsistency
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
-from .rates import numbers_by_name, rate_table
-from .score import FAILED, NOT_READ, REFUSED, outcome_counts, scorable, score_responses, what_became
+from .rates import rate_table
+from .score import FAILED, NOT_READ, REFUSED, scorable, score_responses, what_became
 from .truth import beside_truth
 
 # %% auto #0
 __all__ = ['NOTHING_SHARED', 'ECHO', 'preferred_option', 'inconsistency_scores', 'count_free_form', 'could_be_asked',
            'inconsistency_table', 'accuracy_beside', 'echo_truth', 'option_distances', 'expected_inconsistency',
-           'writers_truth', 'freeform_metrics']
+           'writers_truth']
 
 # %% ../../nbs/steps/17_freeform.ipynb #e49921e2
 _Scorer = Scorer | str | None  # None: BERTScore with the bundled MiniLM
@@ -138,9 +138,3 @@ def writers_truth(
     estimates = table.merge(pd.concat([overall, parts]), on=["model", "group"])
     scope = estimates["group"].where(estimates["by"] != "all", "all questions")
     return beside_truth(estimates.assign(quantity="free-form inconsistency, " + scope.astype(str)))
-
-# %% ../../nbs/steps/17_freeform.ipynb #f033c1a2
-def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:
-    "Counts of responses and outcomes, and each model's mean with its interval."
-    means = numbers_by_name(table[table["by"] == "all"], ["model"])
-    return {"n_responses": len(scores), **outcome_counts(scores), "inconsistency": means}

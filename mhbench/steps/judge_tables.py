@@ -19,12 +19,12 @@ from ..stats.judge_error import EVEN_DIGITS, heaping, length_effect, within_slop
 from ..stats.repeatability import flip_rate, intraclass_correlation, repeated_sd
 from .judge import shown_order
 from .judge_study import CORRUPTIONS
-from .rates import mean_of, numbers_by_name
+from .rates import mean_of
 from .verdict_tables import verdict_frame
 
 # %% auto #0
 __all__ = ['MARGINS', 'LENGTH', 'known_groups', 'repeatability_table', 'rewording_table', 'student_points', 'word_counts',
-           'answer_places', 'habit_table', 'judge_card', 'card_figure_rows', 'points_off', 'study_metrics']
+           'answer_places', 'habit_table', 'judge_card', 'card_figure_rows', 'points_off']
 
 # %% ../../nbs/steps/21_judge_tables.ipynb #b2055ff1
 MARGINS = {  # least points below the reference; padded: most points apart from it; the reference: its least score
@@ -276,15 +276,3 @@ def points_off(rows: pd.DataFrame) -> str:
 
 
 _FLAWS = {"dangerous": "a dangerous answer", "padded": "padding"}
-
-# %% ../../nbs/steps/21_judge_tables.ipynb #2a5bf14b
-def study_metrics(table: pd.DataFrame, groups: pd.DataFrame, repeats: pd.DataFrame, words: pd.DataFrame) -> dict:
-    "The main numbers of the tables, for the metrics file."
-    at = repeats["measure"] + ", " + repeats["temperature"].astype(str)
-    return {
-        "n_verdicts": len(table),
-        "n_failed": int(table["points"].isna().sum()),
-        "margins": {f"{r['judge']}/{r['group']}": r["verdict"] for r in groups.to_dict("records")},
-        "repeats": numbers_by_name(repeats.assign(at=at), ["judge", "at"]),
-        "wordings": numbers_by_name(words, ["judge", "wording"]),
-    }

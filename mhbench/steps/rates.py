@@ -32,9 +32,9 @@ from mhbench.steps.score import (
 )
 
 # %% auto #0
-__all__ = ['COUNTS', 'CATEGORIES', 'mean_of', 'numbers_by_name', 'of_group', 'rate_table', 'first_entries', 'average_models',
-           'paper_averages', 'on_core', 'best_first', 'most_accurate', 'present_groups', 'absent_members',
-           'status_table', 'f1_table', 'declined_table', 'wide_cells', 'by_category', 'by_level', 'beside_each_other']
+__all__ = ['COUNTS', 'CATEGORIES', 'mean_of', 'of_group', 'rate_table', 'first_entries', 'average_models', 'paper_averages',
+           'on_core', 'best_first', 'most_accurate', 'present_groups', 'absent_members', 'status_table', 'f1_table',
+           'declined_table', 'wide_cells', 'by_category', 'by_level', 'beside_each_other']
 
 # %% ../../nbs/steps/07_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -44,7 +44,6 @@ _SHARES = ("correct", "correct_strict", "declined")  # of items, between 0 and 1
 _WITHIN = {"brier": (0.0, 2.0), "cross_entropy": (0.0, np.inf)}
 _OF_ANSWERS = ("correct", "measured")  # not known where answers came and none could be read
 _READ = (*_OF_ANSWERS, "correct_strict")  # of answers that were read, in one way or another
-_MAIN = ("n", "estimate", "ci_low", "ci_high")
 
 
 def mean_of(table: pd.DataFrame, column: str, *, seed: int = 0, **settings: Any) -> Estimate:
@@ -54,14 +53,6 @@ def mean_of(table: pd.DataFrame, column: str, *, seed: int = 0, **settings: Any)
     observed = table.dropna(subset=[column])
     values, clusters = observed[column].to_numpy(float), observed["cluster"].to_numpy()
     return estimate(mean, values, clusters=clusters, seed=seed, **settings)
-
-
-def numbers_by_name(table: pd.DataFrame, names: Sequence[str], columns: Sequence[str] = _MAIN) -> dict:
-    "The numbers of a table for a metrics file: `columns` of each row, by the row's names (gemma/zero_shot)."
-    out = {}
-    for r in table.to_dict("records"):
-        out["/".join(str(r[c]) for c in names)] = {c: r[c] for c in columns}
-    return out
 
 
 def _refuse_unknown(function: str, scores: pd.DataFrame, columns: Sequence[str]) -> None:

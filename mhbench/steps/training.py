@@ -16,17 +16,17 @@ import pandas as pd
 
 from ..corpus.splits import split_by_group, without_shared
 from ..encode.classifiers import load_multiple_choice
-from ..encode.finetune import Trained, TrainingData, TrainingSettings, finetune, model_card, training_settings
+from ..encode.finetune import Trained, TrainingData, TrainingSettings, finetune, training_settings
 from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, letters
 from ..records.task import task_of
-from .rates import mean_of, numbers_by_name
+from .rates import mean_of
 from .variants import answers_by_order, order_row
 
 # %% auto #0
 __all__ = ['UNTRAINED', 'TUNED', 'OPTIONS_ONLY', 'TrainingParts', 'training_parts', 'Run', 'train_runs', 'baselines', 'run_table',
-           'seed_table', 'order_table', 'run_cards', 'answering_runs', 'training_metrics']
+           'seed_table', 'order_table', 'answering_runs']
 
 # %% ../../nbs/steps/19_training.ipynb #b6492e82
 class TrainingParts(NamedTuple):
@@ -203,27 +203,6 @@ def order_table(
 def _answers(run: Run, items: Sequence[Item]) -> dict[str, str]:
     return _likeliest(_scores(run.trained, run.variant, items))
 
-# %% ../../nbs/steps/19_training.ipynb #250b3d81
-def run_cards(runs: Sequence[Run], parts: TrainingParts, table: pd.DataFrame, study: str) -> dict[str, str]:
-    "The model card of each fine-tuned run in Markdown, by the name of its file."
-    of_part = parts.counts.set_index("part")
-    by_run = table.dropna(subset=["run"]).drop_duplicates(["run", "variant"]).set_index(["run", "variant"])
-    out = {}
-    for r in runs:
-        if r.variant != TUNED:
-            continue
-        row = by_run.loc[(r.trained.key[:16], r.variant)]
-        data = {
-            "study": study,
-            "questions": r.trained.facts["n_train"],
-            "taken out, shared with another part": int(of_part.loc["train", ["same_question", "same_abstract"]].sum()),
-            "context cut": r.trained.facts["n_truncated"],
-            "too long, not trained on": r.trained.facts["n_too_long"],
-        }
-        accuracy = f"{row['estimate']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], n = {int(row['n'])}"
-        out[f"{r.model}-{r.seed}.md"] = model_card(r.model, r.trained, r.settings, data, {"accuracy on test": accuracy})
-    return out
-
 # %% ../../nbs/steps/19_training.ipynb #898da5f7
 def answering_runs(runs: Sequence[Run], top: str | Path = "/") -> dict[str, dict[str, Any]]:
     "The run that answers for each model, that of the first seed, so that no result selects it; folders from `top`."
@@ -233,13 +212,3 @@ def answering_runs(runs: Sequence[Run], top: str | Path = "/") -> dict[str, dict
             folder = os.path.relpath(r.trained.folder, top)
             out.setdefault(r.model, {"folder": folder, "run": r.trained.key[:16], "seed": r.seed})
     return out
-
-# %% ../../nbs/steps/19_training.ipynb #a12d5abe
-def training_metrics(parts: TrainingParts, means: pd.DataFrame) -> dict:
-    "Counts of the parts, and the mean over seeds of every model and variant."
-    columns = ["n", "estimate", "ci_low", "ci_high", "sd_seeds", "seeds"]
-    return {
-        "n": dict(zip(parts.counts["part"], parts.counts["kept"])),
-        "n_shared": int(parts.counts[["same_question", "same_abstract"]].to_numpy().sum()),
-        "accuracy": numbers_by_name(means, ["model", "variant"], columns),
-    }

@@ -22,14 +22,13 @@ from ..stats.bias import shared_lineage
 from ..stats.estimate import ESTIMATE_COLUMNS, estimate
 from ..stats.jackknife import agreement_estimate
 from .answers import Asked, judge_everything
-from .rates import mean_of, numbers_by_name
-from .score import spending
+from .rates import mean_of
 from .verdicts import BY_RULE
 
 # %% auto #0
 __all__ = ['VERDICT_MEANS', 'STYLES', 'lineage_guard', 'about_lineages', 'verdict_frame', 'count_verdicts', 'bounded_mean',
-           'verdict_means', 'same_score', 'judges_compared', 'verdict_metrics', 'one_value', 'style_rubric',
-           'judge_in_styles', 'styles_to_ask', 'alike_by_style', 'final_scores']
+           'verdict_means', 'same_score', 'judges_compared', 'one_value', 'style_rubric', 'judge_in_styles',
+           'styles_to_ask', 'alike_by_style', 'final_scores']
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #6b828681
 def lineage_guard(judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str]) -> pd.DataFrame:
@@ -178,17 +177,6 @@ def judges_compared(table: pd.DataFrame, kind: str, **settings: Any) -> pd.DataF
     return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #d2ff7e0f
-def verdict_metrics(table: pd.DataFrame, means: pd.DataFrame, guard: pd.DataFrame) -> dict:
-    "Counts, cost, and the mean of each judge and student."
-    return {
-        "n_judgments": len(table),
-        "status": table["status"].value_counts().sort_index().to_dict(),
-        "labels": table["label"].value_counts().sort_index().to_dict(),
-        "shared_lineage": len(guard),
-        "mean": numbers_by_name(means[(means["by"] == "all") & means["estimate"].notna()], ["judge", "model"]),
-    } | spending(table)
-
-
 def one_value(table: pd.DataFrame) -> dict[str, str]:  # of verdict_frame; judge -> a sentence
     "The judges that gave one value to every answer, which tells no answers apart."
     judged = table[(table["status"] == "ok") & (table["text"] != BY_RULE)]

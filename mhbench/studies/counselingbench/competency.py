@@ -25,7 +25,7 @@ from ...stats.estimate import NO_WIDTH, OF_COUNTS, Estimate, estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.resample import Interval, as_scalar, bootstrap, cluster_mean, mean, percentile_interval
 from ...stats.tests import Adjustment, adjust_p, adjust_within, paired_t
-from ...steps.rates import numbers_by_name, of_group, wide_cells
+from ...steps.rates import of_group, wide_cells
 from ...steps.score import RUN, how_read, mode_names, none_read, outcome_counts, where_read
 from .fields import COMPETENCIES, SHORT, in_paper_order
 from .rationales import AGREEMENT, error_labels
@@ -36,7 +36,7 @@ __all__ = ['MARKS', 'MEASURES', 'ANNOTATORS', 'paper_interval', 'competency_tabl
            'Choice', 'choice_scores', 'accuracies', 'standings', 'by_setting', 'by_competency', 'model_table',
            'question_counts', 'interval_rows', 'level_of', 'over_models', 'over_cases', 'pairs_asked',
            'pairs_not_asked', 'medical_models', 'over_pairs', 'annotator_agreement', 'ErrorLabels', 'labelled_errors',
-           'competency_headline', 'competency_metrics', 'uncounted_settings']
+           'competency_headline', 'uncounted_settings']
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #b3852281
 MARKS = {"pass mark": 0.63, "expert level": 0.90}
@@ -558,21 +558,6 @@ def competency_headline(accuracy: pd.DataFrame) -> pd.DataFrame:  # measure, mod
     "Accuracy by competency."
     main = accuracy[accuracy["by"] != "all"]
     return main.assign(measure="accuracy, " + main["group"])
-
-
-def competency_metrics(
-    choice: Choice, table: pd.DataFrame, standing: pd.DataFrame, marks: Mapping, errors: ErrorLabels
-) -> dict:
-    "Counts, every measure, and each setting against the marks."
-    return {
-        "n_questions": choice.scores["item_id"].nunique(),
-        "n_cases": choice.scores["cluster"].nunique(),
-        "n_without_competency": choice.n_without,
-        "n_error_labels": len(errors.ratings),
-        "n_error_labels_unmet": errors.n_unmet,
-        "measures": {f"{r.model}/{r.mode}/{r.group}/{r.measure}": r.estimate for r in table.itertuples()},
-        "standing": numbers_by_name(standing, ["model", "mode"], list(marks)),
-    }
 
 
 def uncounted_settings(choice: Choice, accuracy: pd.DataFrame) -> list[str]:

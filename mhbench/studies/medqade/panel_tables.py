@@ -26,7 +26,6 @@ from ...stats.jackknife import agreement_estimate
 from ...stats.multi_reader import severities
 from ...stats.resample import as_scalar
 from ...steps.by_raters import FEW_RATERS, RANDOM_COLUMNS, mean_rows, number_rows
-from ...steps.rates import numbers_by_name
 from .panel import item_matches, label_array, student_accuracy, tied
 
 # %% auto #0
@@ -34,7 +33,7 @@ __all__ = ['RATED_BY_ALL', 'FEWEST_LABELS', 'in_order', 'majorities', 'Panel', '
            'resolved_labels', 'majority_table', 'rater_agreement', 'match_strata', 'item_strata', 'bank_strata',
            'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'labels_by_judge', 'judge_labels',
            'beside_majority', 'comparable', 'severity_table', 'alignment_table', 'people_as_sample', 'members_table',
-           'noninferior_judges', 'noninferior_count', 'panel_metrics']
+           'noninferior_judges', 'noninferior_count']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -440,14 +439,3 @@ def noninferior_count(table: pd.DataFrame) -> str:  # of members_table
     verb = "is" if n == 1 else "are"
     first = f"{noninferior_judges(table)} {verb} non-inferior to a rater of the panel ({margin})"
     return ", ".join([first, *kinds]) + needed_raters
-
-# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
-def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame) -> dict:
-    "Counts, and the panel's agreement."
-    return {
-        "n_ratings": len(ratings),
-        "n_raters": len(panel.raters),
-        "n_simulated": sum(r.origin == "simulated" for r in ratings),
-        "n_abstentions": int((panel.flat == ABSTAIN).sum()),
-        "agreement": numbers_by_name(agreement, ["measure"]),
-    }

@@ -21,7 +21,7 @@ from .annotations import annotation_arrays, pairs_again, score_rows
 
 # %% auto #0
 __all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'rater_again', 'annotators_as_sample',
-           'annotator_flags', 'agreement_metrics']
+           'annotator_flags']
 
 # %% ../../../nbs/studies/mentat/06_agreement.ipynb #f644619a
 def question_categories(items: Iterable[Item], ratings: Iterable[Rating]) -> dict[str, str]:  # question -> category
@@ -120,14 +120,3 @@ def annotator_flags(ratings: Iterable[Rating]) -> pd.DataFrame:  # rater, n (opt
     wide = score_rows(annotation_arrays(ratings)).pivot_table("value", "rater", ["question", "option"])
     questions = wide.columns.get_level_values("question").to_numpy()
     return rater_flags(wide.to_numpy(), list(wide.index), clusters=questions)
-
-# %% ../../../nbs/studies/mentat/06_agreement.ipynb #ddde8740
-def agreement_metrics(ratings: list[Rating], table: pd.DataFrame) -> dict:
-    "Counts, and the mean agreement."
-    numbers = table.set_index(table["measure"] + ", " + table["category"])[["n", "estimate", "ci_low", "ci_high"]]
-    return {
-        "n_ratings": len(ratings),
-        "n_raters": len({r.rater for r in ratings}),
-        "n_simulated": sum(r.origin == "simulated" for r in ratings),
-        "agreement": numbers.to_dict("index"),
-    }

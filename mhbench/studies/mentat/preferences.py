@@ -30,8 +30,8 @@ from .labels import LABEL_MODELS, wording_distances
 # %% auto #0
 __all__ = ['PAPER_MODEL', 'THIRD', 'T', 'FLOOR', 'rater_table', 'slider_severities', 'wording_table', 'read_wrong_options',
            'named_wrong_options', 'of_rated', 'Creators', 'creators_of', 'same_as_source', 'best_predicting',
-           'chosen_labels', 'preference_metrics', 'SliderPanel', 'simulated_panel', 'top_shares',
-           'labels_of_every_kind', 'HeldOut', 'left_out_raters', 'tempered', 'predicting_raters']
+           'chosen_labels', 'SliderPanel', 'simulated_panel', 'top_shares', 'labels_of_every_kind', 'HeldOut',
+           'left_out_raters', 'tempered', 'predicting_raters']
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #eb4e0c9a
 PAPER_MODEL = "hierarchical, paper"
@@ -221,24 +221,6 @@ def chosen_labels(
     labels_beside = by_model[second].rename(columns={"model": "beside", "probability": "beside_probability"})
     keys = ["question", "option"]
     return by_model[model].merge(labels_beside[[*keys, "beside", "beside_probability"]], on=keys)
-
-# %% ../../../nbs/studies/mentat/08_preferences.ipynb #1f060c66
-def preference_metrics(
-    arrays: AnnotationArrays, models: pd.DataFrame, creators: Creators, headline: pd.DataFrame, wordings: pd.DataFrame
-) -> dict:
-    "Counts, how the fits ended, and the main numbers."
-    plain = models[~models["creators"]].set_index("model")
-    numbers = headline.set_index("measure").reindex(columns=["n", "estimate", "ci_low", "ci_high"])
-    return {
-        "n_annotations": len(arrays.scores),
-        "n_questions": len(set(arrays.questions)),
-        "n_raters": len(set(arrays.raters)),
-        "n_unconverged": plain["n_unconverged"].dropna().to_dict(),
-        "n_creators": len(creators.answers),
-        "nll": plain["nll"].dropna().to_dict(),
-        "headline": numbers.to_dict("index"),
-        "wording_p_values": {f"{r.first}/{r.second}": r.p_value for r in wordings.itertuples()},
-    }
 
 # %% ../../../nbs/studies/mentat/08_preferences.ipynb #3aba296e
 class SliderPanel(NamedTuple):

@@ -19,13 +19,12 @@ from ...records.task import UNKNOWN
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.metrics import indicator
 from ...stats.resample import as_result, bootstrap, divide, unit_weights
-from ...steps.rates import numbers_by_name
 from ...steps.score import FAILED, none_read, outcome_counts, what_became
 from .load import NORMAL
 
 # %% auto #0
 __all__ = ['LABEL_MEASURES', 'multi_label_scores', 'key_and_answer', 'label_measures', 'classification_table', 'label_scores',
-           'confusions', 'classification_figure_rows', 'classification_metrics']
+           'confusions', 'classification_figure_rows']
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #4e3c5bd2
 def multi_label_scores(scores: pd.DataFrame) -> pd.DataFrame:
@@ -187,8 +186,3 @@ def classification_figure_rows(table: pd.DataFrame) -> pd.DataFrame:
     rows = table[table["measure"].isin(_DRAWN) & (table["n"] > 0)]
     short = rows["task"].str.removeprefix("classification ")
     return rows.assign(measure=short + ": " + rows["measure"])
-
-
-def classification_metrics(table: pd.DataFrame) -> dict:
-    "The main numbers of the stage."
-    return numbers_by_name(table, ["task", "measure", "model", "mode"])

@@ -19,12 +19,12 @@ from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...stats.metrics import compare_settings
 from ...stats.resample import as_result, divide, unit_weights
 from ...stats.tests import sign_flip_test
-from ...steps.rates import numbers_by_name, wide_cells
+from ...steps.rates import wide_cells
 from ...steps.score import where_read
 
 # %% auto #0
 __all__ = ['RATES', 'set_structures', 'format_units', 'partial_credit', 'format_counts', 'format_rates', 'rates_layout',
-           'structure_counts', 'format_metrics']
+           'structure_counts']
 
 # %% ../../../nbs/studies/psychiatrybench/04_formats.ipynb #1915e3f3
 def _folded(texts: Sequence[str]) -> list[str]:
@@ -188,14 +188,3 @@ def structure_counts(structures: pd.DataFrame) -> pd.DataFrame:  # structure, se
     why = structures["why"].replace("", "the same in both forms").rename("structure")
     size = structures[["n_full", "n_separated"]].max(axis=1)
     return size.groupby(why).agg(sets="size", sub_questions="sum").reset_index()
-
-
-def format_metrics(structures: pd.DataFrame, counts: pd.DataFrame, rates: pd.DataFrame) -> dict:
-    "The main numbers of the stage."
-    shared = rates[rates["on"] == "shared sets"]
-    return {
-        "n_sets": len(structures),
-        "n_shared": int(structures["shared"].sum()),
-        "p": dict(zip(counts["model"] + "/" + counts["mode"], counts["p"].tolist())),
-        "rates": numbers_by_name(shared, ["measure", "model", "mode"]),
-    }

@@ -18,15 +18,15 @@ from ...ledger.claims import load_claims
 from ...records.schema import Item
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ...stats.resample import draw_weights, mean
-from ...steps.rates import numbers_by_name, wide_cells
+from ...steps.rates import wide_cells
 from ...steps.score import outcome_counts, where_read
 from .classification import key_and_answer, multi_label_scores
 from .load import FACTS
 
 # %% auto #0
 __all__ = ['RESULT_COLUMNS', 'published_counts', 'tasks_by_book', 'counts_beside', 'Column', 'result_columns', 'Standings',
-           'draw_standings', 'results_table', 'rank_table', 'paired_table', 'standing_metrics', 'subset_table',
-           'results_layout', 'medical_table', 'registry_table', 'of_judge', 'released_rows']
+           'draw_standings', 'results_table', 'rank_table', 'paired_table', 'subset_table', 'results_layout',
+           'medical_table', 'registry_table', 'of_judge', 'released_rows']
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #0d24fe67
 RESULT_COLUMNS = (
@@ -351,15 +351,6 @@ def paired_table(
             head = {"model": model, "against": reference, "task": name, "n_left_out": left_out[name]}
             rows.append(head | differences[name].row())
     return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *ESTIMATE_COLUMNS])
-
-# %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #8204e6f8
-def standing_metrics(s: Standings, ranks: pd.DataFrame) -> dict:
-    "The main numbers of the stage."
-    return {
-        "average": {m: s.values[-1, k] for k, m in enumerate(s.models)},
-        "columns": len(s.columns) - 1,
-        "rank": numbers_by_name(ranks, ["model"], ["estimate", "ci_low", "ci_high"]),
-    }
 
 # %% ../../../nbs/studies/psychiatrybench/05_standings.ipynb #19f0cc95
 def subset_table(columns: Mapping[str, Column], models: Sequence[str], **settings: Any) -> pd.DataFrame:
