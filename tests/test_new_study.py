@@ -154,12 +154,13 @@ def test_a_changed_table_is_refused_until_it_is_read_anew(followed):
 
 @pytest.fixture()
 def forms(tmp_path) -> dict[str, Path]:
-    "The table of the page in the four forms."
+    "The table of the page in all forms."
     (tmp_path / "questions.csv").write_text(FILES["questions.csv"], encoding="utf-8")
     frame = pd.read_csv(tmp_path / "questions.csv", dtype=str)
     frame.to_excel(tmp_path / "questions.xlsx", index=False)
     frame.to_parquet(tmp_path / "questions.parquet")
     frame.to_json(tmp_path / "questions.jsonl", orient="records", lines=True, force_ascii=False)
+    frame.to_json(tmp_path / "questions.json", orient="records", indent=2)
     return {p.suffix: p for p in tmp_path.iterdir()}
 
 
@@ -168,14 +169,15 @@ def read(path: Path, study="clinic", **given) -> list[Item]:
     return load_questions(table, study, **guess_layout(table, **given)).records
 
 
-def test_four_forms_give_equal_items(forms):
-    assert set(forms) == {".csv", ".xlsx", ".jsonl", ".parquet"}
+def test_all_forms_give_equal_items(forms):
+    assert set(forms) == {".csv", ".xlsx", ".json", ".jsonl", ".parquet"}
     got = {k: [i.model_dump(exclude={"source"}) for i in read(p)] for k, p in forms.items()}
     assert len(got[".csv"]) == 6 and all(v == got[".csv"] for v in got.values())
     places = {k: read(p)[1].source for k, p in forms.items()}
     assert places == {
         ".csv": "questions.csv:3",
         ".xlsx": "questions.xlsx:3",
+        ".json": "questions.json:2",
         ".jsonl": "questions.jsonl:2",
         ".parquet": "questions.parquet:row 2",
     }
@@ -436,7 +438,7 @@ def test_what_is_no_workbook_is_refused(tmp_path):
     with pytest.raises(ValueError, match="path must be an Excel workbook"):
         read_table(tmp_path / "q.xlsx")
     (tmp_path / "q.xls").write_bytes(b"old")
-    with pytest.raises(ValueError, match="path must end in .csv, .tsv, .xlsx, .jsonl or .parquet; got 'q.xls'"):
+    with pytest.raises(ValueError, match="path must end in .csv, .tsv, .xlsx, .json, .jsonl or .parquet; got 'q.xls'"):
         read_table(tmp_path / "q.xls")
 
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 import mhbench.studies
+from mhbench.corpus.load import load_corpus
 from mhbench.registry import added, owner, references, studies
 from mhbench.report.page import collect
 from mhbench.run.execute import run_stage
@@ -16,6 +17,7 @@ from mhbench.run.inputs import record_inputs
 SIXTH = '''
 import pandas as pd
 
+from mhbench.records.schema import Item
 from mhbench.registry import RegisteredStudy
 
 STUDY = RegisteredStudy(
@@ -33,7 +35,7 @@ def count(stage, *, n_boot, **found):
 
 
 def load(path):
-    raise NotImplementedError
+    return [Item(item_id="1", study="sixth", task="open", question="Who?", source="made here", group="case")]
 '''
 
 
@@ -91,6 +93,12 @@ def test_a_folder_of_studies_is_found_while_it_is_named(sixth):
     sixth()
     assert [study.name for study in studies()] == sorted([*before, "sixth"])
     assert added("loaders", "sixth")[0].__name__ == "load"
+
+
+def test_a_record_that_does_not_fit_is_refused_with_its_place_in_the_loader(sixth, tmp_path):
+    sixth()
+    with pytest.raises(ValueError, match=r"error for Item group .*the loader \(study.py:\d+\)"):
+        load_corpus("sixth", tmp_path)
 
 
 def test_a_study_has_the_name_of_its_folder(sixth):

@@ -22,6 +22,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pydantic import ValidationError
+
 from .demo import is_demo
 from ..errors import refuse
 from ..records.described import RatingTable, ratings_of_items, read_ratings
@@ -184,12 +186,13 @@ def find_loader(
 _OF_A_FILE = (  # what a broken file makes Python's own readers raise
     *(AttributeError, KeyError, IndexError, LookupError, OverflowError, RecursionError, UnicodeError),
     *(json.JSONDecodeError, csv.Error, sqlite3.Error, zipfile.BadZipFile, zlib.error, EOFError),
+    ValidationError,  # of a record that the loader makes
 )
 
 
 def _unread(loader: str, path: Path, error: Exception) -> NoReturn:
     "Refuse a source that is not what its loader reads; where in the loader that was seen is for who mends it."
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "site-packages" not in f.filename]
     source = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "the loader"
     actual = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     remedy = f"export it again, name its encoding, or report this with the place in the loader ({source})"

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 from ..errors import optional, refuse, settings_from
 from .pseudonyms import pseudonyms
 from .schema import OR_WITHOUT, RATER_KINDS, Item, Origin, Rating, Record, Validated, letters
-from .table import Misfit, cell, file_text, folded, json_rows, rows_as_csv, text_rows
+from .table import Misfit, cell, folded, json_rows, rows_as_csv, text_rows
 
 # %% auto #0
 __all__ = ['RATING_FIELDS', 'RATING_COLUMNS', 'UNREAD_LABEL', 'Scale', 'RatingPart', 'descriptions', 'cell_words',
@@ -282,17 +282,7 @@ def _levels(value: Any, names: Sequence[str], known: dict[str, Any]) -> Iterator
 
 
 def _json(path: Path, part: RatingPart) -> _Rows:
-    if path.suffix.lower() == ".json":
-        try:
-            whole = json.loads(file_text(path, part.encoding))
-        except ValueError as e:
-            refuse(f"read_ratings: a file must be JSON; got {e} ({path.name})")
-        documents: Iterable = ((f"{path.name}:{k}", x) for k, x in enumerate(whole, 1))
-        if isinstance(whole, dict):
-            documents = [(path.name, whole)]
-    else:
-        documents = json_rows(path, part.encoding)
-    for place, document in documents:
+    for place, document in json_rows(path, part.encoding, numbers=False):
         if part.keys:
             for k, row in enumerate(_levels(document, part.keys, {}), 1):
                 yield f"{place}:{'/'.join(str(row[key]) for key in part.keys)}", row

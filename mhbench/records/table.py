@@ -392,24 +392,31 @@ def json_rows(
     *,
     numbers: bool = True,  # as for `json_value`
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a file of JSON lines as (place, fields), with place as "file:line"; empty lines are passed over.
+    """The objects of JSON lines, or of the list (or the one object) that a .json file holds, as (place, fields), with
+    place as "file:line" or "file:number"; empty lines are passed over.
 
-    Raises: ValueError for a line that is no object, or bytes of another encoding.
+    Raises: ValueError for a line or element that is no object, or bytes of another encoding.
     """
     path = Path(path)
-    for number, line in enumerate(file_text(path, encoding).split("\n"), 1):
-        if not line.strip():
+    whole = path.suffix.lower() == ".json"
+    text = file_text(path, encoding)
+    for number, part in enumerate([text] if whole else text.split("\n"), 1):
+        if not part.strip():
             continue
         try:
-            row = json_value(line, numbers=numbers)
+            value = json_value(part, numbers=numbers)
         except ValueError as e:
-            actual = f"{e.msg} at column {e.colno}" if isinstance(e, json.JSONDecodeError) else str(e)
-        else:
-            actual = "" if isinstance(row, dict) else type(row).__name__
-        if actual:
-            place = f"({path.name}:{number}); write one object a line"
-            refuse(f"json_rows: a line must be a JSON object; got {actual} {place}")
-        yield f"{path.name}:{number}", row
+            decoding = isinstance(e, json.JSONDecodeError)
+            actual = f"{e.msg} at column {e.colno}" if decoding else str(e)
+            line = number + (e.lineno - 1 if decoding else 0)
+            actual += f" ({path.name}:{line})"
+            refuse(f"json_rows: a line must be a JSON object; got {actual}; write one object a line")
+        for k, row in enumerate(value if whole and isinstance(value, list) else [value], number):
+            if not isinstance(row, dict):
+                remedy = "write a list of objects" if whole else "write one object a line"
+                actual = f"{type(row).__name__} ({path.name}:{k})"
+                refuse(f"json_rows: a row must be a JSON object; got {actual}; {remedy}")
+            yield f"{path.name}:{k}", row
 
 
 def _jsonl(path: Path, encoding: str) -> Table:
@@ -637,14 +644,14 @@ def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks) -> Table:
 
 # %% ../../nbs/records/02_table.ipynb #4102bcd6
 def read_table(
-    path: str | Path,  # .csv, .tsv, .txt, .xlsx, .jsonl or .parquet
+    path: str | Path,  # .csv, .tsv, .txt, .xlsx, .json, .jsonl or .parquet
     *,
     sheet: str | None = None,  # of a workbook that has several
     encoding: str = "utf-8-sig",  # of text files
     delimiter: str | None = None,  # of CSV; None: the one of comma, semicolon and tab that cuts the header best
     stored: bool = False,  # True: a workbook's numbers as they are kept, and not as they are shown
 ) -> Table:
-    """A table of one of the four forms, its cells as text.
+    """A table, its cells as text.
 
     Raises: FileNotFoundError; ImportError without openpyxl; ValueError for another form, two columns of one name, a
     workbook of several sheets, a table too large to be held in memory, or a file that is not what its name says.
@@ -659,11 +666,11 @@ def read_table(
         return _csv(path, encoding, delimiter)
     if kind in (".xlsx", ".xlsm"):
         return _excel(path, sheet, stored)
-    if kind in (".jsonl", ".ndjson"):
+    if kind in (".json", ".jsonl", ".ndjson"):
         return _jsonl(path, encoding)
     if kind == ".parquet":
         return _parquet(path)
-    forms = ".csv, .tsv, .xlsx, .jsonl or .parquet"
+    forms = ".csv, .tsv, .xlsx, .json, .jsonl or .parquet"
     refuse(f"read_table: path must end in {forms}; got {path.name!r}; save the table in one of these forms")
 
 # %% ../../nbs/records/02_table.ipynb #01a1ce49

@@ -58,6 +58,8 @@ def sections(
         refuse(f"new_study: {rule}; got {actual}; name the column of the key with --column key=NAME")
     out: dict[str, dict] = {"generate": {"modes": {"zero_shot": {}}}}
     out["score"] = {"soft_labels": True} if keyless else {}
+    if any(i.task == "multi_label" for i in corpus.items):
+        out["classification"] = {}
     if "panel" in rated:
         out["judge"] = {"kind": "label", "judges": judges}
     elif len(chosen) < len(corpus.items):
@@ -434,7 +436,7 @@ def _new_release(a: argparse.Namespace, params: Path, confirm: Callable[[str], s
     argument("name", help="what the study is to be called"),
     argument(
         "path",
-        help="a .csv, .xlsx, .jsonl or .parquet file, what the loader reads, or a description of ratings (.yaml)",
+        help="a .csv, .xlsx, .json, .jsonl or .parquet table, what a loader reads, or a description of ratings (.yaml)",
     ),
     *READING,
     argument("--ratings", metavar="FILE", help="a table, its description (.yaml), or the page's file"),

@@ -23,8 +23,8 @@ from ...steps.score import FAILED, none_read, outcome_counts, what_became
 from .load import NORMAL
 
 # %% auto #0
-__all__ = ['LABEL_MEASURES', 'multi_label_scores', 'key_and_answer', 'label_measures', 'classification_table', 'label_scores',
-           'confusions', 'classification_figure_rows']
+__all__ = ['OF_NORMAL', 'LABEL_MEASURES', 'multi_label_scores', 'key_and_answer', 'label_measures', 'classification_table',
+           'label_scores', 'confusions', 'classification_figure_rows']
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #4e3c5bd2
 def multi_label_scores(scores: pd.DataFrame) -> pd.DataFrame:
@@ -48,9 +48,10 @@ def key_and_answer(
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #9f6ef66b
 _RUN = ["model", "mode", "task"]
+OF_NORMAL = ("called Normal", "healthy called ill")
 LABEL_MEASURES = (  # all but the last between 0 and 1
     *("subset accuracy", "weighted F1", "macro F1", "micro F1"),
-    *("unknown names", "called Normal", "healthy called ill", "precision", "labels an answer"),
+    *("unknown names", *OF_NORMAL, "precision", "labels an answer"),
 )
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #73891fa9
@@ -109,7 +110,7 @@ def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot:
         about["n_not_asked"] = n_items[head["task"]] - len(g) - counts["n_failed"]
         if not len(g) or none_read(g):
             nothing = Estimate.from_limits(np.nan, n=len(g), n_clusters=g["cluster"].nunique())
-            estimates = dict.fromkeys(LABEL_MEASURES, nothing)
+            estimates = dict.fromkeys(_measures_of(labels), nothing)
         else:
             estimates = _bootstrapped(g, labels, n_boot, seed)
         rows += [about | {"measure": name} | e.row() for name, e in estimates.items()]
@@ -117,6 +118,11 @@ def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot:
     return pd.DataFrame(rows, columns=[*_RUN, "measure", *ESTIMATE_COLUMNS, *counted])
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #171d3445
+def _measures_of(labels: list[str]) -> list[str]:
+    "The measures that a list of labels allows: two are of patients whose key is Normal."
+    return [name for name in LABEL_MEASURES if NORMAL in labels or name not in OF_NORMAL]
+
+
 def _bootstrapped(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) -> dict[str, Estimate]:
     "Every measure, with its interval over cases; that of healthy patients rests on those alone."
     truth, answer, unknown = key_and_answer(g["answer"], g["key"], labels)
@@ -131,7 +137,7 @@ def _bootstrapped(g: pd.DataFrame, labels: list[str], n_boot: int, seed: int) ->
         out[name] = Estimate.from_replicates(
             value, replicates, n=len(case), n_clusters=len(set(case)), share=name != LABEL_MEASURES[-1]
         )
-    return out
+    return {name: out[name] for name in _measures_of(labels)}
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #64245054
 def label_scores(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
