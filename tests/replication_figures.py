@@ -12,8 +12,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from mhbench.ledger.conclusions import Quantity, committed_tables, filled_text, quantities
-from mhbench.ledger.front import FrontPaper, Plot
+from mhbench.ledger.front import FrontPaper, Plot, Quantity, committed_tables, filled_text, quantities
 from mhbench.report.figures import names_in_words
 from mhbench.report.forest import ChartRow, Mark, Sign, chart
 from mhbench.report.style import GENERAL_LOOK, MEDICAL_LOOK, PLAIN, SIMULATED_LOOK, WIDTH, Look, name_of

@@ -18,7 +18,7 @@ from mhbench.records.described import RatingTable, read_ratings
 from mhbench.records.guessed import guess_description
 from mhbench.run.cli import main
 from mhbench.run.params import load_params
-from mhbench.tools.ratings import ratings_csv
+from mhbench.tools.new_study import ratings_csv
 
 DESCRIBED = ROOT / "docs" / "ratings"
 LONG = {"files": "r.csv", "item": "item", "rater": "rater", "value": "score", "scale": "1..5"}

@@ -10,8 +10,7 @@ from annotate.conftest import axe, chromium  # noqa: F401 (the browser of the an
 from conftest import ROOT
 
 from mhbench.ledger.claims import CONCLUSION_VERDICTS
-from mhbench.ledger.conclusions import committed_tables, quantities
-from mhbench.ledger.front import front_page
+from mhbench.ledger.front import committed_tables, front_page, quantities
 from mhbench.tools.ledger import first_page, front_papers
 
 PAGE = ROOT / "reports" / "index.html"

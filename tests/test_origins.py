@@ -102,7 +102,7 @@ def test_recorded_answers_are_called_recorded_and_simulated_ones_simulated(stage
     kept = left(s)
     assert [kept[kind][0]["caption"] for kind in ("tables", "figures")] == ["Accuracy", "Accuracy"]
     [section] = collect(s.results, s.results / "figures", [("score", "mentat")])
-    page = html_report("A report", "", [section])
+    page = html_report("A report", [], [section])
     assert page.count("Simulated: drawn; recorded: o1 (") == 1
 
 
@@ -120,7 +120,7 @@ def test_the_first_screen_names_who_was_asked_and_who_was_recorded(tmp_path):
     )
     drawn = pd.DataFrame({"model": ["drawn"], "origin": "simulated", "n": 1, "n_clusters": 1})
     shown = [Front("mentat", "right", "One sentence.", drawn)]
-    told = " ".join(before_reading(tmp_path, ["mentat"], {"mentat": (0, 1)}, shown, pd.DataFrame()).values())
+    told = " ".join(before_reading(tmp_path, ["mentat"], {"mentat": (0, 1)}, shown, pd.DataFrame(), []).values())
     assert told.startswith("An unknown number of questions, put to Gemma, with recorded answers of o1.")
     assert "1 simulated examinee; unknown of mentat, whose texts, answers or counts are not here." in told
 
@@ -136,7 +136,7 @@ def test_a_model_with_answers_of_two_origins_stands_under_both(tmp_path):
         "m (1)",
         "n (1)",
     )
-    told = before_reading(tmp_path, ["mentat"], {"mentat": (0, 1)}, [], pd.DataFrame())["What was asked?"]
+    told = before_reading(tmp_path, ["mentat"], {"mentat": (0, 1)}, [], pd.DataFrame(), [])["What was asked?"]
     assert "put to m in part, with recorded answers of m in part, with answers of unknown origin of n." in told
 
 

@@ -247,7 +247,7 @@ def reported() -> str:
             ]
         ends = {"shown": shown, "cautions": cautions, "wrong": wrong, "answers": found}
         out += ["== page", *in_lines(page.html_report("A run", ["What was run."], every, **ends))]
-        small = page.html_report("Small", "One.\n\nTwo.", [first], wrong=[], private=True)
+        small = page.html_report("Small", ["One.", "Two."], [first], wrong=[], private=True)
         out += ["== small page", *in_lines(small)]
     return "\n".join(line for text in out for line in text.split("\n")) + "\n"
 

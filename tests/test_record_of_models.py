@@ -13,8 +13,8 @@ from mhbench.ask.client import RECORDED
 from mhbench.ask.local import serve
 from mhbench.ask.request import Answer
 from mhbench.records.schema import Response, read_records
+from mhbench.tools.commands import verify
 from mhbench.tools.plan import plan_run
-from mhbench.tools.record import verify
 
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 MODELS = {name: m for name, m in PARAMS["models"].items() if PARAMS["endpoints"][m["endpoint"]].get("record") == "demo"}

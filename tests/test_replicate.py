@@ -7,6 +7,7 @@ import csv
 import json
 import re
 import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -19,11 +20,11 @@ from conftest import BIN, ENV, ROOT, run
 from mhbench.ledger.claims import load_claims
 from mhbench.ledger.release import inventory_of
 from mhbench.ledger.verdicts import tables_of_run
-from mhbench.registry import claims_file
+from mhbench.registry import claims_file, study_files
 from mhbench.tools import replicate as command
 from mhbench.tools.aggregates import check_shown, held_by, written_out
 from mhbench.tools.fetch import fetch_release
-from mhbench.tools.replicate import replicate, replication, replications
+from mhbench.tools.replicate import replicate, replication
 
 COMMITTED = ROOT / "reports" / "replication"
 IDS = re.compile(r"\b(?:mentat-\d|mhqa-\d|counselingbench-[a-z])")
@@ -210,7 +211,7 @@ def test_what_is_published_rests_on_files_that_others_have():
 
 
 def test_a_study_without_released_files_is_refused():
-    assert replications() == ["counselingbench", "mentat", "mhqa"]
+    assert [*study_files("replication.yaml")] == ["counselingbench", "mentat", "mhqa"]
     with pytest.raises(ValueError, match=r"must be a study whose files are released .*'medqade'; `mhbench import`"):
         replicate("medqade")
 
@@ -228,8 +229,8 @@ def test_a_folder_without_the_release_is_refused(tmp_path):
 
 
 def test_what_is_not_installed_is_named_with_its_extra(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "dvc" else object())
-    with pytest.raises(ImportError, match=r"dvc must be installed.*pip install 'mhbench\[pipeline\]'"):
+    monkeypatch.setitem(sys.modules, "pyAesCrypt", None)
+    with pytest.raises(ImportError, match=r"pyAesCrypt must be installed.*pip install 'mhbench\[pipeline,sources\]'"):
         replicate("mhqa", tmp_path, tmp_path / "to")
 
 
@@ -244,7 +245,7 @@ def test_a_wrong_password_is_told_and_the_right_one_goes_on(datasets, tmp_path, 
 # ---------------------------------------------------------------- what is committed
 
 
-@pytest.mark.parametrize("name", replications())
+@pytest.mark.parametrize("name", study_files("replication.yaml"))
 def test_what_is_committed_is_what_the_files_give(made, request, name):
     if name == "mentat":
         request.getfixturevalue("password")
@@ -260,7 +261,7 @@ def test_what_is_committed_is_what_the_files_give(made, request, name):
         pd.testing.assert_frame_equal(ours, theirs, rtol=1e-3, atol=1e-4, obj=f"{name}/{file.name} ({remedy})")
 
 
-@pytest.mark.parametrize("name", replications())
+@pytest.mark.parametrize("name", study_files("replication.yaml"))
 def test_what_is_committed_has_no_text_and_no_label(name):
     "Without the corpora: an item is named in the tables that the replication declares, and nowhere else."
     declared = {f.replace("/", "-", 1) for f in replication(name).shown}
@@ -283,7 +284,7 @@ def test_what_is_committed_has_no_text_and_no_label(name):
                 assert not IDS.search(text) or f"{file.stem}-{shows[1]}" in declared, (file, "".join(cell["source"]))
 
 
-@pytest.mark.parametrize("name", replications())
+@pytest.mark.parametrize("name", study_files("replication.yaml"))
 def test_a_slip_is_found_where_the_corpus_is_at_hand(made, request, tmp_path, name):
     "The committed files pass; one with a row an item, a question's words or a path does not."
     if name == "mentat":
@@ -308,7 +309,7 @@ def test_a_slip_is_found_where_the_corpus_is_at_hand(made, request, tmp_path, na
         check_shown(tmp_path, protected, declared)
 
 
-@pytest.mark.parametrize("name", replications())
+@pytest.mark.parametrize("name", study_files("replication.yaml"))
 def test_slips_in_the_printed_numbers_are_found_on_the_real_run(made, request, name):
     "Numbers that come out as printed, each with a slip: all are found, and no other number's verdict changes."
     if name == "mentat":
@@ -321,7 +322,7 @@ def test_slips_in_the_printed_numbers_are_found_on_the_real_run(made, request, n
     found_slips(claims, tables, altered, here)
 
 
-@pytest.mark.parametrize("name", replications())
+@pytest.mark.parametrize("name", study_files("replication.yaml"))
 def test_a_replication_names_stages_and_files_that_are_there(name):
     said = replication(name)
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from conftest import ROOT
 
-from mhbench.ledger.conclusions import committed_tables, quantities
+from mhbench.ledger.front import committed_tables, quantities
 from mhbench.run.results import PaperPage, opening, paper_parts
 from mhbench.tools.ledger import front_papers
 

@@ -243,7 +243,7 @@ def test_texts_are_recognised_by_eight_words_in_a_row():
     ],
 )
 def test_a_table_about_items_is_shown_where_it_is_declared_and_has_no_label(named, columns, declared, may):
-    assert aggregates.may_be_shown(named, columns, declared) is may
+    assert (not aggregates.withheld_for(named, columns, declared)) is may
 
 
 def test_a_column_of_many_names_is_about_items_whatever_they_look_like():
@@ -252,7 +252,7 @@ def test_a_column_of_many_names_is_about_items_whatever_they_look_like():
     assert aggregates.about(many.rename(columns={"item_id": "place"}), HELD) == set()
     assert aggregates.about(pd.DataFrame({"x": ["of q-2"]}), HELD) == {"q-2"}
     assert aggregates.about(pd.DataFrame({"q-1": [1]}), HELD) == {"q-1"}, "a head names one too"
-    rounded = aggregates._rounded(pd.DataFrame({"x": [1.23456789], "n": [1234567]}))
+    rounded = aggregates.six_digits(pd.DataFrame({"x": [1.23456789], "n": [1234567]}))
     assert rounded.iloc[0].tolist() == [1.23457, 1234567]
 
 
@@ -422,19 +422,6 @@ def test_the_lines_of_an_exported_result_come_to_its_score():
 # Fetch ----------------------------------------------------------------------------------------------------------------
 
 
-def test_one_bar_counts_the_bytes_of_all_files_and_no_more_than_each_has():
-    moved = []
-    bar = fetch._Bar(SimpleNamespace(update=moved.append))
-    bar.update(5)  # of a size that is not known
-    bar.close()
-    bar.total = 10
-    for n in (6, 6, 3):
-        bar.update(n)
-    assert moved == [5, 6, 4, 0]
-    bar.reset()
-    assert moved[-1] == -10 and bar.counted == 0
-
-
 def test_what_was_fetched_is_told(tmp_path):
     (tmp_path / "a").write_bytes(b"0" * 2_600_000)
     (tmp_path / "b").write_bytes(b"0")
@@ -453,19 +440,6 @@ def test_what_was_fetched_is_told(tmp_path):
         "  in no repository: a: unpacked",
         "  not there: 5 files of the release: x, x, x, x, x",
     ]
-
-
-@pytest.mark.parametrize(
-    ("error", "kind", "told"),
-    [
-        (ValueError(f"got {'a' * 40} for {'b' * 40}"), ValueError, f"got {'a' * 40}, the registry has {'b' * 40}"),
-        (ValueError(f"hash {'b' * 64} is not {'a' * 64}"), ValueError, f"got {'a' * 64}, the registry has {'b' * 64}"),
-        (OSError("no route\nto host"), ConnectionError, "f must be whole; got no route"),
-    ],
-)
-def test_a_download_that_failed_says_what_came(error, kind, told):
-    with pytest.raises(kind, match=told):
-        fetch._refuse_download("f", "https://example.org", error)
 
 
 def test_bibtex_escapes_what_latex_would_read():
@@ -553,7 +527,6 @@ def test_a_dry_run_goes_as_far_as_the_last_cell_that_asks_or_keeps(tmp_path):
 
 def test_a_replication_runs_the_pipeline_in_its_own_folder(tmp_path, monkeypatch):
     ran, top = [], tmp_path / "top"
-    monkeypatch.setattr(replicate, "_check_installed", lambda: None)
     monkeypatch.setattr(replicate, "unlock", lambda name: None)
     monkeypatch.setattr(replicate, "_released", lambda top, name, source: SimpleNamespace(folder="f", files={}))
     monkeypatch.setattr(replicate, "_made_of", lambda name, release: {"study": name, "x": 1})

@@ -39,9 +39,9 @@ from ..records.described import RatingPart, read_ratings, rows_described
 
 # %% auto #0
 __all__ = ['Tables', 'PLAIN_FUNCTIONS', 'EVIDENCE_KINDS', 'VERDICTS', 'NO_RUN', 'TYPED', 'MOST_ACCEPTED', 'LEAST_CHANCE',
-           'TOLERANCE_COLUMNS', 'VERDICT_COLUMNS', 'NUMBERS', 'tables_of_run', 'no_tables', 'tables_of_files',
-           'source_value', 'described', 'evidence_kind', 'tolerances', 'judge_claims', 'check_sources',
-           'claims_by_verdict', 'claims_by_reason', 'stored_verdicts', 'merged_verdicts']
+           'TOLERANCE_COLUMNS', 'VERDICT_COLUMNS', 'NUMBERS', 'tables_of_run', 'no_tables', 'conditions_in_words',
+           'tables_of_files', 'source_value', 'described', 'references', 'evidence_kind', 'tolerances', 'judge_claims',
+           'check_sources', 'claims_by_verdict', 'claims_by_reason', 'stored_verdicts', 'merged_verdicts']
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #f0b3ac1d
 Tables = Callable[[str], pd.DataFrame | None]  # name -> table; None where there is none
@@ -72,6 +72,10 @@ def _fits(column: pd.Series, value: Any) -> pd.Series:
         number = pd.to_numeric(pd.Series([value]), errors="coerce")[0]
         return pd.Series(np.isclose(column.astype(float), number, rtol=0, atol=1e-12), column.index)
     return column.astype(str) == str(value)
+
+
+def conditions_in_words(where: Mapping[str, Any]) -> str:  # "model=a, mode=cot"
+    return ", ".join(f"{name}={value}" for name, value in where.items())
 
 
 def _column(frame: pd.DataFrame, name: str, table: str) -> pd.Series:
@@ -217,15 +221,15 @@ class _Evaluation:
             raise _NoTable
         selected = _rows(frame, condition, reference["table"])
         if condition and not len(selected):
-            conditions = ", ".join(f"{k}={v}" for k, v in condition.items())
-            refuse(f"ledger: a row of {reference['table']} must match; got 0 for {conditions}", error=_NoRow)
+            actual = f"got 0 for {conditions_in_words(condition)}"
+            refuse(f"ledger: a row of {reference['table']} must match; {actual}", error=_NoRow)
         return selected
 
     def cell(self, reference: Mapping[str, Any]) -> Any:
         frame = self.rows(reference)
         values = _column(frame, reference["value"], reference["table"])
         if len(frame) != 1:
-            conditions = ", ".join(f"{k}={v}" for k, v in reference.get("where", {}).items())
+            conditions = conditions_in_words(reference.get("where", {}))
             refuse(
                 f"ledger: one row of {reference['table']} must match; got {len(frame)} for {conditions or 'no rule'}"
             )
@@ -338,8 +342,7 @@ def source_value(source: Source, claims: Claims, tables: Tables) -> float:
 
 def described(source: Source) -> str:  # "score/accuracy[model=a].estimate", or "chi_square(...).statistic"
     if isinstance(source, CellOf):
-        conditions = ", ".join(f"{k}={v}" for k, v in source.where.items())
-        return f"{source.table}[{conditions}].{source.value}"
+        return f"{source.table}[{conditions_in_words(source.where)}].{source.value}"
     arguments = json.dumps(source.of, ensure_ascii=False, default=str) if source.of is not None else ""
     short = arguments if len(arguments) <= 160 else f"{arguments[:150]} ..."
     return f"{source.call}({short})" + ("" if source.value is None else f".{source.value}")
@@ -352,21 +355,24 @@ EVIDENCE_KINDS = {
 }
 
 
-def _kinds(argument: Any, of_tables: Mapping[str, str]) -> set[str]:
+def references(argument: Any) -> Iterator[Mapping]:
+    "Every mapping in nested arguments, the outer first; conditions are none."
+    if isinstance(argument, Mapping):
+        yield argument
+        argument = [v for k, v in argument.items() if k != "where"]
     if isinstance(argument, list):
-        return set().union(*(_kinds(x, of_tables) for x in argument))
-    if not isinstance(argument, Mapping):
-        return set()
-    if "printed" in argument:
-        return {"paper"}
-    if "table" in argument and isinstance(argument["table"], str):
-        return {of_tables.get(argument["table"], "data")}
-    return set().union(*(_kinds(x, of_tables) for x in argument.values()))
+        for element in argument:
+            yield from references(element)
 
 
 def evidence_kind(source: Source, file: ClaimsFile) -> str:  # of EVIDENCE_KINDS; "": nothing but typed constants
     "What a source is made of: of several things the weakest."
-    kinds = _kinds(source.model_dump(exclude_defaults=True), file.evidence)
+    kinds = set()
+    for x in references(source.model_dump(exclude_defaults=True)):
+        if "printed" in x:
+            kinds.add("paper")
+        elif isinstance(x.get("table"), str):
+            kinds.add(file.evidence.get(x["table"], "data"))
     return next((kind for kind in reversed(EVIDENCE_KINDS) if kind in kinds), "")
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #bb2df4cd
@@ -563,13 +569,7 @@ def judge_claims(
     return frame
 
 
-def _named_in(argument: Any, key: str) -> set[str]:
-    if isinstance(argument, list):
-        return set().union(*(_named_in(x, key) for x in argument))
-    if not isinstance(argument, Mapping):
-        return set()
-    names = {argument[key]} if isinstance(argument.get(key), str) else set()
-    return names.union(*(_named_in(x, key) for x in argument.values()))
+_NAMING = ("call", "function", "table")
 
 
 def check_sources(claims: Claims) -> None:
@@ -577,9 +577,10 @@ def check_sources(claims: Claims) -> None:
     for claim in claims.claims:
         sources = [s for s in (claim.ours, *claim.conventions.values(), claim.otherwise) if s]
         arguments = [s.model_dump(exclude_defaults=True) for s in sources]
-        for name in _named_in(arguments, "call") | _named_in(arguments, "function"):
+        named = {kind: [x[kind] for x in references(arguments) if isinstance(x.get(kind), str)] for kind in _NAMING}
+        for name in {*named["call"], *named["function"]}:
             _function(name)
-        for name in _named_in(arguments, "table") if claims.file.tables else ():
+        for name in named["table"] if claims.file.tables else ():
             if name not in claims.file.tables:
                 actual = f"{name!r}{nearest_name(name, claims.file.tables)}"
                 refuse(f"ledger: table must be declared in `tables`; got {actual}", place=claim.id)

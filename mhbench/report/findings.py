@@ -38,7 +38,7 @@ __all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'fai
            'before_reading']
 
 # %% ../../nbs/report/05_findings.ipynb #e0466c00
-Parts = Iterable[tuple[str, str]]  # (stage, study) of a run
+Parts = Sequence[tuple[str, str]]  # (stage, study) of a run
 _UNKNOWN = "unknown"  # an origin that a row does not state
 
 
@@ -106,7 +106,7 @@ _STANDINGS = ["study", "model", "estimate", "ci_low", "ci_high", "printed", "lev
 _STANDINGS += ["n_not_asked", "n_missing", "n_refused", "n_unread", "read_from", "mode", "lines", "reading", "origin"]
 
 
-def against_lines(results: str | Path, studies: Sequence[str], parts: Parts = ()) -> pd.DataFrame:  # as _STANDINGS
+def against_lines(results: str | Path, studies: Sequence[str], parts: Parts) -> pd.DataFrame:  # as _STANDINGS
     """The accuracy of each model and mode, highest first, compared with chance and the reference values; with the
     paper's number if a study of the run has a ledger.
     """
@@ -198,12 +198,6 @@ def _of_metrics(noted: dict, study: str, stage: str) -> list[tuple]:
     return [(study, failure, sum(k.values()) if isinstance(k, dict) else k, noted.get(total_name), "")]
 
 
-def _ran(parts: Parts | None, study: str, *stages: str) -> list[str]:
-    "Which of these stages were run for a study; all if `parts` is None."
-    run_parts = None if parts is None else set(parts)
-    return [stage for stage in stages if run_parts is None or (stage, study) in run_parts]
-
-
 def _left(results: str | Path, stage: str, study: str, name: str) -> bool:
     "Whether a stage left a table, or says that there is nothing to show in it."
     exists = Path(results, stage, study, f"{name}.parquet").exists()
@@ -211,45 +205,42 @@ def _left(results: str | Path, stage: str, study: str, name: str) -> bool:
     return exists or bool(contents) and name not in [t["name"] for t in contents.get("tables", [])]
 
 
-def _missing(results: str | Path, studies: Sequence[str], parts: Parts | None, stage: str, name: str) -> list[str]:
+def _missing(results: str | Path, studies: Sequence[str], parts: Parts, stage: str, name: str) -> list[str]:
     "The studies of which a stage of the run should have left a table, and did not."
-    run = [] if parts is None else [study for study in studies if (stage, study) in set(parts)]
-    return [study for study in run if not _left(results, stage, study, name)]
+    return [study for study in studies if (stage, study) in parts and not _left(results, stage, study, name)]
 
 
-def _unknown(results: str | Path, study: str, parts: Parts | None) -> list[tuple]:
+def _unknown(results: str | Path, study: str, stages: Sequence[str]) -> list[tuple]:
     "Stages of the run that did not leave what counts their failures."
     counting = [("score", "accuracy"), *((stage, "counts") for stage in ("score", *_COUNTING))]
-    uncounted = [stage for stage, name in counting if _missing(results, [study], parts, stage, name)]
+    uncounted = [stage for stage, name in counting if stage in stages and not _left(results, stage, study, name)]
     failure = "failures of stages that left no counts"
     return [(study, failure, np.nan, None, ", ".join(dict.fromkeys(uncounted)))] if uncounted else []
 
 
-def _of_stages(results: str | Path, study: str, parts: Parts | None) -> list[tuple]:
+def _of_stages(results: str | Path, study: str, stages: Sequence[str]) -> list[tuple]:
     "Stages of the run that broke, or rest on one that did."
-    stages = [] if parts is None else [stage for stage, s in parts if s == study]
     left = {stage: _contents(results, stage, study).get("failures") or [] for stage in stages}
     broke = [stage for stage, failures in left.items() if any(f.get("broke") or f.get("follows") for f in failures)]
     return [(study, "stages failed; they have no numbers", len(broke), len(stages), ", ".join(broke))]
 
 
-def failures_of_studies(results: str | Path, studies: Sequence[str], parts: Parts | None = None) -> pd.DataFrame:
-    """What is missing, unread or unusable in the parts of a run, of all results if `parts` is None; results of an
-    earlier run are ignored. One row a study and kind: study, what, k, n, who; k and n are missing where unknown.
+def failures_of_studies(results: str | Path, studies: Sequence[str], parts: Parts) -> pd.DataFrame:
+    """What is missing, unread or unusable in the parts of a run; results of an earlier run are ignored. One row a study
+    and kind: study, what, k, n, who; k and n are missing where unknown.
     """
-    parts = None if parts is None else list(parts)
     rows: list[tuple] = []
     for study in studies:
-        rows += _of_stages(results, study, parts)
-        for stage in ("prepare", *_ran(parts, study, *[s for s in _NOTED if s != "prepare"])):  # nothing is without it
-            noted = _metrics(results, stage, study)
-            rows += _of_metrics(noted, study, stage) if noted or parts is not None else []
-        if _ran(parts, study, "score"):
+        stages = [stage for stage, s in parts if s == study]
+        rows += _of_stages(results, study, stages)
+        for stage in [s for s in _NOTED if s in ("prepare", *stages)]:  # nothing is without the first
+            rows += _of_metrics(_metrics(results, stage, study), study, stage)
+        if "score" in stages:
             rows += _of_requests(_table(results, "score", study, "counts"), study)
             rows += _of_accuracy(_table(results, "score", study, "accuracy"), study)
-        for stage in _ran(parts, study, *_COUNTING):
+        for stage in [s for s in _COUNTING if s in stages]:
             rows += _COUNTING[stage](_table(results, stage, study, "counts"), study, stage)
-        rows += _unknown(results, study, parts)
+        rows += _unknown(results, study, stages)
     table = pd.DataFrame(rows, columns=_COLUMNS).astype({"k": float, "n": float})
     return table[table["k"] != 0].reset_index(drop=True)
 
@@ -259,16 +250,15 @@ def failure_in_words(what: str, k: float, n: float | None, who: str = "") -> str
     return counted(k, n, what) + (f" ({who})" if who else "")
 
 
-def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts | None = None) -> list[str]:  # sentences
+def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts) -> list[str]:  # sentences
     "The failures of a run, study by study; judges that share a family with a model; names that are not one model."
-    parts = None if parts is None else list(parts)
     out = []
     for study in studies:
-        for stage in _ran(parts, study, "score", "judge", "judge_study", "duels"):
+        for stage in [s for s in ("score", "judge", "judge_study", "duels") if (s, study) in parts]:
             out += [f"{study}, {stage}: {x}" for x in about_who_answered(_table(results, stage, study, "served"))]
         for r in failures_of_studies(results, [study], parts).itertuples():
             out.append(f"{study}: {failure_in_words(r.what, r.k, r.n, r.who)}.")
-        for stage in _ran(parts, study, "judge", "duels"):
+        for stage in [s for s in ("judge", "duels") if (s, study) in parts]:
             guard = _table(results, stage, study, "guard")
             pairs = ", ".join(" judging ".join(map(str, r[:2])) for r in guard.itertuples(index=False))
             out += [f"{study}: a judge shares a family with a model that it judges ({pairs})."] if pairs else []
@@ -334,6 +324,8 @@ def _named_first(results: str | Path, stage: str, study: str, place: Mapping[str
     if not first:
         return None
     main = _table(results, stage, study, "headline")
+    if not len(main):
+        return Front(study, "", f"The main numbers of the stage {stage} are not here.", pd.DataFrame())
     rows = main[(main["measure"] == first["measure"]) & main["ci_low"].notna()]
     rows = rows.assign(truth=np.nan, place=rows["model"].map(place).fillna(len(place)))
     rows = rows.sort_values(["place", "estimate"], ascending=[True, False], ignore_index=True)
@@ -387,27 +379,24 @@ def best_in_words(
     if not len(asked_rows):
         return f"No model that was asked has an interval in this mode.{addition}"
     in_mode = f" ({spaced(asked_rows['mode'].iloc[0])})" if len(other_modes) else ""
-    asked_rows = for_all(asked_rows, _n_hidden(asked_rows, other_modes, unranked))
+    hidden = _n_hidden(asked_rows, other_modes, unranked)
+    asked_rows = for_all(asked_rows, hidden)
     best = asked_rows[asked_rows["estimate"] == asked_rows["estimate"].max()]
     top = best.iloc[0]
     position = standing(top["estimate"], best["ci_low"].min(), best["ci_high"].max(), lines)
     names = " and ".join(map(name_of, best["model"]))
     if len(asked_rows) == 1:
         on = f"on {int(top['n'])} questions{in_mode}"
-        hidden = _n_hidden(asked_rows, other_modes, unranked)
         at_once = f" for all {hidden + 1} models at once" if hidden else ""
         return f"Accuracy of {names} {on}: {estimate_in_words(top)}{at_once}, {position}.{addition}"
-    other_models = [m for m in asked_rows["model"] if m not in set(best["model"])]
-    alike = (
-        not_apart(top["model"], other_models, pd.DataFrame() if pairs is None else pairs)
-        if len(best) == 1
-        else other_models
-    )
-    claim = f"{names} {'has' if len(best) == 1 else 'have'} the highest accuracy of {len(asked_rows)} models{in_mode}"
-    if not alike and len(best) == 1 and not unranked:
-        claim = f"{names} is the most accurate of {len(asked_rows)} models{in_mode}"
-    names_told = list(map(name_of, alike)) if len(alike) < 4 else [f"{len(alike)} others"]
-    apart = f"; not shown to be better than {' and '.join(names_told)}" if alike and len(best) == 1 else ""
+    verb, apart = "have the highest accuracy", ""
+    if len(best) == 1:
+        others = asked_rows["model"].drop(best.index)
+        alike = not_apart(top["model"], others, pd.DataFrame() if pairs is None else pairs)
+        verb = "has the highest accuracy" if alike or unranked else "is the most accurate"
+        names_told = list(map(name_of, alike)) if len(alike) < 4 else [f"{len(alike)} others"]
+        apart = f"; not shown to be better than {' and '.join(names_told)}" if alike else ""
+    claim = f"{names} {verb} of {len(asked_rows)} models{in_mode}"
     return f"{claim}, {estimate_in_words(top)} for all at once: {position}{apart}.{addition}"
 
 # %% ../../nbs/report/05_findings.ipynb #b0977ee6
@@ -503,13 +492,12 @@ def _rated_front(results: str | Path, study: str, stages: Sequence[str]) -> Fron
     return Front(study, measure if len(drawn) else "", f"{'. '.join(sentences)}.", drawn)
 
 
-def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str], parts: Parts = ()) -> list[Front]:
+def fronts(results: str | Path, standings: pd.DataFrame, studies: Sequence[str], parts: Parts) -> list[Front]:
     "The studies of a run as its first screen shows them, from what `against_lines` returned."
     simulated = standings["origin"].eq("simulated").astype(float)
     rows_of = {study: rows for study, rows in standings.assign(simulated=simulated).groupby("study", sort=False)}
     drawn = {study: _drawn(rows) for study, rows in rows_of.items()}
     place = _page_order(drawn.values())
-    parts = list(parts)
     out = []
     for study in studies:
         stages = [stage for stage, s in parts if s == study]
@@ -652,12 +640,11 @@ def before_reading(
     synthetic: Mapping[str, tuple[int, int]],  # study -> how many of its items were written for this project, of all
     shown: Sequence[Front],
     truth: pd.DataFrame,  # of `truths`
-    parts: Parts | None = None,
+    parts: Parts,
 ) -> dict[str, str]:  # heading -> sentences
     "What every reader should know first, by heading."
-    parts = None if parts is None else list(parts)
     lost = _missing(results, studies, parts, "score", "scores")
-    released = [study for stage, study in parts or () if stage == "ratings"]
+    released = [study for stage, study in parts if stage == "ratings"]
     items = [_metrics(results, "prepare", study).get("n_items") for study in studies]
     metrics = [_metrics_of_ratings(results, study) for study in [*studies, *released]]
     rated = sum(m.get("n_ratings", 0) - m.get("n_simulated", 0) - m.get("n_by_models", 0) for m in metrics)

@@ -5,14 +5,11 @@
 # %% ../../nbs/report/07_page.ipynb #fb1123a6
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from importlib import resources
-from importlib.metadata import PackageNotFoundError, metadata
 from itertools import chain, count, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,9 +25,8 @@ from ..records.schema import origin_banner
 from . import tables
 from .findings import Front, first_screen
 from .items import ROW_COLUMNS, Answers, columnar, packed
-from .style import NAMED, name_of
+from .style import NAMED, filled_template, name_of
 from .tables import Prose, by_reason, csv_text, number, question_of, readable, spaced
-from .template import filled_template
 from ..steps.rates import COUNTS
 
 # %% auto #0
@@ -51,7 +47,7 @@ class ReportTable(NamedTuple):
 
 class Picture(NamedTuple):
     caption: str
-    file: Path  # PNG or SVG
+    file: Path  # SVG
     alt: str = ""  # a sentence for those who cannot see it; "": the caption
 
 
@@ -90,7 +86,8 @@ def _section(
         if t["show"]:
             name = t["name"]
             frame = _stored(folder / f"{name}.parquet").drop(columns=t["hide"])
-            about = Prose(**t["about"]) if "about" in t else prose.get(name, Prose())  # a study that adds it says it
+            own = t.get("about")  # a study that adds a table says it itself
+            about = Prose(own["heading"], own["text"]) if own else prose.get(name, Prose())
             with_printed = tables.beside_printed(frame, f"{stage}/{name}", verdicts)
             report_tables.append(ReportTable(t["caption"], with_printed, about, study, t.get("card", ""), name))
     drawn = figures / stage / study
@@ -246,29 +243,6 @@ class _Links:
                 return f"#{place}"
         return ""
 
-# %% ../../nbs/report/07_page.ipynb #15bae795
-@cache
-def _source_url() -> str:
-    "The public address of the source, from the package's metadata; empty without one."
-    try:
-        urls = metadata("mhbench").get_all("Project-URL") or []
-    except PackageNotFoundError:
-        return ""
-    return dict(u.split(", ", 1) for u in urls).get("Source", "")
-
-# %% ../../nbs/report/07_page.ipynb #387a002d
-def _notebook_of(function: str) -> dict[str, str]:  # name, notebook, link
-    "The notebook that defines a function of the package, with its public address if it has one."
-    *parents, name = function.split(".")
-    file = Path(str(resources.files("mhbench"))).joinpath(*parents[1:]).with_suffix(".py")  # found without an import
-    ours = parents[:1] == ["mhbench"] and file.is_file()
-    head = file.read_text(encoding="utf-8")[:2000] if ours else ""
-    match = re.search(r"File to edit: (?:\.\./)*(nbs/\S+\.ipynb)", head)
-    notebook = match[1] if match else ""
-    url = _source_url()
-    link = f"{url}/blob/main/{notebook}" if notebook and url else ""
-    return {"name": name if notebook else function, "notebook": notebook, "link": link}
-
 # %% ../../nbs/report/07_page.ipynb #7d0b3a6a
 _NOT_ON_A_CARD = ["n_clusters", "interval", "undefined"]
 
@@ -321,7 +295,6 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
         "file": f"{_stem(section.title, t.caption)}.csv",
         "text": t.about.text,
         "heading": t.about.heading,
-        "code": [_notebook_of(f) for f in t.about.functions],
         "executed": f"results/{section.stage}/{section.study}/notebook.ipynb" if section.stage else "",
     }
 
@@ -345,12 +318,8 @@ def _picture(p: Picture, title: str) -> dict:
     if not file.exists():
         actual = f"{str(p.file)!r} ({title}); run the stage that draws it"
         refuse(f"html_report: figures must exist; got {actual}", error=FileNotFoundError)
-    if file.suffix == ".svg":
-        data = quote(_lean(file.read_text(encoding="utf-8")), safe=' <>="/:;,.()!*+?@-_~[]{}|^$')
-        source = f"data:image/svg+xml,{data}"
-    else:
-        source = f"data:image/png;base64,{base64.b64encode(file.read_bytes()).decode()}"
-    return {"caption": p.caption, "alt": p.alt or p.caption, "source": source}
+    data = quote(_lean(file.read_text(encoding="utf-8")), safe=' <>="/:;,.()!*+?@-_~[]{}|^$')
+    return {"caption": p.caption, "alt": p.alt or p.caption, "source": f"data:image/svg+xml,{data}"}
 
 # %% ../../nbs/report/07_page.ipynb #c474adc9
 def _entry(t: ReportTable, key: str, picture: Picture | None, section: Section, to: _Links) -> dict[str, Any]:
@@ -486,7 +455,7 @@ _SMALL = 12  # tables and figures of a page on which nothing is folded
 
 def html_report(
     title: str,
-    introduction: str | Sequence[str],  # paragraphs; of one text those between empty lines
+    introduction: Sequence[str],  # paragraphs
     sections: Sequence[Section],
     *,
     shown: Sequence[Front] = (),  # the studies on the first screen
@@ -497,7 +466,6 @@ def html_report(
     private: bool = False,  # True: a banner says that the page holds protected texts
 ) -> str:
     "One self-contained page; FileNotFoundError where a figure is missing."
-    text = introduction.split("\n\n") if isinstance(introduction, str) else introduction
     groups = _groups(sections, _Links(sections, answers))
     questions = chain.from_iterable(g["questions"] for g in groups)
     place = {g["name"]: g["id"] for g in groups}
@@ -510,7 +478,7 @@ def html_report(
         "page.html",
         scripts=("tables.js", "answers.js", "page.js"),
         title=title,
-        introduction=[p for p in text if p.strip()],
+        introduction=introduction,
         private=private,
         fronts=drawn,
         truth=any(r["truth"] is not None for r in rows),

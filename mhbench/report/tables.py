@@ -5,7 +5,6 @@
 # %% ../../nbs/report/01_tables.ipynb #7e70724d
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -21,9 +20,9 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'with_interval', 'readable', 'numeric',
-           'markdown_table', 'spaced', 'by_reason', 'csv_text', 'as_typed', 'Prose', 'stage_prose', 'doubts', 'without',
-           'sampled', 'standing', 'for_all', 'counted', 'ratings_in_words', 'covered_in_words', 'differences_in_words',
-           'estimate_in_words', 'in_a_sentence', 'question_of', 'beside_printed']
+           'markdown_table', 'spaced', 'by_reason', 'csv_text', 'as_typed', 'Prose', 'shown_tables', 'stage_prose',
+           'doubts', 'without', 'sampled', 'standing', 'for_all', 'counted', 'ratings_in_words', 'covered_in_words',
+           'differences_in_words', 'estimate_in_words', 'in_a_sentence', 'question_of', 'beside_printed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(x: Any, digits: int = 3) -> str:
@@ -128,27 +127,11 @@ class Prose(NamedTuple):
 
     heading: str = ""  # of the notebook's section
     text: str = ""  # the prose before it
-    functions: tuple[str, ...] = ()  # what computed it, e.g. mhbench.steps.rates.rate_table
 
 
-def _imported(tree: ast.Module) -> dict[str, str]:  # name -> where it is from
-    "The package's functions that a cell imports."
-    imports: dict[str, str] = {}
-    for n in tree.body:
-        if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("mhbench"):
-            imports |= {a.asname or a.name: f"{n.module}.{a.name}" for a in n.names}
-    return imports
-
-
-def _called(tree: ast.Module) -> list[str]:
-    return [n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
-
-
-def _registered(tree: ast.Module) -> list[str]:
-    "The literal names of `s.table(...)` in a cell."
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.args]
-    arguments = [n.args[0] for n in calls if n.func.attr == "table"]  # type: ignore[attr-defined]
-    return [a.value for a in arguments if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+def shown_tables(source: str) -> list[str]:
+    "The names of the tables that a cell shows by `s.table`."
+    return re.findall(r"""s\.table\(\s*["'](\w+)""", source)
 
 
 _SIGNS = {"times": "\N{MULTIPLICATION SIGN}", "le": "\N{LESS-THAN OR EQUAL TO}", "ge": "\N{GREATER-THAN OR EQUAL TO}"}
@@ -171,27 +154,15 @@ def _plainly(markdown: str) -> tuple[str, str]:  # the last heading, and the pro
 
 def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the table
     "What a stage's notebook says about each table that it makes."
-    cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
-    imports: dict[str, str] = {}
     out: dict[str, Prose] = {}
     heading, prose = "", ""
-    before: list[str] = []
-    for c in cells:
+    for c in json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]:
         source = "".join(c["source"])
         if c["cell_type"] == "markdown":
             title, text = _plainly(source)
-            heading = title or heading
-            prose = text or ("" if title else prose)
-            before = []
-            continue
-        try:
-            tree = ast.parse(source)
-        except SyntaxError:  # a magic line
-            continue
-        imports |= _imported(tree)
-        before += [imports[f] for f in _called(tree) if f in imports and ".report." not in imports[f]]
-        for name in _registered(tree):
-            out[name] = Prose(heading, prose, tuple(dict.fromkeys(before)))
+            heading, prose = title or heading, text or ("" if title else prose)
+        else:
+            out |= dict.fromkeys(shown_tables(source), Prose(heading, prose))
     return out
 
 # %% ../../nbs/report/01_tables.ipynb #1f18b902

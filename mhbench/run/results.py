@@ -18,15 +18,22 @@ from markupsafe import escape
 from ..corpus.demo import synthetic
 from ..errors import refuse
 from ..ledger.claims import SAFE_LOADER, load_claims
-from ..ledger.conclusions import Quantity, committed_file, committed_tables, filled_html, filled_text, quantities
-from ..ledger.front import load_front, printed_counts
+from mhbench.ledger.front import (
+    Quantity,
+    committed_file,
+    committed_tables,
+    filled_html,
+    filled_text,
+    load_front,
+    printed_counts,
+    quantities,
+)
 from ..ledger.release import inventory_of
 from ..ledger.verdicts import merged_verdicts, stored_verdicts
 from ..records.schema import Record
 from ..registry import study_files
-from ..report.style import NAMED, name_of
+from ..report.style import NAMED, filled_template, name_of
 from ..report.tables import in_a_sentence, number, numeric, readable, spaced
-from ..report.template import filled_template
 from .graph import place, root, write_json
 from .stage import as_saved, write_metrics
 

@@ -510,9 +510,8 @@ class Stage:
             outputs = [output for output in add(self, **results) if output is not None]
             for output in [Markdown(f"## {heading}\n\n{text}"), *outputs] if outputs else []:
                 display(output)
-            about = {"heading": heading, "text": text, "functions": [f"{add.__module__}.{add.__name__}"]}
             for entry in self._tables[before:]:
-                entry["about"] = about
+                entry["about"] = {"heading": heading, "text": text}
 
     def page(self, html: str, *, private: bool = False) -> Path:
         "Keep the page of the report beside the results; one with protected texts lies apart, and is never pushed."

@@ -19,7 +19,8 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item, Rating, Response
-from ..report.tables import csv_text
+from ..report.style import six_digits
+from ..report.tables import csv_text, shown_tables
 from ..run.graph import records_left, root, runs
 from ..run.params import load_params
 from ..run.stage import as_saved
@@ -27,7 +28,7 @@ from ..stats.estimate import ESTIMATE_COLUMNS
 from .export import executed_notebooks
 
 # %% auto #0
-__all__ = ['words_in_a_row', 'Protected', 'may_be_shown', 'written_out', 'about', 'ShownOf', 'held_by', 'publish_aggregates',
+__all__ = ['words_in_a_row', 'Protected', 'withheld_for', 'written_out', 'about', 'ShownOf', 'held_by', 'publish_aggregates',
            'check_shown']
 
 # %% ../../nbs/tools/10_aggregates.ipynb #b770cd01
@@ -74,9 +75,9 @@ class Protected:
 _NO_LABEL = {"question", "item_id", "category", "topic", *ESTIMATE_COLUMNS, "estimate [95% interval]", "origin"}
 
 
-def may_be_shown(item_ids: Collection[str], columns: Iterable[str], declared: bool) -> bool:
-    "Whether a table about these items may be published, because the replication declares it."
-    return not item_ids or (declared and set(columns) <= _NO_LABEL)
+def withheld_for(item_ids: Collection[str], columns: Iterable[str], declared: bool) -> set[str]:
+    "The items for which a table is not published: none where the replication declares it, and it holds no label."
+    return set() if declared and set(columns) <= _NO_LABEL else set(item_ids)
 
 
 def written_out(table: pd.DataFrame) -> str:
@@ -118,7 +119,7 @@ def _named(output: Mapping[str, Any], protected: Protected) -> set[str]:
 
 def _made_by(source: str) -> str:
     "The name of the table that a cell shows."
-    return "".join(re.findall(r's\.table\(\s*"(\w+)"', source)[:1])
+    return "".join(shown_tables(source)[:1])
 
 # %% ../../nbs/tools/10_aggregates.ipynb #b34afb53
 @dataclass(frozen=True)
@@ -141,9 +142,8 @@ class ShownOf:
 
     def output(self, output: dict[str, Any], source: str) -> dict[str, Any]:
         "An output as it is shown."
-        item_ids = _named(output, self.protected)
-        png = "".join(output.get("data", {}).get("image/png", ""))
-        if may_be_shown(item_ids, _heads(output), self.may(_made_by(source))) and self.picture(png):
+        ids = withheld_for(_named(output, self.protected), _heads(output), self.may(_made_by(source)))
+        if not ids and self.picture("".join(output.get("data", {}).get("image/png", ""))):
             return output
         note = _KEPT_BACK.format(f"results/{self.stage}")
         return {"output_type": "stream", "name": "stdout", "text": [note + "\n"]}
@@ -167,8 +167,8 @@ def publish_aggregates(
     to: str | Path,  # one folder a study: it is made anew
     study: str,
     *,
-    declared: Collection[str] = (),  # tables and figures by item that hold no label: "stage/name"
-    places: Mapping[str, str] | None = None,  # folders of this machine -> what is written for them
+    declared: Collection[str],  # tables and figures by item that hold no label: "stage/name"
+    places: Mapping[str, str],  # folders of this machine -> what is written for them
 ) -> list[Path]:  # the files written
     """The executed notebooks of a study and its tables as CSV, without what is about one item.
 
@@ -179,8 +179,7 @@ def publish_aggregates(
     top, folder = root(), Path(to)
     run = load_params(top / "params.yaml")["run"]
     protected = held_by(top, study)
-    words = {f"{top}/": "", str(top): "."} | dict(places or {})
-    longest_first = sorted(words, key=len, reverse=True)
+    words = {f"{top}/": "", str(top): ".", **places}
     texts: dict[Path, str] = {}
     for name, file in executed_notebooks(run).items():
         stage = name.removesuffix(".ipynb").split("/")[0]
@@ -191,7 +190,7 @@ def publish_aggregates(
         by_item = {f.stem for f in drawn.glob("*.svg") if protected.about_items(f.read_text(encoding="utf-8"))}
         filtered = ShownOf(stage, protected, declared, pictures, by_item)
         text = file.read_text(encoding="utf-8")
-        for local in longest_first:
+        for local in sorted(words, key=len, reverse=True):
             text = text.replace(local, words[local])
         if stage != "report":
             nb = filtered.notebook(json.loads(text))
@@ -199,21 +198,15 @@ def publish_aggregates(
     for stage, _ in runs(run):
         for file in sorted((top / "results" / stage / study).glob("*.parquet")):
             table = pd.read_parquet(file)
-            item_ids = about(table, protected)
-            if file.stem != "headline" and may_be_shown(item_ids, table, f"{stage}/{file.stem}" in declared):
+            ids = withheld_for(about(table, protected), table, f"{stage}/{file.stem}" in declared)
+            if file.stem != "headline" and not ids:
                 name = "verdicts" if (stage, file.stem) == ("ledger", "verdicts") else f"{stage}-{file.stem}"
-                texts[folder / f"{name}.csv"] = csv_text(_rounded(table))
+                texts[folder / f"{name}.csv"] = csv_text(six_digits(table))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
     return list(texts)
-
-# %% ../../nbs/tools/10_aggregates.ipynb #34a33e49
-def _rounded(table: pd.DataFrame) -> pd.DataFrame:
-    "Numbers with the digits that are the same on every machine."
-    numbers = table.select_dtypes("floating").columns
-    return table.assign(**{c: table[c].map(lambda x: float(f"{x:.6g}")) for c in numbers})
 
 # %% ../../nbs/tools/10_aggregates.ipynb #87bfda41
 _OF_A_MACHINE = re.compile(r"(?<![\w.:/])/(?:home|root|Users|work|tmp|mnt|data|private|var)/[\w.-]+")
@@ -234,10 +227,7 @@ def _named_in(file: Path, protected: Protected, declared: Collection[str]) -> se
     "The items that a file names, without those in declared tables."
     if file.suffix == ".csv":
         table = pd.read_csv(file, dtype=str)
-        ids_in_output = about(table, protected)
-        return (
-            set() if may_be_shown(ids_in_output, table, file.stem.replace("-", "/", 1) in declared) else ids_in_output
-        )
+        return withheld_for(about(table, protected), table, file.stem.replace("-", "/", 1) in declared)
     if file.suffix != ".ipynb":
         return protected.about_items(_readable(file))
     item_ids = set()
@@ -245,13 +235,12 @@ def _named_in(file: Path, protected: Protected, declared: Collection[str]) -> se
         source = "".join(cell["source"])
         item_ids |= protected.about_items(source)
         for output in cell.get("outputs", []):
-            ids_in_output = _named(output, protected)
-            name = f"{file.stem}/{_made_by(source)}"
-            item_ids |= set() if may_be_shown(ids_in_output, _heads(output), name in declared) else ids_in_output
+            is_declared = f"{file.stem}/{_made_by(source)}" in declared
+            item_ids |= withheld_for(_named(output, protected), _heads(output), is_declared)
     return item_ids
 
 
-def check_shown(folder: str | Path, protected: Protected, declared: Collection[str] = ()) -> None:
+def check_shown(folder: str | Path, protected: Protected, declared: Collection[str]) -> None:
     "Check published files. Raises: ValueError for a text of the corpus, an item, or a path of a machine."
     for file in sorted(f for f in Path(folder).rglob("*") if f.suffix in (".csv", ".ipynb", ".md", ".html", ".json")):
         text = _readable(file)

@@ -22,14 +22,13 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from ..annotate.assignment import enrol, leave, share_conflicts
+from ..annotate.assignment import enrol, leave
 from ..annotate.export import left_out, ratings, write_export
 from ..annotate.pages import LANGUAGES, page_text
 from ..annotate.simulate import simulate
 from ..annotate.store import Register, Store, differences, open_store
 from ..annotate.study import QUESTION_KINDS, Study, build_study
 from ..errors import refuse
-from ..records.labelstudio import label_studio_tasks, write_tasks
 from ..records.pseudonyms import RaterKey, rater_key
 from ..records.schema import Item
 from ..run.graph import names_file, root
@@ -320,33 +319,6 @@ def _export(a: argparse.Namespace) -> None:
             out = write_export(store, a.to, sheet=a.sheet)
     print(f"{len(out.ratings)} ratings by {len({r.rater for r in out.ratings})} raters in {a.to}")
     print(*left_out(out), sep="\n")
-
-
-@subcommand(
-    "annotate tasks",
-    "the questions as tasks for Label Studio",
-    *STUDY,
-    argument("--to", default="tasks", help="a folder"),
-)
-def _tasks(a: argparse.Namespace) -> None:
-    from mhbench.annotate.sources import entry_corpus, entry_of, responses_of
-
-    entry, folder = entry_of(a.study, _top() / a.params, a.file)
-    if entry.get("kind") != "labels":
-        refuse(f"tasks: kind must be labels for Label Studio; got {entry.get('kind')}", place=a.study)
-    corpus = entry_corpus(entry, folder)
-    with open_store(answers_file(a), _study(a)) as store:
-        study = store.study
-        register = Register(store)
-        share_conflicts(store, study)
-        ids = {q.question_id for q in study.of_role("item")}
-        questions_of = lambda rater: [
-            p.question_id for p in register.assigned(rater) if p.question_id in ids and not p.occasion
-        ]
-        lists = {r.rater: questions_of(r.rater) for r in register.raters() if r.role != "owner" and r.active}
-    answers = [r for r in responses_of(entry, corpus, folder) if r.item_id in ids]
-    tasks = label_studio_tasks(corpus.items, answers, lists, seed=study.settings.seed, language=study.settings.language)
-    print(*write_tasks(tasks, a.to), sep="\n")
 
 # %% ../../nbs/tools/04_annotate.ipynb #80973ad7
 ROUND_KINDS = {  # kinds of question that a table gives by itself; the others are about models' answers

@@ -20,7 +20,7 @@ from ..corpus.compose import composers_of
 from ..errors import refuse
 from ..records.database import make_private, private_folder
 from ..records.schema import Item, read_records
-from ..report.tables import number, with_interval
+from ..report.tables import number, readable
 from ..run import execute
 from ..run.graph import place, root
 from ..run.params import load_params
@@ -46,8 +46,7 @@ def printed_tables(folder: Path, names: tuple[str, ...]) -> str:
     out = []
     for name in (n for n in names if n in captions):
         table = pd.read_parquet(folder / f"{name}.parquet")
-        folded = with_interval(table) if {"estimate", "ci_low", "ci_high"} <= set(table) else table
-        out.append(f"{captions[name]}\n{folded.map(number).to_string(index=False)}\n")
+        out.append(f"{captions[name]}\n{readable(table).map(number).to_string(index=False)}\n")
     out += [f"not there: {a['name']} ({a['why']})" for a in contents["absent"]]
     return "\n".join(out)
 
@@ -62,14 +61,12 @@ def _run(stage: str, a: argparse.Namespace) -> None:
 
 
 command_group("corpus", "make a bank of questions from a literature, part by part")
-for _stage, _word, _text in (  # two stages have a second name, after what else they do
-    ("collect", "collect", "get the literature, from PubMed or from its files"),
-    ("compose", "compose", "have questions written from the abstracts, and checked against them"),
-    ("compose", "validate", "the same stage as compose"),
-    ("keys", "keys", "what the readers' sheets and the reference passages make of the keys"),
-    ("keys", "pseudolabel", "the same stage as keys"),
+for _stage, _text in (
+    ("collect", "get the literature, from PubMed or from its files"),
+    ("compose", "have questions written from the abstracts, and checked against them"),
+    ("keys", "what the readers' sheets and the reference passages make of the keys"),
 ):
-    subcommand(f"corpus {_word}", _text, *_WHICH)(partial(_run, _stage))
+    subcommand(f"corpus {_stage}", _text, *_WHICH)(partial(_run, _stage))
 
 # %% ../../nbs/tools/14_bank.ipynb #74ab785b
 BANKS = {"composed": ("compose", "items"), "gold": ("keys", "gold"), "labelled": ("keys", "labelled")}

@@ -8,27 +8,38 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..ask import cache
+from ..ask.client import RECORDED
 from ..ask.probe import check
 from ..encode.store import store_path
 from ..errors import refuse
+from ..records.schema import Item
 from ..run import execute
-from ..run.asking import asking, capped
-from ..run.graph import root
-from ..run.params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
+from ..run.asking import asking, cache_file, capped, settled
+from ..run.graph import graph, records_left, root
+from mhbench.run.params import (
+    ASKED_IN,
+    asked_by,
+    load_params,
+    not_run,
+    simulated_left_out,
+    stage_parameters,
+    unread_ratings,
+)
 from ..stats.panel_design import cases_for_width, share_width
+from ..steps.answers import answer_everything
 from ..subcommand import PARAMS, argument, comma_separated, command_group, several, subcommand
 from . import edit, fetch
 from .panel import PLAN_OPTIONS, plan_humans
-from .plan import plan_notes, plan_run, requests_table
-from .record import record, verify
+from .plan import jobs_that_ask, plan_notes, plan_run, requests_table
 
 # %% auto #0
-__all__ = ['selection']
+__all__ = ['selection', 'recorded_models', 'record', 'write_recorded', 'verify']
 
 # %% ../../nbs/tools/13_commands.ipynb #cc830c45
 @subcommand(
@@ -222,6 +233,86 @@ def _check(a):
     print(report, report.entry(), sep="\n")
     if not report.ok:
         raise RuntimeError(f"{a.model} cannot be used as it is entered; the lines above say why")
+
+# %% ../../nbs/tools/13_commands.ipynb #ce7e83b6
+def recorded_models(p: Mapping[str, Any]) -> dict[str, Path]:  # name of the entry -> its file
+    "The models of `params.yaml` whose answers come with mhbench."
+    entries = {name: (entry, p["endpoints"][entry["endpoint"]]) for name, entry in p["models"].items()}
+    return {
+        name: RECORDED / f"{entry['served']}.jsonl.gz"
+        for name, (entry, endpoint) in entries.items()
+        if endpoint.get("record") == "demo"
+    }
+
+
+def record(params: str | Path = "params.yaml", only: str = "") -> Iterator[str]:  # a line for each stage
+    "Ask what the selected stages ask, or one of them, and write the files of recorded answers after each stage."
+    p = load_params(root() / params)
+    folder = root() / ".mhbench" / "recording"
+    answers = cache_file(str(folder / "cache.sqlite"), folder)
+    for node, study, model in jobs_that_ask(p, graph()):
+        if only and only != node.name:
+            continue
+        overrides: dict[str, Any] = {"results": str(folder / "results")}
+        if "cache" in stage_parameters(p, node.name, study, model):
+            overrides["cache"] = str(answers)
+        execute.run_stage(node.name, study, model, params=params, overrides=overrides)
+        written = write_recorded(answers, recorded_models(p))
+        counts = ", ".join(f"{name} {n}" for name, n in written.items())
+        yield f"{node.name} {study or ''} {model or ''}: {counts}"
+
+
+def write_recorded(file_of_answers: Path, models: Mapping[str, Path]) -> dict[str, int]:  # rows by model
+    "Write the answers of models that a cache holds to their files; a model without answers leaves its file as it is."
+    written = {}
+    if file_of_answers.exists():
+        with cache.Cache(file_of_answers, readonly=True) as store:
+            for name, file in models.items():
+                if store.query("SELECT 1 FROM answers WHERE model = ? AND final = 1 LIMIT 1", (name,)):
+                    written[name] = cache.export(store, file, model=name)
+    return written
+
+# %% ../../nbs/tools/13_commands.ipynb #9b1a1a48
+def verify(
+    name: str,  # of a model whose endpoint says `record`
+    study: str,
+    n_items: int,
+    *,
+    params: str | Path = "params.yaml",
+) -> dict[str, int]:  # asked; letters and log_probabilities that are equal
+    "Ask a model the letters of a prepared study again, and count those that are as they were recorded."
+    p = load_params(root() / params)
+    items = records_left("results", "prepare", study, Item)
+    if not items:
+        refuse(
+            f"verify: study must be prepared; got {study!r}, which is not; run `mhbench run prepare --study {study}`"
+        )
+    values = stage_parameters(p, "generate", study, name)
+    takes = (
+        "n_demonstrations",
+        "seed",
+        "max_tokens_reasoning",
+        "max_tokens_letter",
+        "max_tokens_answer",
+        "prompts_dir",
+    )
+    options = {k: values[k] for k in takes}
+    modes = {"zero_shot": {"n_items": n_items}}
+    said = {}
+    with (
+        settled(values["entries"][name], name, values["endpoints"], modes) as asked,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        for replay in ("only", "off"):
+            kept = {"replay": replay, "cache": Path(folder) / f"{replay}.sqlite"}
+            answers = answer_everything(items, asked, progress=False, **kept, **options)
+            said[replay] = {r.item_id: r for r in answers}
+    pairs = [(said["only"][i], r) for i, r in said["off"].items()]
+    if lost := sum(recorded.letter_logprobs is None for recorded, _ in pairs):
+        rule = f"hold the first {n_items} letters of {study} by this runtime; {lost} of {len(pairs)} are not there"
+        refuse(f"verify: the record of {name} must {rule}", remedy="`mhbench cache record` asks")
+    same = {key: sum(getattr(a, key) == getattr(b, key) for a, b in pairs) for key in ("text", "letter_logprobs")}
+    return {"asked": len(pairs), "letters": same["text"], "log_probabilities": same["letter_logprobs"]}
 
 # %% ../../nbs/tools/13_commands.ipynb #19930ae2
 _CACHE = argument("--cache", default="", help="the answers; by default .mhbench/cache.sqlite in the repository")

@@ -115,12 +115,11 @@ def _of_the_run(top: Path, ran: Ran | None) -> tuple[Callable[[str, str], bool],
 def _read(
     folder: Path,
     name: str,
+    ran: Ran | None,
+    selected: Callable[[str, str], bool],  # a stage and a study
     gone: tuple[str, ...] = (),
-    ran: Ran | None = None,
-    belongs: Callable[[str, str], bool] | None = None,  # a stage and a study; None: as the selection has it
     left_out: tuple[str, ...] = (),
 ) -> Results:
-    selected = belongs or (ran.has if ran else lambda stage, study: True)
     _selected = lambda files: [f for f in sorted(files) if selected(f.parts[-3], f.parts[-2])]
     metrics = _metrics(folder / "metrics")
     metrics = metrics[np.array([selected(r.stage, r.study) for r in metrics.itertuples()], bool)]
@@ -146,8 +145,8 @@ def results_of(run: str) -> Results:
         folder = inside if any(inside.glob("*/*/headline.parquet")) else Path(run)
         top = folder.resolve().parent
         ran = _ran(lambda name: (top / name).read_text(encoding="utf-8") if (top / name).exists() else "")
-        belongs, left_out = _of_the_run(top, ran)
-        return _read(folder, run, ran=ran, belongs=belongs, left_out=left_out)
+        selected, left_out = _of_the_run(top, ran)
+        return _read(folder, run, ran, selected, left_out=left_out)
     from dvc.api import DVCFileSystem
 
     try:
@@ -156,15 +155,16 @@ def results_of(run: str) -> Results:
     except Exception as e:  # DVC's and git's own errors have no common base
         refuse(f"compare: a run must be a folder or a revision that git knows; got {run!r}", place=str(e)[:200])
     ran = _ran(lambda name: files.cat_file(name).decode() if files.exists(name) else "")
+    selected = ran.has if ran else lambda stage, study: True
     with tempfile.TemporaryDirectory() as d:
         gone = []
         for stage in (f for f in folders if f not in _OF_NO_STUDY and files.isdir(f)):
             studies = [f for f in files.ls(stage, detail=False) if files.isdir(f)]
-            chosen = [f for f in studies if ran is None or ran.has(*f.split("/")[-2:])]
-            gone += [study.removeprefix("results/") for study in chosen if not _fetch(files, study, Path(d))]
+            chosen = [f for f in studies if selected(*f.split("/")[-2:]) and not _fetch(files, f, Path(d))]
+            gone += [study.removeprefix("results/") for study in chosen]
         for file in files.find("results/metrics"):
             files.get_file(file, str(Path(d) / file))
-        return _read(Path(d) / "results", run, tuple(gone), ran)
+        return _read(Path(d) / "results", run, ran, selected, tuple(gone))
 
 
 _READ = {"headline.parquet", "scores.parquet", "served.parquet"}

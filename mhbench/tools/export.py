@@ -27,6 +27,7 @@ from ..records.schema import Item
 from ..records.transcript import Transcript
 from ..report.items import Answers, answers_of
 from ..report.page import headline
+from ..report.tables import markdown_table, readable
 from ..run.graph import graph, jobs, place, records_left, root, runs
 from ..run.params import load_params
 from ..subcommand import PARAMS, argument, subcommand
@@ -95,7 +96,6 @@ def publish(
 # %% ../../nbs/tools/09_export.ipynb #22f6809e
 Write = Callable[[str, bytes], Path]  # of mhbench.records.database.staged_folder
 _LETTERS = {1: "C", 0: "I"}  # correct, incorrect, as inspect_ai writes them; a part is a number
-_NUMBERS = {letter: float(number) for number, letter in _LETTERS.items()}
 
 
 _STOPS = {"truncated": "max_tokens", "filtered": "content_filter"}  # status -> inspect's word
@@ -185,10 +185,10 @@ def inspect_logs(answers: Answers, dates: Mapping[tuple[str, str], datetime], wr
             _sample(r, answers.items.get(f"{study}/{r.item_id}", {}), answers.texts.get(str(r.Index), {}))
             for r in rows_of_log.itertuples()
         ]
-        scored = [s["scores"]["mhbench"]["value"] for s in samples if s["scores"]["mhbench"]["value"] != "N"]
-        right = sum(_NUMBERS.get(v, v) for v in scored) / len(scored) if scored else 0.0
-        counts = {"scored_samples": len(scored), "unscored_samples": len(samples) - len(scored)}
-        metrics: dict[str, Any] = {"accuracy": {"name": "accuracy", "value": right, "params": {}}} if scored else {}
+        right = rows_of_log["correct"].dropna().astype(float)
+        counts = {"scored_samples": len(right), "unscored_samples": len(samples) - len(right)}
+        accuracy = {"name": "accuracy", "value": right.mean(), "params": {}}
+        metrics = {"accuracy": accuracy} if len(right) else {}
         score = {"name": "mhbench", "scorer": "mhbench", **counts, "params": {}, "metrics": metrics}
         created = dates[str(study), str(model)].isoformat()
         out.append(write(*_log((str(study), str(mode), str(model)), created, samples, {"mode": str(mode)}, [score])))
@@ -266,24 +266,8 @@ def demo_card(study: str, items: Sequence[Item]) -> str:  # Markdown with a YAML
 _CARD = resources.files("mhbench.report") / "templates" / "dataset.md"
 
 
-_COUNTS = ["study", "measure", "model", "mode", "n", "n_not_asked", "n_missing", "n_unread"]
-
-
-def _counted_rows(main: pd.DataFrame) -> pd.DataFrame:
-    "The main results, each beside what it rests on; what nobody counted is empty."
-    counted = main.reindex(columns=[*_COUNTS, "estimate", "ci_low", "ci_high"])
-    return counted.rename(columns={"n_unread": "unparseable", "n_missing": "missing", "n_not_asked": "not asked"})
-
-
-def _in_rows(table: pd.DataFrame) -> str:
-    "A table as Markdown; a number to three digits, a missing one empty."
-    cell_text = lambda x: "" if pd.isna(x) else (f"{x:.3g}" if isinstance(x, float) else str(x).replace("|", "/"))
-    rows = [
-        list(table.columns),
-        ["---"] * len(table.columns),
-        *(map(cell_text, r) for r in table.itertuples(index=False)),
-    ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+_COUNTS = {"n_unread": "unparseable", "n_missing": "missing", "n_not_asked": "not asked"}
+_SHOWN = ["study", "measure", "model", "mode", "n", *_COUNTS, "estimate", "ci_low", "ci_high"]
 
 
 def dataset_folder(
@@ -309,7 +293,10 @@ def dataset_folder(
         "n": len(rows),
     }
     card = _CARD.read_text(encoding="utf-8").format(
-        **fields, texts=text_note, version=__version__, numbers=_in_rows(_counted_rows(main))
+        **fields,
+        texts=text_note,
+        version=__version__,
+        numbers=markdown_table(readable(main.reindex(columns=_SHOWN).rename(columns=_COUNTS))),
     )
     tables = {"answers.parquet": rows, "headline.parquet": main}
     files = {"README.md": card.encode()} | {name: t.to_parquet(None, index=False) for name, t in tables.items()}

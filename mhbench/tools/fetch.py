@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
@@ -131,9 +131,8 @@ def _chosen(place: str, files: Mapping[str, Path], expected: str | None) -> tupl
         return str(expected), files[str(expected)]
     digest, path = next(iter(files.items()))
     if expected:
-        actual = f"{digest}, the registry has {expected}"
         remedy = "it was changed, or is of another commit: remove it from the folder, or fetch it from its authors"
-        refuse(f"fetch: {path.name} must have the hash of the release; got {actual}", place=str(path), remedy=remedy)
+        _refuse_hash(path.name, digest, expected, str(path), remedy)
     if len(files) > 1:
         paths = ", ".join(map(str, files.values()))
         refuse(f"fetch: {place} must be one file; got {len(files)} that differ ({paths}); leave one of them")
@@ -157,93 +156,62 @@ def _take(name: str, release: Release, source: Path, folder: Path, files_to_find
             shutil.copyfile(path, folder / place)
     return passed_over
 
-# %% ../../nbs/tools/17_fetch.ipynb #174a61a7
+# %% ../../nbs/tools/17_fetch.ipynb #a4353313
 RETRIES = 3  # after the first attempt at a file
 _TIMEOUT_S = 60  # without a byte
 
 
-class _Bar:
-    "One progress bar for all files of a release, as pooch moves the bar of a file."
-
-    def __init__(self, bar: Any):
-        self.bar = bar
-        self.total = 0
-        self.counted = 0
-
-    def update(self, n: int) -> None:
-        n = min(n, max(self.total - self.counted, 0)) if self.total else n
-        self.counted += n
-        self.bar.update(n)
-
-    def reset(self) -> None:
-        self.bar.update(-self.counted)
-        self.counted = 0
-
-    def close(self) -> None:
-        self.counted = 0
-
-# %% ../../nbs/tools/17_fetch.ipynb #a4353313
-def _refuse_download(subject: str, address: str, error: Exception) -> None:
-    "Refuse a download that failed, with the reason."
-    hashes = re.findall(r"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b", str(error))
-    if len(hashes) == 2:
-        received, registered = hashes if str(error).startswith("got") else hashes[::-1]
-        remedy = "what the server has is not what was registered, and nothing of it is kept"
-        actual = f"{received}, the registry has {registered}"
-        refuse(f"fetch: {subject} must have the hash of the release; got {actual}", place=address, remedy=remedy)
-    reason = str(error).split("\n")[0]
-    remedy = "the same command goes on with what is not there; `--from FOLDER` takes the files from a folder"
-    refuse(f"fetch: {subject} must be whole; got {reason}", place=address, remedy=remedy, error=ConnectionError)
+def _refuse_hash(subject: str, received: str, expected: str, place: str, remedy: str) -> NoReturn:
+    actual = f"{received}, the registry has {expected}"
+    refuse(f"fetch: {subject} must have the hash of the release; got {actual}", place=place, remedy=remedy)
 
 
-class _Checked:
-    "A downloader that compares what came with git's id of it; pooch compares a SHA-256 itself."
-
-    def __init__(self, get: Any, file: ReleasedFile):
-        self.get = get
-        self.file = file
-
-    def __call__(self, url: str, output_file: str, pooch: Any, check_only: bool = False) -> Any:
-        result = self.get(url, output_file, pooch, check_only=check_only)
-        if self.file.blob and not check_only and (received := blob_id(output_file)) != self.file.blob:
-            raise ValueError(f"got {received} for {self.file.blob}")
-        return result
-
-
-def _download(
-    name: str, files_by_place: Mapping[str, tuple[str, ReleasedFile]], folder: Path
-) -> None:  # place -> URL, file
-    "Download files to their paths; a file without a registered hash may be absent."
+def _download(name: str, release: Release, wanted: Mapping[str, tuple[str, ReleasedFile]], folder: Path) -> None:
+    "Download the files that a folder lacks (place -> path in the repository, file); one without a hash may be absent."
     with optional("fetch", "mhbench[sources]", "name a folder with --from"):
         import pooch
         import requests
         import tqdm
     pooch.get_logger().setLevel("WARNING")
-    hashes = {place: file.sha256 and f"sha256:{file.sha256}" for place, (_, file) in files_by_place.items()}
-    urls = {place: url for place, (url, _) in files_by_place.items()}
-    puppy = pooch.create(folder, base_url="", registry=hashes, urls=urls, retry_if_failed=RETRIES)
-    size = sum(file.size or 0 for _, file in files_by_place.values())
-    with tqdm.tqdm(total=size, unit="B", unit_scale=True, desc=name, disable=None) as bar:
-        get = pooch.HTTPDownloader(progressbar=_Bar(bar), timeout=_TIMEOUT_S, chunk_size=1 << 16)
-        for place, (url, file) in files_by_place.items():
-            private_folder((folder / place).parent)
-            try:
-                puppy.fetch(place, downloader=_Checked(get, file))
-            except (ValueError, requests.exceptions.RequestException) as e:
-                absent = getattr(getattr(e, "response", None), "status_code", None) in (404, 410)
-                if file.digest or not absent:
-                    _refuse_download(place, url, e)
-
-# %% ../../nbs/tools/17_fetch.ipynb #2fc1a877
-def _fill(name: str, release: Release, folder: Path, only: Sequence[str]) -> None:
-    "Download the files that the folder lacks."
-    missing_files = {}
-    for place, remote_path, file in release.files(only):
+    urls = {place: release.address(path) for place, (path, _) in wanted.items()}
+    puppy = pooch.create(folder, base_url="", registry=dict.fromkeys(urls), urls=urls, retry_if_failed=RETRIES)
+    get = pooch.HTTPDownloader(timeout=_TIMEOUT_S, chunk_size=1 << 16)
+    for place, (_, file) in tqdm.tqdm(wanted.items(), desc=name, unit=" files", disable=None):
         path = folder / place
-        if not (path.is_file() and file.is_in(path)):
-            path.unlink(missing_ok=True)
-            missing_files[place] = (release.address(remote_path), file)
-    _download(name, missing_files, folder)
+        if path.is_file() and file.is_in(path):
+            continue
+        path.unlink(missing_ok=True)
+        private_folder(path.parent)
+        try:
+            puppy.fetch(place, downloader=get)
+        except (ValueError, requests.exceptions.RequestException) as e:
+            if file.digest or getattr(getattr(e, "response", None), "status_code", None) not in (404, 410):
+                reason = str(e).split("\n")[0]
+                rest = "the same command goes on with what is not there; `--from FOLDER` takes the files from a folder"
+                rule = f"fetch: {place} must be whole; got {reason}"
+                refuse(rule, place=urls[place], remedy=rest, error=ConnectionError)
+            continue
+        if not file.is_in(path):
+            received = blob_id(path) if file.blob else sha256_file(path)
+            path.unlink()
+            kept = "what the server has is not what was registered, and nothing of it is kept"
+            _refuse_hash(place, received, str(file.digest), urls[place], kept)
+
+
+def _bring(
+    name: str,
+    release: Release,
+    wanted: Mapping[str, tuple[str, ReleasedFile]],
+    source: str | Path | None,  # a folder; None: the authors' repository
+    folder: Path,
+) -> int:  # files of the source that were passed over
+    "Bring files to their places in a folder."
+    _writable(folder)
+    if source is None:
+        _download(name, release, wanted, folder)
+        return 0
+    files = {place: file for place, (_, file) in wanted.items()}
+    return _take(name, release, Path(source).expanduser().resolve(), folder, files)
 
 # %% ../../nbs/tools/17_fetch.ipynb #97a3cb46
 def _writable(folder: Path) -> None:
@@ -279,13 +247,8 @@ def fetch_release(
     """
     release = release_of(name)
     folder = (Path(to).expanduser() if to else corpora() / name).resolve()
-    passed_over = 0
-    _writable(folder)
-    if source is None:
-        _fill(name, release, folder, only)
-    else:
-        files_by_place = {place: file for place, _, file in release.files(only)}
-        passed_over = _take(name, release, Path(source).expanduser().resolve(), folder, files_by_place)
+    wanted = {place: (path, file) for place, path, file in release.files(only)}
+    passed_over = _bring(name, release, wanted, source, folder)
     files = _contents(folder)
     all_files = {place: file for place, _, file in release.files(["**"])}
     blobs = {place: blob_id(folder / place) for place in files}
@@ -300,7 +263,7 @@ def fetch_release(
         for inside in PurePosixPath(place).parents:
             (folder / inside).chmod(0o700)
     corpus = folder / release.imported.get("path", "")
-    missing = [place for place, *_ in release.files(only) if place not in files]
+    missing = [place for place in wanted if place not in files]
     unasked = len(all_files) - sum(place in files for place in all_files) - len(missing)
     options = dict(release.imported.get("options", {}))
     return Fetched(name, folder, corpus, options, files, unregistered, derived, missing, passed_over, unasked)
@@ -320,14 +283,9 @@ def fetch_prompts(name: str, source: str | Path | None = None) -> list[Path]:  #
     recipe = yaml.safe_load(recipes[name].read_text(encoding="utf-8"))
     release = release_of(name)
     folder = prompts_folder() / "sources" / name
-    _writable(folder)
     needed = set(prompt_files(recipe))
-    wanted = {there: file for _, there, file in release.files(["**"]) if there in needed}
-    if source is None:
-        lacking = {p: f for p, f in wanted.items() if not ((folder / p).is_file() and f.is_in(folder / p))}
-        _download(name, {p: (release.address(p), f) for p, f in lacking.items()}, folder)
-    else:
-        _take(name, release, Path(source).expanduser().resolve(), folder, wanted)
+    wanted = {path: (path, file) for _, path, file in release.files(["**"]) if path in needed}
+    _bring(name, release, wanted, source, folder)
     written = write_prompts(recipe, folder, prompts_folder() / name)
     make_private([*written, *(folder / p for p in wanted)])
     return written

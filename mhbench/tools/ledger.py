@@ -12,8 +12,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..ledger.claims import Claims, claims_by_place, load_claims, unused_names
-from ..ledger.conclusions import committed_tables, conclusions_html, quantities
-from ..ledger.front import FrontPaper, front_page, load_front
+from ..ledger.front import FrontPaper, committed_tables, conclusions_html, front_page, load_front, quantities
 from ..ledger.page import ReleaseFiles, ledger_page
 from ..ledger.release import inventory_of, recorded, releases
 from mhbench.ledger.verdicts import (

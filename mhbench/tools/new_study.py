@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -21,24 +22,24 @@ import yaml
 from ..annotate.export import study_ratings
 from ..corpus.load import Corpus
 from ..errors import refuse
-from ..records.described import read_ratings
-from ..records.guessed import guess_long
+from ..records.described import RatingTable, read_ratings
+from ..records.guessed import guess_description, guess_long
 from ..records.questions import guess_layout
-from ..records.schema import Item, letters
+from ..records.schema import Item, Rating, letters
 from ..records.table import as_windows_1252, read_table
 from ..records.task import task_of
 from ..registry import rated_sections
 from ..run.graph import root
 from ..run.params import FOR_RATINGS, load_params
 from ..run.provenance import sha256
+from ..steps.rated import agreement_by_criterion, third_ratings
 from ..subcommand import PARAMS, argument, comma_separated, several, subcommand
 from .edit import edit, named_values, path_from, read_corpus, rows_aside, study_lines
-from .ratings import ratings_told
 
 # %% auto #0
 __all__ = ['TEXTS', 'READING', 'sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose',
-           'summary', 'write_study', 'asked_options', 'asked_encoding', 'agreed', 'scale_from', 'where_texts_may_stand',
-           'said_of_texts', 'new_study']
+           'summary', 'write_study', 'ratings_csv', 'ratings_told', 'asked_options', 'asked_encoding', 'agreed',
+           'scale_from', 'where_texts_may_stand', 'said_of_texts', 'new_study']
 
 # %% ../../nbs/tools/03_new_study.ipynb #7dca0ea8
 def sections(
@@ -319,6 +320,58 @@ def write_study(
         {("run", kind): selected, ("report", "private"): private_studies},
         {proposal.name: study_lines(proposal.name, proposal.entry)},
     )
+
+# %% ../../nbs/tools/03_new_study.ipynb #54d10c03
+def ratings_csv(table: RatingTable, to: Path) -> None:
+    "The ratings as CSV, one a row, which `ratings_of_file` reads as the same records."
+    rows = [r.model_dump() for r in table.records()]
+    packed = [{k: json.dumps(v, ensure_ascii=False) if isinstance(v, dict) else v for k, v in r.items()} for r in rows]
+    frame = pd.DataFrame(packed, columns=list(Rating.model_fields)).astype({"n": "Int64"})
+    frame.to_csv(to, index=False, lineterminator="\n")
+
+
+def ratings_told(table: RatingTable) -> str:
+    "What a release holds, for a terminal: the questions first."
+    said = [f"ASK: {line}" for line in table.asks]
+    said += [f"{table.release or 'ratings'}: {len(table.frame)} ratings"]
+    by_scale: dict[str, list[str]] = {}
+    for c, scale in table.scales.items():
+        by_scale.setdefault(scale.said(), []).append(c or "all")
+    said += [f"scale of {', '.join(criteria)}: {words}" for words, criteria in by_scale.items()]
+    said += [table.counts.to_string(index=False), *table.notes]
+    said += [line for line in third_ratings(table)["says"] if line]
+    agreement = agreement_by_criterion(table).query("measure in ['raw', 'alpha, nominal', 'alpha, interval', 'AC1']")
+    columns = ["criterion", "beside", "measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "for"]
+    return "\n".join([*said, agreement[columns].round(3).to_string(index=False)] if len(agreement) else said)
+
+# %% ../../nbs/tools/03_new_study.ipynb #54d10c04
+@subcommand(
+    "ratings",
+    "a release of ratings: a description of its file, or what a description reads",
+    argument("file", help="a file of ratings, or a description (.yaml)"),
+    argument(
+        "--from", dest="folder", metavar="FOLDER", help="of the files that a description names; its own by default"
+    ),
+    argument("--to", metavar="FILE", help="the description (.yaml), or the ratings, one a row (.csv)"),
+    several("--column", "FIELD=COLUMN", "for the guesses, e.g. rater=Gutachter"),
+)
+def _ratings(a: argparse.Namespace) -> None:
+    path = Path(a.file).expanduser()
+    if not path.is_file():
+        refuse(f"ratings: FILE must be there; got {a.file!r}", error=FileNotFoundError)
+    if path.suffix not in (".yaml", ".yml"):
+        text = guess_description(path, dict(c.partition("=")[::2] for c in a.column)).text()
+        if a.to:
+            Path(a.to).write_text(text, encoding="utf-8")
+        return print(f"written: {a.to}" if a.to else text)
+    table = read_ratings(path, a.folder)
+    print(ratings_told(table))
+    if a.to and Path(a.to).suffix != ".csv":
+        remedy = "`mhbench new-study NAME DESCRIPTION` makes a study of it, whose tables are on the run's page"
+        refuse(f"ratings: --to must end in .csv; got {a.to!r}", remedy=remedy)
+    if a.to:
+        ratings_csv(table, Path(a.to))
+        print(f"written: {a.to}")
 
 # %% ../../nbs/tools/03_new_study.ipynb #134e2d18
 def _pairs(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import resources
+from importlib import import_module, resources
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import shorten
@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict
 
 import mhbench
 from ..corpus.demo import demo_files
-from ..errors import refuse, settings_from
+from ..errors import optional, refuse, settings_from
 from ..ledger.release import recorded
 from ..records.database import private_file
 from ..registry import study_files
@@ -42,8 +42,8 @@ from .fetch import Fetched, fetch_release, release_of, unlock
 from .ledger import verdicts_told
 
 # %% auto #0
-__all__ = ['pipeline_files', 'init', 'Replication', 'replications', 'replication', 'replicate', 'replication_lines',
-           'check_clean', 'publish_replication']
+__all__ = ['pipeline_files', 'init', 'Replication', 'replication', 'replicate', 'replication_lines', 'check_clean',
+           'publish_replication']
 
 # %% ../../nbs/tools/16_replicate.ipynb #04943e2c
 _FILES = ("params.yaml", "run.yaml", "dvc.yaml", "params.schema.json", "nbs/stages/mhbench.sh")
@@ -152,11 +152,6 @@ class Replication(BaseModel):
     shown: list[str] = []  # tables and figures by question without a label or an answer: "stage/name"
 
 
-def replications() -> list[str]:
-    "The studies that have a replication."
-    return list(study_files("replication.yaml"))
-
-
 def replication(name: str) -> Replication:
     "A study's replication. Raises: ValueError for a study without one, or an entry that does not fit."
     files = study_files("replication.yaml")
@@ -248,16 +243,6 @@ def _enter(
     return corpus_lines(name, corpus, aside)
 
 # %% ../../nbs/tools/16_replicate.ipynb #fc8a0004
-_NEEDED = {"dvc": "pipeline", "papermill": "pipeline", "pyAesCrypt": "sources"}  # module -> the extra that installs it
-
-
-def _check_installed() -> None:
-    gone = {module: extra for module, extra in _NEEDED.items() if find_spec(module) is None}
-    if gone:
-        remedy = f"pip install 'mhbench[{','.join(sorted(set(gone.values())))}]'"
-        refuse(f"replicate: {' and '.join(gone)} must be installed; got none", remedy=remedy, error=ImportError)
-
-
 def replicate(
     name: str,  # of a study
     source: str | Path | None = None,  # a folder that holds the release, at any depth; None: it is fetched
@@ -269,7 +254,9 @@ def replicate(
     and of the study's loader; ImportError if packages of the pipeline are missing; RuntimeError if a stage fails.
     """
     settings = replication(name)
-    _check_installed()
+    with optional("replicate", "mhbench[pipeline,sources]"):
+        for package in ("dvc", "papermill", "pyAesCrypt"):
+            import_module(package)
     top = Path(to or Path("replication") / name).expanduser().resolve()
     before = _check_free(top, name)
     if not before:

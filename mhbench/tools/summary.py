@@ -123,7 +123,9 @@ def print_summary(a: Any) -> None:
         print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
     if not a.everything:
         lines = 30 if len(chosen) == len(main) else 2 * len(chosen)
-        _show(brief(chosen, lines, _chance(top / "results")))
+        bold = "\033[1m{}\033[0m" if sys.stdout.isatty() else "{}"  # names of studies, on a terminal
+        for line in brief(chosen, lines, _chance(top / "results")):
+            print(line if line.startswith(" ") else bold.format(line))
         print("\ndrawn from 0 to 1: o the estimate, - its 95% interval, | the accuracy of guessing")
         print("`mhbench summary --study NAME` prints all of a study, `--all` everything, `--csv` for a program")
     run = selected_run(top)
@@ -136,17 +138,6 @@ def print_summary(a: Any) -> None:
     print(f"{n_figures} figures in figures/ (PNG and SVG); everything on one page: {page}")
 
 # %% ../../nbs/tools/11_summary.ipynb #5a11a00d
-def _show(lines: list[str]) -> None:
-    "Studies in bold on a terminal, plain text elsewhere."
-    if not sys.stdout.isatty():
-        return print(*lines, sep="\n")
-    from rich.console import Console
-
-    console = Console()
-    for line in lines:
-        console.print(line, style="" if line.startswith(" ") else "bold", markup=False, highlight=False, soft_wrap=True)
-
-
 def _main_numbers(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
     "The main numbers of what is fresh in the selection: from the report if that is, else from what the stages left."
     good = shown_parts(parts)

@@ -136,16 +136,6 @@ def test_the_sheet_holds_no_formula(tmp_path):
     assert {c.data_type for c in cells} == {"s"}
 
 
-def test_label_studios_tasks_ask_the_same(answered, tmp_path, capsys):
-    words = ["--params", str(tmp_path / "none"), "--answers", str(answered / "medqade.sqlite")]
-    assert main(["annotate", "tasks", "medqade", *words, "--to", str(tmp_path)]) == 0
-    tasks = json.loads((tmp_path / "tasks-sim-1.json").read_text())
-    done = [r for r in ratings_of_file(answered / "medqade.sqlite") if r.rater == "sim-1"]
-    assert {t["data"]["item_id"] for t in tasks} == {r.item_id for r in done}
-    assert main(["annotate", "tasks", "mhqa", *words]) == 1
-    assert "Label Studio" in capsys.readouterr().err
-
-
 def test_no_rater_is_named_in_what_a_study_makes_of_ratings(answered):
     "Names become pseudonyms in the order of the file; released pseudonyms and simulated raters stay."
     known = ratings_of_file(answered / "mentat.sqlite")
