@@ -40,7 +40,7 @@ from ..records.described import RatingPart, read_ratings, rows_described
 # %% auto #0
 __all__ = ['Tables', 'PLAIN_FUNCTIONS', 'EVIDENCE_KINDS', 'VERDICTS', 'NO_RUN', 'TYPED', 'MOST_ACCEPTED', 'LEAST_CHANCE',
            'TOLERANCE_COLUMNS', 'VERDICT_COLUMNS', 'NUMBERS', 'tables_of_run', 'no_tables', 'conditions_in_words',
-           'tables_of_files', 'source_value', 'described', 'references', 'evidence_kind', 'tolerances', 'judge_claims',
+           'tables_of_files', 'source_value', 'described', 'mappings_in', 'evidence_kind', 'tolerances', 'judge_claims',
            'check_sources', 'claims_by_verdict', 'claims_by_reason', 'stored_verdicts', 'merged_verdicts']
 
 # %% ../../nbs/ledger/02_verdicts.ipynb #f0b3ac1d
@@ -355,20 +355,20 @@ EVIDENCE_KINDS = {
 }
 
 
-def references(argument: Any) -> Iterator[Mapping]:
+def mappings_in(argument: Any) -> Iterator[Mapping]:
     "Every mapping in nested arguments, the outer first; conditions are none."
     if isinstance(argument, Mapping):
         yield argument
         argument = [v for k, v in argument.items() if k != "where"]
     if isinstance(argument, list):
         for element in argument:
-            yield from references(element)
+            yield from mappings_in(element)
 
 
 def evidence_kind(source: Source, file: ClaimsFile) -> str:  # of EVIDENCE_KINDS; "": nothing but typed constants
     "What a source is made of: of several things the weakest."
     kinds = set()
-    for x in references(source.model_dump(exclude_defaults=True)):
+    for x in mappings_in(source.model_dump(exclude_defaults=True)):
         if "printed" in x:
             kinds.add("paper")
         elif isinstance(x.get("table"), str):
@@ -577,7 +577,7 @@ def check_sources(claims: Claims) -> None:
     for claim in claims.claims:
         sources = [s for s in (claim.ours, *claim.conventions.values(), claim.otherwise) if s]
         arguments = [s.model_dump(exclude_defaults=True) for s in sources]
-        named = {kind: [x[kind] for x in references(arguments) if isinstance(x.get(kind), str)] for kind in _NAMING}
+        named = {kind: [x[kind] for x in mappings_in(arguments) if isinstance(x.get(kind), str)] for kind in _NAMING}
         for name in {*named["call"], *named["function"]}:
             _function(name)
         for name in named["table"] if claims.file.tables else ():

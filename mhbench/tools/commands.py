@@ -304,7 +304,7 @@ def verify(
         tempfile.TemporaryDirectory() as folder,
     ):
         for replay in ("only", "off"):
-            kept = {"replay": replay, "cache": Path(folder) / f"{replay}.sqlite"}
+            kept: dict[str, Any] = {"replay": replay, "cache": Path(folder) / f"{replay}.sqlite"}
             answers = answer_everything(items, asked, progress=False, **kept, **options)
             said[replay] = {r.item_id: r for r in answers}
     pairs = [(said["only"][i], r) for i, r in said["off"].items()]
