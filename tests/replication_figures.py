@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from mhbench.ledger.front import FrontPaper, Plot, Quantity, committed_tables, filled_text, quantities
 from mhbench.report.figures import names_in_words
 from mhbench.report.forest import ChartRow, Mark, Sign, chart
-from mhbench.report.style import GENERAL_LOOK, MEDICAL_LOOK, PLAIN, SIMULATED_LOOK, WIDTH, Look, name_of
+from mhbench.report.style import GENERAL_LOOK, LOOKS, MEDICAL_LOOK, PLAIN, WIDTH, Look, name_of
 
 PASS, EXPERTS = 0.63, 0.90  # of the counselling examination, as the paper gives them
 
@@ -66,7 +66,7 @@ def counselingbench(folder: Path, width: float = WIDTH) -> Figure:
     )
 
 
-_SHOWN, _RELEASED, _AUTHORS = GENERAL_LOOK, MEDICAL_LOOK, SIMULATED_LOOK  # three assignments of one model
+_SHOWN, _RELEASED, _AUTHORS = GENERAL_LOOK, MEDICAL_LOOK, LOOKS[1]  # three assignments of one model
 
 
 def mentat(folder: Path, width: float = WIDTH) -> Figure:

@@ -78,7 +78,7 @@ def test_an_unknown_lineage_is_unknown():
     assert said.startswith("no judge is known to share a lineage with a student; unknown is the lineage of b")
     assert "judge" in about_lineages(["judge"], ["a"], {"a": "y"}).partition("unknown is the lineage of")[2]
     assert about_lineages(["judge"], ["a"], {"judge": "x", "a": "y"}) == "no judge shares a lineage with a student"
-    assert about_lineages(["judge"], ["a"], {"judge": "x", "a": "x"}) == ""
+    assert about_lineages(["judge"], ["a"], {"judge": "x", "a": "x"}) == "of one lineage: judge judging a"
 
 
 def met(*verdicts):

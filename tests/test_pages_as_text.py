@@ -239,7 +239,7 @@ def reported() -> str:
         first = page.Section("Over all studies", tables=[("Whom", whom), ("Key results", main)])
         known = page.Section("The truth", "Of 95%.", [page.ReportTable("Truths", truths)])
         every = [known, *sections, first]
-        files = page.write_tables(every, results / "report") + page.write_headline(main, results / "report")
+        files = page.write_tables(every, results / "report")
         for file in files:
             out += [
                 f"== {file.name}",

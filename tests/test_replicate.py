@@ -21,6 +21,7 @@ from mhbench.ledger.claims import load_claims
 from mhbench.ledger.release import inventory_of
 from mhbench.ledger.verdicts import tables_of_run
 from mhbench.registry import claims_file, study_files
+from mhbench.report.tables import KEY_RESULTS, file_stem
 from mhbench.tools import replicate as command
 from mhbench.tools.aggregates import check_shown, held_by, written_out
 from mhbench.tools.fetch import fetch_release
@@ -129,7 +130,7 @@ def test_counselingbench_compares_every_recorded_run(made, datasets):
         assert ours == pytest.approx(by_hand, abs=0.012), file.name
         equal += ours == pytest.approx(by_hand)
     assert equal == 29  # the authors' parser and ours part on some answers of three files
-    head = (folder / "results" / "report" / "headline.md").read_text(encoding="utf-8")
+    head = (folder / "results" / "report" / f"{file_stem(*KEY_RESULTS)}.csv").read_text(encoding="utf-8")
     assert "med42-70b" in head and "recorded" in head
 
 

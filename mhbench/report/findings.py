@@ -24,6 +24,7 @@ from mhbench.report.tables import (
     covered_in_words,
     differences_in_words,
     estimate_in_words,
+    flagged_in_words,
     for_all,
     ratings_in_words,
     spaced,
@@ -33,7 +34,7 @@ from ..steps.respondents import about_who_answered
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ['Parts', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures_of_studies', 'failure_in_words',
+__all__ = ['Parts', 'SERVED', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures_of_studies', 'failure_in_words',
            'went_wrong', 'truths', 'Front', 'of_models', 'not_apart', 'best_in_words', 'fronts', 'answered_by_words',
            'before_reading']
 
@@ -456,14 +457,7 @@ def _who_is_flagged(results: str | Path, study: str, stages: Sequence[str]) -> l
     tables = [t for t in rated if len(t)] + ([worked.rename(columns={"reasons": "flag"})] if len(worked) else [])
     if not tables:
         return []
-    why: dict[str, list[str]] = {}
-    for r in pd.concat(tables)[["rater", "flag"]].dropna().itertuples():
-        if r.flag:
-            why.setdefault(str(r.rater), []).append(str(r.flag))
-    n = max((len(t) for t in rated), default=0)
-    flagged = "; ".join(f"{count_text}: {', '.join(reasons)}" for count_text, reasons in why.items())
-    count_text = counted(len(why), n, "raters") if n else f"{len(why)} raters"
-    return [f"Flagged, and not removed: {count_text}{f' ({flagged})' if why else ''}"]
+    return [flagged_in_words(pd.concat(tables), max((len(t) for t in rated), default=0))]
 
 
 _OF_RATERS = ("agreement", "panel")  # stages whose first main number is the agreement of raters

@@ -5,6 +5,7 @@
 # %% ../../nbs/report/03_forest.ipynb #3c9aa6b3
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -421,7 +422,7 @@ def _key(
     left_out = [f"{few} with n < {FEW}"] * bool(few) + [f"{bare} without an estimate"] * bool(bare)
     why = "; or ".join(without(drawn[~sure]).unique())
     parts = [
-        key[:1].upper() + key[1:].removesuffix(".") + "." * bool(key),
+        key[:1].upper() + key[1:].rstrip(". ") + "." * bool(key),
         f"Lines: {level:.0%} confidence intervals" + (f"; n = {n}." if n else ".")
         if sure.any()
         else f"n = {n}." * bool(n),
@@ -433,4 +434,4 @@ def _key(
         "Orange square: medical." if MEDICAL_LOOK in looks else "",
         f"Left out: {', '.join(left_out)}." if left_out else "",
     ]
-    return " ".join(filter(None, parts))
+    return re.sub(r"\bn ([<=]) ", "n\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", " ".join(filter(None, parts)))

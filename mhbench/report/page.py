@@ -30,8 +30,8 @@ from .tables import Prose, by_reason, csv_text, number, question_of, readable, s
 from ..steps.rates import COUNTS
 
 # %% auto #0
-__all__ = ['GLOSSARY', 'ROWS_SHOWN', 'ReportTable', 'Picture', 'Section', 'collect', 'across_studies', 'headline',
-           'write_headline', 'write_tables', 'html_report', 'headline_metrics']
+__all__ = ['GLOSSARY', 'ROWS_SHOWN', 'ReportTable', 'Picture', 'Section', 'collect', 'across_studies', 'headline', 'write_tables',
+           'html_report', 'headline_metrics']
 
 # %% ../../nbs/report/07_page.ipynb #298ff3bf
 class ReportTable(NamedTuple):
@@ -127,12 +127,20 @@ def collect(
     ]
 
 # %% ../../nbs/report/07_page.ipynb #ef343a24
-def across_studies(results: str | Path, stages: Iterable[tuple[str, str]], stage: str, name: str) -> pd.DataFrame:
-    "A table that a stage left for each study, one below the other, with the study; no row where none was left."
-    files = {study: Path(results, stage, study, f"{name}.parquet") for of_run, study in stages if of_run == stage}
-    frames = [_stored(file).assign(study=study) for study, file in files.items() if file.exists()]
-    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=["study"])
-    return table[["study", *table.columns.drop("study")]]
+def across_studies(results: str | Path, stages: Iterable[tuple[str, str]], *names: str) -> pd.DataFrame:
+    """Tables (`stage/name`) that stages left for each study, one below the other, with the study, and the stage if
+    several are named; a judge is a model. No row where none was left.
+    """
+    tables = [name.split("/") for name in names]
+    frames = [pd.DataFrame(columns=["study", "stage"])]
+    for of_run, study in stages:
+        for stage, name in tables:
+            file = Path(results, stage, study, f"{name}.parquet")
+            if stage == of_run and file.exists():
+                frames.append(_stored(file).rename(columns={"judge": "model"}).assign(study=study, stage=stage))
+    table = pd.concat(frames[1:] or frames, ignore_index=True)
+    first = ["study", "stage"] if len(tables) > 1 else ["study"]
+    return table[[*first, *table.columns.drop(["study", "stage"])]]
 
 
 _MAIN = ["study", "stage", "measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
@@ -160,33 +168,18 @@ def headline(results: str | Path, stages: Iterable[tuple[str, str]]) -> pd.DataF
     return main.reindex(columns=_MAIN).astype(_WHOLE)
 
 # %% ../../nbs/report/07_page.ipynb #a5eedbf7
-def _written(table: pd.DataFrame, title: str, folder: str | Path, stem: str) -> list[Path]:
-    "A table as CSV, one column each, and as Markdown, the interval folded."
-    files = [Path(folder, f"{stem}.csv"), Path(folder, f"{stem}.md")]
-    files[0].parent.mkdir(parents=True, exist_ok=True)
-    files[0].write_text(csv_text(table), encoding="utf-8")
-    files[1].write_text(f"# {title}\n\n{tables.markdown_table(readable(table))}", encoding="utf-8")
-    return files
-
-
-def write_headline(main: pd.DataFrame, folder: str | Path) -> list[Path]:
-    return _written(main, "The main numbers", folder, "headline")
-
-
-def _stem(*words: str) -> str:
-    return "-".join(re.sub(r"[^a-z0-9]+", " ", " ".join(words).lower()).split())[:80]
-
-
 def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
-    "Every table of the sections as CSV and as Markdown, named after section and caption."
-    files: dict[str, list[Path]] = {}  # by stem
+    "Every table of the sections as CSV, named after section and caption."
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    files: dict[str, Path] = {}  # by stem
     for s in sections:
         for t in s.given:
-            stem = _stem(s.title, t.caption)
+            stem = file_stem(s.title, t.caption)
             names = (f"{stem}-{n}" if n > 1 else stem for n in count(1))  # captions may be alike where they are cut
             name = next(x for x in names if x not in files)
-            files[name] = _written(t.frame, t.caption, folder, name)
-    return list(chain.from_iterable(files.values()))
+            files[name] = Path(folder, f"{name}.csv")
+            files[name].write_text(csv_text(t.frame), encoding="utf-8")
+    return list(files.values())
 
 # %% ../../nbs/report/07_page.ipynb #231f83af
 GLOSSARY = yaml.safe_load((resources.files("mhbench.report") / "static" / "glossary.yaml").read_text(encoding="utf-8"))
@@ -204,7 +197,7 @@ class _Links:
         for s in sections:
             for t in s.given:
                 names = t.frame[t.card].unique() if t.card else ()
-                self.cards |= {(s.study, str(name)): _stem("card", s.study, str(name)) for name in names}
+                self.cards |= {(s.study, str(name)): file_stem("card", s.study, str(name)) for name in names}
         self.listed = answers is not None  # whether the page has a list of answers
         rows = answers.rows if answers else pd.DataFrame(columns=ROW_COLUMNS)
         self.rows = rows[rows["correct"].notna()].filter(_CHOSEN_BY).astype("category")  # right, wrong or partly right
@@ -292,7 +285,7 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
         "doubts": tables.doubts(t.frame),
         "sampled": tables.sampled(t.frame),
         "same": [f"{spaced(column)}: {text}" for column, text in same.items()],
-        "file": f"{_stem(section.title, t.caption)}.csv",
+        "file": f"{file_stem(section.title, t.caption)}.csv",
         "text": t.about.text,
         "heading": t.about.heading,
         "executed": f"results/{section.stage}/{section.study}/notebook.ipynb" if section.stage else "",

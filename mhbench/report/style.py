@@ -183,7 +183,7 @@ def wide(text: str, size: float = TEXT, bold: bool = False) -> float:  # px
 def wrapped(text: str, room: float, size: float = TEXT, bold: bool = False) -> list[str]:
     "A text in lines that are at most as wide as the room; a longer word has its own line."
     lines: list[str] = []
-    for word in text.split():
+    for word in re.split(r"[ \n]+", text.strip()):  # no-break spaces stay
         if lines and wide(f"{lines[-1]} {word}", size, bold) <= room:
             lines[-1] += f" {word}"
         else:

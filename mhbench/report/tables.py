@@ -94,6 +94,14 @@ def spaced(label: object) -> str:
     return str(label).replace("_", " ")
 
 
+KEY_RESULTS = "Over all studies", "Key results"  # section and caption of the main numbers
+
+
+def file_stem(*words: str) -> str:
+    "The name of a file, or of a place on a page, from words."
+    return "-".join(re.sub(r"[^a-z0-9]+", " ", " ".join(words).lower()).split())[:80]
+
+
 def by_reason(absent: Iterable[Mapping[str, str]]) -> str:  # of name and why
     "What is not shown, in one line: the names that share a reason, then the reason."
     names: dict[str, list[str]] = {}
@@ -370,6 +378,16 @@ def ratings_in_words(metrics: Mapping[str, Any]) -> list[str]:  # metrics of the
     parts = [f"{of_people} ratings by {'people' if raters is None else f'{raters} people'}"] if of_people else []
     parts += [f"{n['by_models']} ratings by models"] if n["by_models"] else []
     return parts + ([f"{n['simulated']} simulated ratings"] if n["simulated"] else [])
+
+
+def flagged_in_words(flags: pd.DataFrame, n: int | None = None) -> str:  # rater, flag; n: of how many raters
+    "Which raters are flagged, each with the reasons."
+    flagged = flags[flags["flag"].fillna("") != ""]
+    reasons = flagged.groupby("rater", sort=False)["flag"].agg(", ".join)
+    n = len(flags) if n is None else n
+    who = counted(len(reasons), n, "raters") if n else f"{len(reasons)} raters"
+    listed = "; ".join(f"{rater}: {text}" for rater, text in reasons.items())
+    return f"Flagged, and not removed: {who}{f' ({listed})' if listed else ''}"
 
 
 def covered_in_words(covered: pd.Series) -> str:  # yes, no, or another word where there is no interval

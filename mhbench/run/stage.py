@@ -430,13 +430,17 @@ class Stage:
         "Record why something is absent: the last line of the notebook and the report say it."
         self._absent.append({"name": name.split(";")[0], "why": why})
 
-    def _without_rows(self, name: str, absent: str, empty: str) -> Any:
-        "What stands in place of a table or figure: a finding, or nothing."
+    def finding(self, sentence: str) -> Any:
+        "Show a result that needs no table, and register it for the report."
         from IPython.display import Markdown
 
+        self._findings.append(f"{sentence[:1].upper()}{sentence[1:]}.")
+        return Markdown(self._findings[-1])
+
+    def _without_rows(self, name: str, absent: str, empty: str) -> Any:
+        "What stands in place of a table or figure: a finding, or nothing."
         if empty:
-            self._findings.append(f"{empty[:1].upper()}{empty[1:]}.")
-            return Markdown(self._findings[-1])
+            return self.finding(empty)
         return self.absent(name, absent) if absent else None
 
     def table(
@@ -449,7 +453,7 @@ class Stage:
         empty: str = "",  # what it says of the study that it has no row, in place of `absent`
         hide: Sequence[str] = (),  # columns that are kept and not shown
         card: str = "",  # a column: the report makes a card, one printed page, of the rows of each of its values
-        show: bool = True,  # False: kept and registered, and too long for a page
+        show: bool = True,  # False: kept and registered, and on no page
         rated: bool = False,  # its numbers rest on the ratings, as all of a stage that is `rated`
     ) -> Any:  # as a reader sees it; a sentence where that it is empty is a result, else None
         """Show a table, keep it as Parquet and register it for the report. Where a row is of somebody whom this run did

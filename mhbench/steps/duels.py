@@ -173,13 +173,6 @@ def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
     k = Counter(r.item_id for r in duelling)
     return sum(comb(n, 2) for n in k.values())
 
-
-def count_proposals(proposals: Iterable[Judgment]) -> pd.DataFrame:  # judge, model, kind, n
-    "The frequency of each kind of error among each judge's classifications."
-    rows = [(p.judge, p.model, p.label if p.status == "ok" else "(no verdict)") for p in proposals]
-    columns = ["judge", "model", "kind"]
-    return pd.DataFrame(rows, columns=columns).groupby(columns).size().rename("n").reset_index()
-
 # %% ../../nbs/steps/08_duels.ipynb #672474b5
 def outcome_shares(
     judgments: Iterable[Judgment], *, cases: Mapping[str, Any] | None = None, **settings: Any

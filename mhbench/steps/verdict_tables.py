@@ -41,14 +41,17 @@ def lineage_guard(judges: Sequence[str], students: Sequence[str], lineages: Mapp
 def about_lineages(
     judges: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], role: str = "student"
 ) -> str:
-    "Whether judges share a lineage with a student, as far as lineages are known, in words."
+    "Which judges share a lineage with which student, as far as lineages are known, in words."
     pairs = lineage_guard(judges, students, lineages)
     unknown = [name for name in dict.fromkeys([*judges, *students]) if not lineages.get(name)]
+    if len(pairs):
+        shared = f"of one lineage: {', '.join(f'{r.judge} judging {r.student}' for r in pairs.itertuples())}"
+    else:
+        shared = f"no judge {'is known to share' if unknown else 'shares'} a lineage with a {role}"
     if not unknown:
-        return "" if len(pairs) else f"no judge shares a lineage with a {role}"
+        return shared
     names = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
-    so_far = "" if len(pairs) else f"no judge is known to share a lineage with a {role}; "
-    return f"{so_far}unknown is the lineage of {names} (to be stated in params.yaml)"
+    return f"{shared}; unknown is the lineage of {names} (to be stated in params.yaml)"
 
 # %% ../../nbs/steps/12_verdict_tables.ipynb #62e766fc
 _VALUES = {"Correct": 1.0, "Incorrect": 0.0}

@@ -15,7 +15,16 @@ from typing import Any
 import pandas as pd
 
 from ..errors import refuse
-from ..report.tables import csv_text, number, ratings_in_words, spaced
+from mhbench.report.tables import (
+    KEY_RESULTS,
+    csv_text,
+    file_stem,
+    markdown_table,
+    number,
+    ratings_in_words,
+    readable,
+    spaced,
+)
 from ..run.graph import root
 from ..run.losses import failures_left, lost_rows, selected_run
 from ..subcommand import PARAMS, argument, subcommand
@@ -111,7 +120,7 @@ def print_summary(a: Any) -> None:
     if a.parts:
         return print(*manifest_lines(top), sep="\n")
     parts = manifest(top)
-    if not shown_parts(parts) and not (folder / "headline.csv").exists():
+    if not shown_parts(parts) and not (folder / f"{file_stem(*KEY_RESULTS)}.csv").exists():
         rule = "results/report must hold the report's tables; got none; run `dvc repro`"
         refuse(f"summary: {rule}", error=FileNotFoundError)
     main = _main_numbers(top / "results", parts)
@@ -119,8 +128,9 @@ def print_summary(a: Any) -> None:
     if a.csv:
         return print(csv_text(chosen), end="")
     fresh = parts[-1].state == "fresh"
-    for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))] if a.everything and fresh else []:
-        print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
+    accuracies = sorted(folder.glob("*-score-accuracy*.csv"))
+    for file in [folder / f"{file_stem(*KEY_RESULTS)}.csv", *accuracies] if a.everything and fresh else []:
+        print(f"\n# {file.stem}\n\n{markdown_table(readable(pd.read_csv(file)))}", end="")
     if not a.everything:
         lines = 30 if len(chosen) == len(main) else 2 * len(chosen)
         bold = "\033[1m{}\033[0m" if sys.stdout.isatty() else "{}"  # names of studies, on a terminal
@@ -131,7 +141,7 @@ def print_summary(a: Any) -> None:
     run = selected_run(top)
     print("", *_how_it_went(top / "results", run, parts), sep="\n")
     if fresh:
-        print(f"{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
+        print(f"{len(list(folder.glob('*.csv')))} tables as CSV in results/report/")
     good = shown_parts(parts)
     n_figures = sum(len(list((top / "figures" / stage / study).glob("*.png"))) for stage, study in good)
     page = "results/report.html" if fresh else f"none ({parts[-1].cause}): `dvc repro`"
@@ -141,7 +151,7 @@ def print_summary(a: Any) -> None:
 def _main_numbers(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
     "The main numbers of what is fresh in the selection: from the report if that is, else from what the stages left."
     good = shown_parts(parts)
-    file = results / "report" / "headline.csv"
+    file = results / "report" / f"{file_stem(*KEY_RESULTS)}.csv"
     if parts[-1].state != "fresh":
         left = [pd.DataFrame(columns=["study", "stage", "measure", "model", "mode", "n", "n_unread", "origin"])]
         for stage, study in good:

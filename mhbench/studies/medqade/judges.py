@@ -222,7 +222,7 @@ def with_pair(bias: pd.DataFrame) -> pd.DataFrame:  # of self_preference_table
     "The rows of relatives, and a column `pair` that says who judged whom."
     related = bias[bias["kind"] != "other"]
     answers = related["student"].where(related["kind"] == "family", "its own answers")
-    return related.assign(pair=related["annotator"] + " on " + answers)
+    return related.assign(pair=related["annotator"] + ", on " + answers)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #4fc3c8a8
 JURY = "jury"

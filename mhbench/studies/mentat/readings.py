@@ -355,4 +355,4 @@ def by_labels(stage: Any, *, core: str | None, n_boot: int, seed: int, **unused:
         beside = stage.read("preferences", "labels")[["question", "option", "beside", "beside_probability"]]
         labels[beside["beside"].iloc[0]] = beside.rename(columns={"beside_probability": "probability"})
     table = score_by_labels(items, stage.responses, labels, n_boot=n_boot, seed=seed) if labels else pd.DataFrame()
-    yield stage.table("by_labels", table, "Accuracy against the labels of either reading")
+    yield stage.table("by_labels", table, "Accuracy against the labels of either reading", show=False)
