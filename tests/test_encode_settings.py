@@ -1,6 +1,5 @@
 """Settings of local models, their bounds and usual values; and the card of a run that was trained."""
 
-
 import numpy as np
 import pytest
 from pydantic import ValidationError

@@ -28,8 +28,7 @@ from .verdict_tables import bounded_mean
 
 # %% auto #0
 __all__ = ['WORTHS', 'Matched', 'matched', 'error_sample', 'expert_responses', 'meeting', 'duel_table', 'duel_strengths',
-           'compare_and_name', 'n_pairs', 'count_proposals', 'outcome_shares', 'strength_headline', 'declared_duels',
-           'duel_truth']
+           'compare_and_name', 'n_pairs', 'outcome_shares', 'strength_headline', 'declared_duels', 'duel_truth']
 
 # %% ../../nbs/steps/08_duels.ipynb #952b645d
 class Matched(NamedTuple):
