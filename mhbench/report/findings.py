@@ -34,9 +34,9 @@ from ..steps.respondents import about_who_answered
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ['Parts', 'SERVED', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures_of_studies', 'failure_in_words',
-           'went_wrong', 'truths', 'Front', 'of_models', 'not_apart', 'best_in_words', 'fronts', 'answered_by_words',
-           'before_reading']
+__all__ = ['Parts', 'WHO_ANSWERED', 'first_screen', 'where_from', 'asked', 'against_lines', 'failures_of_studies',
+           'failure_in_words', 'went_wrong', 'truths', 'Front', 'of_models', 'not_apart', 'best_in_words', 'fronts',
+           'answered_by_words', 'before_reading']
 
 # %% ../../nbs/report/05_findings.ipynb #e0466c00
 Parts = Sequence[tuple[str, str]]  # (stage, study) of a run
@@ -251,18 +251,26 @@ def failure_in_words(what: str, k: float, n: float | None, who: str = "") -> str
     return counted(k, n, what) + (f" ({who})" if who else "")
 
 
+WHO_ANSWERED = ["score/served", "approach/served", "approach/served_checks"]  # tables of who answered, and when
+WHO_ANSWERED += ["judge/served", "judge_study/served", "duels/served"]
+_OF_ONE_FAMILY = dict.fromkeys(
+    ["judge", "duels"], ("judging", "a judge shares a family with a model that it judges")
+) | {"approach": ("writing for", "a model answers questions that one of its family wrote")}  # stage -> words
+
+
 def went_wrong(results: str | Path, studies: Sequence[str], parts: Parts) -> list[str]:  # sentences
     "The failures of a run, study by study; judges that share a family with a model; names that are not one model."
     out = []
     for study in studies:
-        for stage in [s for s in ("score", "judge", "judge_study", "duels") if (s, study) in parts]:
-            out += [f"{study}, {stage}: {x}" for x in about_who_answered(_table(results, stage, study, "served"))]
+        for stage, name in [table.split("/") for table in WHO_ANSWERED]:
+            served = _table(results, stage, study, name) if (stage, study) in parts else pd.DataFrame()
+            out += [f"{study}, {stage}: {x}" for x in about_who_answered(served)]
         for r in failures_of_studies(results, [study], parts).itertuples():
             out.append(f"{study}: {failure_in_words(r.what, r.k, r.n, r.who)}.")
-        for stage in [s for s in ("judge", "duels") if (s, study) in parts]:
-            guard = _table(results, stage, study, "guard")
-            pairs = ", ".join(" judging ".join(map(str, r[:2])) for r in guard.itertuples(index=False))
-            out += [f"{study}: a judge shares a family with a model that it judges ({pairs})."] if pairs else []
+        for stage, (does, sentence) in _OF_ONE_FAMILY.items():
+            guard = _table(results, stage, study, "guard") if (stage, study) in parts else pd.DataFrame()
+            pairs = ", ".join(f" {does} ".join(map(str, r[:2])) for r in guard.itertuples(index=False))
+            out += [f"{study}: {sentence} ({pairs})."] if pairs else []
     return out
 
 # %% ../../nbs/report/05_findings.ipynb #346f7f60

@@ -26,7 +26,7 @@ from . import tables
 from .findings import Front, first_screen
 from .items import ROW_COLUMNS, Answers, columnar, packed
 from .style import NAMED, filled_template, name_of
-from .tables import Prose, by_reason, csv_text, number, question_of, readable, spaced
+from .tables import Prose, by_reason, csv_text, file_stem, number, question_of, readable, spaced
 from ..steps.rates import COUNTS
 
 # %% auto #0

@@ -19,10 +19,11 @@ import yaml
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'with_interval', 'readable', 'numeric',
-           'markdown_table', 'spaced', 'by_reason', 'csv_text', 'as_typed', 'Prose', 'shown_tables', 'stage_prose',
-           'doubts', 'without', 'sampled', 'standing', 'for_all', 'counted', 'ratings_in_words', 'covered_in_words',
-           'differences_in_words', 'estimate_in_words', 'in_a_sentence', 'question_of', 'beside_printed']
+__all__ = ['KEY_RESULTS', 'FEW', 'SMALL', 'NO_INTERVAL', 'UNSEEN', 'QUESTIONS', 'number', 'with_interval', 'readable', 'numeric',
+           'markdown_table', 'spaced', 'file_stem', 'by_reason', 'csv_text', 'as_typed', 'Prose', 'shown_tables',
+           'stage_prose', 'doubts', 'without', 'sampled', 'standing', 'for_all', 'counted', 'ratings_in_words',
+           'flagged_in_words', 'covered_in_words', 'differences_in_words', 'estimate_in_words', 'in_a_sentence',
+           'question_of', 'beside_printed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(x: Any, digits: int = 3) -> str:
