@@ -635,7 +635,7 @@ def tried(mutants: list[Mutant], root: Path, until: float, quick: bool) -> None:
 
     def one(mutant: Mutant, kind: str, which: list[str], seconds: float, known: dict) -> None:
         mutant.module.write(mutant.code)
-        fate = in_child(lambda: noticed(mutant, which, known), 120 + 10 * seconds, log)
+        fate = in_child(lambda: noticed(mutant, which, known), 120 + 4 * seconds, log)
         mutant.fate = {None: "died", True: kind, False: "survived"}[fate]
         mutant.module.write(mutant.module.code)
 

@@ -1,12 +1,14 @@
 """Settings of local models, their bounds and usual values; and the card of a run that was trained."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from mhbench.encode import bertscore, finetune, loading, perplexity, roscoe
 from mhbench.encode.finetune import TrainingSettings
-from mhbench.encode.loading import Executor, map_batches
+from mhbench.encode.loading import Executor, map_batches, most_tokens
 from mhbench.encode.store import StoreSettings
 
 
@@ -161,3 +163,12 @@ def test_conventions_differ_as_they_say(convention, chain, missing, empty):
     assert found["semantic_coverage_step"] == pytest.approx(1 - abs(0.8 - 0.75))
     none = roscoe.step_scores(np.zeros((0, 4)), e[:1], convention=convention)
     assert none["faithfulness"] == pytest.approx(empty, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    "declared, positions, family, tokens",
+    [(65_536, None, "", 65_536), (int(1e30), None, "", 512), (int(1e30), 514, "roberta", 512), (512, 256, "bert", 256)],
+)
+def test_a_model_reads_what_its_tokenizer_declares_and_its_positions_allow(declared, positions, family, tokens):
+    config = SimpleNamespace(max_position_embeddings=positions, model_type=family, pad_token_id=1)
+    assert most_tokens(SimpleNamespace(model_max_length=declared), config) == tokens
